@@ -1,0 +1,167 @@
+"""CUDA and ROCm devices through CuPy, compared with NumPy."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from os import environ
+from time import perf_counter
+from typing import Any
+
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.protocol import Observation
+from pytest_gpuperf.model import DeviceInfo, Fault, GpuPerfError, Kind, Unavailable
+
+__all__ = ["CupyBackend", "CupyDevice"]
+
+# CUDA runtime errors (driver_types.h) after which the process's context cannot be used again.
+_LOST = frozenset({4, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999})
+_INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100
+
+
+class CupyDevice:
+    """One CUDA device; work runs asynchronously on its streams."""
+
+    kind: Kind = "gpu"
+    backend = "cupy"
+    clock = staticmethod(perf_counter)
+
+    def __init__(self, cupy: Any, index: int) -> None:
+        self.xp = cupy
+        self._device = cupy.cuda.Device(index)
+        self._device.use()
+        name = cupy.cuda.runtime.getDeviceProperties(index)["name"]
+        self.name = name.decode() if isinstance(name, bytes) else str(name)
+        runtime = _version(cupy.cuda.runtime.runtimeGetVersion())
+        driver = _version(cupy.cuda.runtime.driverGetVersion())
+        library = f"cupy {cupy.__version__}, CUDA {runtime}, driver for {driver}"
+        self.info = DeviceInfo(kind="gpu", backend=self.backend, name=self.name, library=library)
+
+    def asarray(self, host: Any) -> Any:
+        """Copy to this device."""
+        with self._device:
+            return self.xp.array(host)
+
+    def asnumpy(self, array: Any) -> Any:
+        """Copy to the host; CuPy waits for the array's stream."""
+        return self.xp.asnumpy(array)
+
+    def synchronize(self) -> None:
+        """Wait for the whole device, side streams included: a stream's own wait would miss them."""
+        self._device.synchronize()
+
+    def holds(self, value: Any) -> bool:
+        """Say whether `value` is a CuPy array on this device."""
+        return isinstance(value, self.xp.ndarray) and value.device == self._device
+
+    @contextmanager
+    def observe(self) -> Iterator[Observation]:
+        """See work by allocations and by an unfinished stream; time it by two events."""
+        cuda, seen = self.xp.cuda, Observation()
+        allocations = _allocations(cuda)
+        start, end = cuda.Event(), cuda.Event()
+        start.record()
+        with allocations:
+            yield seen
+        unfinished = not cuda.Stream.null.done
+        end.record()
+        self.synchronize()
+        seen.worked = allocations.count > 0 or unfinished
+        seen.device_time = cuda.get_elapsed_time(start, end) / 1000  # milliseconds
+
+    def fault(self, error: BaseException) -> Fault | None:
+        """Recognize CuPy's memory error and the CUDA errors that outlive their call."""
+        cuda = self.xp.cuda
+        if isinstance(error, cuda.memory.OutOfMemoryError):
+            return Fault(kind="out_of_memory", requested=getattr(error, "_size", None))
+        if isinstance(error, cuda.runtime.CUDARuntimeError) and error.status in _LOST:
+            return Fault(kind="lost")
+        return None
+
+    def release(self) -> None:
+        """Empty CuPy's pools of device and pinned memory."""
+        self.xp.get_default_memory_pool().free_all_blocks()
+        self.xp.get_default_pinned_memory_pool().free_all_blocks()
+
+
+class CupyBackend:
+    """`cupy[:N]`: device N of those that CUDA_VISIBLE_DEVICES shows."""
+
+    name = "cupy"
+    automatic = True
+
+    def __init__(self, cpu_name: str) -> None:
+        self._cpu_name = cpu_name
+
+    def check(self, selector: str) -> None:
+        """Accept nothing or a device number."""
+        if selector and not selector.isdecimal():
+            raise GpuPerfError(f"the device of cupy is a number, as in cupy:0, not {selector!r}")
+
+    def gpu(self, selector: str) -> CupyDevice:
+        """Return the device after one allocation, one kernel and one synchronize on it."""
+        cupy = _import()
+        index = int(selector or 0)
+        try:
+            count = cupy.cuda.runtime.getDeviceCount()
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            raise Unavailable(_no_device(cupy, error)) from error
+        if index >= count:
+            visible = f"CUDA_VISIBLE_DEVICES is {environ.get('CUDA_VISIBLE_DEVICES', 'not set')!s}"
+            raise Unavailable(f"CuPy sees {count} CUDA device(s) and number {index} was asked for; {visible}")
+        try:
+            device = CupyDevice(cupy, index)
+            (cupy.ones(1) + 1).sum()
+            device.synchronize()
+        except Exception as error:
+            reason = f"the CUDA device {index} is there but cannot be used: {error}"
+            raise Unavailable(f"{reason}; see whether nvidia-smi shows it free and healthy") from error
+        return device
+
+    def cpu(self) -> HostDevice:
+        """Return NumPy."""
+        return HostDevice(self._cpu_name)
+
+
+def _import() -> Any:
+    if find_spec("cupy") is None:
+        remedy = "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU"
+        raise Unavailable(f"CuPy is not installed; {remedy}", missing=True)
+    try:
+        import cupy
+    except ImportError as error:
+        raise Unavailable(f"CuPy is installed but cannot be imported: {error}") from error
+    return cupy
+
+
+def _no_device(cupy: Any, error: Any) -> str:
+    """Return why CUDA sees no device, with its remedy."""
+    runtime = cupy.cuda.runtime
+    if error.status == _NO_DEVICE:
+        visible = environ.get("CUDA_VISIBLE_DEVICES")
+        shown = "not set" if visible is None else f"{visible!r}, which may hide it"
+        return f"no CUDA device is visible: CUDA_VISIBLE_DEVICES is {shown}"
+    if error.status == _INSUFFICIENT_DRIVER and runtime.driverGetVersion() == 0:
+        return "CuPy is installed but no NVIDIA driver is; install the driver, or use a machine that has one"
+    if error.status == _INSUFFICIENT_DRIVER:
+        needed, there = _version(runtime.runtimeGetVersion()), _version(runtime.driverGetVersion())
+        remedy = "update the driver or install the extra for an older CUDA"
+        return f"the NVIDIA driver is too old: it serves CUDA {there}, CuPy needs {needed}; {remedy}"
+    return f"CUDA cannot be used: {error}"
+
+
+def _version(number: int) -> str:
+    """Return CUDA's 12090 as 12.9."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _allocations(cuda: Any) -> Any:
+    """Return a hook that counts allocations while it is entered."""
+
+    class Allocations(cuda.MemoryHook):  # type: ignore[misc]  # CuPy is untyped
+        name = "gpuperf"
+        count = 0
+
+        def malloc_preprocess(self, **_: Any) -> None:
+            self.count += 1
+
+    return Allocations()

@@ -1,0 +1,53 @@
+"""NumPy on the CPU: the side that every machine has."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from pytest_gpuperf.devices.protocol import Observation
+from pytest_gpuperf.model import DeviceInfo, Fault, Kind
+
+__all__ = ["HostDevice"]
+
+
+class HostDevice:
+    """The CPU through NumPy; its work is done when the call returns."""
+
+    kind: Kind = "cpu"
+    backend = "numpy"
+    xp = np
+    clock = staticmethod(perf_counter)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.info = DeviceInfo(kind="cpu", backend=self.backend, name=name, library=f"numpy {np.__version__}")
+
+    def asarray(self, host: Any) -> Any:
+        """Return a copy, so that work on it never changes what the other device will get."""
+        return np.array(host)
+
+    def asnumpy(self, array: Any) -> Any:
+        """Return a copy."""
+        return np.array(array)
+
+    def synchronize(self) -> None:
+        """Return at once: NumPy has nothing in flight."""
+
+    def holds(self, value: Any) -> bool:
+        """Say whether `value` is a NumPy array."""
+        return isinstance(value, np.ndarray)
+
+    @contextmanager
+    def observe(self) -> Iterator[Observation]:
+        """See work in every call: there is nowhere else for it to run."""
+        yield Observation(worked=True)
+
+    def fault(self, error: BaseException) -> Fault | None:
+        """Recognize MemoryError; NumPy tells shape and dtype in its text, not the bytes."""
+        return Fault(kind="out_of_memory") if isinstance(error, MemoryError) else None
+
+    def release(self) -> None:
+        """Do nothing: NumPy keeps no pool."""

@@ -1,0 +1,93 @@
+"""What a device must provide: a few members for tests, a few for measuring them."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from pytest_gpuperf.model import DeviceInfo, Fault, Kind
+
+__all__ = ["Backend", "Device", "Observation", "TimedDevice"]
+
+
+@runtime_checkable
+class Device(Protocol):
+    """One place where arrays live and work runs, as a test sees it."""
+
+    @property
+    def kind(self) -> Kind:
+        """`cpu` or `gpu`: the side of the comparison it is on."""
+
+    @property
+    def backend(self) -> str:
+        """The name of the library behind it."""
+
+    @property
+    def name(self) -> str:
+        """The device's own name."""
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace whose arrays live on this device."""
+
+    def asarray(self, host: Any) -> Any:
+        """Return a new array on this device with the values of `host` (any shape, NumPy's dtypes)."""
+
+    def asnumpy(self, array: Any) -> Any:
+        """Return a new NumPy array with the values of an array of this device, once it is ready."""
+
+    def synchronize(self) -> None:
+        """Return when all work submitted to this device, on any stream, is done."""
+
+
+@dataclass(slots=True)
+class Observation:
+    """What a device saw of the work in a `with device.observe()` block, filled in at its end."""
+
+    worked: bool = False
+    device_time: float | None = None
+
+
+class TimedDevice(Device, Protocol):
+    """A device that can be measured: what the plugin needs beside what a test sees."""
+
+    @property
+    def info(self) -> DeviceInfo:
+        """What the report says of it."""
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """The host clock to time this device with, in seconds: `time.perf_counter` unless simulated."""
+
+    def holds(self, value: Any) -> bool:
+        """Say whether `value` is an array that lives on this device."""
+
+    def observe(self) -> AbstractContextManager[Observation]:
+        """Watch one untimed call: was work submitted here, and how long did it take (seconds)?"""
+
+    def fault(self, error: BaseException) -> Fault | None:
+        """Say whether `error` means that this device ran out of memory or was lost."""
+
+    def release(self) -> None:
+        """Give memory that no array uses back to the device."""
+
+
+class Backend(Protocol):
+    """One library's devices, as `--gpuperf-gpu=NAME[:SELECTOR]` and the hook name them."""
+
+    @property
+    def name(self) -> str:
+        """What `--gpuperf-gpu` calls it."""
+
+    @property
+    def automatic(self) -> bool:
+        """Whether `--gpuperf-gpu=auto` may pick it."""
+
+    def check(self, selector: str) -> None:
+        """Raise GpuPerfError, naming the valid ones, when `selector` can't be right on any machine."""
+
+    def gpu(self, selector: str) -> TimedDevice:
+        """Return the GPU; raise Unavailable, with cause and remedy, when a trial allocation fails."""
+
+    def cpu(self) -> TimedDevice:
+        """Return the CPU that this backend's GPU is compared with."""

@@ -1,0 +1,303 @@
+"""A CPU and a GPU with a known clock: exact kernel, launch and copy times, and faults on demand.
+
+The arrays are real (NumPy computes them) and the times are not: every operation costs what the device's
+Timing says, on a clock that only the simulated devices move. The GPU is asynchronous: a launch returns at
+once and its kernel ends later, on its stream.
+"""
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from pytest_gpuperf.devices.protocol import Observation
+from pytest_gpuperf.model import DeviceInfo, Fault, GpuPerfError, Kind, Unavailable
+
+__all__ = ["Clock", "Injected", "SimulatedBackend", "SimulatedDevice", "Timing"]
+
+
+class Clock:
+    """Seconds that pass only when a simulated device works or is waited for."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """Return the time in seconds."""
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """What operations cost, in seconds; bandwidth in bytes per second, memory in bytes."""
+
+    kernel: float = 1e-3
+    per_element: float = 0.0
+    launch: float = 0.0
+    synchronize: float = 0.0
+    bandwidth: float = 1e10
+    memory: int = 1 << 34
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Injected:
+    """A fault that strikes at the `call`-th launch, counted from 1."""
+
+    kind: Literal["out_of_memory", "lost", "error"]
+    call: int
+    requested: int | None = None
+
+
+class SimulatedOutOfMemory(MemoryError):
+    """The simulated device has too little memory left."""
+
+    def __init__(self, requested: int | None) -> None:
+        super().__init__(f"simulated device out of memory, {requested} bytes requested")
+        self.requested = requested
+
+
+class SimulatedDeviceLost(RuntimeError):
+    """The simulated device is gone; every later use of it raises this again."""
+
+
+class SimulatedArray(np.ndarray[Any, Any]):
+    """A NumPy array that lives on a simulated device: its operations are launches there."""
+
+    home: "SimulatedDevice"
+
+    def __array_finalize__(self, source: Any) -> None:
+        if isinstance(source, SimulatedArray):
+            self.home = source.home
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        outputs = options.get("out", ())
+        if outputs:
+            options["out"] = tuple(_plain(output) for output in outputs)
+        result = getattr(ufunc, method)(*map(_plain, inputs), **options)
+        self.home.launch_for(result)
+        return outputs[0] if outputs else self.home.place(result)
+
+    def __array_function__(self, function: Any, _: Any, inputs: Any, options: Any) -> Any:
+        return self.home.run(function, inputs, options)
+
+    def sort(self, *inputs: Any, **options: Any) -> None:
+        """Sort in place, as one launch."""
+        _plain(self).sort(*inputs, **options)
+        self.home.launch_for(self)
+
+    def item(self, *place: Any) -> Any:
+        """Return a value to the host, which waits for the device."""
+        self.home.synchronize()
+        return _plain(self).item(*place)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+
+class _Namespace:
+    """NumPy, or a part of it, whose functions run on a simulated device."""
+
+    def __init__(self, module: ModuleType, device: "SimulatedDevice") -> None:
+        self._module = module
+        self._device = device
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._module, name)
+        if isinstance(value, ModuleType):
+            return _Namespace(value, self._device)
+        if not callable(value) or isinstance(value, type):
+            return value
+        return lambda *inputs, **options: self._device.run(value, inputs, options)
+
+
+class SimulatedDevice:
+    """A device whose every time is known; `noise` returns the factor by which each kernel's time is off."""
+
+    backend = "simulated"
+
+    def __init__(
+        self,
+        kind: Kind,
+        *,
+        clock: Clock,
+        timing: Timing | None = None,
+        faults: Sequence[Injected] = (),
+        noise: Callable[[], float] = lambda: 1.0,
+    ) -> None:
+        self.kind = kind
+        self.name = f"simulated {kind.upper()}"
+        self.clock = clock
+        self.xp = _Namespace(np, self)
+        self.info = DeviceInfo(
+            kind=kind, backend=self.backend, name=self.name, library=f"numpy {np.__version__}", emulated=True
+        )
+        self.launches = 0
+        self.live_bytes = 0
+        self.peak_bytes = 0
+        self.released = 0
+        self._timing = timing or Timing()
+        self._faults = tuple(faults)
+        self._noise = noise
+        self._streams: dict[int, float] = {}
+        self._lost = False
+
+    def launch(self, seconds: float | None = None, *, stream: int = 0) -> None:
+        """Submit one kernel; a CPU has run it on return, a GPU's stream will have after `seconds`."""
+        self.launches += 1
+        self._strike()
+        cost = (self._timing.kernel if seconds is None else seconds) * self._noise()
+        self.clock.advance(self._timing.launch)
+        if self.kind == "cpu":
+            self.clock.advance(cost)
+        else:
+            self._streams[stream] = max(self._streams.get(stream, 0.0), self.clock()) + cost
+
+    def launch_for(self, result: Any) -> None:
+        """Submit the kernel that makes `result`: its fixed cost and that of its elements."""
+        self.launch(self._timing.kernel + self._timing.per_element * np.size(result))
+
+    def run(self, function: Callable[..., Any], inputs: Any, options: Any) -> Any:
+        """Run a NumPy function as one kernel and keep its arrays here."""
+        result = function(*_plain_all(inputs), **_plain_all(options))
+        self.launch_for(result)
+        return self.place(result)
+
+    def place(self, value: Any) -> Any:
+        """Return `value` with its arrays, in tuples and lists too, on this device."""
+        if isinstance(value, tuple | list):
+            return type(value)(self.place(part) for part in value)
+        if not isinstance(value, np.ndarray | np.generic):
+            return value
+        return self._allocate(np.array(value))
+
+    def asarray(self, host: Any) -> SimulatedArray:
+        """Copy to this device at its bandwidth."""
+        self._strike()
+        array = np.array(_plain(host))
+        self.clock.advance(array.nbytes / self._timing.bandwidth)
+        return self._allocate(array)
+
+    def asnumpy(self, array: Any) -> Any:
+        """Wait for the device, then copy to the host at its bandwidth."""
+        self.synchronize()
+        self.clock.advance(array.nbytes / self._timing.bandwidth)
+        return np.array(_plain(array))
+
+    def synchronize(self) -> None:
+        """Wait for every stream."""
+        self._strike()
+        self.clock.now = max([self.clock.now, *self._streams.values()]) + self._timing.synchronize
+
+    def holds(self, value: Any) -> bool:
+        """Say whether `value` was made on this device."""
+        return isinstance(value, SimulatedArray) and value.home is self
+
+    @contextmanager
+    def observe(self) -> Iterator[Observation]:
+        """Count launches, and take the time from the first submission to the last kernel's end."""
+        seen, launches, start = Observation(), self.launches, self.clock()
+        yield seen
+        seen.worked = self.launches > launches
+        if self.kind == "gpu":
+            seen.device_time = max([0.0, *(end - start for end in self._streams.values())])
+
+    def fault(self, error: BaseException) -> Fault | None:
+        """Recognize this device's own faults."""
+        if isinstance(error, SimulatedOutOfMemory):
+            return Fault(kind="out_of_memory", requested=error.requested)
+        return Fault(kind="lost") if isinstance(error, SimulatedDeviceLost) else None
+
+    def release(self) -> None:
+        """Count that memory was given back."""
+        self.released += 1
+
+    def _strike(self) -> None:
+        """Raise what was injected for this launch, and go on raising once lost."""
+        for fault in self._faults:
+            if fault.kind == "lost" and self.launches >= fault.call:
+                self._lost = True
+            elif self.launches == fault.call and fault.kind == "out_of_memory":
+                raise SimulatedOutOfMemory(fault.requested)
+            elif self.launches == fault.call and fault.kind == "error":
+                raise RuntimeError(f"injected error in launch {fault.call}")
+        if self._lost:
+            raise SimulatedDeviceLost("simulated device lost")
+
+    def _allocate(self, values: Any) -> SimulatedArray:
+        if self.live_bytes + values.nbytes > self._timing.memory:
+            raise SimulatedOutOfMemory(values.nbytes)
+        array = cast("SimulatedArray", values.view(SimulatedArray))
+        array.home = self
+        self.live_bytes += values.nbytes
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+        weakref.finalize(array, self._free, values.nbytes)
+        return array
+
+    def _free(self, size: int) -> None:
+        self.live_bytes -= size
+
+
+class SimulatedBackend:
+    """`simulated`: both devices on one clock. Register one with other timings through the hook."""
+
+    automatic = False
+
+    def __init__(
+        self,
+        *,
+        name: str = "simulated",
+        cpu: Timing | None = None,
+        gpu: Timing | None = None,
+        faults: Sequence[Injected] = (),
+        unavailable: str | None = None,
+    ) -> None:
+        self.name = name
+        self.opened = 0
+        self._unavailable = unavailable
+        clock = Clock()
+        self._cpu = SimulatedDevice("cpu", clock=clock, timing=cpu or Timing(kernel=10e-3))
+        self._gpu = SimulatedDevice("gpu", clock=clock, timing=gpu or Timing(launch=5e-6), faults=faults)
+
+    def check(self, selector: str) -> None:
+        """Accept no selector."""
+        if selector:
+            raise GpuPerfError(f"{self.name} has one device and takes no selector, not {selector!r}")
+
+    def gpu(self, selector: str) -> SimulatedDevice:  # noqa: ARG002 - the protocol passes it
+        """Return the simulated GPU, or raise the cause that was set."""
+        self.opened += 1
+        if self._unavailable is not None:
+            raise Unavailable(self._unavailable)
+        return self._gpu
+
+    def cpu(self) -> SimulatedDevice:
+        """Return the simulated CPU."""
+        return self._cpu
+
+
+def _plain(value: Any) -> Any:
+    """Return a simulated array as the NumPy array that it is."""
+    return value.view(np.ndarray) if isinstance(value, SimulatedArray) else value
+
+
+def _plain_all(values: Any) -> Any:
+    """Return arguments with every simulated array plain, in tuples, lists and dicts too."""
+    if isinstance(values, dict):
+        return {name: _plain_all(value) for name, value in values.items()}
+    if isinstance(values, tuple | list):
+        return type(values)(_plain_all(value) for value in values)
+    return _plain(values)

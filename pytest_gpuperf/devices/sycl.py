@@ -1,0 +1,166 @@
+"""SYCL devices through dpnp, compared with NumPy; `sycl:cpu` is a real asynchronous queue anywhere."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from importlib.util import find_spec
+from os import environ, pathsep
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.protocol import Observation
+from pytest_gpuperf.model import DeviceInfo, Fault, GpuPerfError, Kind, Unavailable
+
+__all__ = ["SyclBackend", "SyclDevice"]
+
+_LOST = ("DEVICE_LOST", "device lost", "-20 (UR_RESULT_ERROR_DEVICE_LOST")
+
+
+class SyclDevice:
+    """One SYCL device through its default queue; work runs asynchronously."""
+
+    kind: Kind = "gpu"
+    backend = "sycl"
+    clock = staticmethod(perf_counter)
+
+    def __init__(self, dpnp: Any, dpctl: Any, device: Any) -> None:
+        from dpctl.utils import SequentialOrderManager
+
+        self.xp = dpnp
+        self._queue = dpctl.get_device_cached_queue(device)
+        self._order = SequentialOrderManager
+        self.name = device.name
+        emulated = device.is_cpu
+        library = f"dpnp {dpnp.__version__}, dpctl {dpctl.__version__}, driver {device.driver_version}"
+        self.info = DeviceInfo(
+            kind="gpu", backend=self.backend, name=self.name, library=library, emulated=emulated
+        )
+
+    def asarray(self, host: Any) -> Any:
+        """Copy to this device's default queue; arrays of other queues would not mix."""
+        return self.xp.array(host, sycl_queue=self._queue, copy=True)
+
+    def asnumpy(self, array: Any) -> Any:
+        """Copy to the host once the array is ready."""
+        return self.xp.asnumpy(array)
+
+    def synchronize(self) -> None:
+        """Wait for what dpnp has in order on every queue, then for all else on the default queue."""
+        self._order.clear()
+        self._queue.wait()
+
+    def holds(self, value: Any) -> bool:
+        """Say whether `value` is a dpnp array on this device."""
+        return isinstance(value, self.xp.ndarray) and value.sycl_device == self._queue.sycl_device
+
+    @contextmanager
+    def observe(self) -> Iterator[Observation]:
+        """See work by the calls that reach dpnp: its queues keep no count of finished work."""
+        seen = Observation()
+        outer = sys.getprofile()
+
+        def watch(frame: Any, event: Any, argument: Any) -> None:
+            seen.worked = seen.worked or frame.f_globals.get("__name__", "").startswith("dpnp")
+            if outer is not None:
+                outer(frame, event, argument)
+
+        sys.setprofile(watch)
+        try:
+            yield seen
+        finally:
+            sys.setprofile(outer)
+
+    def fault(self, error: BaseException) -> Fault | None:
+        """Recognize a failed allocation (dpctl does not say of how much) and a lost device."""
+        from dpctl.memory import USMAllocationError
+
+        if isinstance(error, USMAllocationError | MemoryError):
+            return Fault(kind="out_of_memory")
+        if type(error).__module__.startswith(("dpctl", "dpnp")) and any(s in str(error) for s in _LOST):
+            return Fault(kind="lost")
+        return None
+
+    def release(self) -> None:
+        """Let finished work drop its references; dpctl keeps no pool."""
+        self.synchronize()
+
+
+class SyclBackend:
+    """`sycl[:gpu|:cpu]`: an Intel GPU, or the CPU as a device that only stands for one."""
+
+    name = "sycl"
+    automatic = True
+
+    def __init__(self, cpu_name: str) -> None:
+        self._cpu_name = cpu_name
+
+    def check(self, selector: str) -> None:
+        """Accept nothing, gpu or cpu."""
+        if selector not in ("", "gpu", "cpu"):
+            raise GpuPerfError(f"the device of sycl is gpu or cpu, as in sycl:gpu, not {selector!r}")
+
+    def gpu(self, selector: str) -> SyclDevice:
+        """Return the device after one kernel and one synchronize on it."""
+        kind = selector or "gpu"
+        if find_spec("dpnp") is None:
+            remedy = "install pytest-gpuperf[sycl] for an Intel GPU"
+            raise Unavailable(f"dpnp is not installed; {remedy}", missing=True)
+        _show_runtime(kind)
+        try:
+            import dpctl
+            import dpnp
+
+            found = dpctl.select_cpu_device() if kind == "cpu" else dpctl.select_gpu_device()
+        except ImportError as error:
+            raise Unavailable(f"dpnp is installed but cannot be imported: {error}") from error
+        except dpctl.SyclDeviceCreationError as error:
+            raise Unavailable(_no_device(kind)) from error
+        try:
+            device = SyclDevice(dpnp, dpctl, found)
+            (device.asarray([1.0, 2.0]) + 1).sum()
+            device.synchronize()
+        except Exception as error:
+            raise Unavailable(f"the SYCL {kind} is there but cannot be used: {error}") from error
+        return device
+
+    def cpu(self) -> HostDevice:
+        """Return NumPy."""
+        return HostDevice(self._cpu_name)
+
+
+def _no_device(kind: str) -> str:
+    """Return why SYCL sees no such device, with its remedy."""
+    if kind == "cpu":
+        remedy = "install pytest-gpuperf[sycl], which has it, in a virtual environment"
+        return f"SYCL finds no CPU runtime (libintelocl.so); {remedy}"
+    selector = environ.get("ONEAPI_DEVICE_SELECTOR")
+    shown = "" if selector is None else f"; ONEAPI_DEVICE_SELECTOR is {selector!r}"
+    return f"dpnp is installed but SYCL sees no Intel GPU; install its compute runtime{shown}"
+
+
+def _show_runtime(kind: str) -> None:
+    """Tell SYCL's loaders where the CPU is; they read the environment at the first SYCL call only.
+
+    The package intel-opencl-rt puts the CPU runtime where the OpenCL loader does not look, and new arrays
+    (`xp.ones`) go to SYCL's default device, which is a GPU where there is one unless the CPU was chosen.
+    """
+    if kind == "gpu":
+        return
+    environ.setdefault("ONEAPI_DEVICE_SELECTOR", "*:cpu")
+    if (runtime := _cpu_runtime()) is not None:
+        listed = environ.get("OCL_ICD_FILENAMES", "")
+        if str(runtime) not in listed.split(pathsep):
+            environ["OCL_ICD_FILENAMES"] = pathsep.join(filter(None, [listed, str(runtime)]))
+
+
+def _cpu_runtime() -> Path | None:
+    """Return the CPU runtime that pip installed, if it is there."""
+    try:
+        files = metadata.files("intel-opencl-rt") or []
+    except metadata.PackageNotFoundError:
+        return None
+    places = (Path(str(file.locate())).resolve() for file in files if file.name == "libintelocl.so")
+    return next((place for place in places if place.exists()), None)

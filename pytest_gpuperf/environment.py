@@ -1,0 +1,46 @@
+"""What the numbers depend on: machine, interpreter, libraries."""
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+from pytest_gpuperf.model import DeviceInfo, Environment
+
+__all__ = ["cpu_name", "survey"]
+
+_PACKAGES = ("pytest-gpuperf", "pytest", "numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "dpnp", "dpctl")
+
+
+def survey(gpu: DeviceInfo | None, gpu_reason: str | None) -> Environment:
+    """Return the environment of this process; a value that cannot be had is None."""
+    return Environment(
+        host={"name": platform.node(), "system": platform.system(), "machine": platform.machine()},
+        cpu={"name": cpu_name(), "logical": os.cpu_count(), "usable": _usable()},
+        gpu=gpu,
+        gpu_reason=gpu_reason,
+        python=platform.python_version(),
+        packages={name: version for name in _PACKAGES if (version := _version(name)) is not None},
+    )
+
+
+def cpu_name() -> str:
+    """Return the processor's model name, or the architecture where the system does not tell."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    models = (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name"))
+    return next(models, "") or platform.processor() or platform.machine()
+
+
+def _usable() -> int | None:
+    """Return how many processors this process may run on; None where the system does not tell."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

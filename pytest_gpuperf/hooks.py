@@ -1,0 +1,157 @@
+"""pytest's hooks for a run that has something to measure; registered when the first such thing is seen."""
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_gpuperf import schema
+from pytest_gpuperf.items import SHAPE, Shape, in_order
+from pytest_gpuperf.report import terminal
+from pytest_gpuperf.session import Session
+
+__all__ = ["Hooks"]
+
+_ATTRIBUTE = "gpuperf"  # of a test's last report: JSON-able, so that it travels between xdist's processes
+_CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
+
+
+class Hooks:
+    """Passes what pytest says on to the session, and what the session finds on to pytest."""
+
+    def __init__(self, config: pytest.Config, session: Session) -> None:
+        self.session = session
+        self._is_worker = hasattr(config, "workerinput")
+        self._selected: list[pytest.Item] = []
+        self._deselected: list[pytest.Item] = []
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Put each GPU sibling after its CPU sibling."""
+        items[:] = in_order(items)
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Remember the marked tests that will not run: each has its record."""
+        self._deselected += [item for item in items if shape_of(item)]
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Remember the marked tests that will."""
+        self._selected = [item for item in session.items if shape_of(item)]
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Stop a test that cannot be measured before its fixtures are made."""
+        shape = shape_of(item)
+        if shape is None:
+            if self.session.lost and "gpu" in getattr(item, "fixturenames", ()):
+                pytest.fail(self.session.lost, pytrace=False)
+            return
+        if not shape.slots and shape.side is None:
+            pytest.fail(
+                "a speedup test needs the fixture device or xp: take one of them as an argument of the test, "
+                "or in a fixture that it uses",
+                pytrace=False,
+            )
+        if shape.side != "cpu" and (self.session.lost or self.session.plan.require_gpu):
+            self.session.gpu()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
+        """Measure a marked test instead of calling it."""
+        shape = shape_of(pyfuncitem)
+        if shape is None:
+            return None
+        self.session.walk(pyfuncitem, shape)
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Fail a marked test that passed without being measured, because another plugin called it."""
+        self.session.records.pop(item.nodeid, None)
+        yield
+        if shape_of(item) and item.nodeid not in self.session.records:
+            pytest.fail("the test was not measured: another plugin called it", pytrace=False)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Keep a record for every marked test, and send it along with the last of the test's reports."""
+        shape, error = shape_of(item), call.excinfo.value if call.excinfo else None
+        if error is not None and not isinstance(error, pytest.skip.Exception):
+            self.session.note_fault(error, item.nodeid)
+        if shape and error is not None and (call.when == "setup" or item.nodeid not in self.session.records):
+            skipped = isinstance(error, pytest.skip.Exception)
+            reason = (str(error) or type(error).__name__).partition("\n")[0]
+            self.session.without_measurement(item, shape, "skipped" if skipped else "error", reason)
+        report = yield
+        if shape and call.when == "teardown" and item.nodeid in self.session.records:
+            content = schema.dump_record(self.session.records[item.nodeid])
+            setattr(report, _ATTRIBUTE, content)
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take a finished test's record, whichever process measured it."""
+        content: dict[str, Any] | None = getattr(report, _ATTRIBUTE, None)
+        if content is not None and not self._is_worker:
+            self.session.write_down(content)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take what an xdist worker knew of tests that it did not run, and of the machine."""
+        told = getattr(node, "workeroutput", {}).get("gpuperf")
+        if told is None:
+            return
+        self.session.learn(told["environment"])
+        for content in told["records"]:
+            if content["nodeid"] not in self.session.records:
+                self.session.keep(schema.load_record(content))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Complete the records and write the report, in the process that the user called."""
+        if session.config.option.collectonly:
+            return
+        all_ran = self._complete()
+        if self._is_worker:
+            told = [schema.dump_record(record) for record in self.session.records.values()]
+            surveyed = schema.dump_environment(self.session.surveyed())
+            session.config.workeroutput["gpuperf"] = {"records": told, "environment": surveyed}  # type: ignore[attr-defined]
+            return
+        self.session.write(complete=all_ran and exitstatus not in _CUT_SHORT)
+        if self.session.unwritten and exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the table and the reasons; nothing when nothing was marked."""
+        if terminalreporter.config.option.collectonly:
+            return
+        width = max(60, min(terminalreporter._tw.fullwidth, 120))  # noqa: SLF001 - plugins have no other way
+        shown = terminal.lines(self.session.run(complete=True), width)
+        if shown or self.session.unwritten:
+            terminalreporter.section("gpuperf", sep="-")
+        for line in shown:
+            terminalreporter.write_line(line)
+        if self.session.unwritten:
+            terminalreporter.write_line(self.session.unwritten, red=True)
+        elif shown and self.session.report:
+            terminalreporter.write_line(f"report: {self.session.report}")
+
+    def _complete(self) -> bool:
+        """Give a record to every marked test that has none; say whether all that were selected ran."""
+        not_run = self._fill_in(self._selected, "not run: the session ended before it")
+        self._fill_in(self._deselected, "deselected on the command line or by a plugin")
+        return not_run == 0
+
+    def _fill_in(self, listed: Sequence[pytest.Item], reason: str) -> int:
+        filled = 0
+        for item in listed:
+            shape = shape_of(item)
+            if shape and item.nodeid not in self.session.records:
+                self.session.without_measurement(item, shape, "skipped", reason)
+                filled += 1
+        return filled
+
+
+def shape_of(item: pytest.Item) -> Shape | None:
+    """Return the shape of a marked test, None of any other."""
+    return item.stash.get(SHAPE, None)

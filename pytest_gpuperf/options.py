@@ -1,0 +1,216 @@
+"""From the command line, the ini file and the marker to Plan and Demand."""
+
+import math
+from collections.abc import Callable
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_gpuperf.model import Demand, Plan
+
+__all__ = ["add", "chosen", "demand", "json_path", "plan"]
+
+MARKER = (
+    'speedup(min=None, *, max=None, transfer="never", calls=None, rtol=None, atol=None, parity=True, '
+    "max_time=None): time the test on CPU and GPU; fail when the speedup is below min or above max"
+)
+
+
+class _Option:
+    """One option: `--gpuperf-NAME` on the command line and `gpuperf_name` in the ini file."""
+
+    def __init__(
+        self, name: str, help: str, *, read: Callable[[str], Any] | None = None, metavar: str | None = None
+    ) -> None:
+        self.flag = f"--gpuperf-{name}"
+        self.key = f"gpuperf_{name.replace('-', '_')}"
+        self.help = help
+        self.read = read
+        self.metavar = metavar
+
+
+def _alpha(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 0.5:
+        raise ValueError(f"{text} is not between 0 and 0.5")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise ValueError(f"{text} is not a positive number of seconds")
+    return value
+
+
+def _settlement(text: str) -> str:
+    if text not in ("warn", "fail", "pass"):
+        raise ValueError(f"{text!r} is not one of warn, fail, pass")
+    return text
+
+
+_OPTIONS = (
+    _Option("gpu", "the GPU to use: auto, none, cupy[:N], sycl[:gpu|:cpu]", read=str, metavar="DEVICE"),
+    _Option("require-gpu", "fail, instead of skipping, where no GPU can be used"),
+    _Option("report-only", "record every verdict and fail no test for it"),
+    _Option("off", "run marked tests once on each device and measure nothing"),
+    _Option("alpha", "chance of a wrong verdict, per side (default 0.025)", read=_alpha, metavar="P"),
+    _Option("max-time", "seconds that measuring one test may take (default 10)", read=_seconds, metavar="S"),
+    _Option(
+        "inconclusive",
+        "an undecided test: warn passes it near its limit and fails it elsewhere; fail and pass settle it",
+        read=_settlement,
+        metavar="warn|fail|pass",
+    ),
+    _Option("json", "write the report to PATH", read=str, metavar="PATH"),
+)
+
+
+def add(parser: pytest.Parser) -> None:
+    """Add every option to the command line and the ini file."""
+    group = parser.getgroup("gpuperf", "speedups of GPU over CPU (pytest-gpuperf)")
+    for option in _OPTIONS:
+        if option.read is None:
+            group.addoption(option.flag, action="store_true", default=None, help=option.help)
+            parser.addini(option.key, option.help, type="bool", default=None)
+        else:
+            group.addoption(option.flag, default=None, metavar=option.metavar, help=option.help)
+            parser.addini(option.key, option.help, type="string", default=None)
+
+
+def chosen(config: pytest.Config) -> bool:
+    """Say whether the user set any option: only then is there anything to check before the first test."""
+    return any(_given(config, option) is not None for option in _OPTIONS)
+
+
+def plan(config: pytest.Config) -> "Plan":
+    """Return how this run measures; raise UsageError, naming the option, for a value that can't be."""
+    from pytest_gpuperf.model import Plan
+
+    values = {option.key.removeprefix("gpuperf_"): _read(config, option) for option in _OPTIONS}
+    del values["json"]
+    return Plan(**{name: value for name, value in values.items() if value is not None})
+
+
+def json_path(config: pytest.Config) -> Path | None:
+    """Return where the report goes, relative to where pytest was called, or None.
+
+    Raises UsageError when that is not a place where a file can be written.
+    """
+    given = _read(config, _OPTIONS[-1])
+    if given is None:
+        return None
+    path: Path = config.invocation_params.dir / given
+    if path.is_dir():
+        raise pytest.UsageError(f"--gpuperf-json: {path} is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise pytest.UsageError(f"--gpuperf-json: there is no folder {path.parent}; make it first")
+    if not _writable(path):
+        raise pytest.UsageError(f"--gpuperf-json: no file can be written at {path}; choose another place")
+    return path
+
+
+def demand(mark: pytest.Mark) -> "Demand":
+    """Return what a marker asks; raise ValueError, naming the argument and the valid ones.
+
+    `min` is the only argument that may be given by position.
+    """
+    from pytest_gpuperf.model import Demand
+
+    if len(mark.args) > 1:
+        raise ValueError(f"takes one positional argument, min; {len(mark.args)} were given. {_VALID}")
+    given = dict(mark.kwargs)
+    if mark.args:
+        if "min" in given:
+            raise ValueError("min is given twice, by position and by name")
+        given["min"] = mark.args[0]
+    for name, value in given.items():
+        if name not in _ARGUMENTS:
+            raise ValueError(f"has no argument {name!r}. {_VALID}")
+        valid, accepts = _ARGUMENTS[name]
+        if not accepts(value):
+            raise ValueError(f"{name} must be {valid}, not {value!r}")
+    _refuse_contradictions(given)
+    return Demand(**{name: _plain(value) for name, value in given.items()})
+
+
+def _positive(value: Any) -> bool:
+    return value is None or (_is_number(value) and 0 < value < math.inf)
+
+
+def _not_negative(value: Any) -> bool:
+    return value is None or (_is_number(value) and 0 <= value < math.inf)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+_POSITIVE = "a finite number above 0"
+_ARGUMENTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "min": (_POSITIVE, _positive),
+    "max": (_POSITIVE, _positive),
+    "transfer": ("'never', 'always' or 'once'", lambda value: value in ("never", "always", "once")),
+    "calls": ("a whole number from 1 up", lambda value: value is None or _is_count(value)),
+    "rtol": ("a finite number from 0 up", _not_negative),
+    "atol": ("a finite number from 0 up", _not_negative),
+    "parity": ("True or False", lambda value: isinstance(value, bool)),
+    "max_time": ("a finite number of seconds above 0", _positive),
+}
+_VALID = f"The valid arguments are {', '.join(_ARGUMENTS)}"
+
+
+def _refuse_contradictions(given: dict[str, Any]) -> None:
+    least, most = given.get("min"), given.get("max")
+    if least is not None and most is not None and least > most:
+        raise ValueError(f"min must be at most max; min={least!r} is above max={most!r}")
+    if given.get("parity") is False and not (given.get("rtol") is None and given.get("atol") is None):
+        raise ValueError("rtol and atol say how results are compared, and parity=False that they are not")
+    for name in ("transfer", "calls"):
+        if given.get(name) not in (None, "never"):
+            raise ValueError(f"{name}={given[name]!r} is not available yet; leave it out")
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of any library as Python's own."""
+    return float(value) if _is_number(value) and not isinstance(value, int) else value
+
+
+def _given(config: pytest.Config, option: _Option) -> Any:
+    """Return what the command line says, else the ini file, else None."""
+    value = config.getoption(option.flag)
+    if value is not None:
+        return value
+    try:
+        return config.getini(option.key)
+    except (ValueError, TypeError) as error:
+        raise pytest.UsageError(f"{option.key}: {error}") from error
+
+
+def _read(config: pytest.Config, option: _Option) -> Any:
+    value = _given(config, option)
+    if value is None or option.read is None:
+        return value
+    try:
+        return option.read(value)
+    except ValueError as error:
+        raise pytest.UsageError(f"{option.flag} (ini: {option.key}): {error}") from error
+
+
+def _writable(path: Path) -> bool:
+    """Try to open a new file beside the report, as writing it will."""
+    trial = path.with_name(f".{path.name}.trial")
+    try:
+        with trial.open("xb"):
+            pass
+        trial.unlink()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Run -> text, one module per form."""

@@ -1,0 +1,99 @@
+"""Run -> the lines of the terminal's section: devices, table, reasons."""
+
+from collections.abc import Iterable, Sequence
+from textwrap import wrap
+
+from pytest_gpuperf.model import Record, Run
+from pytest_gpuperf.verdict import digits, ratio
+
+__all__ = ["lines", "readable"]
+
+_HEADINGS = ("test", "CPU", "GPU", "speedup", "wanted", "verdict")
+_GAP = "  "
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+
+
+def lines(run: Run, width: int) -> list[str]:
+    """Return the section's lines, none of them longer than `width` (at least 60) columns."""
+    shown = [record for record in run.records if not _is_deselected(record)]
+    if not shown:
+        return []
+    return [*_devices(run, width), "", *_table(shown, width), *_reasons(shown, width)]
+
+
+def readable(seconds: float | None) -> str:
+    """Return a time with three digits and its unit: `1.23 ms`; a dash for None."""
+    if seconds is None:
+        return "-"
+    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), _UNITS[-1])
+    return f"{digits(seconds / size)} {unit}"
+
+
+def _is_deselected(record: Record) -> bool:
+    return (
+        record.status == "skipped" and record.cpu is None and (record.reason or "").startswith("deselected")
+    )
+
+
+def _devices(run: Run, width: int) -> list[str]:
+    environment = run.environment
+    gpu = environment.gpu
+    if gpu is None:
+        there = "none"
+    elif gpu.emulated:
+        there = f"{gpu.name} through {gpu.backend}, emulated: no GPU's speedup"
+    else:
+        there = f"{gpu.name} through {gpu.backend}"
+    return wrap(f"CPU {environment.cpu['name']} | GPU {there}", width)
+
+
+def _table(records: Sequence[Record], width: int) -> list[str]:
+    cells = [_HEADINGS, *(_row(record) for record in records)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(_HEADINGS))]
+    widths[0] = min(widths[0], width - sum(widths[1:]) - len(_GAP) * (len(widths) - 1))
+    return [_line(row, widths) for row in cells]
+
+
+def _row(record: Record) -> tuple[str, ...]:
+    return (
+        record.nodeid.rpartition("/")[2],
+        readable(record.cpu.median if record.cpu else None),
+        readable(record.gpu.median if record.gpu else None),
+        ratio(record.speedup) if record.speedup else "-",
+        _wanted(record),
+        record.status,
+    )
+
+
+def _wanted(record: Record) -> str:
+    least, most = record.demand.min, record.demand.max
+    if least is not None and most is not None:
+        return f"{least:g}..{most:g}x"
+    if least is not None:
+        return f">={least:g}x"
+    return f"<={most:g}x" if most is not None else "-"
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    name, *others, status = row
+    cells = [_shortened(name, widths[0]).ljust(widths[0])]
+    cells += [cell.rjust(size) for cell, size in zip(others, widths[1:], strict=False)]
+    return _GAP.join([*cells, status])
+
+
+def _shortened(name: str, width: int) -> str:
+    """Return the end of a name, which tells tests apart, where the whole does not fit."""
+    return name if len(name) <= width else f"~{name[len(name) - width + 1 :]}"
+
+
+def _reasons(records: Iterable[Record], width: int) -> list[str]:
+    """Return why, once for all tests that share a reason."""
+    tests: dict[str, list[str]] = {}
+    for record in records:
+        for reason in (*filter(None, [record.reason]), *record.notes):
+            tests.setdefault(reason, []).append(record.nodeid.rpartition("::")[2])
+    found = []
+    for reason, names in tests.items():
+        who = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        found += wrap(f"{who}: {reason}", width, subsequent_indent="  ", break_on_hyphens=False)
+    return ["", *found] if found else []

@@ -1,0 +1,298 @@
+"""What a run knows: its devices, the walk of each marked item, and the records; the only writer."""
+
+import gc
+import traceback
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from json import dumps, loads
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gpuperf import environment, schema, store, verdict
+from pytest_gpuperf.devices import Devices, backends
+from pytest_gpuperf.devices.protocol import Device, TimedDevice
+from pytest_gpuperf.items import Shape
+from pytest_gpuperf.model import (
+    Environment,
+    Fault,
+    GpuPerfError,
+    InconclusiveWarning,
+    Plan,
+    Record,
+    Run,
+    Status,
+    Unavailable,
+    Verdict,
+)
+from pytest_gpuperf.trial import CpuSide, Trial
+
+__all__ = ["Session", "recovered"]
+
+_OFF = "measuring is turned off by --gpuperf-off"
+
+
+class Session:
+    """One run's state. Errors that the user should see leave it as GpuPerfError or as pytest's outcomes."""
+
+    def __init__(self, config: pytest.Config, plan: Plan, report: Path | None) -> None:
+        self.plan = plan
+        self.report = report
+        self.records: dict[str, Record] = {}
+        self.lost: str | None = None
+        self.unwritten: str | None = None
+        self._config = config
+        self._started = datetime.now(UTC).isoformat(timespec="seconds")
+        self._devices: Devices | None = None
+        self._elsewhere: Environment | None = None
+        self._sides: dict[Hashable, CpuSide] = {}
+        self._journal = store.Journal(report) if report else None
+
+    @property
+    def devices(self) -> Devices:
+        """The devices, from all backends that plugins registered; raises GpuPerfError for a wrong choice."""
+        if self._devices is None:
+            registered = self._config.hook.pytest_gpuperf_devices()
+            extra = [backend for listed in registered for backend in listed]
+            self._devices = Devices(self.plan.gpu, backends(environment.cpu_name(), extra))
+        return self._devices
+
+    def check(self) -> None:
+        """Raise UsageError for a device that no backend offers; nothing is probed for it."""
+        if self.plan.gpu != "auto":
+            try:
+                self.devices.gpu  # noqa: B018 - looking the choice up is the check
+            except GpuPerfError as error:
+                raise pytest.UsageError(f"--gpuperf-gpu: {error}") from error
+
+    def gpu(self) -> TimedDevice:
+        """Return the GPU, or end the test: a skip with the reason, an error where a GPU is required."""
+        if self.lost:
+            pytest.fail(self.lost, pytrace=False)
+        try:
+            return self.devices.gpu()
+        except Unavailable as cause:
+            reason = str(cause)
+        if self.plan.require_gpu:
+            pytest.fail(f"a GPU is required (--gpuperf-require-gpu): {reason}", pytrace=False)
+        pytest.skip(reason)
+
+    def walk(self, item: pytest.Function, shape: Shape) -> None:
+        """Measure one item, keep its record, and end the test as its verdict says."""
+        trial = Trial(nodeid=item.nodeid, demand=shape.demand, plan=self.plan)
+        faulty: str | None = None
+        try:
+            found = self._measure(trial, shape, partial(_bind, item, shape))
+        except GpuPerfError as error:
+            trial.distrust()
+            found = Verdict(status="error", reason=str(error))
+        except BaseException as error:
+            status, reason, fault = self._explain(error, trial)
+            self.keep(trial.record(status, reason), item)
+            if fault is None:
+                raise
+            traceback.clear_frames(error.__traceback__)
+            faulty = reason
+        if faulty is not None:
+            # Raised out here, so that no traceback keeps the arrays of the failed test alive.
+            self._recover(trial)
+            pytest.fail(faulty, pytrace=False)
+        record = trial.record(found.status, found.reason)
+        self.keep(record, item)
+        self._settle(record, item)
+
+    def keep(self, record: Record, item: pytest.Item | None = None) -> None:
+        """Hold a record; a rerun's replaces the one before. With its item, other reports learn of it."""
+        self.records[record.nodeid] = record
+        if item is None:
+            return
+        item.user_properties[:] = [
+            pair for pair in item.user_properties if not pair[0].startswith("gpuperf.")
+        ]
+        item.user_properties.append(("gpuperf.status", record.status))
+        if record.speedup:
+            for name in ("speedup", "low", "high"):
+                value = getattr(record.speedup, "value" if name == "speedup" else name)
+                if value is not None:
+                    item.user_properties.append((f"gpuperf.{name}", value))
+
+    def without_measurement(self, item: pytest.Item, shape: Shape, status: Status, reason: str) -> None:
+        """Keep the record of a marked item that ended before it was measured."""
+        record = Record(
+            nodeid=item.nodeid, status=status, reason=reason, demand=shape.demand, alpha=self.plan.alpha
+        )
+        if shape.side == "gpu" and shape.pair in self._sides:
+            side = self._sides[shape.pair]
+            record = replace(record, cpu=side.measurement)
+        self.keep(record, item)
+
+    def note_fault(self, error: BaseException, nodeid: str) -> Fault | None:
+        """Say what an exception of any test means for the GPU, and remember a lost one."""
+        gpu = self._devices.opened if self._devices else None
+        fault = gpu.fault(error) if gpu else None
+        if gpu and fault and fault.kind == "lost" and self.lost is None:
+            self.lost = f"the GPU ({gpu.name}) was lost in {nodeid}: {_first_line(error)}"
+        return fault
+
+    def write_down(self, content: dict[str, Any]) -> None:
+        """Take a finished test's record, from this process or another, and journal it."""
+        self.records[content["nodeid"]] = schema.load_record(content)
+        if self._journal is None or self.unwritten:
+            return
+        try:
+            self._journal.add(dumps(content, allow_nan=False))
+        except OSError as error:
+            self.unwritten = f"the journal {self._journal.path} cannot be written: {error}"
+
+    def learn(self, surveyed: dict[str, Any]) -> None:
+        """Take the environment that another process measured in."""
+        there = schema.load_environment(surveyed)
+        if self._elsewhere is None or there.gpu is not None:
+            self._elsewhere = there
+
+    def surveyed(self) -> Environment:
+        """Return the environment of the measurements."""
+        if self._elsewhere is not None:
+            return self._elsewhere
+        gpu = self._devices.opened if self._devices else None
+        return environment.survey(gpu.info if gpu else None, self._devices.reason if self._devices else None)
+
+    def run(self, *, complete: bool) -> Run:
+        """Return everything as one value."""
+        return Run(
+            environment=self.surveyed(),
+            started=self._started,
+            records=tuple(self.records.values()),
+            complete=complete,
+        )
+
+    def write(self, *, complete: bool) -> None:
+        """Write the report, if one was asked for; `unwritten` says why when it could not be.
+
+        A run that was cut short before it measured anything leaves an earlier report as it is.
+        """
+        if self.report is None or self._journal is None:
+            return
+        measured = any(record.cpu or record.gpu for record in self.records.values())
+        if not complete and not measured and self.report.exists():
+            self.unwritten = f"{self.report} was left as it is: this run ended before it measured anything"
+            self._journal.close(keep=False)
+            return
+        try:
+            store.replace(self.report, schema.text(self.run(complete=complete)))
+        except (OSError, GpuPerfError) as error:
+            self.unwritten = f"the report {self.report} was not written: {error}"
+            self.unwritten += f"; what was measured is in {self._journal.path}"
+            self._journal.close(keep=True)
+        else:
+            self._journal.close(keep=False)
+
+    def _measure(self, trial: Trial, shape: Shape, bind: Callable[[Device], Callable[[], Any]]) -> Verdict:
+        if self.plan.off:
+            return self._run_once(shape, bind)
+        if shape.side == "cpu":
+            side = trial.time_cpu(bind, self.devices.cpu(), blocks=self.plan.max_rounds, share=0.25)
+            self._sides[shape.pair] = side
+            return Verdict(status="recorded", reason=None)
+        if shape.side == "gpu":
+            if shape.pair not in self._sides:
+                raise GpuPerfError(
+                    "its CPU sibling [cpu] did not run, or failed: there is nothing to compare with"
+                )
+            return trial.compare_with(self._sides[shape.pair], bind, self.gpu())
+        try:
+            gpu = self.devices.gpu()
+        except Unavailable as cause:
+            reason = str(cause)
+        else:
+            return trial.compare(bind, self.devices.cpu(), gpu)
+        share = self.plan.precision_time / self.plan.max_time
+        trial.time_cpu(bind, self.devices.cpu(), blocks=self.plan.max_rounds, share=share)
+        return Verdict(status="skipped", reason=reason)
+
+    def _run_once(self, shape: Shape, bind: Callable[[Device], Callable[[], Any]]) -> Verdict:
+        """Run the workload once on each device that is there, measuring nothing."""
+        sides: list[Callable[[], TimedDevice]] = []
+        if shape.side != "gpu":
+            sides.append(self.devices.cpu)
+        if shape.side != "cpu":
+            sides.append(self.devices.gpu)
+        for side in sides:
+            try:
+                device = side()
+            except Unavailable:
+                continue
+            outcome = bind(device)()
+            if callable(outcome):
+                outcome()
+            device.synchronize()
+        return Verdict(status="skipped", reason=_OFF)
+
+    def _settle(self, record: Record, item: pytest.Item) -> None:
+        """End the test: pass, warn, skip or fail."""
+        if record.status == "skipped":
+            pytest.skip(record.reason or "")
+        if record.demand.bare or self.plan.report_only or record.status in ("passed", "recorded"):
+            return
+        speedup = record.speedup if record.status == "inconclusive" else None
+        if speedup is not None and verdict.tolerable(speedup, record.demand, self.plan):
+            item.warn(InconclusiveWarning(f"{record.nodeid}: {record.reason}"))
+            return
+        pytest.fail(record.reason or record.status, pytrace=False)
+
+    def _explain(self, error: BaseException, trial: Trial) -> tuple[Status, str, Fault | None]:
+        """Return the status and reason of a test that raised, and the device's fault behind it, if any.
+
+        The exception gets a note with the device's name, which pytest shows below its traceback.
+        """
+        if isinstance(error, pytest.skip.Exception):
+            return "skipped", str(error) or "skipped in the test", None
+        device, where = trial.at, trial.where
+        fault = self.note_fault(error, trial.nodeid)
+        if fault is None and device is not None:
+            fault = device.fault(error)
+        if fault and fault.kind == "out_of_memory":
+            asked = f", {fault.requested:,} bytes were asked for" if fault.requested else ""
+            return "error", f"out of memory {where}{asked}: {_first_line(error)}", fault
+        if fault:
+            return "error", self.lost or f"lost {where}: {_first_line(error)}", fault
+        error.add_note(f"raised {where}")
+        return "error", f"{_first_line(error)}, raised {where}", None
+
+    def _recover(self, trial: Trial) -> None:
+        """Free what the failed test held, on both devices."""
+        trial.forget()
+        gc.collect()
+        if self.lost is None:
+            self.devices.cpu().release()
+            if self.devices.opened is not None:
+                self.devices.opened.release()
+
+
+def _bind(item: pytest.Function, shape: Shape, device: Device) -> Callable[[], Any]:
+    """Return the test function with its fixtures, and the device in its slots."""
+    names: Sequence[str] = item._fixtureinfo.argnames  # noqa: SLF001 - pytest's own call reads them here
+    arguments = {name: item.funcargs[name] for name in names}
+    arguments.update({"device": device} if "device" in shape.slots else {})
+    arguments.update({"xp": device.xp} if "xp" in shape.slots else {})
+    return partial(item.obj, **arguments)
+
+
+def _first_line(error: BaseException) -> str:
+    first = str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def recovered(lines: Sequence[str]) -> Run:
+    """Return the run that a journal's lines hold; raise GpuPerfError for a line that is none of its own."""
+    try:
+        records = {content["nodeid"]: schema.load_record(content) for content in map(loads, lines)}
+    except (ValueError, KeyError, TypeError) as error:
+        raise GpuPerfError(f"this is no journal: {error}") from error
+    found = tuple(records.values())
+    gpu = next((record.gpu.device for record in found if record.gpu), None)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    return Run(environment=environment.survey(gpu, None), started=started, records=found, complete=False)

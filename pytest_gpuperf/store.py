@@ -1,0 +1,61 @@
+"""The report's file and the journal beside it: text in, safe on the disk."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+__all__ = ["Journal", "read_journal", "replace"]
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file whole or not at all: beside it, to the disk, then in its place.
+
+    Raises OSError, and leaves what was there, when it cannot be written.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink()
+        raise
+
+
+class Journal:
+    """One line per finished test, on the disk as soon as the test has ended; `kill -9` loses none.
+
+    The file is made at the first line, under a name of this process's own, and removed by `close`.
+    """
+
+    def __init__(self, report: Path) -> None:
+        self.path = report.with_name(f"{report.name}.{os.getpid()}.journal")
+        self._file: IO[str] | None = None
+
+    def add(self, line: str) -> None:
+        """Append one line; raises OSError."""
+        if self._file is None:
+            self._file = self.path.open("w", encoding="utf-8")
+        self._file.write(line + "\n")
+        self._file.flush()
+
+    def close(self, *, keep: bool) -> None:
+        """Close the file, and remove it unless it holds the only copy of something."""
+        if self._file is None:
+            return
+        with suppress(OSError):
+            self._file.close()
+            if not keep:
+                self.path.unlink()
+
+
+def read_journal(path: Path) -> Iterator[str]:
+    """Yield the whole lines of a journal; a last line that was cut off is left out."""
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        if line.endswith("\n"):
+            yield line.rstrip("\n")

@@ -1,0 +1,88 @@
+"""From an interval and a demand to a verdict, and why."""
+
+from math import inf
+from typing import Literal
+
+from pytest_gpuperf.model import Demand, Plan, Speedup, Verdict
+
+__all__ = ["decision", "judge", "ratio"]
+
+Decision = Literal["passed", "failed"]
+_DEPENDENT = 0.3  # lag-1 autocorrelation from which neighbouring rounds are called dependent
+
+
+def decision(low: float, high: float, demand: Demand) -> Decision | None:
+    """Return what an interval of the speedup says about the demand, or None while it is in doubt.
+
+    "Passed" and "the whole interval lies within the limits" are the same statement.
+    """
+    least = demand.min if demand.min is not None else 0.0
+    most = demand.max if demand.max is not None else inf
+    if high < least or low > most:
+        return "failed"
+    if low > least and (high < most or most == inf):
+        return "passed"
+    return None
+
+
+def judge(speedup: Speedup, demand: Demand, plan: Plan) -> Verdict:
+    """Return the verdict on a measured speedup; every status but passed and recorded has its reason."""
+    if not demand.limits:
+        return Verdict(status="recorded", reason=None)
+    low = speedup.low if speedup.low is not None else 0.0
+    high = speedup.high if speedup.high is not None else inf
+    decided = decision(low, high, demand)
+    if decided == "passed":
+        return Verdict(status="passed", reason=None)
+    if decided == "failed":
+        return Verdict(status="failed", reason=f"speedup {ratio(speedup)}, wanted {wanted(demand)}")
+    return Verdict(status="inconclusive", reason=_doubt(speedup, demand, plan))
+
+
+def tolerable(speedup: Speedup, demand: Demand, plan: Plan) -> bool:
+    """Say whether an inconclusive test passes: by the settlement asked for, or close to its limit."""
+    if plan.inconclusive != "warn":
+        return plan.inconclusive == "pass"
+    return any(abs(speedup.value / limit - 1) <= plan.doubt for limit in demand.limits)
+
+
+def dependence(speedup: Speedup) -> str | None:
+    """Return the note that neighbouring rounds resemble each other, when they do."""
+    if speedup.autocorrelation is None or speedup.autocorrelation <= _DEPENDENT:
+        return None
+    return (
+        f"dependent samples: lag-1 autocorrelation {speedup.autocorrelation:.2f}, so the interval may be "
+        "too narrow; look for other work on the machine"
+    )
+
+
+def wanted(demand: Demand) -> str:
+    """Return the demand in words: `at least 3x`, `at most 1x`, or both."""
+    parts = []
+    if demand.min is not None:
+        parts.append(f"at least {demand.min:g}x")
+    if demand.max is not None:
+        parts.append(f"at most {demand.max:g}x")
+    return " and ".join(parts)
+
+
+def ratio(speedup: Speedup) -> str:
+    """Return a speedup with its interval, the digits that tell them apart: `2.9x [2.6, 3.2]`."""
+    ends = [speedup.low, speedup.high]
+    return f"{digits(speedup.value)}x [{', '.join('?' if e is None else digits(e) for e in ends)}]"
+
+
+def digits(value: float) -> str:
+    """Return a ratio with three significant digits and no exponent below a million."""
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:#.3g}" if value >= 0.01 else f"{value:.2g}"
+
+
+def _doubt(speedup: Speedup, demand: Demand, plan: Plan) -> str:
+    if speedup.rounds >= plan.max_rounds:
+        remedy = "a steadier machine or a limit further from it would decide it"
+    else:
+        remedy = "more time (max_time) would decide it"
+    found = f"speedup {ratio(speedup)}, wanted {wanted(demand)}"
+    return f"{found}: in doubt after {speedup.rounds} rounds; {remedy}"
