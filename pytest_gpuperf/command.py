@@ -3,12 +3,12 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
-from pytest_gpuperf import schema, store
-from pytest_gpuperf.model import GpuPerfError
-from pytest_gpuperf.session import recovered
+from pytest_gpuperf import environment, schema, store
+from pytest_gpuperf.model import GpuPerfError, Run
 
 __all__ = ["main"]
 
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _recover(journal: Path, report: Path) -> str:
     if report.exists():
         raise GpuPerfError(f"{report} exists; name a new file, so that nothing is lost")
-    run = recovered(list(store.read_journal(journal)))
+    run = _run_in(store.read_journal(journal))
     store.replace(report, schema.text(run))
     return f"{report}: {len(run.records)} records recovered; {journal} can be removed"
 
@@ -46,3 +46,15 @@ def _recover(journal: Path, report: Path) -> str:
 def _validate(report: Path) -> str:
     run = schema.load(json.loads(report.read_text(encoding="utf-8")))
     return f"{report}: valid, {len(run.records)} records"
+
+
+def _run_in(lines: Iterable[str]) -> Run:
+    """Return the run that a journal's lines hold; raise GpuPerfError for a line that is none of its own."""
+    try:
+        records = {content["nodeid"]: schema.load_record(content) for content in map(json.loads, lines)}
+    except (ValueError, KeyError, TypeError) as error:
+        raise GpuPerfError(f"this is no journal: {error}") from error
+    found = tuple(records.values())
+    gpu = next((record.gpu.device for record in found if record.gpu), None)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    return Run(environment=environment.survey(gpu, None), started=started, records=found, complete=False)

@@ -7,7 +7,7 @@ the workload runs between the two readings.
 import gc
 import weakref
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +24,17 @@ from pytest_gpuperf.devices.protocol import Device, TimedDevice
 from pytest_gpuperf.model import GpuPerfError, Measurement, Plan, Round
 from pytest_gpuperf.parity import leaves
 
-__all__ = ["Workload", "block", "changed_input", "finish", "prepare", "rounds", "warm_up"]
+__all__ = [
+    "Workload",
+    "block",
+    "changed_input",
+    "finish",
+    "prepare",
+    "rounds",
+    "rounds_against",
+    "sample",
+    "warm_up",
+]
 
 _LONGEST_WARMUP = 10  # of a workload too slow to become steady within the plan's warm-up time
 _FEWEST_CALLS = 3
@@ -157,6 +167,13 @@ def rounds(cpu: Workload, gpu: Workload, order: Random) -> Iterator[Round]:
         sample(first)
         sample(second)
         yield Round(cpu=cpu.samples[-1], gpu=gpu.samples[-1])
+
+
+def rounds_against(cpu_samples: Iterable[float], gpu: Workload) -> Iterator[Round]:
+    """Yield a round for each sample that was taken of the CPU before, with a block on the GPU now."""
+    for cpu_sample in cpu_samples:
+        sample(gpu)
+        yield Round(cpu=cpu_sample, gpu=gpu.samples[-1])
 
 
 def sample(workload: Workload) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from json import dumps, loads
+from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,9 @@ from pytest_gpuperf.model import (
     Unavailable,
     Verdict,
 )
-from pytest_gpuperf.trial import CpuSide, Trial
+from pytest_gpuperf.trial import Bind, CpuSide, Trial
 
-__all__ = ["Session", "recovered"]
+__all__ = ["Session"]
 
 _OFF = "measuring is turned off by --gpuperf-off"
 
@@ -190,30 +190,32 @@ class Session:
         else:
             self._journal.close(keep=False)
 
-    def _measure(self, trial: Trial, shape: Shape, bind: Callable[[Device], Callable[[], Any]]) -> Verdict:
+    def _measure(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:
         if self.plan.off:
             return self._run_once(shape, bind)
         if shape.side == "cpu":
-            side = trial.time_cpu(bind, self.devices.cpu(), blocks=self.plan.max_rounds, share=0.25)
+            allowed = shape.demand.max_time or self.plan.max_time
+            side = trial.time_cpu(bind, self.devices.cpu(), blocks=self.plan.max_rounds, seconds=allowed / 4)
             self._sides[shape.pair] = side
             return Verdict(status="recorded", reason=None)
         if shape.side == "gpu":
             if shape.pair not in self._sides:
-                raise GpuPerfError(
-                    "its CPU sibling [cpu] did not run, or failed: there is nothing to compare with"
-                )
-            return trial.compare_with(self._sides[shape.pair], bind, self.gpu())
+                raise GpuPerfError("its CPU sibling [cpu] did not run, or failed: nothing to compare with")
+            found = trial.compare_with(self._sides[shape.pair], bind, self.gpu())
+            if found.status in ("passed", "recorded"):  # a failed one may be run again by another plugin
+                del self._sides[shape.pair]
+            return found
         try:
             gpu = self.devices.gpu()
         except Unavailable as cause:
             reason = str(cause)
         else:
             return trial.compare(bind, self.devices.cpu(), gpu)
-        share = self.plan.precision_time / self.plan.max_time
-        trial.time_cpu(bind, self.devices.cpu(), blocks=self.plan.max_rounds, share=share)
+        seconds, cpu = self.plan.precision_time, self.devices.cpu()
+        trial.time_cpu(bind, cpu, blocks=self.plan.max_rounds, seconds=seconds)
         return Verdict(status="skipped", reason=reason)
 
-    def _run_once(self, shape: Shape, bind: Callable[[Device], Callable[[], Any]]) -> Verdict:
+    def _run_once(self, shape: Shape, bind: Bind) -> Verdict:
         """Run the workload once on each device that is there, measuring nothing."""
         sides: list[Callable[[], TimedDevice]] = []
         if shape.side != "gpu":
@@ -250,7 +252,7 @@ class Session:
         """
         if isinstance(error, pytest.skip.Exception):
             return "skipped", str(error) or "skipped in the test", None
-        device, where = trial.at, trial.where
+        device, where = trial.device, trial.where
         fault = self.note_fault(error, trial.nodeid)
         if fault is None and device is not None:
             fault = device.fault(error)
@@ -284,15 +286,3 @@ def _bind(item: pytest.Function, shape: Shape, device: Device) -> Callable[[], A
 def _first_line(error: BaseException) -> str:
     first = str(error).partition("\n")[0]
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
-
-
-def recovered(lines: Sequence[str]) -> Run:
-    """Return the run that a journal's lines hold; raise GpuPerfError for a line that is none of its own."""
-    try:
-        records = {content["nodeid"]: schema.load_record(content) for content in map(loads, lines)}
-    except (ValueError, KeyError, TypeError) as error:
-        raise GpuPerfError(f"this is no journal: {error}") from error
-    found = tuple(records.values())
-    gpu = next((record.gpu.device for record in found if record.gpu), None)
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    return Run(environment=environment.survey(gpu, None), started=started, records=found, complete=False)

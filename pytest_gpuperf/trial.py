@@ -1,15 +1,15 @@
-"""From a test's body and two devices to a record: one test's walk, without pytest."""
+"""From a test's body and its devices to a record: one test's walk, without pytest."""
 
-from collections.abc import Callable
-from math import exp, inf, log
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from random import Random
-from statistics import median
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 from pytest_gpuperf import measure, parity, verdict
 from pytest_gpuperf.devices.protocol import Device, TimedDevice
-from pytest_gpuperf.evidence import Evidence, autocorrelation, e_value
+from pytest_gpuperf.estimation import Estimation
 from pytest_gpuperf.measure import Workload
 from pytest_gpuperf.model import (
     Demand,
@@ -18,288 +18,229 @@ from pytest_gpuperf.model import (
     Parity,
     Plan,
     Record,
-    Speedup,
+    Round,
     Status,
     Verdict,
 )
 
-__all__ = ["CpuSide", "Trial"]
+__all__ = ["Bind", "CpuSide", "Trial"]
 
 Bind = Callable[[Device], Callable[[], Any]]
 """Gives the test's body its device; what it returns is called without arguments."""
 
-_FEWEST = 2  # rounds that are taken whatever they cost: one alone can never decide
+_FEWEST = 2  # blocks of a CPU alone, whatever they cost
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CpuSide:
-    """What a CPU sibling leaves for its GPU sibling: its measurement and its first answer, on the host."""
+    """What a CPU sibling leaves for its GPU sibling: its measurement, and its answer on the host."""
 
-    def __init__(self, measurement: Measurement, answer: list[parity.Leaf]) -> None:
-        self.measurement = measurement
-        self.answer = answer
+    measurement: Measurement
+    answer: list[parity.Leaf]
 
 
 class Trial:
     """One marked test while it is measured; `record` says at any moment what is known by then.
 
-    The devices' faults and the body's own exceptions pass through: what was measured before stays.
+    Exceptions of the body and of the devices pass through, and what was measured before them stays.
+    A workload that did not do the work asked for is a GpuPerfError. At any time no more than two results
+    and the inputs are held for a device.
     """
 
     def __init__(self, *, nodeid: str, demand: Demand, plan: Plan) -> None:
         self.nodeid = nodeid
         self.demand = demand
         self.plan = plan
-        self.notes: list[str] = []
-        self._at: TimedDevice | None = None
-        self._rounds_begun = 0
-        self._evidence = self._new_evidence()
+        self._estimation = Estimation(demand, plan)
+        self._notes: list[str] = []
+        self._device: TimedDevice | None = None
         self._cpu: Workload | None = None
         self._gpu: Workload | None = None
         self._side: CpuSide | None = None
         self._parity: Parity | None = None
         self._parity_elapsed: float | None = None
+        self._rounds_begun = 0
         self._rounds_elapsed: float | None = None
         self._started: float | None = None
-        self._elapsed: float | None = None
 
     def compare(self, bind: Bind, cpu: TimedDevice, gpu: TimedDevice) -> Verdict:
-        """Time the body on both devices in interleaved rounds and return the verdict."""
-        self._start(gpu)
-        self._cpu, answer = self._prepare(bind, cpu)
-        before = _answer(self._cpu, answer)
-        self._gpu, answer = self._prepare(bind, gpu)
-        self._check_parity(before, _answer(self._gpu, answer), "before timing")
-        del answer
-        self._require_work(self._gpu)
+        """Time the body on both devices in interleaved rounds."""
+        self._cpu, before = self._prepare(bind, cpu)
+        self._gpu, there = self._prepare(bind, gpu)
+        self._check_work(self._gpu)
+        self._check_parity(before, there)
+        del there
         if self._wrong:
-            return self._end()
-        for workload in (self._cpu, self._gpu):
-            self._at = workload.device
-            measure.warm_up(workload, self.plan)
-        self._take_rounds(self._cpu, self._gpu)
-        after = self._finish(self._cpu, before)
-        self._check_parity(after, self._finish(self._gpu, None), "after timing")
-        return self._end()
+            return self._judge()
+        self._warm_up(self._cpu)
+        self._warm_up(self._gpu)
+        order = Random(crc32(self.nodeid.encode()))  # noqa: S311 - an order, not a secret
+        self._sample(measure.rounds(self._cpu, self._gpu, order), gpu)
+        after = self._finish(self._cpu)
+        self._check_same_work(before, after)
+        del before
+        self._check_parity(after, self._finish(self._gpu))
+        return self._judge()
 
     def compare_with(self, side: CpuSide, bind: Bind, gpu: TimedDevice) -> Verdict:
-        """Time the body on the GPU alone, against the samples that its CPU sibling left."""
-        self._start(gpu)
+        """Time the body on the GPU, against the samples that its CPU sibling left."""
         self._side = side
-        self._gpu, answer = self._prepare(bind, gpu)
-        self._check_parity(side.answer, _answer(self._gpu, answer), "before timing")
-        del answer
-        self._require_work(self._gpu)
+        self._gpu, there = self._prepare(bind, gpu)
+        self._check_work(self._gpu)
+        self._check_parity(side.answer, there)
+        del there
         if self._wrong:
-            return self._end()
-        measure.warm_up(self._gpu, self.plan)
-        started, spent = gpu.clock(), 0.0
-        for cpu_sample in side.measurement.samples:
-            self._rounds_begun += 1
-            measure.sample(self._gpu)
-            self._evidence.add(log(cpu_sample / self._gpu.samples[-1]))
-            spent = gpu.clock() - started
-            self._rounds_elapsed = spent
-            if self._enough(spent, gpu.clock()):
-                break
-        self._check_parity(side.answer, self._finish(self._gpu, None), "after timing")
-        return self._end()
+            return self._judge()
+        self._warm_up(self._gpu)
+        self._sample(measure.rounds_against(side.measurement.samples, self._gpu), gpu)
+        self._check_parity(side.answer, self._finish(self._gpu))
+        return self._judge()
 
-    def time_cpu(self, bind: Bind, cpu: TimedDevice, *, blocks: int, share: float) -> CpuSide:
-        """Time the body on the CPU alone: at most `blocks` blocks within that share of the time allowed."""
-        self._start(cpu)
-        self._cpu, answer = self._prepare(bind, cpu)
-        before = _answer(self._cpu, answer)
-        del answer
-        measure.warm_up(self._cpu, self.plan)
+    def time_cpu(self, bind: Bind, cpu: TimedDevice, *, blocks: int, seconds: float) -> CpuSide:
+        """Time the body on the CPU alone: two blocks, and more up to `blocks` within `seconds`."""
+        self._cpu, before = self._prepare(bind, cpu)
+        self._warm_up(self._cpu)
         started = cpu.clock()
         while len(self._cpu.samples) < blocks:
+            if len(self._cpu.samples) >= _FEWEST and cpu.clock() - started >= seconds:
+                break
+            self._rounds_begun += 1
             measure.sample(self._cpu)
             self._rounds_elapsed = cpu.clock() - started
-            if len(self._cpu.samples) >= _FEWEST and self._rounds_elapsed >= share * self._max_time:
-                break
-        self._finish(self._cpu, before)
-        self._elapsed = cpu.clock() - (self._started or 0.0)
-        return CpuSide(self._cpu.measurement, before)
+        self._check_same_work(before, self._finish(self._cpu))
+        return CpuSide(measurement=self._cpu.measurement, answer=before)
 
     def record(self, status: Status, reason: str | None) -> Record:
         """Return everything that is known by now."""
         cpu = self._cpu.measurement if self._cpu else self._side.measurement if self._side else None
+        workload = self._gpu or self._cpu
         return Record(
             nodeid=self.nodeid,
             status=status,
             reason=reason,
             demand=self.demand,
             alpha=self.plan.alpha,
-            scope=self._workload.scope if self._workload else None,
+            scope=workload.scope if workload else None,
             cpu=cpu,
             gpu=self._gpu.measurement if self._gpu else None,
-            speedup=self.speedup,
+            speedup=self._estimation.speedup(self._sampling),
             parity=self._parity,
             parity_elapsed=self._parity_elapsed,
             rounds_elapsed=self._rounds_elapsed,
             elapsed=self._elapsed,
-            notes=tuple(self.notes),
+            notes=tuple(self._notes),
         )
 
     @property
-    def at(self) -> TimedDevice | None:
+    def device(self) -> TimedDevice | None:
         """The device that is, or was last, at work."""
         running = (w.device for w in (self._cpu, self._gpu) if w is not None and w.running)
-        return next(running, self._at)
+        return next(running, self._device)
 
     @property
     def where(self) -> str:
         """The place of an error: `on the GPU (NAME) in round 17`."""
-        device = self.at
+        device = self.device
         if device is None:
             return "before any device was used"
-        round_ = f" in round {self._rounds_begun}" if self._rounds_begun else ""
-        return f"on the {device.kind.upper()} ({device.name}){round_}"
+        place = f"on the {device.kind.upper()} ({device.name})"
+        return f"{place} in round {self._rounds_begun}" if self._rounds_begun else place
 
     def distrust(self) -> None:
         """Give up the estimate: the samples stay, but they were not of the work that was asked for."""
-        self._evidence = self._new_evidence()
+        self._estimation = Estimation(self.demand, self.plan)
 
     def forget(self) -> None:
-        """Let go of everything that may hold arrays of the devices; the record stays as it was taken."""
+        """Let go of everything that may hold arrays of the devices."""
         self._cpu = self._gpu = None
 
     @property
-    def speedup(self) -> Speedup | None:
-        """The estimate from the rounds so far."""
-        values = self._evidence.values
-        if not values:
-            return None
-        middle = median(values)
-        # A median that has drifted out of what earlier rounds left is a doubt: the interval takes it in.
-        low, high = min(self._evidence.low, middle), max(self._evidence.high, middle)
-        return Speedup(
-            value=exp(middle),
-            low=exp(low) if low > -inf else None,
-            high=exp(high) if high < inf else None,
-            confidence=1 - 2 * self.plan.alpha,
-            resolution=self.plan.resolution,
-            rounds=len(values),
-            evidence=self._strongest(values),
-            autocorrelation=autocorrelation(values),
-            sampling="siblings" if self._side else "interleaved",
-        )
-
-    @property
-    def _workload(self) -> Workload | None:
-        return self._gpu or self._cpu
+    def _sampling(self) -> Literal["interleaved", "siblings"]:
+        return "siblings" if self._side else "interleaved"
 
     @property
     def _wrong(self) -> bool:
         return self._parity is not None and self._parity.agreed is False
 
     @property
-    def _max_time(self) -> float:
-        return self.demand.max_time or self.plan.max_time
+    def _elapsed(self) -> float | None:
+        if self._started is None or self._device is None:
+            return None
+        return self._device.clock() - self._started
 
-    def _new_evidence(self) -> Evidence:
-        return Evidence(alpha=self.plan.alpha, resolution=log(1 + self.plan.resolution))
+    def _prepare(self, bind: Bind, device: TimedDevice) -> tuple[Workload, list[parity.Leaf]]:
+        """Make the first call; return the workload and its first answer, copied to the host."""
+        self._device = device
+        if self._started is None:
+            self._started = device.clock()
+        workload, result = measure.prepare(bind, device)
+        return workload, parity.snapshot(result, device.holds, device.asnumpy)
 
-    def _start(self, device: TimedDevice) -> None:
-        self._started = device.clock()
+    def _warm_up(self, workload: Workload) -> None:
+        self._device = workload.device
+        measure.warm_up(workload, self.plan)
 
-    def _prepare(self, bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
-        self._at = device
-        return measure.prepare(bind, device)
-
-    def _require_work(self, gpu: Workload) -> None:
-        if not gpu.worked:
-            raise GpuPerfError(
-                f"no work reached {gpu.device.name}: the result lives on the host and the device saw "
-                "nothing; make the arrays with device.asarray or xp"
-            )
-
-    def _take_rounds(self, cpu: Workload, gpu: Workload) -> None:
-        """Sample until the verdict is certain and the estimate precise, or time or rounds are used up."""
-        order = Random(crc32(self.nodeid.encode()))  # noqa: S311 - an order, not a secret
-        clock = gpu.device.clock
-        started = clock()
-        sampling = measure.rounds(cpu, gpu, order)
-        while not self._enough((clock() - started), clock()):
+    def _sample(self, rounds: Iterator[Round], gpu: TimedDevice) -> None:
+        """Take rounds until there are enough, or no more."""
+        allowed = self.demand.max_time or self.plan.max_time
+        started = gpu.clock()
+        spent = 0.0
+        while not self._estimation.enough(spent=spent, left=allowed - (self._elapsed or 0.0)):
             self._rounds_begun += 1
-            taken = next(sampling)
-            self._evidence.add(log(taken.cpu / taken.gpu))
-            self._rounds_elapsed = clock() - started
+            taken = next(rounds, None)
+            if taken is None:
+                break
+            self._estimation.add(taken)
+            spent = self._rounds_elapsed = gpu.clock() - started
 
-    def _enough(self, spent: float, now: float) -> bool:
-        """Say whether sampling may stop, `spent` seconds after its first round began."""
-        plan, taken = self.plan, len(self._evidence.values)
-        if taken < _FEWEST:
-            return False
-        used = now - (self._started or 0.0)
-        if used + spent / taken > self._max_time:
-            return True
-        if taken < plan.min_rounds:
-            return False
-        if not self.demand.limits:
-            return self._precise or spent >= plan.record_time or taken >= plan.record_rounds
-        if taken >= plan.max_rounds:
-            return True
-        low, high = exp(self._evidence.low), exp(min(self._evidence.high, 700.0))
-        decided = verdict.decision(low, high, self.demand) is not None
-        return decided and (self._precise or spent >= plan.precision_time)
-
-    @property
-    def _precise(self) -> bool:
-        middle, near = median(self._evidence.values), log(1 + self.plan.precision)
-        return middle - self._evidence.low <= near and self._evidence.high - middle <= near
-
-    def _finish(self, workload: Workload, before: list[parity.Leaf] | None) -> list[parity.Leaf]:
-        """Make the last call, and see that it did the work of the first; return its answer on the host."""
-        self._at = workload.device
-        answer = _answer(workload, measure.finish(workload))
+    def _finish(self, workload: Workload) -> list[parity.Leaf]:
+        """Make the last call and return its answer on the host; the inputs must be what they were."""
+        self._device = workload.device
+        result = measure.finish(workload)
         changed = measure.changed_input(workload)
         if changed is not None:
             raise GpuPerfError(
                 f"the workload changes its own input ({changed}), so later calls do other work; "
                 "work on a copy made inside it, or write to another array"
             )
-        if before is not None and parity.compare(before, answer, self.demand).agreed is False:
+        return parity.snapshot(result, workload.device.holds, workload.device.asnumpy)
+
+    def _check_work(self, gpu: Workload) -> None:
+        if not gpu.worked:
+            raise GpuPerfError(
+                f"no work reached {gpu.device.name}: the result lives on the host and the device saw "
+                "nothing; make the arrays with device.asarray or xp"
+            )
+
+    def _check_same_work(self, before: list[parity.Leaf], after: list[parity.Leaf]) -> None:
+        if parity.compare(before, after, self.demand).agreed is False:
             raise GpuPerfError(
                 "the workload's result changes from call to call, so later calls do other work; "
                 "undo inside it what it changes, fix its random numbers, or say parity=False"
             )
-        return answer
 
-    def _check_parity(self, cpu: list[parity.Leaf], gpu: list[parity.Leaf], when: str) -> None:
-        clock = self.at.clock if self.at else None
-        started = clock() if clock else 0.0
-        found = parity.compare(cpu, gpu, self.demand)
-        if found.agreed is False:
-            self.notes.append(f"the devices disagree {when}: {found.reason}")
+    def _check_parity(self, cpu: list[parity.Leaf], gpu: list[parity.Leaf]) -> None:
+        """Compare the answers, before timing and after it; the worse finding stays."""
+        with self._timed_parity():
+            found = parity.compare(cpu, gpu, self.demand)
         if self._parity is None or found.agreed is False:
             self._parity = found
-        if clock:
-            self._parity_elapsed = (self._parity_elapsed or 0.0) + clock() - started
 
-    def _strongest(self, values: list[float]) -> float | None:
-        """Return the e-value that decides: for the demand's nearest limit, the side that has more."""
-        if not self.demand.limits:
-            return None
-        nearest = min(self.demand.limits, key=lambda limit: abs(median(values) - log(limit)))
-        margin = log(1 + self.plan.resolution)
-        above = e_value(values, log(nearest) + margin)
-        below = e_value([-value for value in values], margin - log(nearest))
-        return max(above, below)
+    @contextmanager
+    def _timed_parity(self) -> Iterator[None]:
+        before = self._elapsed or 0.0
+        yield
+        self._parity_elapsed = (self._parity_elapsed or 0.0) + (self._elapsed or 0.0) - before
 
-    def _end(self) -> Verdict:
-        clock = self.at.clock if self.at else None
-        if clock and self._started is not None:
-            self._elapsed = clock() - self._started
-        if self._wrong and self._parity:
-            return Verdict(status="failed", reason=f"the devices disagree: {self._parity.reason}")
-        speedup = self.speedup
+    def _judge(self) -> Verdict:
+        if self._parity is not None and self._wrong:
+            when = "after timing" if self._rounds_begun else "before timing"
+            return Verdict(status="failed", reason=f"the devices disagree {when}: {self._parity.reason}")
+        speedup = self._estimation.speedup(self._sampling)
         if speedup is None:
-            return Verdict(status="error", reason="no round was measured")
+            raise GpuPerfError("no round was measured: the CPU sibling left no samples")
         if note := verdict.dependence(speedup):
-            self.notes.append(note)
+            self._notes.append(note)
+        if self._parity is not None and self._parity.agreed is None and self._parity.error is not None:
+            self._notes.append(f"parity was not checked: {self._parity.reason}")
         return verdict.judge(speedup, self.demand, self.plan)
-
-
-def _answer(workload: Workload, result: Any) -> list[parity.Leaf]:
-    return parity.snapshot(result, workload.device.holds, workload.device.asnumpy)

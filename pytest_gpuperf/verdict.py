@@ -76,7 +76,7 @@ def digits(value: float) -> str:
     """Return a ratio with three significant digits and no exponent below a million."""
     if value >= 100:
         return f"{value:.0f}"
-    return f"{value:#.3g}" if value >= 0.01 else f"{value:.2g}"
+    return f"{value:#.3g}" if value >= 0.1 else f"{value:.2g}"
 
 
 def _doubt(speedup: Speedup, demand: Demand, plan: Plan) -> str:

@@ -9,12 +9,12 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from pytest_gpuperf.devices.protocol import Observation
+from pytest_gpuperf.devices.simulated_arrays import Namespace, SimulatedArray, plain, plain_all
 from pytest_gpuperf.model import DeviceInfo, Fault, GpuPerfError, Kind, Unavailable
 
 __all__ = ["Clock", "Injected", "SimulatedBackend", "SimulatedDevice", "Timing"]
@@ -68,62 +68,6 @@ class SimulatedDeviceLost(RuntimeError):
     """The simulated device is gone; every later use of it raises this again."""
 
 
-class SimulatedArray(np.ndarray[Any, Any]):
-    """A NumPy array that lives on a simulated device: its operations are launches there."""
-
-    home: "SimulatedDevice"
-
-    def __array_finalize__(self, source: Any) -> None:
-        if isinstance(source, SimulatedArray):
-            self.home = source.home
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        outputs = options.get("out", ())
-        if outputs:
-            options["out"] = tuple(_plain(output) for output in outputs)
-        result = getattr(ufunc, method)(*map(_plain, inputs), **options)
-        self.home.launch_for(result)
-        return outputs[0] if outputs else self.home.place(result)
-
-    def __array_function__(self, function: Any, _: Any, inputs: Any, options: Any) -> Any:
-        return self.home.run(function, inputs, options)
-
-    def sort(self, *inputs: Any, **options: Any) -> None:
-        """Sort in place, as one launch."""
-        _plain(self).sort(*inputs, **options)
-        self.home.launch_for(self)
-
-    def item(self, *place: Any) -> Any:
-        """Return a value to the host, which waits for the device."""
-        self.home.synchronize()
-        return _plain(self).item(*place)
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __bool__(self) -> bool:
-        return bool(self.item())
-
-
-class _Namespace:
-    """NumPy, or a part of it, whose functions run on a simulated device."""
-
-    def __init__(self, module: ModuleType, device: "SimulatedDevice") -> None:
-        self._module = module
-        self._device = device
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._module, name)
-        if isinstance(value, ModuleType):
-            return _Namespace(value, self._device)
-        if not callable(value) or isinstance(value, type):
-            return value
-        return lambda *inputs, **options: self._device.run(value, inputs, options)
-
-
 class SimulatedDevice:
     """A device whose every time is known; `noise` returns the factor by which each kernel's time is off."""
 
@@ -141,7 +85,7 @@ class SimulatedDevice:
         self.kind = kind
         self.name = f"simulated {kind.upper()}"
         self.clock = clock
-        self.xp = _Namespace(np, self)
+        self.xp = Namespace(np, self)
         self.info = DeviceInfo(
             kind=kind, backend=self.backend, name=self.name, library=f"numpy {np.__version__}", emulated=True
         )
@@ -172,7 +116,7 @@ class SimulatedDevice:
 
     def run(self, function: Callable[..., Any], inputs: Any, options: Any) -> Any:
         """Run a NumPy function as one kernel and keep its arrays here."""
-        result = function(*_plain_all(inputs), **_plain_all(options))
+        result = function(*plain_all(inputs), **plain_all(options))
         self.launch_for(result)
         return self.place(result)
 
@@ -187,7 +131,7 @@ class SimulatedDevice:
     def asarray(self, host: Any) -> SimulatedArray:
         """Copy to this device at its bandwidth."""
         self._strike()
-        array = np.array(_plain(host))
+        array = np.array(plain(host))
         self.clock.advance(array.nbytes / self._timing.bandwidth)
         return self._allocate(array)
 
@@ -195,7 +139,7 @@ class SimulatedDevice:
         """Wait for the device, then copy to the host at its bandwidth."""
         self.synchronize()
         self.clock.advance(array.nbytes / self._timing.bandwidth)
-        return np.array(_plain(array))
+        return np.array(plain(array))
 
     def synchronize(self) -> None:
         """Wait for every stream."""
@@ -287,17 +231,3 @@ class SimulatedBackend:
     def cpu(self) -> SimulatedDevice:
         """Return the simulated CPU."""
         return self._cpu
-
-
-def _plain(value: Any) -> Any:
-    """Return a simulated array as the NumPy array that it is."""
-    return value.view(np.ndarray) if isinstance(value, SimulatedArray) else value
-
-
-def _plain_all(values: Any) -> Any:
-    """Return arguments with every simulated array plain, in tuples, lists and dicts too."""
-    if isinstance(values, dict):
-        return {name: _plain_all(value) for name, value in values.items()}
-    if isinstance(values, tuple | list):
-        return type(values)(_plain_all(value) for value in values)
-    return _plain(values)

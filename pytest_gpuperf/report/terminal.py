@@ -1,6 +1,7 @@
 """Run -> the lines of the terminal's section: devices, table, reasons."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 from textwrap import wrap
 
 from pytest_gpuperf.model import Record, Run
@@ -41,22 +42,33 @@ def _devices(run: Run, width: int) -> list[str]:
     if gpu is None:
         there = "none"
     elif gpu.emulated:
-        there = f"{gpu.name} through {gpu.backend}, emulated: no GPU's speedup"
+        there = f"{gpu.name} through {gpu.backend}, emulated: not a GPU's speedup"
     else:
         there = f"{gpu.name} through {gpu.backend}"
     return wrap(f"CPU {environment.cpu['name']} | GPU {there}", width)
 
 
 def _table(records: Sequence[Record], width: int) -> list[str]:
-    cells = [_HEADINGS, *(_row(record) for record in records)]
+    names = _names(records)
+    cells = [_HEADINGS, *((names[record.nodeid], *_row(record)) for record in records)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(_HEADINGS))]
     widths[0] = min(widths[0], width - sum(widths[1:]) - len(_GAP) * (len(widths) - 1))
     return [_line(row, widths) for row in cells]
 
 
+def _names(records: Sequence[Record]) -> dict[str, str]:
+    """Return the tests' names, with their files where names alone would be ambiguous."""
+    short = {record.nodeid: record.nodeid.split("::")[-1] for record in records}
+    if len(set(short.values())) == len(short):
+        return short
+    return {
+        nodeid: "::".join([PurePosixPath(nodeid.split("::")[0]).name, *nodeid.split("::")[1:]])
+        for nodeid in short
+    }
+
+
 def _row(record: Record) -> tuple[str, ...]:
     return (
-        record.nodeid.rpartition("/")[2],
         readable(record.cpu.median if record.cpu else None),
         readable(record.gpu.median if record.gpu else None),
         ratio(record.speedup) if record.speedup else "-",
@@ -91,7 +103,7 @@ def _reasons(records: Iterable[Record], width: int) -> list[str]:
     tests: dict[str, list[str]] = {}
     for record in records:
         for reason in (*filter(None, [record.reason]), *record.notes):
-            tests.setdefault(reason, []).append(record.nodeid.rpartition("::")[2])
+            tests.setdefault(reason, []).append(record.nodeid.split("::")[-1])
     found = []
     for reason, names in tests.items():
         who = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

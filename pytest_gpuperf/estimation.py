@@ -1,0 +1,86 @@
+"""From rounds to the speedup, and to whether enough of them were taken."""
+
+from collections.abc import Sequence
+from math import exp, inf, log
+from statistics import median
+from typing import Literal
+
+from pytest_gpuperf import verdict
+from pytest_gpuperf.evidence import Evidence, autocorrelation, e_value
+from pytest_gpuperf.model import Demand, Plan, Round, Speedup
+
+__all__ = ["Estimation"]
+
+_FEWEST = 2  # rounds that are taken whatever they cost: one alone can never decide
+_LARGEST = 700.0  # e**700 is still a float
+
+
+class Estimation:
+    """The speedup as it takes shape, and the rule that stops sampling.
+
+    Sampling stops when the verdict is certain and the interval precise, or when its time or its rounds are
+    used up. Without a demand there is no verdict to wait for.
+    """
+
+    def __init__(self, demand: Demand, plan: Plan) -> None:
+        self._demand = demand
+        self._plan = plan
+        self._evidence = Evidence(alpha=plan.alpha, resolution=log(1 + plan.resolution))
+
+    def add(self, taken: Round) -> None:
+        """Take one more round."""
+        self._evidence.add(log(taken.cpu / taken.gpu))
+
+    def enough(self, *, spent: float, left: float) -> bool:
+        """Say whether sampling may stop, `spent` seconds after it began and with `left` seconds allowed."""
+        plan, taken = self._plan, len(self._evidence.values)
+        if taken < _FEWEST:
+            return False
+        if spent / taken > left:
+            return True
+        if taken < plan.min_rounds:
+            return False
+        if not self._demand.limits:
+            return self._precise or spent >= plan.record_time or taken >= plan.record_rounds
+        if taken >= plan.max_rounds:
+            return True
+        return self._decided and (self._precise or spent >= plan.precision_time)
+
+    def speedup(self, sampling: Literal["interleaved", "siblings"]) -> Speedup | None:
+        """Return the estimate from the rounds so far, None before the first."""
+        values = self._evidence.values
+        if not values:
+            return None
+        middle = median(values)
+        # A median that has drifted out of what earlier rounds left is a doubt: the interval takes it in.
+        low, high = min(self._evidence.low, middle), max(self._evidence.high, middle)
+        return Speedup(
+            value=exp(middle),
+            low=exp(low) if low > -inf else None,
+            high=exp(high) if high < inf else None,
+            confidence=1 - 2 * self._plan.alpha,
+            resolution=self._plan.resolution,
+            rounds=len(values),
+            evidence=self._strongest(values, middle),
+            autocorrelation=autocorrelation(values),
+            sampling=sampling,
+        )
+
+    @property
+    def _decided(self) -> bool:
+        low, high = exp(self._evidence.low), exp(min(self._evidence.high, _LARGEST))
+        return verdict.decision(low, high, self._demand) is not None
+
+    @property
+    def _precise(self) -> bool:
+        middle, near = median(self._evidence.values), log(1 + self._plan.precision)
+        return middle - self._evidence.low <= near and self._evidence.high - middle <= near
+
+    def _strongest(self, values: Sequence[float], middle: float) -> float | None:
+        """Return the e-value that decides: at the nearest limit, on the side that has more of it."""
+        if not self._demand.limits:
+            return None
+        limit = min((log(limit) for limit in self._demand.limits), key=lambda limit: abs(middle - limit))
+        above = e_value(values, limit + self._evidence.resolution)
+        below = e_value([-value for value in values], self._evidence.resolution - limit)
+        return max(above, below)

@@ -1,0 +1,87 @@
+"""The house: a room imports only from lower floors, typing-only and lazy imports included."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pytest_gpuperf
+
+HOUSE = Path(pytest_gpuperf.__file__).parent
+FLOORS = {
+    "model": 1,
+    "options": 2,
+    "devices": 2,
+    "evidence": 2,
+    "verdict": 2,
+    "parity": 2,
+    "schema": 2,
+    "store": 2,
+    "environment": 2,
+    "items": 3,
+    "estimation": 3,
+    "measure": 3,
+    "report": 3,
+    "hookspecs": 3,
+    "testing": 3,
+    "trial": 4,
+    "session": 5,
+    "hooks": 6,
+    "plugin": 7,
+    "command": 7,
+    "__init__": 8,
+}
+KNOW_PYTEST = {"options", "items", "session", "hooks", "plugin", "hookspecs", "testing"}
+STANDARD_LIBRARY_ONLY = {"model", "evidence", "verdict", "store"}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(HOUSE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Yield every module named in an import statement, wherever in the file it stands."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module == "pytest_gpuperf":
+            yield from (f"pytest_gpuperf.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            yield node.module or ""
+
+
+def rooms_imported(path: Path) -> set[str]:
+    return {name.split(".")[1] for name in imported(path) if name.startswith("pytest_gpuperf.")}
+
+
+FILES = sorted(HOUSE.rglob("*.py"))
+
+
+def test_every_room_has_its_floor():
+    assert {room_of(path) for path in FILES} == set(FLOORS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOUSE)))
+def test_a_room_imports_only_from_lower_floors(path):
+    room = room_of(path)
+    above = {other for other in rooms_imported(path) - {room} if FLOORS[other] >= FLOORS[room]}
+    assert not above, f"{room} (floor {FLOORS[room]}) imports {above}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOUSE)))
+def test_only_some_rooms_know_pytest(path):
+    if room_of(path) not in KNOW_PYTEST:
+        assert not {name for name in imported(path) if name.split(".")[0] in ("pytest", "_pytest")}
+
+
+@pytest.mark.parametrize("room", sorted(STANDARD_LIBRARY_ONLY))
+def test_the_pure_rooms_import_nothing_heavy(room):
+    heavy = {"numpy", "jsonschema", "pluggy", "cupy", "dpnp", "dpctl"}
+    assert not {name.split(".")[0] for name in imported(HOUSE / f"{room}.py")} & heavy
+
+
+def test_no_file_is_long():
+    lengths = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    assert {name: length for name, length in lengths.items() if length > 300} == {}
