@@ -1,7 +1,7 @@
 """From collected items to speedup tests: which they are, of what shape, in what order."""
 
 import inspect
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ class Shape:
     demand: Demand
     slots: frozenset[str] = frozenset()
     side: Kind | None = None
-    pair: Hashable = None
+    pair: str | None = None
 
 
 SHAPE = pytest.StashKey[Shape]()
@@ -72,8 +72,8 @@ def shape(item: pytest.Item) -> Shape:
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     side = parameters.get("device")
     if _is_ours(item, "device") and (side == "cpu" or side == "gpu"):
-        others = {name: index for name, index in item.callspec.indices.items() if name != "device"}
-        pair = (getattr(item.parent, "nodeid", ""), item.originalname, frozenset(others.items()))
+        # `device` is parametrized last, so what stands before it in the id is what siblings share.
+        pair = item.nodeid.removesuffix(f"{side}]")
         return Shape(demand=asked, side=side, pair=pair)
     return Shape(demand=asked, slots=_slots(item))
 
@@ -83,7 +83,7 @@ def in_order(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
     listed = list(items)
     shapes = {item: item.stash.get(SHAPE, None) for item in listed}
     cpu_to_come = {s.pair for s in shapes.values() if s is not None and s.side == "cpu"}
-    waiting: dict[Hashable, list[pytest.Item]] = {}
+    waiting: dict[str | None, list[pytest.Item]] = {}
     for item in listed:
         found = shapes[item]
         if found is not None and found.side == "gpu" and found.pair in cpu_to_come:

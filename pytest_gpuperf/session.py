@@ -2,7 +2,7 @@
 
 import gc
 import traceback
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -48,7 +48,7 @@ class Session:
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._devices: Devices | None = None
         self._elsewhere: Environment | None = None
-        self._sides: dict[Hashable, CpuSide] = {}
+        self._sides: dict[str | None, CpuSide] = {}
         self._journal = store.Journal(report) if report else None
 
     @property
@@ -239,8 +239,13 @@ class Session:
             pytest.skip(record.reason or "")
         if record.demand.bare or self.plan.report_only or record.status in ("passed", "recorded"):
             return
-        speedup = record.speedup if record.status == "inconclusive" else None
-        if speedup is not None and verdict.tolerable(speedup, record.demand, self.plan):
+        if record.status == "inconclusive" and self.plan.inconclusive == "pass":
+            return
+        if (
+            record.status == "inconclusive"
+            and self.plan.inconclusive == "warn"
+            and _is_near(record, self.plan)
+        ):
             item.warn(InconclusiveWarning(f"{record.nodeid}: {record.reason}"))
             return
         pytest.fail(record.reason or record.status, pytrace=False)
@@ -281,6 +286,11 @@ def _bind(item: pytest.Function, shape: Shape, device: Device) -> Callable[[], A
     arguments.update({"device": device} if "device" in shape.slots else {})
     arguments.update({"xp": device.xp} if "xp" in shape.slots else {})
     return partial(item.obj, **arguments)
+
+
+def _is_near(record: Record, plan: Plan) -> bool:
+    """Say whether an estimate is as close to its limit as a doubt may be to pass."""
+    return record.speedup is not None and verdict.is_near(record.speedup, record.demand, plan.doubt)
 
 
 def _first_line(error: BaseException) -> str:

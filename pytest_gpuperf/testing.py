@@ -41,7 +41,7 @@ class DeviceConformance:
         """Return the device under test."""
         return backend.gpu(self.selector)
 
-    def busy(self, device: TimedDevice, array: Any) -> Any:
+    def busy(self, array: Any) -> Any:
         """Submit work on a square float32 array that takes long, and return its result."""
         return array @ array
 
@@ -97,13 +97,13 @@ class DeviceConformance:
         A synchronize that does not wait leaves nearly all of the time to the copy that follows it.
         """
         array = gpu.asarray(np.ones((self.size, self.size), dtype=np.float32))
-        small = gpu.asnumpy(self.busy(gpu, array)[:1, :1])
+        small = gpu.asnumpy(self.busy(array)[:1, :1])
         assert small.shape == (1, 1)
         submitted, left = [], []
         for _ in range(_TRIES):
             gpu.asnumpy(array[:1, :1])
             started = gpu.clock()
-            result = self.busy(gpu, array)
+            result = self.busy(array)
             gpu.synchronize()
             synchronized = gpu.clock()
             gpu.asnumpy(result[:1, :1])

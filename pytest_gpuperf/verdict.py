@@ -5,7 +5,7 @@ from typing import Literal
 
 from pytest_gpuperf.model import Demand, Plan, Speedup, Verdict
 
-__all__ = ["decision", "judge", "ratio"]
+__all__ = ["decision", "dependence", "digits", "is_near", "judge", "ratio", "wanted"]
 
 Decision = Literal["passed", "failed"]
 _DEPENDENT = 0.3  # lag-1 autocorrelation from which neighbouring rounds are called dependent
@@ -39,11 +39,9 @@ def judge(speedup: Speedup, demand: Demand, plan: Plan) -> Verdict:
     return Verdict(status="inconclusive", reason=_doubt(speedup, demand, plan))
 
 
-def tolerable(speedup: Speedup, demand: Demand, plan: Plan) -> bool:
-    """Say whether an inconclusive test passes: by the settlement asked for, or close to its limit."""
-    if plan.inconclusive != "warn":
-        return plan.inconclusive == "pass"
-    return any(abs(speedup.value / limit - 1) <= plan.doubt for limit in demand.limits)
+def is_near(speedup: Speedup, demand: Demand, share: float) -> bool:
+    """Say whether the estimate is within that share of a limit."""
+    return any(abs(speedup.value / limit - 1) <= share for limit in demand.limits)
 
 
 def dependence(speedup: Speedup) -> str | None:

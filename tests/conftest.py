@@ -1,6 +1,16 @@
 """What the tests share: pytest in pytest, and a plan with the defaults."""
 
+from importlib import import_module
+from importlib.util import find_spec
+
 import pytest
+
+# pytester forgets modules that an in-process run imported, and C extensions cannot be imported twice.
+for name in ("numpy", "jsonschema", "dpnp", "dpctl", "cupy"):
+    if find_spec(name) is not None:
+        import_module(name)
+for room in ("hooks", "command", "devices.simulated", "devices.cupy", "devices.sycl"):
+    import_module(f"pytest_gpuperf.{room}")
 
 pytest_plugins = ["pytester"]
 

@@ -112,7 +112,7 @@ class SimulatedDevice:
 
     def launch_for(self, result: Any) -> None:
         """Submit the kernel that makes `result`: its fixed cost and that of its elements."""
-        self.launch(self._timing.kernel + self._timing.per_element * np.size(result))
+        self.launch(self._timing.kernel + self._timing.per_element * np.size(plain(result)))
 
     def run(self, function: Callable[..., Any], inputs: Any, options: Any) -> Any:
         """Run a NumPy function as one kernel and keep its arrays here."""

@@ -1,0 +1,219 @@
+"""The devices: each backend runs the conformance kit; the choice among them says why there is none."""
+
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf.devices import Devices, backends
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.simulated import (
+    Clock,
+    Injected,
+    SimulatedBackend,
+    SimulatedDevice,
+    SimulatedDeviceLost,
+    SimulatedOutOfMemory,
+    Timing,
+)
+from pytest_gpuperf.model import GpuPerfError, Unavailable
+from pytest_gpuperf.testing import DeviceConformance
+
+
+class TestSimulated(DeviceConformance):
+    @pytest.fixture
+    def backend(self):
+        return SimulatedBackend()
+
+
+class DoesNotWait(SimulatedDevice):
+    """A device as a careless backend makes it: its synchronize returns at once."""
+
+    def synchronize(self):
+        pass
+
+    def asnumpy(self, array):
+        super().synchronize()
+        return super().asnumpy(array)
+
+
+def test_the_kit_catches_a_synchronize_that_does_not_wait():
+    careless = DoesNotWait("gpu", clock=Clock(), timing=Timing(kernel=1e-2))
+    with pytest.raises(AssertionError, match="synchronize returned before"):
+        DeviceConformance().test_synchronize_waits_for_submitted_work(careless)
+
+
+def test_the_kit_catches_an_asarray_that_does_not_copy():
+    class Aliasing(HostDevice):
+        def asarray(self, host):
+            return host
+
+    with pytest.raises(AssertionError):
+        DeviceConformance().test_asarray_copies(Aliasing("aliasing"))
+
+
+def test_the_kit_catches_a_device_that_sees_no_work():
+    blind = SimulatedDevice("gpu", clock=Clock())
+    blind.observe = HostDevice("host").observe  # sees work in everything
+    with pytest.raises(AssertionError):
+        DeviceConformance().test_it_sees_its_own_work_and_no_other(blind)
+
+
+def test_a_launch_returns_at_once_and_synchronize_waits_for_its_end():
+    clock = Clock()
+    gpu = SimulatedDevice("gpu", clock=clock, timing=Timing(launch=1e-6))
+    gpu.launch(0.5)
+    assert clock() == pytest.approx(1e-6)
+    gpu.synchronize()
+    assert clock() == pytest.approx(0.500001)
+
+
+def test_streams_run_beside_each_other_and_synchronize_waits_for_all():
+    clock = Clock()
+    gpu = SimulatedDevice("gpu", clock=clock)
+    gpu.launch(0.2)
+    gpu.launch(0.5, stream=1)
+    gpu.launch(0.2)
+    gpu.synchronize()
+    assert clock() == pytest.approx(0.5)
+
+
+def test_a_simulated_cpu_works_while_it_is_called():
+    clock = Clock()
+    SimulatedDevice("cpu", clock=clock).launch(0.5)
+    assert clock() == 0.5
+
+
+def test_copies_take_their_bytes_over_the_bandwidth():
+    clock = Clock()
+    gpu = SimulatedDevice("gpu", clock=clock, timing=Timing(bandwidth=1e6))
+    array = gpu.asarray(np.zeros(125))
+    assert clock() == pytest.approx(1e-3)
+    gpu.asnumpy(array)
+    assert clock() == pytest.approx(2e-3)
+
+
+def test_every_operation_is_one_launch():
+    gpu = SimulatedDevice("gpu", clock=Clock())
+    array = gpu.asarray([1.0, 2.0])
+    gpu.xp.fft.fft(array + 1)
+    array.sort()
+    assert gpu.launches == 3
+
+
+def test_memory_is_counted_while_arrays_live():
+    gpu = SimulatedDevice("gpu", clock=Clock())
+    first = gpu.asarray(np.zeros(100))
+    second = first + 1
+    assert gpu.live_bytes == 1600
+    del first, second
+    assert (gpu.live_bytes, gpu.peak_bytes) == (0, 1600)
+
+
+def test_too_large_an_array_is_out_of_memory_and_names_its_bytes():
+    gpu = SimulatedDevice("gpu", clock=Clock(), timing=Timing(memory=1000))
+    with pytest.raises(SimulatedOutOfMemory) as caught:
+        gpu.asarray(np.zeros(126))
+    assert gpu.fault(caught.value).requested == 1008
+
+
+def test_an_injected_error_strikes_once():
+    gpu = SimulatedDevice("gpu", clock=Clock(), faults=[Injected(kind="error", call=2)])
+    gpu.launch()
+    with pytest.raises(RuntimeError, match="launch 2"):
+        gpu.launch()
+    gpu.launch()
+
+
+def test_a_lost_device_stays_lost():
+    gpu = SimulatedDevice("gpu", clock=Clock(), faults=[Injected(kind="lost", call=1)])
+    for use in (gpu.launch, gpu.synchronize, lambda: gpu.asarray([1])):
+        with pytest.raises(SimulatedDeviceLost) as caught:
+            use()
+        assert gpu.fault(caught.value).kind == "lost"
+
+
+def choose(choice, *extra):
+    return Devices(choice, backends("a processor", extra))
+
+
+def test_a_registered_backend_is_chosen_by_its_name():
+    mine = SimulatedBackend(name="mine")
+    assert choose("mine", mine).gpu() is mine.gpu("")
+
+
+def test_a_gpu_is_probed_once():
+    backend = SimulatedBackend(name="mine", unavailable="it is a Sunday; come back on Monday")
+    devices = choose("mine", backend)
+    for _ in range(3):
+        with pytest.raises(Unavailable, match="Sunday"):
+            devices.gpu()
+    assert backend.opened == 1
+
+
+def test_the_cpu_is_opened_without_a_probe():
+    backend = SimulatedBackend(name="mine")
+    assert choose("mine", backend).cpu().kind == "cpu"
+    assert backend.opened == 0
+
+
+@pytest.mark.parametrize(
+    "choice", ["cuda", "", "auto:1", "none:cpu", "cupy:first", "sycl:fpga", "simulated:2"]
+)
+def test_a_choice_that_nobody_offers_is_refused(choice):
+    with pytest.raises(GpuPerfError, match=r"there are auto, none|takes no|is a number|gpu or cpu"):
+        choose(choice)
+
+
+def test_none_says_that_the_gpu_was_turned_off():
+    with pytest.raises(Unavailable, match="turned off by --gpuperf-gpu=none"):
+        choose("none").gpu()
+
+
+def test_without_any_library_auto_says_which_extras_there_are(monkeypatch):
+    for name in ("cupy", "dpnp"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr("pytest_gpuperf.devices.cupy.find_spec", lambda _: None)
+    monkeypatch.setattr("pytest_gpuperf.devices.sycl.find_spec", lambda _: None)
+    with pytest.raises(Unavailable, match=r"no GPU library.*cuda12.*cuda13.*sycl"):
+        choose("auto").gpu()
+
+
+@pytest.mark.parametrize(("choice", "extra"), [("cupy", "cuda12"), ("sycl", "sycl")])
+def test_without_its_library_a_backend_names_the_extra(monkeypatch, choice, extra):
+    monkeypatch.setattr(f"pytest_gpuperf.devices.{choice}.find_spec", lambda _: None)
+    with pytest.raises(Unavailable, match=rf"not installed; install pytest-gpuperf\[{extra}\]"):
+        choose(choice).gpu()
+
+
+def test_auto_takes_the_first_backend_that_works(monkeypatch):
+    for name in ("cupy", "sycl"):
+        monkeypatch.setattr(f"pytest_gpuperf.devices.{name}.find_spec", lambda _: None)
+    mine = SimulatedBackend(name="mine")
+    mine.automatic = True
+    assert choose("auto", mine).gpu() is mine.gpu("")
+
+
+def test_auto_never_takes_a_simulated_device():
+    assert not SimulatedBackend().automatic
+
+
+def test_opening_the_numpy_side_imports_no_gpu_library():
+    before = set(sys.modules)
+    choose("auto").cpu()
+    assert not {"cupy", "dpnp"} & (set(sys.modules) - before)
+
+
+@pytest.mark.skipif(find_spec("cupy") is None, reason="CuPy is not installed; CI's second environment has it")
+def test_cupy_without_a_driver_says_so():
+    import cupy
+
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError:
+        pass
+    else:
+        pytest.skip("this machine has a driver")
+    with pytest.raises(Unavailable, match="no NVIDIA driver"):
+        choose("cupy").gpu()

@@ -1,0 +1,314 @@
+"""The marker at pytest's door: what is collected, measured and failed."""
+
+import pytest
+
+MATMUL = """
+    import numpy as np
+    import pytest
+
+    @pytest.mark.speedup({arguments})
+    def test_matmul(device):
+        a = device.asarray(np.ones((8, 8)))
+        return lambda: a @ a
+"""  # on the simulated devices 10 ms against 1 ms and a launch of 5 us
+
+
+def test_a_whole_body_is_the_workload(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.speedup(min=3)
+        def test_fft(xp):
+            xp.fft.fft(xp.ones(64))
+        """
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["test_fft *20.0 ms*2.0* ms*x [[]*>=3x*passed"])
+
+
+def test_a_returned_callable_is_the_workload(run):
+    result = run(MATMUL.format(arguments="min=3"))
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["test_matmul *10.0 ms*1.0* ms*9.9*x [[]*>=3x*passed"])
+
+
+def test_a_lost_speedup_fails_in_one_line_with_number_interval_and_demand(run):
+    result = run(MATMUL.format(arguments="min=300"))
+    result.assert_outcomes(failed=1)
+    result.stdout.re_match_lines([r"^speedup 9\.9\dx \[\d+\.\d+, \d+\.\d+\], wanted at least 300x$"])
+
+
+def test_an_unexpected_speedup_fails_a_maximum(run):
+    result = run(MATMUL.format(arguments="max=1"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["speedup 9.9*x*, wanted at most 1x"])
+
+
+@pytest.mark.parametrize("arguments", ["", "min=1, max=20"])
+def test_a_demand_that_is_met_passes(run, arguments):
+    run(MATMUL.format(arguments=arguments)).assert_outcomes(passed=1)
+
+
+def test_a_bare_marker_records_and_never_fails(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.speedup
+        def test_slower(device):
+            return lambda: device.launch(1.0 if device.kind == "gpu" else 1e-3)
+        """
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["test_slower *0.001x*-*recorded"])
+
+
+def test_a_demand_at_the_true_ratio_is_inconclusive_and_warns(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.speedup(min=2)
+        def test_even(device):
+            return lambda: device.launch(2e-3 if device.kind == "cpu" else 1e-3 - 5e-6)
+        """,
+        "-Walways::pytest_gpuperf.InconclusiveWarning",
+    )
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*InconclusiveWarning: *test_even: speedup 2.0*x*in doubt after 60 rounds*"])
+
+
+@pytest.mark.parametrize(("settlement", "outcome"), [("fail", "failed"), ("pass", "passed")])
+def test_an_inconclusive_test_ends_as_the_user_settled_it(run, settlement, outcome):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.speedup(min=2)
+        def test_even(device):
+            return lambda: device.launch(2e-3 if device.kind == "cpu" else 1e-3 - 5e-6)
+        """,
+        f"--gpuperf-inconclusive={settlement}",
+    )
+    result.assert_outcomes(**{outcome: 1})
+
+
+def test_report_only_fails_nothing_and_still_says_failed(run):
+    result = run(MATMUL.format(arguments="min=300"), "--gpuperf-report-only")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["test_matmul *>=300x*failed"])
+
+
+def test_off_runs_the_body_once_on_each_device_and_skips(run):
+    result = run(
+        """
+        import pytest
+
+        calls = []
+
+        @pytest.mark.speedup(min=300)
+        def test_it(device):
+            return lambda: calls.append(device.kind)
+
+        def test_after():
+            assert calls == ["cpu", "gpu"]
+        """,
+        "--gpuperf-off",
+    )
+    result.assert_outcomes(passed=1, skipped=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            "least=3",
+            "*test_matmul: @pytest.mark.speedup: has no argument 'least'. The valid arguments are min*",
+        ),
+        ("3, min=3", "*test_matmul*min is given twice*"),
+        ("min=0", "*test_matmul*min must be a finite number above 0, not 0*"),
+        ("min='3'", "*test_matmul*min must be a finite number above 0, not '3'*"),
+        ("min=3, max=2", "*test_matmul*min must be at most max*"),
+        ("transfer='always'", "*test_matmul*transfer='always' is not available yet*"),
+    ],
+)
+def test_a_misused_marker_is_a_collection_error(run, arguments, said):
+    result = run(MATMUL.format(arguments=arguments))
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([said])
+
+
+def test_two_markers_on_one_test_are_a_collection_error(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.speedup(min=3)
+        @pytest.mark.speedup(max=5)
+        def test_it(device):
+            pass
+        """
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*test_it: has 2 speedup markers of its own; keep one*"])
+
+
+def test_a_misused_parametrized_mark_is_found_too(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.speedup(min=-1))])
+        def test_it(n, device):
+            pass
+        """
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*test_it[[]*: @pytest.mark.speedup: min must be*not -1*"])
+
+
+@pytest.mark.parametrize(
+    ("definition", "said"),
+    [("async def test_it(device): pass", "cannot be async"), ("def test_it(device): yield", "*generator*")],
+)
+def test_an_async_or_generator_test_is_a_collection_error(run, definition, said):
+    result = run(f"import pytest\n@pytest.mark.speedup\n{definition}\n")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*{said}*"])
+
+
+def test_without_a_device_only_that_test_is_an_error(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.speedup(min=3)
+        def test_lonely():
+            pass
+
+        def test_other():
+            pass
+        """
+    )
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["a speedup test needs the fixture device or xp: take one of them*"])
+
+
+def test_a_class_and_its_methods_can_be_marked_and_the_closest_wins(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.speedup(min=300)
+        class TestAll:
+            def test_far(self, device):
+                return lambda: device.launch()
+
+            @pytest.mark.speedup(min=3)
+            def test_near(self, device):
+                return lambda: device.launch()
+
+            @pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.speedup(min=2))])
+            def test_nearest(self, device, n):
+                return lambda: device.launch()
+        """
+    )
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["test_far *failed", "test_near *passed", "test_nearest*>=2x *passed"])
+
+
+SIBLINGS = """
+    import numpy as np
+    import pytest
+
+    @pytest.fixture(scope="{scope}")
+    def data(device):
+        return device.asarray(np.ones(100))
+
+    @pytest.mark.parametrize("power", [2, 3])
+    @pytest.mark.speedup(min={least})
+    def test_power(data, power):
+        return lambda: data ** power
+"""
+
+
+@pytest.mark.parametrize("scope", ["function", "module", "session"])
+def test_a_fixture_on_device_makes_two_siblings(run, scope):
+    result = run(SIBLINGS.format(scope=scope, least=3))
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["test_power[[]*cpu*10.0 ms * - * - *recorded"])
+    assert sum("passed" in line and "9.9" in line for line in result.outlines) == 2
+
+
+def test_the_verdict_of_siblings_falls_on_the_gpu(run):
+    result = run(SIBLINGS.format(scope="function", least=300))
+    result.assert_outcomes(passed=2, failed=2)
+
+
+def test_a_gpu_sibling_runs_after_its_cpu_sibling_in_whatever_order_they_come(run, pytester):
+    pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_collection_modifyitems(items):
+            items.reverse()
+        """
+    )
+    result = run(SIBLINGS.format(scope="function", least=3), "-v")
+    result.assert_outcomes(passed=4)
+
+
+def test_a_gpu_sibling_alone_is_an_error_and_no_verdict(run):
+    source = SIBLINGS.format(scope="function", least=3)
+    result = run(source, "-k", "gpu")
+    result.assert_outcomes(failed=2, deselected=2)
+    result.stdout.fnmatch_lines(["its CPU sibling [[]cpu] did not run, or failed: nothing to compare with"])
+
+
+def test_parity_is_checked_before_timing(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.speedup(min=1)
+        def test_wrong(device):
+            return lambda: device.xp.ones(3) * (1 if device.kind == "cpu" else 1.1)
+        """
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["the devices disagree before timing: result: relative error 0.091*"])
+
+
+def test_work_that_stays_on_the_host_is_an_error_and_no_speedup_of_one(run):
+    result = run(
+        """
+        import numpy as np
+        import pytest
+
+        @pytest.mark.speedup(min=0.5)
+        def test_forgot(device):
+            a = np.ones(100)
+            return lambda: a + 1
+        """
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["no work reached simulated GPU: *", "test_forgot * - * - * - *error"])
+
+
+def test_a_workload_that_changes_its_input_is_named(run):
+    result = run(
+        """
+        import numpy as np
+        import pytest
+
+        @pytest.mark.speedup(min=2)
+        def test_sort(device):
+            a = device.asarray(np.arange(100.0)[::-1])
+            return a.sort
+        """
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["the workload changes its own input (float64 array of shape (100,))*"])

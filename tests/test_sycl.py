@@ -1,0 +1,133 @@
+"""The SYCL backend on its CPU device: truly asynchronous, and no GPU.
+
+Without dpnp these tests skip; with GPUPERF_NO_SKIP set, as in CI's second environment, they fail instead.
+"""
+
+import os
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf.devices.sycl import SyclBackend
+from pytest_gpuperf.model import Unavailable
+from pytest_gpuperf.testing import DeviceConformance
+
+if find_spec("dpnp") is None:
+    if os.environ.get("GPUPERF_NO_SKIP"):
+        raise ImportError("dpnp is not installed, and these tests may not skip here")
+    pytest.skip("dpnp is not installed; CI's second environment has it", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def cpu_device():
+    return SyclBackend("a processor").gpu("cpu")
+
+
+class TestSyclCpu(DeviceConformance):
+    selector = "cpu"
+
+    @pytest.fixture
+    def backend(self):
+        return SyclBackend("a processor")
+
+
+def test_it_is_marked_as_emulated(cpu_device):
+    assert cpu_device.info.emulated
+
+
+def test_a_product_is_submitted_long_before_it_is_done(cpu_device):
+    array = cpu_device.asarray(np.ones((1500, 1500), dtype=np.float32))
+    cpu_device.asnumpy(array @ array)
+    shares = []
+    for _ in range(5):
+        cpu_device.synchronize()
+        started = cpu_device.clock()
+        result = array @ array
+        submitted = cpu_device.clock()
+        cpu_device.synchronize()
+        shares.append((submitted - started) / (cpu_device.clock() - started))
+        del result
+    assert sorted(shares)[2] < 0.5
+
+
+def test_synchronize_waits_for_queues_of_the_users_own(cpu_device):
+    import dpctl
+    import dpnp
+
+    queue = dpctl.SyclQueue(dpctl.select_cpu_device())
+    array = dpnp.ones((1500, 1500), dtype="float32", sycl_queue=queue)
+    dpnp.asnumpy(array @ array)
+    synchronized, left = [], []
+    for _ in range(5):
+        queue.wait()
+        started = cpu_device.clock()
+        result = array @ array
+        cpu_device.synchronize()
+        middle = cpu_device.clock()
+        queue.wait()
+        synchronized.append(middle - started)
+        left.append(cpu_device.clock() - middle)
+        del result
+    assert sorted(synchronized)[2] > sorted(left)[2]
+
+
+def test_an_allocation_beyond_the_device_is_out_of_memory(cpu_device):
+    import dpctl
+    from dpctl.memory import USMAllocationError
+
+    too_large = dpctl.select_cpu_device().max_mem_alloc_size // 8 * 2
+    with pytest.raises(USMAllocationError) as caught:
+        cpu_device.xp.empty(too_large)
+    assert cpu_device.fault(caught.value).kind == "out_of_memory"
+    cpu_device.release()
+    assert cpu_device.asnumpy(cpu_device.xp.ones(2)).tolist() == [1, 1]
+
+
+def test_without_an_intel_gpu_the_remedy_is_named():
+    import dpctl
+
+    if dpctl.has_gpu_devices():
+        pytest.skip("this machine has an Intel GPU")
+    with pytest.raises(Unavailable, match="no Intel GPU; install its compute runtime"):
+        SyclBackend("a processor").gpu("gpu")
+
+
+def test_observing_leaves_a_profiler_in_place(cpu_device):
+    import sys
+
+    seen = []
+
+    def profiler(*event):
+        seen.append(event)
+
+    sys.setprofile(profiler)
+    try:
+        with cpu_device.observe() as observation:
+            cpu_device.xp.ones(3)
+        assert sys.getprofile() is profiler
+    finally:
+        sys.setprofile(None)
+    assert observation.worked
+    assert seen
+
+
+ASYNCHRONOUS = """
+    import numpy as np
+    import pytest
+
+    @pytest.mark.speedup(min=5)
+    def test_product(device):
+        a = device.asarray(np.ones((1500, 1500), dtype=np.float32))
+        return lambda: a @ a
+"""
+
+
+def test_a_missing_synchronize_would_show_as_a_false_speedup(run):
+    """The same product on the same cores cannot be five times faster; unsynchronized it seems to be."""
+    run(ASYNCHRONOUS, gpu="sycl:cpu").assert_outcomes(failed=1)
+
+
+def test_a_verdict_on_it_never_says_gpu_speedup(run):
+    result = run(ASYNCHRONOUS, gpu="sycl:cpu")
+    result.stdout.fnmatch_lines(["*through sycl, emulated: not a GPU's speedup*"])
