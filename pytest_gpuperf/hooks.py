@@ -80,7 +80,7 @@ class Hooks:
         if error is not None and not isinstance(error, pytest.skip.Exception):
             self.session.note_fault(error, item.nodeid)
         if shape and error is not None and (call.when == "setup" or item.nodeid not in self.session.records):
-            skipped = isinstance(error, pytest.skip.Exception)
+            skipped = isinstance(error, (pytest.skip.Exception, pytest.xfail.Exception))
             reason = (str(error) or type(error).__name__).partition("\n")[0]
             self.session.without_measurement(item, shape, "skipped" if skipped else "error", reason)
         report = yield

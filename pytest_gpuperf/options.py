@@ -190,8 +190,8 @@ def _given(config: pytest.Config, option: _Option) -> Any:
         return value
     try:
         return config.getini(option.key)
-    except (ValueError, TypeError) as error:
-        raise pytest.UsageError(f"{option.key}: {error}") from error
+    except (ValueError, TypeError, pytest.UsageError) as error:
+        raise pytest.UsageError(f"{option.key} in the ini file: {error}") from error
 
 
 def _read(config: pytest.Config, option: _Option) -> Any:

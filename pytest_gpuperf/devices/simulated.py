@@ -130,7 +130,7 @@ class SimulatedDevice:
 
     def asarray(self, host: Any) -> SimulatedArray:
         """Copy to this device at its bandwidth."""
-        self._strike()
+        self._require_presence()
         array = np.array(plain(host))
         self.clock.advance(array.nbytes / self._timing.bandwidth)
         return self._allocate(array)
@@ -143,7 +143,7 @@ class SimulatedDevice:
 
     def synchronize(self) -> None:
         """Wait for every stream."""
-        self._strike()
+        self._require_presence()
         self.clock.now = max([self.clock.now, *self._streams.values()]) + self._timing.synchronize
 
     def holds(self, value: Any) -> bool:
@@ -170,14 +170,16 @@ class SimulatedDevice:
         self.released += 1
 
     def _strike(self) -> None:
-        """Raise what was injected for this launch, and go on raising once lost."""
+        """Raise what was injected for this launch."""
         for fault in self._faults:
-            if fault.kind == "lost" and self.launches >= fault.call:
-                self._lost = True
-            elif self.launches == fault.call and fault.kind == "out_of_memory":
+            if self.launches == fault.call and fault.kind == "out_of_memory":
                 raise SimulatedOutOfMemory(fault.requested)
-            elif self.launches == fault.call and fault.kind == "error":
+            if self.launches == fault.call and fault.kind == "error":
                 raise RuntimeError(f"injected error in launch {fault.call}")
+            self._lost = self._lost or (self.launches == fault.call and fault.kind == "lost")
+        self._require_presence()
+
+    def _require_presence(self) -> None:
         if self._lost:
             raise SimulatedDeviceLost("simulated device lost")
 

@@ -1,0 +1,232 @@
+"""Bad input and faults: what was measured before them stays, and the next test is not harmed."""
+
+import json
+
+import pytest
+
+FAULTY = """
+    from pytest_gpuperf.devices.simulated import Injected, SimulatedBackend, Timing
+
+    def pytest_gpuperf_devices():
+        return [SimulatedBackend(name="faulty", faults=[Injected({fault})], gpu=Timing(kernel=2e-3, memory=1 << 20))]
+"""
+TWO_TESTS = """
+    import pytest
+
+    @pytest.mark.speedup(min=4.98)
+    def test_first(device):
+        return lambda: device.launch()
+
+    @pytest.mark.speedup(min=3)
+    def test_second(device):
+        return lambda: device.launch()
+
+    def test_third(gpu):
+        gpu.synchronize()
+
+    def test_fourth():
+        pass
+"""
+
+
+@pytest.fixture
+def faulty(run, pytester):
+    """Run TWO_TESTS on a GPU with one fault; return pytest's result and the report's records by name."""
+
+    def call(fault, *options, source=TWO_TESTS):
+        pytester.makeconftest(FAULTY.format(fault=fault))
+        result = run(source, "--gpuperf-json=report.json", *options, gpu="faulty")
+        return result, records(pytester)
+
+    return call
+
+
+def records(pytester):
+    content = json.loads((pytester.path / "report.json").read_text())
+    return {record["nodeid"].split("::")[1]: record for record in content["records"]}
+
+
+def test_an_exception_keeps_the_rounds_before_it_and_names_the_device(faulty):
+    result, found = faulty("kind='error', call=30")
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(
+        ["*RuntimeError: injected error in launch 30", "*raised on the GPU (simulated GPU) in round*"]
+    )
+    first = found["test_first"]
+    assert first["status"] == "error"
+    assert first["speedup"]["rounds"] == min(len(first["cpu"]["samples"]), len(first["gpu"]["samples"]))
+    assert first["speedup"]["rounds"] > 3
+    assert f"in round {first['speedup']['rounds'] + 1}" in first["reason"]
+    assert found["test_second"]["status"] == "passed"
+
+
+def test_an_exception_on_the_cpu_names_the_cpu(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.speedup
+        def test_it(device):
+            assert device.kind == "gpu"
+        """
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*assert 'cpu' == 'gpu'", "*raised on the CPU (simulated CPU)*"])
+
+
+def test_out_of_memory_is_an_error_with_the_bytes_and_harms_no_other_test(faulty):
+    result, found = faulty("kind='out_of_memory', call=30, requested=123456789")
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(
+        ["out of memory on the GPU (simulated GPU) in round*, 123,456,789 bytes were asked for*"]
+    )
+    assert (found["test_first"]["status"], found["test_second"]["status"]) == ("error", "passed")
+
+
+def test_memory_of_a_test_that_ran_out_is_freed(faulty):
+    result, _ = faulty(
+        "kind='error', call=10**9",
+        source="""
+        import numpy as np
+        import pytest
+
+        @pytest.mark.speedup(min=1)
+        def test_large(device):
+            a = device.asarray(np.ones(60_000))  # 480 kB of the simulated GPU's 1 MiB
+            b = a + 1
+            return lambda: a + b
+
+        def test_after(gpu):
+            assert gpu.live_bytes == 0
+            assert gpu.released == 1
+        """,
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["out of memory on the GPU*480,000 bytes were asked for*"])
+
+
+def test_a_lost_device_fails_the_tests_after_it_at_once(faulty):
+    result, found = faulty("kind='lost', call=30")
+    result.assert_outcomes(passed=1, failed=1, errors=2)
+    lost = "the GPU (simulated GPU) was lost in test_it.py::test_first: *"
+    result.stdout.fnmatch_lines([lost, lost, lost])
+    assert [found[name]["status"] for name in ("test_first", "test_second")] == ["error", "error"]
+    assert found["test_second"]["reason"].startswith(
+        "the GPU (simulated GPU) was lost in test_it.py::test_first"
+    )
+
+
+def test_a_device_lost_in_an_unmarked_test_is_noticed(faulty):
+    source = "    def test_zeroth(gpu):\n        gpu.launch()\n" + TWO_TESTS
+    result, found = faulty("kind='lost', call=1", source=source)
+    result.assert_outcomes(passed=1, failed=1, errors=3)
+    assert "was lost in test_it.py::test_zeroth" in found["test_first"]["reason"]
+
+
+def test_a_skip_inside_the_body_is_a_skip(run, pytester):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.speedup(min=3)
+        def test_it(device):
+            pytest.importorskip("no_such_module")
+        """,
+        "--gpuperf-json=report.json",
+    )
+    result.assert_outcomes(skipped=1)
+    assert records(pytester)["test_it"]["status"] == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("mark", "status", "reason"),
+    [
+        ("pytest.mark.skip(reason='a bad day')", "skipped", "a bad day"),
+        ("pytest.mark.xfail(run=False, reason='known')", "skipped", "known"),
+        ("pytest.mark.usefixtures('breaks')", "error", "it broke"),
+    ],
+)
+def test_a_test_that_never_ran_has_its_record(run, pytester, mark, status, reason):
+    run(
+        f"""
+        import pytest
+
+        @pytest.fixture
+        def breaks():
+            raise ValueError("it broke")
+
+        @{mark}
+        @pytest.mark.speedup(min=3)
+        def test_it(device):
+            pass
+        """,
+        "--gpuperf-json=report.json",
+    )
+    found = records(pytester)["test_it"]
+    assert found["status"] == status
+    assert reason in found["reason"]
+
+
+def test_a_strict_xfail_is_pytests_to_judge(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.xfail(strict=True)
+        @pytest.mark.speedup(min=300)
+        def test_known_slow(device):
+            return lambda: device.launch()
+
+        @pytest.mark.xfail(strict=True)
+        @pytest.mark.speedup(min=3)
+        def test_fast_after_all(device):
+            return lambda: device.launch()
+        """
+    )
+    result.assert_outcomes(xfailed=1, failed=1)
+
+
+def test_a_warm_up_that_never_settles_ends(run):
+    result = run(
+        """
+        import itertools
+        import pytest
+
+        @pytest.mark.speedup(min=0.1)
+        def test_unsteady(device):
+            times = itertools.cycle([1e-3, 2e-3, 4e-3])
+            return lambda: device.launch(next(times))
+        """
+    )
+    result.assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--gpuperf-json=no/such/report.json"], "*--gpuperf-json: there is no folder *; make it first*"),
+        (["--gpuperf-json=."], "*--gpuperf-json: * is a folder; name a file in it*"),
+        (
+            ["--gpuperf-gpu=cuda"],
+            "*--gpuperf-gpu: no backend is called 'cuda'; there are auto, none, cupy, sycl*",
+        ),
+        (["--gpuperf-gpu=cupy:first"], "*--gpuperf-gpu: the device of cupy is a number*"),
+        (["--gpuperf-alpha=2"], "*--gpuperf-alpha (ini: gpuperf_alpha): 2 is not between 0 and 0.5*"),
+        (["--gpuperf-alpha=small"], "*--gpuperf-alpha (ini: gpuperf_alpha): could not convert*"),
+        (["--gpuperf-max-time=0"], "*--gpuperf-max-time*0 is not a positive number of seconds*"),
+        (["--gpuperf-inconclusive=maybe"], "*--gpuperf-inconclusive*'maybe' is not one of warn, fail, pass*"),
+        (["-o", "gpuperf_max_time=never"], "*gpuperf_max_time): could not convert*"),
+        (["-o", "gpuperf_off=perhaps"], "*gpuperf_off in the ini file: *perhaps*"),
+    ],
+)
+def test_a_bad_option_is_a_usage_error_before_the_first_test(run, options, said):
+    result = run("def test_it(): raise SystemExit('a test ran')", *options, gpu=None)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([said])
+
+
+def test_the_command_line_wins_over_the_ini_file(run, pytester):
+    pytester.makeini("[pytest]\ngpuperf_gpu = none\ngpuperf_require_gpu = true\n")
+    source = "def test_it(gpu): pass"
+    run(source, gpu="simulated").assert_outcomes(passed=1)
+    run(source, gpu=None).assert_outcomes(errors=1)

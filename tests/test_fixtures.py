@@ -1,0 +1,191 @@
+"""The fixtures cpu, gpu, device and xp, and the skips where there is no GPU."""
+
+import pytest
+
+GPU_TEST = """
+    def test_scan(gpu):
+        assert gpu.xp.cumsum(gpu.asarray([1, 2, 3]))[-1] == 6
+
+    def test_host(cpu):
+        assert cpu.asarray([1, 2]).tolist() == [1, 2]
+"""
+SPEEDUP_TEST = """
+    import pytest
+
+    @pytest.mark.speedup(min=3)
+    def test_fft(xp):
+        xp.fft.fft(xp.ones(4096))
+"""
+UNUSABLE = """
+    from pytest_gpuperf.devices.simulated import SimulatedBackend
+
+    def pytest_gpuperf_devices():
+        return [SimulatedBackend(name="broken", unavailable="it is asleep; wake it up")]
+"""
+
+
+def test_cpu_and_gpu_are_devices(run):
+    run(GPU_TEST).assert_outcomes(passed=2)
+
+
+def test_a_gpu_test_skips_with_cause_and_remedy(run, pytester):
+    pytester.makeconftest(UNUSABLE)
+    result = run(GPU_TEST, "-rs", gpu="broken")
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*: it is asleep; wake it up"])
+
+
+def test_none_turns_the_gpu_off(run):
+    result = run(GPU_TEST, "-rs", gpu="none")
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*turned off by --gpuperf-gpu=none*"])
+
+
+def test_a_required_gpu_that_is_not_there_is_an_error(run, pytester):
+    pytester.makeconftest(UNUSABLE)
+    result = run(GPU_TEST, "--gpuperf-require-gpu", gpu="broken")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["a GPU is required (--gpuperf-require-gpu): it is asleep; wake it up"])
+
+
+def test_a_speedup_test_without_gpu_times_the_cpu_and_skips(run):
+    result = run(SPEEDUP_TEST, "-rs", gpu="none")
+    result.assert_outcomes(skipped=1)
+    result.stdout.re_match_lines(
+        [r"test_fft\s+\d\S* [mun]s\s+-\s+-\s+>=3x\s+skipped", "test_fft: the GPU is turned off.*"]
+    )
+
+
+def test_a_body_that_fails_on_the_cpu_fails_without_a_gpu_too(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.speedup(min=3)
+        def test_wrong(xp):
+            assert xp.ones(3).sum() == 4
+        """,
+        gpu="none",
+    )
+    result.assert_outcomes(failed=1)
+
+
+def test_a_required_gpu_makes_speedup_tests_errors(run):
+    result = run(SPEEDUP_TEST, "--gpuperf-require-gpu", gpu="none")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*a GPU is required*turned off*", "test_fft*error"])
+
+
+def test_the_gpu_is_probed_once_for_all_tests(run, pytester):
+    pytester.makeconftest(
+        """
+        from pytest_gpuperf.devices.simulated import SimulatedBackend
+
+        BACKEND = SimulatedBackend(name="broken", unavailable="it is asleep")
+
+        def pytest_gpuperf_devices():
+            return [BACKEND]
+
+        def pytest_terminal_summary(terminalreporter):
+            terminalreporter.write_line(f"probed {BACKEND.opened} times")
+        """
+    )
+    source = GPU_TEST + "\n    def test_again(gpu): pass\n" + SPEEDUP_TEST
+    result = run(source, gpu="broken")
+    result.assert_outcomes(passed=1, skipped=3)
+    result.stdout.fnmatch_lines(["probed 1 times"])
+
+
+def test_tests_that_ask_for_no_gpu_never_probe(run, pytester):
+    pytester.makeconftest(
+        """
+        from pytest_gpuperf.devices.simulated import SimulatedBackend
+
+        BACKEND = SimulatedBackend(name="mine")
+
+        def pytest_gpuperf_devices():
+            return [BACKEND]
+
+        def pytest_terminal_summary(terminalreporter):
+            terminalreporter.write_line(f"probed {BACKEND.opened} times")
+        """
+    )
+    result = run("def test_host(cpu): pass\ndef test_plain(): pass\n", gpu="mine")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["probed 0 times"])
+
+
+def test_device_parametrizes_an_unmarked_test(run):
+    result = run("def test_it(device): assert device.kind in ('cpu', 'gpu')", "-v")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*test_it[[]cpu] PASSED*", "*test_it[[]gpu] PASSED*"])
+
+
+def test_xp_parametrizes_an_unmarked_test(run):
+    result = run("def test_it(xp): assert xp.ones(3).sum() == 3", "-v")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*test_it[[]cpu] PASSED*", "*test_it[[]gpu] PASSED*"])
+
+
+def test_the_gpu_half_of_an_unmarked_test_skips_without_gpu(run):
+    run("def test_it(device): pass", gpu="none").assert_outcomes(passed=1, skipped=1)
+
+
+def test_a_module_scoped_fixture_may_build_on_device(run):
+    result = run(
+        """
+        import pytest
+
+        made = []
+
+        @pytest.fixture(scope="module")
+        def data(device):
+            made.append(device.kind)
+            return device.asarray([1.0, 2.0])
+
+        def test_one(data): assert data.sum() == 3
+        def test_two(data): assert data.size == 2
+        def test_made(): assert made == ["cpu", "gpu"]
+        """
+    )
+    result.assert_outcomes(passed=5)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "@pytest.fixture\n{0}def {1}(): return 'mine'\n",
+        "@pytest.fixture(params=['mine', 'mine'])\n{0}def {1}(request): return request.param\n",
+    ],
+)
+@pytest.mark.parametrize("name", ["cpu", "gpu", "device", "xp"])
+def test_a_suites_own_fixture_of_the_same_name_wins(run, name, own):
+    source = "import pytest\n" + own.format("", name) + f"def test_it({name}): assert {name} == 'mine'\n"
+    result = run(source, "-Werror", gpu=None)
+    assert result.parseoutcomes() in ({"passed": 1}, {"passed": 2})
+
+
+@pytest.mark.parametrize("name", ["cpu", "gpu", "device", "xp"])
+def test_a_suites_own_parameter_of_the_same_name_wins(run, name):
+    source = (
+        f"import pytest\n@pytest.mark.parametrize('{name}', ['mine'])\n"
+        f"def test_it({name}): assert {name} == 'mine'\n"
+    )
+    run(source, "-Werror", gpu=None).assert_outcomes(passed=1)
+
+
+def test_a_conftest_that_parametrizes_device_itself_wins(run, pytester):
+    pytester.makeconftest(
+        """
+        def pytest_generate_tests(metafunc):
+            if "device" in metafunc.fixturenames:
+                metafunc.parametrize("device", ["mine", "yours"])
+        """
+    )
+    run("def test_it(device): assert device in ('mine', 'yours')", gpu=None).assert_outcomes(passed=2)
+
+
+def test_device_by_getfixturevalue_says_what_to_do(run):
+    result = run("def test_it(request): request.getfixturevalue('device').asarray([1])")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*take device or xp as an argument*"])
