@@ -1,0 +1,94 @@
+"""A suite that does not use the plugin is not touched by it."""
+
+import subprocess
+import sys
+
+import pytest
+
+PLAIN = """
+    import pytest
+
+    @pytest.mark.parametrize("n", [1, 2])
+    def test_it(n):
+        assert n
+
+    class TestMore:
+        def test_method(self, tmp_path):
+            pass
+"""
+
+
+def modules_after(pytester, source, *options):
+    """Return the modules that a whole pytest process had imported at its end."""
+    pytester.makepyfile(test_it=source)
+    pytester.makeconftest(
+        """
+        import sys
+
+        def pytest_unconfigure():
+            print("IMPORTED", *sorted(sys.modules))
+        """
+    )
+    command = [sys.executable, "-m", "pytest", "-s", "-p", "no:randomly", *options]
+    ran = subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=False)
+    (line,) = [line for line in ran.stdout.splitlines() if line.startswith("IMPORTED")]
+    return set(line.split())
+
+
+def test_a_plain_suite_imports_nothing_of_ours_but_the_door(pytester):
+    imported = modules_after(pytester, PLAIN, "-p", "no:cacheprovider")
+    ours = {name for name in imported if name.startswith("pytest_gpuperf")}
+    assert ours == {
+        "pytest_gpuperf",
+        "pytest_gpuperf.plugin",
+        "pytest_gpuperf.options",
+        "pytest_gpuperf.hookspecs",
+    }
+    assert not imported & {"numpy", "jsonschema", "cupy", "dpnp"}
+
+
+def test_a_cpu_only_test_imports_no_gpu_library(pytester):
+    imported = modules_after(pytester, "def test_it(cpu): pass")
+    assert "numpy" in imported
+    assert not imported & {"cupy", "dpnp", "jsonschema"}
+
+
+def test_a_plain_suite_prints_and_writes_the_same(pytester, run):
+    with_us = run(PLAIN, "-p", "no:cacheprovider", gpu=None)
+    written = sorted(path.name for path in pytester.path.iterdir())
+    without = run(PLAIN, "-p", "no:cacheprovider", "-p", "no:gpuperf", gpu=None)
+
+    def told(result):
+        return [line for line in result.outlines if "plugins:" not in line and " in 0." not in line]
+
+    assert told(with_us) == told(without)
+    assert written == sorted(path.name for path in pytester.path.iterdir())
+
+
+def test_options_and_markers_are_strict_clean(run, pytester):
+    pytester.makeini("[pytest]\naddopts = --strict-markers --strict-config -Werror\ngpuperf_max_time = 5\n")
+    run("import pytest\n@pytest.mark.speedup\ndef test_it(device): return device.launch\n").assert_outcomes(
+        passed=1
+    )
+
+
+def test_a_suites_own_options_named_gpu_and_device_work(run, pytester):
+    pytester.makeconftest(
+        """
+        def pytest_addoption(parser):
+            parser.addoption("--gpu", action="store_true")
+            parser.addoption("--device", default="cpu")
+        """
+    )
+    source = "def test_it(request): assert request.config.getoption('device') == 'cuda'"
+    run(source, "--gpu", "--device=cuda", gpu=None).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("option", ["--help", "--markers", "--fixtures"])
+def test_pytests_own_listings_show_ours(run, option):
+    shown = {
+        "--help": "*--gpuperf-require-gpu*",
+        "--markers": "@pytest.mark.speedup(min=None*",
+        "--fixtures": "xp *-- *",
+    }
+    run("", option, gpu=None).stdout.fnmatch_lines([shown[option]])

@@ -1,0 +1,283 @@
+"""The report at pytest's door: JSON, journal, JUnit, json-report, terminal, xdist."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from importlib import resources
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from pytest_gpuperf.command import main
+
+SUITE = """
+    import numpy as np
+    import pytest
+
+    @pytest.mark.speedup(min=3)
+    def test_fast(device):
+        a = device.asarray(np.ones(100))
+        return lambda: a + 1
+
+    @pytest.mark.speedup(min=300)
+    def test_slow(xp):
+        xp.fft.fft(xp.ones(100))
+
+    @pytest.mark.speedup
+    def test_bare(device):
+        return lambda: device.launch()
+
+    @pytest.mark.skip(reason="a bad day")
+    @pytest.mark.speedup(min=3)
+    def test_skipped(device):
+        pass
+
+    @pytest.mark.speedup(min=3)
+    def test_lonely():
+        pass
+
+    def test_unmarked():
+        pass
+"""
+
+
+def report(pytester):
+    return json.loads((pytester.path / "report.json").read_text())
+
+
+def statuses(pytester):
+    return {record["nodeid"].split("::")[1]: record["status"] for record in report(pytester)["records"]}
+
+
+def test_every_marked_test_has_its_record(run, pytester):
+    run(SUITE, "--gpuperf-json=report.json").assert_outcomes(passed=3, failed=1, skipped=1, errors=1)
+    expected = {
+        "test_fast": "passed",
+        "test_slow": "failed",
+        "test_bare": "recorded",
+        "test_skipped": "skipped",
+        "test_lonely": "error",
+    }
+    assert statuses(pytester) == expected
+    assert report(pytester)["summary"] == {
+        "passed": 1,
+        "failed": 1,
+        "inconclusive": 0,
+        "recorded": 1,
+        "skipped": 1,
+        "error": 1,
+    }
+    assert report(pytester)["complete"] is True
+
+
+def test_the_report_satisfies_its_published_schema(run, pytester):
+    run(SUITE, "--gpuperf-json=report.json")
+    schema = json.loads(resources.files("pytest_gpuperf").joinpath("report-1.0.schema.json").read_text())
+    Draft202012Validator.check_schema(schema)
+    assert list(Draft202012Validator(schema).iter_errors(report(pytester))) == []
+
+
+def test_a_reason_is_null_only_for_passed_and_recorded(run, pytester):
+    run(SUITE, "--gpuperf-json=report.json")
+    for record in report(pytester)["records"]:
+        assert (record["reason"] is None) == (record["status"] in ("passed", "recorded"))
+
+
+def test_the_numbers_are_those_of_the_devices(run, pytester):
+    run(SUITE, "--gpuperf-json=report.json")
+    record = report(pytester)["records"][0]
+    assert record["cpu"]["median"] == pytest.approx(10e-3)
+    assert record["gpu"]["median"] == pytest.approx(1e-3, rel=0.01)
+    assert record["gpu"]["device_time"] == pytest.approx(1.005e-3)
+    assert record["speedup"]["value"] == pytest.approx(10, rel=0.01)
+    assert record["speedup"]["low"] <= record["speedup"]["value"] <= record["speedup"]["high"]
+    assert record["speedup"]["confidence"] == 0.95
+    assert record["speedup"]["evidence"] >= 40
+    assert record["gpu"]["device"]["emulated"] is True
+    assert record["parity"] == {
+        "agreed": True,
+        "error": 0,
+        "tolerance": pytest.approx(1.5e-8, rel=0.01),
+        "reason": None,
+    }
+
+
+def test_without_gpu_the_report_has_the_cpu_times_and_the_reason(run, pytester):
+    run(SUITE, "--gpuperf-json=report.json", gpu="none")
+    record = report(pytester)["records"][0]
+    assert record["status"] == "skipped"
+    assert "turned off by --gpuperf-gpu=none" in record["reason"]
+    assert len(record["cpu"]["samples"]) > 1
+    assert (record["gpu"], record["speedup"]) == (None, None)
+    assert report(pytester)["environment"]["gpu"] is None
+
+
+def test_a_run_with_nothing_marked_writes_a_report_that_says_so(run, pytester):
+    result = run("def test_it(): pass", "--gpuperf-json=report.json", gpu=None)
+    assert report(pytester)["records"] == []
+    result.stdout.no_fnmatch_line("*gpuperf -*")
+
+
+def test_deselected_tests_are_in_the_report_and_not_in_the_table(run, pytester):
+    result = run(SUITE, "--gpuperf-json=report.json", "-k", "bare")
+    assert set(statuses(pytester).values()) == {"recorded", "skipped"}
+    assert len(statuses(pytester)) == 5
+    result.stdout.no_fnmatch_line("test_fast *")
+
+
+def test_stopping_early_keeps_what_was_measured_and_names_the_rest(run, pytester):
+    run(SUITE, "--gpuperf-json=report.json", "-x").assert_outcomes(passed=1, failed=1)
+    found = {record["nodeid"].split("::")[1]: record for record in report(pytester)["records"]}
+    assert found["test_fast"]["status"] == "passed"
+    assert found["test_bare"]["reason"] == "not run: the session ended before it"
+    assert report(pytester)["complete"] is False
+
+
+def test_control_c_keeps_what_was_measured(run, pytester):
+    source = SUITE.replace("device.launch()", "(_ for _ in ()).throw(KeyboardInterrupt)")
+    pytester.makepyfile(test_it=source)
+    result = pytester.runpytest_subprocess("--gpuperf-gpu=simulated", "--gpuperf-json=report.json")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert statuses(pytester)["test_fast"] == "passed"
+    assert statuses(pytester)["test_bare"] == "error"
+    assert report(pytester)["complete"] is False
+
+
+def test_a_run_that_measured_nothing_leaves_an_earlier_report(run, pytester):
+    run(SUITE, "--gpuperf-json=report.json")
+    before = report(pytester)
+    result = run(SUITE.replace("min=300", "min=-1"), "--gpuperf-json=report.json")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert report(pytester) == before
+    result.stdout.fnmatch_lines(
+        ["*report.json was left as it is: this run ended before it measured anything"]
+    )
+
+
+def test_collecting_only_measures_and_writes_nothing(run, pytester):
+    result = run(SUITE, "--gpuperf-json=report.json", "--collect-only")
+    assert not (pytester.path / "report.json").exists()
+    result.stdout.no_fnmatch_line("*gpuperf -*")
+
+
+def test_the_journal_is_gone_after_a_run(run, pytester):
+    run(SUITE, "--gpuperf-json=report.json")
+    assert [path.name for path in pytester.path.glob("*report.json*")] == ["report.json"]
+
+
+def test_a_killed_run_is_recovered_from_its_journal(run, pytester, capsys):
+    source = SUITE.replace("device.launch()", "os.kill(os.getpid(), signal.SIGKILL)")
+    pytester.makepyfile(test_it=source.replace("import pytest", "import os, signal, pytest"))
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:randomly",
+        "--gpuperf-gpu=simulated",
+        "--gpuperf-json=report.json",
+    ]
+    killed = subprocess.run(command, cwd=pytester.path, capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (journal,) = pytester.path.glob("report.json.*.journal")
+    assert main(["recover", str(journal), str(pytester.path / "report.json")]) == 0
+    assert statuses(pytester) == {"test_fast": "passed", "test_slow": "failed"}
+    assert report(pytester)["complete"] is False
+    assert main(["validate", str(pytester.path / "report.json")]) == 0
+    assert main(["recover", str(journal), str(pytester.path / "report.json")]) == 2
+    assert "exists; name a new file" in capsys.readouterr().err
+
+
+def test_something_that_is_no_journal_is_refused(tmp_path, capsys):
+    wrong = tmp_path / "wrong.journal"
+    wrong.write_text('{"nodeid": 3}\n')
+    assert main(["recover", str(wrong), str(tmp_path / "report.json")]) == 2
+    assert "this is no journal" in capsys.readouterr().err
+    assert not (tmp_path / "report.json").exists()
+
+
+@pytest.mark.skipif(
+    getattr(os, "geteuid", lambda: 0)() == 0,
+    reason="root may write anywhere; CI runs it where it is not root",
+)
+def test_a_folder_that_cannot_be_written_is_a_usage_error(run, pytester):
+    (pytester.path / "closed").mkdir(mode=0o500)
+    result = run(SUITE, "--gpuperf-json=closed/report.json")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_report_that_cannot_be_written_at_the_end_says_where_the_results_are(run, pytester):
+    source = SUITE + "\n    def test_last():\n        import pathlib; pathlib.Path('report.json').mkdir()\n"
+    result = run(source, "--gpuperf-json=report.json", "-k", "fast or last")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["*the report *report.json was not written: *what was measured is in *.journal"]
+    )
+    assert len(list(pytester.path.glob("report.json.*.journal"))) == 1
+
+
+def test_junit_has_the_status_and_the_speedup(run, pytester):
+    run(SUITE, "--junit-xml=junit.xml")
+    found = {}
+    for case in ElementTree.parse(pytester.path / "junit.xml").getroot().iter("testcase"):
+        found[case.get("name")] = {p.get("name"): p.get("value") for p in case.iter("property")}
+    assert found["test_fast"]["gpuperf.status"] == "passed"
+    assert set(found["test_fast"]) == {"gpuperf.status", "gpuperf.speedup", "gpuperf.low", "gpuperf.high"}
+    assert float(found["test_fast"]["gpuperf.speedup"]) == pytest.approx(10, rel=0.01)
+    assert found["test_slow"]["gpuperf.status"] == "failed"
+    assert found["test_lonely"]["gpuperf.status"] == "error"
+    assert found["test_unmarked"] == {}
+
+
+def test_pytest_json_report_has_the_status_and_the_speedup(run, pytester):
+    pytest.importorskip("pytest_jsonreport", reason="the extra `test` has pytest-json-report")
+    run(SUITE, "--json-report", "--json-report-file=other.json")
+    tests = json.loads((pytester.path / "other.json").read_text())["tests"]
+    properties = [next(iter(p.items())) for p in tests[0]["user_properties"]]
+    assert ("gpuperf.status", "passed") in properties
+
+
+def test_a_rerun_leaves_one_record_and_no_double_properties(run, pytester):
+    pytest.importorskip("pytest_rerunfailures", reason="the extra `test` has pytest-rerunfailures")
+    run(SUITE, "--reruns=2", "--junit-xml=junit.xml", "--gpuperf-json=report.json", "-k", "slow")
+    assert statuses(pytester)["test_slow"] == "failed"
+    case = next(ElementTree.parse(pytester.path / "junit.xml").getroot().iter("testcase"))
+    names = [p.get("name") for p in case.iter("property")]
+    assert len(names) == len(set(names)) == 4
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_xdist_gives_the_same_records(run, pytester, processes):
+    pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
+    run(SUITE, "--gpuperf-json=report.json")
+    alone = statuses(pytester)
+    result = run(SUITE, "--gpuperf-json=report.json", "-n", processes)
+    result.assert_outcomes(passed=3, failed=1, skipped=1, errors=1)
+    assert statuses(pytester) == alone
+    assert report(pytester)["complete"] is True
+    assert report(pytester)["environment"]["gpu"]["backend"] == "simulated"
+    result.stdout.fnmatch_lines(["*- gpuperf -*", "test_fast*passed"])
+
+
+def test_the_terminal_section_fits_eighty_columns(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    long = SUITE.replace("test_fast", "test_" + "with_a_very_long_name_" * 5)
+    lines = run(long).outlines
+    section = lines[next(n for n, line in enumerate(lines) if "- gpuperf -" in line) :]
+    assert len(section) > 8
+    assert max(map(len, section[: section.index("")])) <= 80
+    assert max(len(line) for line in section if "=3" in line or ":" in line) <= 80
+
+
+def test_one_line_names_both_devices(run):
+    run(SUITE).stdout.fnmatch_lines(["CPU * | GPU simulated GPU through simulated, emulated*"])
+    run(SUITE, gpu="none").stdout.fnmatch_lines(["CPU * | GPU none"])
+
+
+def test_a_marked_suite_without_terminal_reporter_runs(run, pytester):
+    result = run(SUITE, "-p", "no:terminal", "--gpuperf-json=report.json")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert statuses(pytester)["test_fast"] == "passed"
