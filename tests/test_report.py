@@ -1,12 +1,12 @@
 """The report at pytest's door: JSON, journal, JUnit, json-report, terminal, xdist."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from importlib import resources
+from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -139,7 +139,9 @@ def test_stopping_early_keeps_what_was_measured_and_names_the_rest(run, pytester
 def test_control_c_keeps_what_was_measured(run, pytester):
     source = SUITE.replace("device.launch()", "(_ for _ in ()).throw(KeyboardInterrupt)")
     pytester.makepyfile(test_it=source)
-    result = pytester.runpytest_subprocess("--gpuperf-gpu=simulated", "--gpuperf-json=report.json")
+    result = pytester.runpytest_subprocess(
+        "-p", "no:randomly", "--gpuperf-gpu=simulated", "--gpuperf-json=report.json"
+    )
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert statuses(pytester)["test_fast"] == "passed"
     assert statuses(pytester)["test_bare"] == "error"
@@ -199,14 +201,11 @@ def test_something_that_is_no_journal_is_refused(tmp_path, capsys):
     assert not (tmp_path / "report.json").exists()
 
 
-@pytest.mark.skipif(
-    getattr(os, "geteuid", lambda: 0)() == 0,
-    reason="root may write anywhere; CI runs it where it is not root",
-)
-def test_a_folder_that_cannot_be_written_is_a_usage_error(run, pytester):
-    (pytester.path / "closed").mkdir(mode=0o500)
-    result = run(SUITE, "--gpuperf-json=closed/report.json")
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that not even root may write to")
+def test_a_folder_that_cannot_be_written_is_a_usage_error(run):
+    result = run(SUITE, "--gpuperf-json=/proc/report.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*no file can be written at /proc/report.json; choose another place"])
 
 
 def test_a_report_that_cannot_be_written_at_the_end_says_where_the_results_are(run, pytester):
