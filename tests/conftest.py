@@ -1,5 +1,6 @@
 """What the tests share: pytest in pytest, and a plan with the defaults."""
 
+import os
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -13,6 +14,15 @@ for room in ("hooks", "command", "devices.simulated", "devices.cupy", "devices.s
     import_module(f"pytest_gpuperf.{room}")
 
 pytest_plugins = ["pytester"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Where everything but a GPU is installed (GPUPERF_NO_SKIP is set), only tests/gpu may skip."""
+    report = yield
+    if report.skipped and os.environ.get("GPUPERF_NO_SKIP") and item.path.parent.name != "gpu":
+        report.outcome = "failed"
+    return report
 
 
 @pytest.fixture
