@@ -1,7 +1,6 @@
 """What a run knows: its devices, the walk of each marked item, and the records; the only writer."""
 
 import gc
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -94,7 +93,6 @@ class Session:
             self.keep(trial.record(status, reason), item)
             if fault is None:
                 raise
-            traceback.clear_frames(error.__traceback__)
             faulty = reason
         if faulty is not None:
             # Raised out here, so that no traceback keeps the arrays of the failed test alive.

@@ -105,6 +105,26 @@ def test_memory_of_a_test_that_ran_out_is_freed(faulty):
     result.stdout.fnmatch_lines(["out of memory on the GPU*480,000 bytes were asked for*"])
 
 
+def test_memory_is_freed_also_when_it_ran_out_in_a_late_round(faulty):
+    result, found = faulty(
+        "kind='out_of_memory', call=30",
+        source="""
+        import numpy as np
+        import pytest
+
+        @pytest.mark.speedup(min=4.98)
+        def test_large(device):
+            a = device.asarray(np.ones(1000))
+            return lambda: a + 1
+
+        def test_after(gpu):
+            assert gpu.live_bytes == 0
+        """,
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    assert found["test_large"]["speedup"]["rounds"] > 3
+
+
 def test_a_lost_device_fails_the_tests_after_it_at_once(faulty):
     result, found = faulty("kind='lost', call=30")
     result.assert_outcomes(passed=1, failed=1, errors=2)

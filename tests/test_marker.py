@@ -268,6 +268,18 @@ def test_a_gpu_sibling_alone_is_an_error_and_no_verdict(run):
     result.stdout.fnmatch_lines(["its CPU sibling [[]cpu] did not run, or failed: nothing to compare with"])
 
 
+def test_a_marked_test_that_another_plugin_runs_fails_instead_of_passing_unmeasured(run, pytester):
+    pytester.makeconftest(
+        """
+        def pytest_collection_modifyitems(items):
+            items[0].runtest = lambda: None
+        """
+    )
+    result = run(MATMUL.format(arguments="min=3"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["the test was not measured: another plugin called it"])
+
+
 def test_parity_is_checked_before_timing(run):
     result = run(
         """

@@ -243,8 +243,8 @@ def test_a_rerun_leaves_one_record_and_no_double_properties(run, pytester):
     pytest.importorskip("pytest_rerunfailures", reason="the extra `test` has pytest-rerunfailures")
     run(SUITE, "--reruns=2", "--junit-xml=junit.xml", "--gpuperf-json=report.json", "-k", "slow")
     assert statuses(pytester)["test_slow"] == "failed"
-    case = next(ElementTree.parse(pytester.path / "junit.xml").getroot().iter("testcase"))
-    names = [p.get("name") for p in case.iter("property")]
+    cases = list(ElementTree.parse(pytester.path / "junit.xml").getroot().iter("testcase"))
+    names = [p.get("name") for p in cases[-1].iter("property")]
     assert len(names) == len(set(names)) == 4
 
 
@@ -259,6 +259,22 @@ def test_xdist_gives_the_same_records(run, pytester, processes):
     assert report(pytester)["complete"] is True
     assert report(pytester)["environment"]["gpu"]["backend"] == "simulated"
     result.stdout.fnmatch_lines(["*- gpuperf -*", "test_fast*passed"])
+
+
+def test_only_the_controller_writes_the_report(run, pytester):
+    pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
+    pytester.makeconftest(
+        """
+        from pathlib import Path
+
+        def pytest_unconfigure(config):
+            if hasattr(config, "workerinput"):
+                Path("seen-by-the-worker").write_text(str(Path("report.json").exists()))
+        """
+    )
+    run(SUITE, "--gpuperf-json=report.json", "-n", "1")
+    assert (pytester.path / "seen-by-the-worker").read_text() == "False"
+    assert (pytester.path / "report.json").exists()
 
 
 def test_the_terminal_section_fits_eighty_columns(run, monkeypatch):
