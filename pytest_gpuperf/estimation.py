@@ -51,30 +51,39 @@ class Estimation:
         values = self._evidence.values
         if not values:
             return None
-        middle = median(values)
-        # A median that has drifted out of what earlier rounds left is a doubt: the interval takes it in.
-        low, high = min(self._evidence.low, middle), max(self._evidence.high, middle)
+        low, high = self._interval
         return Speedup(
-            value=exp(middle),
+            value=exp(median(values)),
             low=exp(low) if low > -inf else None,
             high=exp(high) if high < inf else None,
             confidence=1 - 2 * self._plan.alpha,
             resolution=self._plan.resolution,
             rounds=len(values),
-            evidence=self._strongest(values, middle),
+            evidence=self._strongest(values, median(values)),
             autocorrelation=autocorrelation(values),
             sampling=sampling,
         )
 
     @property
+    def _interval(self) -> tuple[float, float]:
+        """The ends of the interval, as log ratios.
+
+        Rounds that contradict each other are a doubt: where the evidence has rejected medians from both
+        sides until none was left, or the median has drifted away, the interval takes everything in.
+        """
+        ends = (self._evidence.low, self._evidence.high, median(self._evidence.values))
+        return min(ends), max(ends)
+
+    @property
     def _decided(self) -> bool:
-        low, high = exp(self._evidence.low), exp(min(self._evidence.high, _LARGEST))
-        return verdict.decision(low, high, self._demand) is not None
+        low, high = self._interval
+        return verdict.decision(exp(low), exp(min(high, _LARGEST)), self._demand) is not None
 
     @property
     def _precise(self) -> bool:
+        low, high = self._interval
         middle, near = median(self._evidence.values), log(1 + self._plan.precision)
-        return middle - self._evidence.low <= near and self._evidence.high - middle <= near
+        return middle - low <= near and high - middle <= near
 
     def _strongest(self, values: Sequence[float], middle: float) -> float | None:
         """Return the e-value that decides: at the nearest limit, on the side that has more of it."""

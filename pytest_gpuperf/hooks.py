@@ -125,7 +125,7 @@ class Hooks:
         """Print the table and the reasons; nothing when nothing was marked."""
         if terminalreporter.config.option.collectonly:
             return
-        width = max(60, min(terminalreporter._tw.fullwidth, 120))  # noqa: SLF001 - plugins have no other way
+        width = max(80, min(terminalreporter._tw.fullwidth, 120))  # noqa: SLF001 - plugins have no other way
         shown = terminal.lines(self.session.run(complete=True), width)
         if shown or self.session.unwritten:
             terminalreporter.section("gpuperf", sep="-")

@@ -234,7 +234,7 @@ def _warm(workload: Workload, elapsed: float, plan: Plan) -> bool:
 def _more_calls(calls: int, sample: float, shortest: float) -> int:
     """Return how many calls fill a block with a tenth to spare, at most 100 times as many as before."""
     needed = ceil(1.1 * shortest / sample) if sample > 0 else 100 * calls
-    return min(max(needed, calls + 1), 100 * calls)
+    return min(max(needed, calls + 1), 100 * calls, _MOST_CALLS)
 
 
 @contextmanager
@@ -264,10 +264,13 @@ def _inputs(call: Callable[[], Any], uploaded: list[Any], device: TimedDevice) -
 
 
 def _closed_over(call: Any) -> Iterator[Any]:
-    """Yield the values that a function, a partial or a bound method carries with it."""
+    """Yield the values that a function, a partial or a bound method, with its object, carries along."""
     if isinstance(call, partial):
         yield from (*call.args, *call.keywords.values(), *_closed_over(call.func))
-    yield getattr(call, "__self__", None)
+    owner = getattr(call, "__self__", None)
+    yield from (owner, *getattr(owner, "__dict__", {}).values())
+    yield from getattr(call, "__defaults__", None) or ()
+    yield from (getattr(call, "__kwdefaults__", None) or {}).values()
     for cell in getattr(call, "__closure__", None) or ():
         try:
             yield cell.cell_contents

@@ -1,6 +1,6 @@
 """From two results to whether they are the same answer."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from pytest_gpuperf.model import Demand, Parity
 
 __all__ = ["Leaf", "compare", "leaves", "snapshot"]
 
+_LARGEST = 1.7e308  # an error beyond every float is written as nearly the largest
 _UNCHECKED = "parity was turned off on the marker"
 
 
@@ -49,9 +50,9 @@ def snapshot(result: Any, holds: Callable[[Any], bool], asnumpy: Callable[[Any],
 def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
     """Return whether the GPU's values are the CPU's.
 
-    Without rtol and atol: exact for integers, booleans and text; for floating-point and complex arrays
+    Exact for booleans and text, and without rtol and atol for integers; for floating-point and complex arrays
     ||gpu - cpu|| <= sqrt(eps) * max(||gpu||, ||cpu||), 2-norms, eps of the coarser of the two dtypes: half
-    of the digits, the rule of Julia's `isapprox`. With either of them elementwise
+    of the digits, the rule of Julia's `isapprox`. With rtol or atol elementwise
     |gpu - cpu| <= atol + rtol * |cpu|. Shapes, kinds of dtype, NaN and infinities must match. `error` is
     the largest relative norm error, or elementwise error, seen.
     """
@@ -60,23 +61,29 @@ def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
     if not cpu and not gpu:
         reason = "the workload returns nothing that could be compared"
         return Parity(agreed=None, error=None, tolerance=demand.rtol, reason=reason)
-    if [leaf.path for leaf in cpu] != [leaf.path for leaf in gpu]:
-        reason = f"the CPU returned {_paths(cpu)}, the GPU {_paths(gpu)}"
+    here, there = dict(cpu), dict(gpu)
+    if here.keys() != there.keys():
+        only = {"CPU": here.keys() - there.keys(), "GPU": there.keys() - here.keys()}
+        reason = "; ".join(
+            f"only the {side} returned {_some(paths)}" for side, paths in only.items() if paths
+        )
         return Parity(agreed=False, error=None, tolerance=demand.rtol, reason=reason)
-    return _compare_leaves(cpu, gpu, demand)
+    return _compare_leaves(here, there, demand)
 
 
-def _compare_leaves(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
+def _compare_leaves(cpu: dict[str, Any], gpu: dict[str, Any], demand: Demand) -> Parity:
     worst, widest, unknown = 0.0, demand.rtol, None
-    for ours, theirs in zip(cpu, gpu, strict=True):
-        if not isinstance(ours.value, np.ndarray) or not isinstance(theirs.value, np.ndarray):
-            unknown = unknown or f"{ours.path} is a {type(ours.value).__name__}, which cannot be compared"
+    for path, ours in cpu.items():
+        theirs = gpu[path]
+        strange = [value for value in (ours, theirs) if not isinstance(value, np.ndarray)]
+        if strange:
+            unknown = unknown or f"{path} is a {type(strange[0]).__name__}, which cannot be compared"
             continue
-        if demand.rtol is None and demand.atol is None and ours.value.dtype.kind in "fc":
-            widest = max(widest or 0.0, _tolerance(ours.value, theirs.value))
-        error = _difference(ours.value, theirs.value, demand)
+        if not _is_elementwise(demand) and ours.dtype.kind in "fc":
+            widest = max(widest or 0.0, _tolerance(ours, theirs))
+        error = _difference(ours, theirs, demand)
         if isinstance(error, _Mismatch):
-            reason = f"{ours.path}: {error.reason}"
+            reason = f"{path}: {error.reason}"
             return Parity(agreed=False, error=error.error, tolerance=widest, reason=reason)
         worst = max(worst, error)
     return Parity(agreed=None if unknown else True, error=worst, tolerance=widest, reason=unknown)
@@ -88,37 +95,53 @@ def _difference(cpu: Any, gpu: Any, demand: Demand) -> float | _Mismatch:
         return _Mismatch(None, f"shape {cpu.shape} on the CPU, {gpu.shape} on the GPU")
     if cpu.dtype.kind != gpu.dtype.kind and {cpu.dtype.kind, gpu.dtype.kind} != {"i", "u"}:
         return _Mismatch(None, f"dtype {cpu.dtype} on the CPU, {gpu.dtype} on the GPU")
-    if cpu.dtype.kind not in "fc":
+    if cpu.dtype.kind not in "fc" and not (_is_elementwise(demand) and cpu.dtype.kind in "iu"):
         wrong = int(np.count_nonzero(cpu != gpu))
         return _Mismatch(None, f"{wrong} of {cpu.size} values differ") if wrong else 0.0
-    finite = np.isfinite(cpu)
     if not np.array_equal(np.isnan(cpu), np.isnan(gpu)):
         return _Mismatch(None, "NaN in different places")
-    if not np.array_equal(cpu[~finite & ~np.isnan(cpu)], gpu[~np.isfinite(gpu) & ~np.isnan(gpu)]):
+    infinite = np.isinf(cpu)
+    if not np.array_equal(infinite, np.isinf(gpu)) or not np.array_equal(
+        cpu[infinite], gpu[infinite], equal_nan=True
+    ):
         return _Mismatch(None, "infinities differ")
+    finite = np.isfinite(cpu)
     wide = np.complex128 if cpu.dtype.kind == "c" else np.float64
-    return _distance(cpu[finite].astype(wide), gpu[finite].astype(wide), _tolerance(cpu, gpu), demand)
+    measure = _elementwise if _is_elementwise(demand) else _relative
+    return measure(cpu[finite].astype(wide), gpu[finite].astype(wide), demand, _tolerance(cpu, gpu))
 
 
-def _distance(cpu: Any, gpu: Any, tolerance: float, demand: Demand) -> float | _Mismatch:
-    """Return the error between finite values, or the one that is too large."""
-    gap = np.abs(gpu - cpu)
-    if demand.rtol is not None or demand.atol is not None:
-        excess = gap - ((demand.atol or 0.0) + (demand.rtol or 0.0) * np.abs(cpu))
-        wrong = int(np.count_nonzero(excess > 0))
-        largest = float(gap.max(initial=0.0))
-        reason = f"{wrong} of {gap.size} values differ beyond rtol and atol, by up to {largest:.2g}"
-        return _Mismatch(largest, reason) if wrong else largest
-    scale = max(float(np.linalg.norm(cpu)), float(np.linalg.norm(gpu)))
-    error = float(np.linalg.norm(gap)) / scale if scale else 0.0
+def _elementwise(cpu: Any, gpu: Any, demand: Demand, _: float) -> float | _Mismatch:
+    """Return the largest difference, or that some are too large."""
+    with np.errstate(over="ignore"):
+        gap = np.abs(gpu - cpu)
+        excess = gap > (demand.atol or 0.0) + (demand.rtol or 0.0) * np.abs(cpu)
+    wrong, largest = int(np.count_nonzero(excess)), min(float(gap.max(initial=0.0)), _LARGEST)
+    reason = f"{wrong} of {gap.size} values differ beyond rtol and atol, by up to {largest:.2g}"
+    return _Mismatch(largest, reason) if wrong else largest
+
+
+def _relative(cpu: Any, gpu: Any, _: Demand, tolerance: float) -> float | _Mismatch:
+    """Return the relative norm error, or that it is too large; scaled first, so that no square overflows."""
+    scale = max(
+        float(np.abs(part).max(initial=0.0)) for side in (cpu, gpu) for part in (side.real, side.imag)
+    )
+    if scale == 0:
+        return 0.0
+    cpu, gpu = cpu / scale, gpu / scale
+    error = float(np.linalg.norm(gpu - cpu)) / max(float(np.linalg.norm(cpu)), float(np.linalg.norm(gpu)))
     reason = f"relative error {error:.2g}, tolerance {tolerance:.2g}"
     return _Mismatch(error, reason) if error > tolerance else error
 
 
+def _is_elementwise(demand: Demand) -> bool:
+    return demand.rtol is not None or demand.atol is not None
+
+
 def _tolerance(cpu: Any, gpu: Any) -> float:
-    """Return the square root of the coarser machine epsilon."""
-    kinds = [array.dtype for array in (cpu, gpu) if array.dtype.kind in "fc"]
-    return float(max(np.finfo(dtype).eps for dtype in kinds) ** 0.5)
+    """Return the square root of the coarser machine epsilon; 0 for integers."""
+    floating = [array.dtype for array in (cpu, gpu) if array.dtype.kind in "fc"]
+    return float(max((np.finfo(dtype).eps for dtype in floating), default=0.0) ** 0.5)
 
 
 def _to_host(value: Any, holds: Callable[[Any], bool], asnumpy: Callable[[Any], Any]) -> Any:
@@ -129,5 +152,8 @@ def _to_host(value: Any, holds: Callable[[Any], bool], asnumpy: Callable[[Any], 
     return value
 
 
-def _paths(values: list[Leaf]) -> str:
-    return ", ".join(leaf.path for leaf in values) or "nothing"
+def _some(paths: Iterable[str]) -> str:
+    """Return up to three of them."""
+    first, *others = sorted(paths)
+    shown = ", ".join([first, *others[:2]])
+    return f"{shown} and {len(others) - 2} more" if len(others) > 2 else shown

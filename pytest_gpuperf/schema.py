@@ -49,7 +49,10 @@ def text(run: Run) -> str:
     """Return a run as JSON text; raise GpuPerfError, naming the place, if it breaks the schema."""
     content = document(run)
     validate(content)
-    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+    try:
+        return json.dumps(content, indent=1, allow_nan=False) + "\n"
+    except ValueError as error:
+        raise GpuPerfError(f"the report holds a number that is not finite: {error}") from error
 
 
 def load(content: Any) -> Run:

@@ -142,7 +142,7 @@ class Session:
             return
         try:
             self._journal.add(dumps(content, allow_nan=False))
-        except OSError as error:
+        except (OSError, ValueError) as error:
             self.unwritten = f"the journal {self._journal.path} cannot be written: {error}"
 
     def learn(self, surveyed: dict[str, Any]) -> None:
@@ -192,8 +192,8 @@ class Session:
         if self.plan.off:
             return self._run_once(shape, bind)
         if shape.side == "cpu":
-            allowed = shape.demand.max_time or self.plan.max_time
-            side = trial.time_cpu(bind, self.devices.cpu(), blocks=self.plan.max_rounds, seconds=allowed / 4)
+            cpu, seconds = self.devices.cpu(), trial.plan.max_time / 4
+            side = trial.time_cpu(bind, cpu, blocks=self.plan.max_rounds, seconds=seconds)
             self._sides[shape.pair] = side
             return Verdict(status="recorded", reason=None)
         if shape.side == "gpu":

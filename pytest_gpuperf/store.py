@@ -56,6 +56,6 @@ class Journal:
 
 def read_journal(path: Path) -> Iterator[str]:
     """Yield the whole lines of a journal; a last line that was cut off is left out."""
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-        if line.endswith("\n"):
-            yield line.rstrip("\n")
+    *whole, _ = path.read_bytes().split(b"\n")
+    for line in whole:
+        yield line.decode("utf-8")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Literal
 from zlib import crc32
@@ -50,8 +50,8 @@ class Trial:
     def __init__(self, *, nodeid: str, demand: Demand, plan: Plan) -> None:
         self.nodeid = nodeid
         self.demand = demand
-        self.plan = plan
-        self._estimation = Estimation(demand, plan)
+        self.plan = replace(plan, max_time=demand.max_time or plan.max_time)
+        self._estimation = Estimation(demand, self.plan)
         self._notes: list[str] = []
         self._device: TimedDevice | None = None
         self._cpu: Workload | None = None
@@ -182,10 +182,9 @@ class Trial:
 
     def _sample(self, rounds: Iterator[Round], gpu: TimedDevice) -> None:
         """Take rounds until there are enough, or no more."""
-        allowed = self.demand.max_time or self.plan.max_time
         started = gpu.clock()
         spent = 0.0
-        while not self._estimation.enough(spent=spent, left=allowed - (self._elapsed or 0.0)):
+        while not self._estimation.enough(spent=spent, left=self.plan.max_time - (self._elapsed or 0.0)):
             self._rounds_begun += 1
             taken = next(rounds, None)
             if taken is None:

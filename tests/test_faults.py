@@ -7,8 +7,10 @@ import pytest
 FAULTY = """
     from pytest_gpuperf.devices.simulated import Injected, SimulatedBackend, Timing
 
+    GPU = Timing(kernel=2e-3, memory=1 << 20)
+
     def pytest_gpuperf_devices():
-        return [SimulatedBackend(name="faulty", faults=[Injected({fault})], gpu=Timing(kernel=2e-3, memory=1 << 20))]
+        return [SimulatedBackend(name="faulty", faults=[Injected({fault})], gpu=GPU)]
 """
 TWO_TESTS = """
     import pytest

@@ -1,7 +1,6 @@
 """Run -> the lines of the terminal's section: devices, table, reasons."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import PurePosixPath
 from textwrap import wrap
 
 from pytest_gpuperf.model import Record, Run
@@ -15,7 +14,7 @@ _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 def lines(run: Run, width: int) -> list[str]:
-    """Return the section's lines, none of them longer than `width` (at least 60) columns."""
+    """Return the section's lines, none of them longer than `width` (at least 80) columns."""
     shown = [record for record in run.records if not _is_deselected(record)]
     if not shown:
         return []
@@ -26,7 +25,7 @@ def readable(seconds: float | None) -> str:
     """Return a time with three digits and its unit: `1.23 ms`; a dash for None."""
     if seconds is None:
         return "-"
-    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), _UNITS[-1])
+    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= 0.9995 * size), _UNITS[-1])
     return f"{digits(seconds / size)} {unit}"
 
 
@@ -57,14 +56,24 @@ def _table(records: Sequence[Record], width: int) -> list[str]:
 
 
 def _names(records: Sequence[Record]) -> dict[str, str]:
-    """Return the tests' names, with their files where names alone would be ambiguous."""
-    short = {record.nodeid: record.nodeid.split("::")[-1] for record in records}
-    if len(set(short.values())) == len(short):
-        return short
-    return {
-        nodeid: "::".join([PurePosixPath(nodeid.split("::")[0]).name, *nodeid.split("::")[1:]])
-        for nodeid in short
-    }
+    """Return the tests' names; with their files, or whole node ids, where those would be ambiguous."""
+    nodeids = [record.nodeid for record in records]
+    for short in (_name, _name_in_file):
+        names = {nodeid: short(nodeid) for nodeid in nodeids}
+        if len(set(names.values())) == len(names):
+            return names
+    return {nodeid: nodeid for nodeid in nodeids}
+
+
+def _name(nodeid: str) -> str:
+    """Return the test's own name; colons and slashes in its parameters belong to it."""
+    path, bracket, parameters = nodeid.partition("[")
+    return path.split("::")[-1] + bracket + parameters
+
+
+def _name_in_file(nodeid: str) -> str:
+    path, bracket, parameters = nodeid.partition("[")
+    return path.split("/")[-1] + bracket + parameters
 
 
 def _row(record: Record) -> tuple[str, ...]:
@@ -103,7 +112,7 @@ def _reasons(records: Iterable[Record], width: int) -> list[str]:
     tests: dict[str, list[str]] = {}
     for record in records:
         for reason in (*filter(None, [record.reason]), *record.notes):
-            tests.setdefault(reason, []).append(record.nodeid.split("::")[-1])
+            tests.setdefault(reason, []).append(_name(record.nodeid))
     found = []
     for reason, names in tests.items():
         who = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
