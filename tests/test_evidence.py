@@ -1,0 +1,206 @@
+"""Evidence: e-values with worked numbers, the running interval, autocorrelation."""
+
+from math import comb, inf, isfinite, log
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf.evidence import (
+    _SHIFTS,
+    Evidence,
+    _margin_evidence,
+    _sign_evidence,
+    autocorrelation,
+    e_value,
+)
+
+ALPHA = 0.025
+NONE_BEYOND_25_PERCENT = 0.2**3
+NONE_BEYOND_TWO = (0.1 / 0.95) ** 3
+
+
+def evidence_of(values, *, alpha=ALPHA, resolution=0.0) -> Evidence:
+    evidence = Evidence(alpha=alpha, resolution=resolution)
+    for value in values:
+        evidence.add(value)
+    return evidence
+
+
+def noise(seed: int, rounds: int, *, spread: float = 0.2, centre: float = 0.0) -> list[float]:
+    return (centre + spread * np.random.default_rng(seed).standard_normal(rounds)).tolist()
+
+
+def lower_limit(values, alpha=ALPHA) -> float:
+    """Invert the evidence by brute force: the least step at which it no longer rejects."""
+    if e_value(values, -1e9) < 1 / alpha:
+        return -inf
+    steps = sorted(value - shift for value in values for shift in _SHIFTS)
+    return next(step for step in steps if e_value(values, step) < 1 / alpha)
+
+
+@pytest.mark.parametrize(
+    ("expected", "rounds", "above"),
+    [
+        ((2**4 - 1) / 4, 3, 3),  # (1 + 4 + 6 + 4) / (4 * 1) = 3.75
+        (11 / 12, 3, 2),  # (1 + 4 + 6) / (4 * 3)
+        (5 / 12, 3, 1),  # (1 + 4) / (4 * 3)
+        (1 / 4, 3, 0),  # 1 / (4 * 1)
+        (7 / 3, 2, 2),  # (1 + 3 + 3) / (3 * 1)
+        ((2**11 - 1) / 11, 10, 10),
+    ],
+)
+def test_the_sign_evidence_is_the_formula_worked_by_hand(expected, rounds, above):
+    assert expected == pytest.approx(_sign_evidence(rounds, above), rel=1e-15)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3, 7, 20, 60])
+def test_the_sign_evidence_of_a_fair_coin_is_one_on_average(rounds):
+    total = sum(comb(rounds, above) * _sign_evidence(rounds, above) for above in range(rounds + 1))
+    assert pytest.approx(1, rel=1e-12) == total / 2**rounds
+
+
+@pytest.mark.parametrize(("rounds", "above"), [(1, 0), (3, 3), (9, 4), (30, 21)])
+def test_one_more_throw_of_a_fair_coin_leaves_the_sign_evidence_as_it_was(rounds, above):
+    after = [_sign_evidence(rounds + 1, above + heads) for heads in (0, 1)]
+    assert _sign_evidence(rounds, above) == pytest.approx(sum(after) / 2, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("expected", "beyond", "q", "p"),
+    [
+        (3.4**3, 3, 1 / 4, 0.85),  # 39.304
+        (3.4 * 0.2**2, 1, 1 / 4, 0.85),
+        (NONE_BEYOND_25_PERCENT, 0, 1 / 4, 0.85),
+        (18.0**3, 3, 1 / 20, 0.90),  # 5832
+        (NONE_BEYOND_TWO, 0, 1 / 20, 0.90),
+    ],
+)
+def test_the_margin_evidence_is_the_likelihood_ratio_worked_by_hand(expected, beyond, q, p):
+    assert expected == pytest.approx(_margin_evidence(3, beyond, q, p), rel=1e-12)
+
+
+@pytest.mark.parametrize(("q", "p"), [(1 / 4, 0.85), (1 / 20, 0.90)])
+@pytest.mark.parametrize("rounds", [1, 3, 10])
+def test_the_margin_evidence_is_one_on_average_at_its_bound(rounds, q, p):
+    counts = range(rounds + 1)
+    chances = [comb(rounds, c) * q**c * (1 - q) ** (rounds - c) for c in counts]
+    found = sum(chance * _margin_evidence(rounds, c, q, p) for chance, c in zip(chances, counts, strict=True))
+    assert pytest.approx(1, rel=1e-12) == found
+
+
+@pytest.mark.parametrize(
+    ("expected", "factor"),
+    [
+        ((3.75 + 39.304 + 5832) / 3, 2.5),
+        ((3.75 + 39.304 + NONE_BEYOND_TWO) / 3, 1.5),
+        ((3.75 + NONE_BEYOND_25_PERCENT + NONE_BEYOND_TWO) / 3, 1.1),
+        ((0.25 + NONE_BEYOND_25_PERCENT + NONE_BEYOND_TWO) / 3, 0.9),
+    ],
+)
+def test_the_e_value_is_the_mean_of_sign_and_margins(expected, factor):
+    limit = log(3)
+    assert expected == pytest.approx(e_value([limit + log(factor)] * 3, limit), rel=1e-12)
+
+
+def test_a_value_at_the_limit_is_not_above_it():
+    assert e_value([0.9] * 3, 1.0) == e_value([1.0] * 3, 1.0)
+
+
+def test_three_clear_rounds_are_evidence_enough():
+    assert e_value([log(2.1)] * 3, 0.0) >= 1 / ALPHA
+    assert e_value([log(1.9)] * 3, 0.0) < 1 / ALPHA
+
+
+def test_without_a_round_there_is_no_interval():
+    evidence = evidence_of([])
+    assert (-inf, inf) == (evidence.low, evidence.high)
+
+
+def test_one_round_leaves_the_interval_unbounded():
+    evidence = evidence_of([1.0])
+    assert (-inf, inf) == (evidence.low, evidence.high)
+
+
+@pytest.mark.parametrize("alpha", [0.2, 0.025, 0.001])
+@pytest.mark.parametrize("spread", [0.01, 0.2, 1.5])
+def test_the_running_interval_is_the_inverted_evidence_of_every_round(alpha, spread):
+    values = noise(7, 40, spread=spread, centre=0.3)
+    evidence = Evidence(alpha=alpha, resolution=0.0)
+    low, high = -inf, inf
+    for taken, value in enumerate(values, start=1):
+        evidence.add(value)
+        low = max(low, lower_limit(values[:taken], alpha))
+        high = min(high, -lower_limit([-v for v in values[:taken]], alpha))
+        assert (low, high) == (evidence.low, evidence.high)
+    assert isfinite(low)
+
+
+def test_ties_and_values_a_margin_apart_are_inverted_too():
+    values = [0.0, log(2), log(1.25), 0.0, log(2), log(2), -log(2), 0.0, log(1.25), 0.0, 0.0, log(2)]
+    assert max(lower_limit(values[: n + 1]) for n in range(len(values))) == evidence_of(values).low
+
+
+def test_ten_equal_rounds_pin_the_median():
+    assert (0.5, 0.5) == ((pinned := evidence_of([0.5] * 10)).low, pinned.high)
+    # nine are (2**10 - 1) / 10 / 3 = 34 against 40
+    assert 0.5 - log(1.25) == pytest.approx(evidence_of([0.5] * 9).low)
+
+
+def test_the_interval_only_shrinks():
+    evidence = Evidence(alpha=ALPHA, resolution=0.01)
+    low, high = evidence.low, evidence.high
+    for value in [*noise(1, 60, spread=0.5), *noise(2, 60, spread=0.5, centre=2)]:
+        evidence.add(value)
+        assert evidence.low >= low
+        assert evidence.high <= high
+        low, high = evidence.low, evidence.high
+
+
+def test_the_resolution_widens_the_interval_by_itself_on_either_side():
+    values = noise(3, 30)
+    exact, widened = evidence_of(values), evidence_of(values, resolution=log(1.01))
+    assert exact.low - log(1.01) == widened.low
+    assert exact.high + log(1.01) == widened.high
+
+
+def test_swapping_the_devices_mirrors_the_interval():
+    values = noise(4, 50, centre=0.7)
+    there, back = evidence_of(values), evidence_of([-value for value in values])
+    assert (-there.high, -there.low) == (back.low, back.high)
+
+
+def test_a_smaller_alpha_gives_a_wider_interval():
+    values = noise(5, 40)
+    sure, surer = evidence_of(values), evidence_of(values, alpha=0.001)
+    assert surer.low < sure.low < sure.high < surer.high
+
+
+@pytest.mark.parametrize("value", [0.5, 50.0, -0.5, 0.0])
+def test_a_thousand_rounds_do_not_overflow(value):
+    assert isfinite(e_value([value] * 1000, 0.0))
+
+
+def test_five_hundred_rounds_do_not_overflow_the_interval():
+    evidence = evidence_of([0.5] * 500)
+    assert (0.5, 0.5) == (evidence.low, evidence.high)
+
+
+@pytest.mark.parametrize(
+    ("expected", "values"),
+    [
+        (-7 / 8, [1, -1, 1, -1, 1, -1, 1, -1]),
+        (5 / 8, [1, 1, 1, 1, -1, -1, -1, -1]),  # three likes, one change, three likes
+        (5 / 8, [3, 3, 3, 3, 1, 1, 1, 1]),
+    ],
+)
+def test_the_autocorrelation_is_the_number_worked_by_hand(expected, values):
+    assert expected == pytest.approx(autocorrelation(values))
+
+
+def test_few_values_have_no_autocorrelation():
+    assert autocorrelation([1, -1, 1, -1, 1, -1, 1]) is None
+
+
+def test_values_that_vary_by_rounding_have_no_autocorrelation():
+    assert autocorrelation([2.0] * 20) is None
+    assert autocorrelation([2.0, 2.0 + 1e-9] * 10) is None

@@ -1,0 +1,500 @@
+"""Measure: blocks, warm-up, rounds and inputs, on devices whose every time is known."""
+
+import gc
+from array import array
+from functools import partial
+from itertools import count, islice
+from random import Random
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf import measure
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.measure import Workload
+from pytest_gpuperf.model import GpuPerfError, Plan
+
+
+class Recorder:
+    """A device that writes down when its clock was read and when it was waited for."""
+
+    def __init__(self):
+        self.steps = []
+        self._now = count()
+
+    def clock(self):
+        self.steps.append("clock")
+        return float(next(self._now))
+
+    def synchronize(self):
+        self.steps.append("synchronize")
+
+
+def simulated(kind="gpu", clock=None, *, kernel=1e-3, noise=None, **timing) -> SimulatedDevice:
+    return SimulatedDevice(
+        kind, clock=clock or Clock(), timing=Timing(kernel=kernel, **timing), noise=noise or (lambda: 1.0)
+    )
+
+
+def workload_on(device, call=None, **changes) -> Workload:
+    return Workload(device=device, call=call or device.launch, scope="call", setup=None, **changes)
+
+
+def warmed_up(device, call=None, plan=None) -> Workload:
+    workload = workload_on(device, call)
+    measure.warm_up(workload, plan or Plan())
+    return workload
+
+
+def prepared(device, body) -> Workload:
+    """Prepare a body that takes the device."""
+    workload, _ = measure.prepare(lambda seen: partial(body, seen), device)
+    return workload
+
+
+def test_a_block_is_synchronized_on_both_sides_of_its_calls():
+    device = Recorder()
+    sample = measure.block(lambda: device.steps.append("call"), 3, device)
+    assert device.steps == ["synchronize", "clock", "call", "call", "call", "synchronize", "clock"]
+    assert sample == 1 / 3
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@pytest.mark.parametrize("calls", [1, 7])
+def test_a_sample_is_the_time_of_one_call(kind, calls):
+    device = simulated(kind)
+    assert measure.block(device.launch, calls, device) == pytest.approx(1e-3)
+
+
+def test_a_synchronize_is_shared_by_the_calls_of_its_block():
+    device = simulated(synchronize=1e-3)
+    assert measure.block(device.launch, 10, device) == pytest.approx(1.1e-3)
+
+
+def test_work_from_before_the_block_is_not_in_it():
+    device = simulated()
+    device.launch(5.0)
+    assert measure.block(device.launch, 1, device) == pytest.approx(1e-3)
+
+
+def test_work_on_a_side_stream_is_in_the_sample():
+    device = simulated()
+    assert measure.block(lambda: device.launch(10e-3, stream=1), 1, device) == pytest.approx(10e-3)
+
+
+@pytest.mark.parametrize("kernel", [1e-7, 1e-6, 1e-5, 0.9e-3])
+def test_a_block_of_quick_calls_lasts_the_block_time(kernel):
+    workload = warmed_up(simulated(kernel=kernel))
+    assert 1e-3 <= workload.block_calls * kernel <= 1.2e-3 + kernel
+
+
+@pytest.mark.parametrize("kernel", [1.1e-3, 0.5])
+def test_a_slow_call_is_a_block_of_its_own(kernel):
+    assert warmed_up(simulated(kernel=kernel)).block_calls == 1
+
+
+def test_the_block_time_is_the_plans():
+    workload = warmed_up(simulated(kernel=1e-3), plan=Plan(block_time=50e-3))
+    assert 50 <= workload.block_calls <= 60
+
+
+@pytest.mark.parametrize("cost", [100e-6, 1e-3, 5e-3])
+def test_a_block_lasts_twenty_empty_synchronizes(cost):
+    workload = warmed_up(simulated(kernel=10e-6, synchronize=cost))
+    assert workload.synchronize_cost == pytest.approx(cost)
+    assert workload.block_calls * 10e-6 + cost >= 20 * cost
+
+
+def test_a_block_lasts_a_thousand_steps_of_its_clock(monkeypatch):
+    monkeypatch.setattr(measure, "_resolution", lambda: 15e-6)
+    workload = warmed_up(simulated(kernel=1e-3))
+    assert 15 <= workload.block_calls <= 20
+
+
+def test_the_cost_of_an_empty_synchronize_is_its_least():
+    device = simulated()
+    costs = iter([9.0, 3.0, 5.0, 9.0, 9.0, 1.0, 8.0, 8.0, 9.0, 9.0])
+    device.synchronize = lambda: device.clock.advance(next(costs, 0.0))
+    workload = warmed_up(device, call=lambda: device.clock.advance(100.0), plan=Plan(max_time=1e4))
+    assert workload.synchronize_cost == 1.0
+
+
+def test_warm_up_ends_when_three_blocks_agree():
+    device = simulated()
+    times = iter([9e-3, 4e-3, 2.4e-3, 2.08e-3, 2e-3, 2.08e-3, 7e-3])
+    workload = warmed_up(device, call=lambda: device.launch(next(times)))
+    assert workload.steady
+    assert workload.warmup_calls == 1 + 6
+    assert next(times) == 7e-3
+
+
+def test_blocks_that_were_too_short_do_not_count_as_agreeing():
+    workload = warmed_up(simulated(kernel=0.6e-3))
+    first_call, too_short, agreeing = 1, 1, 3 * 2
+    assert workload.warmup_calls == first_call + too_short + agreeing
+
+
+def test_blocks_that_differ_by_more_than_the_plan_allows_do_not_agree():
+    device = simulated()
+    times = iter([2e-3, 2.12e-3] * 3 + [2e-3] * 3)
+    workload = warmed_up(device, call=lambda: device.launch(next(times)))
+    assert workload.warmup_calls == 1 + 9
+
+
+def test_warm_up_of_an_unsteady_workload_is_bounded_in_time():
+    device = simulated()
+    times = (10e-3 * (1 + step % 2) for step in count())
+    workload = warmed_up(device, call=lambda: device.launch(next(times)))
+    assert not workload.steady
+    assert 0.1 <= workload.warmup <= 0.1 + 20e-3
+
+
+def test_warm_up_of_a_quick_workload_has_at_least_three_calls():
+    assert warmed_up(simulated(kernel=0.12)).warmup_calls == 3
+
+
+def test_warm_up_of_a_slow_workload_has_one_more_call():
+    workload = warmed_up(simulated(kernel=30.0))
+    assert workload.warmup_calls == 2
+    assert not workload.steady
+    assert workload.warmup == pytest.approx(30)
+
+
+def test_warm_up_takes_at_most_a_quarter_of_the_time_there_is():
+    assert warmed_up(simulated(kernel=0.3), plan=Plan(max_time=1)).warmup_calls == 2
+    assert warmed_up(simulated(kernel=0.3), plan=Plan(max_time=10)).warmup_calls == 3
+
+
+def test_the_time_and_the_calls_of_warm_up_are_counted():
+    device = simulated(kernel=2e-3)
+    workload = warmed_up(device)
+    assert workload.warmup == pytest.approx(device.launches * 2e-3)
+    assert workload.warmup_calls == 1 + device.launches
+
+
+def test_a_workload_that_takes_no_time_is_an_error_and_no_hang(monkeypatch):
+    monkeypatch.setattr(measure, "_MOST_CALLS", 1000)
+    calls = count()
+    with pytest.raises(GpuPerfError, match="calls take no time that the clock can show"):
+        warmed_up(simulated(), call=lambda: next(calls))
+    assert next(calls) <= 1 + 100 + 1000, "a block has at most that many calls"
+
+
+@pytest.mark.parametrize("step", [measure.sample, partial(measure.warm_up, plan=Plan())])
+def test_the_garbage_collector_is_off_inside_blocks_and_on_again(step):
+    device = simulated()
+    states = []
+
+    def call():
+        states.append(gc.isenabled())
+        device.launch()
+
+    step(workload_on(device, call))
+    assert set(states) == {False}
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize("step", [measure.sample, partial(measure.warm_up, plan=Plan())])
+def test_the_garbage_collector_is_on_again_after_an_exception(step):
+    def call():
+        raise RuntimeError("in the workload")
+
+    with pytest.raises(RuntimeError, match="in the workload"):
+        step(workload_on(simulated(), call))
+    assert gc.isenabled()
+
+
+def test_a_garbage_collector_that_was_off_stays_off():
+    gc.disable()
+    try:
+        measure.sample(workload_on(simulated()))
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_workload_that_raised_is_left_running():
+    device = simulated()
+    workload = workload_on(device, call=lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        measure.sample(workload)
+    assert workload.running
+    assert workload.samples == array("d")
+
+
+def test_the_result_of_each_call_is_dropped_as_it_comes():
+    device = simulated(kernel=1e-5)
+    workload = warmed_up(device, call=lambda: device.xp.ones(1000))
+    measure.sample(workload)
+    assert workload.block_calls > 50
+    assert (0, 8000) == (device.live_bytes, device.peak_bytes)
+
+
+def test_rounds_have_one_sample_of_each_device():
+    clock = Clock()
+    cpu = workload_on(simulated("cpu", clock, kernel=10e-3))
+    gpu = workload_on(simulated("gpu", clock, kernel=2e-3))
+    (taken,) = islice(measure.rounds(cpu, gpu, Random(0)), 1)  # noqa: S311 - an order, not a secret
+    assert (taken.cpu, taken.gpu) == (pytest.approx(10e-3), pytest.approx(2e-3))
+    assert (taken.cpu, taken.gpu) == (cpu.samples[0], gpu.samples[0])
+
+
+def order_of(seed: int, rounds: int = 40) -> list[str]:
+    """Return which device came first in each round."""
+    steps = []
+    clock = Clock()
+    cpu, gpu = simulated("cpu", clock), simulated("gpu", clock)
+
+    def on(device):
+        return workload_on(device, call=lambda: (steps.append(device.kind), device.launch()))
+
+    list(islice(measure.rounds(on(cpu), on(gpu), Random(seed)), rounds))  # noqa: S311 - as above
+    assert all(
+        {first, second} == {"cpu", "gpu"} for first, second in zip(steps[::2], steps[1::2], strict=True)
+    )
+    return steps[::2]
+
+
+def test_the_order_in_a_round_is_drawn_from_the_seed():
+    assert order_of(1) == order_of(1)
+    assert order_of(1) != order_of(2)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_each_device_comes_first_in_about_half_of_the_rounds(seed):
+    assert 60 < order_of(seed, 200).count("cpu") < 140
+
+
+def test_rounds_against_siblings_take_their_samples_one_by_one():
+    gpu = workload_on(simulated(kernel=2e-3))
+    taken = list(measure.rounds_against([0.1, 0.2], gpu))
+    assert [0.1, 0.2] == [each.cpu for each in taken]
+    assert gpu.samples == array("d", [each.gpu for each in taken])
+
+
+def test_a_body_that_returns_a_callable_was_the_setup():
+    device = simulated(kernel=2e-3)
+
+    def body(seen):
+        seen.xp.ones(1)
+        return lambda: device.launch(7e-3)
+
+    workload = prepared(device, body)
+    assert workload.scope == "call"
+    assert workload.setup == pytest.approx(2e-3)
+    assert workload.first_call == pytest.approx(7e-3)
+    assert measure.block(workload.call, 1, device) == pytest.approx(7e-3)
+
+
+def test_any_other_body_is_the_workload_itself():
+    device = simulated(kernel=2e-3)
+    workload = prepared(device, lambda seen: seen.xp.ones(1))
+    assert ("body", None) == (workload.scope, workload.setup)
+    assert workload.first_call == pytest.approx(2e-3)
+    assert measure.block(workload.call, 1, device) == pytest.approx(2e-3)
+
+
+def test_the_first_result_comes_with_the_workload():
+    device = simulated()
+    _, of_body = measure.prepare(lambda seen: lambda: 5, device)
+    _, of_call = measure.prepare(lambda seen: lambda: lambda: 7, device)
+    assert (5, 7) == (of_body, of_call)
+
+
+def test_the_body_sees_the_device_as_it_is():
+    device = simulated()
+
+    def body(seen):
+        assert (seen.kind, seen.backend, seen.name) == (device.kind, device.backend, device.name)
+        assert seen.xp is device.xp
+        assert seen.asnumpy(seen.asarray([1, 2])).tolist() == [1, 2]
+        seen.synchronize()
+
+    prepared(device, body)
+
+
+@pytest.mark.parametrize(
+    ("expected", "body"),
+    [
+        (True, lambda seen: seen.xp.ones(3)),
+        (True, lambda seen: float(seen.xp.ones(3).sum())),
+        (True, lambda seen: lambda: seen.xp.ones(3)),
+        (False, lambda seen: np.ones(3)),
+        (False, lambda seen: None),
+        (False, lambda seen: (seen.xp.ones(3), lambda: np.ones(3))[1]),
+    ],
+)
+def test_work_on_the_device_is_seen_in_the_workload_and_not_in_its_setup(expected, body):
+    assert expected is prepared(simulated(), body).worked
+
+
+class Model:
+    def __init__(self, weights):
+        self.weights = weights
+
+    def step(self):
+        self.weights += 1
+
+
+def uploaded(device):
+    a = device.asarray(np.zeros(3, np.float32))
+    keep = {"deep": [a]}
+    return lambda: keep["deep"][0].__iadd__(1)
+
+
+def closed_over(device):
+    a = device.xp.zeros(3, dtype=np.float32)
+    return lambda: a.__iadd__(1)
+
+
+def bound_method(device):
+    return (device.xp.ones(3, dtype=np.float32) - device.xp.arange(3, dtype=np.float32)).sort
+
+
+def method_of_an_object(device):
+    return Model(device.asarray(np.zeros(3, np.float32))).step
+
+
+def attribute_of_an_object(device):
+    return Model(device.xp.zeros(3, dtype=np.float32)).step
+
+
+def default_argument(device):
+    return lambda a=device.xp.zeros(3, dtype=np.float32): a.__iadd__(1)  # noqa: B008 - the idiom under test
+
+
+def argument_of_a_partial(device):
+    return partial(lambda a: a.__iadd__(1), device.xp.zeros(3, dtype=np.float32))
+
+
+def keyword_of_a_partial(device):
+    return partial(lambda a: a.__iadd__(1), a=device.xp.zeros(3, dtype=np.float32))
+
+
+def closed_over_in_a_partial(device):
+    a = device.xp.zeros(3, dtype=np.float32)
+    return partial(lambda b: a.__iadd__(b), 1)
+
+
+CHANGING = [
+    uploaded,
+    closed_over,
+    bound_method,
+    method_of_an_object,
+    attribute_of_an_object,
+    default_argument,
+    argument_of_a_partial,
+    keyword_of_a_partial,
+    closed_over_in_a_partial,
+]
+DEVICES = [simulated, partial(HostDevice, "a processor")]
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=["simulated", "host"])
+@pytest.mark.parametrize("body", CHANGING, ids=lambda body: body.__name__)
+def test_an_input_that_the_workload_changes_is_seen(body, device):
+    workload = prepared(device(), body)
+    workload.call()
+    assert measure.changed_input(workload) == "float32 array of shape (3,)"
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=["simulated", "host"])
+def test_inputs_that_stay_as_they_were_are_fine(device):
+    def body(seen):
+        a, b = seen.asarray(np.ones((2, 3))), seen.xp.ones((3, 2))
+        return lambda: a @ b
+
+    workload = prepared(device(), body)
+    workload.call()
+    assert len(workload.inputs) == 2
+    assert measure.changed_input(workload) is None
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint32", "bool", "float16", "complex128"])
+def test_inputs_of_every_kind_of_number_are_watched(kind):
+    def body(seen):
+        a = seen.asarray(np.zeros((2, 2), kind))
+        return lambda: np.copyto(a.view(np.ndarray), np.ones((2, 2), kind))
+
+    assert measure.changed_input(prepared(simulated(), body)) == f"{kind} array of shape (2, 2)"
+
+
+@pytest.mark.parametrize("place", [(0, 0), (2, 1), (-1, -1)])
+def test_a_change_of_one_value_is_seen(place):
+    def body(seen):
+        a = seen.asarray(np.zeros((5, 4)))
+        return lambda: a.__setitem__(place, 1.0)
+
+    workload = prepared(simulated(), body)
+    assert measure.changed_input(workload) == "float64 array of shape (5, 4)"
+
+
+def test_every_other_column_of_an_array_is_watched_too():
+    def body(seen):
+        a = seen.asarray(np.zeros((4, 4)))[:, ::2]
+        return lambda: a.__iadd__(1)
+
+    assert measure.changed_input(prepared(simulated(), body)) is not None
+
+
+def test_a_whole_body_makes_its_inputs_afresh():
+    def body(seen):
+        a = seen.asarray(np.zeros(3))
+        a += 1
+
+    workload = prepared(simulated(), body)
+    assert workload.inputs == ()
+    assert measure.changed_input(workload) is None
+
+
+def test_remembering_an_input_does_not_keep_it_alive():
+    device = simulated()
+
+    def body(seen):
+        total = float(seen.asarray(np.ones(1000)).sum())
+        return lambda: total
+
+    workload = prepared(device, body)
+    assert device.live_bytes == 0
+    assert measure.changed_input(workload) is None
+
+
+def test_a_whole_body_leaves_no_input_behind():
+    device = simulated()
+    workload = prepared(device, lambda seen: float(seen.asarray(np.ones(1000)).sum()))
+    assert workload.scope == "body"
+    assert device.live_bytes == 0
+
+
+def test_what_the_workload_uploads_at_each_call_is_no_input():
+    device = simulated()
+    workload = prepared(device, lambda seen: lambda: seen.asarray(np.ones(1000)))
+    for _ in range(5):
+        workload.call()
+    assert workload.inputs == ()
+    assert device.live_bytes == 0
+
+
+def test_the_last_call_is_timed_by_the_devices_own_events():
+    device = simulated()
+    workload = workload_on(device, call=lambda: (device.launch(3e-3), device.launch(4e-3), "result")[-1])
+    device.launch(1.0)
+    assert measure.finish(workload) == "result"
+    assert workload.device_time == pytest.approx(7e-3)
+
+
+def test_a_measurement_is_what_is_known_by_now():
+    device = simulated(kernel=2e-3)
+    workload = warmed_up(device)
+    measure.sample(workload)
+    found = workload.measurement
+    measure.sample(workload)
+    assert found.device == device.info
+    assert found.samples == array("d", [workload.samples[0]])
+    assert found.median == pytest.approx(2e-3)
+    assert (found.warmup_calls, found.steady) == (workload.warmup_calls, True)
+
+
+def test_without_samples_there_is_no_median():
+    assert workload_on(simulated()).measurement.median is None

@@ -1,0 +1,303 @@
+"""Parity: which answers are the same, and what is said of those that are not."""
+
+from dataclasses import dataclass
+from math import inf, nan, sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf.model import Demand, Parity
+from pytest_gpuperf.parity import compare, leaves, snapshot
+
+HALF, SINGLE, DOUBLE = sqrt(2**-10), sqrt(2**-23), sqrt(2**-52)  # 0.03125, 3.45e-4, 1.49e-8
+
+
+@dataclass
+class Answer:
+    total: Any
+    parts: Any
+
+
+def host(result) -> list:
+    return snapshot(result, lambda value: isinstance(value, np.ndarray), np.array)
+
+
+def parity(cpu, gpu, **demand) -> Parity:
+    return compare(host(cpu), host(gpu), Demand(**demand))
+
+
+def test_leaves_are_named_by_where_they_stand():
+    result = {"x": [1, (2, 3)], 5: Answer(4, {"y": 5}), "nothing": None}
+    expected = {
+        "result['x'][0]": 1,
+        "result['x'][1][0]": 2,
+        "result['x'][1][1]": 3,
+        "result[5].total": 4,
+        "result[5].parts['y']": 5,
+    }
+    assert expected == dict(leaves(result))
+
+
+def test_a_snapshot_is_a_copy_on_the_host():
+    array = np.zeros(3)
+    (leaf,) = host(array)
+    array += 1
+    assert leaf.value.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("expected", "cpu", "gpu"),
+    [
+        (HALF, "float16", "float16"),
+        (HALF, "float16", "float32"),
+        (HALF, "float64", "float16"),
+        (SINGLE, "float32", "float32"),
+        (SINGLE, "float32", "float64"),
+        (SINGLE, "complex64", "complex128"),
+        (DOUBLE, "float64", "float64"),
+        (DOUBLE, "complex128", "complex128"),
+    ],
+)
+def test_half_of_the_digits_of_the_coarser_dtype_must_agree(expected, cpu, gpu):
+    ones = np.ones(16)
+    found = parity(ones.astype(cpu), ones.astype(gpu))
+    assert expected == pytest.approx(found.tolerance, rel=1e-6)
+    assert (True, 0.0, None) == (found.agreed, found.error, found.reason)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", SINGLE), ("float64", DOUBLE)])
+@pytest.mark.parametrize(("expected", "share"), [(True, 0.9), (False, 1.1)])
+def test_the_tolerance_bounds_the_relative_error_in_the_norm(expected, share, dtype, tolerance):
+    cpu = np.ones(100, dtype)
+    gpu = np.ones(100, dtype)
+    gpu[0] += 10 * share * tolerance  # ||gpu - cpu|| / ||cpu|| = gpu[0] / sqrt(100)
+    found = parity(cpu, gpu)
+    assert expected is found.agreed
+    assert share * tolerance == pytest.approx(found.error, rel=1e-2)
+
+
+def test_the_norm_judges_the_array_and_not_each_element():
+    cpu, gpu = np.array([1e6, 1e-6]), np.array([1e6, 0.0])
+    assert parity(cpu, gpu).agreed is True
+
+
+def test_a_wrong_answer_says_its_error_and_tolerance():
+    found = parity(np.array([3.0, 4.0]), np.array([3.0, 4.5]))
+    assert found.agreed is False
+    assert found.reason == "result: relative error 0.092, tolerance 1.5e-08"
+    assert 0.5 / sqrt(9 + 4.5**2) == pytest.approx(found.error)
+
+
+def test_the_error_is_that_of_the_worst_leaf():
+    cpu = [np.ones(4, "float32"), np.ones(4)]
+    gpu = [np.full(4, 1 + 2**-20, "float32"), np.full(4, 1 + 2**-40)]
+    found = parity(cpu, gpu)
+    assert 2**-20 == pytest.approx(found.error, rel=1e-3)
+    assert pytest.approx(SINGLE, rel=1e-6) == found.tolerance
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300, 1e-160])
+def test_the_size_of_the_values_does_not_matter(scale):
+    cpu, close, wrong = (scale * np.array(values) for values in ([1, 2.0], [1, 2.0 + 1e-9], [1, 2.1]))
+    assert parity(cpu, close).agreed is True
+    assert parity(cpu, wrong).agreed is False
+
+
+def test_opposite_signs_of_huge_values_disagree():
+    assert parity(np.array([1.7e308]), np.array([-1.7e308])).agreed is False
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+def test_whole_numbers_are_compared_exactly(dtype):
+    ours = np.array([1, 2, 3], dtype)
+    theirs = np.array([1, 2, 4], dtype)
+    assert parity(ours, ours).agreed is True
+    found = parity(ours, theirs)
+    assert (False, "result: 1 of 3 values differ") == (found.agreed, found.reason)
+
+
+def test_whole_numbers_of_other_widths_are_the_same():
+    assert parity(np.array([1, 2]), np.array([1, 2], "uint8")).agreed is True
+
+
+def test_equal_whole_numbers_have_no_tolerance():
+    found = parity(np.array([1]), np.array([1]))
+    assert (None, 0.0) == (found.tolerance, found.error)
+
+
+@pytest.mark.parametrize("tolerance", [{"atol": 1.0}, {"rtol": 0.5}])
+def test_whole_numbers_are_compared_within_a_tolerance_that_was_asked_for(tolerance):
+    assert parity(np.array([2, 3]), np.array([2, 4]), **tolerance).agreed is True
+    assert parity(np.array([2, 3]), np.array([2, 6]), **tolerance).agreed is False
+
+
+def test_truth_values_are_compared_exactly():
+    assert parity(np.array([True, False]), np.array([True, False])).agreed is True
+    assert parity(np.array([True, False]), np.array([True, True])).agreed is False
+
+
+def test_text_is_compared_exactly():
+    assert parity("yes", "yes").agreed is True
+    assert parity("yes", "no").agreed is False
+
+
+@pytest.mark.parametrize(
+    ("expected", "cpu", "gpu"),
+    [
+        (True, [nan, 1.0], [nan, 1.0]),
+        (True, [inf, -inf, 1.0], [inf, -inf, 1.0]),
+        (True, [nan, nan], [nan, nan]),
+        (True, [inf], [inf]),
+        (False, [nan, 1.0], [1.0, nan]),
+        (False, [nan, 1.0], [1.0, 1.0]),
+        (False, [1.0, 1.0], [nan, 1.0]),
+        (False, [inf, 1.0], [1.0, inf]),
+        (False, [inf, 1.0], [-inf, 1.0]),
+        (False, [inf, 1.0], [1.0, 1.0]),
+        (False, [1.0, 1.0], [inf, 1.0]),
+        (False, [inf, 1.0], [nan, 1.0]),
+        (False, [nan, 1.0], [nan, 2.0]),
+        (False, [inf, 1.0], [inf, 2.0]),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
+@pytest.mark.parametrize("demand", [{}, {"rtol": 0.1}], ids=str)
+def test_nan_and_infinities_stand_in_the_same_places(expected, cpu, gpu, dtype, demand):
+    assert expected is parity(np.array(cpu, dtype), np.array(gpu, dtype), **demand).agreed
+
+
+def test_an_infinity_with_a_nan_beside_it_is_the_same_as_itself():
+    value = np.array([complex(inf, nan), 1])
+    assert parity(value, value).agreed is True
+
+
+def test_shapes_must_match():
+    found = parity(np.ones((2, 3)), np.ones((3, 2)))
+    assert found.agreed is False
+    assert found.reason == "result: shape (2, 3) on the CPU, (3, 2) on the GPU"
+
+
+def test_a_scalar_and_an_array_of_one_are_not_the_same():
+    assert parity(1.0, np.ones(1)).agreed is False
+
+
+@pytest.mark.parametrize(
+    ("cpu", "gpu"), [("float64", "int64"), ("int64", "bool"), ("float64", "complex128"), ("bool", "float32")]
+)
+def test_kinds_must_match(cpu, gpu):
+    found = parity(np.ones(2, cpu), np.ones(2, gpu))
+    assert found.agreed is False
+    assert found.reason == f"result: dtype {cpu} on the CPU, {gpu} on the GPU"
+
+
+def test_a_container_of_another_shape_is_another_answer():
+    found = parity([1.0, 2.0], [1.0])
+    assert found.agreed is False
+    assert found.reason == "only the CPU returned result[1]"
+
+
+def test_an_answer_on_one_side_only_is_another_answer():
+    found = parity(1.0, None)
+    assert found.agreed is False
+    assert found.reason.startswith("only the CPU returned result")
+
+
+def test_the_order_of_a_dict_is_not_part_of_the_answer():
+    assert parity({"a": 1, "b": 2}, {"b": 2, "a": 1}).agreed is True
+
+
+def test_nested_containers_and_dataclasses_are_compared_leaf_by_leaf():
+    def answer(last):
+        return {"x": (np.ones(3), [Answer(2, "text"), None]), "y": Answer(np.zeros(2), last)}
+
+    assert parity(answer(1.0), answer(1.0)).agreed is True
+    found = parity(answer(1.0), answer(2.0))
+    assert found.agreed is False
+    assert found.reason.startswith("result['y'].parts: relative error 0.5,")
+
+
+@pytest.mark.parametrize(
+    ("expected", "gpu", "demand"),
+    [
+        (True, [100.9, 1.0], {"rtol": 0.01}),
+        (False, [101.1, 1.0], {"rtol": 0.01}),
+        (False, [100.0, 1.1], {"rtol": 0.01}),
+        (True, [100.0, 1.4], {"atol": 0.5}),
+        (False, [100.6, 1.0], {"atol": 0.5}),
+        (True, [101.4, 1.0], {"rtol": 0.01, "atol": 0.5}),
+        (False, [101.6, 1.0], {"rtol": 0.01, "atol": 0.5}),
+        (True, [100.0, 1.0], {"rtol": 0.0}),
+        (False, [100.0, 1.0 + 1e-12], {"atol": 0.0}),
+    ],
+)
+def test_rtol_and_atol_hold_for_each_element(expected, gpu, demand):
+    assert expected is parity(np.array([100.0, 1.0]), np.array(gpu), **demand).agreed
+
+
+def test_rtol_is_relative_to_the_cpu():
+    assert parity(np.array([100.0]), np.array([110.0]), rtol=0.1).agreed is True
+    assert parity(np.array([110.0]), np.array([98.0]), rtol=0.1).agreed is False
+
+
+def test_beyond_rtol_the_count_and_the_largest_error_are_said():
+    found = parity(np.zeros(4), np.array([0.0, 0.5, 0.25, 0.0]), atol=0.1)
+    assert found.reason == "result: 2 of 4 values differ beyond rtol and atol, by up to 0.5"
+    assert found.error == 0.5
+
+
+def test_zeros_are_the_same_as_zeros_and_nothing_else():
+    assert parity(np.zeros(3), np.zeros(3)).agreed is True
+    assert parity(np.zeros(3), np.full(3, 1e-30)).agreed is False
+    assert parity(np.full(3, 1e-30), np.zeros(3)).agreed is False
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "complex64", "bool"])
+def test_empty_arrays_are_the_same(dtype):
+    assert parity(np.ones((0, 3), dtype), np.ones((0, 3), dtype)).agreed is True
+
+
+@pytest.mark.parametrize("tolerance", [{}, {"rtol": 1e-3}], ids=str)
+def test_numbers_of_python_are_compared_like_arrays(tolerance):
+    assert parity(2.0, np.float64(2.0), **tolerance).agreed is True
+    assert parity(2.0, 2.1, **tolerance).agreed is False
+    assert parity(2, 2, **tolerance).agreed is True
+    assert parity(2j, 2.1j, **tolerance).agreed is False
+
+
+def test_complex_values_differ_by_their_imaginary_parts():
+    assert parity(np.array([1 + 1j]), np.array([1 - 1j])).agreed is False
+
+
+def test_what_cannot_be_compared_is_named_and_neither_right_nor_wrong():
+    found = parity({"model": object()}, {"model": object()})
+    assert found.agreed is None
+    assert found.reason == "result['model'] is a object, which cannot be compared"
+
+
+def test_the_side_that_cannot_be_compared_is_the_one_named():
+    found = parity(np.ones(3), {1, 2})
+    assert found.agreed is None
+    assert "a set" in found.reason
+
+
+def test_a_wrong_array_beside_something_unknown_is_wrong():
+    assert parity([object(), 1.0], [object(), 2.0]).agreed is False
+
+
+def test_nothing_returned_is_nothing_compared():
+    found = parity(None, [None, {}])
+    assert found.agreed is None
+    assert "returns nothing" in found.reason
+
+
+def test_parity_that_was_turned_off_compares_nothing():
+    found = parity(np.ones(3), np.zeros(5), parity=False)
+    assert (None, None) == (found.agreed, found.error)
+    assert "turned off" in found.reason
+
+
+def test_a_mismatch_of_many_parts_is_still_said_briefly():
+    found = parity([0.0] * 5000, [0.0] * 5001)
+    assert found.agreed is False
+    assert len(found.reason) < 500

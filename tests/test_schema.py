@@ -1,0 +1,295 @@
+"""Schema: a run becomes a document that keeps the published schema, and comes back as it was."""
+
+import json
+from array import array
+from copy import deepcopy
+from dataclasses import replace
+from importlib import resources
+from math import inf, nan
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from pytest_gpuperf import schema
+from pytest_gpuperf.model import (
+    STATUSES,
+    Demand,
+    DeviceInfo,
+    Environment,
+    GpuPerfError,
+    Measurement,
+    Parity,
+    Record,
+    Run,
+    Speedup,
+)
+
+CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
+GPU = DeviceInfo(kind="gpu", backend="sycl", name="a device", library="dpnp 1, driver 2", emulated=True)
+
+
+def measurement(device: DeviceInfo, *samples: float, **changes) -> Measurement:
+    known = {
+        "device": device,
+        "samples": array("d", samples),
+        "block_calls": 3,
+        "setup": None,
+        "first_call": 0.5,
+        "warmup": 0.1,
+        "warmup_calls": 9,
+        "steady": True,
+        "synchronize_cost": 1e-6,
+        "device_time": 0.9e-3,
+    }
+    return Measurement(**{**known, **changes})
+
+
+def full_record() -> Record:
+    return Record(
+        nodeid="tests/test_é.py::test_x[1-\u2028]",
+        status="failed",
+        reason="speedup 0.1x, wanted at least 3x",
+        demand=Demand(min=3, max=4.5, rtol=1e-3, atol=0.0, max_time=2),
+        alpha=0.025,
+        scope="call",
+        cpu=measurement(CPU, 0.1, 0.2, 1 / 3, setup=0.01, device_time=None),
+        gpu=measurement(GPU, 1e-3, 2e-3),
+        speedup=Speedup(
+            value=0.1,
+            low=0.05,
+            high=None,
+            confidence=0.95,
+            resolution=0.01,
+            rounds=3,
+            evidence=1e300,
+            autocorrelation=-0.5,
+            sampling="siblings",
+        ),
+        parity=Parity(agreed=True, error=1e-9, tolerance=1e-3, reason=None),
+        parity_elapsed=0.01,
+        rounds_elapsed=0.2,
+        elapsed=1.5,
+        notes=("dependent samples", "another"),
+    )
+
+
+def short_record(status: str, reason: str | None) -> Record:
+    return Record(nodeid=f"test_{status}", status=status, reason=reason, demand=Demand(), alpha=0.025)
+
+
+def run_of(*records: Record, **changes) -> Run:
+    environment = Environment(
+        host={"name": "here", "system": "Linux", "machine": "x86_64"},
+        cpu={"name": "a processor", "logical": 4, "usable": None},
+        gpu=GPU,
+        gpu_reason=None,
+        python="3.11.7",
+        packages={"numpy": "2.0"},
+    )
+    known = {"environment": environment, "started": "2026-01-01T00:00:00+00:00", "records": records}
+    return Run(**{**known, **changes})
+
+
+def every_status() -> Run:
+    reasons = {status: None if status in ("passed", "recorded") else "why" for status in STATUSES}
+    return run_of(full_record(), *(short_record(status, reason) for status, reason in reasons.items()))
+
+
+def published() -> dict:
+    text = resources.files("pytest_gpuperf").joinpath("report-1.0.schema.json").read_text(encoding="utf-8")
+    return json.loads(text)
+
+
+def set_in(content, path, value) -> dict:
+    """Return a copy of a document with the value at `path` replaced."""
+    changed = deepcopy(content)
+    *way, last = path
+    place = changed
+    for step in way:
+        place = place[step]
+    place[last] = value
+    return changed
+
+
+def properties_in(part, path="$"):
+    """Yield every property that a schema names, with its place."""
+    if isinstance(part, dict):
+        for name, value in part.items():
+            if name == "properties":
+                yield from ((f"{path}.{key}", described) for key, described in value.items())
+            if name not in ("if", "then", "else"):
+                yield from properties_in(value, f"{path}.{name}")
+    elif isinstance(part, list):
+        for index, value in enumerate(part):
+            yield from properties_in(value, f"{path}[{index}]")
+
+
+def test_the_published_schema_is_a_schema_of_its_draft():
+    assert published()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    Draft202012Validator.check_schema(published())
+
+
+def test_every_property_says_what_it_is():
+    def says(part):
+        return {"description", "$ref", "const", "enum"} & set(part) or any(map(says, part.get("anyOf", [])))
+
+    found = dict(properties_in(published()))
+    assert len(found) > 60
+    assert [place for place, part in found.items() if not says(part)] == []
+
+
+def test_every_object_in_the_schema_refuses_what_it_does_not_name():
+    def objects(part):
+        if isinstance(part, dict):
+            if "properties" in part and part.get("type") == "object":
+                yield part
+            for value in part.values():
+                yield from objects(value)
+
+    assert all(part["additionalProperties"] is False for part in objects(published()))
+    assert all(set(part["required"]) == set(part["properties"]) for part in objects(published()))
+
+
+def test_a_run_with_records_of_every_status_is_valid():
+    schema.validate(schema.document(every_status()))
+
+
+def test_an_empty_run_is_valid():
+    assert schema.load(json.loads(schema.text(run_of()))) == run_of()
+
+
+def test_a_run_without_a_gpu_is_valid():
+    run = every_status()
+    without = replace(run, environment=replace(run.environment, gpu=None, gpu_reason="no driver"))
+    assert schema.load(json.loads(schema.text(without))) == without
+
+
+def test_a_run_that_was_written_and_read_is_the_same_run():
+    run = replace(every_status(), complete=False)
+    assert run == schema.load(json.loads(schema.text(run)))
+
+
+def test_a_record_that_was_written_and_read_is_the_same_record():
+    record = full_record()
+    assert record == schema.load_record(json.loads(json.dumps(schema.dump_record(record))))
+
+
+def test_the_text_is_plain_ascii_and_ends_its_line():
+    text = schema.text(every_status())
+    assert text.isascii()
+    assert text.endswith("}\n")
+
+
+def test_the_paths_that_tools_rely_on_are_there():
+    content = schema.document(every_status())
+    record = content["records"][0]
+    assert content["schema_version"] == "1.0"
+    assert record["demand"] | {"min": 3, "max": 4.5, "transfer": "never", "alpha": 0.025} == record["demand"]
+    assert record["cpu"]["device"]["kind"] == "cpu"
+    assert record["cpu"]["median"] == 0.2
+    assert record["gpu"]["samples"] == [1e-3, 2e-3]
+    assert record["speedup"]["high"] is None
+    assert content["summary"] == dict.fromkeys(STATUSES, 1) | {"failed": 2}
+
+
+def test_a_measurement_without_samples_has_no_median():
+    record = replace(full_record(), gpu=measurement(GPU))
+    content = schema.document(run_of(record))
+    assert content["records"][0]["gpu"]["median"] is None
+    assert schema.load(content).records == (record,)
+
+
+@pytest.mark.parametrize(
+    ("place", "path", "value"),
+    [
+        ("$.records[0].status", ("records", 0, "status"), "green"),
+        ("$.records[0].cpu", ("records", 0, "cpu"), 5),
+        ("$.records[0].demand.min", ("records", 0, "demand", "min"), 0),
+        ("$.records[0].demand.alpha", ("records", 0, "demand", "alpha"), 0.5),
+        ("$.records[0].notes[1]", ("records", 0, "notes", 1), None),
+        ("$.records[1].elapsed", ("records", 1, "elapsed"), -1.0),
+        ("$.summary.failed", ("summary", "failed"), -1),
+        ("$.environment.python", ("environment", "python"), None),
+        ("$.records[0]", ("records", 0, "surprise"), 1),
+        ("$.records[0].demand", ("records", 0, "demand", "surprise"), 1),
+        ("$.complete", ("complete",), "yes"),
+    ],
+)
+def test_a_tampered_document_is_refused_with_the_place(place, path, value):
+    content = set_in(schema.document(every_status()), path, value)
+    with pytest.raises(GpuPerfError, match="breaks its schema at") as refused:
+        schema.load(content)
+    assert f"at {place}: " in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "path", "value"),
+    [
+        ("records[0].cpu.samples[1]", ("cpu", "samples", 1), "fast"),
+        ("records[0].cpu.block_calls", ("cpu", "block_calls"), 0),
+        ("records[0].speedup.value", ("speedup", "value"), 0),
+        ("records[0].parity.agreed", ("parity", "agreed"), "yes"),
+    ],
+)
+def test_a_tampered_measurement_is_refused_with_the_place(place, path, value):
+    content = set_in(schema.document(every_status()), ("records", 0, *path), value)
+    with pytest.raises(GpuPerfError, match="breaks its schema at") as refused:
+        schema.load(content)
+    assert place in str(refused.value)
+
+
+@pytest.mark.parametrize("missing", ["nodeid", "status", "reason", "demand", "speedup", "notes"])
+def test_a_document_with_a_part_missing_is_refused(missing):
+    content = schema.document(every_status())
+    del content["records"][0][missing]
+    with pytest.raises(GpuPerfError, match=f"'{missing}' is a required property"):
+        schema.load(content)
+
+
+@pytest.mark.parametrize("status", ["passed", "recorded"])
+def test_a_reason_beside_a_pass_breaks_the_schema(status):
+    with pytest.raises(GpuPerfError, match=r"\.reason"):
+        schema.text(run_of(short_record(status, "it was fast")))
+
+
+@pytest.mark.parametrize("status", sorted(set(STATUSES) - {"passed", "recorded"}))
+@pytest.mark.parametrize("reason", [None, ""])
+def test_anything_but_a_pass_without_a_reason_breaks_the_schema(status, reason):
+    with pytest.raises(GpuPerfError, match=r"\.reason"):
+        schema.text(run_of(short_record(status, reason)))
+
+
+@pytest.mark.parametrize("wrong", [nan, inf, -inf])
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda record, wrong: replace(record, elapsed=wrong),
+        lambda record, wrong: replace(record, gpu=measurement(GPU, 1e-3, wrong)),
+        lambda record, wrong: replace(record, parity=replace(record.parity, error=wrong)),
+        lambda record, wrong: replace(record, speedup=replace(record.speedup, value=wrong)),
+    ],
+    ids=["elapsed", "sample", "error", "value"],
+)
+def test_what_is_not_a_number_is_never_written(place, wrong):
+    with pytest.raises(GpuPerfError):
+        schema.text(run_of(place(full_record(), wrong)))
+
+
+def test_a_newer_minor_version_asks_for_an_update():
+    content = schema.document(every_status()) | {"schema_version": "1.7"}
+    with pytest.raises(GpuPerfError, match=r"1\.7 is newer than 1\.0; update pytest-gpuperf"):
+        schema.load(content)
+
+
+@pytest.mark.parametrize("version", ["2.0", "0.9", "10.0", "", None, 1.0, "one"])
+def test_another_major_version_says_why_it_cannot_be_read(version):
+    content = schema.document(every_status()) | {"schema_version": version}
+    with pytest.raises(GpuPerfError, match="this version can read") as refused:
+        schema.load(content)
+    assert repr(version) in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [[], None, "text", 5, {}], ids=repr)
+def test_what_is_no_report_is_refused(content):
+    with pytest.raises(GpuPerfError, match="no report"):
+        schema.load(content)

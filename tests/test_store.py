@@ -1,0 +1,159 @@
+"""Store: a report is replaced whole or not at all, and a journal keeps what was finished."""
+
+import os
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from pytest_gpuperf.store import Journal, read_journal, replace
+
+
+def test_a_report_is_written_where_there_was_none(tmp_path):
+    replace(tmp_path / "report.json", "new é\n")
+    assert (tmp_path / "report.json").read_text(encoding="utf-8") == "new é\n"
+
+
+def test_a_report_takes_the_place_of_an_older_one(tmp_path):
+    path = tmp_path / "report.json"
+    path.write_text("old and longer", encoding="utf-8")
+    replace(path, "new")
+    assert path.read_text(encoding="utf-8") == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_the_old_report_and_nothing_else(tmp_path, monkeypatch, step):
+    path = tmp_path / "report.json"
+    path.write_text("old", encoding="utf-8")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(*{"fsync": (os, "fsync"), "replace": (Path, "replace")}[step], full)
+    with pytest.raises(OSError, match="No space left"):
+        replace(path, "new")
+    assert path.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_text_is_on_the_disk_before_it_takes_the_place(tmp_path, monkeypatch):
+    steps = []
+    flushed, moved = os.fsync, Path.replace
+
+    def fsync(file):
+        steps.append(os.fstat(file).st_size)
+        flushed(file)
+
+    def move(path, target):
+        steps.append("replace")
+        return moved(path, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "replace", move)
+    replace(tmp_path / "report.json", "12345")
+    assert steps == [5, "replace"]
+
+
+def test_each_process_writes_beside_the_report_under_a_name_of_its_own(tmp_path, monkeypatch):
+    names = []
+    moved = Path.replace
+
+    def move(path, target):
+        names.append(path.name)
+        return moved(path, target)
+
+    monkeypatch.setattr(Path, "replace", move)
+    for process in (17, 18):
+        monkeypatch.setattr(os, "getpid", lambda process=process: process)
+        replace(tmp_path / "report.json", "new")
+    assert len(set(names)) == 2
+
+
+def test_a_report_in_a_folder_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        replace(tmp_path / "nowhere" / "report.json", "new")
+
+
+def test_of_two_writers_one_leaves_a_whole_report(tmp_path):
+    path = tmp_path / "report.json"
+    texts = [letter * 300_000 for letter in "abcdefgh"]
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as writers:
+        list(writers.map(partial(replace, path), texts))
+    assert path.read_text(encoding="utf-8") in texts
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_journal_is_made_at_its_first_line(tmp_path):
+    journal = Journal(tmp_path / "report.json")
+    assert list(tmp_path.iterdir()) == []
+    journal.close(keep=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_journal_lines_are_there_without_a_close(tmp_path):
+    journal = Journal(tmp_path / "report.json")
+    journal.add('{"a": 1}')
+    journal.add('{"b": 2}')
+    assert list(read_journal(journal.path)) == ['{"a": 1}', '{"b": 2}']
+    journal.close(keep=False)
+
+
+def test_a_journal_is_named_after_its_report_and_its_process(tmp_path):
+    journal = Journal(tmp_path / "report.json")
+    assert journal.path == tmp_path / f"report.json.{os.getpid()}.journal"
+
+
+def test_a_last_line_that_was_cut_off_is_left_out(tmp_path):
+    path = tmp_path / "cut.journal"
+    path.write_text('{"a": 1}\n{"b": ', encoding="utf-8")
+    assert list(read_journal(path)) == ['{"a": 1}']
+
+
+def test_a_last_letter_that_was_cut_in_two_is_left_out(tmp_path):
+    path = tmp_path / "cut.journal"
+    path.write_bytes('{"a": 1}\n{"b": "é'.encode()[:-1])
+    assert list(read_journal(path)) == ['{"a": 1}']
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\x85", "\x0c", "\r"])
+def test_only_a_line_feed_ends_a_line(tmp_path, character):
+    path = tmp_path / "whole.journal"
+    path.write_bytes(f"one{character}two\nthree\n".encode())
+    assert list(read_journal(path)) == [f"one{character}two", "three"]
+
+
+def test_an_empty_journal_has_no_lines(tmp_path):
+    path = tmp_path / "empty.journal"
+    path.touch()
+    assert list(read_journal(path)) == []
+
+
+def test_a_closed_journal_is_removed(tmp_path):
+    journal = Journal(tmp_path / "report.json")
+    journal.add("line")
+    journal.close(keep=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_journal_with_the_only_copy_is_kept(tmp_path):
+    journal = Journal(tmp_path / "report.json")
+    journal.add("line")
+    journal.close(keep=True)
+    assert list(read_journal(journal.path)) == ["line"]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_closing_a_journal_that_is_gone_already_is_no_error(tmp_path, keep):
+    journal = Journal(tmp_path / "report.json")
+    journal.add("line")
+    journal.path.unlink()
+    journal.close(keep=keep)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_journal_that_cannot_be_written_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Journal(tmp_path / "nowhere" / "report.json").add("line")

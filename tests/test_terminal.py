@@ -1,0 +1,225 @@
+"""Terminal: the section's lines, their columns, units and width."""
+
+from array import array
+from dataclasses import replace
+
+import pytest
+
+from pytest_gpuperf.model import Demand, DeviceInfo, Environment, Measurement, Record, Run, Speedup
+from pytest_gpuperf.report.terminal import lines, readable
+
+GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
+CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
+WIDTHS = [80, 120]
+
+
+def measurement(device: DeviceInfo, seconds: float) -> Measurement:
+    return Measurement(
+        device=device,
+        samples=array("d", [seconds] * 3),
+        block_calls=1,
+        setup=None,
+        first_call=0.0,
+        warmup=0.0,
+        warmup_calls=3,
+        steady=True,
+        synchronize_cost=0.0,
+    )
+
+
+def speedup(value=10.0, low=9.0, high=11.0) -> Speedup:
+    return Speedup(
+        value=value,
+        low=low,
+        high=high,
+        confidence=0.95,
+        resolution=0.01,
+        rounds=12,
+        evidence=50.0,
+        autocorrelation=None,
+    )
+
+
+def record(nodeid="tests/test_fft.py::test_fft", **changes) -> Record:
+    known = {
+        "nodeid": nodeid,
+        "status": "passed",
+        "reason": None,
+        "demand": Demand(min=3),
+        "alpha": 0.025,
+        "cpu": measurement(CPU, 12.3e-3),
+        "gpu": measurement(GPU, 1.23e-3),
+        "speedup": speedup(),
+    }
+    return Record(**{**known, **changes})
+
+
+def skipped(nodeid: str, reason: str) -> Record:
+    return record(nodeid, status="skipped", reason=reason, cpu=None, gpu=None, speedup=None)
+
+
+def section(*records: Record, width=80, gpu: DeviceInfo | None = GPU) -> list[str]:
+    environment = Environment(
+        host={}, cpu={"name": "EPYC"}, gpu=gpu, gpu_reason=None, python="3.11", packages={}
+    )
+    return lines(Run(environment=environment, started="", records=records), width)
+
+
+def row_of(name: str, shown: list[str]) -> str:
+    (row,) = [line for line in shown if line.startswith(f"{name} ")]
+    return row
+
+
+@pytest.mark.parametrize(
+    ("expected", "seconds"),
+    [
+        ("-", None),
+        ("0 ns", 0.0),
+        ("1.00 ns", 1e-9),
+        ("12.3 ns", 12.34e-9),
+        ("0.500 ns", 0.5e-9),
+        ("999 ns", 999e-9),
+        ("1.00 us", 1e-6),
+        ("999 us", 999e-6),
+        ("1.00 ms", 1e-3),
+        ("1.23 ms", 1.234e-3),
+        ("1.00 s", 1.0),
+        ("3600 s", 3600.0),
+        ("1.00 ms", 999.9e-6),
+        ("1.00 s", 0.99996),
+        ("100 us", 99.97e-6),
+    ],
+)
+def test_a_time_has_three_digits_and_its_unit(expected, seconds):
+    assert expected == readable(seconds)
+
+
+def test_without_records_nothing_is_shown():
+    assert section() == []
+
+
+def test_a_row_holds_times_speedup_demand_and_verdict():
+    shown = section(record())
+    assert shown[0] == "CPU EPYC | GPU H200 through cupy"
+    assert ["test", "CPU", "GPU", "speedup", "wanted", "verdict"] == shown[2].split()
+    expected = "test_fft  12.3 ms  1.23 ms  10.0x [9.00, 11.0]    >=3x  passed"
+    assert expected == row_of("test_fft", shown)
+
+
+def test_columns_stand_below_their_headings():
+    shown = section(record(), record("test_x.py::test_longer_name", speedup=speedup(1234.0, 1000.0, 1500.0)))
+    heading, *rows = shown[2:5]
+    assert len(rows) == 2
+    for name in ("CPU", "GPU", "speedup", "wanted"):
+        end = heading.index(name) + len(name)
+        assert all(row[end - 1] != " " and row[end : end + 2] == "  " for row in rows)
+    assert all(row[heading.index("verdict") :] == "passed" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand"),
+    [
+        (" >=3x ", Demand(min=3)),
+        (" <=1.5x ", Demand(max=1.5)),
+        (" 2..4x ", Demand(min=2, max=4)),
+        (" - ", Demand()),
+    ],
+)
+def test_what_was_wanted_is_shown(expected, demand):
+    assert expected in row_of("test_fft", section(record(demand=demand)))
+
+
+def test_what_was_not_measured_is_a_dash():
+    row = row_of("test_fft", section(record(status="error", reason="lost", gpu=None, speedup=None)))
+    assert ["test_fft", "12.3", "ms", "-", "-", ">=3x", "error"] == row.split()
+
+
+LONG = "tests/" + "very/" * 20 + "test_" + "long_" * 30 + "name.py::test_" + "long_" * 30 + "end"
+RECORDS = {
+    "long name": record(LONG),
+    "long parameter": record("test_x.py::test_x[" + "float32-" * 30 + "1048576]"),
+    "doubt": record(status="inconclusive", reason="in doubt " * 30, demand=Demand(min=2.5, max=100)),
+    "narrow doubt": record(status="inconclusive", reason="in doubt", speedup=speedup(12.3, 10.1, 15.2)),
+    "large numbers": record(speedup=speedup(123456.0, 12345.0, 1234567.0), demand=Demand(min=0.333333)),
+    "unbounded": record(speedup=speedup(12.3, None, None)),
+    "long word": record(status="error", reason="x" * 300, speedup=None),
+    "note": record(notes=("dependent samples: " + "lag-1 " * 40,)),
+    "skipped": skipped(LONG, "no GPU library is installed; " * 5),
+}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", RECORDS)
+def test_no_line_is_wider_than_the_terminal(name, width):
+    shown = section(RECORDS[name], width=width)
+    assert [line for line in shown if len(line) > width] == []
+
+
+@pytest.mark.parametrize("name", ["long name", "long parameter", "long word", "note", "skipped"])
+def test_long_texts_fit_into_sixty_columns_too(name):
+    shown = section(RECORDS[name], width=60)
+    assert [line for line in shown if len(line) > 60] == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_all_records_together_fit_too(width):
+    shown = section(*RECORDS.values(), width=width)
+    assert [line for line in shown if len(line) > width] == []
+
+
+def test_a_long_name_keeps_its_end_which_tells_tests_apart():
+    shown = section(record("test_x.py::test_" + "x" * 100 + "[cpu-17]"))
+    assert any(line.startswith("~") and "xx[cpu-17]  " in line for line in shown)
+
+
+def test_names_alike_are_shown_with_their_files():
+    shown = section(record("a/test_one.py::test_fft"), record("b/test_two.py::test_fft"))
+    assert row_of("test_one.py::test_fft", shown)
+    assert row_of("test_two.py::test_fft", shown)
+
+
+def test_names_and_files_alike_are_told_apart_by_their_folders():
+    shown = section(record("a/test_it.py::test_fft"), record("b/test_it.py::test_fft"), width=120)
+    assert row_of("a/test_it.py::test_fft", shown)
+    assert row_of("b/test_it.py::test_fft", shown)
+
+
+def test_colons_in_a_parameter_belong_to_the_name():
+    assert row_of("test_op[aten::add]", section(record("test_x.py::TestOps::test_op[aten::add]")))
+
+
+def test_deselected_tests_are_not_shown():
+    unmeasured = skipped("test_x.py::test_other", "deselected by -k")
+    assert section(unmeasured) == []
+    assert not any("test_other" in line for line in section(record(), unmeasured))
+
+
+def test_skipped_tests_are_shown_with_their_reason():
+    shown = section(skipped("test_x.py::test_other", "no GPU here"))
+    assert row_of("test_other", shown).endswith("skipped")
+    assert "test_other: no GPU here" in shown
+
+
+def test_a_reason_that_tests_share_is_given_once():
+    tests = [skipped(f"test_x.py::test_{name}", "no GPU here") for name in "abc"]
+    shown = section(*tests)
+    assert [line for line in shown if "no GPU here" in line] == ["test_a and 2 more: no GPU here"]
+
+
+def test_a_note_is_given_like_a_reason():
+    noted = record(notes=("dependent samples",), status="failed", reason="too slow")
+    assert ["", "test_fft: too slow", "test_fft: dependent samples"] == section(noted)[-3:]
+
+
+def test_a_pass_needs_no_reasons():
+    assert section(record())[-1].endswith("passed")
+
+
+def test_an_emulated_device_is_never_called_a_gpu_without_saying_so():
+    first = section(record(), gpu=replace(GPU, emulated=True))[0]
+    assert "emulated: not a GPU's speedup" in first
+    assert "emulated" not in section(record())[0]
+
+
+def test_a_run_without_a_gpu_says_so():
+    assert section(record(), gpu=None)[0] == "CPU EPYC | GPU none"

@@ -1,0 +1,442 @@
+"""Trial: one test's walk on devices whose every time is known."""
+
+from functools import partial
+from itertools import count
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice, Timing
+from pytest_gpuperf.model import Demand, GpuPerfError, Plan, Record
+from pytest_gpuperf.trial import CpuSide, Trial
+
+NODEID = "test_it.py::test_it"
+
+
+class Bench:
+    """A CPU and a GPU on one clock."""
+
+    def __init__(self, *, cpu=10e-3, gpu=1e-3, faults=(), cpu_noise=None, **gpu_timing):
+        self.clock = Clock()
+        even = cpu_noise or (lambda: 1.0)
+        self.cpu = SimulatedDevice("cpu", clock=self.clock, timing=Timing(kernel=cpu), noise=even)
+        self.gpu = SimulatedDevice(
+            "gpu", clock=self.clock, timing=Timing(kernel=gpu, **gpu_timing), faults=faults
+        )
+
+    def compare(self, body, demand=None, *, nodeid=NODEID, plan=None) -> Record:
+        """Walk a test and return its record as the session would."""
+        return self.walk(body, demand, nodeid=nodeid, plan=plan)[1]
+
+    def walk(self, body, demand=None, *, nodeid=NODEID, plan=None) -> tuple[Trial, Record]:
+        trial = Trial(nodeid=nodeid, demand=demand or Demand(min=3), plan=plan or Plan())
+        found = trial.compare(bound(body), self.cpu, self.gpu)
+        return trial, trial.record(found.status, found.reason)
+
+    def refused(self, body, demand=None) -> tuple[Trial, str]:
+        trial = Trial(nodeid=NODEID, demand=demand or Demand(min=3), plan=Plan())
+        with pytest.raises(GpuPerfError) as refusal:
+            trial.compare(bound(body), self.cpu, self.gpu)
+        return trial, str(refusal.value)
+
+
+def bound(body):
+    return lambda device: partial(body, device)
+
+
+def ones(device):
+    return device.xp.ones(4)
+
+
+def test_the_speedup_of_known_times_is_exact():
+    found = Bench(cpu=10e-3, gpu=1e-3).compare(ones, Demand(min=9))
+    assert ("passed", None) == (found.status, found.reason)
+    assert found.speedup.value == pytest.approx(10)
+    assert found.speedup.low == pytest.approx(10 / 1.01)
+    assert found.speedup.high == pytest.approx(10 * 1.01)
+    assert found.speedup.sampling == "interleaved"
+    assert found.cpu.median == pytest.approx(10e-3)
+    assert found.gpu.median == pytest.approx(1e-3)
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand"),
+    [
+        ("passed", Demand(min=9)),
+        ("failed", Demand(min=11)),
+        ("passed", Demand(max=11)),
+        ("failed", Demand(max=9)),
+        ("passed", Demand(min=9, max=11)),
+        ("recorded", Demand()),
+        ("inconclusive", Demand(min=10)),
+    ],
+)
+def test_the_verdict_is_that_of_the_demand(expected, demand):
+    found = Bench(cpu=10e-3, gpu=1e-3).compare(ones, demand)
+    assert expected == found.status
+    assert (found.reason is None) == (expected in ("passed", "recorded"))
+
+
+def test_a_gpu_that_is_slower_is_measured_as_such():
+    assert Bench(cpu=1e-3, gpu=4e-3).compare(ones).speedup.value == pytest.approx(1 / 4)
+
+
+def test_work_left_on_a_side_stream_is_waited_for():
+    def body(device):
+        device.launch(5e-3, stream=1)
+        return device.xp.ones(4)
+
+    assert Bench(cpu=5e-3, gpu=5e-3).compare(body).speedup.value == pytest.approx(2)
+
+
+def test_launch_costs_are_the_gpus():
+    assert Bench(cpu=10e-3, gpu=1e-3, launch=4e-3).compare(ones).speedup.value == pytest.approx(2)
+
+
+def test_the_record_holds_what_is_known():
+    bench = Bench()
+    found = bench.compare(lambda device: partial(ones, device), Demand(min=3, max_time=5))
+    assert (found.nodeid, found.demand, found.alpha) == (NODEID, Demand(min=3, max_time=5), 0.025)
+    assert found.scope == "call"
+    assert (found.cpu.device, found.gpu.device) == (bench.cpu.info, bench.gpu.info)
+    assert found.parity.agreed is True
+    assert found.speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
+    assert found.elapsed == pytest.approx(bench.clock())
+    assert 0 < found.rounds_elapsed < found.elapsed
+    assert found.gpu.device_time == pytest.approx(1e-3)
+    assert found.notes == ()
+
+
+def test_the_scope_of_a_whole_body_is_the_body():
+    assert Bench().compare(ones).scope == "body"
+
+
+def wrong_on_the_gpu(device):
+    return device.xp.ones(4) * (2 if device.kind == "gpu" else 1)
+
+
+def wrong_from_call(number):
+    """Return a body whose GPU workload gives another answer from that call on."""
+
+    def body(device):
+        calls = count(1)
+
+        def call():
+            late = next(calls) >= number and device.kind == "gpu"
+            return device.xp.full(4, 2.0 if late else 1.0)
+
+        return call
+
+    return body
+
+
+def test_a_wrong_answer_fails_before_anything_is_timed():
+    found = Bench().compare(wrong_on_the_gpu)
+    assert found.status == "failed"
+    assert found.reason.startswith("the devices disagree before timing: result: relative error")
+    assert (0, 0) == (len(found.cpu.samples), len(found.gpu.samples))
+    assert found.speedup is None
+    assert found.parity.agreed is False
+
+
+def test_an_answer_that_is_wrong_after_timing_fails_too():
+    found = Bench().compare(wrong_from_call(8))
+    assert found.status == "failed"
+    assert found.reason.startswith("the devices disagree after timing: ")
+    assert found.speedup.value == pytest.approx(10)
+    assert found.parity.agreed is False
+
+
+def test_a_bare_demand_wants_the_same_answer_too():
+    assert Bench().compare(wrong_on_the_gpu, Demand()).status == "failed"
+
+
+def test_parity_that_was_turned_off_lets_answers_differ():
+    found = Bench().compare(wrong_on_the_gpu, Demand(min=3, parity=False))
+    assert found.status == "passed"
+    assert found.parity.agreed is None
+
+
+def test_an_answer_that_nobody_can_compare_is_noted():
+    found = Bench().compare(lambda device: (device.xp.ones(4), {1, 2}))
+    assert found.status == "passed"
+    assert ["parity was not checked: result[1] is a set, which cannot be compared"] == list(found.notes)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_a_workload_that_changes_its_input_is_refused(kind):
+    def body(device):
+        a = device.asarray(np.zeros((2, 3), np.float32))
+
+        def call():
+            if device.kind == kind:
+                a.fill(1)
+            return device.xp.ones(4)
+
+        return call
+
+    trial, text = Bench().refused(body)
+    assert "changes its own input (float32 array of shape (2, 3))" in text
+    assert "work on a copy" in text
+    assert kind == trial.device.kind
+
+
+def test_a_result_that_changes_from_call_to_call_is_refused():
+    def body(device):
+        calls = count(1)
+        return lambda: device.xp.ones(4) * next(calls)
+
+    _, text = Bench().refused(body)
+    assert "result changes from call to call" in text
+
+
+def test_after_a_refusal_the_samples_stay_and_the_estimate_is_given_up():
+    def body(device):
+        calls = count(1)
+        return lambda: device.xp.ones(4) * next(calls)
+
+    trial, text = Bench().refused(body)
+    trial.distrust()
+    found = trial.record("error", text)
+    assert found.speedup is None
+    assert len(found.gpu.samples) >= 3
+
+
+@pytest.mark.parametrize("body", [lambda device: np.ones(4), lambda device: lambda: 5.0, lambda device: None])
+def test_a_gpu_that_does_no_work_is_refused(body):
+    trial, text = Bench().refused(body)
+    assert "no work reached simulated GPU" in text
+    assert "device.asarray or xp" in text
+    assert len(trial.record("error", text).cpu.samples) == 0
+
+
+def test_arrays_of_the_cpu_on_the_gpu_path_are_refused():
+    bench = Bench()
+    there = bench.cpu.asarray(np.ones(4))
+    _, text = bench.refused(lambda device: there + 1)
+    assert "no work reached simulated GPU" in text
+
+
+def calls_before_the_rounds(body) -> int:
+    """Return how often the GPU is called before its first sample, of a walk without faults."""
+    found = Bench(gpu=2e-3).compare(body)
+    assert found.gpu.block_calls == 1
+    return found.gpu.warmup_calls
+
+
+def test_an_exception_in_round_17_keeps_sixteen_rounds_and_says_where():
+    fault = Injected(kind="error", call=calls_before_the_rounds(ones) + 17)
+    bench = Bench(gpu=2e-3, faults=[fault])
+    trial = Trial(nodeid=NODEID, demand=Demand(min=5), plan=Plan())  # at the limit: sampling goes on
+    with pytest.raises(RuntimeError, match="injected error"):
+        trial.compare(bound(ones), bench.cpu, bench.gpu)
+    found = trial.record("error", "injected")
+    assert trial.where == "on the GPU (simulated GPU) in round 17"
+    assert found.speedup.rounds == 16
+    assert found.speedup.value == pytest.approx(5)
+    assert len(found.gpu.samples) == 16
+    assert found.rounds_elapsed == pytest.approx(16 * 12e-3)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_an_exception_in_the_first_call_names_the_device(kind):
+    def body(device):
+        if device.kind == kind:
+            raise ValueError("in the body")
+        return device.xp.ones(4)
+
+    bench = Bench()
+    trial = Trial(nodeid=NODEID, demand=Demand(), plan=Plan())
+    with pytest.raises(ValueError, match="in the body"):
+        trial.compare(bound(body), bench.cpu, bench.gpu)
+    assert trial.where == f"on the {kind.upper()} (simulated {kind.upper()})"
+    assert trial.record("error", "in the body").speedup is None
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_an_exception_in_a_round_names_the_device_that_was_running(kind):
+    def body(device):
+        calls = count(1)
+
+        def call():
+            if device.kind == kind and next(calls) == 10:
+                raise ValueError("in call 10")
+            return device.xp.ones(4)
+
+        return call
+
+    bench = Bench(gpu=2e-3)
+    trial = Trial(nodeid=NODEID, demand=Demand(min=5), plan=Plan())
+    with pytest.raises(ValueError, match="in call 10"):
+        trial.compare(bound(body), bench.cpu, bench.gpu)
+    assert trial.device.kind == kind
+    assert trial.where.startswith(f"on the {kind.upper()} ")
+
+
+def test_before_any_device_was_used_there_is_no_place():
+    assert Trial(nodeid=NODEID, demand=Demand(), plan=Plan()).where == "before any device was used"
+
+
+def test_a_record_before_anything_ran_is_empty():
+    found = Trial(nodeid=NODEID, demand=Demand(), plan=Plan()).record("skipped", "no GPU")
+    assert (None, None, None, None) == (found.cpu, found.gpu, found.speedup, found.elapsed)
+
+
+def cpu_side(bench, body=ones, *, blocks=60, seconds=2.5) -> CpuSide:
+    trial = Trial(nodeid="test_it[cpu]", demand=Demand(), plan=Plan())
+    return trial.time_cpu(bound(body), bench.cpu, blocks=blocks, seconds=seconds)
+
+
+def compare_with(bench, side, body=ones, demand=None) -> Record:
+    trial = Trial(nodeid="test_it[gpu]", demand=demand or Demand(min=3), plan=Plan())
+    found = trial.compare_with(side, bound(body), bench.gpu)
+    return trial.record(found.status, found.reason)
+
+
+def test_a_sibling_is_compared_with_the_samples_of_the_other():
+    bench = Bench(cpu=8e-3, gpu=2e-3)
+    side = cpu_side(bench)
+    launches = bench.cpu.launches
+    found = compare_with(bench, side)
+    assert ("passed", "siblings") == (found.status, found.speedup.sampling)
+    assert found.speedup.value == pytest.approx(4)
+    assert found.cpu == side.measurement
+    assert bench.cpu.launches == launches
+
+
+def test_a_sibling_has_no_more_rounds_than_the_other_left_samples():
+    bench = Bench(cpu=6e-3, gpu=2e-3)
+    found = compare_with(bench, cpu_side(bench, blocks=7), demand=Demand(min=3))
+    assert found.speedup.rounds == 7
+    assert found.status == "inconclusive"
+
+
+def test_a_sibling_with_another_answer_fails_before_timing():
+    bench = Bench()
+    found = compare_with(bench, cpu_side(bench, wrong_on_the_gpu), wrong_on_the_gpu)
+    assert found.status == "failed"
+    assert found.reason.startswith("the devices disagree before timing")
+    assert len(found.gpu.samples) == 0
+
+
+def test_a_sibling_whose_answer_turns_wrong_fails_after_timing():
+    bench = Bench()
+    found = compare_with(bench, cpu_side(bench), wrong_from_call(8))
+    assert found.reason.startswith("the devices disagree after timing")
+
+
+def test_a_cpu_sibling_whose_result_changes_is_refused():
+    calls = count(1)
+    with pytest.raises(GpuPerfError, match="changes from call to call"):
+        cpu_side(Bench(), lambda device: device.xp.ones(4) * next(calls))
+
+
+@pytest.mark.parametrize(
+    ("expected", "blocks", "seconds"),
+    [
+        (60, 60, 100.0),
+        (10, 60, 0.095),  # blocks of 10 ms
+        (2, 60, 0.0),
+        (2, 60, 1e-9),
+        (5, 5, 100.0),
+    ],
+)
+def test_the_cpu_alone_is_timed_for_so_many_blocks_or_seconds(expected, blocks, seconds):
+    side = cpu_side(Bench(cpu=10e-3), blocks=blocks, seconds=seconds)
+    assert expected == len(side.measurement.samples)
+
+
+def test_the_cpu_alone_leaves_its_answer_on_the_host():
+    (leaf,) = cpu_side(Bench()).answer
+    assert type(leaf.value) is np.ndarray
+    assert leaf.value.tolist() == [1, 1, 1, 1]
+
+
+SIZE = 80_000
+
+
+def allocating(device):
+    """Hold two inputs, and give a result of the same size."""
+    a, b = device.asarray(np.ones(SIZE // 8)), device.asarray(np.ones(SIZE // 8))
+    return lambda: device.xp.add(a, b)
+
+
+def test_a_device_holds_at_most_the_inputs_and_two_results():
+    bench = Bench()
+    assert bench.compare(allocating).status == "passed"
+    assert bench.gpu.peak_bytes <= 2 * SIZE + 2 * SIZE
+    assert bench.cpu.peak_bytes <= 2 * SIZE + 2 * SIZE
+
+
+def test_a_device_that_fits_the_inputs_and_two_results_is_large_enough():
+    assert Bench(memory=4 * SIZE).compare(allocating).status == "passed"
+
+
+def test_siblings_hold_no_more_than_that_either():
+    bench = Bench()
+    compare_with(bench, cpu_side(bench, allocating), allocating)
+    assert max(bench.cpu.peak_bytes, bench.gpu.peak_bytes) <= 4 * SIZE
+
+
+def test_after_forgetting_nothing_is_held():
+    bench = Bench()
+    trial, _ = bench.walk(allocating)
+    trial.forget()
+    assert (0, 0) == (bench.cpu.live_bytes, bench.gpu.live_bytes)
+
+
+def noise(seed: int, spread: float = 0.05):
+    draws = np.random.default_rng(seed)
+    return lambda: float(np.exp(spread * draws.standard_normal()))
+
+
+@pytest.mark.parametrize("limit", [1.0, 3.0, 10.0])
+def test_measuring_takes_no_longer_than_the_time_allowed(limit):
+    bench = Bench(cpu=0.09, gpu=0.03, cpu_noise=noise(3))
+    found = bench.compare(ones, Demand(min=3, max_time=limit), plan=Plan(max_rounds=1000))
+    last_calls = 0.09 + 0.03
+    assert found.elapsed == pytest.approx(bench.clock())
+    assert limit / 2 < found.elapsed <= limit + 1.2 * last_calls
+    assert found.status == "inconclusive"
+
+
+def test_the_time_allowed_on_the_marker_counts_like_that_of_the_run():
+    on_marker = Bench(cpu=0.3, gpu=0.2).compare(ones, Demand(min=3, max_time=1.0))
+    of_run = Bench(cpu=0.3, gpu=0.2).compare(ones, Demand(min=3), plan=Plan(max_time=1.0))
+    assert of_run.elapsed == on_marker.elapsed
+    assert of_run.cpu == on_marker.cpu
+
+
+def test_without_time_two_rounds_are_taken():
+    found = Bench(cpu=30.0, gpu=1.0).compare(ones)
+    assert found.speedup.rounds == 2
+    assert found.status == "passed"
+
+
+def order_of(nodeid: str) -> list[str]:
+    steps = []
+
+    def body(device):
+        def call():
+            steps.append(device.kind)
+            return device.xp.ones(4)
+
+        return call
+
+    Bench(cpu=10e-3, gpu=2e-3).compare(body, Demand(min=5), nodeid=nodeid)
+    return steps
+
+
+def test_the_same_test_has_the_same_order_in_every_run():
+    assert order_of("test_it.py::test_a") == order_of("test_it.py::test_a")
+
+
+def test_another_test_has_another_order():
+    assert order_of("test_it.py::test_a") != order_of("test_it.py::test_b")
+
+
+def test_dependent_samples_are_noted():
+    steps = count()
+    drifting = Bench(cpu=10e-3, gpu=2e-3, cpu_noise=lambda: 1.02 ** (next(steps) // 12 % 2))
+    found = drifting.compare(ones, Demand(min=5))
+    assert any(note.startswith("dependent samples") for note in found.notes)

@@ -1,0 +1,144 @@
+"""Verdict: what an interval says about a demand, and in which words."""
+
+import pytest
+
+from pytest_gpuperf.model import Demand, Plan, Speedup
+from pytest_gpuperf.verdict import decision, dependence, digits, is_near, judge, ratio, wanted
+
+
+def speedup(value=2.9, low=2.6, high=3.2, **changes) -> Speedup:
+    known = {
+        "value": value,
+        "low": low,
+        "high": high,
+        "confidence": 0.95,
+        "resolution": 0.01,
+        "rounds": 12,
+        "evidence": 3.0,
+        "autocorrelation": None,
+    }
+    return Speedup(**{**known, **changes})
+
+
+@pytest.mark.parametrize(
+    ("expected", "low", "high", "demand"),
+    [
+        ("passed", 3.1, 5.0, Demand(min=3)),
+        ("failed", 1.0, 2.9, Demand(min=3)),
+        (None, 2.9, 3.1, Demand(min=3)),
+        (None, 3.0, 5.0, Demand(min=3)),
+        (None, 1.0, 3.0, Demand(min=3)),
+        ("passed", 0.5, 0.9, Demand(max=1)),
+        ("failed", 1.1, 2.0, Demand(max=1)),
+        (None, 0.9, 1.1, Demand(max=1)),
+        (None, 0.5, 1.0, Demand(max=1)),
+        (None, 1.0, 2.0, Demand(max=1)),
+        ("passed", 2.1, 3.9, Demand(min=2, max=4)),
+        ("failed", 1.0, 1.9, Demand(min=2, max=4)),
+        ("failed", 4.1, 9.0, Demand(min=2, max=4)),
+        (None, 1.9, 3.0, Demand(min=2, max=4)),
+        (None, 3.0, 4.1, Demand(min=2, max=4)),
+        (None, 1.0, 9.0, Demand(min=2, max=4)),
+        ("passed", 3.1, float("inf"), Demand(min=3)),
+        (None, 3.1, float("inf"), Demand(min=3, max=4)),
+        (None, 0.0, float("inf"), Demand(min=3)),
+        (None, 0.0, float("inf"), Demand(max=3)),
+    ],
+)
+def test_the_whole_interval_decides(expected, low, high, demand):
+    assert expected == decision(low, high, demand)
+
+
+def test_without_limits_a_speedup_is_recorded():
+    verdict = judge(speedup(), Demand(), Plan())
+    assert ("recorded", None) == (verdict.status, verdict.reason)
+
+
+def test_an_interval_above_the_minimum_passes_without_a_reason():
+    verdict = judge(speedup(), Demand(min=2), Plan())
+    assert ("passed", None) == (verdict.status, verdict.reason)
+
+
+def test_a_failure_says_the_number_the_interval_and_the_demand_in_one_line():
+    verdict = judge(speedup(), Demand(min=4), Plan())
+    assert verdict.status == "failed"
+    assert verdict.reason == "speedup 2.90x [2.60, 3.20], wanted at least 4x"
+
+
+def test_a_wide_interval_is_inconclusive_and_says_what_would_decide():
+    verdict = judge(speedup(), Demand(min=3), Plan())
+    assert verdict.status == "inconclusive"
+    assert verdict.reason.startswith(
+        "speedup 2.90x [2.60, 3.20], wanted at least 3x: in doubt after 12 rounds"
+    )
+    assert "max_time" in verdict.reason
+    assert "\n" not in verdict.reason
+
+
+def test_more_time_is_no_remedy_once_all_rounds_are_taken():
+    reason = judge(speedup(rounds=60), Demand(min=3), Plan()).reason
+    assert "max_time" not in reason
+    assert "steadier machine" in reason
+
+
+def test_an_unbounded_end_is_a_doubt_and_shown_as_such():
+    verdict = judge(speedup(low=None, high=None), Demand(min=3), Plan())
+    assert verdict.status == "inconclusive"
+    assert "2.90x [?, ?]" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand"),
+    [
+        ("at least 3x", Demand(min=3)),
+        ("at most 1.5x", Demand(max=1.5)),
+        ("at least 2x and at most 4x", Demand(min=2, max=4)),
+    ],
+)
+def test_a_demand_is_said_in_words(expected, demand):
+    assert expected == wanted(demand)
+
+
+@pytest.mark.parametrize(("expected", "value"), [(True, 2.86), (True, 3.14), (False, 2.84), (False, 3.16)])
+def test_an_estimate_within_the_share_is_near_its_limit(expected, value):
+    assert expected is is_near(speedup(value), Demand(min=3), 0.05)
+
+
+@pytest.mark.parametrize(("expected", "value"), [(True, 2.05), (True, 3.9), (False, 3.0)])
+def test_an_estimate_may_be_near_either_limit(expected, value):
+    assert expected is is_near(speedup(value), Demand(min=2, max=4), 0.05)
+
+
+@pytest.mark.parametrize("autocorrelation", [None, -0.9, 0.0, 0.3])
+def test_independent_rounds_need_no_note(autocorrelation):
+    assert dependence(speedup(autocorrelation=autocorrelation)) is None
+
+
+def test_dependent_rounds_are_noted_with_their_number():
+    assert "dependent samples: lag-1 autocorrelation 0.42" in dependence(speedup(autocorrelation=0.42))
+
+
+@pytest.mark.parametrize(
+    ("expected", "value"),
+    [
+        ("2.90", 2.9),
+        ("1.00", 1),
+        ("12.3", 12.345),
+        ("99.9", 99.94),
+        ("100", 99.96),
+        ("100", 100),
+        ("1234", 1234.4),
+        ("999999", 999_999),
+        ("0.100", 0.1),
+        ("0.999", 0.999),
+        ("1.00", 0.9999),
+        ("0.05", 0.05),
+        ("0", 0),
+    ],
+)
+def test_a_ratio_has_three_digits(expected, value):
+    assert expected == digits(value)
+
+
+def test_a_speedup_is_shown_with_its_interval():
+    assert ratio(speedup(12.4, 6.2, 24.8)) == "12.4x [6.20, 24.8]"
