@@ -36,7 +36,7 @@ class Estimation:
         plan, taken = self._plan, len(self._evidence.values)
         if taken < _FEWEST:
             return False
-        if spent / taken > left:
+        if 2 * spent / taken > left:  # one more round, and the two calls that end the test
             return True
         if taken < plan.min_rounds:
             return False

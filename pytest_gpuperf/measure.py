@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import repeat
+from itertools import islice, repeat
 from math import ceil
 from random import Random
 from time import get_clock_info
@@ -39,6 +39,7 @@ __all__ = [
 _LONGEST_WARMUP = 10  # of a workload too slow to become steady within the plan's warm-up time
 _FEWEST_CALLS = 3
 _MOST_CALLS = 10**7
+_MOST_LEAVES = 1000  # of one container that a workload carries: a long list of numbers holds no arrays
 
 
 class _Uploads:
@@ -180,8 +181,11 @@ def sample(workload: Workload) -> None:
     """Time one block and keep its sample; a workload that raised is left running."""
     workload.running = True
     with _collection_off():
-        workload.samples.append(block(workload.call, workload.block_calls, workload.device))
+        taken = block(workload.call, workload.block_calls, workload.device)
     workload.running = False
+    if taken <= 0:
+        raise GpuPerfError(f"{workload.block_calls} calls took no time that the clock can show")
+    workload.samples.append(taken)
 
 
 def block(call: Callable[[], Any], calls: int, device: TimedDevice) -> float:
@@ -255,7 +259,8 @@ def _resolution() -> float:
 
 def _inputs(call: Callable[[], Any], uploaded: list[Any], device: TimedDevice) -> tuple[_Input, ...]:
     """Return the workload's inputs: what the body put on the device, and what the callable closes over."""
-    found = {id(value): value for value in (*uploaded, *_closed_over(call)) if device.holds(value)}
+    carried = (leaf.value for value in _closed_over(call) for leaf in islice(leaves(value), _MOST_LEAVES))
+    found = {id(value): value for value in (*uploaded, *carried) if device.holds(value)}
     return tuple(
         _Input(_weakly(value), _checksum(device.asnumpy(value)))
         for value in found.values()

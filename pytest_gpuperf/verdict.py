@@ -71,7 +71,7 @@ def ratio(speedup: Speedup) -> str:
 
 
 def digits(value: float) -> str:
-    """Return a ratio with three significant digits and no exponent below a million."""
+    """Return a ratio with three significant digits, or two below a tenth."""
     if value >= 99.95:
         return f"{value:.0f}"
     return f"{value:#.3g}" if value >= 0.1 else f"{value:.2g}"

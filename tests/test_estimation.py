@@ -84,8 +84,8 @@ def test_two_rounds_are_taken_when_there_is_no_time_for_them(demand, allowed):
     assert rounds_until_enough([10.0] * 60, demand, each=1.0, allowed=allowed) == 2
 
 
-def test_no_round_is_begun_that_would_not_end_in_time():
-    assert rounds_until_enough([1.0] * 60, Demand(min=1), each=0.4, allowed=2.1) == 5
+def test_no_round_is_begun_that_would_leave_no_time_for_the_last_calls():
+    assert rounds_until_enough([1.0] * 60, Demand(min=1), each=0.4, allowed=2.1) == 4
 
 
 def test_two_clear_rounds_are_a_verdict_when_there_is_no_time_for_more():

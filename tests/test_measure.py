@@ -364,6 +364,10 @@ def default_argument(device):
     return lambda a=device.xp.zeros(3, dtype=np.float32): a.__iadd__(1)  # noqa: B008 - the idiom under test
 
 
+def keyword_only_default(device):
+    return lambda *, a=device.xp.zeros(3, dtype=np.float32): a.__iadd__(1)  # noqa: B008 - as above
+
+
 def argument_of_a_partial(device):
     return partial(lambda a: a.__iadd__(1), device.xp.zeros(3, dtype=np.float32))
 
@@ -377,13 +381,20 @@ def closed_over_in_a_partial(device):
     return partial(lambda b: a.__iadd__(b), 1)
 
 
+def closed_over_in_a_container(device):
+    arrays = {"weights": [device.xp.zeros(3, dtype=np.float32)]}
+    return lambda: arrays["weights"][0].__iadd__(1)
+
+
 CHANGING = [
+    closed_over_in_a_container,
     uploaded,
     closed_over,
     bound_method,
     method_of_an_object,
     attribute_of_an_object,
     default_argument,
+    keyword_only_default,
     argument_of_a_partial,
     keyword_of_a_partial,
     closed_over_in_a_partial,
@@ -498,3 +509,10 @@ def test_a_measurement_is_what_is_known_by_now():
 
 def test_without_samples_there_is_no_median():
     assert workload_on(simulated()).measurement.median is None
+
+
+def test_a_block_that_takes_no_time_is_an_error_and_no_infinite_speedup():
+    workload = prepared(simulated(kernel=0.0), lambda device: lambda: None)
+    with pytest.raises(GpuPerfError, match="took no time that the clock can show"):
+        measure.sample(workload)
+    assert not workload.samples

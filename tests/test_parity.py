@@ -108,6 +108,12 @@ def test_opposite_signs_of_huge_values_disagree():
     assert parity(np.array([1.7e308]), np.array([-1.7e308])).agreed is False
 
 
+def test_an_error_beyond_every_float_is_written_as_a_number():
+    found = parity(np.array([1.7e308]), np.array([-1.7e308]), rtol=0.1)
+    assert found.agreed is False
+    assert found.error < inf
+
+
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
 def test_whole_numbers_are_compared_exactly(dtype):
     ours = np.array([1, 2, 3], dtype)
