@@ -1,6 +1,5 @@
 """From rounds to the speedup, and to whether enough of them were taken."""
 
-from collections.abc import Sequence
 from math import exp, inf, log
 from statistics import median
 from typing import Literal
@@ -26,10 +25,13 @@ class Estimation:
         self._demand = demand
         self._plan = plan
         self._evidence = Evidence(alpha=plan.alpha, resolution=log(1 + plan.resolution))
+        self._strongest = dict.fromkeys(demand.limits, 0.0)
 
     def add(self, taken: Round) -> None:
         """Take one more round."""
         self._evidence.add(log(taken.cpu / taken.gpu))
+        for limit in self._strongest:
+            self._strongest[limit] = max(self._strongest[limit], self._against(log(limit)))
 
     def enough(self, *, spent: float, left: float) -> bool:
         """Say whether sampling may stop, `spent` seconds after it began and with `left` seconds allowed."""
@@ -59,7 +61,7 @@ class Estimation:
             confidence=1 - 2 * self._plan.alpha,
             resolution=self._plan.resolution,
             rounds=len(values),
-            evidence=self._strongest(values, median(values)),
+            evidence=self._at_nearest_limit(exp(median(values))),
             autocorrelation=autocorrelation(values),
             sampling=sampling,
         )
@@ -85,11 +87,14 @@ class Estimation:
         middle, near = median(self._evidence.values), log(1 + self._plan.precision)
         return middle - low <= near and high - middle <= near
 
-    def _strongest(self, values: Sequence[float], middle: float) -> float | None:
-        """Return the e-value that decides: at the nearest limit, on the side that has more of it."""
-        if not self._demand.limits:
+    def _at_nearest_limit(self, value: float) -> float | None:
+        """Return the strongest evidence of any round against the limit that is nearest to the estimate."""
+        if not self._strongest:
             return None
-        limit = min((log(limit) for limit in self._demand.limits), key=lambda limit: abs(middle - limit))
-        above = e_value(values, limit + self._evidence.resolution)
-        below = e_value([-value for value in values], self._evidence.resolution - limit)
-        return max(above, below)
+        return self._strongest[min(self._strongest, key=lambda limit: abs(log(value / limit)))]
+
+    def _against(self, limit: float) -> float:
+        """Return the evidence that the median is not at the limit, on the side that has more of it."""
+        values, resolution = self._evidence.values, self._evidence.resolution
+        above = e_value(values, limit + resolution)
+        return max(above, e_value([-value for value in values], resolution - limit))

@@ -5,29 +5,26 @@ the workload runs between the two readings.
 """
 
 import gc
-import weakref
+import inspect
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import islice, repeat
-from math import ceil
+from itertools import repeat
+from math import ceil, inf
 from random import Random
+from statistics import median
 from time import get_clock_info
-from typing import Any, Literal
-from zlib import crc32
+from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
-from pytest_gpuperf.devices.protocol import Device, TimedDevice
+from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
+from pytest_gpuperf.inputs import Input, Uploads, found
 from pytest_gpuperf.model import GpuPerfError, Measurement, Plan, Round
 from pytest_gpuperf.parity import leaves
 
 __all__ = [
     "Workload",
     "block",
-    "changed_input",
     "finish",
     "prepare",
     "rounds",
@@ -38,40 +35,15 @@ __all__ = [
 
 _LONGEST_WARMUP = 10  # of a workload too slow to become steady within the plan's warm-up time
 _FEWEST_CALLS = 3
+_BLOCKS_THAT_AGREE = 3
+_WANDERING = 3  # a median so many times the fastest block is not of one and the same work
 _MOST_CALLS = 10**7
-_MOST_LEAVES = 1000  # of one container that a workload carries: a long list of numbers holds no arrays
 
 
-class _Uploads:
-    """A device as a body sees it while it sets up: what it puts up is remembered as input."""
-
-    def __init__(self, device: TimedDevice) -> None:
-        self.kind, self.backend, self.name, self.xp = device.kind, device.backend, device.name, device.xp
-        self.asnumpy = device.asnumpy
-        self.synchronize = device.synchronize
-        self.asarray = self._remember
-        self._device = device
-        self.inputs: list[Any] = []
-
-    def settle(self) -> None:
-        """Stop remembering: from here on the device's own method is called."""
-        self.asarray = self._device.asarray
-
-    def _remember(self, host: Any) -> Any:
-        placed = self._device.asarray(host)
-        self.inputs.append(placed)
-        return placed
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._device, name)
-
-
-@dataclass(frozen=True, slots=True)
-class _Input:
-    """An array that the workload uses, and the checksum it had before the first call."""
-
-    array: Callable[[], Any]
-    checksum: int
+class _FirstCall(NamedTuple):
+    elapsed: float
+    result: Any
+    seen: Observation
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,8 +54,9 @@ class Workload:
     call: Callable[[], Any]
     scope: Literal["body", "call"]
     setup: float | None
-    inputs: tuple[_Input, ...] = ()
+    inputs: tuple[Input, ...] = ()
     first_call: float = 0.0
+    seen: bool = False
     worked: bool = False
     block_calls: int = 1
     warmup: float = 0.0
@@ -92,7 +65,13 @@ class Workload:
     running: bool = False
     synchronize_cost: float = 0.0
     device_time: float | None = None
+    fastest: float = inf
     samples: "array[float]" = field(default_factory=lambda: array("d"))
+
+    @property
+    def wanders(self) -> bool:
+        """Whether the samples are of a slow spell: some block was several times faster than their median."""
+        return bool(self.samples) and median(self.samples) > _WANDERING * self.fastest
 
     @property
     def measurement(self) -> Measurement:
@@ -117,20 +96,23 @@ def prepare(bind: Callable[[Device], Callable[[], Any]], device: TimedDevice) ->
     A body that returns a callable was the setup and the callable is the workload; any other body is the
     workload itself.
     """
-    uploads = _Uploads(device)
+    uploads = Uploads(device)
     body = bind(uploads)
-    with device.observe() as seen:
-        elapsed, result = _timed(body, device)
-    uploads.settle()
+    elapsed, result, seen = _first_call(body, device)
+    uploads.stop()
     if callable(result):
+        _check_callable(result)
         workload = Workload(device=device, call=result, scope="call", setup=elapsed)
-        workload.inputs = _inputs(result, uploads.inputs, device)
-        with device.observe() as seen:
-            elapsed, result = _timed(workload.call, device)
+        workload.inputs = found(result, uploads.inputs, device)
+        elapsed, result, seen = _first_call(workload.call, device)
     else:
         workload = Workload(device=device, call=body, scope="body", setup=None)
     uploads.inputs.clear()
+    if inspect.isawaitable(result):
+        getattr(result, "close", lambda: None)()
+        raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
     workload.first_call = elapsed
+    workload.seen = seen.worked
     workload.worked = seen.worked or any(device.holds(leaf.value) for leaf in leaves(result))
     return workload, result
 
@@ -151,13 +133,14 @@ def warm_up(workload: Workload, plan: Plan) -> None:
         with _collection_off():
             sample = block(workload.call, workload.block_calls, device)
         workload.warmup_calls += workload.block_calls
+        workload.fastest = min(workload.fastest, sample)
         recent = [*recent[-2:], sample]
         if sample * workload.block_calls < shortest:
             if workload.block_calls >= _MOST_CALLS:
                 raise GpuPerfError(f"{workload.block_calls} calls take no time that the clock can show")
             workload.block_calls = _more_calls(workload.block_calls, sample, shortest)
             recent.clear()
-        workload.steady = len(recent) == _FEWEST_CALLS and max(recent) <= (1 + plan.steady) * min(recent)
+        workload.steady = len(recent) == _BLOCKS_THAT_AGREE and max(recent) <= (1 + plan.steady) * min(recent)
     workload.warmup = device.clock() - started
 
 
@@ -185,6 +168,7 @@ def sample(workload: Workload) -> None:
     workload.running = False
     if taken <= 0:
         raise GpuPerfError(f"{workload.block_calls} calls took no time that the clock can show")
+    workload.fastest = min(workload.fastest, taken)
     workload.samples.append(taken)
 
 
@@ -204,26 +188,34 @@ def finish(workload: Workload) -> Any:
     workload.device.synchronize()
     with workload.device.observe() as seen:
         result = workload.call()
-        workload.device.synchronize()
+    workload.device.synchronize()
     workload.device_time = seen.device_time
+    if workload.seen and not seen.worked:
+        raise GpuPerfError(
+            f"the last call did no work on {workload.device.name}, as the first did: does it return a result "
+            "that was kept? Time the work itself"
+        )
     return result
 
 
-def changed_input(workload: Workload) -> str | None:
-    """Return a description of an input whose values the workload has changed, if there is one."""
-    for entry in workload.inputs:
-        values = entry.array()
-        if values is not None and _checksum(workload.device.asnumpy(values)) != entry.checksum:
-            return f"{values.dtype} array of shape {tuple(values.shape)}"
-    return None
-
-
-def _timed(call: Callable[[], Any], device: TimedDevice) -> tuple[float, Any]:
+def _first_call(call: Callable[[], Any], device: TimedDevice) -> _FirstCall:
+    """Call once; the device is watched during the call, and waited for after it."""
     device.synchronize()
     started = device.clock()
-    result = call()
+    with device.observe() as seen:
+        result = call()
     device.synchronize()
-    return device.clock() - started, result
+    return _FirstCall(device.clock() - started, result, seen)
+
+
+def _check_callable(workload: Callable[..., Any]) -> None:
+    """Refuse a callable that cannot be called as it is."""
+    try:
+        inspect.signature(workload).bind()
+    except TypeError as error:
+        raise GpuPerfError(f"the callable that the test returned takes arguments: {error}") from error
+    except ValueError:
+        return  # a builtin that does not tell its signature
 
 
 def _warm(workload: Workload, elapsed: float, plan: Plan) -> bool:
@@ -255,41 +247,3 @@ def _collection_off() -> Iterator[None]:
 
 def _resolution() -> float:
     return get_clock_info("perf_counter").resolution
-
-
-def _inputs(call: Callable[[], Any], uploaded: list[Any], device: TimedDevice) -> tuple[_Input, ...]:
-    """Return the workload's inputs: what the body put on the device, and what the callable closes over."""
-    carried = (leaf.value for value in _closed_over(call) for leaf in islice(leaves(value), _MOST_LEAVES))
-    found = {id(value): value for value in (*uploaded, *carried) if device.holds(value)}
-    return tuple(
-        _Input(_weakly(value), _checksum(device.asnumpy(value)))
-        for value in found.values()
-        if value.dtype.kind in "biufc"
-    )
-
-
-def _closed_over(call: Any) -> Iterator[Any]:
-    """Yield the values that a function, a partial or a bound method, with its object, carries along."""
-    if isinstance(call, partial):
-        yield from (*call.args, *call.keywords.values(), *_closed_over(call.func))
-    owner = getattr(call, "__self__", None)
-    yield from (owner, *getattr(owner, "__dict__", {}).values())
-    yield from getattr(call, "__defaults__", None) or ()
-    yield from (getattr(call, "__kwdefaults__", None) or {}).values()
-    for cell in getattr(call, "__closure__", None) or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # a cell that is still empty
-            continue
-
-
-def _weakly(value: Any) -> Callable[[], Any]:
-    """Return a way to the value that does not keep it alive, where its type allows that."""
-    try:
-        return weakref.ref(value)
-    except TypeError:
-        return lambda: value
-
-
-def _checksum(values: Any) -> int:
-    return crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)

@@ -1,6 +1,7 @@
 """From the command line, the ini file and the marker to Plan and Demand."""
 
 import math
+import os
 from collections.abc import Callable
 from numbers import Real
 from pathlib import Path
@@ -52,7 +53,8 @@ def _settlement(text: str) -> str:
     return text
 
 
-_OPTIONS = (
+_JSON = _Option("json", "write the report to PATH", read=str, metavar="PATH")
+_PLAN = (
     _Option("gpu", "the GPU to use: auto, none, cupy[:N], sycl[:gpu|:cpu]", read=str, metavar="DEVICE"),
     _Option("require-gpu", "fail, instead of skipping, where no GPU can be used"),
     _Option("report-only", "record every verdict and fail no test for it"),
@@ -65,8 +67,8 @@ _OPTIONS = (
         read=_settlement,
         metavar="warn|fail|pass",
     ),
-    _Option("json", "write the report to PATH", read=str, metavar="PATH"),
 )
+_OPTIONS = (*_PLAN, _JSON)
 
 
 def add(parser: pytest.Parser) -> None:
@@ -90,18 +92,17 @@ def plan(config: pytest.Config) -> "Plan":
     """Return how this run measures; raise UsageError, naming the option, for a value that can't be."""
     from pytest_gpuperf.model import Plan
 
-    values = {option.key.removeprefix("gpuperf_"): _read(config, option) for option in _OPTIONS}
-    del values["json"]
+    values = {option.key.removeprefix("gpuperf_"): _read(config, option) for option in _PLAN}
     return Plan(**{name: value for name, value in values.items() if value is not None})
 
 
 def json_path(config: pytest.Config) -> Path | None:
-    """Return where the report goes, relative to where pytest was called, or None.
+    """Return where this process writes the report, relative to where pytest was called, or None.
 
     Raises UsageError when that is not a place where a file can be written.
     """
-    given = _read(config, _OPTIONS[-1])
-    if given is None:
+    given = _read(config, _JSON)
+    if given is None or hasattr(config, "workerinput"):  # xdist's controller writes for its workers
         return None
     path: Path = config.invocation_params.dir / given
     if path.is_dir():
@@ -206,7 +207,7 @@ def _read(config: pytest.Config, option: _Option) -> Any:
 
 def _writable(path: Path) -> bool:
     """Try to open a new file beside the report, as writing it will."""
-    trial = path.with_name(f".{path.name}.trial")
+    trial = path.with_name(f".{path.name}.{os.getpid()}.trial")
     try:
         with trial.open("xb"):
             pass

@@ -11,6 +11,7 @@ from pytest_gpuperf.model import Demand, Parity
 __all__ = ["Leaf", "compare", "leaves", "snapshot"]
 
 _LARGEST = 1.7e308  # an error beyond every float is written as nearly the largest
+_WIDE = {"c": np.complex128, "f": np.float64, "i": np.longdouble, "u": np.longdouble}
 _UNCHECKED = "parity was turned off on the marker"
 
 
@@ -106,12 +107,13 @@ def _difference(cpu: Any, gpu: Any, demand: Demand) -> float | _Mismatch:
     ):
         return _Mismatch(None, "infinities differ")
     finite = np.isfinite(cpu)
-    wide = np.complex128 if cpu.dtype.kind == "c" else np.float64
-    measure = _elementwise if _is_elementwise(demand) else _relative
-    return measure(cpu[finite].astype(wide), gpu[finite].astype(wide), demand, _tolerance(cpu, gpu))
+    here, there = (array[finite].astype(_WIDE[cpu.dtype.kind]) for array in (cpu, gpu))
+    if _is_elementwise(demand):
+        return _elementwise(here, there, demand)
+    return _relative(here, there, _tolerance(cpu, gpu))
 
 
-def _elementwise(cpu: Any, gpu: Any, demand: Demand, _: float) -> float | _Mismatch:
+def _elementwise(cpu: Any, gpu: Any, demand: Demand) -> float | _Mismatch:
     """Return the largest difference, or that some are too large."""
     with np.errstate(over="ignore"):
         gap = np.abs(gpu - cpu)
@@ -121,7 +123,7 @@ def _elementwise(cpu: Any, gpu: Any, demand: Demand, _: float) -> float | _Misma
     return _Mismatch(largest, reason) if wrong else largest
 
 
-def _relative(cpu: Any, gpu: Any, _: Demand, tolerance: float) -> float | _Mismatch:
+def _relative(cpu: Any, gpu: Any, tolerance: float) -> float | _Mismatch:
     """Return the relative norm error, or that it is too large; scaled first, so that no square overflows."""
     scale = max(
         float(np.abs(part).max(initial=0.0)) for side in (cpu, gpu) for part in (side.real, side.imag)

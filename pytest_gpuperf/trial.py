@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Literal
 from zlib import crc32
 
-from pytest_gpuperf import measure, parity, verdict
+from pytest_gpuperf import inputs, measure, parity, verdict
 from pytest_gpuperf.devices.protocol import Device, TimedDevice
 from pytest_gpuperf.estimation import Estimation
 from pytest_gpuperf.measure import Workload
@@ -74,7 +74,7 @@ class Trial:
             return self._judge()
         self._warm_up(self._cpu)
         self._warm_up(self._gpu)
-        order = Random(crc32(self.nodeid.encode()))  # noqa: S311 - an order, not a secret
+        order = Random(crc32(self.nodeid.encode("utf-8", "surrogatepass")))  # noqa: S311 - an order, not a secret
         self._sample(measure.rounds(self._cpu, self._gpu, order), gpu)
         after = self._finish(self._cpu)
         self._check_same_work(before, after)
@@ -196,7 +196,7 @@ class Trial:
         """Make the last call and return its answer on the host; the inputs must be what they were."""
         self._device = workload.device
         result = measure.finish(workload)
-        changed = measure.changed_input(workload)
+        changed = inputs.changed(workload.inputs, workload.call, workload.device)
         if changed is not None:
             raise GpuPerfError(
                 f"the workload changes its own input ({changed}), so later calls do other work; "

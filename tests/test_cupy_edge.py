@@ -19,6 +19,14 @@ class CudaError(RuntimeError):
         self.status = status
 
 
+class DriverError(RuntimeError):
+    """Not a CudaError, as in CuPy: kernel launches raise it."""
+
+    def __init__(self, status):
+        super().__init__(f"CUDA_ERROR {status}")
+        self.status = status
+
+
 class OutOfMemory(MemoryError):
     def __init__(self, size):
         super().__init__(f"Out of memory allocating {size} bytes")
@@ -39,6 +47,7 @@ class FakeCuda:
                 raise CudaError(count_error)
             return count
 
+        self.driver = SimpleNamespace(CUDADriverError=DriverError)
         self.runtime = SimpleNamespace(
             CUDARuntimeError=CudaError,
             getDeviceCount=get_count,
@@ -119,7 +128,8 @@ def test_out_of_memory_names_the_bytes(monkeypatch):
     )
 
 
+@pytest.mark.parametrize("error", [CudaError, DriverError])
 @pytest.mark.parametrize(("status", "kind"), [(700, "lost"), (719, "lost"), (1, None), (46, None)])
-def test_only_sticky_errors_lose_the_device(monkeypatch, status, kind):
-    fault = CupyDevice(fake(monkeypatch), 0).fault(CudaError(status))
+def test_only_sticky_errors_lose_the_device(monkeypatch, status, kind, error):
+    fault = CupyDevice(fake(monkeypatch), 0).fault(error(status))
     assert (fault.kind if fault else None) == kind

@@ -42,7 +42,7 @@ class CupyDevice:
             return self.xp.array(host)
 
     def asnumpy(self, array: Any) -> Any:
-        """Copy to the host; CuPy waits for the array's stream."""
+        """Copy to the host on the current stream, and wait for it."""
         return self.xp.asnumpy(array)
 
     def synchronize(self) -> None:
@@ -56,8 +56,9 @@ class CupyDevice:
     @contextmanager
     def observe(self) -> Iterator[Observation]:
         """See work by allocations and by an unfinished stream; time it by two events."""
+        self._device.use()
         cuda, seen = self.xp.cuda, Observation()
-        allocations = _allocations(cuda)
+        allocations = _allocations(cuda, self._device.id)
         start, end = cuda.Event(), cuda.Event()
         start.record()
         with allocations:
@@ -73,14 +74,17 @@ class CupyDevice:
         cuda = self.xp.cuda
         if isinstance(error, cuda.memory.OutOfMemoryError):
             return Fault(kind="out_of_memory", requested=getattr(error, "_size", None))
-        if isinstance(error, cuda.runtime.CUDARuntimeError) and error.status in _LOST:
+        cuda_errors = (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError)
+        if isinstance(error, cuda_errors) and getattr(error, "status", None) in _LOST:
             return Fault(kind="lost")
         return None
 
     def release(self) -> None:
-        """Empty CuPy's pools of device and pinned memory."""
-        self.xp.get_default_memory_pool().free_all_blocks()
-        self.xp.get_default_pinned_memory_pool().free_all_blocks()
+        """Empty CuPy's pools of device and pinned memory, and the work areas of its FFT plans."""
+        with self._device:
+            self.xp.fft.config.get_plan_cache().clear()
+            self.xp.get_default_memory_pool().free_all_blocks()
+            self.xp.get_default_pinned_memory_pool().free_all_blocks()
 
 
 class CupyBackend:
@@ -128,7 +132,7 @@ def _import() -> Any:
         raise Unavailable(f"CuPy is not installed; {remedy}", missing=True)
     try:
         import cupy
-    except ImportError as error:
+    except Exception as error:
         raise Unavailable(f"CuPy is installed but cannot be imported: {error}") from error
     return cupy
 
@@ -154,14 +158,14 @@ def _version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def _allocations(cuda: Any) -> Any:
-    """Return a hook that counts allocations while it is entered."""
+def _allocations(cuda: Any, device: int) -> Any:
+    """Return a hook that counts the allocations on one device while it is entered."""
 
     class Allocations(cuda.MemoryHook):  # type: ignore[misc]  # CuPy is untyped
         name = "gpuperf"
         count = 0
 
-        def malloc_preprocess(self, **_: Any) -> None:
-            self.count += 1
+        def malloc_preprocess(self, *, device_id: int, **_: Any) -> None:
+            self.count += device_id == device
 
     return Allocations()

@@ -106,7 +106,8 @@ class SyclBackend:
         """Return the device after one kernel and one synchronize on it."""
         kind = selector or "gpu"
         if find_spec("dpnp") is None:
-            remedy = "install pytest-gpuperf[sycl] for an Intel GPU"
+            purpose = "the CPU as a device" if kind == "cpu" else "an Intel GPU"
+            remedy = f"install pytest-gpuperf[sycl] for {purpose}"
             raise Unavailable(f"dpnp is not installed; {remedy}", missing=True)
         _show_runtime(kind)
         try:
