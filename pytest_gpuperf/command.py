@@ -4,10 +4,9 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
-from pytest_gpuperf import environment, schema, store
+from pytest_gpuperf import schema, store
 from pytest_gpuperf.model import GpuPerfError, Run
 
 __all__ = ["main"]
@@ -44,17 +43,20 @@ def _recover(journal: Path, report: Path) -> str:
 
 
 def _validate(report: Path) -> str:
-    run = schema.load(json.loads(report.read_text(encoding="utf-8")))
+    try:
+        run = schema.load(json.loads(report.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise GpuPerfError(f"{report} is not JSON: {error}") from error
     return f"{report}: valid, {len(run.records)} records"
 
 
 def _run_in(lines: Iterable[str]) -> Run:
     """Return the run that a journal's lines hold; raise GpuPerfError for a line that is none of its own."""
     try:
-        records = {content["nodeid"]: schema.load_record(content) for content in map(json.loads, lines)}
+        heading, *contents = map(json.loads, lines)
+        records = {content["nodeid"]: schema.load_record(content) for content in contents}
+        surveyed = schema.load_environment(heading["environment"])
+        started = heading["started"]
     except (ValueError, KeyError, TypeError) as error:
-        raise GpuPerfError(f"this is no journal: {error}") from error
-    found = tuple(records.values())
-    gpu = next((record.gpu.device for record in found if record.gpu), None)
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    return Run(environment=environment.survey(gpu, None), started=started, records=found, complete=False)
+        raise GpuPerfError(f"this is no whole journal of a run: {error}") from error
+    return Run(environment=surveyed, started=started, records=tuple(records.values()), complete=False)

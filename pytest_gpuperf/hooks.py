@@ -1,17 +1,22 @@
 """pytest's hooks for a run that has something to measure; registered when the first such thing is seen."""
 
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_gpuperf import schema
-from pytest_gpuperf.items import SHAPE, Shape, in_order
+from pytest_gpuperf.items import SHAPE, Shape
 from pytest_gpuperf.report import terminal
-from pytest_gpuperf.session import Session
+from pytest_gpuperf.session import SKIPS, Session
 
 __all__ = ["Hooks"]
 
+_NO_DEVICE = (
+    "a speedup test needs the fixture device or xp: take one of them as an argument of the test, or in a "
+    "fixture that it uses (parameters of the suite's own are not read yet)"
+)
 _ATTRIBUTE = "gpuperf"  # of a test's last report: JSON-able, so that it travels between xdist's processes
 _CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
 
@@ -22,13 +27,11 @@ class Hooks:
     def __init__(self, config: pytest.Config, session: Session) -> None:
         self.session = session
         self._is_worker = hasattr(config, "workerinput")
+        self._dry = config.option.collectonly or config.option.setuponly or config.option.setupplan
+        self._began = False
+        self._crashed: dict[str, str] = {}
         self._selected: list[pytest.Item] = []
         self._deselected: list[pytest.Item] = []
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Put each GPU sibling after its CPU sibling."""
-        items[:] = in_order(items)
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember the marked tests that will not run: each has its record."""
@@ -42,15 +45,14 @@ class Hooks:
         """Stop a test that cannot be measured before its fixtures are made."""
         shape = shape_of(item)
         if shape is None:
-            if self.session.lost and "gpu" in getattr(item, "fixturenames", ()):
+            if self.session.lost and uses_gpu(item):
                 pytest.fail(self.session.lost, pytrace=False)
             return
-        if not shape.slots and shape.side is None:
-            pytest.fail(
-                "a speedup test needs the fixture device or xp: take one of them as an argument of the test, "
-                "or in a fixture that it uses",
-                pytrace=False,
-            )
+        if not shape.has_device:
+            if shape.demand.bare:
+                self.session.without_measurement(item, shape, "error", _NO_DEVICE)
+                return
+            pytest.fail(_NO_DEVICE, pytrace=False)
         if shape.side != "cpu" and (self.session.lost or self.session.plan.require_gpu):
             self.session.gpu()
 
@@ -58,7 +60,7 @@ class Hooks:
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
         """Measure a marked test instead of calling it."""
         shape = shape_of(pyfuncitem)
-        if shape is None:
+        if shape is None or not shape.has_device:
             return None
         self.session.walk(pyfuncitem, shape)
         return True
@@ -66,9 +68,11 @@ class Hooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         """Fail a marked test that passed without being measured, because another plugin called it."""
-        self.session.records.pop(item.nodeid, None)
+        shape = shape_of(item)
+        if shape and shape.has_device:
+            self.session.ledger.records.pop(item.nodeid, None)
         yield
-        if shape_of(item) and item.nodeid not in self.session.records:
+        if shape and item.nodeid not in self.session.ledger.records:
             pytest.fail("the test was not measured: another plugin called it", pytrace=False)
 
     @pytest.hookimpl(wrapper=True)
@@ -77,23 +81,30 @@ class Hooks:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Keep a record for every marked test, and send it along with the last of the test's reports."""
         shape, error = shape_of(item), call.excinfo.value if call.excinfo else None
-        if error is not None and not isinstance(error, pytest.skip.Exception):
+        if error is not None and not isinstance(error, SKIPS):
             self.session.note_fault(error, item.nodeid)
-        if shape and error is not None and (call.when == "setup" or item.nodeid not in self.session.records):
-            skipped = isinstance(error, (pytest.skip.Exception, pytest.xfail.Exception))
+        if (
+            shape
+            and error is not None
+            and (call.when == "setup" or item.nodeid not in self.session.ledger.records)
+        ):
+            skipped = isinstance(error, SKIPS)
             reason = (str(error) or type(error).__name__).partition("\n")[0]
             self.session.without_measurement(item, shape, "skipped" if skipped else "error", reason)
         report = yield
-        if shape and call.when == "teardown" and item.nodeid in self.session.records:
-            content = schema.dump_record(self.session.records[item.nodeid])
+        if shape and call.when == "teardown" and item.nodeid in self.session.ledger.records:
+            content = schema.dump_record(self.session.ledger.records[item.nodeid])
             setattr(report, _ATTRIBUTE, content)
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take a finished test's record, whichever process measured it."""
+        if report.when not in ("setup", "call", "teardown") and report.failed:  # xdist's, of a lost worker
+            self._crashed[report.nodeid] = str(report.longrepr).partition("\n")[0]
         content: dict[str, Any] | None = getattr(report, _ATTRIBUTE, None)
-        if content is not None and not self._is_worker:
-            self.session.write_down(content)
+        if content is not None and not self._is_worker and not self._dry:
+            self._began = True
+            self.session.ledger.enter(content, self.session.surveyed)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -103,41 +114,52 @@ class Hooks:
             return
         self.session.learn(told["environment"])
         for content in told["records"]:
-            if content["nodeid"] not in self.session.records:
+            if content["nodeid"] not in self.session.ledger.records:
                 self.session.keep(schema.load_record(content))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """Remember that tests were about to run: `--fixtures` and its like run none."""
+        self._began = not self._dry
+        return (yield)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Complete the records and write the report, in the process that the user called."""
-        if session.config.option.collectonly:
+        if not self._began and exitstatus not in _CUT_SHORT:
             return
         all_ran = self._complete()
         if self._is_worker:
-            told = [schema.dump_record(record) for record in self.session.records.values()]
+            told = [schema.dump_record(record) for record in self.session.ledger.records.values()]
             surveyed = schema.dump_environment(self.session.surveyed())
             session.config.workeroutput["gpuperf"] = {"records": told, "environment": surveyed}  # type: ignore[attr-defined]
             return
-        self.session.write(complete=all_ran and exitstatus not in _CUT_SHORT)
-        if self.session.unwritten and exitstatus == pytest.ExitCode.OK:
+        complete = all_ran and exitstatus not in _CUT_SHORT and not self._crashed
+        self.session.ledger.write(self.session.surveyed(), complete=complete)
+        if self.session.ledger.unwritten and exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table and the reasons; nothing when nothing was marked."""
-        if terminalreporter.config.option.collectonly:
+        if not self._began and not self.session.ledger.unwritten:
             return
         width = max(80, min(terminalreporter._tw.fullwidth, 120))  # noqa: SLF001 - plugins have no other way
-        shown = terminal.lines(self.session.run(complete=True), width)
-        if shown or self.session.unwritten:
+        shown = terminal.lines(self.session.ledger.run(self.session.surveyed(), complete=True), width)
+        if shown or self.session.ledger.unwritten:
             terminalreporter.section("gpuperf", sep="-")
         for line in shown:
             terminalreporter.write_line(line)
-        if self.session.unwritten:
-            terminalreporter.write_line(self.session.unwritten, red=True)
-        elif shown and self.session.report:
-            terminalreporter.write_line(f"report: {self.session.report}")
+        if self.session.ledger.unwritten:
+            terminalreporter.write_line(self.session.ledger.unwritten, red=True)
+        elif shown and self.session.ledger.report:
+            terminalreporter.write_line(f"report: {self.session.ledger.report}")
 
     def _complete(self) -> bool:
         """Give a record to every marked test that has none; say whether all that were selected ran."""
+        for nodeid, reason in self._crashed.items():
+            known = self.session.ledger.records.get(nodeid)
+            if known is not None:
+                self.session.ledger.keep(replace(known, status="error", reason=reason))
         not_run = self._fill_in(self._selected, "not run: the session ended before it")
         self._fill_in(self._deselected, "deselected on the command line or by a plugin")
         return not_run == 0
@@ -146,7 +168,7 @@ class Hooks:
         filled = 0
         for item in listed:
             shape = shape_of(item)
-            if shape and item.nodeid not in self.session.records:
+            if shape and item.nodeid not in self.session.ledger.records:
                 self.session.without_measurement(item, shape, "skipped", reason)
                 filled += 1
         return filled
@@ -155,3 +177,11 @@ class Hooks:
 def shape_of(item: pytest.Item) -> Shape | None:
     """Return the shape of a marked test, None of any other."""
     return item.stash.get(SHAPE, None)
+
+
+def uses_gpu(item: pytest.Item) -> bool:
+    """Say whether an unmarked test works on our GPU."""
+    if "gpu" in getattr(item, "fixturenames", ()):
+        return True
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and callspec.params.get("device") == "gpu"

@@ -1,7 +1,7 @@
 """From collected items to speedup tests: which they are, of what shape, in what order."""
 
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,12 @@ class Shape:
     demand: Demand
     slots: frozenset[str] = frozenset()
     side: Kind | None = None
-    pair: str | None = None
+    pair: Hashable = None
+
+    @property
+    def has_device(self) -> bool:
+        """Whether there is a device to measure on."""
+        return bool(self.slots) or self.side is not None
 
 
 SHAPE = pytest.StashKey[Shape]()
@@ -35,7 +40,7 @@ SHAPE = pytest.StashKey[Shape]()
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Parametrize our `device` over both devices, unless the test is a slot or has its own values for it."""
-    if not _is_ours(metafunc.definition, "device") or _has_parameter(metafunc, "device"):
+    if not _is_built_on_ours(metafunc.definition, "device") or _has_parameter(metafunc, "device"):
         return
     dependents = _dependents(metafunc.definition)
     marked = metafunc.definition.get_closest_marker("speedup") is not None
@@ -64,16 +69,14 @@ def misuse(item: pytest.Item) -> str | None:
     return None
 
 
-def shape(item: pytest.Item) -> Shape:
+def shape(item: pytest.Function) -> Shape:
     """Return the shape of a marked item that `misuse` found nothing wrong with."""
     asked = demand(_closest(item)[0])
-    if not isinstance(item, pytest.Function):
-        return Shape(demand=asked)
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     side = parameters.get("device")
-    if _is_ours(item, "device") and (side == "cpu" or side == "gpu"):
-        # `device` is parametrized last, so what stands before it in the id is what siblings share.
-        pair = item.nodeid.removesuffix(f"{side}]")
+    if _is_built_on_ours(item, "device") and (side == "cpu" or side == "gpu"):
+        others = frozenset((name, id(value)) for name, value in parameters.items() if name != "device")
+        pair = (item.nodeid.partition("[")[0], others)
         return Shape(demand=asked, side=side, pair=pair)
     return Shape(demand=asked, slots=_slots(item))
 
@@ -83,7 +86,7 @@ def in_order(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
     listed = list(items)
     shapes = {item: item.stash.get(SHAPE, None) for item in listed}
     cpu_to_come = {s.pair for s in shapes.values() if s is not None and s.side == "cpu"}
-    waiting: dict[str | None, list[pytest.Item]] = {}
+    waiting: dict[Hashable, list[pytest.Item]] = {}
     for item in listed:
         found = shapes[item]
         if found is not None and found.side == "gpu" and found.pair in cpu_to_come:
@@ -124,6 +127,15 @@ def _is_ours(item: Any, name: str) -> bool:
     """Say whether the fixture of that name is ours, and not one of the suite's own."""
     definitions = item._fixtureinfo.name2fixturedefs.get(name)  # noqa: SLF001 - as above
     return bool(definitions) and definitions[-1].func.__module__ == _PLUGIN
+
+
+def _is_built_on_ours(item: Any, name: str) -> bool:
+    """Say whether the fixture of that name is ours, or the suite's own that takes ours and extends it."""
+    definitions = list(item._fixtureinfo.name2fixturedefs.get(name) or ())  # noqa: SLF001 - as above
+    while definitions and definitions[-1].func.__module__ != _PLUGIN:
+        if name not in definitions.pop().argnames:
+            return False
+    return bool(definitions)
 
 
 def _has_parameter(metafunc: pytest.Metafunc, name: str) -> bool:

@@ -40,7 +40,7 @@ _WANDERING = 3  # a median so many times the fastest block is not of one and the
 _MOST_CALLS = 10**7
 
 
-class _FirstCall(NamedTuple):
+class _WatchedCall(NamedTuple):
     elapsed: float
     result: Any
     seen: Observation
@@ -67,6 +67,11 @@ class Workload:
     device_time: float | None = None
     fastest: float = inf
     samples: "array[float]" = field(default_factory=lambda: array("d"))
+
+    def start_afresh(self) -> None:
+        """Give up the samples and the block length; what was fastest is remembered."""
+        del self.samples[:]
+        self.block_calls, self.steady = 1, False
 
     @property
     def wanders(self) -> bool:
@@ -98,13 +103,13 @@ def prepare(bind: Callable[[Device], Callable[[], Any]], device: TimedDevice) ->
     """
     uploads = Uploads(device)
     body = bind(uploads)
-    elapsed, result, seen = _first_call(body, device)
+    elapsed, result, seen = _watched_call(body, device)
     uploads.stop()
     if callable(result):
         _check_callable(result)
         workload = Workload(device=device, call=result, scope="call", setup=elapsed)
         workload.inputs = found(result, uploads.inputs, device)
-        elapsed, result, seen = _first_call(workload.call, device)
+        elapsed, result, seen = _watched_call(workload.call, device)
     else:
         workload = Workload(device=device, call=body, scope="body", setup=None)
     uploads.inputs.clear()
@@ -184,11 +189,9 @@ def block(call: Callable[[], Any], calls: int, device: TimedDevice) -> float:
 
 
 def finish(workload: Workload) -> Any:
-    """Return the result of one more call, untimed by the host and timed by the device's own events."""
-    workload.device.synchronize()
-    with workload.device.observe() as seen:
-        result = workload.call()
-    workload.device.synchronize()
+    """Return the result of one more call, which the device times by its own events."""
+    elapsed, result, seen = _watched_call(workload.call, workload.device)
+    workload.fastest = min(workload.fastest, elapsed)
     workload.device_time = seen.device_time
     if workload.seen and not seen.worked:
         raise GpuPerfError(
@@ -198,14 +201,14 @@ def finish(workload: Workload) -> Any:
     return result
 
 
-def _first_call(call: Callable[[], Any], device: TimedDevice) -> _FirstCall:
+def _watched_call(call: Callable[[], Any], device: TimedDevice) -> _WatchedCall:
     """Call once; the device is watched during the call, and waited for after it."""
     device.synchronize()
     started = device.clock()
     with device.observe() as seen:
         result = call()
     device.synchronize()
-    return _FirstCall(device.clock() - started, result, seen)
+    return _WatchedCall(device.clock() - started, result, seen)
 
 
 def _check_callable(workload: Callable[..., Any]) -> None:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -24,13 +24,20 @@ class _Option:
     """One option: `--gpuperf-NAME` on the command line and `gpuperf_name` in the ini file."""
 
     def __init__(
-        self, name: str, help: str, *, read: Callable[[str], Any] | None = None, metavar: str | None = None
+        self,
+        name: str,
+        help: str,
+        *,
+        read: Callable[[str], Any] | None = None,
+        metavar: str | None = None,
+        ini: Literal["string", "bool", "float"] = "string",
     ) -> None:
         self.flag = f"--gpuperf-{name}"
         self.key = f"gpuperf_{name.replace('-', '_')}"
         self.help = help
         self.read = read
         self.metavar = metavar
+        self.ini = ini
 
 
 def _alpha(text: str) -> float:
@@ -55,12 +62,18 @@ def _settlement(text: str) -> str:
 
 _JSON = _Option("json", "write the report to PATH", read=str, metavar="PATH")
 _PLAN = (
-    _Option("gpu", "the GPU to use: auto, none, cupy[:N], sycl[:gpu|:cpu]", read=str, metavar="DEVICE"),
+    _Option("gpu", "the GPU: auto, none, cupy[:N], sycl[:gpu|:cpu], simulated", read=str, metavar="DEVICE"),
     _Option("require-gpu", "fail, instead of skipping, where no GPU can be used"),
     _Option("report-only", "record every verdict and fail no test for it"),
     _Option("off", "run marked tests once on each device and measure nothing"),
-    _Option("alpha", "chance of a wrong verdict, per side (default 0.025)", read=_alpha, metavar="P"),
-    _Option("max-time", "seconds that measuring one test may take (default 10)", read=_seconds, metavar="S"),
+    _Option("alpha", "chance of a wrong verdict, per side (0.025)", read=_alpha, metavar="P", ini="float"),
+    _Option(
+        "max-time",
+        "seconds that measuring one test may take (10)",
+        read=_seconds,
+        metavar="S",
+        ini="float",
+    ),
     _Option(
         "inconclusive",
         "an undecided test: warn passes it near its limit and fails it elsewhere; fail and pass settle it",
@@ -80,7 +93,7 @@ def add(parser: pytest.Parser) -> None:
             parser.addini(option.key, option.help, type="bool", default=None)
         else:
             group.addoption(option.flag, default=None, metavar=option.metavar, help=option.help)
-            parser.addini(option.key, option.help, type="string", default=None)
+            parser.addini(option.key, option.help, type=option.ini, default=None)
 
 
 def chosen(config: pytest.Config) -> bool:
@@ -109,6 +122,8 @@ def json_path(config: pytest.Config) -> Path | None:
         raise pytest.UsageError(f"--gpuperf-json: {path} is a folder; name a file in it")
     if not path.parent.is_dir():
         raise pytest.UsageError(f"--gpuperf-json: there is no folder {path.parent}; make it first")
+    if path.exists() and not _is_json(path):
+        raise pytest.UsageError(f"--gpuperf-json: {path} is there and no report; name another file")
     if not _writable(path):
         raise pytest.UsageError(f"--gpuperf-json: no file can be written at {path}; choose another place")
     return path
@@ -200,9 +215,15 @@ def _read(config: pytest.Config, option: _Option) -> Any:
     if value is None or option.read is None:
         return value
     try:
-        return option.read(value)
+        return option.read(str(value))
     except ValueError as error:
         raise pytest.UsageError(f"{option.flag} (ini: {option.key}): {error}") from error
+
+
+def _is_json(path: Path) -> bool:
+    """Say whether a file may be an earlier report: an object of JSON, or empty."""
+    with path.open("rb") as file:
+        return file.read(64).lstrip()[:1] in (b"{", b"")
 
 
 def _writable(path: Path) -> bool:

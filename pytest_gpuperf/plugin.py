@@ -33,8 +33,10 @@ def pytest_configure(config: pytest.Config) -> None:
     from pytest_gpuperf import options
 
     config.addinivalue_line("markers", options.MARKER)
-    if options.chosen(config) or config.pluginmanager.has_plugin("dsession"):
+    if options.chosen(config):
         _session(config).check()
+    if config.getoption("dist", "no") != "no":
+        config.pluginmanager.register(_Listener(config))
 
 
 @pytest.hookimpl(trylast=True)
@@ -68,6 +70,18 @@ def pytest_make_collect_report(
     return report
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Find the tests that other plugins marked meanwhile, and put GPU siblings after their CPU siblings."""
+    wrong = [message for item in items if _was_marked_late(item) for message in _mark(item)]
+    if wrong:
+        raise pytest.UsageError("\n".join(wrong))
+    if config.pluginmanager.has_plugin(_HOOKS):
+        from pytest_gpuperf.items import in_order
+
+        items[:] = in_order(items)
+
+
 @pytest.fixture(scope="session")
 def cpu(request: pytest.FixtureRequest) -> "Device":
     """The CPU, as a Device: `kind`, `backend`, `name`, `xp`, `asarray`, `asnumpy`, `synchronize`."""
@@ -95,6 +109,20 @@ def device(request: pytest.FixtureRequest) -> "Device":
 def xp(device: "Device") -> Any:
     """The array namespace of `device`: NumPy on the CPU, the GPU library's on the GPU."""
     return device.xp
+
+
+class _Listener:
+    """Waits, in xdist's controller, for the first record of a worker: only then is a session needed."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Make the session with the first record, and give it this one; it hears of the others itself."""
+        if hasattr(report, "gpuperf") and not self._config.pluginmanager.has_plugin(_HOOKS):
+            _session(self._config)
+            hooks: Any = self._config.pluginmanager.get_plugin(_HOOKS)
+            hooks.pytest_runtest_logreport(report)
 
 
 class _Slot:
@@ -129,8 +157,21 @@ def _mark(item: pytest.Item) -> list[str]:
     """Give a marked item its shape, or return what is wrong with its marker."""
     from pytest_gpuperf import items
 
+    if not isinstance(item, pytest.Function):  # a doctest, say, in a module that is marked
+        return []
     if (wrong := items.misuse(item)) is not None:
         return [wrong]
     _session(item.config)
     item.stash[items.SHAPE] = items.shape(item)
     return []
+
+
+def _was_marked_late(item: pytest.Item) -> bool:
+    """Say whether `add_marker` has marked an item, or what it stands in, since it was collected."""
+    if not any(node.own_markers for node in (item, item.parent) if node is not None):
+        return False
+    if item.get_closest_marker("speedup") is None:
+        return False
+    from pytest_gpuperf.items import SHAPE
+
+    return SHAPE not in item.stash

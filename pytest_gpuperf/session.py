@@ -1,20 +1,20 @@
-"""What a run knows: its devices, the walk of each marked item, and the records; the only writer."""
+"""What a run knows: its devices, the walk of each marked item, and what it says to pytest."""
 
 import gc
-from collections.abc import Callable, Sequence
+import unittest
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
-from json import dumps
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_gpuperf import environment, schema, store, verdict
+from pytest_gpuperf import environment, schema, verdict
 from pytest_gpuperf.devices import Devices, backends
 from pytest_gpuperf.devices.protocol import Device, TimedDevice
 from pytest_gpuperf.items import Shape
+from pytest_gpuperf.ledger import Ledger
 from pytest_gpuperf.model import (
     Environment,
     Fault,
@@ -22,15 +22,20 @@ from pytest_gpuperf.model import (
     InconclusiveWarning,
     Plan,
     Record,
-    Run,
     Status,
     Unavailable,
     Verdict,
 )
 from pytest_gpuperf.trial import Bind, CpuSide, Trial
 
-__all__ = ["Session"]
+__all__ = ["SKIPS", "Session"]
 
+SKIPS = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
+
+_ALONE = (
+    "there is nothing to compare with: its CPU sibling [cpu] failed, or was not run before it in this "
+    "process; select both, and with pytest-xdist use --dist loadfile"
+)
 _OFF = "measuring is turned off by --gpuperf-off"
 
 
@@ -39,16 +44,12 @@ class Session:
 
     def __init__(self, config: pytest.Config, plan: Plan, report: Path | None) -> None:
         self.plan = plan
-        self.report = report
-        self.records: dict[str, Record] = {}
+        self.ledger = Ledger(report)
         self.lost: str | None = None
-        self.unwritten: str | None = None
         self._config = config
-        self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._devices: Devices | None = None
         self._elsewhere: Environment | None = None
-        self._sides: dict[str | None, CpuSide] = {}
-        self._journal = store.Journal(report) if report else None
+        self._sides: dict[Hashable, CpuSide] = {}
 
     @property
     def devices(self) -> Devices:
@@ -99,12 +100,13 @@ class Session:
             self._recover(trial)
             pytest.fail(faulty, pytrace=False)
         record = trial.record(found.status, found.reason)
+        trial.forget()  # pytest keeps the frames of a test that fails until the next one has run
         self.keep(record, item)
         self._settle(record, item)
 
     def keep(self, record: Record, item: pytest.Item | None = None) -> None:
-        """Hold a record; a rerun's replaces the one before. With its item, other reports learn of it."""
-        self.records[record.nodeid] = record
+        """Keep a record; with its item, other plugins' reports learn of it."""
+        self.ledger.keep(record)
         if item is None:
             return
         item.user_properties[:] = [
@@ -130,20 +132,10 @@ class Session:
     def note_fault(self, error: BaseException, nodeid: str) -> Fault | None:
         """Say what an exception of any test means for the GPU, and remember a lost one."""
         gpu = self._devices.opened if self._devices else None
-        fault = gpu.fault(error) if gpu else None
+        fault = _fault(gpu, error)
         if gpu and fault and fault.kind == "lost" and self.lost is None:
             self.lost = f"the GPU ({gpu.name}) was lost in {nodeid}: {_first_line(error)}"
         return fault
-
-    def write_down(self, content: dict[str, Any]) -> None:
-        """Take a finished test's record, from this process or another, and journal it."""
-        self.records[content["nodeid"]] = schema.load_record(content)
-        if self._journal is None or self.unwritten:
-            return
-        try:
-            self._journal.add(dumps(content, allow_nan=False))
-        except (OSError, ValueError) as error:
-            self.unwritten = f"the journal {self._journal.path} cannot be written: {error}"
 
     def learn(self, surveyed: dict[str, Any]) -> None:
         """Take the environment that another process measured in."""
@@ -158,47 +150,18 @@ class Session:
         gpu = self._devices.opened if self._devices else None
         return environment.survey(gpu.info if gpu else None, self._devices.reason if self._devices else None)
 
-    def run(self, *, complete: bool) -> Run:
-        """Return everything as one value."""
-        return Run(
-            environment=self.surveyed(),
-            started=self._started,
-            records=tuple(self.records.values()),
-            complete=complete,
-        )
-
-    def write(self, *, complete: bool) -> None:
-        """Write the report, if one was asked for; `unwritten` says why when it could not be.
-
-        A run that was cut short before it measured anything leaves an earlier report as it is.
-        """
-        if self.report is None or self._journal is None:
-            return
-        measured = any(record.cpu or record.gpu for record in self.records.values())
-        if not complete and not measured and self.report.exists():
-            self.unwritten = f"{self.report} was left as it is: this run ended before it measured anything"
-            self._journal.close(keep=False)
-            return
-        try:
-            store.replace(self.report, schema.text(self.run(complete=complete)))
-        except (OSError, GpuPerfError) as error:
-            self.unwritten = f"the report {self.report} was not written: {error}"
-            self.unwritten += f"; what was measured is in {self._journal.path}"
-            self._journal.close(keep=True)
-        else:
-            self._journal.close(keep=False)
-
     def _measure(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:
         if self.plan.off:
-            return self._run_once(shape, bind)
+            return self._run_once(trial, shape, bind)
         if shape.side == "cpu":
-            cpu, seconds = self.devices.cpu(), trial.plan.max_time / 4
+            seconds = trial.plan.max_time / 4 if self._has_gpu() else self.plan.precision_time
+            cpu = self.devices.cpu()
             side = trial.time_cpu(bind, cpu, blocks=self.plan.max_rounds, seconds=seconds)
             self._sides[shape.pair] = side
             return Verdict(status="recorded", reason=None)
         if shape.side == "gpu":
             if shape.pair not in self._sides:
-                raise GpuPerfError("its CPU sibling [cpu] did not run, or failed: nothing to compare with")
+                raise GpuPerfError(_ALONE)
             found = trial.compare_with(self._sides[shape.pair], bind, self.gpu())
             if found.status in ("passed", "recorded"):  # a failed one may be run again by another plugin
                 del self._sides[shape.pair]
@@ -213,7 +176,7 @@ class Session:
         trial.time_cpu(bind, cpu, blocks=self.plan.max_rounds, seconds=seconds)
         return Verdict(status="skipped", reason=reason)
 
-    def _run_once(self, shape: Shape, bind: Bind) -> Verdict:
+    def _run_once(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:
         """Run the workload once on each device that is there, measuring nothing."""
         sides: list[Callable[[], TimedDevice]] = []
         if shape.side != "gpu":
@@ -225,17 +188,28 @@ class Session:
                 device = side()
             except Unavailable:
                 continue
+            trial.use(device)
             outcome = bind(device)()
             if callable(outcome):
                 outcome()
             device.synchronize()
         return Verdict(status="skipped", reason=_OFF)
 
+    def _has_gpu(self) -> bool:
+        try:
+            return self.devices.gpu() is not None
+        except Unavailable:
+            return False
+
     def _settle(self, record: Record, item: pytest.Item) -> None:
         """End the test: pass, warn, skip or fail."""
         if record.status == "skipped":
             pytest.skip(record.reason or "")
-        if record.demand.bare or self.plan.report_only or record.status in ("passed", "recorded"):
+        if record.status in ("passed", "recorded"):
+            return
+        if record.demand.bare or self.plan.report_only:
+            if record.status == "error":
+                pytest.skip(f"there is no valid measurement: {record.reason}")
             return
         if record.status == "inconclusive" and self.plan.inconclusive == "pass":
             return
@@ -253,17 +227,19 @@ class Session:
 
         The exception gets a note with the device's name, which pytest shows below its traceback.
         """
-        if isinstance(error, pytest.skip.Exception):
+        if isinstance(error, SKIPS):
             return "skipped", str(error) or "skipped in the test", None
         device, where = trial.device, trial.where
         fault = self.note_fault(error, trial.nodeid)
-        if fault is None and device is not None:
-            fault = device.fault(error)
+        if fault is None:
+            fault = _fault(device, error)
         if fault and fault.kind == "out_of_memory":
             asked = f", {fault.requested:,} bytes were asked for" if fault.requested else ""
             return "error", f"out of memory {where}{asked}: {_first_line(error)}", fault
         if fault:
             return "error", self.lost or f"lost {where}: {_first_line(error)}", fault
+        if not isinstance(error, Exception):
+            return "error", f"interrupted {where} by {_first_line(error)}", None
         error.add_note(f"raised {where}")
         return "error", f"{_first_line(error)}, raised {where}", None
 
@@ -284,6 +260,14 @@ def _bind(item: pytest.Function, shape: Shape, device: Device) -> Callable[[], A
     arguments.update({"device": device} if "device" in shape.slots else {})
     arguments.update({"xp": device.xp} if "xp" in shape.slots else {})
     return partial(item.obj, **arguments)
+
+
+def _fault(device: TimedDevice | None, error: BaseException) -> Fault | None:
+    """Ask a device what an error means; one that fails to say so must not stop the run."""
+    try:
+        return device.fault(error) if device else None
+    except Exception:  # noqa: BLE001 - another plugin's backend
+        return None
 
 
 def _is_near(record: Record, plan: Plan) -> bool:

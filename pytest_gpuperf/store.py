@@ -37,6 +37,11 @@ class Journal:
         self.path = report.with_name(f"{report.name}.{os.getpid()}.journal")
         self._file: IO[str] | None = None
 
+    @property
+    def begun(self) -> bool:
+        """Whether a line was written."""
+        return self._file is not None
+
     def add(self, line: str) -> None:
         """Append one line; raises OSError."""
         if self._file is None:

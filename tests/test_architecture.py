@@ -21,6 +21,7 @@ FLOORS = {
     "environment": 2,
     "items": 3,
     "inputs": 3,
+    "ledger": 3,
     "estimation": 3,
     "measure": 4,
     "report": 3,

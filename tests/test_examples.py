@@ -1,5 +1,6 @@
 """The examples and every snippet of the README run."""
 
+import json
 import re
 import shlex
 import shutil
@@ -60,8 +61,8 @@ def test_the_gpuperf_commands_of_the_readme_run(run, tmp_path, monkeypatch, pyte
     lines = [shlex.split(line)[1:] for line in SHELL if line.startswith("gpuperf ")]
     assert [line[0] for line in lines] == ["validate", "recover"]
     assert main(lines[0]) == 0
-    (pytester.path / lines[1][1]).write_text("")
-    (pytester.path / "report.json").unlink()
+    heading = json.loads((pytester.path / "report.json").read_text())
+    (pytester.path / lines[1][1]).write_text(json.dumps(heading) + "\n")
     assert main(lines[1]) == 0
 
 

@@ -237,7 +237,8 @@ def test_a_warm_up_that_never_settles_ends(run):
         (["--gpuperf-alpha=small"], "*--gpuperf-alpha (ini: gpuperf_alpha): could not convert*"),
         (["--gpuperf-max-time=0"], "*--gpuperf-max-time*0 is not a positive number of seconds*"),
         (["--gpuperf-inconclusive=maybe"], "*--gpuperf-inconclusive*'maybe' is not one of warn, fail, pass*"),
-        (["-o", "gpuperf_max_time=never"], "*gpuperf_max_time): could not convert*"),
+        (["--gpuperf-json=test_it.py"], "*test_it.py is there and no report; name another file*"),
+        (["-o", "gpuperf_max_time=never"], "*gpuperf_max_time in the ini file: could not convert*"),
         (["-o", "gpuperf_off=perhaps"], "*gpuperf_off in the ini file: *perhaps*"),
     ],
 )

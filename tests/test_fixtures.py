@@ -189,3 +189,50 @@ def test_device_by_getfixturevalue_says_what_to_do(run):
     result = run("def test_it(request): request.getfixturevalue('device').asarray([1])")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*take device or xp as an argument*"])
+
+
+def test_a_suites_fixture_that_extends_device_runs_on_both(run):
+    source = """
+        import pytest
+
+        @pytest.fixture
+        def device(device):
+            return device
+
+        def test_plain(device):
+            assert device.kind in ("cpu", "gpu")
+
+        @pytest.mark.speedup(min=3)
+        def test_fast(device):
+            return lambda: device.launch()
+        """
+    run(source).assert_outcomes(passed=4)
+
+
+def test_a_lost_gpu_fails_tests_parametrized_over_devices_too(run, pytester):
+    pytester.makeconftest(
+        """
+        from pytest_gpuperf.devices.simulated import Injected, SimulatedBackend
+
+        def pytest_gpuperf_devices():
+            return [SimulatedBackend(name="faulty", faults=[Injected(kind="lost", call=1)])]
+        """
+    )
+    result = run("def test_it(device): device.launch()\ndef test_silent(device): pass\n", gpu="faulty")
+    result.assert_outcomes(passed=2, failed=1, errors=1)
+
+
+def test_a_backend_that_breaks_does_not_stop_the_run(run, pytester):
+    pytester.makeconftest(
+        """
+        from pytest_gpuperf.devices.simulated import SimulatedBackend
+
+        BACKEND = SimulatedBackend(name="odd")
+        BACKEND.gpu("").fault = lambda error: 1 / 0
+
+        def pytest_gpuperf_devices():
+            return [BACKEND]
+        """
+    )
+    result = run("def test_a(gpu): assert 0\ndef test_b(gpu): pass\n", gpu="odd")
+    result.assert_outcomes(passed=1, failed=1)

@@ -265,7 +265,7 @@ def test_a_gpu_sibling_alone_is_an_error_and_no_verdict(run):
     source = SIBLINGS.format(scope="function", least=3)
     result = run(source, "-k", "gpu")
     result.assert_outcomes(failed=2, deselected=2)
-    result.stdout.fnmatch_lines(["its CPU sibling [[]cpu] did not run, or failed: nothing to compare with"])
+    result.stdout.fnmatch_lines(["there is nothing to compare with: its CPU sibling [[]cpu] *select both*"])
 
 
 def test_a_marked_test_that_another_plugin_runs_fails_instead_of_passing_unmeasured(run, pytester):
@@ -324,3 +324,157 @@ def test_a_workload_that_changes_its_input_is_named(run):
     )
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["the workload changes its own input (float64 array of shape (100,))*"])
+
+
+@pytest.mark.parametrize("hook", ["pytest_itemcollected(item)", "pytest_collection_modifyitems(items)"])
+def test_a_marker_that_a_conftest_adds_counts(run, pytester, hook):
+    body = "item.add_marker" if "item)" in hook else "items[0].add_marker"
+    pytester.makeconftest(f"import pytest\ndef {hook}:\n    {body}(pytest.mark.speedup(min=300))\n")
+    result = run("def test_it(gpu):\n    pass\n")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["a speedup test needs the fixture device or xp*"])
+
+
+def test_siblings_that_a_conftest_marks_are_measured(run, pytester):
+    pytester.makeconftest(
+        """
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.add_marker(pytest.mark.speedup(min=300))
+        """
+    )
+    result = run("def test_it(device):\n    return lambda: device.launch()\n")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["test_it[[]gpu] *9.9*>=300x  failed"])
+
+
+def test_a_misused_marker_that_a_conftest_adds_is_a_usage_error(run, pytester):
+    pytester.makeconftest(
+        """
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            items[0].add_marker(pytest.mark.speedup(least=3))
+        """
+    )
+    assert run("def test_it(device): pass").ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_bare_marker_without_a_device_runs_the_test_and_says_that_nothing_was_measured(run):
+    result = run("import pytest\n@pytest.mark.speedup\ndef test_it():\n    pass\n")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["test_it *error", "test_it: a speedup test needs the fixture device or xp*"])
+
+
+@pytest.mark.parametrize("option", [None, "--gpuperf-report-only"])
+def test_without_a_valid_measurement_a_test_that_may_not_fail_skips(run, option):
+    demand = "" if option is None else "(min=3)"
+    source = f"""
+        import numpy as np
+        import pytest
+
+        @pytest.mark.speedup{demand}
+        def test_forgot(device):
+            a = np.ones(100)
+            return lambda: a + 1
+        """
+    result = run(source, *([option] if option else []), "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*there is no valid measurement: no work reached simulated GPU*"])
+
+
+def test_an_output_that_was_made_before_is_no_changed_input(run):
+    result = run(
+        """
+        import numpy as np
+        import pytest
+
+        @pytest.mark.speedup(min=3)
+        def test_out(device):
+            a, out = device.asarray(np.ones(100)), device.asarray(np.zeros(100))
+            return lambda: np.add(a, a, out=out)
+        """
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_a_kept_result_is_no_work(run):
+    result = run(
+        """
+        import functools
+        import pytest
+
+        @pytest.mark.speedup(max=2)
+        def test_kept(device):
+            @functools.cache
+            def work():
+                return device.xp.ones(10)
+
+            def look_up():
+                device.clock.advance(1e-3)
+                return work()
+
+            return look_up
+        """
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["the last call did no work on simulated CPU*"])
+
+
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [("lambda x: x", "takes arguments: missing a required argument: 'x'"), ("wait", "the workload is async")],
+)
+def test_a_workload_that_cannot_be_called_is_named(run, workload, said):
+    result = run(
+        f"""
+        import pytest
+
+        async def wait():
+            pass
+
+        @pytest.mark.speedup(min=2)
+        def test_it(device):
+            return {workload}
+        """
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"*{said}*"])
+
+
+def test_times_of_a_slow_spell_are_measured_again(run):
+    """The CPU is a hundred times slower for its first calls, as it is when a neighbour takes its cores."""
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.speedup(min=5)
+        def test_spell(device):
+            calls = iter(range(10**9))
+            slow = lambda: device.kind == "cpu" and next(calls) < 6
+            return lambda: device.launch(0.1 if slow() else 1e-3)
+        """
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["test_spell *1.00 ms *failed", "*started afresh: a slow spell*"])
+
+
+def test_a_doctest_in_a_marked_module_is_let_be(run, pytester):
+    result = run(
+        '''
+        """
+        >>> 1 + 1
+        2
+        """
+        import pytest
+
+        pytestmark = pytest.mark.speedup
+
+        def test_it(device):
+            return device.launch
+        ''',
+        "--doctest-modules",
+    )
+    result.assert_outcomes(passed=2)

@@ -197,7 +197,7 @@ def test_something_that_is_no_journal_is_refused(tmp_path, capsys):
     wrong = tmp_path / "wrong.journal"
     wrong.write_text('{"nodeid": 3}\n')
     assert main(["recover", str(wrong), str(tmp_path / "report.json")]) == 2
-    assert "this is no journal" in capsys.readouterr().err
+    assert "this is no whole journal" in capsys.readouterr().err
     assert not (tmp_path / "report.json").exists()
 
 
@@ -296,3 +296,34 @@ def test_a_marked_suite_without_terminal_reporter_runs(run, pytester):
     result = run(SUITE, "-p", "no:terminal", "--gpuperf-json=report.json")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert statuses(pytester)["test_fast"] == "passed"
+
+
+@pytest.mark.parametrize(
+    "option", ["--fixtures", "--setup-plan", "--setup-only", "--markers", "--cache-show"]
+)
+def test_what_runs_no_test_writes_no_report(run, pytester, option):
+    result = run(SUITE, option, "--gpuperf-json=report.json")
+    assert not (pytester.path / "report.json").exists()
+    result.stdout.no_fnmatch_line("*- gpuperf -*")
+
+
+def test_xdist_prints_the_table_without_any_option_of_ours(run):
+    pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
+    result = run(SUITE, "-n", "1", gpu=None)
+    result.stdout.fnmatch_lines(["*- gpuperf -*", "test_lonely*error"])
+
+
+def test_a_worker_that_crashes_leaves_an_error_and_no_complete_report(run, pytester):
+    pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
+    source = SUITE.replace("device.launch()", "os._exit(3)").replace("import pytest", "import os, pytest")
+    run(source, "-n", "2", "--gpuperf-json=report.json")
+    found = {record["nodeid"].split("::")[1]: record for record in report(pytester)["records"]}
+    assert found["test_bare"]["status"] == "error"
+    assert "crashed" in found["test_bare"]["reason"]
+    assert report(pytester)["complete"] is False
+
+
+def test_notes_name_their_files_where_names_are_alike(run, pytester):
+    pytester.makepyfile(test_other=SUITE)
+    result = run(SUITE)
+    result.stdout.fnmatch_lines(["test_it.py::test_slow and 1 more: speedup*"])

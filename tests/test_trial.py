@@ -147,8 +147,11 @@ def test_an_answer_that_is_wrong_after_timing_fails_too():
     assert found.parity.agreed is False
 
 
-def test_a_bare_demand_wants_the_same_answer_too():
-    assert Bench().compare(wrong_on_the_gpu, Demand()).status == "failed"
+def test_a_bare_demand_records_that_the_answers_differ():
+    found = Bench().compare(wrong_on_the_gpu, Demand())
+    assert (found.status, found.reason, found.speedup) == ("recorded", None, None)
+    assert found.parity.agreed is False
+    assert "the devices disagree" in found.notes[0]
 
 
 def test_parity_that_was_turned_off_lets_answers_differ():

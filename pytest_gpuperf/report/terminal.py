@@ -1,6 +1,6 @@
 """Run -> the lines of the terminal's section: devices, table, reasons."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 
 from pytest_gpuperf.model import Record, Run
@@ -18,7 +18,8 @@ def lines(run: Run, width: int) -> list[str]:
     shown = [record for record in run.records if not _is_deselected(record)]
     if not shown:
         return []
-    return [*_devices(run, width), "", *_table(shown, width), *_reasons(shown, width)]
+    names = _names(shown)
+    return [*_devices(run, width), "", *_table(shown, names, width), *_reasons(shown, names, width)]
 
 
 def readable(seconds: float | None) -> str:
@@ -47,8 +48,7 @@ def _devices(run: Run, width: int) -> list[str]:
     return wrap(f"CPU {environment.cpu['name']} | GPU {there}", width)
 
 
-def _table(records: Sequence[Record], width: int) -> list[str]:
-    names = _names(records)
+def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> list[str]:
     cells = [_HEADINGS, *((names[record.nodeid], *_row(record)) for record in records)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(_HEADINGS))]
     widths[0] = min(widths[0], width - sum(widths[1:]) - len(_GAP) * (len(widths) - 1))
@@ -107,14 +107,14 @@ def _shortened(name: str, width: int) -> str:
     return name if len(name) <= width else f"~{name[len(name) - width + 1 :]}"
 
 
-def _reasons(records: Iterable[Record], width: int) -> list[str]:
+def _reasons(records: Iterable[Record], names: Mapping[str, str], width: int) -> list[str]:
     """Return why, once for all tests that share a reason."""
     tests: dict[str, list[str]] = {}
     for record in records:
         for reason in (*filter(None, [record.reason]), *record.notes):
-            tests.setdefault(reason, []).append(_name(record.nodeid))
+            tests.setdefault(reason, []).append(names[record.nodeid])
     found = []
-    for reason, names in tests.items():
-        who = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    for reason, (first, *others) in tests.items():
+        who = f"{first} and {len(others)} more" if others else first
         found += wrap(f"{who}: {reason}", width, subsequent_indent="  ", break_on_hyphens=False)
     return ["", *found] if found else []

@@ -1,0 +1,69 @@
+"""The records of a run, journaled as they come and written once at the end; the only writer."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from json import dumps
+from pathlib import Path
+from typing import Any
+
+from pytest_gpuperf import schema, store
+from pytest_gpuperf.model import Environment, GpuPerfError, Record, Run
+
+__all__ = ["Ledger"]
+
+
+class Ledger:
+    """Holds one record for each marked test; `unwritten` says why something is not on the disk."""
+
+    def __init__(self, report: Path | None) -> None:
+        self.report = report
+        self.records: dict[str, Record] = {}
+        self.unwritten: str | None = None
+        self.started = datetime.now(UTC).isoformat(timespec="seconds")
+        self._journal = store.Journal(report) if report else None
+
+    def keep(self, record: Record) -> None:
+        """Hold a record; a rerun's replaces the one before."""
+        self.records[record.nodeid] = record
+
+    def enter(self, content: dict[str, Any], survey: Callable[[], Environment]) -> None:
+        """Take the record of a finished test, as it came with pytest's report, and journal it.
+
+        `survey` is asked once, for the journal's first line.
+        """
+        self.keep(schema.load_record(content))
+        if self._journal is None or self.unwritten:
+            return
+        try:
+            if not self._journal.begun:
+                heading = {"started": self.started, "environment": schema.dump_environment(survey())}
+                self._journal.add(dumps(heading, allow_nan=False))
+            self._journal.add(dumps(content, allow_nan=False))
+        except (OSError, ValueError) as error:
+            self.unwritten = f"the journal {self._journal.path} cannot be written: {error}"
+
+    def run(self, surveyed: Environment, *, complete: bool) -> Run:
+        """Return everything as one value."""
+        records = tuple(self.records.values())
+        return Run(environment=surveyed, started=self.started, records=records, complete=complete)
+
+    def write(self, surveyed: Environment, *, complete: bool) -> None:
+        """Write the report, if one was asked for.
+
+        A run that was cut short before it measured anything leaves an earlier report as it is.
+        """
+        if self.report is None or self._journal is None:
+            return
+        measured = any(record.cpu or record.gpu for record in self.records.values())
+        if not complete and not measured and self.report.exists():
+            self.unwritten = f"{self.report} was left as it is: this run ended before it measured anything"
+            self._journal.close(keep=False)
+            return
+        try:
+            store.replace(self.report, schema.text(self.run(surveyed, complete=complete)))
+        except (OSError, GpuPerfError) as error:
+            self.unwritten = f"the report {self.report} was not written: {error}"
+            self.unwritten += f"; what was measured is in {self._journal.path}"
+            self._journal.close(keep=True)
+        else:
+            self._journal.close(keep=False)
