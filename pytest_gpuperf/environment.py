@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_gpuperf.model import DeviceInfo, Environment
 
-__all__ = ["cpu_name", "survey"]
+__all__ = ["cpu_name", "survey", "waited"]
 
 _PACKAGES = ("pytest-gpuperf", "pytest", "numpy", "cupy-cuda12x", "cupy-cuda13x", "cupy", "dpnp", "dpctl")
 
@@ -32,6 +32,21 @@ def cpu_name() -> str:
         text = ""
     models = (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name"))
     return next(models, "") or platform.processor() or platform.machine()
+
+
+def waited() -> float | None:
+    """Return the seconds that this process's threads have waited for a processor, all together.
+
+    That is Linux's run-queue delay (proc_pid_schedstat(5)); None where the system does not tell. A thread
+    that waits is not at work: multithreaded BLAS then stands still, a thousand times as long as its work.
+    """
+    total = 0
+    try:
+        for task in os.scandir("/proc/self/task"):
+            total += int(Path(task.path, "schedstat").read_bytes().split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+    return total / 1e9
 
 
 def _usable() -> int | None:

@@ -14,10 +14,11 @@ from itertools import repeat
 from math import ceil, inf
 from random import Random
 from statistics import median
-from time import get_clock_info
+from time import get_clock_info, perf_counter
 from typing import Any, Literal, NamedTuple
 
 from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
+from pytest_gpuperf.environment import waited
 from pytest_gpuperf.inputs import Input, Uploads, found
 from pytest_gpuperf.model import GpuPerfError, Measurement, Plan, Round
 from pytest_gpuperf.parity import leaves
@@ -66,12 +67,18 @@ class Workload:
     synchronize_cost: float = 0.0
     device_time: float | None = None
     fastest: float = inf
+    waited: float | None = None
     samples: "array[float]" = field(default_factory=lambda: array("d"))
 
     def start_afresh(self) -> None:
         """Give up the samples and the block length; what was fastest is remembered."""
         del self.samples[:]
-        self.block_calls, self.steady = 1, False
+        self.block_calls, self.steady, self.waited = 1, False, None
+
+    @property
+    def waiting(self) -> float:
+        """The threads' waiting for a processor, as a share of the time of the blocks."""
+        return (self.waited or 0.0) / (sum(self.samples) * self.block_calls) if self.samples else 0.0
 
     @property
     def wanders(self) -> bool:
@@ -92,6 +99,7 @@ class Workload:
             steady=self.steady,
             synchronize_cost=self.synchronize_cost,
             device_time=self.device_time,
+            waited=self.waited,
         )
 
 
@@ -168,9 +176,13 @@ def rounds_against(cpu_samples: Iterable[float], gpu: Workload) -> Iterator[Roun
 def sample(workload: Workload) -> None:
     """Time one block and keep its sample; a workload that raised is left running."""
     workload.running = True
+    before = waited()
     with _collection_off():
         taken = block(workload.call, workload.block_calls, workload.device)
+    after = waited()
     workload.running = False
+    if before is not None and after is not None and workload.device.clock is perf_counter:
+        workload.waited = (workload.waited or 0.0) + max(0.0, after - before)
     if taken <= 0:
         raise GpuPerfError(f"{workload.block_calls} calls took no time that the clock can show")
     workload.fastest = min(workload.fastest, taken)

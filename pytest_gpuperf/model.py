@@ -143,6 +143,7 @@ class Measurement:
     steady: bool
     synchronize_cost: float
     device_time: float | None = None
+    waited: float | None = None
 
     @property
     def median(self) -> float | None:

@@ -28,6 +28,7 @@ __all__ = [
     "load_environment",
     "load_record",
     "text",
+    "validate",
 ]
 
 VERSION = "1.0"
@@ -142,6 +143,7 @@ def _dump_measurement(measurement: Measurement | None) -> dict[str, Any] | None:
         "steady": measurement.steady,
         "synchronize_cost": measurement.synchronize_cost,
         "device_time": measurement.device_time,
+        "waited": measurement.waited,
     }
 
 

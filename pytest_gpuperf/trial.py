@@ -28,7 +28,9 @@ __all__ = ["Bind", "CpuSide", "Trial"]
 Bind = Callable[[Device], Callable[[], Any]]
 """Gives the test's body its device; what it returns is called without arguments."""
 
+_CROWDED = 0.25  # of the blocks' time spent waiting for a processor: from there on BLAS threads stall
 _FRESH_STARTS = 2  # from a slow spell of the machine
+_QUIET = "a quiet machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS), would decide it"
 _HINT = "seed what the body draws at random; rtol and atol compare elementwise"
 _FEWEST = 2  # blocks of a CPU alone, whatever they cost
 
@@ -77,13 +79,13 @@ class Trial:
         self._warm_up(self._cpu)
         self._warm_up(self._gpu)
         order = Random(crc32(self.nodeid.encode("utf-8", "surrogatepass")))  # noqa: S311 - an order, not a secret
-        for _ in range(_FRESH_STARTS + 1):
+        for starts_left in reversed(range(_FRESH_STARTS + 1)):
             self._sample(measure.rounds(self._cpu, self._gpu, order), gpu)
             if self._late:
                 self._notes.append("time was up: the answers after timing were not compared")
                 return self._judge()
             after, there = self._finish(self._cpu), self._finish(self._gpu)
-            if self._wandering is None:
+            if self._disturbed is None or not starts_left:
                 break
             self._start_afresh(self._cpu, self._gpu)
         self._check_same_work(before, after)
@@ -181,8 +183,11 @@ class Trial:
         return (self._elapsed or 0.0) > self.plan.max_time
 
     @property
-    def _wandering(self) -> str | None:
-        """Which devices' times wander, in a sentence; None when none's do."""
+    def _disturbed(self) -> str | None:
+        """Why the samples are not of the workload alone, in a sentence; None when they are."""
+        if self._cpu is not None and self._cpu.waiting > _CROWDED:
+            share = f"{self._cpu.waiting:.0%} of the time of its blocks"
+            return f"while the CPU was timed, threads waited for a processor for {share}"
         parts = [
             f"the {w.device.kind.upper()}'s times wander: their median is {w.measurement.median:.2g} s and a "
             f"block took {w.fastest:.2g} s"
@@ -211,7 +216,7 @@ class Trial:
 
     def _start_afresh(self, *workloads: Workload) -> None:
         """Give up samples of a slow spell, and warm up again."""
-        self._notes = ["started afresh: a slow spell of the machine had been measured"]
+        self._notes = ["started afresh: the machine had been busy with other work"]
         self._estimation = Estimation(self.demand, self.plan)
         for workload in workloads:
             workload.start_afresh()
@@ -283,7 +288,12 @@ class Trial:
             self._notes.append(note)
         if self.demand.parity and self._parity is not None and self._parity.agreed is None:
             self._notes.append(f"parity was not checked: {self._parity.reason}")
-        if self.demand.limits and (wandering := self._wandering):
-            remedy = "a quiet machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS), would decide it"
-            return Verdict(status="inconclusive", reason=f"{wandering}; {remedy}")
-        return verdict.judge(speedup, self.demand, self.plan)
+        found = verdict.judge(speedup, self.demand, self.plan)
+        disturbed = self._disturbed
+        if disturbed is not None and verdict.rests_on_a_slow_cpu(found, speedup, self.demand):
+            reason = f"speedup {verdict.ratio(speedup)}, wanted {verdict.wanted(self.demand)}: {disturbed}"
+            reason += f"; {_QUIET}"
+            return Verdict(status="inconclusive", reason=reason)
+        if disturbed is not None:
+            self._notes.append(disturbed)
+        return found

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pytest_gpuperf.model import Demand, Plan, Speedup, Verdict
 
-__all__ = ["decision", "dependence", "digits", "is_near", "judge", "ratio", "wanted"]
+__all__ = ["decision", "dependence", "digits", "is_near", "judge", "ratio", "rests_on_a_slow_cpu", "wanted"]
 
 Decision = Literal["passed", "failed"]
 _DEPENDENT = 0.3  # lag-1 autocorrelation from which neighbouring rounds are called dependent
@@ -42,6 +42,13 @@ def judge(speedup: Speedup, demand: Demand, plan: Plan) -> Verdict:
 def is_near(speedup: Speedup, demand: Demand, share: float) -> bool:
     """Say whether the estimate is within that share of a limit."""
     return any(abs(speedup.value / limit - 1) <= share for limit in demand.limits)
+
+
+def rests_on_a_slow_cpu(found: Verdict, speedup: Speedup, demand: Demand) -> bool:
+    """Say whether a verdict would be another one if the CPU had been faster than it was measured."""
+    if found.status == "passed":
+        return demand.min is not None
+    return found.status == "failed" and demand.max is not None and speedup.value > demand.max
 
 
 def dependence(speedup: Speedup) -> str | None:

@@ -78,3 +78,11 @@ def test_usable_processors_are_those_of_this_process(monkeypatch):
 def test_where_the_system_does_not_tell_the_usable_processors_are_unknown(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert environment.survey(None, None).cpu["usable"] is None
+
+
+def test_the_wait_for_a_processor_only_grows():
+    first = environment.waited()
+    if first is None:
+        assert not Path("/proc/self/schedstat").exists()
+    else:
+        assert 0 <= first <= environment.waited()

@@ -539,3 +539,27 @@ def test_a_block_that_takes_no_time_is_an_error_and_no_infinite_speedup():
     with pytest.raises(GpuPerfError, match="took no time that the clock can show"):
         measure.sample(workload)
     assert not workload.samples
+
+
+def test_the_wait_for_a_processor_is_counted_over_the_blocks_alone(monkeypatch):
+    delays = iter([1.0, 1.5, 7.0, 7.25])
+    monkeypatch.setattr(measure, "waited", lambda: next(delays))
+    workload = prepared(HostDevice("a processor"), lambda device: lambda: sum(range(1000)))
+    measure.sample(workload)
+    measure.sample(workload)
+    assert workload.waited == 0.75
+    assert workload.waiting == pytest.approx(0.75 / sum(workload.samples))
+
+
+def test_a_system_that_does_not_tell_the_wait_has_none(monkeypatch):
+    monkeypatch.setattr(measure, "waited", lambda: None)
+    workload = prepared(HostDevice("a processor"), lambda device: lambda: sum(range(1000)))
+    measure.sample(workload)
+    assert workload.waited is None
+    assert workload.waiting == 0
+
+
+def test_simulated_time_has_no_wait_in_it():
+    workload = prepared(simulated(), lambda device: lambda: device.launch())
+    measure.sample(workload)
+    assert workload.waited is None

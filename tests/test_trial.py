@@ -6,6 +6,7 @@ from itertools import count
 import numpy as np
 import pytest
 
+from pytest_gpuperf import measure
 from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice, Timing
 from pytest_gpuperf.model import Demand, GpuPerfError, Plan, Record
 from pytest_gpuperf.trial import CpuSide, Trial
@@ -444,3 +445,42 @@ def test_dependent_samples_are_noted():
     drifting = Bench(cpu=10e-3, gpu=2e-3, cpu_noise=lambda: 1.02 ** (next(steps) // 12 % 2))
     found = drifting.compare(ones, Demand(min=5))
     assert any(note.startswith("dependent samples") for note in found.notes)
+
+
+def quick(device):
+    return lambda: device.launch()
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand"),
+    [
+        ("inconclusive", Demand(min=3)),
+        ("failed", Demand(min=30)),
+        ("passed", Demand(max=30)),
+        ("inconclusive", Demand(max=3)),
+        ("recorded", Demand()),
+    ],
+)
+def test_where_the_cpu_had_to_wait_no_verdict_rests_on_its_being_slow(monkeypatch, expected, demand):
+    monkeypatch.setattr(measure.Workload, "waiting", property(lambda workload: 0.5))
+    found = Bench().compare(quick, demand)
+    assert expected == found.status
+    said = f"{found.reason} {found.notes}"
+    assert "threads waited for a processor for 50% of the time" in said
+
+
+def test_a_disturbed_measurement_is_begun_again_and_the_quiet_one_counts(monkeypatch):
+    shares = iter([0.9, 0.0, 0.0, 0.0, 0.0])
+    monkeypatch.setattr(measure.Workload, "waiting", property(lambda workload: next(shares)))
+    found = Bench().compare(quick)
+    assert found.status == "passed"
+    assert "started afresh" in found.notes[0]
+    assert found.speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
+
+
+def test_times_that_wander_leave_a_doubt(monkeypatch):
+    monkeypatch.setattr(measure.Workload, "wanders", property(lambda workload: True))
+    found = Bench().compare(quick)
+    assert found.status == "inconclusive"
+    assert "the CPU's times wander" in found.reason
+    assert "OPENBLAS_NUM_THREADS" in found.reason
