@@ -93,6 +93,8 @@ def dump_record(record: Record) -> dict[str, Any]:
         "gpu": _dump_measurement(record.gpu),
         "speedup": asdict(record.speedup) if record.speedup else None,
         "parity": asdict(record.parity) if record.parity else None,
+        "transfer": None,
+        "offload": None,
         "parity_elapsed": record.parity_elapsed,
         "rounds_elapsed": record.rounds_elapsed,
         "elapsed": record.elapsed,

@@ -84,7 +84,7 @@ class Backend(Protocol):
         """Whether `--gpuperf-gpu=auto` may pick it."""
 
     def check(self, selector: str) -> None:
-        """Raise GpuPerfError, naming the valid ones, when `selector` can't be right on any machine."""
+        """Raise GpuPerfError, with `selector` and the valid ones, when it can't be right on any machine."""
 
     def gpu(self, selector: str) -> TimedDevice:
         """Return the GPU; raise Unavailable, with cause and remedy, when a trial allocation fails."""

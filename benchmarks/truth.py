@@ -1,0 +1,209 @@
+"""How often a verdict is wrong on recorded noise, through the package's own sampling and deciding.
+
+Each side is a simulated device on one clock whose blocks take consecutive values of a trace, from a random
+start; the GPU's are scaled so that the ratio of the traces' medians is the limit times a factor. What runs is
+the package's `measure.rounds` on its workloads, one call a block, `Estimation` and `verdict.judge`. Left out
+are the first call, warm-up and parity: on a known clock there is nothing to warm up.
+"""
+
+import csv
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice, permutations
+from multiprocessing import Pool
+from pathlib import Path
+from random import Random
+from statistics import fmean, median
+
+from common import Target, conclude, table
+
+from pytest_gpuperf import measure, verdict
+from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
+from pytest_gpuperf.estimation import Estimation
+from pytest_gpuperf.measure import Workload
+from pytest_gpuperf.model import Demand, Kind, Plan, Status
+
+LIMIT = 3.0
+AT_THE_LIMIT = 1.0
+REGRESSED = 0.9
+FACTORS = (3.0, 2.0, 1.3, 1.1, 1.05, 1.02, REGRESSED)
+LEAST_FOUND = 99.0
+TO_PRECISION = Plan()
+TO_VERDICT = Plan(precision_time=0.0)  # stops when it is certain, so that its rounds can be counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """Consecutive block times of one workload, in seconds."""
+
+    name: str
+    times: tuple[float, ...]
+    median: float
+
+    def stretch(self, start: int, scale: float) -> Iterator[float]:
+        """Yield its times from a place on, scaled."""
+        return (scale * seconds for seconds in islice(self.times, start, None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One pair of traces, compared many times at one true ratio."""
+
+    cpu: Trace
+    gpu: Trace
+    factor: float
+    plan: Plan
+    runs: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How often each verdict was found for one task, in percent, and the mean number of rounds."""
+
+    cpu: str
+    gpu: str
+    factor: float
+    passed: float
+    failed: float
+    undecided: float
+    rounds: float
+
+    @property
+    def wrong(self) -> float:
+        """The share of verdicts on the wrong side of the limit; at the limit both sides are."""
+        if self.factor == AT_THE_LIMIT:
+            return self.passed + self.failed
+        return self.failed if self.factor > 1 else self.passed
+
+
+def main() -> int:
+    arguments = read_arguments()
+    traces = [read(path) for path in sorted(arguments.noise.glob("*.csv"))]
+    if len(traces) < 2:
+        raise SystemExit(f"{arguments.noise}: two traces or more are needed, as CSV files")
+    tasks = [
+        Task(
+            cpu=cpu,
+            gpu=gpu,
+            factor=factor,
+            plan=TO_PRECISION if factor == AT_THE_LIMIT else TO_VERDICT,
+            runs=arguments.runs,
+            seed=arguments.seed,
+        )
+        for cpu, gpu in permutations(traces, 2)
+        for factor in (AT_THE_LIMIT, *FACTORS)
+    ]
+    with Pool(arguments.processes) as pool:
+        tallies = pool.map(tally, tasks, chunksize=1)
+    print_pairs([found for found in tallies if found.factor == AT_THE_LIMIT], arguments.runs)
+    print_factors(tallies)
+    return conclude(targets(tallies))
+
+
+def read_arguments() -> Namespace:
+    parser = ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--noise", type=Path, required=True, metavar="DIR", help="folder of CSV files with seconds_per_call"
+    )
+    parser.add_argument("--runs", type=int, default=1000, help="runs for each pair and factor")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="processes to use")
+    parser.add_argument("--seed", type=int, default=1, help="of the starts and of the order in rounds")
+    return parser.parse_args()
+
+
+def read(path: Path) -> Trace:
+    with path.open(newline="", encoding="utf-8") as file:
+        times = tuple(float(row["seconds_per_call"]) for row in csv.DictReader(file))
+    return Trace(name=path.stem, times=times, median=median(times))
+
+
+def tally(task: Task) -> Tally:
+    """Compare a pair of traces `runs` times and count the verdicts."""
+    chance = Random(f"{task.seed} {task.cpu.name} {task.gpu.name} {task.factor}")  # noqa: S311 - a simulation
+    found: Counter[Status] = Counter()
+    rounds = []
+    for _ in range(task.runs):
+        status, taken = compare(task, chance)
+        found[status] += 1
+        rounds.append(taken)
+    return Tally(
+        cpu=task.cpu.name,
+        gpu=task.gpu.name,
+        factor=task.factor,
+        passed=100 * found["passed"] / task.runs,
+        failed=100 * found["failed"] / task.runs,
+        undecided=100 * found["inconclusive"] / task.runs,
+        rounds=fmean(rounds),
+    )
+
+
+def compare(task: Task, chance: Random) -> tuple[Status, int]:
+    """Measure one comparison on two stretches of noise; return the verdict and the rounds it took."""
+    demand, clock = Demand(min=LIMIT), Clock()
+    scale = task.cpu.median / (task.gpu.median * LIMIT * task.factor)
+    cpu = replay("cpu", task.cpu, 1.0, clock, task.plan, chance)
+    gpu = replay("gpu", task.gpu, scale, clock, task.plan, chance)
+    estimation, spent = Estimation(demand, task.plan), 0.0
+    rounds = measure.rounds(cpu, gpu, chance)
+    while not estimation.enough(spent=spent, left=task.plan.max_time - spent):
+        estimation.add(next(rounds))
+        spent = clock()
+    speedup = estimation.speedup("interleaved")
+    assert speedup is not None
+    return verdict.judge(speedup, demand, task.plan).status, speedup.rounds
+
+
+def replay(kind: Kind, trace: Trace, scale: float, clock: Clock, plan: Plan, chance: Random) -> Workload:
+    """Return a workload whose blocks take a trace's times, from a random start that leaves enough of them."""
+    start = chance.randrange(len(trace.times) - plan.max_rounds)
+    device = SimulatedDevice(kind, clock=clock, noise=trace.stretch(start, scale).__next__)
+    return Workload(device=device, call=partial(device.launch, 1.0), scope="call", setup=None)
+
+
+def print_pairs(tallies: Sequence[Tally], runs: int) -> None:
+    print(f"at the limit itself, {runs} runs for each pair: wrong verdicts\n")
+    rows = [
+        [f"{t.cpu} / {t.gpu}", f"{t.passed:.1f} %", f"{t.failed:.1f} %", f"{t.rounds:.1f}"] for t in tallies
+    ]
+    means = (f"{fmean(t.passed for t in tallies):.2f} %", f"{fmean(t.failed for t in tallies):.2f} %")
+    table(["cpu / gpu", "passed", "failed", "rounds"], [*rows, ["mean", *means, ""]])
+
+
+def print_factors(tallies: Sequence[Tally]) -> None:
+    print("away from the limit, all pairs, stopped at the verdict\n")
+    rows = []
+    for factor in FACTORS:
+        found = [t for t in tallies if t.factor == factor]
+        rows.append(
+            [
+                f"{factor:g}",
+                f"{fmean(t.wrong for t in found):.2f} %",
+                f"{max(t.wrong for t in found):.1f} %",
+                f"{fmean(t.undecided for t in found):.1f} %",
+                f"{fmean(t.rounds for t in found):.1f}",
+                f"{max(t.rounds for t in found):.1f}",
+            ]
+        )
+    header = ["ratio / limit", "wrong", "worst pair", "undecided", "rounds to verdict", "worst pair"]
+    table(header, rows)
+
+
+def targets(tallies: Sequence[Tally]) -> list[Target]:
+    at_the_limit = [t for t in tallies if t.factor == AT_THE_LIMIT]
+    found = min(t.failed for t in tallies if t.factor == REGRESSED)
+    alpha = 100 * TO_PRECISION.alpha
+    return [
+        Target(name="wrongly passed, worst pair, %", figure=max(t.passed for t in at_the_limit), limit=alpha),
+        Target(name="wrongly failed, worst pair, %", figure=max(t.failed for t in at_the_limit), limit=alpha),
+        Target(name="10 % regressions found, worst pair, %", figure=found, limit=LEAST_FOUND, at_least=True),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
