@@ -176,12 +176,12 @@ def rounds_against(cpu_samples: Iterable[float], gpu: Workload) -> Iterator[Roun
 def sample(workload: Workload) -> None:
     """Time one block and keep its sample; a workload that raised is left running."""
     workload.running = True
-    before = waited()
+    before = _waited(workload.device)
     with _collection_off():
         taken = block(workload.call, workload.block_calls, workload.device)
-    after = waited()
+    after = _waited(workload.device)
     workload.running = False
-    if before is not None and after is not None and workload.device.clock is perf_counter:
+    if before is not None and after is not None:
         workload.waited = (workload.waited or 0.0) + max(0.0, after - before)
     if taken <= 0:
         raise GpuPerfError(f"{workload.block_calls} calls took no time that the clock can show")
@@ -211,6 +211,11 @@ def finish(workload: Workload) -> Any:
             "that was kept? Time the work itself"
         )
     return result
+
+
+def _waited(device: TimedDevice) -> float | None:
+    """Return the process's wait for a processor so far; simulated time has none in it."""
+    return waited() if device.clock is perf_counter else None
 
 
 def _watched_call(call: Callable[[], Any], device: TimedDevice) -> _WatchedCall:
