@@ -24,6 +24,7 @@ from pytest_gpuperf.model import GpuPerfError, Measurement, Plan, Round
 from pytest_gpuperf.parity import leaves
 
 __all__ = [
+    "Disturbance",
     "Workload",
     "block",
     "finish",
@@ -37,8 +38,17 @@ __all__ = [
 _LONGEST_WARMUP = 10  # of a workload too slow to become steady within the plan's warm-up time
 _FEWEST_CALLS = 3
 _BLOCKS_THAT_AGREE = 3
+_DISTURBED = 0.25  # of the blocks' time spent waiting for a processor
 _WANDERING = 3  # a median so many times the fastest block is not of one and the same work
 _MOST_CALLS = 10**7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disturbance:
+    """The share of the measured time that was the workload's own, and what took the rest."""
+
+    own: float
+    reason: str
 
 
 class _WatchedCall(NamedTuple):
@@ -76,14 +86,21 @@ class Workload:
         self.block_calls, self.steady, self.waited = 1, False, None
 
     @property
-    def waiting(self) -> float:
-        """The threads' waiting for a processor, as a share of the time of the blocks."""
-        return (self.waited or 0.0) / (sum(self.samples) * self.block_calls) if self.samples else 0.0
-
-    @property
-    def wanders(self) -> bool:
-        """Whether the samples are of a slow spell: some block was several times faster than their median."""
-        return bool(self.samples) and median(self.samples) > _WANDERING * self.fastest
+    def disturbance(self) -> "Disturbance | None":
+        """What the samples hold beside the workload: threads that waited, or a slow spell."""
+        if not self.samples:
+            return None
+        middle = median(self.samples)
+        waiting = (self.waited or 0.0) / (sum(self.samples) * self.block_calls)
+        if waiting > _DISTURBED:
+            reason = f"threads waited for a processor for {waiting:.0%} of the time of the CPU's blocks"
+            return Disturbance(own=max(0.0, 1 - waiting), reason=reason)
+        if middle > _WANDERING * self.fastest:
+            reason = (
+                f"the CPU's times wander: their median is {middle:.2g} s, a block took {self.fastest:.2g} s"
+            )
+            return Disturbance(own=self.fastest / middle, reason=reason)
+        return None
 
     @property
     def measurement(self) -> Measurement:

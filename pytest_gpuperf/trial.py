@@ -10,7 +10,7 @@ from zlib import crc32
 from pytest_gpuperf import inputs, measure, parity, verdict
 from pytest_gpuperf.devices.protocol import Device, TimedDevice
 from pytest_gpuperf.estimation import Estimation
-from pytest_gpuperf.measure import Workload
+from pytest_gpuperf.measure import Disturbance, Workload
 from pytest_gpuperf.model import (
     Demand,
     GpuPerfError,
@@ -28,7 +28,6 @@ __all__ = ["Bind", "CpuSide", "Trial"]
 Bind = Callable[[Device], Callable[[], Any]]
 """Gives the test's body its device; what it returns is called without arguments."""
 
-_CROWDED = 0.25  # of the blocks' time spent waiting for a processor: from there on BLAS threads stall
 _FRESH_STARTS = 2  # from a slow spell of the machine
 _QUIET = "a quiet machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS), would decide it"
 _HINT = "seed what the body draws at random; rtol and atol compare elementwise"
@@ -41,6 +40,7 @@ class CpuSide:
 
     measurement: Measurement
     answer: list[parity.Leaf]
+    disturbance: Disturbance | None
 
 
 class Trial:
@@ -85,7 +85,7 @@ class Trial:
                 self._notes.append("time was up: the answers after timing were not compared")
                 return self._judge()
             after, there = self._finish(self._cpu), self._finish(self._gpu)
-            if self._disturbed is None or not starts_left:
+            if self._sound or not starts_left:
                 break
             self._start_afresh(self._cpu, self._gpu)
         self._check_same_work(before, after)
@@ -120,7 +120,8 @@ class Trial:
             self._rounds_elapsed = cpu.clock() - started
         if not self._late:
             self._check_same_work(before, self._finish(self._cpu))
-        return CpuSide(measurement=self._cpu.measurement, answer=before)
+        timed = self._cpu
+        return CpuSide(measurement=timed.measurement, answer=before, disturbance=timed.disturbance)
 
     def record(self, status: Status, reason: str | None) -> Record:
         """Return everything that is known by now."""
@@ -183,18 +184,16 @@ class Trial:
         return (self._elapsed or 0.0) > self.plan.max_time
 
     @property
-    def _disturbed(self) -> str | None:
-        """Why the samples are not of the workload alone, in a sentence; None when they are."""
-        if self._cpu is not None and self._cpu.waiting > _CROWDED:
-            share = f"{self._cpu.waiting:.0%} of the time of its blocks"
-            return f"while the CPU was timed, threads waited for a processor for {share}"
-        parts = [
-            f"the {w.device.kind.upper()}'s times wander: their median is {w.measurement.median:.2g} s and a "
-            f"block took {w.fastest:.2g} s"
-            for w in (self._cpu, self._gpu)
-            if w is not None and w.wanders
-        ]
-        return "; ".join(parts) or None
+    def _disturbance(self) -> Disturbance | None:
+        return self._side.disturbance if self._side else self._cpu.disturbance if self._cpu else None
+
+    @property
+    def _sound(self) -> bool:
+        """Whether the samples need not be taken again: undisturbed, or clear in spite of it."""
+        disturbance, speedup = self._disturbance, self._estimation.speedup(self._sampling)
+        if disturbance is None or speedup is None:
+            return True
+        return bool(self.demand.limits) and verdict.stands(speedup, self.demand, disturbance.own)
 
     @property
     def _elapsed(self) -> float | None:
@@ -289,11 +288,13 @@ class Trial:
         if self.demand.parity and self._parity is not None and self._parity.agreed is None:
             self._notes.append(f"parity was not checked: {self._parity.reason}")
         found = verdict.judge(speedup, self.demand, self.plan)
-        disturbed = self._disturbed
-        if disturbed is not None and verdict.rests_on_a_slow_cpu(found, speedup, self.demand):
-            reason = f"speedup {verdict.ratio(speedup)}, wanted {verdict.wanted(self.demand)}: {disturbed}"
-            reason += f"; {_QUIET}"
-            return Verdict(status="inconclusive", reason=reason)
-        if disturbed is not None:
-            self._notes.append(disturbed)
-        return found
+        disturbance = self._disturbance
+        if disturbance is None:
+            return found
+        if verdict.stands(speedup, self.demand, disturbance.own):
+            self._notes.append(disturbance.reason)
+            return found
+        doubt = (
+            f"speedup {verdict.ratio(speedup)}, wanted {verdict.wanted(self.demand)}: {disturbance.reason}"
+        )
+        return Verdict(status="inconclusive", reason=f"{doubt}; {_QUIET}")

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pytest_gpuperf.model import Demand, Plan, Speedup, Verdict
 
-__all__ = ["decision", "dependence", "digits", "is_near", "judge", "ratio", "rests_on_a_slow_cpu", "wanted"]
+__all__ = ["decision", "dependence", "digits", "is_near", "judge", "ratio", "stands", "wanted"]
 
 Decision = Literal["passed", "failed"]
 _DEPENDENT = 0.3  # lag-1 autocorrelation from which neighbouring rounds are called dependent
@@ -44,11 +44,14 @@ def is_near(speedup: Speedup, demand: Demand, share: float) -> bool:
     return any(abs(speedup.value / limit - 1) <= share for limit in demand.limits)
 
 
-def rests_on_a_slow_cpu(found: Verdict, speedup: Speedup, demand: Demand) -> bool:
-    """Say whether a verdict would be another one if the CPU had been faster than it was measured."""
-    if found.status == "passed":
-        return demand.min is not None
-    return found.status == "failed" and demand.max is not None and speedup.value > demand.max
+def stands(speedup: Speedup, demand: Demand, own: float) -> bool:
+    """Say whether the verdict stays when the CPU's times are cut down to their `own` share.
+
+    Time that the CPU lost to others makes the speedup too large: only "above" can rest on that.
+    """
+    low = (speedup.low or 0.0) * own
+    beyond = [limit for limit in demand.limits if (speedup.low or 0.0) > limit]
+    return all(low > limit for limit in beyond)
 
 
 def dependence(speedup: Speedup) -> str | None:

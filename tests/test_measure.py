@@ -541,22 +541,35 @@ def test_a_block_that_takes_no_time_is_an_error_and_no_infinite_speedup():
     assert not workload.samples
 
 
+def told(monkeypatch, *delays):
+    left = iter(delays)
+    monkeypatch.setattr(measure, "waited", lambda: next(left))
+
+
 def test_the_wait_for_a_processor_is_counted_over_the_blocks_alone(monkeypatch):
-    delays = iter([1.0, 1.5, 7.0, 7.25])
-    monkeypatch.setattr(measure, "waited", lambda: next(delays))
+    told(monkeypatch, 1.0, 1.5, 7.0, 7.25)
     workload = prepared(HostDevice("a processor"), lambda device: lambda: sum(range(1000)))
     measure.sample(workload)
     measure.sample(workload)
     assert workload.waited == 0.75
-    assert workload.waiting == pytest.approx(0.75 / sum(workload.samples))
 
 
 def test_a_system_that_does_not_tell_the_wait_has_none(monkeypatch):
-    monkeypatch.setattr(measure, "waited", lambda: None)
+    told(monkeypatch, None, None)
     workload = prepared(HostDevice("a processor"), lambda device: lambda: sum(range(1000)))
     measure.sample(workload)
     assert workload.waited is None
-    assert workload.waiting == 0
+
+
+@pytest.mark.parametrize(
+    ("expected", "waited", "fastest"), [(None, 0.2, 1.0), (0.6, 0.4, 1.0), (0.0, 1.5, 1.0), (0.25, 0.0, 0.25)]
+)
+def test_what_disturbed_the_samples_is_taken_off(expected, waited, fastest):
+    workload = prepared(simulated(), lambda device: lambda: device.launch())
+    workload.samples.extend([0.5, 0.5])
+    workload.waited, workload.fastest = waited, fastest / 2
+    found = workload.disturbance
+    assert expected == (found and pytest.approx(found.own))
 
 
 def test_simulated_time_has_no_wait_in_it():

@@ -451,36 +451,51 @@ def quick(device):
     return lambda: device.launch()
 
 
+def disturbed(monkeypatch, *shares):
+    """Let the CPU's times be its own in these shares, one after the other, then in whole."""
+    left = list(shares)
+
+    def disturbance(workload):
+        if workload.device.kind == "gpu" or not left:
+            return None
+        return measure.Disturbance(
+            own=left[0] if len(left) == 1 else left.pop(0), reason="a neighbour was busy"
+        )
+
+    monkeypatch.setattr(measure.Workload, "disturbance", property(disturbance))
+
+
 @pytest.mark.parametrize(
     ("expected", "demand"),
     [
         ("inconclusive", Demand(min=3)),
+        ("passed", Demand(min=0.5)),
         ("failed", Demand(min=30)),
         ("passed", Demand(max=30)),
         ("inconclusive", Demand(max=3)),
         ("recorded", Demand()),
     ],
 )
-def test_where_the_cpu_had_to_wait_no_verdict_rests_on_its_being_slow(monkeypatch, expected, demand):
-    monkeypatch.setattr(measure.Workload, "waiting", property(lambda workload: 0.5))
+def test_no_verdict_rests_on_time_that_the_cpu_lost_to_others(monkeypatch, expected, demand):
+    disturbed(monkeypatch, 0.1)
     found = Bench().compare(quick, demand)
     assert expected == found.status
-    said = f"{found.reason} {found.notes}"
-    assert "threads waited for a processor for 50% of the time" in said
+    assert "a neighbour was busy" in f"{found.reason} {found.notes}"
 
 
 def test_a_disturbed_measurement_is_begun_again_and_the_quiet_one_counts(monkeypatch):
-    shares = iter([0.9, 0.0, 0.0, 0.0, 0.0])
-    monkeypatch.setattr(measure.Workload, "waiting", property(lambda workload: next(shares)))
+    disturbed(monkeypatch, 0.1, 1.0)
     found = Bench().compare(quick)
     assert found.status == "passed"
     assert "started afresh" in found.notes[0]
     assert found.speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
 
 
-def test_times_that_wander_leave_a_doubt(monkeypatch):
-    monkeypatch.setattr(measure.Workload, "wanders", property(lambda workload: True))
-    found = Bench().compare(quick)
+def test_a_disturbed_cpu_sibling_leaves_its_gpu_sibling_in_doubt(monkeypatch):
+    disturbed(monkeypatch, 0.1)
+    bench = Bench()
+    trials = [Trial(nodeid=NODEID, demand=Demand(min=3), plan=Plan()) for _ in range(2)]
+    side = trials[0].time_cpu(bound(quick), bench.cpu, blocks=60, seconds=1.0)
+    found = trials[1].compare_with(side, bound(quick), bench.gpu)
     assert found.status == "inconclusive"
-    assert "the CPU's times wander" in found.reason
-    assert "OPENBLAS_NUM_THREADS" in found.reason
+    assert "a quiet machine" in found.reason

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_gpuperf.model import Demand, Plan, Speedup
-from pytest_gpuperf.verdict import decision, dependence, digits, is_near, judge, ratio, wanted
+from pytest_gpuperf.verdict import decision, dependence, digits, is_near, judge, ratio, stands, wanted
 
 
 def speedup(value=2.9, low=2.6, high=3.2, **changes) -> Speedup:
@@ -142,3 +142,29 @@ def test_a_ratio_has_three_digits(expected, value):
 
 def test_a_speedup_is_shown_with_its_interval():
     assert ratio(speedup(12.4, 6.2, 24.8)) == "12.4x [6.20, 24.8]"
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand", "own"),
+    [
+        (True, Demand(min=3), 1.0),
+        (True, Demand(min=3), 0.4),
+        (False, Demand(min=3), 0.3),
+        (True, Demand(max=30), 0.0),
+        (False, Demand(max=3), 0.3),
+        (True, Demand(min=30), 0.0),
+        (True, Demand(), 0.0),
+    ],
+)
+def test_a_verdict_stands_while_it_does_not_rest_on_a_slow_cpu(expected, demand, own):
+    found = Speedup(
+        value=10,
+        low=9,
+        high=11,
+        confidence=0.95,
+        resolution=0.01,
+        rounds=9,
+        evidence=50,
+        autocorrelation=None,
+    )
+    assert expected is stands(found, demand, own)
