@@ -253,3 +253,25 @@ def test_the_command_line_wins_over_the_ini_file(run, pytester):
     source = "def test_it(gpu): pass"
     run(source, gpu="simulated").assert_outcomes(passed=1)
     run(source, gpu=None).assert_outcomes(errors=1)
+
+
+def test_a_test_that_fails_its_demand_lets_go_of_its_arrays(run):
+    result = run(
+        """
+        import numpy as np
+        import pytest
+
+        @pytest.mark.speedup(min=300)
+        def test_slow(device):
+            a = device.asarray(np.ones(1000))
+            return lambda: a + 1
+
+        @pytest.fixture
+        def live(gpu):
+            return gpu.live_bytes
+
+        def test_after(live):
+            assert live == 0
+        """
+    )
+    result.assert_outcomes(passed=1, failed=1)
