@@ -90,11 +90,12 @@ class Session:
             trial.distrust()
             found = Verdict(status="error", reason=str(error))
         except BaseException as error:
-            status, reason, fault = self._explain(error, trial)
-            self.keep(trial.record(status, reason), item)
+            fault = self.note_fault(error, trial.nodeid) or _fault(trial.device, error)
+            ended = self._explain(error, trial, fault)
+            self.keep(trial.record(ended.status, ended.reason), item)
             if fault is None:
                 raise
-            faulty = reason
+            faulty = ended.reason or fault.kind
         if faulty is not None:
             # Raised out here, so that no traceback keeps the arrays of the failed test alive.
             self._recover(trial)
@@ -222,26 +223,23 @@ class Session:
             return
         pytest.fail(record.reason or record.status, pytrace=False)
 
-    def _explain(self, error: BaseException, trial: Trial) -> tuple[Status, str, Fault | None]:
-        """Return the status and reason of a test that raised, and the device's fault behind it, if any.
+    def _explain(self, error: BaseException, trial: Trial, fault: Fault | None) -> Verdict:
+        """Return how a test ended that raised, by the device's fault where there is one.
 
         The exception gets a note with the device's name, which pytest shows below its traceback.
         """
         if isinstance(error, SKIPS):
-            return "skipped", str(error) or "skipped in the test", None
-        device, where = trial.device, trial.where
-        fault = self.note_fault(error, trial.nodeid)
-        if fault is None:
-            fault = _fault(device, error)
-        if fault and fault.kind == "out_of_memory":
+            return Verdict(status="skipped", reason=str(error) or "skipped in the test")
+        where, what = trial.where, _first_line(error)
+        if fault is not None and fault.kind == "out_of_memory":
             asked = f", {fault.requested:,} bytes were asked for" if fault.requested else ""
-            return "error", f"out of memory {where}{asked}: {_first_line(error)}", fault
-        if fault:
-            return "error", self.lost or f"lost {where}: {_first_line(error)}", fault
+            return Verdict(status="error", reason=f"out of memory {where}{asked}: {what}")
+        if fault is not None:
+            return Verdict(status="error", reason=self.lost or f"lost {where}: {what}")
         if not isinstance(error, Exception):
-            return "error", f"interrupted {where} by {_first_line(error)}", None
+            return Verdict(status="error", reason=f"interrupted {where} by {what}")
         error.add_note(f"raised {where}")
-        return "error", f"{_first_line(error)}, raised {where}", None
+        return Verdict(status="error", reason=f"{what}, raised {where}")
 
     def _recover(self, trial: Trial) -> None:
         """Free what the failed test held, on both devices."""
