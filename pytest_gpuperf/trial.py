@@ -1,7 +1,6 @@
 """From a test's body and its devices to a record: one test's walk, without pytest."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Literal
@@ -87,6 +86,7 @@ class Trial:
             after, there = self._finish(self._cpu), self._finish(self._gpu)
             if self._sound or not starts_left:
                 break
+            after, there = [], []  # no more than two results are held
             self._start_afresh(self._cpu, self._gpu)
         self._check_same_work(before, after)
         del before
@@ -120,8 +120,10 @@ class Trial:
             self._rounds_elapsed = cpu.clock() - started
         if not self._late:
             self._check_same_work(before, self._finish(self._cpu))
-        timed = self._cpu
-        return CpuSide(measurement=timed.measurement, answer=before, disturbance=timed.disturbance)
+        disturbance = self._cpu.disturbance
+        if disturbance is not None:
+            self._notes.append(disturbance.reason)
+        return CpuSide(measurement=self._cpu.measurement, answer=before, disturbance=disturbance)
 
     def record(self, status: Status, reason: str | None) -> Record:
         """Return everything that is known by now."""
@@ -217,6 +219,7 @@ class Trial:
         """Give up samples of a slow spell, and warm up again."""
         self._notes = ["started afresh: the machine had been busy with other work"]
         self._estimation = Estimation(self.demand, self.plan)
+        self._rounds_begun = 0
         for workload in workloads:
             workload.start_afresh()
             self._warm_up(workload)
@@ -261,16 +264,11 @@ class Trial:
 
     def _check_parity(self, cpu: list[parity.Leaf], gpu: list[parity.Leaf]) -> None:
         """Compare the answers, before timing and after it; the worse finding stays."""
-        with self._timed_parity():
-            found = parity.compare(cpu, gpu, self.demand)
+        before = self._elapsed or 0.0
+        found = parity.compare(cpu, gpu, self.demand)
+        self._parity_elapsed = (self._parity_elapsed or 0.0) + (self._elapsed or 0.0) - before
         if self._parity is None or found.agreed is False:
             self._parity = found
-
-    @contextmanager
-    def _timed_parity(self) -> Iterator[None]:
-        before = self._elapsed or 0.0
-        yield
-        self._parity_elapsed = (self._parity_elapsed or 0.0) + (self._elapsed or 0.0) - before
 
     def _judge(self) -> Verdict:
         if self._parity is not None and self._wrong:

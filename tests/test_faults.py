@@ -275,3 +275,18 @@ def test_a_test_that_fails_its_demand_lets_go_of_its_arrays(run):
         """
     )
     result.assert_outcomes(passed=1, failed=1)
+
+
+def test_an_error_with_measuring_off_names_its_device(run):
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.speedup
+        def test_it(device):
+            assert device.kind == "cpu"
+        """,
+        "--gpuperf-off",
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*raised on the GPU (simulated GPU)*"])

@@ -1,5 +1,6 @@
 """Trial: one test's walk on devices whose every time is known."""
 
+import sys
 from functools import partial
 from itertools import count
 
@@ -499,3 +500,49 @@ def test_a_disturbed_cpu_sibling_leaves_its_gpu_sibling_in_doubt(monkeypatch):
     found = trials[1].compare_with(side, bound(quick), bench.gpu)
     assert found.status == "inconclusive"
     assert "a quiet machine" in found.reason
+
+
+def test_a_cpu_that_is_timed_alone_says_what_disturbed_it(monkeypatch):
+    disturbed(monkeypatch, 0.1)
+    trial = Trial(nodeid=NODEID, demand=Demand(), plan=Plan())
+    trial.time_cpu(bound(quick), Bench().cpu, blocks=5, seconds=1.0)
+    assert trial.record("skipped", "no GPU").notes == ("a neighbour was busy",)
+
+
+def test_an_error_after_a_fresh_start_names_the_round_of_that_start(monkeypatch):
+    disturbed(monkeypatch, 0.1)
+    bench = Bench(gpu=2e-3, faults=[Injected(kind="error", call=16)])
+    trial = Trial(nodeid=NODEID, demand=Demand(min=3), plan=Plan())
+    with pytest.raises(RuntimeError, match="launch 16"):
+        trial.compare(bound(quick), bench.cpu, bench.gpu)
+    record = trial.record("error", "it broke")
+    assert "started afresh" in record.notes[0]
+    assert record.speedup.rounds > 0
+    assert trial.where.endswith(f"in round {record.speedup.rounds + 1}")
+
+
+def test_a_fresh_start_holds_no_answers_of_the_one_before(monkeypatch):
+    disturbed(monkeypatch, 0.1)
+    held = []
+    afresh = Trial._start_afresh
+
+    def look(trial, *workloads):
+        held.append(sys._getframe(1).f_locals)
+        afresh(trial, *workloads)
+
+    monkeypatch.setattr(Trial, "_start_afresh", look)
+    Bench().compare(lambda device: lambda: device.xp.ones(1000))
+    assert held
+    assert [names["after"] + names["there"] for names in held] == [[], []]
+
+
+def test_a_slow_workload_is_called_four_times_and_says_what_was_left_out():
+    bench = Bench(cpu=4.0, gpu=4.0)
+    found = bench.compare(lambda device: lambda: device.launch(), Demand(min=3))
+    assert (bench.cpu.launches, bench.gpu.launches) == (4, 4)
+    assert "time was up: the answers after timing were not compared" in found.notes
+
+
+def test_a_file_name_that_is_no_text_still_has_its_order_of_rounds():
+    found = Bench().compare(quick, nodeid="test_\udcff.py::test_it")
+    assert found.status == "passed"
