@@ -24,6 +24,19 @@ UNUSABLE = """
 """
 
 
+COUNTED = """
+    from pytest_gpuperf.devices.simulated import SimulatedBackend
+
+    BACKEND = SimulatedBackend(name="{name}", unavailable={unavailable})
+
+    def pytest_gpuperf_devices():
+        return [BACKEND]
+
+    def pytest_terminal_summary(terminalreporter):
+        terminalreporter.write_line(f"probed {{BACKEND.opened}} times")
+"""
+
+
 def test_cpu_and_gpu_are_devices(run):
     run(GPU_TEST).assert_outcomes(passed=2)
 
@@ -77,19 +90,7 @@ def test_a_required_gpu_makes_speedup_tests_errors(run):
 
 
 def test_the_gpu_is_probed_once_for_all_tests(run, pytester):
-    pytester.makeconftest(
-        """
-        from pytest_gpuperf.devices.simulated import SimulatedBackend
-
-        BACKEND = SimulatedBackend(name="broken", unavailable="it is asleep")
-
-        def pytest_gpuperf_devices():
-            return [BACKEND]
-
-        def pytest_terminal_summary(terminalreporter):
-            terminalreporter.write_line(f"probed {BACKEND.opened} times")
-        """
-    )
+    pytester.makeconftest(COUNTED.format(name="broken", unavailable="'it is asleep'"))
     source = GPU_TEST + "\n    def test_again(gpu): pass\n" + SPEEDUP_TEST
     result = run(source, gpu="broken")
     result.assert_outcomes(passed=1, skipped=3)
@@ -97,19 +98,7 @@ def test_the_gpu_is_probed_once_for_all_tests(run, pytester):
 
 
 def test_tests_that_ask_for_no_gpu_never_probe(run, pytester):
-    pytester.makeconftest(
-        """
-        from pytest_gpuperf.devices.simulated import SimulatedBackend
-
-        BACKEND = SimulatedBackend(name="mine")
-
-        def pytest_gpuperf_devices():
-            return [BACKEND]
-
-        def pytest_terminal_summary(terminalreporter):
-            terminalreporter.write_line(f"probed {BACKEND.opened} times")
-        """
-    )
+    pytester.makeconftest(COUNTED.format(name="mine", unavailable=None))
     result = run("def test_host(cpu): pass\ndef test_plain(): pass\n", gpu="mine")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["probed 0 times"])

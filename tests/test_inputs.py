@@ -1,0 +1,200 @@
+"""Inputs: what a workload reads is found in it, and a change of it is seen."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf import inputs, measure
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
+
+
+def simulated() -> SimulatedDevice:
+    return SimulatedDevice("gpu", clock=Clock())
+
+
+def prepared(device, body) -> measure.Workload:
+    """Prepare a body that takes the device."""
+    return measure.prepare(lambda seen: partial(body, seen), device)[0]
+
+
+class Model:
+    def __init__(self, weights):
+        self.weights = weights
+
+    def step(self):
+        self.weights += 1
+
+
+def uploaded(device):
+    a = device.asarray(np.zeros(3, np.float32))
+    keep = {"deep": [a]}
+    return lambda: keep["deep"][0].__iadd__(1)
+
+
+def closed_over(device):
+    a = device.xp.zeros(3, dtype=np.float32)
+    return lambda: a.__iadd__(1)
+
+
+def bound_method(device):
+    return (device.xp.ones(3, dtype=np.float32) - device.xp.arange(3, dtype=np.float32)).sort
+
+
+def method_of_an_object(device):
+    return Model(device.asarray(np.zeros(3, np.float32))).step
+
+
+def attribute_of_an_object(device):
+    return Model(device.xp.zeros(3, dtype=np.float32)).step
+
+
+def default_argument(device):
+    return lambda a=device.xp.zeros(3, dtype=np.float32): a.__iadd__(1)  # noqa: B008 - the idiom under test
+
+
+def keyword_only_default(device):
+    return lambda *, a=device.xp.zeros(3, dtype=np.float32): a.__iadd__(1)  # noqa: B008 - as above
+
+
+def argument_of_a_partial(device):
+    return partial(lambda a: a.__iadd__(1), device.xp.zeros(3, dtype=np.float32))
+
+
+def keyword_of_a_partial(device):
+    return partial(lambda a: a.__iadd__(1), a=device.xp.zeros(3, dtype=np.float32))
+
+
+def closed_over_in_a_partial(device):
+    a = device.xp.zeros(3, dtype=np.float32)
+    return partial(lambda b: a.__iadd__(b), 1)
+
+
+def closed_over_in_a_container(device):
+    arrays = {"weights": [device.xp.zeros(3, dtype=np.float32)]}
+    return lambda: arrays["weights"][0].__iadd__(1)
+
+
+def changed(workload):
+    return inputs.changed(workload.inputs, workload.call, workload.device)
+
+
+@pytest.mark.parametrize("values", [np.zeros(3), np.ones(3), np.arange(3.0)])
+def test_an_array_that_is_only_written_to_is_an_output_and_keeps_its_values(values):
+    kept = []
+
+    def body(seen):
+        a, out = seen.asarray(values), seen.asarray(np.full(3, 7.0))
+        kept.append(out)
+        return lambda: np.add(a, a, out=out)
+
+    workload = prepared(simulated(), body)
+    assert changed(workload) is None
+    assert kept[0].tolist() == (2 * values).tolist()
+
+
+def test_sorting_in_place_is_a_change_though_it_gives_the_same_each_time():
+    workload = prepared(simulated(), lambda seen: seen.asarray([3.0, 1.0, 2.0]).sort)
+    assert "shape (3,)" in changed(workload)
+
+
+CHANGING = [
+    closed_over_in_a_container,
+    uploaded,
+    closed_over,
+    bound_method,
+    method_of_an_object,
+    attribute_of_an_object,
+    default_argument,
+    keyword_only_default,
+    argument_of_a_partial,
+    keyword_of_a_partial,
+    closed_over_in_a_partial,
+]
+DEVICES = [simulated, partial(HostDevice, "a processor")]
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=["simulated", "host"])
+@pytest.mark.parametrize("body", CHANGING, ids=lambda body: body.__name__)
+def test_an_input_that_the_workload_changes_is_seen(body, device):
+    workload = prepared(device(), body)
+    workload.call()
+    assert changed(workload) == "float32 array of shape (3,)"
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=["simulated", "host"])
+def test_inputs_that_stay_as_they_were_are_fine(device):
+    def body(seen):
+        a, b = seen.asarray(np.ones((2, 3))), seen.xp.ones((3, 2))
+        return lambda: a @ b
+
+    workload = prepared(device(), body)
+    workload.call()
+    assert len(workload.inputs) == 2
+    assert changed(workload) is None
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint32", "bool", "float16", "complex128"])
+def test_inputs_of_every_kind_of_number_are_watched(kind):
+    def body(seen):
+        a = seen.asarray(np.eye(2, dtype=kind))
+        return lambda: np.copyto(a.view(np.ndarray), a.view(np.ndarray) == 0)
+
+    assert changed(prepared(simulated(), body)) == f"{kind} array of shape (2, 2)"
+
+
+@pytest.mark.parametrize("place", [(0, 0), (2, 1), (-1, -1)])
+def test_a_change_of_one_value_is_seen(place):
+    def body(seen):
+        a = seen.asarray(np.zeros((5, 4)))
+        return lambda: a.__setitem__(place, 1.0)
+
+    workload = prepared(simulated(), body)
+    assert changed(workload) == "float64 array of shape (5, 4)"
+
+
+def test_every_other_column_of_an_array_is_watched_too():
+    def body(seen):
+        a = seen.asarray(np.zeros((4, 4)))[:, ::2]
+        return lambda: a.__iadd__(1)
+
+    assert changed(prepared(simulated(), body)) is not None
+
+
+def test_a_whole_body_makes_its_inputs_afresh():
+    def body(seen):
+        a = seen.asarray(np.zeros(3))
+        a += 1
+
+    workload = prepared(simulated(), body)
+    assert workload.inputs == ()
+    assert changed(workload) is None
+
+
+def test_remembering_an_input_does_not_keep_it_alive():
+    device = simulated()
+
+    def body(seen):
+        total = float(seen.asarray(np.ones(1000)).sum())
+        return lambda: total
+
+    workload = prepared(device, body)
+    assert device.live_bytes == 0
+    assert changed(workload) is None
+
+
+def test_a_whole_body_leaves_no_input_behind():
+    device = simulated()
+    workload = prepared(device, lambda seen: float(seen.asarray(np.ones(1000)).sum()))
+    assert workload.scope == "body"
+    assert device.live_bytes == 0
+
+
+def test_what_the_workload_uploads_at_each_call_is_no_input():
+    device = simulated()
+    workload = prepared(device, lambda seen: lambda: seen.asarray(np.ones(1000)))
+    for _ in range(5):
+        workload.call()
+    assert workload.inputs == ()
+    assert device.live_bytes == 0
