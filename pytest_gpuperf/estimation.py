@@ -1,5 +1,6 @@
 """From rounds to the speedup, and to whether enough of them were taken."""
 
+from collections.abc import Iterable
 from math import exp, inf, log
 from statistics import median
 from typing import Literal
@@ -8,28 +9,40 @@ from pytest_gpuperf import verdict
 from pytest_gpuperf.evidence import Evidence, autocorrelation, e_value
 from pytest_gpuperf.model import Demand, Plan, Round, Speedup
 
-__all__ = ["Estimation"]
+__all__ = ["Estimation", "estimate"]
 
 _FEWEST = 2  # rounds that are taken whatever they cost: one alone can never decide
 _LARGEST = 700.0  # e**700 is still a float
 
 
+def estimate(
+    ratios: Iterable[float], plan: Plan, sampling: Literal["interleaved", "siblings"]
+) -> Speedup | None:
+    """Return the speedup that ratios, in the order in which they were taken, are samples of."""
+    estimation = Estimation(Demand(), plan)
+    for ratio in ratios:
+        estimation.add(Round(cpu=ratio, gpu=1.0))
+    return estimation.speedup(sampling)
+
+
 class Estimation:
     """The speedup as it takes shape, and the rule that stops sampling.
 
-    Sampling stops when the verdict is certain and the interval precise, or when its time or its rounds are
-    used up. Without a demand there is no verdict to wait for.
+    Copies count as the demand says. Sampling stops when the verdict is certain and the interval precise, or
+    when its time or its rounds are used up. Without a demand there is no verdict to wait for. With `decide`
+    the speedup must be told from that value, too.
     """
 
-    def __init__(self, demand: Demand, plan: Plan) -> None:
+    def __init__(self, demand: Demand, plan: Plan, decide: float | None = None) -> None:
         self._demand = demand
         self._plan = plan
+        self._decide = decide
         self._evidence = Evidence(alpha=plan.alpha, resolution=log(1 + plan.resolution))
         self._strongest = dict.fromkeys(demand.limits, 0.0)
 
     def add(self, taken: Round) -> None:
         """Take one more round."""
-        self._evidence.add(log(taken.cpu / taken.gpu))
+        self._evidence.add(log(taken.cpu / (taken.gpu + taken.copies / (self._demand.calls or 1))))
         for limit in self._strongest:
             self._strongest[limit] = max(self._strongest[limit], self._against(log(limit)))
 
@@ -79,6 +92,8 @@ class Estimation:
     @property
     def _decided(self) -> bool:
         low, high = self._interval
+        if self._decide is not None and low <= log(self._decide) <= high:
+            return False
         return verdict.decision(exp(low), exp(min(high, _LARGEST)), self._demand) is not None
 
     @property

@@ -8,6 +8,7 @@ import pytest
 
 from pytest_gpuperf import schema
 from pytest_gpuperf.items import SHAPE, Shape
+from pytest_gpuperf.model import Threshold
 from pytest_gpuperf.report import terminal
 from pytest_gpuperf.session import SKIPS, Session
 
@@ -32,6 +33,7 @@ class Hooks:
         self._crashed: dict[str, str] = {}
         self._selected: list[pytest.Item] = []
         self._deselected: list[pytest.Item] = []
+        self._untold: list[Threshold] = []
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember the marked tests that will not run: each has its record."""
@@ -40,6 +42,10 @@ class Hooks:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember the marked tests that will."""
         self._selected = [item for item in session.items if shape_of(item)]
+        for item in self._selected:
+            shape = shape_of(item)
+            if shape and shape.family and shape.side != "cpu":
+                self.session.families.expect(shape.family.name, item.nodeid)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Stop a test that cannot be measured before its fixtures are made."""
@@ -112,7 +118,7 @@ class Hooks:
         told = getattr(node, "workeroutput", {}).get("gpuperf")
         if told is None:
             return
-        self.session.learn(told["environment"])
+        self.session.learn(told["environment"], told["thresholds"])
         for content in told["records"]:
             if content["nodeid"] not in self.session.ledger.records:
                 self.session.keep(schema.load_record(content))
@@ -132,11 +138,16 @@ class Hooks:
         if self._is_worker:
             told = [schema.dump_record(record) for record in self.session.ledger.records.values()]
             surveyed = schema.dump_environment(self.session.surveyed())
-            session.config.workeroutput["gpuperf"] = {"records": told, "environment": surveyed}  # type: ignore[attr-defined]
+            session.config.workeroutput["gpuperf"] = {  # type: ignore[attr-defined]
+                "records": told,
+                "environment": surveyed,
+                "thresholds": sorted(self.session.families.told),
+            }
             return
         complete = all_ran and exitstatus not in _CUT_SHORT and not self._crashed
         self.session.ledger.write(self.session.surveyed(), complete=complete)
-        if self.session.ledger.unwritten and exitstatus == pytest.ExitCode.OK:
+        self._untold = self.session.families.untold(self.session.ledger.records.values(), self.session.plan)
+        if (self.session.ledger.unwritten or self._untold) and exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -149,6 +160,8 @@ class Hooks:
             terminalreporter.section("gpuperf", sep="-")
         for line in shown:
             terminalreporter.write_line(line)
+        for threshold in self._untold:
+            terminalreporter.write_line(f"FAILED {threshold.name}: {threshold.reason}", red=True)
         if self.session.ledger.unwritten:
             terminalreporter.write_line(self.session.ledger.unwritten, red=True)
         elif shown and self.session.ledger.report:

@@ -13,13 +13,24 @@ import numpy as np
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.parity import leaves
 
-__all__ = ["Input", "Uploads", "changed", "found"]
+__all__ = ["Input", "Upload", "Uploads", "carried", "changed", "found"]
 
 _MOST_LEAVES = 1000  # of one container that a workload carries: a long list of numbers holds no arrays
 
 
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """What went up to a device: its bytes there, and a way to have it on the host again.
+
+    Only a GPU's uploads go up again, to be timed; on the CPU `host` is None.
+    """
+
+    bytes: int
+    host: Callable[[], Any] | None
+
+
 class Uploads:
-    """A device as a body sees it while it sets up: what it puts up is remembered as input."""
+    """A device as a body sees it while it sets up: what it puts up is remembered."""
 
     def __init__(self, device: TimedDevice) -> None:
         self.kind, self.backend, self.name, self.xp = device.kind, device.backend, device.name, device.xp
@@ -27,16 +38,34 @@ class Uploads:
         self.synchronize = device.synchronize
         self.asarray = self._remember
         self._device = device
-        self.inputs: list[Any] = []
+        self.placed: list[Any] = []
+        self.went_up: set[int] = set()
+        self.uploads: list[Upload] = []
 
     def stop(self) -> None:
         """Stop remembering: from here on the device's own method is called."""
         self.asarray = self._device.asarray
 
+    def add(self, brought: Iterable[Any]) -> None:
+        """Take arrays that fixtures put on the device as uploads too."""
+        known = {id(value) for value in self.placed}
+        for value in brought:
+            if id(value) not in known:
+                known.add(id(value))
+                self._note(value, Upload(value.nbytes, partial(_copied_down, _weakly(value), self._device)))
+
     def _remember(self, host: Any) -> Any:
         placed = self._device.asarray(host)
-        self.inputs.append(placed)
+        if self.kind == "gpu" and self._device.holds(host):  # it was there, and did not go up
+            self.placed.append(placed)
+        else:
+            self._note(placed, Upload(placed.nbytes, None if self.kind == "cpu" else lambda: host))
         return placed
+
+    def _note(self, placed: Any, upload: Upload) -> None:
+        self.placed.append(placed)
+        self.went_up.add(id(_root(placed)))
+        self.uploads.append(upload)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)
@@ -44,10 +73,17 @@ class Uploads:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An array that the workload uses, and the checksum it had before the first call."""
+    """An array that the workload uses, and the checksum it had before the first call.
+
+    `bytes` are those of its memory; of several views of one memory the first has them all. `went_up` says
+    that they were put on the device from the host.
+    """
 
     array: Callable[[], Any]
     checksum: int
+    bytes: int
+    dtype: str
+    went_up: bool
 
 
 def changed(inputs: Iterable[Input], call: Callable[[], Any], device: TimedDevice) -> str | None:
@@ -78,15 +114,25 @@ def _is_output(values: Any, call: Callable[[], Any], device: TimedDevice) -> boo
     return restored
 
 
-def found(call: Callable[[], Any], uploaded: list[Any], device: TimedDevice) -> tuple[Input, ...]:
+def found(call: Callable[[], Any], uploads: Uploads, device: TimedDevice) -> tuple[Input, ...]:
     """Return the workload's inputs: what the body put on the device, and what the callable closes over."""
-    carried = (leaf.value for value in _closed_over(call) for leaf in islice(leaves(value), _MOST_LEAVES))
-    found = {id(value): value for value in (*uploaded, *carried) if device.holds(value)}
-    return tuple(
-        Input(_weakly(value), _checksum(device.asnumpy(value)))
-        for value in found.values()
-        if value.dtype.kind in "biufc"
-    )
+    arrays = {id(value): value for value in (*uploads.placed, *carried(call, device)) if device.holds(value)}
+    counted: set[int] = set()
+    found = []
+    for value in arrays.values():
+        if value.dtype.kind in "biufc":
+            root = _root(value)
+            size = 0 if id(root) in counted else root.nbytes
+            counted.add(id(root))
+            up = id(root) in uploads.went_up
+            found.append(Input(_weakly(value), _checksum(device.asnumpy(value)), size, str(value.dtype), up))
+    return tuple(found)
+
+
+def carried(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
+    """Yield the arrays of the device that a callable carries along."""
+    for value in _closed_over(call):
+        yield from (leaf.value for leaf in islice(leaves(value), _MOST_LEAVES) if device.holds(leaf.value))
 
 
 def _closed_over(call: Any) -> Iterator[Any]:
@@ -110,6 +156,17 @@ def _weakly(value: Any) -> Callable[[], Any]:
         return weakref.ref(value)
     except TypeError:
         return lambda: value
+
+
+def _root(value: Any) -> Any:
+    """Return the array whose memory an array uses: itself, unless it is a view."""
+    while hasattr(base := getattr(value, "base", None), "nbytes"):
+        value = base
+    return value
+
+
+def _copied_down(array: Callable[[], Any], device: TimedDevice) -> Any:
+    return device.asnumpy(array())
 
 
 def _checksum(values: Any) -> int:

@@ -1,16 +1,17 @@
 """From collected items to speedup tests: which they are, of what shape, in what order."""
 
 import inspect
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from pytest_gpuperf.model import Demand, Kind
-from pytest_gpuperf.options import demand
+from pytest_gpuperf.markers import ThresholdDemand, demand, size, threshold
+from pytest_gpuperf.model import Demand, Family, Kind
 
-__all__ = ["SHAPE", "Shape", "in_order", "misuse", "parametrize", "shape"]
+__all__ = ["SHAPE", "Shape", "families", "in_order", "misuse", "parametrize", "shape"]
 
 _SLOTS = ("device", "xp")
 _PLUGIN = "pytest_gpuperf.plugin"
@@ -22,12 +23,14 @@ class Shape:
 
     `slots`: the arguments that are filled with one device after the other, in one item. `side` and `pair`:
     the device that this item is parametrized with, and what it shares with its sibling. Neither: an error.
+    `family`: what it shares with items of other sizes, where a threshold is asked for.
     """
 
     demand: Demand
     slots: frozenset[str] = frozenset()
     side: Kind | None = None
     pair: Hashable = None
+    family: Family | None = None
 
     @property
     def has_device(self) -> bool:
@@ -75,10 +78,34 @@ def shape(item: pytest.Function) -> Shape:
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     side = parameters.get("device")
     if _is_built_on_ours(item, "device") and (side == "cpu" or side == "gpu"):
-        others = frozenset((name, id(value)) for name, value in parameters.items() if name != "device")
-        pair = (item.nodeid.partition("[")[0], others)
+        pair = _shared(item, "device")
         return Shape(demand=asked, side=side, pair=pair)
     return Shape(demand=asked, slots=_slots(item))
+
+
+def families(items: Iterable[pytest.Item]) -> list[str]:
+    """Give the items of which a threshold is asked their families; return what is wrong with the others.
+
+    The items are all of their functions, so that sizes which will not run are known, too.
+    """
+    members: dict[Hashable, dict[pytest.Function, ThresholdDemand]] = {}
+    wrong = []
+    for item in items:
+        mark = item.get_closest_marker("offload_threshold")
+        if mark is None or not isinstance(item, pytest.Function):
+            continue
+        try:
+            asked = threshold(mark)
+            _check_size(item, asked.parameter)
+            members.setdefault(_shared(item, "device", asked.parameter), {})[item] = asked
+        except ValueError as error:
+            wrong.append(f"{item.nodeid}: @pytest.mark.offload_threshold: {error}")
+    for family in members.values():
+        try:
+            _join(family)
+        except ValueError as error:
+            wrong.append(f"{next(iter(family)).nodeid}: @pytest.mark.offload_threshold: {error}")
+    return wrong
 
 
 def in_order(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
@@ -96,6 +123,72 @@ def in_order(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
         if found is not None and found.side == "cpu":
             cpu_to_come.discard(found.pair)
             yield from waiting.pop(found.pair, [])
+
+
+def _check_size(item: pytest.Function, parameter: str) -> None:
+    """Raise ValueError when a threshold over that parameter makes no sense for the item."""
+    if SHAPE not in item.stash:
+        raise ValueError("needs a speedup test; mark it with @pytest.mark.speedup too")
+    parameters = _parameters(item)
+    if parameter not in parameters:
+        there = ", ".join(parameters) or "none"
+        raise ValueError(f"the test has no parameter {parameter!r}; its parameters: {there}")
+    if size(parameters[parameter]) is None:
+        raise ValueError(f"{parameter}={parameters[parameter]!r} has no order; a size is a finite number")
+
+
+def _join(members: Mapping[pytest.Function, ThresholdDemand]) -> None:
+    """Give the members of one family what they share; raise ValueError for sizes without a threshold."""
+    first, asked = next(iter(members.items()))
+    shapes = {item: item.stash[SHAPE] for item in members}
+    # Of two siblings the GPU's stands for the size.
+    sizes = sorted(_size(item, asked) for item, shape in shapes.items() if shape.side != "cpu")
+    if len(set(sizes)) < len(sizes):
+        raise ValueError(f"{asked.parameter!r} has a size twice: {', '.join(f'{each:g}' for each in sizes)}")
+    if len(sizes) < 2:
+        raise ValueError(f"{asked.parameter!r} has one size only; a threshold lies between two")
+    if asked.at_most is not None and asked.at_most < sizes[0]:
+        raise ValueError(
+            f"at_most={asked.at_most:g} is below the smallest size, {sizes[0]:g}: no run can pass"
+        )
+    if asked.at_least is not None and asked.at_least <= sizes[0]:
+        raise ValueError(
+            f"at_least={asked.at_least:g} is not above the smallest size, {sizes[0]:g}: none can fail"
+        )
+    others = {
+        name: value for name, value in _parameters(first).items() if name not in ("device", asked.parameter)
+    }
+    named = ",".join(f"{name}={_word(value)}" for name, value in others.items())
+    family = Family(
+        name=first.nodeid.partition("[")[0] + (f"[{named}]" if named else ""),
+        parameter=asked.parameter,
+        size=sizes[0],
+        sizes=tuple(sizes),
+        at_most=asked.at_most,
+        at_least=asked.at_least,
+    )
+    for item, shape in shapes.items():
+        item.stash[SHAPE] = replace(shape, family=replace(family, size=_size(item, asked)))
+
+
+def _size(item: pytest.Function, asked: ThresholdDemand) -> float:
+    found = size(_parameters(item)[asked.parameter])
+    return math.nan if found is None else int(found) if found.is_integer() else found
+
+
+def _parameters(item: pytest.Function) -> Mapping[str, Any]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def _shared(item: pytest.Function, *but: str) -> Hashable:
+    """Return what items share that differ in these parameters only: the function, and the other values."""
+    others = frozenset((name, id(value)) for name, value in _parameters(item).items() if name not in but)
+    return item.nodeid.partition("[")[0], others
+
+
+def _word(value: Any) -> str:
+    """Return a parameter's value in a word that is the same in every run."""
+    return value.__name__ if hasattr(value, "__name__") else str(value).partition(" at 0x")[0]
 
 
 def _closest(item: pytest.Item) -> list[pytest.Mark]:

@@ -6,7 +6,7 @@ from json import dumps
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf import schema, store
+from pytest_gpuperf import schema, store, thresholds
 from pytest_gpuperf.model import Environment, GpuPerfError, Record, Run
 
 __all__ = ["Ledger"]
@@ -15,10 +15,11 @@ __all__ = ["Ledger"]
 class Ledger:
     """Holds one record for each marked test; `unwritten` says why something is not on the disk."""
 
-    def __init__(self, report: Path | None) -> None:
+    def __init__(self, report: Path | None, cost_ratio: float) -> None:
         self.report = report
         self.records: dict[str, Record] = {}
         self.unwritten: str | None = None
+        self._cost_ratio = cost_ratio
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
         self._journal = store.Journal(report) if report else None
 
@@ -45,7 +46,14 @@ class Ledger:
     def run(self, surveyed: Environment, *, complete: bool) -> Run:
         """Return everything as one value."""
         records = tuple(self.records.values())
-        return Run(environment=surveyed, started=self.started, records=records, complete=complete)
+        return Run(
+            environment=surveyed,
+            started=self.started,
+            records=records,
+            thresholds=thresholds.find(records),
+            cost_ratio=self._cost_ratio,
+            complete=complete,
+        )
 
     def write(self, surveyed: Environment, *, complete: bool) -> None:
         """Write the report, if one was asked for.

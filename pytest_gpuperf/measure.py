@@ -1,15 +1,14 @@
-"""From a workload and a device to samples: first call, warm-up, blocks, rounds.
+"""From a workload and a device to samples: warm-up, blocks, rounds.
 
 A sample is the time per call of one block: synchronize, host clock, k calls, synchronize, host clock. Only
 the workload runs between the two readings.
 """
 
 import gc
-import inspect
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from math import ceil, inf
 from random import Random
@@ -17,21 +16,21 @@ from statistics import median
 from time import get_clock_info, perf_counter
 from typing import Any, Literal, NamedTuple
 
-from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
+from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.environment import waited
-from pytest_gpuperf.inputs import Input, Uploads, found
-from pytest_gpuperf.model import GpuPerfError, Measurement, Plan, Round
-from pytest_gpuperf.parity import leaves
+from pytest_gpuperf.inputs import Input, Upload
+from pytest_gpuperf.model import GpuPerfError, Inspection, Measurement, Plan
 
 __all__ = [
     "Disturbance",
     "Workload",
     "block",
-    "finish",
-    "prepare",
     "rounds",
-    "rounds_against",
     "sample",
+    "single",
+    "take_back",
+    "timed",
     "warm_up",
 ]
 
@@ -51,10 +50,11 @@ class Disturbance:
     reason: str
 
 
-class _WatchedCall(NamedTuple):
-    elapsed: float
-    result: Any
-    seen: Observation
+class _Beside(NamedTuple):
+    """What the last block adds to the sums beside the samples."""
+
+    waited: float | None
+    processor_time: float | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,8 +64,15 @@ class Workload:
     device: TimedDevice
     call: Callable[[], Any]
     scope: Literal["body", "call"]
-    setup: float | None
+    setup: float | None = None
     inputs: tuple[Input, ...] = ()
+    uploads: tuple[Upload, ...] = ()
+    made: int = 0
+    result_bytes: int = 0
+    result_arrays: int = 0
+    dtypes: tuple[str, ...] = ()
+    inspection: Inspection | None = None
+    single: "Workload | None" = None
     first_call: float = 0.0
     seen: bool = False
     worked: bool = False
@@ -75,15 +82,23 @@ class Workload:
     steady: bool = False
     running: bool = False
     synchronize_cost: float = 0.0
-    device_time: float | None = None
+    block_time: float | None = None
     fastest: float = inf
     waited: float | None = None
+    processor_time: float | None = None
+    beside: "_Beside | None" = None
     samples: "array[float]" = field(default_factory=lambda: array("d"))
 
     def start_afresh(self) -> None:
         """Give up the samples and the block length; what was fastest is remembered."""
         del self.samples[:]
-        self.block_calls, self.steady, self.waited = 1, False, None
+        self.block_calls, self.steady, self.waited, self.processor_time = 1, False, None, None
+        self.single = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a block of it, or of its single calls, began and has not ended."""
+        return self.running or (self.single is not None and self.single.running)
 
     @property
     def disturbance(self) -> "Disturbance | None":
@@ -115,48 +130,39 @@ class Workload:
             warmup_calls=self.warmup_calls,
             steady=self.steady,
             synchronize_cost=self.synchronize_cost,
-            device_time=self.device_time,
+            block_time=self.block_time,
             waited=self.waited,
+            processors=self._processors,
+            latencies=self._latencies,
+            dtypes=self.dtypes,
+            inspection=self.inspection,
         )
 
+    @property
+    def _latencies(self) -> "array[float]":
+        """The samples of single calls; those of a block are, where that is one call."""
+        if self.single is not None:
+            return array("d", self.single.samples)
+        return array("d", self.samples if self.block_calls == 1 else ())
 
-def prepare(bind: Callable[[Device], Callable[[], Any]], device: TimedDevice) -> tuple[Workload, Any]:
-    """Run the body once and return the workload with its first result.
-
-    A body that returns a callable was the setup and the callable is the workload; any other body is the
-    workload itself.
-    """
-    uploads = Uploads(device)
-    body = bind(uploads)
-    elapsed, result, seen = _watched_call(body, device)
-    uploads.stop()
-    if callable(result):
-        _check_callable(result)
-        workload = Workload(device=device, call=result, scope="call", setup=elapsed)
-        workload.inputs = found(result, uploads.inputs, device)
-        elapsed, result, seen = _watched_call(workload.call, device)
-    else:
-        workload = Workload(device=device, call=body, scope="body", setup=None)
-    uploads.inputs.clear()
-    if inspect.isawaitable(result):
-        getattr(result, "close", lambda: None)()
-        raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
-    workload.first_call = elapsed
-    workload.seen = seen.worked
-    workload.worked = seen.worked or any(device.holds(leaf.value) for leaf in leaves(result))
-    return workload, result
+    @property
+    def _processors(self) -> float | None:
+        """How many processors the timed blocks kept busy, on average."""
+        timed = sum(self.samples) * self.block_calls
+        return self.processor_time / timed if self.processor_time is not None and timed else None
 
 
-def warm_up(workload: Workload, plan: Plan) -> None:
+def warm_up(workload: Workload, plan: Plan, most_calls: int = _MOST_CALLS) -> None:
     """Find how many calls a block needs, and repeat blocks until three of them agree.
 
     A block lasts at least the plan's block time, 20 times an empty synchronize and 1000 times the clock's
-    resolution.
+    resolution; it is shorter when that takes more than `most_calls`.
     """
     device = workload.device
     with _collection_off():
         workload.synchronize_cost = min(block(lambda: None, 1, device) for _ in range(5))
     shortest = max(plan.block_time, 20 * workload.synchronize_cost, 1000 * _resolution())
+    workload.block_time = shortest
     started = device.clock()
     recent: list[float] = []
     while not workload.steady and not _warm(workload, device.clock() - started, plan):
@@ -165,45 +171,77 @@ def warm_up(workload: Workload, plan: Plan) -> None:
         workload.warmup_calls += workload.block_calls
         workload.fastest = min(workload.fastest, sample)
         recent = [*recent[-2:], sample]
-        if sample * workload.block_calls < shortest:
-            if workload.block_calls >= _MOST_CALLS:
-                raise GpuPerfError(f"{workload.block_calls} calls take no time that the clock can show")
-            workload.block_calls = _more_calls(workload.block_calls, sample, shortest)
+        if workload.block_calls >= _MOST_CALLS and sample * workload.block_calls < shortest:
+            raise GpuPerfError(f"{workload.block_calls} calls take no time that the clock can show")
+        if workload.block_calls < most_calls and sample * workload.block_calls < shortest:
+            workload.block_calls = min(most_calls, _more_calls(workload.block_calls, sample, shortest))
             recent.clear()
         workload.steady = len(recent) == _BLOCKS_THAT_AGREE and max(recent) <= (1 + plan.steady) * min(recent)
     workload.warmup = device.clock() - started
 
 
-def rounds(cpu: Workload, gpu: Workload, order: Random) -> Iterator[Round]:
-    """Yield round after round, one block on each device, which of them first drawn afresh each time."""
+def timed(call: Callable[[], Any], device: TimedDevice, plan: Plan) -> Workload:
+    """Return a call that is waited for as a workload of its own, warmed up as briefly as what is aside.
+
+    Waiting takes a microsecond or more on any device, so that a thousand calls fill a block.
+    """
+    workload = Workload(device=device, call=call, scope="call")
+    warm_up(workload, replace(plan, warmup_time=plan.aside_time), most_calls=1000)
+    return workload
+
+
+def single(workload: Workload, plan: Plan) -> Workload:
+    """Return the workload as it is when each call is waited for: its samples are latencies.
+
+    Where a block is one call, every call is waited for anyway: then it is the same workload.
+    """
+    if workload.block_calls == 1:
+        return workload
+    if workload.single is None:
+        call, wait = workload.call, workload.device.synchronize
+
+        def call_and_wait() -> None:
+            call()
+            wait()
+
+        workload.single = timed(call_and_wait, workload.device, plan)
+    return workload.single
+
+
+def rounds(workloads: Sequence[Workload], order: Random) -> Iterator[None]:
+    """Sample each workload once, in an order drawn afresh, at each step."""
+    drawn = list(workloads)
     while True:
-        first, second = (cpu, gpu) if order.random() < 0.5 else (gpu, cpu)
-        sample(first)
-        sample(second)
-        yield Round(cpu=cpu.samples[-1], gpu=gpu.samples[-1])
-
-
-def rounds_against(cpu_samples: Iterable[float], gpu: Workload) -> Iterator[Round]:
-    """Yield a round for each sample that was taken of the CPU before, with a block on the GPU now."""
-    for cpu_sample in cpu_samples:
-        sample(gpu)
-        yield Round(cpu=cpu_sample, gpu=gpu.samples[-1])
+        order.shuffle(drawn)
+        for workload in drawn:
+            sample(workload)
+        yield
 
 
 def sample(workload: Workload) -> None:
     """Time one block and keep its sample; a workload that raised is left running."""
     workload.running = True
-    before = _waited(workload.device)
+    before, worked = _waited(workload.device), abilities.processor_time(workload.device)
     with _collection_off():
         taken = block(workload.call, workload.block_calls, workload.device)
-    after = _waited(workload.device)
+    after, worked_after = _waited(workload.device), abilities.processor_time(workload.device)
     workload.running = False
-    if before is not None and after is not None:
-        workload.waited = (workload.waited or 0.0) + max(0.0, after - before)
+    workload.beside = last = _Beside(_gained(before, after), _gained(worked, worked_after))
+    workload.waited = _sum(workload.waited, last.waited)
+    workload.processor_time = _sum(workload.processor_time, last.processor_time)
     if taken <= 0:
         raise GpuPerfError(f"{workload.block_calls} calls took no time that the clock can show")
     workload.fastest = min(workload.fastest, taken)
     workload.samples.append(taken)
+
+
+def take_back(workloads: Sequence[Workload]) -> None:
+    """Drop the last sample of each, with what its block took."""
+    for workload in workloads:
+        del workload.samples[-1]
+        if (last := workload.beside) is not None:
+            workload.waited = _sum(workload.waited, -(last.waited or 0.0))
+            workload.processor_time = _sum(workload.processor_time, -(last.processor_time or 0.0))
 
 
 def block(call: Callable[[], Any], calls: int, device: TimedDevice) -> float:
@@ -217,42 +255,17 @@ def block(call: Callable[[], Any], calls: int, device: TimedDevice) -> float:
     return (clock() - started) / calls
 
 
-def finish(workload: Workload) -> Any:
-    """Return the result of one more call, which the device times by its own events."""
-    elapsed, result, seen = _watched_call(workload.call, workload.device)
-    workload.fastest = min(workload.fastest, elapsed)
-    workload.device_time = seen.device_time
-    if workload.seen and not seen.worked:
-        raise GpuPerfError(
-            f"the last call did no work on {workload.device.name}, as the first did: does it return a result "
-            "that was kept? Time the work itself"
-        )
-    return result
+def _gained(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else max(0.0, after - before)
+
+
+def _sum(total: float | None, part: float | None) -> float | None:
+    return total if part is None else (total or 0.0) + part
 
 
 def _waited(device: TimedDevice) -> float | None:
     """Return the process's wait for a processor so far; simulated time has none in it."""
     return waited() if device.clock is perf_counter else None
-
-
-def _watched_call(call: Callable[[], Any], device: TimedDevice) -> _WatchedCall:
-    """Call once; the device is watched during the call, and waited for after it."""
-    device.synchronize()
-    started = device.clock()
-    with device.observe() as seen:
-        result = call()
-    device.synchronize()
-    return _WatchedCall(device.clock() - started, result, seen)
-
-
-def _check_callable(workload: Callable[..., Any]) -> None:
-    """Refuse a callable that cannot be called as it is."""
-    try:
-        inspect.signature(workload).bind()
-    except TypeError as error:
-        raise GpuPerfError(f"the callable that the test returned takes arguments: {error}") from error
-    except ValueError:
-        return  # a builtin that does not tell its signature
 
 
 def _warm(workload: Workload, elapsed: float, plan: Plan) -> bool:

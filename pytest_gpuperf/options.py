@@ -1,23 +1,28 @@
-"""From the command line, the ini file and the marker to Plan and Demand."""
+"""From the command line and the ini file to a Plan."""
 
 import math
 import os
 from collections.abc import Callable
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.model import Demand, Plan
+    from pytest_gpuperf.model import Plan
 
-__all__ = ["add", "chosen", "demand", "json_path", "plan"]
+__all__ = ["MARKERS", "add", "chosen", "json_path", "plan"]
 
-MARKER = (
-    'speedup(min=None, *, max=None, transfer="never", calls=None, rtol=None, atol=None, parity=True, '
-    "max_time=None): time the test on CPU and GPU; fail when the speedup is below min or above max"
+_SPEEDUP = (
+    'speedup(min=None, *, max=None, transfer="never", calls=None, latency=False, max_memory=None, '
+    "rtol=None, atol=None, parity=True, max_time=None): time the test on CPU and GPU; fail when the speedup "
+    "is below min or above max"
 )
+_THRESHOLD = (
+    "offload_threshold(parameter, *, at_most=None, at_least=None): find the size from which the GPU wins in "
+    "a speedup test that is parametrized over it; fail when it is beyond the limits"
+)
+MARKERS = (_SPEEDUP, _THRESHOLD)
 
 
 class _Option:
@@ -54,6 +59,13 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _price(text: str) -> float:
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise ValueError(f"{text} is no price ratio: what a GPU machine costs per hour, over a CPU one's")
+    return value
+
+
 def _settlement(text: str) -> str:
     if text not in ("warn", "fail", "pass"):
         raise ValueError(f"{text!r} is not one of warn, fail, pass")
@@ -79,6 +91,13 @@ _PLAN = (
         "an undecided test: warn passes it near its limit and fails it elsewhere; fail and pass settle it",
         read=_settlement,
         metavar="warn|fail|pass",
+    ),
+    _Option(
+        "cost-ratio",
+        "what an hour of a GPU machine costs, over one of a CPU machine (2.5)",
+        read=_price,
+        metavar="R",
+        ini="float",
     ),
 )
 _OPTIONS = (*_PLAN, _JSON)
@@ -127,76 +146,6 @@ def json_path(config: pytest.Config) -> Path | None:
     if not _writable(path):
         raise pytest.UsageError(f"--gpuperf-json: no file can be written at {path}; choose another place")
     return path
-
-
-def demand(mark: pytest.Mark) -> "Demand":
-    """Return what a marker asks; raise ValueError, naming the argument and the valid ones.
-
-    `min` is the only argument that may be given by position.
-    """
-    from pytest_gpuperf.model import Demand
-
-    if len(mark.args) > 1:
-        raise ValueError(f"takes one positional argument, min; {len(mark.args)} were given. {_VALID}")
-    given = dict(mark.kwargs)
-    if mark.args:
-        if "min" in given:
-            raise ValueError("min is given twice, by position and by name")
-        given["min"] = mark.args[0]
-    for name, value in given.items():
-        if name not in _ARGUMENTS:
-            raise ValueError(f"has no argument {name!r}. {_VALID}")
-        valid, accepts = _ARGUMENTS[name]
-        if not accepts(value):
-            raise ValueError(f"{name} must be {valid}, not {value!r}")
-    _refuse_contradictions(given)
-    return Demand(**{name: _plain(value) for name, value in given.items()})
-
-
-def _positive(value: Any) -> bool:
-    return value is None or (_is_number(value) and 0 < value < math.inf)
-
-
-def _not_negative(value: Any) -> bool:
-    return value is None or (_is_number(value) and 0 <= value < math.inf)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-_POSITIVE = "a finite number above 0"
-_ARGUMENTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "min": (_POSITIVE, _positive),
-    "max": (_POSITIVE, _positive),
-    "transfer": ("'never', 'always' or 'once'", lambda value: value in ("never", "always", "once")),
-    "calls": ("a whole number from 1 up", lambda value: value is None or _is_count(value)),
-    "rtol": ("a finite number from 0 up", _not_negative),
-    "atol": ("a finite number from 0 up", _not_negative),
-    "parity": ("True or False", lambda value: isinstance(value, bool)),
-    "max_time": ("a finite number of seconds above 0", _positive),
-}
-_VALID = f"The valid arguments are {', '.join(_ARGUMENTS)}"
-
-
-def _refuse_contradictions(given: dict[str, Any]) -> None:
-    least, most = given.get("min"), given.get("max")
-    if least is not None and most is not None and least > most:
-        raise ValueError(f"min must be at most max; min={least!r} is above max={most!r}")
-    if given.get("parity") is False and not (given.get("rtol") is None and given.get("atol") is None):
-        raise ValueError("rtol and atol say how results are compared, and parity=False that they are not")
-    for name in ("transfer", "calls"):
-        if given.get(name) not in (None, "never"):
-            raise ValueError(f"{name}={given[name]!r} is not available yet; leave it out")
-
-
-def _plain(value: Any) -> Any:
-    """Return a number of any library as Python's own."""
-    return float(value) if _is_number(value) and not isinstance(value, int) else value
 
 
 def _given(config: pytest.Config, option: _Option) -> Any:

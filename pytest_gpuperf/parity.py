@@ -8,7 +8,7 @@ import numpy as np
 
 from pytest_gpuperf.model import Demand, Parity
 
-__all__ = ["Leaf", "compare", "leaves", "snapshot"]
+__all__ = ["Leaf", "compare", "leaves", "snapshot", "strange"]
 
 _LARGEST = 1.7e308  # an error beyond every float is written as nearly the largest
 _WIDE = {"c": np.complex128, "f": np.float64, "i": np.longdouble, "u": np.longdouble}
@@ -46,6 +46,11 @@ def leaves(result: Any, path: str = "result") -> Iterator[Leaf]:
 def snapshot(result: Any, holds: Callable[[Any], bool], asnumpy: Callable[[Any], Any]) -> list[Leaf]:
     """Return the result's values on the host: arrays of the device copied, numbers as 0-d arrays."""
     return [Leaf(path, _to_host(value, holds, asnumpy)) for path, value in leaves(result)]
+
+
+def strange(answer: Iterable[Leaf]) -> Iterator[Leaf]:
+    """Yield the values that can be neither compared nor copied."""
+    return (leaf for leaf in answer if not isinstance(leaf.value, np.ndarray))
 
 
 def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:

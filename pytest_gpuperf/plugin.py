@@ -32,7 +32,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and check what the user chose before the first test runs."""
     from pytest_gpuperf import options
 
-    config.addinivalue_line("markers", options.MARKER)
+    for line in options.MARKERS:
+        config.addinivalue_line("markers", line)
     if options.chosen(config):
         _session(config).check()
     if config.getoption("dist", "no") != "no":
@@ -54,8 +55,11 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Find the marked tests; a misused marker is a collection error of its module or class."""
     report = yield
+    if isinstance(collector, pytest.Session):  # it picks from what modules and classes have collected
+        return report
     marked_above: bool | None = None
-    wrong = []
+    wrong: list[str] = []
+    has_threshold = False
     for item in report.result or ():
         if not isinstance(item, pytest.Item):
             continue
@@ -63,6 +67,11 @@ def pytest_make_collect_report(
             marked_above = collector.get_closest_marker("speedup") is not None
         if marked_above or (item.own_markers and any(mark.name == "speedup" for mark in item.own_markers)):
             wrong += _mark(item)
+        has_threshold = has_threshold or any(mark.name == "offload_threshold" for mark in item.own_markers)
+    if has_threshold or (marked_above and collector.get_closest_marker("offload_threshold") is not None):
+        from pytest_gpuperf import items
+
+        wrong += items.families(item for item in report.result if isinstance(item, pytest.Item))
     if wrong:
         report.outcome = "failed"
         report.longrepr = "\n".join(wrong)

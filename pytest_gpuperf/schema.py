@@ -1,23 +1,19 @@
-"""Run <-> the JSON document, version 1.0, and the check against its published schema."""
+"""Run <-> the JSON document, version 1.1, and the check against its published schema."""
 
 import json
-from array import array
-from dataclasses import asdict
 from functools import cache
 from importlib import resources
 from typing import Any, cast
 
-from pytest_gpuperf.model import (
-    Demand,
-    DeviceInfo,
-    Environment,
-    GpuPerfError,
-    Measurement,
-    Parity,
-    Record,
-    Run,
-    Speedup,
+from pytest_gpuperf.documents import (
+    dump_environment,
+    dump_record,
+    load_environment,
+    load_record,
+    load_threshold,
+    plain,
 )
+from pytest_gpuperf.model import GpuPerfError, Run
 
 __all__ = [
     "VERSION",
@@ -31,7 +27,8 @@ __all__ = [
     "validate",
 ]
 
-VERSION = "1.0"
+VERSION = "1.1"
+_READABLE = ("1.0", VERSION)
 
 
 def document(run: Run) -> dict[str, Any]:
@@ -40,8 +37,10 @@ def document(run: Run) -> dict[str, Any]:
         "schema_version": VERSION,
         "started": run.started,
         "complete": run.complete,
+        "cost_ratio": run.cost_ratio,
         "environment": dump_environment(run.environment),
         "records": [dump_record(record) for record in run.records],
+        "thresholds": [plain(threshold) for threshold in run.thresholds],
         "summary": dict(run.summary),
     }
 
@@ -57,111 +56,40 @@ def text(run: Run) -> str:
 
 
 def load(content: Any) -> Run:
-    """Return the run in a document; raise GpuPerfError when its version or its shape is not ours."""
+    """Return the run in a document; raise GpuPerfError when its version or its shape is not ours.
+
+    Documents of earlier minor versions have less in them: what they lack is None, or empty.
+    """
     version = content.get("schema_version") if isinstance(content, dict) else None
     if not isinstance(version, str) or not version.startswith("1."):
         raise GpuPerfError(f"this is no report that this version can read: schema_version is {version!r}")
-    if version != VERSION:
+    if version not in _READABLE:
         raise GpuPerfError(f"the report's schema {version} is newer than {VERSION}; update pytest-gpuperf")
     validate(content)
     return Run(
         environment=load_environment(content["environment"]),
         started=content["started"],
         complete=content["complete"],
+        cost_ratio=content.get("cost_ratio"),
         records=tuple(load_record(record) for record in content["records"]),
+        thresholds=tuple(load_threshold(threshold) for threshold in content.get("thresholds", ())),
     )
 
 
 def validate(content: Any) -> None:
-    """Raise GpuPerfError, with the place and the cause, when a document breaks the schema."""
+    """Raise GpuPerfError, with the place and the cause, when a document breaks the schema of its version."""
     from jsonschema.exceptions import best_match
 
-    error = best_match(_validator().iter_errors(content))
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    error = best_match(_validator(version if version in _READABLE else VERSION).iter_errors(content))
     if error is not None:
         raise GpuPerfError(f"the report breaks its schema at {error.json_path}: {error.message[:200]}")
 
 
-def dump_record(record: Record) -> dict[str, Any]:
-    """Return a record as it stands in the document."""
-    return {
-        "nodeid": record.nodeid,
-        "status": record.status,
-        "reason": record.reason,
-        "demand": {**asdict(record.demand), "alpha": record.alpha},
-        "scope": record.scope,
-        "cpu": _dump_measurement(record.cpu),
-        "gpu": _dump_measurement(record.gpu),
-        "speedup": asdict(record.speedup) if record.speedup else None,
-        "parity": asdict(record.parity) if record.parity else None,
-        "transfer": None,
-        "offload": None,
-        "parity_elapsed": record.parity_elapsed,
-        "rounds_elapsed": record.rounds_elapsed,
-        "elapsed": record.elapsed,
-        "notes": list(record.notes),
-    }
-
-
-def load_record(content: dict[str, Any]) -> Record:
-    """Return the record that `dump_record` wrote."""
-    asked = dict(content["demand"])
-    alpha = asked.pop("alpha")
-    plain = ("nodeid", "status", "reason", "scope", "parity_elapsed", "rounds_elapsed", "elapsed")
-    return Record(
-        **{name: content[name] for name in plain},
-        demand=Demand(**asked),
-        alpha=alpha,
-        cpu=_load_measurement(content["cpu"]),
-        gpu=_load_measurement(content["gpu"]),
-        speedup=Speedup(**content["speedup"]) if content["speedup"] else None,
-        parity=Parity(**content["parity"]) if content["parity"] else None,
-        notes=tuple(content["notes"]),
-    )
-
-
-def dump_environment(environment: Environment) -> dict[str, Any]:
-    """Return an environment as it stands in the document."""
-    return asdict(environment)
-
-
-def load_environment(content: dict[str, Any]) -> Environment:
-    """Return the environment that `dump_environment` wrote."""
-    gpu = DeviceInfo(**content["gpu"]) if content["gpu"] else None
-    return Environment(**{**content, "gpu": gpu})
-
-
-def _dump_measurement(measurement: Measurement | None) -> dict[str, Any] | None:
-    if measurement is None:
-        return None
-    return {
-        "device": asdict(measurement.device),
-        "median": measurement.median,
-        "samples": measurement.samples.tolist(),
-        "block_calls": measurement.block_calls,
-        "setup": measurement.setup,
-        "first_call": measurement.first_call,
-        "warmup": measurement.warmup,
-        "warmup_calls": measurement.warmup_calls,
-        "steady": measurement.steady,
-        "synchronize_cost": measurement.synchronize_cost,
-        "device_time": measurement.device_time,
-        "waited": measurement.waited,
-    }
-
-
-def _load_measurement(content: dict[str, Any] | None) -> Measurement | None:
-    if content is None:
-        return None
-    plain = {name: value for name, value in content.items() if name not in ("device", "median", "samples")}
-    return Measurement(
-        device=DeviceInfo(**content["device"]), samples=array("d", content["samples"]), **plain
-    )
-
-
 @cache
-def _validator() -> Any:
+def _validator(version: str) -> Any:
     """Return the validator; jsonschema is imported here because only a run with a report needs it."""
     from jsonschema import Draft202012Validator
 
-    schema = resources.files("pytest_gpuperf").joinpath("report-1.0.schema.json").read_text(encoding="utf-8")
-    return Draft202012Validator(cast("dict[str, Any]", json.loads(schema)))
+    file = resources.files("pytest_gpuperf").joinpath(f"report-{version}.schema.json")
+    return Draft202012Validator(cast("dict[str, Any]", json.loads(file.read_text(encoding="utf-8"))))

@@ -2,7 +2,7 @@
 
 import gc
 import unittest
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf import environment, schema, verdict
-from pytest_gpuperf.devices import Devices, backends
+from pytest_gpuperf import diagnosis, environment, schema, settlement
+from pytest_gpuperf.answers import CpuSide
+from pytest_gpuperf.devices import Devices, abilities, backends
 from pytest_gpuperf.devices.protocol import Device, TimedDevice
+from pytest_gpuperf.families import Families
 from pytest_gpuperf.items import Shape
 from pytest_gpuperf.ledger import Ledger
 from pytest_gpuperf.model import (
+    Clocks,
     Environment,
     Fault,
     GpuPerfError,
@@ -26,7 +29,7 @@ from pytest_gpuperf.model import (
     Unavailable,
     Verdict,
 )
-from pytest_gpuperf.trial import Bind, CpuSide, Trial
+from pytest_gpuperf.trial import Bind, Trial
 
 __all__ = ["SKIPS", "Session"]
 
@@ -44,11 +47,13 @@ class Session:
 
     def __init__(self, config: pytest.Config, plan: Plan, report: Path | None) -> None:
         self.plan = plan
-        self.ledger = Ledger(report)
+        self.ledger = Ledger(report, plan.cost_ratio)
+        self.families = Families()
         self.lost: str | None = None
         self._config = config
         self._devices: Devices | None = None
         self._elsewhere: Environment | None = None
+        self._clocks_at_start: Clocks | None = None
         self._sides: dict[Hashable, CpuSide] = {}
 
     @property
@@ -82,7 +87,7 @@ class Session:
 
     def walk(self, item: pytest.Function, shape: Shape) -> None:
         """Measure one item, keep its record, and end the test as its verdict says."""
-        trial = Trial(nodeid=item.nodeid, demand=shape.demand, plan=self.plan)
+        trial = Trial(nodeid=item.nodeid, demand=shape.demand, plan=self.plan, family=shape.family)
         faulty: str | None = None
         try:
             found = self._measure(trial, shape, partial(_bind, item, shape))
@@ -100,7 +105,7 @@ class Session:
             # Raised out here, so that no traceback keeps the arrays of the failed test alive.
             self._recover(trial)
             pytest.fail(faulty, pytrace=False)
-        record = trial.record(found.status, found.reason)
+        record = self._diagnosed(trial.record(found.status, found.reason))
         trial.forget()  # pytest keeps the frames of a test that fails until the next one has run
         self.keep(record, item)
         self._settle(record, item)
@@ -123,7 +128,12 @@ class Session:
     def without_measurement(self, item: pytest.Item, shape: Shape, status: Status, reason: str) -> None:
         """Keep the record of a marked item that ended before it was measured."""
         record = Record(
-            nodeid=item.nodeid, status=status, reason=reason, demand=shape.demand, alpha=self.plan.alpha
+            nodeid=item.nodeid,
+            status=status,
+            reason=reason,
+            demand=shape.demand,
+            alpha=self.plan.alpha,
+            family=shape.family,
         )
         if shape.side == "gpu" and shape.pair in self._sides:
             side = self._sides[shape.pair]
@@ -138,8 +148,9 @@ class Session:
             self.lost = f"the GPU ({gpu.name}) was lost in {nodeid}: {_first_line(error)}"
         return fault
 
-    def learn(self, surveyed: dict[str, Any]) -> None:
-        """Take the environment that another process measured in."""
+    def learn(self, surveyed: dict[str, Any], told: Iterable[str]) -> None:
+        """Take the environment that another process measured in, and which thresholds it told."""
+        self.families.told.update(told)
         there = schema.load_environment(surveyed)
         if self._elsewhere is None or there.gpu is not None:
             self._elsewhere = there
@@ -149,7 +160,26 @@ class Session:
         if self._elsewhere is not None:
             return self._elsewhere
         gpu = self._devices.opened if self._devices else None
-        return environment.survey(gpu.info if gpu else None, self._devices.reason if self._devices else None)
+        if gpu is None:
+            return environment.survey(None, self._devices.reason if self._devices else None)
+        now = None if self.lost else abilities.clocks(gpu)
+        reason = (
+            None if now else getattr(gpu, "clocks_reason", None) or f"{gpu.backend} does not tell its clocks"
+        )
+        return environment.survey(
+            gpu.info, None, clocks_at_start=self._clocks_at_start, clocks_at_end=now, clocks_reason=reason
+        )
+
+    def _diagnosed(self, record: Record) -> Record:
+        """Return a record with what holds its speedup back; an emulated CPU is not this machine's."""
+        if record.cpu is None or record.gpu is None:
+            return record
+        if self._clocks_at_start is None and self._devices is not None and self._devices.opened is not None:
+            self._clocks_at_start = abilities.clocks(self._devices.opened)
+        if record.cpu.device.emulated:
+            return replace(record, diagnosis=diagnosis.find(record, usable=None, pool_threads=None))
+        usable, threads = environment.usable_processors(), environment.pool_threads()
+        return replace(record, diagnosis=diagnosis.find(record, usable=usable, pool_threads=threads))
 
     def _measure(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:
         if self.plan.off:
@@ -159,6 +189,8 @@ class Session:
             cpu = self.devices.cpu()
             side = trial.time_cpu(bind, cpu, blocks=self.plan.max_rounds, seconds=seconds)
             self._sides[shape.pair] = side
+            if not self._has_gpu():
+                trial.without_gpu(side)
             return Verdict(status="recorded", reason=None)
         if shape.side == "gpu":
             if shape.pair not in self._sides:
@@ -174,7 +206,7 @@ class Session:
         else:
             return trial.compare(bind, self.devices.cpu(), gpu)
         seconds, cpu = self.plan.precision_time, self.devices.cpu()
-        trial.time_cpu(bind, cpu, blocks=self.plan.max_rounds, seconds=seconds)
+        trial.without_gpu(trial.time_cpu(bind, cpu, blocks=self.plan.max_rounds, seconds=seconds))
         return Verdict(status="skipped", reason=reason)
 
     def _run_once(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:
@@ -203,25 +235,17 @@ class Session:
             return False
 
     def _settle(self, record: Record, item: pytest.Item) -> None:
-        """End the test: pass, warn, skip or fail."""
-        if record.status == "skipped":
-            pytest.skip(record.reason or "")
-        if record.status in ("passed", "recorded"):
-            return
-        if record.demand.bare or self.plan.report_only:
-            if record.status == "error":
-                pytest.skip(f"there is no valid measurement: {record.reason}")
-            return
-        if record.status == "inconclusive" and self.plan.inconclusive == "pass":
-            return
-        if (
-            record.status == "inconclusive"
-            and self.plan.inconclusive == "warn"
-            and _is_near(record, self.plan)
-        ):
-            item.warn(InconclusiveWarning(f"{record.nodeid}: {record.reason}"))
-            return
-        pytest.fail(record.reason or record.status, pytrace=False)
+        """End the test: pass, warn, skip or fail; the last of a family tells its threshold, too."""
+        threshold = self.families.ended(record, self.ledger.records.values())
+        if threshold is not None:
+            self.families.told.add(threshold.name)
+        end = settlement.ending(record, threshold, self.plan)
+        for warning in end.warnings:
+            item.warn(InconclusiveWarning(warning))
+        if end.failure is not None:
+            pytest.fail(end.failure, pytrace=False)
+        if end.skip is not None:
+            pytest.skip(end.skip)
 
     def _explain(self, error: BaseException, trial: Trial, fault: Fault | None) -> Verdict:
         """Return how a test ended that raised, by the device's fault where there is one.
@@ -266,11 +290,6 @@ def _fault(device: TimedDevice | None, error: BaseException) -> Fault | None:
         return device.fault(error) if device else None
     except Exception:  # noqa: BLE001 - another plugin's backend
         return None
-
-
-def _is_near(record: Record, plan: Plan) -> bool:
-    """Say whether an estimate is as close to its limit as a doubt may be to pass."""
-    return record.speedup is not None and verdict.is_near(record.speedup, record.demand, plan.doubt)
 
 
 def _first_line(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_gpuperf.devices import abilities
 from pytest_gpuperf.devices.protocol import Backend, Device, TimedDevice
 from pytest_gpuperf.model import GpuPerfError
 
@@ -125,6 +126,26 @@ class DeviceConformance:
             float((np.ones(1000) * 2).sum())
         assert on_device.worked
         assert not on_host.worked
+
+    def test_memory_that_it_tells_has_every_new_array_in_it(self, gpu: TimedDevice) -> None:
+        """Where the device tells what a call holds, that is at least what the call makes."""
+        array = gpu.asarray(np.ones(100_000))
+        with gpu.observe() as making:
+            kept = [array + 1, array + 2]
+        with gpu.observe() as idle:
+            pass
+        assert making.memory is None or making.memory >= sum(part.nbytes for part in kept)
+        assert not idle.memory
+
+    def test_a_device_that_can_be_occupied_is_busy_for_that_long(self, gpu: TimedDevice) -> None:
+        """Where the device can be kept busy, the call returns at once and waiting takes as long as asked."""
+        abilities.occupy(gpu, 1e-3)  # the first time may compile something
+        gpu.synchronize()
+        started = gpu.clock()
+        occupied = abilities.occupy(gpu, 0.05)
+        returned = gpu.clock()
+        gpu.synchronize()
+        assert not occupied or (returned - started < 0.025 and gpu.clock() - started >= 0.045)
 
     def test_an_ordinary_error_is_no_fault(self, gpu: TimedDevice) -> None:
         """Only the device's own errors are faults."""

@@ -3,9 +3,20 @@
 from math import inf
 from typing import Literal
 
-from pytest_gpuperf.model import Demand, Plan, Speedup, Verdict
+from pytest_gpuperf import units
+from pytest_gpuperf.model import Demand, Memory, Plan, Regime, Speedup, Verdict
 
-__all__ = ["decision", "dependence", "digits", "is_near", "judge", "ratio", "stands", "wanted"]
+__all__ = [
+    "decision",
+    "dependence",
+    "is_near",
+    "judge",
+    "ratio",
+    "regime_words",
+    "stands",
+    "wanted",
+    "within",
+]
 
 Decision = Literal["passed", "failed"]
 _DEPENDENT = 0.3  # lag-1 autocorrelation from which neighbouring rounds are called dependent
@@ -64,27 +75,49 @@ def dependence(speedup: Speedup) -> str | None:
     )
 
 
+def within(found: Verdict, memory: Memory, demand: Demand) -> Verdict:
+    """Return the verdict that counts the memory, too, where the demand limits it."""
+    if demand.max_memory is None:
+        return found
+    limit = f"max_memory is {units.size(demand.max_memory)}"
+    if memory.peak is None:
+        return Verdict(status="error", reason=f"{limit}, and {memory.reason}; leave it out on this device")
+    if memory.peak <= demand.max_memory:
+        return Verdict(status="passed", reason=None) if found.status == "recorded" else found
+    held = f"the workload holds {units.size(memory.peak)} on the device, {limit}"
+    return Verdict(status="failed", reason=f"{found.reason}; {held}" if found.reason else held)
+
+
+def regime_words(demand: Demand, regime: Regime) -> str:
+    """Return what a gated speedup includes: `with copies at every call`."""
+    words = {
+        "never": "with the data on the device",
+        "once": f"with one transfer for {demand.calls} calls",
+        "always": "with copies at every call",
+        "body": "with the copies that the body makes",
+    }[regime]
+    return f"per call that is waited for, {words}" if demand.latency else words
+
+
 def wanted(demand: Demand) -> str:
-    """Return the demand in words: `at least 3x`, `at most 1x`, or both."""
+    """Return the demand in words: `at least 3x`, `at most 1x`, or both, and what the speedup includes."""
     parts = []
     if demand.min is not None:
         parts.append(f"at least {demand.min:g}x")
     if demand.max is not None:
         parts.append(f"at most {demand.max:g}x")
-    return " and ".join(parts)
+    limits = " and ".join(parts)
+    if demand.transfer == "never" and not demand.latency:
+        return limits
+    return f"{limits} {regime_words(demand, demand.transfer)}"
 
 
 def ratio(speedup: Speedup) -> str:
     """Return a speedup with its interval, the digits that tell them apart: `2.9x [2.6, 3.2]`."""
     ends = [speedup.low, speedup.high]
-    return f"{digits(speedup.value)}x [{', '.join('?' if e is None else digits(e) for e in ends)}]"
-
-
-def digits(value: float) -> str:
-    """Return a ratio with three significant digits, or two below a tenth."""
-    if value >= 99.95:
-        return f"{value:.0f}"
-    return f"{value:#.3g}" if value >= 0.1 else f"{value:.2g}"
+    return (
+        f"{units.digits(speedup.value)}x [{', '.join('?' if e is None else units.digits(e) for e in ends)}]"
+    )
 
 
 def _doubt(speedup: Speedup, demand: Demand, plan: Plan) -> str:

@@ -4,13 +4,21 @@ What the vendor's library really does is tests/gpu's; here is what we make of it
 """
 
 import sys
+from contextlib import nullcontext
+from time import process_time
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
+from pytest_gpuperf.devices import abilities
 from pytest_gpuperf.devices.cupy import CupyBackend, CupyDevice
-from pytest_gpuperf.model import Unavailable
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.model import Clocks, GpuPerfError, Unavailable
+
+H200 = 9  # the first number of its compute capability
+BUS = "0000:18:00.0"
 
 
 class CudaError(RuntimeError):
@@ -33,38 +41,148 @@ class OutOfMemory(MemoryError):
         self._size = size
 
 
+class FakeHook:
+    """As in CuPy: hears of memory while it is entered."""
+
+    entered: ClassVar[list] = []
+
+    def __enter__(self):
+        self.entered.append(self)
+        return self
+
+    def __exit__(self, *_):
+        self.entered.remove(self)
+
+
+def tell(event, **what):
+    """Tell every hook that is entered, with CuPy's keywords."""
+    for hook in FakeHook.entered:
+        getattr(hook, event, lambda **_: None)(**what)
+
+
+class FakePool:
+    """CuPy's memory pool, which rounds up to 512 bytes and goes to CUDA unless it keeps a free block."""
+
+    def __init__(self, *, keeps=False, device=0):
+        self.keeps, self.device = keeps, device
+
+    def malloc(self, size, *, pointer=1):
+        rounded = -(-size // 512) * 512
+        tell("malloc_preprocess", device_id=self.device, size=size, mem_size=rounded)
+        if not self.keeps:
+            tell("alloc_preprocess", device_id=self.device, mem_size=rounded)
+            tell("alloc_postprocess", device_id=self.device, mem_size=rounded, mem_ptr=pointer)
+        tell(
+            "malloc_postprocess",
+            device_id=self.device,
+            size=size,
+            mem_size=rounded,
+            mem_ptr=pointer,
+            pmem_id=pointer,
+        )
+        return rounded
+
+    def free(self, rounded):
+        tell("free_preprocess", device_id=self.device, mem_size=rounded, mem_ptr=1, pmem_id=1)
+        tell("free_postprocess", device_id=self.device, mem_size=rounded, mem_ptr=1, pmem_id=1)
+
+
 class FakeCuda:
-    """The parts of cupy.cuda that the backend touches."""
+    """The parts of cupy.cuda that we touch; its streams are busy until `main_end` and `side_end`."""
 
-    MemoryHook = object
+    MemoryHook = FakeHook
+    MemoryPool = FakePool
 
-    def __init__(self, *, count=1, count_error=None, driver=12040):
+    def __init__(self, *, count=1, count_error=None, driver=12040, generation=H200, hip=False):
         self.waited = []
+        self.launched = []
+        self.now, self.pool = 0.0, FakePool()
+        self.main_end = self.side_end = 0.0
         self.memory = SimpleNamespace(OutOfMemoryError=OutOfMemory)
+        self.Stream = SimpleNamespace(null=self)
 
         def get_count():
             if count_error:
                 raise CudaError(count_error)
             return count
 
+        def attributes(pointer):
+            if self.lost:
+                raise CudaError(719)
+            return SimpleNamespace(type=1 if pointer in self.registered else 0)
+
+        self.lost, self.registered = False, set()
         self.driver = SimpleNamespace(CUDADriverError=DriverError)
         self.runtime = SimpleNamespace(
             CUDARuntimeError=CudaError,
+            is_hip=hip,
+            memoryTypeHost=1,
             getDeviceCount=get_count,
             driverGetVersion=lambda: driver,
             runtimeGetVersion=lambda: 12090,
-            getDeviceProperties=lambda index: {"name": f"Fake {index}".encode()},
+            getDeviceProperties=lambda index: {
+                "name": f"Fake {index}".encode(),
+                "totalGlobalMem": 1 << 37,
+                "major": generation,
+            },
+            pointerGetAttributes=attributes,
         )
 
     def Device(self, index):  # noqa: N802 - CuPy's name
-        return SimpleNamespace(use=lambda: None, synchronize=lambda: self.waited.append(index))
+        def synchronize():
+            self.waited.append(index)
+            self.now = max(self.now, self.main_end, self.side_end)
+
+        class Device(nullcontext):
+            id, pci_bus_id = index, BUS
+
+            def use(self):
+                pass
+
+        device = Device()
+        device.synchronize = synchronize
+        return device
+
+    def Event(self):  # noqa: N802 - CuPy's name
+        event = SimpleNamespace(at=None)
+        event.record = lambda: setattr(event, "at", max(self.now, self.main_end))
+        event.synchronize = lambda: setattr(self, "now", max(self.now, event.at))
+        return event
+
+    @property
+    def done(self):
+        return self.main_end <= self.now
+
+    def get_elapsed_time(self, start, end):
+        return (end.at - start.at) * 1000
+
+    def get_allocator(self):
+        return self.pool.malloc
+
+    def kernel(self, source, name):
+        return lambda grid, block, arguments: self.launched.append((grid, block, arguments))
 
 
 def fake(monkeypatch, *, ones=np.ones, **cuda):
-    library = SimpleNamespace(cuda=FakeCuda(**cuda), ones=ones, __version__="14", __spec__=None)
+    made = FakeCuda(**cuda)
+    library = SimpleNamespace(
+        cuda=made, ones=ones, __version__="14", __spec__=None, RawKernel=made.kernel, ndarray=FakePool
+    )
     monkeypatch.setitem(sys.modules, "cupy", library)
     monkeypatch.setattr("pytest_gpuperf.devices.cupy.find_spec", lambda _: object())
     return library
+
+
+@pytest.fixture
+def device(monkeypatch):
+    return CupyDevice(fake(monkeypatch), 0)
+
+
+@pytest.fixture
+def cuda(device, monkeypatch):
+    """The stand-in behind `device`, whose clock is the device's too."""
+    monkeypatch.setattr(device, "clock", lambda: device.xp.cuda.now, raising=False)
+    return device.xp.cuda
 
 
 def cause(selector=""):
@@ -133,3 +251,184 @@ def test_out_of_memory_names_the_bytes(monkeypatch):
 def test_only_sticky_errors_lose_the_device(monkeypatch, status, kind, error):
     fault = CupyDevice(fake(monkeypatch), 0).fault(error(status))
     assert (fault.kind if fault else None) == kind
+
+
+def test_the_report_knows_memory_driver_and_runtime(device):
+    info = device.info
+    assert (1 << 37, "for CUDA 12.4", "CUDA 12.9") == (info.memory, info.driver, info.runtime)
+
+
+@pytest.mark.parametrize(
+    ("cupys", "nvidias", "generation", "said"),
+    [
+        (None, None, H200, None),
+        ("0", None, H200, None),
+        ("", None, H200, None),
+        ("1", None, H200, "TF32 in float32 products (CUPY_TF32=1)"),
+        (None, "1", H200, "TF32 in float32 products (NVIDIA_TF32_OVERRIDE=1)"),
+        (None, "2", H200, None),
+        ("1", "0", H200, None),
+        ("1", None, 7, None),
+        (None, "1", 7, None),
+    ],
+)
+def test_reduced_precision_names_the_setting_behind_it(monkeypatch, cupys, nvidias, generation, said):
+    for name, value in {"CUPY_TF32": cupys, "NVIDIA_TF32_OVERRIDE": nvidias}.items():
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    assert CupyDevice(fake(monkeypatch, generation=generation), 0).info.reduced_precision == said
+
+
+@pytest.mark.parametrize(("seconds", "nanoseconds"), [(0.005, 5_000_000), (1.0, 10**9), (30.0, 10**9)])
+def test_a_spinning_kernel_occupies_the_device_for_at_most_a_second(device, cuda, seconds, nanoseconds):
+    assert abilities.occupy(device, seconds)
+    assert cuda.launched == [((1,), (1,), (nanoseconds,))]
+    assert cuda.waited == []
+
+
+def test_rocm_has_no_spinning_kernel(monkeypatch):
+    library = fake(monkeypatch, hip=True)
+    assert abilities.occupy(CupyDevice(library, 0), 0.005) is None
+    assert library.cuda.launched == []
+
+
+@pytest.mark.parametrize(("registered", "said"), [(True, "pinned"), (False, "pageable")])
+def test_host_memory_is_pinned_when_cuda_knows_it(device, cuda, registered, said):
+    host = np.ones(3)
+    cuda.registered = {host.ctypes.data} if registered else set()
+    assert abilities.host_memory(device, host) == said
+
+
+def test_what_is_no_numpy_array_has_no_host_memory(device):
+    assert abilities.host_memory(device, [1.0, 2.0]) is None
+
+
+def test_host_memory_is_unknown_when_cuda_fails(device, cuda):
+    cuda.lost = True
+    assert abilities.host_memory(device, np.ones(3)) is None
+
+
+class FakeWatch:
+    def clocks(self):
+        return Clocks(sm_mhz=1980, memory_mhz=None, celsius=None, watts=None, throttle=("power cap",))
+
+    def throttle(self):
+        return ("hardware slowdown",)
+
+
+def with_nvml(monkeypatch, answer):
+    asked = []
+
+    def watch(bus):
+        asked.append(bus)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("pytest_gpuperf.devices.nvml.watch", watch)
+    return asked
+
+
+def test_clocks_and_throttle_are_nvmls_asked_for_at_first_use(monkeypatch, device):
+    asked = with_nvml(monkeypatch, FakeWatch())
+    assert (abilities.clocks(device).sm_mhz, abilities.throttle(device)) == (1980, ("hardware slowdown",))
+    assert abilities.clocks(device).throttle == ("power cap",)
+    assert asked == [BUS]
+    assert device.clocks_reason is None
+
+
+def test_without_nvml_the_clocks_are_unknown_and_the_reason_is_known(monkeypatch, device):
+    asked = with_nvml(monkeypatch, GpuPerfError("no NVML; install it"))
+    assert (abilities.clocks(device), abilities.throttle(device)) == (None, ())
+    assert device.clocks_reason == "no NVML; install it"
+    assert asked == [BUS]
+
+
+def test_memory_is_the_most_held_at_a_time_in_rounded_bytes(device, cuda):
+    before = cuda.pool.malloc(4096)
+    with device.observe() as seen:
+        cuda.pool.free(before)
+        first = cuda.pool.malloc(2000)
+        cuda.pool.free(first)
+        most = cuda.pool.malloc(5000)
+        cuda.pool.free(most)
+        cuda.pool.malloc(4097)
+    assert 5120 - 4096 == seen.memory
+    assert (3, True) == (seen.allocations, seen.worked)
+
+
+def test_a_block_that_only_gives_back_held_nothing_more(device, cuda):
+    with device.observe() as seen:
+        cuda.pool.free(4096)
+    assert (0, 0) == (seen.memory, seen.allocations)
+
+
+def test_memory_from_the_pool_is_no_allocation_but_is_work(device, cuda):
+    cuda.pool.keeps = True
+    with device.observe() as seen:
+        cuda.pool.malloc(100)
+    assert (0, 512, True) == (seen.allocations, seen.memory, seen.worked)
+
+
+def test_an_allocation_that_failed_holds_nothing(device, cuda):
+    with device.observe() as seen:
+        cuda.pool.malloc(100, pointer=0)
+    assert seen.memory == 0
+
+
+def test_memory_on_another_device_is_not_counted(device, cuda):
+    cuda.pool.device = 1
+    with device.observe() as seen:
+        cuda.pool.malloc(100)
+        cuda.pool.malloc(100)
+        cuda.pool.free(512)
+    assert (0, 0, False) == (seen.allocations, seen.memory, seen.worked)
+    cuda.pool.device = 0
+    with device.observe() as seen:
+        cuda.pool.malloc(100)
+        cuda.pool.device = 1
+        cuda.pool.free(512)
+        cuda.pool.device = 0
+        cuda.pool.malloc(100)
+    assert seen.memory == 1024
+
+
+def test_what_comes_from_no_pool_of_cupys_is_not_told(device, cuda):
+    cuda.pool = SimpleNamespace(malloc=lambda size: size)
+    with device.observe() as seen:
+        cuda.pool.malloc(100)
+    assert (None, None) == (seen.allocations, seen.memory)
+
+
+def test_memory_is_followed_in_the_block_only(device, cuda):
+    with device.observe() as seen:
+        pass
+    cuda.pool.malloc(100)
+    assert (0, False) == (seen.memory, seen.worked)
+
+
+def test_work_of_the_default_stream_is_seen_and_timed(device, cuda):
+    with device.observe() as seen:
+        cuda.main_end = 0.25
+    assert (True, 0.25, 0.0) == (seen.worked, seen.device_time, seen.outside_time)
+
+
+def test_work_on_side_streams_is_outside_of_what_the_events_see(device, cuda):
+    with device.observe() as seen:
+        cuda.main_end, cuda.side_end = 0.25, 0.75
+    assert (0.25, 0.5) == (seen.device_time, seen.outside_time)
+
+
+def test_what_kept_the_device_busy_before_the_call_is_not_the_calls(device, cuda):
+    cuda.main_end = 1.0
+    with device.observe() as seen:
+        cuda.main_end += 0.25
+    assert seen.device_time == pytest.approx(0.25)
+
+
+def test_the_host_counts_the_time_of_its_processors():
+    before = process_time()
+    counted = abilities.processor_time(HostDevice("a processor"))
+    assert before <= counted <= process_time()

@@ -1,6 +1,7 @@
 """The devices: each backend runs the conformance kit; the choice among them says why there is none."""
 
 import sys
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 import numpy as np
@@ -58,6 +59,30 @@ def test_the_kit_catches_a_device_that_sees_no_work():
     blind.observe = HostDevice("host").observe  # sees work in everything
     with pytest.raises(AssertionError):
         DeviceConformance().test_it_sees_its_own_work_and_no_other(blind)
+
+
+def test_the_kit_catches_a_device_that_tells_too_little_memory():
+    forgetful = SimulatedDevice("gpu", clock=Clock())
+    watch = forgetful.observe
+
+    @contextmanager
+    def observe():
+        with watch() as seen:
+            yield seen
+        seen.memory = seen.memory // 2
+
+    forgetful.observe = observe
+    with pytest.raises(AssertionError):
+        DeviceConformance().test_memory_that_it_tells_has_every_new_array_in_it(forgetful)
+
+
+@pytest.mark.parametrize("wrong", [0.5, 0.0])
+def test_the_kit_catches_a_device_that_is_not_occupied_for_as_long_as_asked(wrong):
+    hasty = SimulatedDevice("gpu", clock=Clock())
+    occupy = hasty.occupy
+    hasty.occupy = lambda seconds: occupy(wrong * seconds)
+    with pytest.raises(AssertionError):
+        DeviceConformance().test_a_device_that_can_be_occupied_is_busy_for_that_long(hasty)
 
 
 def test_a_launch_returns_at_once_and_synchronize_waits_for_its_end():

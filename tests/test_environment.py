@@ -2,13 +2,16 @@
 
 import os
 import platform
+import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from pytest_gpuperf import environment
-from pytest_gpuperf.model import DeviceInfo
+from pytest_gpuperf.model import Clocks, DeviceInfo, ThreadPool
 
 CPUINFO = "processor\t: 0\nvendor_id\t: Some\nmodel name\t: Some CPU @ 3 GHz: fast\n\nmodel name\t: Other\n"
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
@@ -21,6 +24,26 @@ def with_cpuinfo(monkeypatch, text: str | None) -> None:
         return text
 
     monkeypatch.setattr(Path, "read_text", read_text)
+
+
+@pytest.fixture
+def cgroup(monkeypatch, tmp_path):
+    """Write the files of a process's cgroups: `cgroup("0::/a", {"a/cpu.max": "max 100000"})`."""
+
+    def write(own: str, files: dict[str, str]) -> None:
+        monkeypatch.setattr(environment, "_OWN_CGROUPS", tmp_path / "own")
+        monkeypatch.setattr(environment, "_CGROUPS", tmp_path / "root")
+        (tmp_path / "own").write_text(own + "\n")
+        for name, text in files.items():
+            path = tmp_path / "root" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text + "\n")
+
+    return write
+
+
+def quota() -> float | None:
+    return environment.survey(None, None).cpu["quota"]
 
 
 def test_the_processor_has_a_name():
@@ -78,6 +101,190 @@ def test_usable_processors_are_those_of_this_process(monkeypatch):
 def test_where_the_system_does_not_tell_the_usable_processors_are_unknown(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert environment.survey(None, None).cpu["usable"] is None
+
+
+def test_a_system_that_refuses_to_tell_the_usable_processors_leaves_them_unknown(monkeypatch):
+    def refuse(_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_getaffinity", refuse, raising=False)
+    assert environment.survey(None, None).cpu["usable"] is None
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "limit"),
+    [
+        ("0::/", {"cpu.max": "150000 100000"}, 1.5),
+        ("0::/", {"cpu.max": "max 100000"}, None),
+        ("0::/", {}, None),
+        ("0::/a/b", {"a/b/cpu.max": "max 100000", "a/cpu.max": "200000 100000"}, 2),
+        ("0::/a/b", {"a/b/cpu.max": "100000 100000", "a/cpu.max": "200000 100000"}, 1),
+        ("0::/a", {"a/cpu.max": "400000 100000", "cpu.max": "50000 100000"}, 0.5),
+        ("0::/a", {"b/cpu.max": "100000 100000"}, None),
+        ("0::/../../a", {"cpu.max": "300000 100000"}, 3),
+        ("0::/with:colon", {"with:colon/cpu.max": "100000 100000"}, 1),
+        ("3:cpu,cpuacct:/a", {"cpu,cpuacct/a/cpu.cfs_quota_us": "50000"}, None),
+        (
+            "3:cpu,cpuacct:/a",
+            {"cpu,cpuacct/a/cpu.cfs_quota_us": "50000", "cpu,cpuacct/a/cpu.cfs_period_us": "100000"},
+            0.5,
+        ),
+        ("1:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        (
+            "3:cpuacct,cpu:/docker/1f\n2:memory:/",
+            {"cpu/cpu.cfs_quota_us": "250000", "cpu/cpu.cfs_period_us": "100000"},
+            2.5,
+        ),
+        ("2:cpuset:/", {"cpu/cpu.cfs_quota_us": "1000", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ("0::/a", {"unified/a/cpu.max": "100000 100000"}, 1),
+        ("0::/", {"cpu.max": "100000 0"}, None),
+        ("0::/", {"cpu.max": "no number"}, None),
+        ("no cgroup", {"cpu.max": "100000 100000"}, None),
+    ],
+)
+def test_the_quota_is_the_smallest_limit_up_to_the_root(cgroup, own, files, limit):
+    cgroup(own, files)
+    assert quota() == limit
+
+
+def test_a_limit_that_is_no_text_is_none(cgroup, tmp_path):
+    cgroup("0::/", {"cpu.max": ""})
+    (tmp_path / "root" / "cpu.max").write_bytes(b"\xff 100000")
+    assert quota() is None
+
+
+def test_without_cgroups_there_is_no_quota(monkeypatch, tmp_path):
+    monkeypatch.setattr(environment, "_OWN_CGROUPS", tmp_path / "nothing")
+    assert quota() is None
+
+
+@pytest.mark.parametrize(
+    ("affinity", "limit", "usable"),
+    [(4, "max", 4), (4, "150000", 1.5), (4, "50000", 0.5), (2, "800000", 2), (None, "max", 8)],
+)
+def test_a_process_can_use_what_affinity_and_quota_leave(monkeypatch, cgroup, affinity, limit, usable):
+    cgroup("0::/", {"cpu.max": f"{limit} 100000"})
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    if affinity is None:
+        monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    else:
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(affinity)), raising=False)
+    assert environment.usable_processors() == usable
+
+
+def test_where_nothing_is_told_there_is_one_processor(monkeypatch, cgroup):
+    cgroup("0::/", {})
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert environment.usable_processors() == 1
+
+
+@pytest.mark.parametrize(
+    ("governors", "said"),
+    [
+        ({}, None),
+        ({0: "performance", 1: "performance"}, "performance"),
+        ({0: "performance", 9: "powersave"}, "mixed"),
+    ],
+)
+def test_the_governor_is_that_of_all_processors(monkeypatch, tmp_path, governors, said):
+    for number, governor in governors.items():
+        path = tmp_path / f"cpu{number}" / "cpufreq" / "scaling_governor"
+        path.parent.mkdir(parents=True)
+        path.write_text(governor + "\n")
+    monkeypatch.setattr(environment, "_CPUS", tmp_path)
+    assert environment.survey(None, None).cpu["governor"] == said
+
+
+def test_memory_is_in_bytes(monkeypatch):
+    told = {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr(os, "sysconf", told.__getitem__, raising=False)
+    assert environment.survey(None, None).host["memory"] == 4096000
+
+
+@pytest.mark.parametrize("error", [ValueError("unrecognized"), OSError("no")])
+def test_where_the_system_refuses_to_tell_memory_is_unknown(monkeypatch, error):
+    def refuse(_):
+        raise error
+
+    monkeypatch.setattr(os, "sysconf", refuse, raising=False)
+    assert environment.survey(None, None).host["memory"] is None
+
+
+def test_where_the_system_has_no_words_for_it_memory_is_unknown(monkeypatch):
+    monkeypatch.delattr(os, "sysconf", raising=False)
+    assert environment.survey(None, None).host["memory"] is None
+
+
+def test_memory_that_the_system_calls_indeterminate_is_unknown(monkeypatch):
+    monkeypatch.setattr(os, "sysconf", lambda _: -1, raising=False)
+    assert environment.survey(None, None).host["memory"] is None
+
+
+def with_pools(monkeypatch, pools) -> tuple[ThreadPool, ...]:
+    monkeypatch.setitem(sys.modules, "threadpoolctl", SimpleNamespace(threadpool_info=pools))
+    return environment.survey(None, None).thread_pools
+
+
+def pool(user_api: str, internal_api: str, threads: int | None) -> dict[str, object]:
+    return {
+        "user_api": user_api,
+        "internal_api": internal_api,
+        "num_threads": threads,
+        "prefix": f"lib_{internal_api}",
+        "version": "1.2",
+    }
+
+
+def test_thread_pools_are_those_of_the_loaded_libraries(monkeypatch):
+    found = with_pools(monkeypatch, lambda: [pool("blas", "openblas", 4), pool("openmp", "openmp", 8)])
+    assert found == (
+        ThreadPool(library="openblas", api="blas", threads=4, version="1.2"),
+        ThreadPool(library="lib_openmp", api="openmp", threads=8, version="1.2"),
+    )
+
+
+def test_a_thread_pool_that_does_not_tell_its_size_is_left_out(monkeypatch):
+    assert with_pools(monkeypatch, lambda: [pool("blas", "openblas", None)]) == ()
+
+
+def test_thread_pools_that_cannot_be_read_are_none(monkeypatch):
+    def fail():
+        raise RuntimeError("no such library")
+
+    assert with_pools(monkeypatch, fail) == ()
+
+
+def test_without_threadpoolctl_there_are_no_thread_pools(monkeypatch):
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
+    assert environment.survey(None, None).thread_pools == ()
+
+
+def test_the_pool_of_numpys_own_blas_is_found():
+    np.ones((2, 2)) @ np.ones((2, 2))
+    if not np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"].endswith("openblas"):
+        pytest.skip("NumPy is built with another BLAS")
+    pools = {found.library: found for found in environment.survey(None, None).thread_pools}
+    assert ("blas", True) == (pools["openblas"].api, pools["openblas"].threads >= 1)
+
+
+def test_the_survey_has_the_variables_that_are_set_and_no_other(monkeypatch):
+    for name in environment._VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("SECRET", "xyz")
+    found = environment.survey(None, None).variables
+    assert found == {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def test_the_survey_passes_the_clocks_on():
+    start, end = (
+        Clocks(sm_mhz=mhz, memory_mhz=None, celsius=None, watts=None, throttle=()) for mhz in (1980, 1200)
+    )
+    found = environment.survey(GPU, None, clocks_at_start=start, clocks_at_end=end)
+    assert (start, end, None) == (found.clocks_at_start, found.clocks_at_end, found.clocks_reason)
+    assert environment.survey(GPU, None, clocks_reason="no NVML").clocks_reason == "no NVML"
 
 
 def test_the_wait_for_a_processor_only_grows():

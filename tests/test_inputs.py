@@ -5,18 +5,19 @@ from functools import partial
 import numpy as np
 import pytest
 
-from pytest_gpuperf import inputs, measure
+from pytest_gpuperf import calls, inputs
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
+from pytest_gpuperf.measure import Workload
 
 
 def simulated() -> SimulatedDevice:
     return SimulatedDevice("gpu", clock=Clock())
 
 
-def prepared(device, body) -> measure.Workload:
+def prepared(device, body) -> Workload:
     """Prepare a body that takes the device."""
-    return measure.prepare(lambda seen: partial(body, seen), device)[0]
+    return calls.prepare(lambda seen: partial(body, seen), device)[0]
 
 
 class Model:

@@ -6,7 +6,6 @@ from functools import partial
 from itertools import count, islice
 from random import Random
 
-import numpy as np
 import pytest
 
 from pytest_gpuperf import measure
@@ -14,6 +13,10 @@ from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.measure import Workload
 from pytest_gpuperf.model import GpuPerfError, Plan
+
+
+def order() -> Random:
+    return Random(0)  # noqa: S311 - an order, not a secret
 
 
 class Recorder:
@@ -44,12 +47,6 @@ def workload_on(device, call=None, **changes) -> Workload:
 def warmed_up(device, call=None, plan=None) -> Workload:
     workload = workload_on(device, call)
     measure.warm_up(workload, plan or Plan())
-    return workload
-
-
-def prepared(device, body) -> Workload:
-    """Prepare a body that takes the device."""
-    workload, _ = measure.prepare(lambda seen: partial(body, seen), device)
     return workload
 
 
@@ -235,9 +232,9 @@ def test_rounds_have_one_sample_of_each_device():
     clock = Clock()
     cpu = workload_on(simulated("cpu", clock, kernel=10e-3))
     gpu = workload_on(simulated("gpu", clock, kernel=2e-3))
-    (taken,) = islice(measure.rounds(cpu, gpu, Random(0)), 1)  # noqa: S311 - an order, not a secret
-    assert (taken.cpu, taken.gpu) == (pytest.approx(10e-3), pytest.approx(2e-3))
-    assert (taken.cpu, taken.gpu) == (cpu.samples[0], gpu.samples[0])
+    for taken, _ in enumerate(islice(measure.rounds([cpu, gpu], order()), 2), start=1):
+        assert [pytest.approx(10e-3)] * taken == list(cpu.samples)
+        assert [pytest.approx(2e-3)] * taken == list(gpu.samples)
 
 
 def order_of(seed: int, rounds: int = 40) -> list[str]:
@@ -249,7 +246,7 @@ def order_of(seed: int, rounds: int = 40) -> list[str]:
     def on(device):
         return workload_on(device, call=lambda: (steps.append(device.kind), device.launch()))
 
-    list(islice(measure.rounds(on(cpu), on(gpu), Random(seed)), rounds))  # noqa: S311 - as above
+    list(islice(measure.rounds([on(cpu), on(gpu)], Random(seed)), rounds))  # noqa: S311 - as above
     assert all(
         {first, second} == {"cpu", "gpu"} for first, second in zip(steps[::2], steps[1::2], strict=True)
     )
@@ -264,77 +261,6 @@ def test_the_order_in_a_round_is_drawn_from_the_seed():
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_each_device_comes_first_in_about_half_of_the_rounds(seed):
     assert 60 < order_of(seed, 200).count("cpu") < 140
-
-
-def test_rounds_against_siblings_take_their_samples_one_by_one():
-    gpu = workload_on(simulated(kernel=2e-3))
-    taken = list(measure.rounds_against([0.1, 0.2], gpu))
-    assert [0.1, 0.2] == [each.cpu for each in taken]
-    assert gpu.samples == array("d", [each.gpu for each in taken])
-
-
-def test_a_body_that_returns_a_callable_was_the_setup():
-    device = simulated(kernel=2e-3)
-
-    def body(seen):
-        seen.xp.ones(1)
-        return lambda: device.launch(7e-3)
-
-    workload = prepared(device, body)
-    assert workload.scope == "call"
-    assert workload.setup == pytest.approx(2e-3)
-    assert workload.first_call == pytest.approx(7e-3)
-    assert measure.block(workload.call, 1, device) == pytest.approx(7e-3)
-
-
-def test_any_other_body_is_the_workload_itself():
-    device = simulated(kernel=2e-3)
-    workload = prepared(device, lambda seen: seen.xp.ones(1))
-    assert ("body", None) == (workload.scope, workload.setup)
-    assert workload.first_call == pytest.approx(2e-3)
-    assert measure.block(workload.call, 1, device) == pytest.approx(2e-3)
-
-
-def test_the_first_result_comes_with_the_workload():
-    device = simulated()
-    _, of_body = measure.prepare(lambda seen: lambda: 5, device)
-    _, of_call = measure.prepare(lambda seen: lambda: lambda: 7, device)
-    assert (5, 7) == (of_body, of_call)
-
-
-def test_the_body_sees_the_device_as_it_is():
-    device = simulated()
-
-    def body(seen):
-        assert (seen.kind, seen.backend, seen.name) == (device.kind, device.backend, device.name)
-        assert seen.xp is device.xp
-        assert seen.asnumpy(seen.asarray([1, 2])).tolist() == [1, 2]
-        seen.synchronize()
-
-    prepared(device, body)
-
-
-@pytest.mark.parametrize(
-    ("expected", "body"),
-    [
-        (True, lambda seen: seen.xp.ones(3)),
-        (True, lambda seen: float(seen.xp.ones(3).sum())),
-        (True, lambda seen: lambda: seen.xp.ones(3)),
-        (False, lambda seen: np.ones(3)),
-        (False, lambda seen: None),
-        (False, lambda seen: (seen.xp.ones(3), lambda: np.ones(3))[1]),
-    ],
-)
-def test_work_on_the_device_is_seen_in_the_workload_and_not_in_its_setup(expected, body):
-    assert expected is prepared(simulated(), body).worked
-
-
-def test_the_last_call_is_timed_by_the_devices_own_events():
-    device = simulated()
-    workload = workload_on(device, call=lambda: (device.launch(3e-3), device.launch(4e-3), "result")[-1])
-    device.launch(1.0)
-    assert measure.finish(workload) == "result"
-    assert workload.device_time == pytest.approx(7e-3)
 
 
 def test_a_measurement_is_what_is_known_by_now():
@@ -354,7 +280,7 @@ def test_without_samples_there_is_no_median():
 
 
 def test_a_block_that_takes_no_time_is_an_error_and_no_infinite_speedup():
-    workload = prepared(simulated(kernel=0.0), lambda device: lambda: None)
+    workload = workload_on(simulated(kernel=0.0), call=lambda: None)
     with pytest.raises(GpuPerfError, match="took no time that the clock can show"):
         measure.sample(workload)
     assert not workload.samples
@@ -367,7 +293,7 @@ def told(monkeypatch, *delays):
 
 def test_the_wait_for_a_processor_is_counted_over_the_blocks_alone(monkeypatch):
     told(monkeypatch, 1.0, 1.5, 7.0, 7.25)
-    workload = prepared(HostDevice("a processor"), lambda device: lambda: sum(range(1000)))
+    workload = workload_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
     measure.sample(workload)
     measure.sample(workload)
     assert workload.waited == 0.75
@@ -375,7 +301,7 @@ def test_the_wait_for_a_processor_is_counted_over_the_blocks_alone(monkeypatch):
 
 def test_a_system_that_does_not_tell_the_wait_has_none(monkeypatch):
     told(monkeypatch, None, None)
-    workload = prepared(HostDevice("a processor"), lambda device: lambda: sum(range(1000)))
+    workload = workload_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
     measure.sample(workload)
     assert workload.waited is None
 
@@ -384,7 +310,7 @@ def test_a_system_that_does_not_tell_the_wait_has_none(monkeypatch):
     ("expected", "waited", "fastest"), [(None, 0.2, 1.0), (0.6, 0.4, 1.0), (0.0, 1.5, 1.0), (0.25, 0.0, 0.25)]
 )
 def test_what_disturbed_the_samples_is_taken_off(expected, waited, fastest):
-    workload = prepared(simulated(), lambda device: lambda: device.launch())
+    workload = workload_on(simulated())
     workload.samples.extend([0.5, 0.5])
     workload.waited, workload.fastest = waited, fastest / 2
     found = workload.disturbance
@@ -392,6 +318,112 @@ def test_what_disturbed_the_samples_is_taken_off(expected, waited, fastest):
 
 
 def test_simulated_time_has_no_wait_in_it():
-    workload = prepared(simulated(), lambda device: lambda: device.launch())
+    workload = workload_on(simulated())
     measure.sample(workload)
     assert workload.waited is None
+
+
+def test_a_cpu_keeps_as_many_processors_busy_as_its_threads_worked():
+    workload = workload_on(simulated("cpu", kernel=2e-3, threads=3.5), block_calls=4)
+    measure.sample(workload)
+    measure.sample(workload)
+    assert workload.measurement.processors == pytest.approx(3.5)
+
+
+def test_a_cpu_that_waits_keeps_no_processor_busy():
+    device = simulated("cpu")
+    workload = workload_on(device, call=lambda: device.clock.advance(1e-3))
+    measure.sample(workload)
+    assert workload.measurement.processors == 0
+
+
+def test_processors_are_those_of_the_timed_blocks_alone():
+    workload = workload_on(simulated("cpu", threads=2.0))
+    measure.sample(workload)
+    workload.device.launch(5.0)
+    measure.sample(workload)
+    assert workload.measurement.processors == pytest.approx(2)
+
+
+def test_without_samples_nobody_tells_the_processors():
+    assert workload_on(simulated("cpu")).measurement.processors is None
+
+
+def test_a_gpu_does_not_tell_the_processors():
+    workload = workload_on(simulated("gpu"))
+    measure.sample(workload)
+    assert workload.measurement.processors is None
+
+
+def test_where_a_block_is_one_call_its_samples_are_latencies():
+    workload = warmed_up(simulated(kernel=2e-3))
+    assert measure.single(workload, Plan()) is workload
+    measure.sample(workload)
+    assert [pytest.approx(2e-3)] == list(workload.measurement.latencies)
+
+
+def test_where_a_block_is_many_calls_its_samples_are_no_latencies():
+    workload = warmed_up(simulated(kernel=1e-5))
+    measure.sample(workload)
+    assert (array("d"), None) == (workload.measurement.latencies, workload.measurement.latency)
+
+
+def test_a_single_call_is_waited_for_and_keeps_its_samples_apart():
+    workload = warmed_up(simulated(kernel=10e-6, launch=5e-6))
+    single = measure.single(workload, Plan())
+    assert measure.single(workload, Plan()) is single
+    measure.sample(single)
+    measure.sample(workload)
+    calls = workload.block_calls
+    assert [pytest.approx(15e-6)] == list(workload.measurement.latencies)
+    assert [pytest.approx(10e-6 + 5e-6 / calls)] == list(workload.measurement.samples)
+
+
+def test_what_is_sampled_aside_is_warmed_up_no_longer_than_the_plan_has_for_it():
+    device = simulated()
+    times = (1e-3 * (1 + step % 2) for step in count(1))
+    workload = measure.timed(lambda: device.launch(next(times)), device, Plan(aside_time=10e-3))
+    assert not workload.steady
+    assert 10e-3 <= workload.warmup < 10e-3 + 2e-3
+
+
+def test_a_fresh_start_gives_up_the_samples_and_what_was_counted_beside_them():
+    workload = warmed_up(simulated("cpu", kernel=1e-5, threads=2.0))
+    measure.single(workload, Plan())
+    measure.sample(workload)
+    workload.waited, fastest = 1.0, workload.fastest
+    workload.start_afresh()
+    assert (array("d"), 1, False) == (workload.samples, workload.block_calls, workload.steady)
+    assert (None, None, None) == (workload.waited, workload.processor_time, workload.single)
+    assert fastest == workload.fastest
+
+
+def test_a_workload_whose_single_call_raised_is_running():
+    workload = warmed_up(simulated(kernel=1e-5))
+    single = measure.single(workload, Plan())
+    assert not workload.is_running
+    single.call = lambda: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        measure.sample(single)
+    assert workload.is_running
+
+
+def test_a_round_that_is_taken_back_leaves_no_sample_of_any_workload():
+    clock = Clock()
+    workloads = [workload_on(simulated(kind, clock, kernel=2e-3)) for kind in ("cpu", "gpu")]
+    for workload in workloads:
+        workload.samples.extend([1.0, 2.0, 3.0])
+    measure.take_back(workloads)
+    assert [[1.0, 2.0]] * 2 == [list(workload.samples) for workload in workloads]
+
+
+def test_three_workloads_come_in_every_order():
+    steps = []
+    device = simulated()
+
+    def named(name):
+        return workload_on(device, call=lambda: (steps.append(name), device.launch()))
+
+    list(islice(measure.rounds([named(name) for name in "abc"], order()), 60))
+    taken = {"".join(steps[first : first + 3]) for first in range(0, len(steps), 3)}
+    assert {"abc", "acb", "bac", "bca", "cab", "cba"} == taken

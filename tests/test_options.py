@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from pytest_gpuperf.markers import demand
 from pytest_gpuperf.model import Demand
-from pytest_gpuperf.options import demand
 
 
 def asked(*args, **kwargs) -> Demand:
@@ -57,7 +57,7 @@ def test_numbers_of_other_libraries_become_pythons_own(value):
 def test_an_unknown_argument_is_named_with_the_valid_ones():
     text = refusal(minimum=3)
     assert "has no argument 'minimum'" in text
-    assert "min, max, transfer, calls, rtol, atol, parity, max_time" in text
+    assert "min, max, transfer, calls, rtol, atol, parity, latency, max_memory, max_time" in text
 
 
 def test_min_by_position_and_by_name_is_refused():
@@ -104,13 +104,40 @@ def test_calls_is_a_whole_number(value):
     assert f"calls must be a whole number from 1 up, not {value!r}" == refusal(calls=value)
 
 
-@pytest.mark.parametrize("value", ["always", "once"])
-def test_transfers_are_not_available_yet_and_not_ignored(value):
-    assert f"transfer={value!r} is not available yet" in refusal(transfer=value)
+def test_one_transfer_for_some_calls_says_for_how_many():
+    assert refusal(transfer="once") == "transfer='once' needs calls=N, the calls that share one transfer"
 
 
-def test_calls_are_not_available_yet_and_not_ignored():
-    assert "calls=5 is not available yet" in refusal(calls=5)
+@pytest.mark.parametrize("given", [{}, {"transfer": "always"}, {"transfer": "never"}], ids=repr)
+def test_calls_without_one_transfer_are_refused_and_not_ignored(given):
+    assert "calls=5 is for transfer='once' only" in refusal(calls=5, **given)
+
+
+@pytest.mark.parametrize("value", [None, 0, 1, "no"], ids=repr)
+def test_latency_is_true_or_false(value):
+    assert refusal(latency=value) == f"latency must be True or False, not {value!r}"
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        (512, 512),
+        (512, "512B"),
+        (512_000, "512 kB"),
+        (512_000_000, "512MB"),
+        (1_500_000_000, "1.5 GB"),
+        (1024, "1KiB"),
+        (3 * 2**29, "1.5GiB"),
+        (2 * 2**40, "2tib"),
+    ],
+)
+def test_memory_is_a_number_of_bytes_with_or_without_a_unit(expected, text):
+    assert demand(pytest.mark.speedup(max_memory=text).mark).max_memory == expected
+
+
+@pytest.mark.parametrize("value", [0, -1, "0B", "lots", "5 apples", "MB", "", True, float("inf")], ids=repr)
+def test_memory_that_is_no_number_of_bytes_is_refused(value):
+    assert refusal(max_memory=value).startswith("max_memory must be a number of bytes above 0")
 
 
 def test_min_above_max_is_refused():

@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import replace
 from importlib import resources
 from math import inf, nan
+from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -13,15 +14,31 @@ from jsonschema import Draft202012Validator
 from pytest_gpuperf import schema
 from pytest_gpuperf.model import (
     STATUSES,
+    BreakEven,
+    Clocks,
+    Copies,
     Demand,
     DeviceInfo,
+    Diagnosis,
     Environment,
+    Estimate,
+    Family,
+    GpuLimits,
     GpuPerfError,
+    Inspection,
+    Link,
     Measurement,
+    Memory,
+    Offload,
     Parity,
+    Point,
+    Price,
     Record,
     Run,
     Speedup,
+    ThreadPool,
+    Threshold,
+    Transfer,
 )
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
@@ -39,9 +56,90 @@ def measurement(device: DeviceInfo, *samples: float, **changes) -> Measurement:
         "warmup_calls": 9,
         "steady": True,
         "synchronize_cost": 1e-6,
-        "device_time": 0.9e-3,
+        "inspection": Inspection(host_time=1e-4, device_time=0.9e-3),
     }
     return Measurement(**{**known, **changes})
+
+
+SPEEDUP = Speedup(
+    value=0.1,
+    low=0.05,
+    high=None,
+    confidence=0.95,
+    resolution=0.01,
+    rounds=3,
+    evidence=1e300,
+    autocorrelation=-0.5,
+    sampling="siblings",
+)
+CALLS = Estimate(value=3, low=1, high=None)
+
+
+def full_offload() -> Offload:
+    return Offload(
+        worth=None,
+        reason="in doubt",
+        regime="once",
+        by_latency=True,
+        price=Price(ratio=2.5, needed=2.5, saves=False, saving_percent=Estimate(value=-5, low=None, high=3)),
+        never=SPEEDUP,
+        once=SPEEDUP,
+        always=SPEEDUP,
+        latency=SPEEDUP,
+        break_even_calls=BreakEven(transfer=CALLS, first_call=None, both=CALLS, reason="never"),
+        gpu_limits=GpuLimits(demand=None, price=0.1),
+        links=(Link(name="a wire", bandwidth=1e9, seconds=8e-8, speedup_at_most=4.0),),
+    )
+
+
+def full_threshold() -> Threshold:
+    size = Estimate(value=1.5, low=1.1, high=None)
+    points = (
+        Point(size=1, nodeid="a", cpu=0.1, gpu=None),
+        Point(
+            size=2.5,
+            nodeid="b",
+            cpu=0.1,
+            gpu=0.2,
+            won=True,
+            speedup=size,
+            never=size,
+            once=size,
+            always=size,
+            latency=size,
+        ),
+    )
+    return Threshold(
+        name="test_x",
+        parameter="n",
+        at_most=2,
+        at_least=None,
+        regime="once",
+        by_latency=False,
+        status="failed",
+        reason="too late",
+        outcome="bracket",
+        largest_not_won=1,
+        smallest_won=2.5,
+        curve=points,
+    )
+
+
+def full_environment() -> Environment:
+    clocks = Clocks(sm_mhz=1980, memory_mhz=None, celsius=40, watts=99.5, throttle=("power cap",))
+    return Environment(
+        host={"name": "here", "memory": 1 << 30},
+        cpu={"name": "a processor", "logical": 4, "quota": 1.5, "governor": None},
+        gpu=replace(GPU, memory=1 << 30, driver="13.0", runtime="13.0", reduced_precision="TF32"),
+        gpu_reason=None,
+        python="3.11.7",
+        packages={"numpy": "2.0"},
+        thread_pools=(ThreadPool(library="openblas", api="blas", threads=4, version="0.3"),),
+        variables={"OMP_NUM_THREADS": "4"},
+        clocks_at_start=clocks,
+        clocks_at_end=clocks,
+        clocks_reason=None,
+    )
 
 
 def full_record() -> Record:
@@ -52,19 +150,34 @@ def full_record() -> Record:
         demand=Demand(min=3, max=4.5, rtol=1e-3, atol=0.0, max_time=2),
         alpha=0.025,
         scope="call",
-        cpu=measurement(CPU, 0.1, 0.2, 1 / 3, setup=0.01, device_time=None),
-        gpu=measurement(GPU, 1e-3, 2e-3),
-        speedup=Speedup(
-            value=0.1,
-            low=0.05,
-            high=None,
-            confidence=0.95,
-            resolution=0.01,
-            rounds=3,
-            evidence=1e300,
-            autocorrelation=-0.5,
-            sampling="siblings",
+        cpu=measurement(CPU, 0.1, 0.2, 1 / 3, setup=0.01, inspection=None),
+        family=Family(name="test_x", parameter="n", size=2, sizes=(1, 2.5), at_most=2),
+        gpu=measurement(
+            GPU,
+            1e-3,
+            2e-3,
+            latencies=array("d", [3e-3]),
+            dtypes=("float32",),
+            block_time=1e-3,
+            inspection=Inspection(
+                host_time=1e-4,
+                device_time=9e-4,
+                outside_time=0.0,
+                synchronizes=False,
+                allocations=0,
+                memory=80,
+            ),
         ),
+        transfer=Transfer(
+            h2d=Copies(bytes=80, arrays=1, samples=array("d", [1e-6]), memory="pinned"),
+            d2h=Copies(bytes=0, arrays=0),
+            made=8,
+        ),
+        offload=full_offload(),
+        memory=Memory(peak=160, inputs=80),
+        diagnosis=(Diagnosis(code="float64", sentence="it is", numbers={"dtypes": "float64", "x": 1.5}),),
+        dropped_rounds=1,
+        speedup=SPEEDUP,
         parity=Parity(agreed=True, error=1e-9, tolerance=1e-3, reason=None),
         parity_elapsed=0.01,
         rounds_elapsed=0.2,
@@ -86,7 +199,12 @@ def run_of(*records: Record, **changes) -> Run:
         python="3.11.7",
         packages={"numpy": "2.0"},
     )
-    known = {"environment": environment, "started": "2026-01-01T00:00:00+00:00", "records": records}
+    known = {
+        "environment": environment,
+        "started": "2026-01-01T00:00:00+00:00",
+        "records": records,
+        "cost_ratio": 2.5,
+    }
     return Run(**{**known, **changes})
 
 
@@ -96,7 +214,7 @@ def every_status() -> Run:
 
 
 def published() -> dict:
-    text = resources.files("pytest_gpuperf").joinpath("report-1.0.schema.json").read_text(encoding="utf-8")
+    text = resources.files("pytest_gpuperf").joinpath("report-1.1.schema.json").read_text(encoding="utf-8")
     return json.loads(text)
 
 
@@ -183,7 +301,7 @@ def test_the_text_is_plain_ascii_and_ends_its_line():
 def test_the_paths_that_tools_rely_on_are_there():
     content = schema.document(every_status())
     record = content["records"][0]
-    assert content["schema_version"] == "1.0"
+    assert content["schema_version"] == "1.1"
     assert record["demand"] | {"min": 3, "max": 4.5, "transfer": "never", "alpha": 0.025} == record["demand"]
     assert record["cpu"]["device"]["kind"] == "cpu"
     assert record["cpu"]["median"] == 0.2
@@ -277,7 +395,7 @@ def test_what_is_not_a_number_is_never_written(place, wrong):
 
 def test_a_newer_minor_version_asks_for_an_update():
     content = schema.document(every_status()) | {"schema_version": "1.7"}
-    with pytest.raises(GpuPerfError, match=r"1\.7 is newer than 1\.0; update pytest-gpuperf"):
+    with pytest.raises(GpuPerfError, match=r"1\.7 is newer than 1\.1; update pytest-gpuperf"):
         schema.load(content)
 
 
@@ -293,3 +411,38 @@ def test_another_major_version_says_why_it_cannot_be_read(version):
 def test_what_is_no_report_is_refused(content):
     with pytest.raises(GpuPerfError, match="no report"):
         schema.load(content)
+
+
+def test_a_run_with_every_value_in_it_comes_back_as_it_was():
+    run = run_of(full_record(), environment=full_environment(), thresholds=(full_threshold(),))
+    assert run == schema.load(json.loads(schema.text(run)))
+
+
+OLDER = Path(__file__).parent / "reports" / "report-1.0.json"
+
+
+def test_a_report_of_the_earlier_version_still_loads():
+    older = json.loads(OLDER.read_text(encoding="utf-8"))
+    assert older["schema_version"] == "1.0"
+    run = schema.load(older)
+    assert [record["nodeid"] for record in older["records"]] == [record.nodeid for record in run.records]
+    assert [record["speedup"]["value"] for record in older["records"] if record["speedup"]] == [
+        record.speedup.value for record in run.records if record.speedup
+    ]
+    assert [record["gpu"]["device_time"] for record in older["records"] if record["gpu"]] == [
+        record.gpu.device_time for record in run.records if record.gpu
+    ]
+    assert all(
+        (record.offload, record.transfer, record.diagnosis) == (None, None, ()) for record in run.records
+    )
+
+
+def test_an_earlier_report_that_is_loaded_can_be_written_as_of_now():
+    run = schema.load(json.loads(OLDER.read_text(encoding="utf-8")))
+    assert run == schema.load(json.loads(schema.text(run)))
+
+
+def test_an_earlier_report_is_held_against_its_own_schema():
+    older = json.loads(OLDER.read_text(encoding="utf-8"))
+    with pytest.raises(GpuPerfError, match="cost_ratio"):
+        schema.load({**older, "cost_ratio": 2.5})

@@ -1,6 +1,7 @@
 """Trial: one test's walk on devices whose every time is known."""
 
 import sys
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 
@@ -8,9 +9,10 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf import measure
+from pytest_gpuperf.answers import CpuSide
 from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice, Timing
 from pytest_gpuperf.model import Demand, GpuPerfError, Plan, Record
-from pytest_gpuperf.trial import CpuSide, Trial
+from pytest_gpuperf.trial import Trial
 
 NODEID = "test_it.py::test_it"
 
@@ -162,9 +164,18 @@ def test_parity_that_was_turned_off_lets_answers_differ():
     assert found.parity.agreed is None
 
 
-def test_an_answer_that_nobody_can_compare_is_noted():
-    found = Bench().compare(lambda device: (device.xp.ones(4), {1, 2}))
-    assert found.status == "passed"
+def with_a_set(device):
+    return device.xp.ones(4), {1, 2}
+
+
+def test_an_answer_that_nobody_can_compare_is_an_error_that_names_its_type():
+    _, refusal = Bench().refused(with_a_set)
+    assert refusal.startswith("result[1] is of type set, which can be neither compared nor copied")
+
+
+def test_a_bare_marker_notes_an_answer_that_nobody_can_compare():
+    found = Bench().compare(with_a_set, Demand())
+    assert found.status == "recorded"
     assert ["parity was not checked: result[1] is a set, which cannot be compared"] == list(found.notes)
 
 
@@ -367,21 +378,25 @@ def allocating(device):
     return lambda: device.xp.add(a, b)
 
 
-def test_a_device_holds_at_most_the_inputs_and_two_results():
+def test_a_device_holds_at_most_the_inputs_and_two_results_or_the_inputs_twice_and_one():
     bench = Bench()
     assert bench.compare(allocating).status == "passed"
-    assert bench.gpu.peak_bytes <= 2 * SIZE + 2 * SIZE
+    assert bench.gpu.peak_bytes <= 2 * SIZE + 2 * SIZE + SIZE  # a second copy of the inputs, with one result
     assert bench.cpu.peak_bytes <= 2 * SIZE + 2 * SIZE
 
 
 def test_a_device_that_fits_the_inputs_and_two_results_is_large_enough():
-    assert Bench(memory=4 * SIZE).compare(allocating).status == "passed"
+    found = Bench(memory=4 * SIZE).compare(allocating)
+    assert found.status == "passed"
+    assert found.transfer.reason.startswith("the device has no room for a second copy")
+    assert found.offload.always is None
 
 
 def test_siblings_hold_no_more_than_that_either():
     bench = Bench()
     compare_with(bench, cpu_side(bench, allocating), allocating)
-    assert max(bench.cpu.peak_bytes, bench.gpu.peak_bytes) <= 4 * SIZE
+    assert bench.cpu.peak_bytes <= 4 * SIZE
+    assert bench.gpu.peak_bytes <= 5 * SIZE
 
 
 def test_after_forgetting_nothing_is_held():
@@ -546,3 +561,62 @@ def test_a_slow_workload_is_called_four_times_and_says_what_was_left_out():
 def test_a_file_name_that_is_no_text_still_has_its_order_of_rounds():
     found = Bench().compare(quick, nodeid="test_\udcff.py::test_it")
     assert found.status == "passed"
+
+
+def heat(*rounds):
+    """Return a GPU's throttle that is hot in these rounds, counted from 1."""
+    asked = count(1)
+    return lambda: ("thermal",) if next(asked) in rounds else ()
+
+
+def test_a_round_of_a_gpu_that_was_too_hot_does_not_count():
+    bench = Bench()
+    bench.gpu.throttle = heat(2)
+    found = bench.compare(ones, Demand(min=9))
+    assert ("passed", 1) == (found.status, found.dropped_rounds)
+    assert len(found.cpu.samples) == len(found.gpu.samples) == found.speedup.rounds
+    assert any(note.startswith("1 of ") and "thermal" in note for note in found.notes)
+
+
+def test_a_gpu_that_is_too_hot_all_the_time_leaves_everything_in_doubt():
+    bench = Bench()
+    bench.gpu.throttle = lambda: ("thermal",)
+    found = bench.compare(ones)
+    assert found.status == "inconclusive"
+    assert "the GPU was slowed down (thermal) in 13 of 13 rounds" in found.reason
+    assert found.speedup is None
+
+
+def test_more_than_a_fifth_of_hot_rounds_decides_nothing_though_the_rest_is_clear():
+    bench = Bench()
+    hot = count()
+    bench.gpu.throttle = lambda: ("thermal",) if next(hot) % 2 else ()
+    found = bench.compare(ones)
+    assert found.status == "inconclusive"
+    assert found.offload.worth is None
+    assert found.speedup.low > 3
+
+
+def test_rounds_that_were_hot_at_first_are_made_up_for():
+    bench = Bench()
+    bench.gpu.throttle = heat(1)
+    found = bench.compare(ones)
+    assert ("passed", 1) == (found.status, found.dropped_rounds)
+    assert found.speedup.rounds >= 4
+
+
+def test_a_demand_on_memory_that_the_device_cannot_tell_is_an_error_and_keeps_the_measurement():
+    bench = Bench()
+    watch = bench.gpu.observe
+
+    @contextmanager
+    def blind():
+        with watch() as seen:
+            yield seen
+        seen.memory = None
+
+    bench.gpu.observe = blind
+    found = bench.compare(ones, Demand(min=3, max_memory=1000))
+    assert found.status == "error"
+    assert "max_memory is 1.00 kB, and the device does not tell" in found.reason
+    assert found.speedup.value == pytest.approx(10)

@@ -3,7 +3,8 @@
 import pytest
 
 from pytest_gpuperf.model import Demand, Plan, Speedup
-from pytest_gpuperf.verdict import decision, dependence, digits, is_near, judge, ratio, stands, wanted
+from pytest_gpuperf.units import digits
+from pytest_gpuperf.verdict import decision, dependence, is_near, judge, ratio, stands, wanted
 
 
 def speedup(value=2.9, low=2.6, high=3.2, **changes) -> Speedup:

@@ -1,21 +1,37 @@
 """CUDA and ROCm devices through CuPy, compared with NumPy."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from importlib.util import find_spec
 from os import environ
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
+
+from pytest_gpuperf.devices import nvml
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.protocol import Observation
-from pytest_gpuperf.model import DeviceInfo, Fault, GpuPerfError, Kind, Unavailable
+from pytest_gpuperf.model import Clocks, DeviceInfo, Fault, GpuPerfError, Kind, Unavailable
 
 __all__ = ["CupyBackend", "CupyDevice"]
 
 # CUDA runtime errors (driver_types.h) after which the process's context cannot be used again.
 _LOST = frozenset({4, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999})
 _INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100
+_AMPERE = 8  # the first compute capability with TF32
+
+_LONGEST_SPIN = 1.0  # seconds: a GPU that also drives a screen may kill a kernel that runs for two
+_SPIN = r"""
+extern "C" __global__ void gpuperf_spin(long long nanoseconds) {
+    long long begin, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+    do {
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    } while (now - begin < nanoseconds);
+}
+"""
 
 
 class CupyDevice:
@@ -24,17 +40,28 @@ class CupyDevice:
     kind: Kind = "gpu"
     backend = "cupy"
     clock = staticmethod(perf_counter)
+    clocks_reason: str | None = None  # why clocks() returns None, once it has
 
     def __init__(self, cupy: Any, index: int) -> None:
         self.xp = cupy
         self._device = cupy.cuda.Device(index)
         self._device.use()
-        name = cupy.cuda.runtime.getDeviceProperties(index)["name"]
+        properties = cupy.cuda.runtime.getDeviceProperties(index)
+        name = properties["name"]
         self.name = name.decode() if isinstance(name, bytes) else str(name)
         runtime = _version(cupy.cuda.runtime.runtimeGetVersion())
         driver = _version(cupy.cuda.runtime.driverGetVersion())
         library = f"cupy {cupy.__version__}, CUDA {runtime}, driver for {driver}"
-        self.info = DeviceInfo(kind="gpu", backend=self.backend, name=self.name, library=library)
+        self.info = DeviceInfo(
+            kind="gpu",
+            backend=self.backend,
+            name=self.name,
+            library=library,
+            memory=properties["totalGlobalMem"],
+            driver=f"for CUDA {driver}",
+            runtime=f"CUDA {runtime}",
+            reduced_precision=_reduced_precision(properties["major"]),
+        )
 
     def asarray(self, host: Any) -> Any:
         """Copy to this device."""
@@ -55,19 +82,51 @@ class CupyDevice:
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:
-        """See work by allocations and by an unfinished stream; time it by two events."""
+        """See work by allocations and by an unfinished stream; time it by two events.
+
+        What those events do not see is on non-blocking side streams. Only CuPy's own pool tells of memory.
+        """
         self._device.use()
         cuda, seen = self.xp.cuda, Observation()
-        allocations = _allocations(cuda, self._device.id)
+        pool = _pool(cuda, self._device.id)
         start, end = cuda.Event(), cuda.Event()
         start.record()
-        with allocations:
+        with pool:
             yield seen
         unfinished = not cuda.Stream.null.done
         end.record()
+        end.synchronize()
+        waited = self.clock()
         self.synchronize()
-        seen.worked = allocations.count > 0 or unfinished
+        seen.outside_time = self.clock() - waited
+        seen.worked = pool.uses > 0 or unfinished
         seen.device_time = cuda.get_elapsed_time(start, end) / 1000  # milliseconds
+        if isinstance(getattr(cuda.get_allocator(), "__self__", None), cuda.MemoryPool):
+            seen.allocations, seen.memory = pool.allocations, pool.peak
+
+    @property
+    def occupy(self) -> Callable[[float], None] | None:
+        """Launch a kernel that does nothing for so many seconds, at most one; None on ROCm: it is CUDA's."""
+        return None if self.xp.cuda.runtime.is_hip else self._occupy
+
+    def clocks(self) -> Clocks | None:
+        """Return what NVML says of this moment, or None; `clocks_reason` then says why."""
+        return self._watch.clocks() if self._watch else None
+
+    def throttle(self) -> tuple[str, ...]:
+        """Return what slows the GPU down at this moment, as far as NVML tells."""
+        return self._watch.throttle() if self._watch else ()
+
+    def host_memory(self, host: Any) -> Literal["pinned", "pageable"] | None:
+        """Ask CUDA whether a NumPy array lies in memory that was registered with it."""
+        if not isinstance(host, np.ndarray):
+            return None
+        runtime = self.xp.cuda.runtime
+        try:
+            registered = runtime.pointerGetAttributes(host.ctypes.data).type == runtime.memoryTypeHost
+        except runtime.CUDARuntimeError:
+            return None
+        return "pinned" if registered else "pageable"
 
     def fault(self, error: BaseException) -> Fault | None:
         """Recognize CuPy's memory error and the CUDA errors that outlive their call."""
@@ -85,6 +144,22 @@ class CupyDevice:
             self.xp.fft.config.get_plan_cache().clear()
             self.xp.get_default_memory_pool().free_all_blocks()
             self.xp.get_default_pinned_memory_pool().free_all_blocks()
+
+    def _occupy(self, seconds: float) -> None:
+        with self._device:
+            self._spin((1,), (1,), (round(min(seconds, _LONGEST_SPIN) * 1e9),))
+
+    @cached_property
+    def _spin(self) -> Any:
+        return self.xp.RawKernel(_SPIN, "gpuperf_spin")
+
+    @cached_property
+    def _watch(self) -> nvml.Watch | None:
+        try:
+            return nvml.watch(self._device.pci_bus_id)
+        except GpuPerfError as cause:
+            self.clocks_reason = str(cause)
+            return None
 
 
 class CupyBackend:
@@ -158,14 +233,39 @@ def _version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def _allocations(cuda: Any, device: int) -> Any:
-    """Return a hook that counts the allocations on one device while it is entered."""
+def _reduced_precision(generation: int) -> str | None:
+    """Return the setting that rounds float32 products to TF32's 10 bits; NVIDIA's own beats CuPy's."""
+    override, ours = environ.get("NVIDIA_TF32_OVERRIDE"), environ.get("CUPY_TF32", "")
+    if generation < _AMPERE or override == "0":
+        return None
+    if ours not in ("", "0"):
+        return f"TF32 in float32 products (CUPY_TF32={ours})"
+    return "TF32 in float32 products (NVIDIA_TF32_OVERRIDE=1)" if override == "1" else None
 
-    class Allocations(cuda.MemoryHook):  # type: ignore[misc]  # CuPy is untyped
+
+def _pool(cuda: Any, device: int) -> Any:
+    """Return a hook that follows CuPy's memory pool on one device while it is entered; in bytes.
+
+    `uses` counts what the pool was asked for, `allocations` what it had to ask CUDA for.
+    """
+
+    class Pool(cuda.MemoryHook):  # type: ignore[misc]  # CuPy is untyped
         name = "gpuperf"
-        count = 0
+        uses = allocations = held = peak = 0
 
         def malloc_preprocess(self, *, device_id: int, **_: Any) -> None:
-            self.count += device_id == device
+            self.uses += device_id == device
 
-    return Allocations()
+        def alloc_preprocess(self, *, device_id: int, **_: Any) -> None:
+            self.allocations += device_id == device
+
+        def malloc_postprocess(self, *, device_id: int, mem_size: int, mem_ptr: int, **_: Any) -> None:
+            if device_id == device and mem_ptr:
+                self.held += mem_size
+                self.peak = max(self.peak, self.held)
+
+        def free_postprocess(self, *, device_id: int, mem_size: int, **_: Any) -> None:
+            if device_id == device:
+                self.held -= mem_size
+
+    return Pool()

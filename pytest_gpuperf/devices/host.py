@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ class HostDevice:
     backend = "numpy"
     xp = np
     clock = staticmethod(perf_counter)
+    processor_time = staticmethod(process_time)  # of all threads
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -42,14 +42,26 @@ class Device(Protocol):
 
 @dataclass(slots=True)
 class Observation:
-    """What a device saw of the work in a `with device.observe()` block, filled in at its end."""
+    """What a device saw of the work in a `with device.observe()` block, filled in at its end.
+
+    `device_time` runs from the work's begin on the device to the end that its own events see, and
+    `outside_time` (seconds too) is how long the device worked on after it. `allocations` counts those made by
+    the device itself, not from a pool; `memory` is the most bytes held at a time above those held before.
+    None where the device does not tell.
+    """
 
     worked: bool = False
     device_time: float | None = None
+    outside_time: float | None = None
+    allocations: int | None = None
+    memory: int | None = None
 
 
 class TimedDevice(Device, Protocol):
-    """A device that can be measured: what the plugin needs beside what a test sees."""
+    """A device that can be measured: what the plugin needs beside what a test sees.
+
+    More that it may offer is in `pytest_gpuperf.devices.abilities`.
+    """
 
     @property
     def info(self) -> DeviceInfo:

@@ -37,14 +37,21 @@ class Clock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """What operations cost, in seconds; bandwidth in bytes per second, memory in bytes."""
+    """What operations cost, in seconds; bandwidth in bytes per second, memory in bytes.
+
+    `upload` is the bandwidth to the device where that differs. Without a `pool` every array is allocated
+    anew. `threads` are kept busy by each of a CPU's kernels.
+    """
 
     kernel: float = 1e-3
     per_element: float = 0.0
     launch: float = 0.0
     synchronize: float = 0.0
     bandwidth: float = 1e10
+    upload: float | None = None
     memory: int = 1 << 34
+    pool: bool = True
+    threads: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,19 +88,31 @@ class SimulatedDevice:
         timing: Timing | None = None,
         faults: Sequence[Injected] = (),
         noise: Callable[[], float] = lambda: 1.0,
+        throttle: Callable[[], tuple[str, ...]] = tuple,
+        reduced_precision: str | None = None,
     ) -> None:
         self.kind = kind
         self.name = f"simulated {kind.upper()}"
         self.clock = clock
         self.xp = Namespace(np, self)
+        self.throttle = throttle
+        self._timing = timing or Timing()
         self.info = DeviceInfo(
-            kind=kind, backend=self.backend, name=self.name, library=f"numpy {np.__version__}", emulated=True
+            kind=kind,
+            backend=self.backend,
+            name=self.name,
+            library=f"numpy {np.__version__}",
+            emulated=True,
+            memory=self._timing.memory,
+            reduced_precision=reduced_precision,
         )
         self.launches = 0
         self.live_bytes = 0
         self.peak_bytes = 0
         self.released = 0
-        self._timing = timing or Timing()
+        self.allocations = 0
+        self._reserved = 0
+        self._worked = 0.0
         self._faults = tuple(faults)
         self._noise = noise
         self._streams: dict[int, float] = {}
@@ -107,6 +126,7 @@ class SimulatedDevice:
         self.clock.advance(self._timing.launch)
         if self.kind == "cpu":
             self.clock.advance(cost)
+            self._worked += cost * self._timing.threads
         else:
             self._streams[stream] = max(self._streams.get(stream, 0.0), self.clock()) + cost
 
@@ -132,7 +152,7 @@ class SimulatedDevice:
         """Copy to this device at its bandwidth."""
         self._require_presence()
         array = np.array(plain(host))
-        self.clock.advance(array.nbytes / self._timing.bandwidth)
+        self.clock.advance(array.nbytes / (self._timing.upload or self._timing.bandwidth))
         return self._allocate(array)
 
     def asnumpy(self, array: Any) -> Any:
@@ -152,12 +172,33 @@ class SimulatedDevice:
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:
-        """Count launches, and take the time from the first submission to the last kernel's end."""
-        seen, launches, start = Observation(), self.launches, self.clock()
+        """Count launches and allocations; time the first stream by two events, and what ends after them."""
+        seen, launches, allocations = Observation(), self.launches, self.allocations
+        start, before, peak = max(self._end(0), self.clock()), self.live_bytes, self.peak_bytes
+        self.peak_bytes = before
         yield seen
         seen.worked = self.launches > launches
+        seen.allocations = self.allocations - allocations
+        seen.memory = self.peak_bytes - before
+        self.peak_bytes = max(peak, self.peak_bytes)
         if self.kind == "gpu":
-            seen.device_time = max([0.0, *(end - start for end in self._streams.values())])
+            end = max(start, self._end(0))
+            seen.device_time = end - start
+            seen.outside_time = max(
+                [0.0, *(other - max(end, self.clock()) for other in self._streams.values())]
+            )
+
+    def occupy(self, seconds: float) -> None:
+        """Keep the first stream busy; this is no launch."""
+        self._streams[0] = max(self._end(0), self.clock()) + seconds
+
+    def processor_time(self) -> float | None:
+        """Return the seconds that a CPU's threads have worked, all together."""
+        return self._worked if self.kind == "cpu" else None
+
+    def host_memory(self, host: Any) -> Literal["pinned", "pageable"]:  # noqa: ARG002 - an ability's signature
+        """Say that the host's memory is like any other's."""
+        return "pageable"
 
     def fault(self, error: BaseException) -> Fault | None:
         """Recognize this device's own faults."""
@@ -183,12 +224,18 @@ class SimulatedDevice:
         if self._lost:
             raise SimulatedDeviceLost("simulated device lost")
 
+    def _end(self, stream: int) -> float:
+        return self._streams.get(stream, 0.0)
+
     def _allocate(self, values: Any) -> SimulatedArray:
         if self.live_bytes + values.nbytes > self._timing.memory:
             raise SimulatedOutOfMemory(values.nbytes)
         array = cast("SimulatedArray", values.view(SimulatedArray))
         array.home = self
         self.live_bytes += values.nbytes
+        if self.live_bytes > self._reserved or not self._timing.pool:
+            self.allocations += 1
+            self._reserved = max(self._reserved, self.live_bytes)
         self.peak_bytes = max(self.peak_bytes, self.live_bytes)
         weakref.finalize(array, self._free, values.nbytes)
         return array
@@ -210,13 +257,16 @@ class SimulatedBackend:
         gpu: Timing | None = None,
         faults: Sequence[Injected] = (),
         unavailable: str | None = None,
+        throttle: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self.name = name
         self.opened = 0
         self._unavailable = unavailable
         clock = Clock()
         self._cpu = SimulatedDevice("cpu", clock=clock, timing=cpu or Timing(kernel=10e-3))
-        self._gpu = SimulatedDevice("gpu", clock=clock, timing=gpu or Timing(launch=5e-6), faults=faults)
+        self._gpu = SimulatedDevice(
+            "gpu", clock=clock, timing=gpu or Timing(launch=5e-6), faults=faults, throttle=throttle
+        )
 
     def check(self, selector: str) -> None:
         """Accept no selector."""

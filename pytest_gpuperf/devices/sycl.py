@@ -1,6 +1,7 @@
 """SYCL devices through dpnp, compared with NumPy; `sycl:cpu` is a real asynchronous queue anywhere."""
 
 import sys
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
@@ -8,7 +9,9 @@ from importlib.util import find_spec
 from os import environ, pathsep
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.protocol import Observation
@@ -36,7 +39,13 @@ class SyclDevice:
         emulated = device.is_cpu
         library = f"dpnp {dpnp.__version__}, dpctl {dpctl.__version__}, driver {device.driver_version}"
         self.info = DeviceInfo(
-            kind="gpu", backend=self.backend, name=self.name, library=library, emulated=emulated
+            kind="gpu",
+            backend=self.backend,
+            name=self.name,
+            library=library,
+            emulated=emulated,
+            memory=device.global_mem_size,
+            driver=device.driver_version,
         )
 
     def asarray(self, host: Any) -> Any:
@@ -58,8 +67,11 @@ class SyclDevice:
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:
-        """See work by the calls that reach dpnp: its queues keep no count of finished work."""
-        seen = Observation()
+        """See work by the calls that reach dpnp: its queues keep no count of finished work.
+
+        Memory is that of the arrays that dpnp makes; work space inside oneMKL does not show.
+        """
+        seen = Observation(memory=0)
         outer = sys.getprofile()
 
         def watch(frame: Any, event: Any, argument: Any) -> None:
@@ -69,9 +81,14 @@ class SyclDevice:
 
         sys.setprofile(watch)
         try:
-            yield seen
+            with _counted_memory(seen):
+                yield seen
         finally:
             sys.setprofile(outer)
+
+    def host_memory(self, host: Any) -> Literal["pageable"] | None:
+        """Say that a NumPy array's memory is like any other's: only SYCL's own allocations are pinned."""
+        return "pageable" if isinstance(host, np.ndarray) else None
 
     def fault(self, error: BaseException) -> Fault | None:
         """Recognize a failed allocation (dpctl does not say of how much) and a lost device."""
@@ -86,6 +103,34 @@ class SyclDevice:
     def release(self) -> None:
         """Let finished work drop its references; dpctl keeps no pool."""
         self.synchronize()
+
+
+@contextmanager
+def _counted_memory(seen: Observation) -> Iterator[None]:
+    """Count the bytes of device memory that is made, less what is given back, and keep their peak.
+
+    dpctl has no hook for it: its arrays look the class of their memory up by name whenever they are made.
+    """
+    from dpctl import memory
+
+    of_dpctl, held = memory.MemoryUSMDevice, 0
+
+    def give_back(size: int) -> None:
+        nonlocal held
+        held -= size
+
+    class Counted(of_dpctl):  # type: ignore[misc, valid-type]  # dpctl is untyped
+        def __init__(self, *_: Any, **__: Any) -> None:
+            nonlocal held
+            held += self.nbytes
+            seen.memory = max(seen.memory or 0, held)
+            weakref.finalize(self, give_back, self.nbytes)
+
+    memory.MemoryUSMDevice = Counted
+    try:
+        yield
+    finally:
+        memory.MemoryUSMDevice = of_dpctl
 
 
 class SyclBackend:

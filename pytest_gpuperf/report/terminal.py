@@ -1,16 +1,17 @@
 """Run -> the lines of the terminal's section: devices, table, reasons."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 
-from pytest_gpuperf.model import Record, Run
-from pytest_gpuperf.verdict import digits, ratio
+from pytest_gpuperf import units
+from pytest_gpuperf.model import Record, Run, Threshold
+from pytest_gpuperf.verdict import ratio
 
 __all__ = ["lines", "readable"]
 
-_HEADINGS = ("test", "CPU", "GPU", "speedup", "wanted", "verdict")
+_HEADINGS = ("test", "CPU", "GPU", "speedup", "with copies", "wanted", "verdict")
+_COPIES = _HEADINGS.index("with copies")
 _GAP = "  "
-_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 def lines(run: Run, width: int) -> list[str]:
@@ -19,15 +20,14 @@ def lines(run: Run, width: int) -> list[str]:
     if not shown:
         return []
     names = _names(shown)
-    return [*_devices(run, width), "", *_table(shown, names, width), *_reasons(shown, names, width)]
+    table = _table(shown, names, width)
+    below = [*_thresholds(run.thresholds, width), *_summary(shown, run.cost_ratio)]
+    return [*_devices(run, width), "", *table, *_reasons(shown, names, width), *below]
 
 
 def readable(seconds: float | None) -> str:
     """Return a time with three digits and its unit: `1.23 ms`; a dash for None."""
-    if seconds is None:
-        return "-"
-    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= 0.9995 * size), _UNITS[-1])
-    return f"{digits(seconds / size)} {unit}"
+    return "-" if seconds is None else units.seconds(seconds)
 
 
 def _is_deselected(record: Record) -> bool:
@@ -49,8 +49,13 @@ def _devices(run: Run, width: int) -> list[str]:
 
 
 def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> list[str]:
+    """Return the table; the speedup with copies is left out where names would be cut short for it."""
     cells = [_HEADINGS, *((names[record.nodeid], *_row(record)) for record in records)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(_HEADINGS))]
+    unknown = all(row[_COPIES] == "-" for row in cells[1:])
+    if unknown or sum(widths) + len(_GAP) * (len(widths) - 1) > width:
+        cells = [(*row[:_COPIES], *row[_COPIES + 1 :]) for row in cells]
+        del widths[_COPIES]
     widths[0] = min(widths[0], width - sum(widths[1:]) - len(_GAP) * (len(widths) - 1))
     return [_line(row, widths) for row in cells]
 
@@ -81,18 +86,31 @@ def _row(record: Record) -> tuple[str, ...]:
         readable(record.cpu.median if record.cpu else None),
         readable(record.gpu.median if record.gpu else None),
         ratio(record.speedup) if record.speedup else "-",
+        _with_copies(record),
         _wanted(record),
         record.status,
     )
 
 
+def _with_copies(record: Record) -> str:
+    """Return the speedup with copies at every call."""
+    always = record.offload.always if record.offload else None
+    return f"{units.digits(always.value)}x" if always else "-"
+
+
 def _wanted(record: Record) -> str:
-    least, most = record.demand.min, record.demand.max
+    demand = record.demand
+    least, most = demand.min, demand.max
     if least is not None and most is not None:
-        return f"{least:g}..{most:g}x"
-    if least is not None:
-        return f">={least:g}x"
-    return f"<={most:g}x" if most is not None else "-"
+        limits = f"{least:g}..{most:g}x"
+    elif least is not None:
+        limits = f">={least:g}x"
+    elif most is not None:
+        limits = f"<={most:g}x"
+    else:
+        return "-"
+    regime = {"never": "", "always": " always", "once": f" once/{demand.calls}"}[demand.transfer]
+    return f"{limits}{regime}{' latency' if demand.latency else ''}"
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -109,12 +127,50 @@ def _shortened(name: str, width: int) -> str:
 
 def _reasons(records: Iterable[Record], names: Mapping[str, str], width: int) -> list[str]:
     """Return why, once for all tests that share a reason."""
-    tests: dict[str, list[str]] = {}
+    tests: dict[str, dict[str, None]] = {}
     for record in records:
-        for reason in (*filter(None, [record.reason]), *record.notes):
-            tests.setdefault(reason, []).append(names[record.nodeid])
+        for reason in _why(record):
+            tests.setdefault(reason, {})[names[record.nodeid]] = None
     found = []
     for reason, (first, *others) in tests.items():
         who = f"{first} and {len(others)} more" if others else first
         found += wrap(f"{who}: {reason}", width, subsequent_indent="  ", break_on_hyphens=False)
     return ["", *found] if found else []
+
+
+def _why(record: Record) -> Iterator[str]:
+    """Yield a record's reason and its doubts; what holds it back too when it failed or does not pay."""
+    yield from (*filter(None, [record.reason]), *record.notes)
+    offload = record.offload
+    if offload is None or (offload.worth and record.status != "failed"):
+        return
+    yield offload.reason
+    yield from (found.sentence for found in record.diagnosis)
+
+
+def _thresholds(thresholds: Iterable[Threshold], width: int) -> list[str]:
+    found = []
+    for threshold in thresholds:
+        reason = f": {threshold.reason}" if threshold.reason else ""
+        text = f"threshold of {threshold.name}: {_bracket(threshold)}, {threshold.status}{reason}"
+        found += wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
+    return ["", *found] if found else []
+
+
+def _bracket(threshold: Threshold) -> str:
+    name, least, most = threshold.parameter, threshold.largest_not_won, threshold.smallest_won
+    if threshold.outcome is None:
+        return "not known"
+    if most is None:
+        return f"the GPU does not win at the largest {name}, {least:.16g}"
+    below = f"not at {least:.16g}" if least is not None else "the smallest"
+    return f"the GPU wins from {name} = {most:.16g} on, {below}"
+
+
+def _summary(records: Sequence[Record], price: float | None) -> list[str]:
+    """Return how many tests pay, where more than one was measured on both devices."""
+    found = [record.offload for record in records if record.offload and record.gpu]
+    if len(found) < 2 or price is None:
+        return []
+    pay, save = sum(o.worth is True for o in found), sum(o.price.saves is True for o in found)
+    return ["", f"worth it: {pay} of {len(found)}; saves money at {price:g} times the price: {save}"]

@@ -4,11 +4,13 @@ Runs only where CuPy finds a CUDA device.
 """
 
 import json
+from time import perf_counter
 
 import numpy as np
 import pytest
 
-from pytest_gpuperf.devices.cupy import CupyBackend
+from pytest_gpuperf.devices import abilities, nvml
+from pytest_gpuperf.devices.cupy import CupyBackend, CupyDevice
 from pytest_gpuperf.model import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 
@@ -65,6 +67,115 @@ def test_the_devices_own_events_time_a_call(cuda):
     with cuda.observe() as seen:
         busy(cuda.xp)
     assert seen.device_time > 0
+
+
+def test_the_report_knows_the_devices_memory_and_versions(cuda):
+    _, total = cuda.xp.cuda.Device().mem_info
+    assert cuda.info.memory == pytest.approx(total, rel=0.1)
+    assert cuda.info.driver.startswith("for CUDA 1")
+    assert cuda.info.runtime.startswith("CUDA 1")
+
+
+def test_precision_is_reduced_only_where_it_was_asked_for(cuda, monkeypatch):
+    for name in ("CUPY_TF32", "NVIDIA_TF32_OVERRIDE"):
+        monkeypatch.delenv(name, raising=False)
+    assert CupyDevice(cuda.xp, 0).info.reduced_precision is None
+    monkeypatch.setenv("CUPY_TF32", "1")
+    generation = int(cuda.xp.cuda.Device().compute_capability[:-1])
+    assert (CupyDevice(cuda.xp, 0).info.reduced_precision is not None) == (generation >= 8)
+
+
+def test_an_occupied_device_is_busy_after_the_call_and_for_as_long_as_said(cuda):
+    abilities.occupy(cuda, 1e-6)  # compiles the kernel
+    cuda.synchronize()
+    started = perf_counter()
+    assert abilities.occupy(cuda, 0.1)
+    returned = perf_counter() - started
+    assert not cuda.xp.cuda.Stream.null.done
+    cuda.synchronize()
+    assert returned < 0.05
+    assert perf_counter() - started == pytest.approx(0.1, rel=0.2)
+
+
+def test_no_more_than_a_second_is_occupied(cuda):
+    started = perf_counter()
+    abilities.occupy(cuda, 60)
+    cuda.synchronize()
+    assert 0.9 < perf_counter() - started < 5
+
+
+def test_behind_other_work_the_events_see_only_the_calls_own(cuda):
+    array = cuda.xp.ones((2048, 2048), dtype="float32")
+    array @ array
+    abilities.occupy(cuda, 1e-6)
+    cuda.synchronize()
+    abilities.occupy(cuda, 0.1)
+    with cuda.observe() as seen:
+        array @ array
+    assert 0 < seen.device_time < 0.05
+
+
+def test_clocks_are_numbers_or_have_a_reason(cuda):
+    busy(cuda.xp)
+    clocks = abilities.clocks(cuda)
+    if clocks is None:
+        assert "the GPU's clocks are unknown: " in cuda.clocks_reason
+        assert abilities.throttle(cuda) == ()
+    else:
+        assert cuda.clocks_reason is None
+        assert (clocks.sm_mhz or 1) > 0
+        assert 0 < (clocks.celsius or 1) < 150
+        assert 0 < (clocks.watts or 1) < 2000
+        assert set(abilities.throttle(cuda)) <= set(nvml._BAD.values())
+
+
+def test_memory_is_what_the_call_held_at_its_peak(cuda):
+    cuda.release()
+    with cuda.observe() as fresh:
+        first = cuda.xp.empty(1 << 20, dtype="uint8")
+        second = cuda.xp.empty(3 << 20, dtype="uint8")
+        del first, second
+        cuda.xp.empty(2 << 20, dtype="uint8")
+    assert 4 << 20 == fresh.memory
+    assert 1 <= fresh.allocations <= 3
+    with cuda.observe() as again:
+        cuda.xp.empty(3 << 20, dtype="uint8")
+    assert (3 << 20, 0) == (again.memory, again.allocations)
+
+
+def test_memory_from_outside_of_cupys_pool_is_not_told(cuda):
+    with cuda.xp.cuda.using_allocator(None), cuda.observe() as seen:
+        cuda.xp.empty(1 << 20, dtype="uint8")
+    assert (None, None) == (seen.allocations, seen.memory)
+
+
+def on_two_streams(cuda, beside):
+    """Return what is seen of a call whose main stream has next to nothing to do."""
+    stream, small = cuda.xp.cuda.Stream(non_blocking=True), cuda.xp.ones(1)
+    array = cuda.xp.ones((8192, 8192), dtype="float32")
+    with stream:
+        array @ array
+    cuda.synchronize()
+    with cuda.observe() as seen:
+        with stream:
+            for _ in range(beside):
+                array @ array
+        small += 1
+    return seen
+
+
+def test_work_on_a_side_stream_is_outside_of_what_the_events_see(cuda):
+    on_two_streams(cuda, 1)
+    alone, beside = on_two_streams(cuda, 0), on_two_streams(cuda, 4)
+    assert beside.outside_time > 1e-3
+    assert beside.outside_time > 5 * alone.outside_time
+
+
+def test_pinned_host_memory_is_told_from_pageable(cuda):
+    cupyx = pytest.importorskip("cupyx")
+    assert abilities.host_memory(cuda, cupyx.empty_pinned(1 << 20, dtype="uint8")) == "pinned"
+    assert abilities.host_memory(cuda, np.ones(1 << 20)) == "pageable"
+    assert abilities.host_memory(cuda, cuda.xp.ones(3)) is None
 
 
 def test_out_of_memory_names_the_bytes_and_leaves_the_device_usable(cuda):

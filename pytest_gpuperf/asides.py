@@ -1,0 +1,73 @@
+"""What is measured beside the verdict: the other kind of call, and the copies."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from pytest_gpuperf import measure, transfers
+from pytest_gpuperf.measure import Workload
+from pytest_gpuperf.model import Demand, Plan
+from pytest_gpuperf.transfers import Copying
+
+__all__ = ["copies", "other_kind"]
+
+NO_TIME = "time was up before the copies were timed; allow more with max_time"
+NO_ROUNDS = "no round was kept that the copies could be set beside: they were not timed"
+NO_ROOM = "the device has no room for a second copy of what goes up: the copies were not timed"
+
+
+def other_kind(
+    workloads: Sequence[Workload], demand: Demand, plan: Plan, order: Random, left: Callable[[], float]
+) -> None:
+    """Sample blocks where the demand is about single calls, and single calls where it is about blocks."""
+    singles = [measure.single(workload, plan) for workload in workloads]
+    pairs = zip(workloads, singles, strict=True)
+    other = [block if demand.latency else single for block, single in pairs if single is not block]
+    _sample(other, plan.max_rounds, plan, order, left)
+
+
+def copies(
+    gpu: Workload, rounds: int, plan: Plan, order: Random, left: Callable[[], float]
+) -> Copying | str | None:
+    """Time the copies in rounds of their own: at most as many as the workload had.
+
+    Returns None when there is nothing to copy, and a sentence when they could not be timed.
+    """
+    if not transfers.known(gpu).bytes:
+        return None
+    if not rounds:
+        return NO_ROUNDS
+    if left() < 0:
+        return NO_TIME
+    try:
+        return _timed(gpu, rounds, plan, order, left)
+    except Exception as error:
+        fault = gpu.device.fault(error)
+        if fault is None or fault.kind != "out_of_memory":
+            raise
+    gpu.device.release()
+    return NO_ROOM
+
+
+def _timed(gpu: Workload, rounds: int, plan: Plan, order: Random, left: Callable[[], float]) -> Copying:
+    copying = Copying(gpu, plan)
+    _sample(copying.workloads, rounds, plan, order, left)
+    return copying
+
+
+def _sample(
+    workloads: Sequence[Workload], rounds: int, plan: Plan, order: Random, left: Callable[[], float]
+) -> None:
+    """Take rounds in the time that the plan has for it.
+
+    The fewest rounds that give an interval are taken if the test has time left for them.
+    """
+    if not workloads or not rounds or left() < 0:
+        return
+    clock = workloads[0].device.clock
+    started = clock()
+    for taken, _ in enumerate(measure.rounds(workloads, order), start=1):
+        spent = clock() - started
+        if taken >= rounds or spent / taken > left():
+            return
+        if taken >= plan.min_rounds and spent >= plan.aside_time:
+            return

@@ -1,0 +1,134 @@
+"""Calls beside the timed blocks: the first, that finds out what the workload is, and the last, inspected."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
+from pytest_gpuperf.inputs import Uploads, carried, found
+from pytest_gpuperf.measure import Workload
+from pytest_gpuperf.model import GpuPerfError, Inspection
+from pytest_gpuperf.parity import leaves
+
+__all__ = ["finish", "look_behind", "prepare"]
+
+_OCCUPIED = 5e-3  # seconds that a device is kept busy beyond twice the time that submitting a call takes
+_LONGEST_OCCUPIED = 0.1
+_WAITED_OUT = 0.9  # of that time: a call that takes so long has waited for it
+
+
+class _WatchedCall(NamedTuple):
+    elapsed: float
+    host_time: float
+    result: Any
+    seen: Observation
+
+
+def prepare(bind: Callable[[Device], Callable[[], Any]], device: TimedDevice) -> tuple[Workload, Any]:
+    """Run the body once and return the workload with its first result.
+
+    A body that returns a callable was the setup and the callable is the workload; any other body is the
+    workload itself.
+    """
+    uploads = Uploads(device)
+    body = bind(uploads)
+    call = _watched_call(body, device)
+    uploads.stop()
+    if callable(call.result):
+        _check_callable(call.result)
+        workload = Workload(device=device, call=call.result, scope="call", setup=call.elapsed)
+        _take_stock(workload, uploads, body)
+        call = _watched_call(workload.call, device)
+    else:
+        workload = Workload(device=device, call=body, scope="body")
+    uploads.placed.clear()
+    if inspect.isawaitable(call.result):
+        getattr(call.result, "close", lambda: None)()
+        raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
+    returned = [leaf.value for leaf in leaves(call.result) if device.holds(leaf.value)]
+    workload.result_bytes, workload.result_arrays = sum(value.nbytes for value in returned), len(returned)
+    dtypes = (str(leaf.value.dtype) for leaf in leaves(call.result) if hasattr(leaf.value, "dtype"))
+    workload.dtypes = tuple(sorted({*workload.dtypes, *dtypes}))
+    workload.first_call = call.elapsed
+    workload.seen = call.seen.worked
+    workload.worked = call.seen.worked or bool(returned)
+    return workload, call.result
+
+
+def finish(workload: Workload) -> Any:
+    """Return the result of one more call, which the device times by its own events."""
+    call = _watched_call(workload.call, workload.device)
+    workload.fastest = min(workload.fastest, call.elapsed)
+    if workload.seen and not call.seen.worked:
+        raise GpuPerfError(
+            f"the last call did no work on {workload.device.name}, as the first did: does it return a result "
+            "that was kept? Time the work itself"
+        )
+    workload.inspection = Inspection(
+        host_time=call.host_time,
+        device_time=call.seen.device_time,
+        outside_time=call.seen.outside_time,
+        allocations=call.seen.allocations,
+        memory=call.seen.memory,
+    )
+    return call.result
+
+
+def look_behind(workload: Workload) -> None:
+    """Call once more while the GPU is still busy with other work.
+
+    Then the device's events see the work without waiting for its submission, and a call that waits for its
+    device shows: it returns only after that other work. A call that takes long to submit is left alone.
+    """
+    seen, device = workload.inspection, workload.device
+    if seen is None or seen.host_time is None or device.kind != "gpu":
+        return
+    busy = 2 * seen.host_time + _OCCUPIED
+    if busy > _LONGEST_OCCUPIED:
+        return
+    device.synchronize()
+    if not abilities.occupy(device, busy):
+        return
+    call = _timed_call(workload.call, device)
+    waited_out = call.host_time >= _WAITED_OUT * busy
+    device_time = seen.device_time if waited_out else call.seen.device_time
+    workload.inspection = replace(seen, device_time=device_time, synchronizes=waited_out)
+
+
+def _take_stock(workload: Workload, uploads: Uploads, body: Callable[[], Any]) -> None:
+    """Note what the workload reads and what of it went up: in the body, or in fixtures that it passes on."""
+    call, device = workload.call, workload.device
+    reads = {id(each) for value in carried(call, device) for each in (value, getattr(value, "base", None))}
+    brought = {id(value): value for value in carried(body, device) if id(value) in reads}
+    uploads.add(value for value in brought.values() if id(getattr(value, "base", None)) not in brought)
+    workload.inputs = found(call, uploads, device)
+    workload.uploads = tuple(uploads.uploads)
+    workload.made = sum(entry.bytes for entry in workload.inputs if not entry.went_up)
+    workload.dtypes = tuple({entry.dtype for entry in workload.inputs})
+
+
+def _watched_call(call: Callable[[], Any], device: TimedDevice) -> _WatchedCall:
+    """Call once; the device is watched during the call, and waited for before and after it."""
+    device.synchronize()
+    return _timed_call(call, device)
+
+
+def _timed_call(call: Callable[[], Any], device: TimedDevice) -> _WatchedCall:
+    started = device.clock()
+    with device.observe() as seen:
+        result = call()
+        returned = device.clock()
+    device.synchronize()
+    return _WatchedCall(device.clock() - started, returned - started, result, seen)
+
+
+def _check_callable(workload: Callable[..., Any]) -> None:
+    """Refuse a callable that cannot be called as it is."""
+    try:
+        inspect.signature(workload).bind()
+    except TypeError as error:
+        raise GpuPerfError(f"the callable that the test returned takes arguments: {error}") from error
+    except ValueError:
+        return  # a builtin that does not tell its signature

@@ -1,0 +1,84 @@
+"""NVIDIA's management library: a GPU's bus id in, its clocks and what slows it down out."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pytest_gpuperf.model import Clocks, GpuPerfError
+
+__all__ = ["Watch", "watch"]
+
+# nvml.h, nvmlClocksEventReason*; idle (0x1) and the clocks that the user chose (0x2) are no slowdown.
+_HARMLESS = {0x4: "power cap", 0x10: "sync boost", 0x100: "display clock"}
+_BAD = {
+    0x8: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+}
+_REASONS = {**_BAD, **_HARMLESS}
+
+
+class Watch:
+    """The state of one GPU, asked for anew at each call; a value that NVML does not give is None."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self._nvml = nvml
+        self._handle = handle
+
+    def clocks(self) -> Clocks:
+        """Return the clocks, temperature and power of this moment, and every reason for lower clocks."""
+        nvml, milliwatts = self._nvml, self._ask(self._nvml.nvmlDeviceGetPowerUsage)
+        return Clocks(
+            sm_mhz=self._ask(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
+            memory_mhz=self._ask(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_MEM),
+            celsius=self._ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
+            watts=None if milliwatts is None else milliwatts / 1000,
+            throttle=_named(self._reasons(), _REASONS),
+        )
+
+    def throttle(self) -> tuple[str, ...]:
+        """Return the reasons for which the GPU is slower than it should be: heat, or too weak a supply."""
+        return _named(self._reasons(), _BAD)
+
+    def _reasons(self) -> int:
+        """Return the bits that are set; the function's newer name is not in every driver and binding."""
+        for name in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"):
+            question = getattr(self._nvml, name, None)
+            bits = None if question is None else self._ask(question)
+            if bits is not None:
+                return bits
+        return 0
+
+    def _ask(self, question: Callable[..., int], *which: int) -> int | None:
+        """Return NVML's answer, or None: not supported, not permitted, or the GPU is gone."""
+        try:
+            return question(self._handle, *which)
+        except self._nvml.NVMLError:
+            return None
+
+
+def watch(pci_bus_id: str) -> Watch:
+    """Return a watch over the GPU on that bus; numbers would not do: CUDA_VISIBLE_DEVICES changes them.
+
+    Raises GpuPerfError, with cause and remedy, when NVML is not there or does not know the GPU.
+    """
+    try:
+        import pynvml
+    except ImportError as error:
+        remedy = 'pip install "pytest-gpuperf[nvml]"'
+        raise GpuPerfError(f"the GPU's clocks are unknown: pynvml is not installed; {remedy}") from error
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        remedy = "see whether nvidia-smi runs, and in a container give it the driver capability utility"
+        raise GpuPerfError(f"the GPU's clocks are unknown: NVML does not start: {error}; {remedy}") from error
+    try:
+        return Watch(pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id))
+    except pynvml.NVMLError as error:
+        remedy = "see whether nvidia-smi lists it"
+        cause = f"NVML does not know the GPU on bus {pci_bus_id}: {error}"
+        raise GpuPerfError(f"the GPU's clocks are unknown: {cause}; {remedy}") from error
+
+
+def _named(bits: int, names: dict[int, str]) -> tuple[str, ...]:
+    return tuple(name for bit, name in names.items() if bits & bit)

@@ -1,0 +1,40 @@
+"""From records as they come to a family's verdict, once its last member has ended."""
+
+from collections.abc import Iterable
+
+from pytest_gpuperf import settlement, thresholds
+from pytest_gpuperf.model import Plan, Record, Threshold
+
+__all__ = ["Families"]
+
+
+class Families:
+    """Which members of each family are still to come in this process, and whose verdict was told."""
+
+    def __init__(self) -> None:
+        self.told: set[str] = set()
+        self._waiting: dict[str, set[str]] = {}
+
+    def expect(self, name: str, nodeid: str) -> None:
+        """Say that a member of a family will run."""
+        self._waiting.setdefault(name, set()).add(nodeid)
+
+    def ended(self, record: Record, records: Iterable[Record]) -> Threshold | None:
+        """Return the family's verdict, if this was the last of its members."""
+        if record.family is None:
+            return None
+        name = record.family.name
+        waiting = self._waiting.get(name, set())
+        waiting.discard(record.nodeid)
+        if waiting:
+            return None
+        found = thresholds.find(each for each in records if each.family and each.family.name == name)
+        return found[0] if found else None
+
+    def untold(self, records: Iterable[Record], plan: Plan) -> list[Threshold]:
+        """Return the verdicts that fail and that no test could tell: its members ran in several processes."""
+        return [
+            found
+            for found in thresholds.find(records)
+            if found.name not in self.told and settlement.fails(found, plan)
+        ]

@@ -1,0 +1,85 @@
+"""What a marker asks of a test, and how a run measures."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Demand", "Family", "Plan", "Settlement", "Transfers"]
+
+Transfers = Literal["never", "always", "once"]
+Settlement = Literal["warn", "fail", "pass"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What a marker asks of one test; limits are ratios cpu time / gpu time, memory is in bytes."""
+
+    min: float | None = None
+    max: float | None = None
+    transfer: Transfers = "never"
+    calls: int | None = None
+    latency: bool = False
+    max_memory: int | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    parity: bool = True
+    max_time: float | None = None
+
+    @property
+    def bare(self) -> bool:
+        """Whether nothing was asked: such a test records and never fails."""
+        return self == Demand()
+
+    @property
+    def limits(self) -> tuple[float, ...]:
+        """The limits that were asked for, lowest first; none for a bare marker."""
+        return tuple(limit for limit in (self.min, self.max) if limit is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """What one test shares with those that differ from it in one size only, and its own size.
+
+    `name` is the same for all members, `sizes` are theirs, smallest first; the threshold that is asked for
+    is at most `at_most` and at least `at_least`.
+    """
+
+    name: str
+    parameter: str
+    size: float
+    sizes: tuple[float, ...]
+    at_most: float | None = None
+    at_least: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How a run measures: options read once. Times in seconds.
+
+    A block lasts at least `block_time`; warm-up ends when three blocks agree within `steady`, at the latest
+    after `warmup_time`. Sampling goes on after the verdict until the interval is within `precision` of its
+    value, for at most `precision_time`; without a demand for at most `record_time`. What no demand rests on
+    (copies, latency) is sampled beside it, for at most `aside_time` each. A doubt within `doubt` of the limit
+    only warns. No interval claims more than the `resolution`. A GPU machine costs `cost_ratio` times a CPU
+    one.
+    """
+
+    alpha: float = 0.025
+    max_time: float = 10.0
+    inconclusive: Settlement = "warn"
+    report_only: bool = False
+    off: bool = False
+    require_gpu: bool = False
+    gpu: str = "auto"
+    cost_ratio: float = 2.5
+    min_rounds: int = 3
+    max_rounds: int = 60
+    block_time: float = 1e-3
+    steady: float = 0.05
+    warmup_time: float = 0.1
+    precision: float = 0.05
+    precision_time: float = 0.05
+    record_time: float = 1.0
+    aside_time: float = 0.01
+    doubt: float = 0.05
+    resolution: float = 0.01
+    record_rounds: int = 500

@@ -1,0 +1,33 @@
+"""What can go wrong, as exceptions, a warning, and what a device says of an error."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Fault", "GpuPerfError", "InconclusiveWarning", "Unavailable"]
+
+
+class GpuPerfError(Exception):
+    """What was asked cannot be done; the message says what, where, and what to do next."""
+
+
+class Unavailable(GpuPerfError):
+    """A backend has no usable GPU; the message names the cause and the remedy in one sentence.
+
+    `missing` says that the backend's library is not even installed.
+    """
+
+    def __init__(self, message: str | None, *, missing: bool = False) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
+class InconclusiveWarning(UserWarning):
+    """A speedup test ended in doubt close to its limit, and passed with this warning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What an exception says about its device: memory ran out, or the device is gone for good."""
+
+    kind: Literal["out_of_memory", "lost"]
+    requested: int | None = None

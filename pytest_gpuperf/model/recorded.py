@@ -1,0 +1,108 @@
+"""What a run leaves: a record for each marked test, thresholds, and the environment they depend on."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_gpuperf.model.asked import Demand, Family
+from pytest_gpuperf.model.measured import DeviceInfo, Measurement, Memory, Parity, Speedup, Transfer
+from pytest_gpuperf.model.offloaded import Diagnosis, Offload, Threshold
+
+__all__ = ["STATUSES", "Clocks", "Environment", "Record", "Run", "Status", "ThreadPool", "Verdict"]
+
+Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped", "error"]
+STATUSES: tuple[Status, ...] = ("passed", "failed", "inconclusive", "recorded", "skipped", "error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the evidence says about the demand, and why."""
+
+    status: Status
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """Everything known about one marked test; the reason is None only when passed or recorded."""
+
+    nodeid: str
+    status: Status
+    reason: str | None
+    demand: Demand
+    alpha: float
+    scope: Literal["body", "call"] | None = None
+    family: Family | None = None
+    cpu: Measurement | None = None
+    gpu: Measurement | None = None
+    speedup: Speedup | None = None
+    parity: Parity | None = None
+    transfer: Transfer | None = None
+    offload: Offload | None = None
+    memory: Memory | None = None
+    diagnosis: tuple[Diagnosis, ...] = ()
+    dropped_rounds: int = 0
+    parity_elapsed: float | None = None
+    rounds_elapsed: float | None = None
+    elapsed: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadPool:
+    """A library's pool of threads, and how many of them it may use."""
+
+    library: str
+    api: str
+    threads: int
+    version: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocks:
+    """The state of a GPU at one moment: clocks in MHz, temperature in degrees Celsius, power in watts.
+
+    `throttle` names the reasons for which it ran slower than it could.
+    """
+
+    sm_mhz: int | None
+    memory_mhz: int | None
+    celsius: int | None
+    watts: float | None
+    throttle: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What the numbers depend on."""
+
+    host: dict[str, str | int | None]
+    cpu: dict[str, str | int | float | None]
+    gpu: DeviceInfo | None
+    gpu_reason: str | None
+    python: str
+    packages: dict[str, str]
+    thread_pools: tuple[ThreadPool, ...] = ()
+    variables: dict[str, str] | None = None
+    clocks_at_start: Clocks | None = None
+    clocks_at_end: Clocks | None = None
+    clocks_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run's records, in the order in which the tests finished."""
+
+    environment: Environment
+    started: str
+    records: tuple[Record, ...] = ()
+    thresholds: tuple[Threshold, ...] = ()
+    cost_ratio: float | None = None
+    complete: bool = True
+
+    @property
+    def summary(self) -> dict[Status, int]:
+        """How many records have each status, every status named."""
+        counts = dict.fromkeys(STATUSES, 0)
+        for record in self.records:
+            counts[record.status] += 1
+        return counts

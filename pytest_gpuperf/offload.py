@@ -1,0 +1,252 @@
+"""From rounds, copies and prices to whether moving the work pays: numbers in, numbers and a sentence out."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil, inf, log
+from statistics import median
+
+from pytest_gpuperf.estimation import estimate
+from pytest_gpuperf.evidence import e_value
+from pytest_gpuperf.model import (
+    BreakEven,
+    Demand,
+    Estimate,
+    GpuLimits,
+    Link,
+    Measurement,
+    Offload,
+    Plan,
+    Price,
+    Regime,
+    Round,
+    Speedup,
+    Transfer,
+)
+from pytest_gpuperf.offload_words import sentence, without_gpu
+from pytest_gpuperf.verdict import regime_words
+
+__all__ = ["LINKS", "Observed", "weigh", "weigh_cpu"]
+
+# Bytes per second in one direction: PCI-SIG's transfer rate x 16 lanes x 128/130 / 8, and half of the
+# 900 GB/s that NVIDIA names for NVLink-C2C in both directions. No copy of pageable memory reaches them.
+LINKS = {
+    "PCIe 3 x16": 8e9 * 16 * 128 / 130 / 8,
+    "PCIe 4 x16": 16e9 * 16 * 128 / 130 / 8,
+    "PCIe 5 x16": 32e9 * 16 * 128 / 130 / 8,
+    "NVLink-C2C": 450e9,
+}
+_MOST_DOUBLINGS = 50  # of a number of calls
+_ROUNDING = 1e-9  # a count of calls that is an integer but for the rounding of floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What one test's measurement has to say: rounds as the demand gates them, and what was sampled aside.
+
+    `copies` are seconds per transfer, one for each of the first rounds. `own` is the share of the CPU's
+    time that was the workload's own; with `throttled` the GPU's was not its usual.
+    """
+
+    demand: Demand
+    regime: Regime
+    cpu: Measurement
+    gpu: Measurement
+    rounds: Sequence[Round]
+    speedup: Speedup
+    copies: Sequence[float]
+    transfer: Transfer | None
+    own: float = 1.0
+    throttled: bool = False
+
+    def is_beyond(self, limit: float) -> bool | None:
+        """Say whether the speedup is above a limit, beyond doubt; None while in doubt."""
+        if self.throttled:
+            return None
+        if (self.speedup.low or 0.0) * self.own > limit:
+            return True
+        return False if self.speedup.high is not None and self.speedup.high < limit else None
+
+
+def weigh(seen: Observed, plan: Plan) -> Offload:
+    """Return whether moving the work pays, for a workload that was timed on both devices."""
+    worth = seen.is_beyond(1.0)
+    regimes = _regimes(seen, plan)
+    price = _price(seen, plan)
+    even = _break_even(seen, plan)
+    gated = regime_words(seen.demand, seen.regime)
+    return Offload(
+        worth=worth,
+        reason=sentence(
+            worth=worth,
+            speedup=seen.speedup,
+            gated=gated,
+            price=price,
+            even=even,
+            always=regimes.get("always") if seen.regime == "never" else None,
+            transfer=seen.transfer,
+        ),
+        regime=seen.regime,
+        by_latency=seen.demand.latency,
+        price=price,
+        never=regimes.get("never"),
+        once=regimes.get("once"),
+        always=regimes.get("always"),
+        latency=_latency(seen, plan),
+        break_even_calls=even,
+        gpu_limits=_gpu_limits(_gated(seen.cpu, seen.demand), seen.demand, plan),
+        links=_links(_gated(seen.cpu, seen.demand), seen.transfer),
+    )
+
+
+def weigh_cpu(cpu: Measurement, demand: Demand, transfer: Transfer, plan: Plan) -> Offload:
+    """Return what the CPU's times alone say: what a GPU must reach, and what no link allows."""
+    time = _gated(cpu, demand)
+    limits, links = _gpu_limits(time, demand, plan), _links(time, transfer)
+    slowest = max(cpu.latencies if demand.latency else cpu.samples, default=0.0)
+    hopeless = bool(links) and slowest < min(link.seconds for link in links)
+    return Offload(
+        worth=False if hopeless and demand.transfer == "always" else None,
+        reason=without_gpu(limits, plan.cost_ratio, links[-1] if hopeless else None, transfer.bytes),
+        regime="body" if transfer.h2d is None else demand.transfer,
+        by_latency=demand.latency,
+        price=Price(ratio=plan.cost_ratio, needed=plan.cost_ratio, saves=None, saving_percent=None),
+        gpu_limits=limits,
+        links=links,
+    )
+
+
+def _regimes(seen: Observed, plan: Plan) -> dict[str, Speedup | None]:
+    """Return the speedup in each regime that can be computed; a whole body is a regime of its own."""
+    if seen.regime == "body":
+        return {}
+    sampling = seen.speedup.sampling
+    found: dict[str, Speedup | None] = {seen.regime: seen.speedup}
+    if seen.regime != "never":
+        found["never"] = estimate((taken.cpu / taken.gpu for taken in seen.rounds), plan, sampling)
+    for regime, calls in (("once", seen.demand.calls), ("always", 1)):
+        if regime in found or calls is None or seen.transfer is None:
+            continue
+        if seen.transfer.bytes == 0:
+            found[regime] = found["never"]
+            continue
+        pairs = zip(seen.rounds, seen.copies, strict=False)
+        ratios = (taken.cpu / (taken.gpu + copies / calls) for taken, copies in pairs)
+        found[regime] = estimate(ratios, plan, sampling)
+    return found
+
+
+def _latency(seen: Observed, plan: Plan) -> Speedup | None:
+    pairs = zip(seen.cpu.latencies, seen.gpu.latencies, strict=False)
+    return estimate((cpu / gpu for cpu, gpu in pairs), plan, seen.speedup.sampling)
+
+
+def _price(seen: Observed, plan: Plan) -> Price:
+    """Return what the bill does: a call on the GPU costs ratio / speedup of what it costs on the CPU."""
+    ratio, found = plan.cost_ratio, seen.speedup
+    low = (found.low or 0.0) * seen.own
+    return Price(
+        ratio=ratio,
+        needed=ratio,
+        saves=seen.is_beyond(ratio),
+        saving_percent=Estimate(
+            value=100 * (1 - ratio / found.value),
+            low=100 * (1 - ratio / low) if low > 0 else None,
+            high=100 * (1 - ratio / found.high) if found.high is not None else 100.0,
+        ),
+    )
+
+
+def _break_even(seen: Observed, plan: Plan) -> BreakEven | None:
+    """Return after how many calls the copies and the first call are earned back.
+
+    A call saves cpu - gpu. What the first call cost is what it took longer than a later one, on the GPU and
+    in this process: kernels that were compiled before, or come from a cache on disk, make it smaller.
+    """
+    if seen.regime == "body" or seen.gpu.median is None:
+        return None
+    extra = max(0.0, seen.gpu.first_call - seen.gpu.median)
+    both = [taken + extra for taken in seen.copies]
+    free = seen.transfer is not None and seen.transfer.bytes == 0
+    nothing = [0.0] * len(seen.rounds)
+    found = BreakEven(
+        transfer=_calls(nothing if free else seen.copies, seen.rounds, plan),
+        first_call=_calls([extra] * len(seen.rounds), seen.rounds, plan),
+        both=_calls([extra] * len(seen.rounds) if free else both, seen.rounds, plan),
+        reason=None,
+    )
+    return BreakEven(
+        transfer=found.transfer, first_call=found.first_call, both=found.both, reason=_why_none(found, seen)
+    )
+
+
+def _why_none(found: BreakEven, seen: Observed) -> str | None:
+    if found.first_call is None:
+        return "never: a call on the GPU takes no less time than on the CPU"
+    if found.transfer is None:
+        return (seen.transfer.reason if seen.transfer else None) or "the copies were not timed"
+    return None
+
+
+def _calls(costs: Sequence[float], rounds: Sequence[Round], plan: Plan) -> Estimate | None:
+    """Return the number of calls whose savings are the cost, or None for never and for no costs.
+
+    The median over the rounds. The interval holds the numbers for which the speedup with the cost shared by
+    so many calls is neither beyond doubt above 1 nor below it, by the same evidence as a speedup's.
+    """
+    pairs = [(taken, cost) for taken, cost in zip(rounds, costs, strict=False)]
+    if not pairs:
+        return None
+    savings = ((cost, taken.cpu - taken.gpu) for taken, cost in pairs)
+    middle = median(cost / saving if saving > 0 else inf for cost, saving in savings)
+    if middle == inf:
+        return None
+
+    def evidence(calls: float, sign: int) -> float:
+        ratios = (log(taken.cpu / (taken.gpu + (cost / calls if cost else 0.0))) for taken, cost in pairs)
+        return e_value([sign * ratio for ratio in ratios], log(1 + plan.resolution))
+
+    value = ceil(middle * (1 - _ROUNDING))
+    lowest = _smallest(lambda calls: evidence(calls, -1) < 1 / plan.alpha) if value else 0
+    highest = _smallest(lambda calls: evidence(calls, 1) >= 1 / plan.alpha) if any(costs) else 0
+    if evidence(inf, 1) < 1 / plan.alpha:
+        highest = None
+    return Estimate(
+        value=value,
+        low=min(value, lowest if lowest is not None else value),
+        high=None if highest is None else max(value, highest),
+    )
+
+
+def _smallest(holds: Callable[[int], bool]) -> int | None:
+    """Return the smallest number from 1 on for which it holds, as it then does for all larger ones."""
+    above = next((2**power for power in range(_MOST_DOUBLINGS) if holds(2**power)), None)
+    if above is None:
+        return None
+    return bisect_left(range(above), 1, lo=above // 2 + 1, key=lambda number: int(holds(number)))
+
+
+def _gated(measured: Measurement, demand: Demand) -> float | None:
+    """Return the median time that the demand is about."""
+    return measured.latency if demand.latency else measured.median
+
+
+def _gpu_limits(time: float | None, demand: Demand, plan: Plan) -> GpuLimits | None:
+    if time is None:
+        return None
+    return GpuLimits(demand=time / demand.min if demand.min else None, price=time / plan.cost_ratio)
+
+
+def _links(time: float | None, transfer: Transfer | None) -> tuple[Link, ...]:
+    """Return what the copies of one call cost at least, link by link; nothing when no bytes move."""
+    if transfer is None or not transfer.bytes:
+        return ()
+    return tuple(
+        Link(
+            name=name,
+            bandwidth=bandwidth,
+            seconds=transfer.bytes / bandwidth,
+            speedup_at_most=time * bandwidth / transfer.bytes if time is not None else None,
+        )
+        for name, bandwidth in LINKS.items()
+    )

@@ -1,0 +1,66 @@
+"""From what offloading was found to do to the sentence that says so."""
+
+from pytest_gpuperf import units
+from pytest_gpuperf.model import BreakEven, GpuLimits, Link, Price, Speedup, Transfer
+from pytest_gpuperf.verdict import ratio
+
+__all__ = ["sentence", "without_gpu"]
+
+_HEADS = {True: "worth it", False: "not worth it", None: "in doubt whether it is worth it"}
+
+
+def sentence(
+    *,
+    worth: bool | None,
+    speedup: Speedup,
+    gated: str,
+    price: Price,
+    even: BreakEven | None,
+    always: Speedup | None,
+    transfer: Transfer | None,
+) -> str:
+    """Return whether moving the work pays, in one sentence: time, copies, money."""
+    parts = [f"{_HEADS[worth]}: {ratio(speedup)} {gated}"]
+    if worth is not False:
+        parts += filter(None, [_copies(even, always, transfer), _money(price)])
+    return "; ".join(parts)
+
+
+def without_gpu(limits: GpuLimits | None, price: float, hopeless: Link | None, size: int | None) -> str:
+    """Return what a GPU that nobody has measured must reach, and whether its copies alone forbid that."""
+    parts = ["no GPU was measured"]
+    if limits is not None and limits.price is not None:
+        if limits.demand is not None:
+            parts.append(f"for the demand it may take {units.seconds(limits.demand)} per call")
+        parts.append(f"to save money at {price:g} times the price, {units.seconds(limits.price)} per call")
+    if hopeless is not None and size is not None:
+        parts.append(
+            f"with copies at every call it cannot pay on any of the links: {hopeless.name} alone needs "
+            f"{units.seconds(hopeless.seconds)} for {units.size(size)}"
+        )
+    return "; ".join(parts)
+
+
+def _copies(even: BreakEven | None, always: Speedup | None, transfer: Transfer | None) -> str | None:
+    if transfer is None or not transfer.bytes or always is None:
+        return None
+    if always.low is not None and always.low > 1:
+        return f"even with copies at every call ({ratio(always)})"
+    if even is None or even.transfer is None:
+        return None
+    moved = units.size(transfer.bytes)
+    number = f"{even.transfer.value:.0f}"
+    calls = "1 call" if number == "1" else f"{number} calls"
+    return f"its copies ({moved}) are earned back after {calls} on the same data"
+
+
+def _money(price: Price) -> str | None:
+    saving = price.saving_percent
+    if saving is None:
+        return None
+    at = f"at {price.ratio:g} times the price"
+    if price.saves is None:
+        return f"whether it saves money {at} is in doubt"
+    if price.saves:
+        return f"{at} it saves {saving.value:.0f} % of the bill"
+    return f"{at} the bill is {-saving.value:.0f} % higher"

@@ -1,0 +1,98 @@
+"""From workloads to rounds: taken until they are enough, and given up where the GPU was slowed down."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from random import Random
+from typing import Literal
+
+from pytest_gpuperf import measure
+from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.estimation import Estimation
+from pytest_gpuperf.measure import Workload
+from pytest_gpuperf.model import Demand, Plan, Round, Speedup
+from pytest_gpuperf.transfers import Copying
+
+__all__ = ["Sampling"]
+
+_MOST_DROPPED = 0.2  # of all rounds: with more of them a speedup is not of this GPU as it should be
+_FEWEST = 2  # rounds that are taken whatever they cost, dropped ones counted
+
+
+class Sampling:
+    """The rounds of one test as its demand gates them; `dropped` were taken while the GPU was throttled.
+
+    `left` tells the seconds that the test has left. `decide` is a speedup that it must be told from, too.
+    """
+
+    def __init__(self, demand: Demand, plan: Plan, left: Callable[[], float], decide: float | None) -> None:
+        self._demand, self._plan, self._left, self._decide = demand, plan, left, decide
+        self.start_afresh()
+
+    def start_afresh(self) -> None:
+        """Give up every round."""
+        self._estimation = Estimation(self._demand, self._plan, self._decide)
+        self.rounds: list[Round] = []
+        self.begun = 0
+        self.dropped = 0
+        self.throttle: tuple[str, ...] = ()
+        self.elapsed: float | None = None
+
+    def speedup(self, sampling: Literal["interleaved", "siblings"]) -> Speedup | None:
+        """Return the estimate from the rounds so far."""
+        return self._estimation.speedup(sampling)
+
+    @property
+    def throttled(self) -> str | None:
+        """Why the rounds decide nothing, when too many of them were dropped."""
+        if self.dropped <= _MOST_DROPPED * self.begun:
+            return None
+        slowed = (
+            f"the GPU was slowed down ({', '.join(self.throttle)}) in {self.dropped} of {self.begun} rounds"
+        )
+        return f"{slowed}; cool it, or give it the power that it may draw"
+
+    def interleaved(self, cpu: Workload, gpu: Workload, copying: Copying | None, order: Random) -> None:
+        """Take rounds of both devices, and of the copies, in random order."""
+        workloads = [cpu, gpu, *(copying.workloads if copying else ())]
+        steps = (cpu.samples[-1] for _ in measure.rounds(workloads, order))
+        self._take(steps, gpu, copying, workloads)
+
+    def against(self, cpu_samples: Iterable[float], gpu: Workload, copying: Copying | None) -> None:
+        """Take a round for each sample that was taken of the CPU before."""
+        workloads = [gpu, *(copying.workloads if copying else ())]
+        self._take(_with_each(cpu_samples, workloads), gpu, copying, workloads)
+
+    def _take(
+        self, steps: Iterator[float], gpu: Workload, copying: Copying | None, workloads: Sequence[Workload]
+    ) -> None:
+        clock = gpu.device.clock
+        started, spent = clock(), 0.0
+        while not self._enough(spent):
+            self.begun += 1
+            cpu_sample = next(steps, None)
+            if cpu_sample is None:
+                self.begun -= 1
+                break
+            spent = self.elapsed = clock() - started
+            if slowed := abilities.throttle(gpu.device):
+                self.throttle = tuple(sorted({*self.throttle, *slowed}))
+                self.dropped += 1
+                measure.take_back(workloads)
+                continue
+            copies = copying.latest if copying else 0.0
+            taken = Round(cpu=cpu_sample, gpu=gpu.samples[-1], copies=copies)
+            self.rounds.append(taken)
+            self._estimation.add(taken)
+
+    def _enough(self, spent: float) -> bool:
+        left = self._left()
+        late = self.begun >= _FEWEST and 2 * spent / self.begun > left
+        if late or self.dropped > _MOST_DROPPED * self._plan.max_rounds:
+            return True
+        return self._estimation.enough(spent=spent, left=left) and self.throttled is None
+
+
+def _with_each(cpu_samples: Iterable[float], workloads: Sequence[Workload]) -> Iterator[float]:
+    for cpu_sample in cpu_samples:
+        for workload in workloads:
+            measure.sample(workload)
+        yield cpu_sample

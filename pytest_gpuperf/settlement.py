@@ -1,0 +1,67 @@
+"""From a record and its family's threshold to how the test ends: fail, skip, warn or pass."""
+
+from dataclasses import dataclass
+
+from pytest_gpuperf import thresholds, verdict
+from pytest_gpuperf.model import Plan, Record, Threshold
+
+__all__ = ["Ending", "ending", "fails"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a test ends: with the reason of its failure, else of its skip; and with warnings."""
+
+    failure: str | None
+    skip: str | None
+    warnings: tuple[str, ...]
+
+
+def ending(record: Record, threshold: Threshold | None, plan: Plan) -> Ending:
+    """Return how a test ends; `threshold` is its family's, if it was the last member."""
+    failures = [record.reason or record.status] if _record_fails(record, plan) else []
+    warnings = []
+    if record.status == "inconclusive" and not failures and not record.demand.bare and _warns(plan):
+        warnings.append(f"{record.nodeid}: {record.reason}")
+    if threshold is not None and fails(threshold, plan):
+        failures.append(threshold.reason or threshold.status)
+    elif (
+        threshold is not None and threshold.status == "inconclusive" and _is_asked(threshold) and _warns(plan)
+    ):
+        warnings.append(f"{threshold.name}: {threshold.reason}")
+    skip = None
+    if record.status == "skipped":
+        skip = record.reason or ""
+    if record.status == "error":
+        skip = f"there is no valid measurement: {record.reason}"
+    return Ending(failure="\n".join(failures) or None, skip=skip, warnings=tuple(warnings))
+
+
+def fails(threshold: Threshold, plan: Plan) -> bool:
+    """Say whether a threshold's verdict fails the test that tells it."""
+    if plan.report_only or not _is_asked(threshold) or threshold.status in ("passed", "recorded", "skipped"):
+        return False
+    if threshold.status == "failed" or plan.inconclusive == "fail":
+        return True
+    return plan.inconclusive == "warn" and not thresholds.settled_near(threshold, plan.doubt)
+
+
+def _is_asked(threshold: Threshold) -> bool:
+    return threshold.at_most is not None or threshold.at_least is not None
+
+
+def _record_fails(record: Record, plan: Plan) -> bool:
+    if record.status in ("passed", "recorded", "skipped") or record.demand.bare or plan.report_only:
+        return False
+    if record.status != "inconclusive" or plan.inconclusive == "fail":
+        return True
+    return plan.inconclusive == "warn" and not _is_near(record, plan)
+
+
+def _warns(plan: Plan) -> bool:
+    return plan.inconclusive == "warn" and not plan.report_only
+
+
+def _is_near(record: Record, plan: Plan) -> bool:
+    """Say whether an estimate is as close to its limit as a doubt may be to pass."""
+    return record.speedup is not None and verdict.is_near(record.speedup, record.demand, plan.doubt)

@@ -1,0 +1,33 @@
+"""From seconds and bytes to words: three digits and a unit."""
+
+__all__ = ["bandwidth", "digits", "seconds", "size"]
+
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+_ROUNDS_UP = 0.9995  # from this share of a unit on, three digits show the whole unit
+
+
+def seconds(value: float) -> str:
+    """Return a time: `1.23 ms`."""
+    unit, name = next((each for each in _TIMES if value >= _ROUNDS_UP * each[0]), _TIMES[-1])
+    return f"{digits(value / unit)} {name}"
+
+
+def size(bytes: float) -> str:
+    """Return a number of bytes, in powers of a thousand: `4.19 MB`."""
+    for unit, name in _SIZES:
+        if bytes >= _ROUNDS_UP * unit:
+            return f"{digits(bytes / unit)} {name}"
+    return f"{bytes:.0f} B"
+
+
+def bandwidth(bytes_per_second: float) -> str:
+    """Return bytes per second: `12.3 GB/s`."""
+    return f"{size(bytes_per_second)}/s"
+
+
+def digits(value: float) -> str:
+    """Return a value with three significant digits, or two below a tenth."""
+    if value >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:#.3g}" if value >= 0.1 else f"{value:.2g}"

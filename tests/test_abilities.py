@@ -1,0 +1,88 @@
+"""Abilities: what some devices can tell or do; None, or nothing, where one cannot."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.model import Clocks
+
+COOL = Clocks(sm_mhz=1980, memory_mhz=3201, celsius=41, watts=123.0, throttle=())
+ABILITIES = ("occupy", "clocks", "throttle", "host_memory", "processor_time")
+
+
+def ask(name, device):
+    """Use an ability of a device, with what it takes beside the device."""
+    beside = {"occupy": (0.5,), "host_memory": (np.ones(3),)}.get(name, ())
+    return getattr(abilities, name)(device, *beside)
+
+
+def test_these_are_all_of_them():
+    assert sorted(ABILITIES) == sorted(abilities.__all__)
+
+
+@pytest.mark.parametrize("name", ABILITIES)
+def test_a_device_without_an_ability_does_and_tells_nothing(name):
+    expected = () if name == "throttle" else None
+    assert expected == ask(name, SimpleNamespace())
+
+
+@pytest.mark.parametrize("name", ABILITIES)
+def test_a_device_that_leaves_an_ability_empty_is_one_without(name):
+    expected = () if name == "throttle" else None
+    assert expected == ask(name, SimpleNamespace(**{name: None}))
+
+
+@pytest.mark.parametrize("name", ["clocks", "throttle", "host_memory", "occupy"])
+def test_the_host_has_none_of_them_but_its_processor_time(name):
+    expected = () if name == "throttle" else None
+    assert expected == ask(name, HostDevice("a processor"))
+
+
+def test_the_host_tells_the_time_that_its_processors_worked():
+    device = HostDevice("a processor")
+    before = abilities.processor_time(device)
+    while abilities.processor_time(device) < before + 1e-3:
+        sum(range(1000))
+    assert abilities.processor_time(device) > before
+
+
+@pytest.mark.parametrize(
+    ("expected", "name"),
+    [(COOL, "clocks"), (("power cap",), "throttle"), ("pinned", "host_memory"), (2.5, "processor_time")],
+)
+def test_a_device_that_has_an_ability_is_asked(expected, name):
+    assert expected == ask(name, SimpleNamespace(**{name: lambda *beside: expected}))
+
+
+def test_what_is_to_be_copied_is_what_the_device_is_asked_about():
+    host = np.ones(3)
+    asked = []
+    abilities.host_memory(SimpleNamespace(host_memory=asked.append), host)
+    assert asked[0] is host
+
+
+def test_a_device_that_is_occupied_is_busy_for_so_long_and_the_call_returns_at_once():
+    clock = Clock()
+    gpu = SimulatedDevice("gpu", clock=clock)
+    assert abilities.occupy(gpu, 0.5) is True
+    assert (0.0, 0) == (clock(), gpu.launches)
+    gpu.synchronize()
+    assert clock() == 0.5
+
+
+def test_the_simulated_gpu_has_all_but_clocks_and_processors():
+    gpu = SimulatedDevice("gpu", clock=Clock(), throttle=lambda: ("power cap",))
+    assert (None, None) == (abilities.clocks(gpu), abilities.processor_time(gpu))
+    assert ("power cap",) == abilities.throttle(gpu)
+    assert abilities.host_memory(gpu, np.ones(3)) == "pageable"
+
+
+def test_the_simulated_cpu_tells_the_time_that_its_threads_worked():
+    cpu = SimulatedDevice("cpu", clock=Clock(), timing=Timing(kernel=2e-3, threads=4))
+    cpu.launch()
+    assert abilities.processor_time(cpu) == pytest.approx(8e-3)
+    assert abilities.throttle(cpu) == ()

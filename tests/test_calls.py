@@ -1,0 +1,507 @@
+"""Calls beside the timed blocks: what the first finds out, what the last shows, and the one behind others."""
+
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf import calls, measure
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.measure import Workload
+from pytest_gpuperf.model import GpuPerfError
+
+
+def simulated(kind="gpu", *, kernel=1e-3, **timing) -> SimulatedDevice:
+    return SimulatedDevice(kind, clock=Clock(), timing=Timing(kernel=kernel, **timing))
+
+
+def workload_on(device, call=None) -> Workload:
+    return Workload(device=device, call=call or device.launch, scope="call")
+
+
+def prepared(device, body, **brought) -> Workload:
+    """Prepare a body that takes the device, and what its fixtures brought."""
+    workload, _ = calls.prepare(lambda seen: partial(body, seen, **brought), device)
+    return workload
+
+
+def inspected(device, call=None):
+    """Return the inspection of a call after its last one."""
+    workload = workload_on(device, call)
+    calls.finish(workload)
+    return workload.inspection
+
+
+def looked_behind(device, call=None):
+    """Return the inspection of a call after one more behind an occupied device."""
+    workload = workload_on(device, call)
+    calls.finish(workload)
+    calls.look_behind(workload)
+    return workload.inspection
+
+
+def test_a_body_that_returns_a_callable_was_the_setup():
+    device = simulated(kernel=2e-3)
+
+    def body(seen):
+        seen.xp.ones(1)
+        return lambda: device.launch(7e-3)
+
+    workload = prepared(device, body)
+    assert workload.scope == "call"
+    assert workload.setup == pytest.approx(2e-3)
+    assert workload.first_call == pytest.approx(7e-3)
+    assert measure.block(workload.call, 1, device) == pytest.approx(7e-3)
+
+
+def test_any_other_body_is_the_workload_itself():
+    device = simulated(kernel=2e-3)
+    workload = prepared(device, lambda seen: seen.xp.ones(1))
+    assert ("body", None) == (workload.scope, workload.setup)
+    assert workload.first_call == pytest.approx(2e-3)
+    assert measure.block(workload.call, 1, device) == pytest.approx(2e-3)
+
+
+def test_the_first_result_comes_with_the_workload():
+    device = simulated()
+    _, of_body = calls.prepare(lambda seen: lambda: 5, device)
+    _, of_call = calls.prepare(lambda seen: lambda: lambda: 7, device)
+    assert (5, 7) == (of_body, of_call)
+
+
+def test_the_body_sees_the_device_as_it_is():
+    device = simulated()
+
+    def body(seen):
+        assert (seen.kind, seen.backend, seen.name) == (device.kind, device.backend, device.name)
+        assert seen.xp is device.xp
+        assert seen.asnumpy(seen.asarray([1, 2])).tolist() == [1, 2]
+        seen.synchronize()
+
+    prepared(device, body)
+
+
+@pytest.mark.parametrize(
+    ("expected", "body"),
+    [
+        (True, lambda seen: seen.xp.ones(3)),
+        (True, lambda seen: float(seen.xp.ones(3).sum())),
+        (True, lambda seen: lambda: seen.xp.ones(3)),
+        (True, lambda seen: lambda: seen.asarray(np.ones(3))),
+        (False, lambda seen: np.ones(3)),
+        (False, lambda seen: None),
+        (False, lambda seen: (seen.xp.ones(3), lambda: np.ones(3))[1]),
+    ],
+)
+def test_work_on_the_device_is_seen_in_the_workload_and_not_in_its_setup(expected, body):
+    assert expected is prepared(simulated(), body).worked
+
+
+def test_the_last_call_is_timed_by_the_devices_own_events():
+    device = simulated()
+    workload = workload_on(device, call=lambda: (device.launch(3e-3), device.launch(4e-3), "result")[-1])
+    device.launch(1.0)
+    assert calls.finish(workload) == "result"
+    assert workload.inspection.device_time == pytest.approx(7e-3)
+
+
+def test_work_from_before_the_last_call_is_not_in_it():
+    workload = workload_on(simulated(kernel=3e-3))
+    workload.device.launch(1.0)
+    workload.device.launch(2.0, stream=1)
+    calls.finish(workload)
+    assert (pytest.approx(3e-3), 0) == (workload.inspection.device_time, workload.inspection.outside_time)
+    assert workload.fastest == pytest.approx(3e-3)
+
+
+def test_the_last_call_tells_how_soon_it_returned():
+    device = simulated(launch=1e-3, kernel=5e-3)
+    found = inspected(device, lambda: (device.launch(), device.launch()))
+    assert found.host_time == pytest.approx(2e-3)
+    assert found.device_time == pytest.approx(11e-3)
+
+
+def test_a_last_call_that_is_the_fastest_is_remembered_as_such():
+    workload = workload_on(simulated(kernel=3e-3))
+    workload.fastest = 4e-3
+    calls.finish(workload)
+    assert workload.fastest == pytest.approx(3e-3)
+
+
+def test_a_last_call_that_does_no_work_where_the_first_did_is_refused():
+    device = simulated()
+    kept = []
+
+    def call():
+        if not kept:
+            kept.append(device.xp.ones(3))
+        return kept[0]
+
+    workload = prepared(device, lambda seen: call)
+    with pytest.raises(GpuPerfError, match="the last call did no work on simulated GPU, as the first did"):
+        calls.finish(workload)
+
+
+def test_work_on_a_side_stream_ends_outside_of_the_events():
+    device = simulated()
+    found = inspected(device, lambda: (device.launch(2e-3), device.launch(5e-3, stream=1)))
+    assert found.device_time == pytest.approx(2e-3)
+    assert found.outside_time == pytest.approx(3e-3)
+
+
+@pytest.mark.parametrize("side", [0.0, 1.5e-3, 2e-3])
+def test_a_side_stream_that_ends_first_leaves_nothing_outside(side):
+    device = simulated()
+    found = inspected(device, lambda: (device.launch(side, stream=1), device.launch(2e-3)))
+    assert (pytest.approx(2e-3), 0) == (found.device_time, found.outside_time)
+
+
+def test_a_cpu_has_no_events_to_be_outside_of():
+    found = inspected(simulated("cpu"))
+    assert (None, None) == (found.device_time, found.outside_time)
+
+
+@pytest.mark.parametrize(("expected", "pool"), [(0, True), (3, False)])
+def test_the_devices_own_allocations_are_counted_and_not_those_from_its_pool(expected, pool):
+    device = simulated(pool=pool)
+    workload = prepared(device, lambda seen: lambda: seen.xp.ones(10) + seen.xp.ones(10))
+    calls.finish(workload)
+    assert expected == workload.inspection.allocations
+
+
+def test_a_pool_that_has_to_grow_allocates():
+    device = simulated()
+    sizes = iter([10, 20])
+    workload = prepared(device, lambda seen: lambda: seen.xp.ones(next(sizes)))
+    calls.finish(workload)
+    assert workload.inspection.allocations == 1
+
+
+def test_the_memory_of_a_call_is_the_most_that_it_holds_above_its_inputs():
+    device = simulated()
+
+    def body(seen):
+        a = seen.asarray(np.ones(1000))
+        return lambda: ((a + 1) + 2)[:500]  # 8000 bytes for a time, and 8000 for its result
+
+    workload = prepared(device, body)
+    calls.finish(workload)
+    assert workload.inspection.memory == 16_000
+
+
+def test_a_peak_of_the_past_is_not_the_calls():
+    device = simulated()
+    peak = device.xp.ones(100_000)
+    del peak
+    assert inspected(device, lambda: device.xp.ones(10)).memory == 80
+    assert device.peak_bytes == 800_000
+
+
+def test_a_call_that_returns_at_once_does_not_wait_for_its_device():
+    assert looked_behind(simulated(launch=1e-3)).synchronizes is False
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda device: device.synchronize(),
+        lambda device: float(device.xp.ones(3).sum()),
+        lambda device: int(device.xp.arange(3).max()),
+        lambda device: bool(device.xp.ones(3).all()),
+        lambda device: device.asnumpy(device.xp.ones(3)),
+        lambda device: (device.launch(), device.synchronize(), device.launch()),
+    ],
+)
+def test_a_call_that_waits_for_its_device_is_told_by_it(call):
+    device = simulated()
+    assert looked_behind(device, lambda: call(device)).synchronizes is True
+
+
+@pytest.mark.parametrize("kernel", [1e-6, 1e-3, 1.0])
+def test_a_call_is_told_by_its_waiting_and_not_by_its_kernels(kernel):
+    assert looked_behind(simulated(kernel=kernel)).synchronizes is False
+
+
+def test_behind_other_work_the_devices_time_has_no_launch_in_it():
+    device = simulated(launch=1e-3, kernel=2e-3)
+
+    def call():
+        for _ in range(5):
+            device.launch()
+
+    assert inspected(device, call).device_time == pytest.approx(3e-3 + 4 * 2e-3)
+    assert looked_behind(device, call).device_time == pytest.approx(5 * 2e-3)
+
+
+def test_where_launches_take_longer_than_kernels_only_the_busy_time_counts():
+    device = simulated(launch=2e-3, kernel=1e-3)
+
+    def call():
+        for _ in range(5):
+            device.launch()
+
+    assert inspected(device, call).device_time == pytest.approx(5 * 2e-3 + 1e-3)
+    assert looked_behind(device, call).device_time == pytest.approx(5 * 1e-3)
+
+
+def test_of_a_call_that_waits_the_devices_time_is_that_of_the_last_call():
+    device = simulated(launch=1e-3, kernel=2e-3)
+    found = looked_behind(device, lambda: (device.launch(), device.synchronize(), device.launch()))
+    assert found.device_time == pytest.approx(6e-3)
+
+
+def test_the_look_behind_keeps_what_the_last_call_showed():
+    device = simulated(launch=1e-3, kernel=2e-3, pool=False)
+
+    def call():
+        device.launch(9e-3, stream=1)
+        return device.xp.ones(10)
+
+    last, behind = inspected(device, call), looked_behind(device, call)
+    for name in ("host_time", "outside_time", "allocations", "memory"):
+        assert getattr(last, name) == pytest.approx(getattr(behind, name)), name
+    assert (pytest.approx(2e-3), 1, 80) == (last.host_time, last.allocations, last.memory)
+    assert last.outside_time == pytest.approx(6e-3)
+
+
+@pytest.mark.parametrize(
+    ("expected", "submitting"),
+    [((False, 2), 0.0), ((False, 2), 10e-3), ((False, 2), 47e-3), ((None, 1), 48e-3), ((None, 1), 1.0)],
+)
+def test_a_call_that_takes_long_to_submit_is_left_alone(expected, submitting):
+    device = simulated()
+    found = looked_behind(device, lambda: (device.clock.advance(submitting), device.launch()))
+    assert expected == (found.synchronizes, device.launches)
+
+
+def test_a_call_that_was_not_watched_is_left_alone():
+    workload = workload_on(simulated())
+    calls.look_behind(workload)
+    assert (None, 0) == (workload.inspection, workload.device.launches)
+
+
+def test_a_cpu_is_not_looked_behind():
+    device = simulated("cpu")
+    assert looked_behind(device).synchronizes is None
+    assert device.launches == 1
+
+
+def test_a_device_that_cannot_be_occupied_is_left_alone():
+    device = simulated(launch=1e-3, kernel=2e-3)
+    device.occupy = None
+    found = looked_behind(device)
+    assert (None, pytest.approx(3e-3), 1) == (found.synchronizes, found.device_time, device.launches)
+
+
+@dataclass
+class Pair:
+    first: Any
+    second: Any
+
+
+def test_the_bytes_of_a_result_are_those_of_its_arrays_on_the_device():
+    def body(seen):
+        a = seen.xp.ones(10)
+        return lambda: {"a": a, "b": (seen.xp.ones(5), 3.0, np.ones(7)), "c": Pair([None], seen.xp.ones(2))}
+
+    workload = prepared(simulated(), body)
+    assert (80 + 40 + 16, 3) == (workload.result_bytes, workload.result_arrays)
+
+
+@pytest.mark.parametrize("result", [None, 3.0, np.ones(7), "text", [np.float32(1)]])
+def test_a_result_on_the_host_has_no_bytes_of_the_device(result):
+    workload = prepared(simulated(), lambda seen: lambda: result)
+    assert (0, 0) == (workload.result_bytes, workload.result_arrays)
+
+
+def test_the_dtypes_are_those_of_inputs_and_results_each_once_in_order():
+    def body(seen):
+        a, b = seen.asarray(np.ones(3, np.float32)), seen.xp.ones(3, dtype=np.int16)
+        return lambda: (a + 1, [a.astype(np.complex128)], float(b.max()), "text")
+
+    assert ("complex128", "float32", "int16") == prepared(simulated(), body).dtypes
+
+
+@pytest.mark.parametrize("result", [np.float16(1), {"x": [np.float16(1)]}, np.ones(3, np.float16)])
+def test_numpys_scalars_and_arrays_on_the_host_count_in_the_dtypes(result):
+    assert ("float16",) == prepared(simulated(), lambda seen: lambda: result).dtypes
+
+
+def test_numbers_of_python_have_no_dtype():
+    assert () == prepared(simulated(), lambda seen: lambda: (3.0, 4, True)).dtypes
+
+
+def test_a_whole_body_has_the_dtypes_of_its_result():
+    workload = prepared(simulated(), lambda seen: seen.asarray([1, 2]).astype(np.float32))
+    assert (("float32",), 8) == (workload.dtypes, workload.result_bytes)
+    assert ((), 0) == (workload.uploads, workload.made)
+
+
+def bytes_of(workload) -> list[int]:
+    return [upload.bytes for upload in workload.uploads]
+
+
+def test_what_the_body_puts_up_are_the_uploads_read_or_not():
+    host = np.arange(10.0)
+
+    def body(seen):
+        a, _ = seen.asarray(host), seen.asarray([1.0, 2.0, 3.0])
+        return lambda: a + 1
+
+    workload = prepared(simulated(), body)
+    assert ([80, 24], 0) == (bytes_of(workload), workload.made)
+    assert workload.uploads[0].host() is host
+    assert workload.uploads[1].host() == [1.0, 2.0, 3.0]
+
+
+def test_a_cpus_uploads_are_bytes_alone():
+    def body(seen):
+        a = seen.asarray(np.arange(10.0))
+        return lambda: a + 1
+
+    for device in (simulated("cpu"), HostDevice("a processor")):
+        workload = prepared(device, body)
+        assert [80] == bytes_of(workload)
+        assert workload.uploads[0].host is None
+
+
+def test_arrays_made_on_the_device_and_read_there_did_not_go_up():
+    def body(seen):
+        a, b = seen.asarray(np.ones(10)), seen.xp.ones(20)
+        unread = seen.xp.ones(1000)
+        assert unread.nbytes == 8000
+        return lambda: (a + 1, b + 1)
+
+    workload = prepared(simulated(), body)
+    assert ([80], 160) == (bytes_of(workload), workload.made)
+
+
+def test_what_is_made_in_the_call_is_neither_an_upload_nor_read():
+    workload = prepared(simulated(), lambda seen: lambda: seen.asarray(np.ones(10)) + seen.xp.ones(10))
+    assert ([], 0) == (bytes_of(workload), workload.made)
+
+
+def test_an_upload_that_the_workload_does_not_read_hides_nothing_that_was_made():
+    def body(seen):
+        b = seen.asarray(np.ones(10)) + 1
+        return lambda: b + 1
+
+    workload = prepared(simulated(), body)
+    assert ([80], 80) == (bytes_of(workload), workload.made)
+
+
+def test_arrays_that_fixtures_brought_and_the_callable_reads_are_uploads():
+    device = simulated()
+    weights, bias, unread = device.asarray(np.arange(10.0)), device.asarray([1.0]), device.asarray([2.0])
+
+    def body(seen, weights, layers, unread):
+        return lambda: weights + layers["bias"][0]
+
+    workload = prepared(device, body, weights=weights, layers={"bias": [bias]}, unread=unread)
+    assert ([80, 8], 0) == (bytes_of(workload), workload.made)
+    assert np.array_equal(workload.uploads[0].host(), np.arange(10.0))
+
+
+def test_an_upload_does_not_keep_a_fixtures_array_alive():
+    device = simulated()
+    weights = device.asarray(np.arange(10.0))
+    workload = prepared(device, lambda seen, weights: lambda: weights + 1, weights=weights)
+    workload.call = device.launch
+    del weights
+    assert ([80], 0) == (bytes_of(workload), device.live_bytes)
+
+
+def test_an_array_that_two_fixtures_brought_goes_up_once():
+    device = simulated()
+    weights = device.asarray(np.ones(10))
+    layer = SimpleNamespace(weights=weights)
+
+    def body(seen, first, second, layers):
+        return lambda: first + second + layers[0]
+
+    workload = prepared(device, body, first=weights, second=layer.weights, layers=[weights])
+    assert ([80], 0) == (bytes_of(workload), workload.made)
+
+
+def test_a_copy_of_an_array_of_the_device_does_not_go_up():
+    def body(seen):
+        a = seen.asarray(seen.xp.ones(10))
+        return lambda: a + 1
+
+    assert [] == bytes_of(prepared(simulated(), body))
+
+
+def test_an_array_that_the_body_put_up_itself_is_no_second_upload():
+    device = simulated()
+    kept = {}
+
+    def body(seen, kept):
+        kept["a"] = seen.asarray(np.ones(10))
+        return lambda: kept["a"] + 1
+
+    assert [80] == bytes_of(prepared(device, body, kept=kept))
+
+
+def test_a_view_that_a_fixture_brought_beside_its_array_does_not_go_up_again():
+    device = simulated()
+    whole = device.asarray(np.ones(10))
+
+    def body(seen, whole, part):
+        made = seen.xp.ones(20)
+        return lambda: (whole + 1, part + 1, made + 1)
+
+    workload = prepared(device, body, whole=whole, part=whole[:4])
+    assert ([80], 160) == (bytes_of(workload), workload.made)
+    assert 80 + 160 == sum(entry.bytes for entry in workload.inputs)
+
+
+def test_a_fixtures_array_that_is_read_through_a_view_is_an_upload():
+    device = simulated()
+
+    def body(seen, whole):
+        part = whole[:4]
+        return lambda: part + 1
+
+    workload = prepared(device, body, whole=device.asarray(np.ones(10)))
+    assert ([80], 0) == (bytes_of(workload), workload.made)
+
+
+def test_a_view_of_an_upload_is_not_counted_twice():
+    def body(seen):
+        whole = seen.asarray(np.ones(10))
+        part, turned = whole[:4], whole.reshape(2, 5).T
+        return lambda: (whole + 1, part + 1, turned + 1)
+
+    workload = prepared(simulated(), body)
+    assert ([80], 0) == (bytes_of(workload), workload.made)
+
+
+def test_a_view_of_what_was_made_is_not_counted_twice():
+    def body(seen):
+        whole = seen.xp.ones(10)
+        part = whole[:4]
+        return lambda: (whole + 1, part + 1)
+
+    assert prepared(simulated(), body).made == 80
+
+
+def test_a_workload_that_is_a_coroutine_is_refused_and_closed():
+    async def call():
+        pass
+
+    with pytest.raises(GpuPerfError, match="the workload is async and would never run"):
+        prepared(simulated(), lambda seen: call)
+
+
+@pytest.mark.parametrize("call", [lambda a: a, lambda *, a: a])
+def test_a_callable_that_needs_arguments_is_refused(call):
+    with pytest.raises(GpuPerfError, match=r"the test returned takes arguments: .*'a'"):
+        prepared(simulated(), lambda seen: call)
+
+
+def test_a_builtin_that_does_not_tell_its_signature_is_called():
+    assert prepared(simulated(), lambda seen: dict).scope == "call"

@@ -1,0 +1,160 @@
+"""NVML: what is made of its answers, on a stand-in for NVIDIA's binding."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_gpuperf.devices import nvml
+from pytest_gpuperf.model import Clocks, GpuPerfError
+
+BUS = "0000:18:00.0"
+NEWER, OLDER = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
+
+
+class NVMLError(Exception):
+    pass
+
+
+class NVMLError_NotSupported(NVMLError):  # noqa: N801 - NVIDIA's name
+    pass
+
+
+def refuse(*_):
+    raise NVMLError_NotSupported("Not Supported")
+
+
+def fake(monkeypatch, *, bits=0, **changed):
+    """Put a stand-in for pynvml in place; `changed` are its functions by name, None for one it lacks."""
+    library = SimpleNamespace(
+        NVMLError=NVMLError,
+        NVML_CLOCK_SM=1,
+        NVML_CLOCK_MEM=2,
+        NVML_TEMPERATURE_GPU=0,
+        nvmlInit=lambda: None,
+        nvmlDeviceGetHandleByPciBusId=lambda bus: f"handle of {bus}",
+        nvmlDeviceGetClockInfo=lambda handle, clock: {1: 1980, 2: 3201}[clock],
+        nvmlDeviceGetTemperature=lambda handle, sensor: 41,
+        nvmlDeviceGetPowerUsage=lambda handle: 123456,
+        nvmlDeviceGetCurrentClocksEventReasons=lambda handle: bits,
+        nvmlDeviceGetCurrentClocksThrottleReasons=lambda handle: bits,
+    )
+    for name, function in changed.items():
+        setattr(library, name, function)
+        if function is None:
+            delattr(library, name)
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    return nvml.watch(BUS)
+
+
+def cause(monkeypatch, **changed):
+    with pytest.raises(GpuPerfError) as caught:
+        fake(monkeypatch, **changed)
+    return str(caught.value)
+
+
+def test_clocks_are_in_mhz_degrees_and_watts(monkeypatch):
+    expected = Clocks(sm_mhz=1980, memory_mhz=3201, celsius=41, watts=123.456, throttle=())
+    assert fake(monkeypatch).clocks() == expected
+
+
+def test_the_gpu_is_found_by_its_bus(monkeypatch):
+    asked = []
+    fake(monkeypatch, nvmlDeviceGetPowerUsage=asked.append).clocks()
+    assert asked == [f"handle of {BUS}"]
+
+
+def test_what_the_gpu_does_not_support_is_unknown(monkeypatch):
+    watch = fake(
+        monkeypatch,
+        nvmlDeviceGetClockInfo=refuse,
+        nvmlDeviceGetTemperature=refuse,
+        nvmlDeviceGetPowerUsage=refuse,
+        **{NEWER: refuse, OLDER: refuse},
+    )
+    assert watch.clocks() == Clocks(sm_mhz=None, memory_mhz=None, celsius=None, watts=None, throttle=())
+    assert watch.throttle() == ()
+
+
+def test_one_value_that_is_missing_costs_no_other(monkeypatch):
+    clocks = fake(monkeypatch, nvmlDeviceGetPowerUsage=refuse).clocks()
+    assert (1980, 41, None) == (clocks.sm_mhz, clocks.celsius, clocks.watts)
+
+
+@pytest.mark.parametrize(
+    ("bits", "named", "bad"),
+    [
+        (0x0, (), False),
+        (0x1, (), False),
+        (0x2, (), False),
+        (0x4, ("power cap",), False),
+        (0x8, ("hardware slowdown",), True),
+        (0x10, ("sync boost",), False),
+        (0x20, ("software thermal slowdown",), True),
+        (0x40, ("hardware thermal slowdown",), True),
+        (0x80, ("hardware power brake",), True),
+        (0x100, ("display clock",), False),
+    ],
+)
+def test_each_reason_has_its_name_and_only_some_are_bad(monkeypatch, bits, named, bad):
+    watch = fake(monkeypatch, bits=bits)
+    assert watch.clocks().throttle == named
+    assert watch.throttle() == (named if bad else ())
+
+
+def test_several_reasons_are_all_named_the_bad_ones_first(monkeypatch):
+    watch = fake(monkeypatch, bits=0x1 | 0x4 | 0x8 | 0x40)
+    assert watch.clocks().throttle == ("hardware slowdown", "hardware thermal slowdown", "power cap")
+    assert watch.throttle() == ("hardware slowdown", "hardware thermal slowdown")
+
+
+@pytest.mark.parametrize("newer", [None, refuse], ids=["an older binding", "an older driver"])
+def test_the_older_name_is_asked_where_the_newer_is_not_there(monkeypatch, newer):
+    assert fake(monkeypatch, bits=0x8, **{NEWER: newer}).throttle() == ("hardware slowdown",)
+
+
+def test_the_newer_name_is_enough(monkeypatch):
+    assert fake(monkeypatch, bits=0x8, **{OLDER: None}).throttle() == ("hardware slowdown",)
+
+
+def test_the_state_is_asked_for_anew(monkeypatch):
+    states = iter([0x0, 0x8])
+    watch = fake(monkeypatch, **{NEWER: lambda _: next(states)})
+    assert [(), ("hardware slowdown",)] == [watch.throttle(), watch.throttle()]
+
+
+def test_a_missing_binding_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    with pytest.raises(GpuPerfError, match=r'pynvml is not installed; pip install "pytest-gpuperf\[nvml\]"'):
+        nvml.watch(BUS)
+
+
+def test_nvml_that_does_not_start_says_why_and_what_to_do(monkeypatch):
+    def no_library():
+        raise NVMLError("NVML Shared Library Not Found")
+
+    said = cause(monkeypatch, nvmlInit=no_library)
+    assert "NVML does not start: NVML Shared Library Not Found; see whether nvidia-smi runs" in said
+
+
+def test_a_gpu_that_nvml_does_not_know_is_named(monkeypatch):
+    def not_found(_):
+        raise NVMLError("Not Found")
+
+    said = cause(monkeypatch, nvmlDeviceGetHandleByPciBusId=not_found)
+    assert f"does not know the GPU on bus {BUS}: Not Found; see whether nvidia-smi lists it" in said
+
+
+def test_nvidias_own_binding_has_what_is_asked_of_it():
+    pynvml = pytest.importorskip("pynvml")
+    for name in ("NVML_CLOCK_SM", "NVML_CLOCK_MEM", "NVML_TEMPERATURE_GPU", "NVMLError", "nvmlInit"):
+        assert hasattr(pynvml, name)
+    assert {pynvml.nvmlClocksThrottleReasonSwPowerCap, pynvml.nvmlClocksThrottleReasonSyncBoost} < set(
+        nvml._REASONS
+    )
+    assert set(nvml._BAD) == {
+        pynvml.nvmlClocksThrottleReasonHwSlowdown,
+        pynvml.nvmlClocksThrottleReasonSwThermalSlowdown,
+        pynvml.nvmlClocksThrottleReasonHwThermalSlowdown,
+        pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown,
+    }

@@ -1,0 +1,516 @@
+"""Offload: whether moving the work pays, in time, in calls and in money, from numbers that are known."""
+
+from array import array
+from dataclasses import replace
+
+import pytest
+
+from pytest_gpuperf.model import (
+    Copies,
+    Demand,
+    DeviceInfo,
+    Estimate,
+    GpuLimits,
+    Measurement,
+    Plan,
+    Round,
+    Speedup,
+    Transfer,
+)
+from pytest_gpuperf.offload import LINKS, Observed, weigh, weigh_cpu
+
+ROUNDS = 12  # enough for intervals that only the resolution of 1 % widens
+PLAN = Plan()
+NOTHING = Transfer(h2d=Copies(bytes=0, arrays=1), d2h=Copies(bytes=0, arrays=0), reason="no bytes move")
+UNTIMED = Transfer(h2d=Copies(bytes=8000, arrays=2), d2h=Copies(bytes=4000, arrays=1), reason="time was up")
+MOVED = replace(UNTIMED, reason=None)
+BODY = Transfer(h2d=None, d2h=None, reason="the whole body is the workload")
+WON, LOST, DOUBT = (3.0, 2.9, 3.1), (0.5, 0.4, 0.6), (1.02, 0.9, 1.1)
+
+
+def speedup(value, low, high) -> Speedup:
+    return Speedup(
+        value=value,
+        low=low,
+        high=high,
+        confidence=0.95,
+        resolution=0.01,
+        rounds=ROUNDS,
+        evidence=None,
+        autocorrelation=None,
+    )
+
+
+def measured(kind, *seconds, first_call=None, latencies=()) -> Measurement:
+    return Measurement(
+        device=DeviceInfo(kind=kind, backend="simulated", name="simulated", library="simulated 1"),
+        samples=array("d", seconds),
+        block_calls=1,
+        setup=None,
+        first_call=sum(seconds[:1]) if first_call is None else first_call,
+        warmup=0.0,
+        warmup_calls=0,
+        steady=True,
+        synchronize_cost=0.0,
+        latencies=array("d", latencies),
+    )
+
+
+def seen(cpu=10.0, gpu=1.0, moved=0.0, *, found=None, demand=None, first_call=None, **changes) -> Observed:
+    """Return what rounds of these seconds say; the speedup is theirs, as gated, unless it is given."""
+    demand = demand or Demand()
+    included = {"never": 0.0, "always": moved, "once": moved / (demand.calls or 1)}[demand.transfer]
+    value = cpu / (gpu + included)
+    known = {
+        "demand": demand,
+        "regime": demand.transfer,
+        "on_cpu": measured("cpu", cpu),
+        "on_gpu": measured("gpu", gpu, first_call=first_call),
+        "rounds": [Round(cpu=cpu, gpu=gpu)] * ROUNDS,
+        "speedup": speedup(*(found or (value, value / 1.01, value * 1.01))),
+        "copies": [moved] * ROUNDS if moved else [],
+        "transfer": MOVED if moved else NOTHING,
+    }
+    known |= changes
+    return Observed(cpu=known.pop("on_cpu"), gpu=known.pop("on_gpu"), **known)
+
+
+def of_a_body(found=WON) -> Observed:
+    return seen(found=found, regime="body", transfer=BODY)
+
+
+def values(offload):
+    """Return the speedups in the regimes, those that could be had."""
+    found = {regime: getattr(offload, regime) for regime in ("never", "once", "always")}
+    return {regime: pytest.approx(each.value) for regime, each in found.items() if each}
+
+
+GATED = [Demand(), Demand(transfer="once", calls=7), Demand(transfer="always"), Demand(latency=True)]
+
+
+@pytest.mark.parametrize("demand", GATED)
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        (True, WON),
+        (True, (3.0, 2.9, None)),
+        (False, LOST),
+        (False, (0.5, None, 0.6)),
+        (None, DOUBT),
+        (None, (3.0, None, 3.1)),
+        (None, (0.5, 0.4, None)),
+        (None, (1.2, 1.0, 1.4)),
+        (None, (0.8, 0.6, 1.0)),
+    ],
+)
+def test_moving_is_worth_it_when_the_whole_interval_of_the_gated_speedup_is_above_one(
+    expected, found, demand
+):
+    assert expected is weigh(seen(moved=0.5, found=found, demand=demand), PLAN).worth
+    assert expected is weigh(of_a_body(found), PLAN).worth
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand"),
+    [
+        (True, Demand()),
+        (True, Demand(transfer="once", calls=10)),
+        (False, Demand(transfer="once", calls=2)),
+        (False, Demand(transfer="always")),
+    ],
+)
+def test_copies_count_as_the_demand_says(expected, demand):
+    """10 s on the CPU, 1 s on the GPU, 30 s of copies."""
+    found = weigh(seen(10, 1, moved=30, demand=demand), PLAN)
+    assert expected is found.worth
+    assert (demand.transfer, False) == (found.regime, found.by_latency)
+
+
+def test_the_demand_for_single_calls_is_told():
+    assert weigh(seen(demand=Demand(latency=True)), PLAN).by_latency is True
+
+
+@pytest.mark.parametrize(("expected", "own"), [(True, 1.0), (True, 0.4), (None, 0.3), (None, 0.0)])
+def test_worth_does_not_rest_on_time_that_the_cpu_lost_to_others(expected, own):
+    assert expected is weigh(seen(found=WON, own=own), PLAN).worth
+
+
+@pytest.mark.parametrize("own", [1.0, 0.3, 0.0])
+def test_a_gpu_that_is_slower_than_a_disturbed_cpu_is_not_worth_it(own):
+    assert weigh(seen(found=LOST, own=own), PLAN).worth is False
+
+
+@pytest.mark.parametrize("found", [WON, LOST, (0.01, 0.009, 0.011), (99.0, 98.0, 100.0)])
+def test_with_a_gpu_that_was_slowed_down_nothing_is_decided(found):
+    offload = weigh(seen(found=found, throttled=True), PLAN)
+    assert (None, None) == (offload.worth, offload.price.saves)
+
+
+def test_each_regime_has_the_speedup_with_its_copies():
+    """10 s on the CPU, 1 s on the GPU, 4 s of copies, 8 calls."""
+    never = weigh(seen(10, 1, moved=4, demand=Demand(calls=8)), PLAN)
+    assert {"never": 10, "once": 10 / 1.5, "always": 2} == values(never)
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand"),
+    [
+        ({"never": 10, "always": 2}, Demand()),
+        ({"never": 10, "always": 2}, Demand(transfer="always")),
+        ({"never": 10, "once": 5, "always": 2}, Demand(transfer="once", calls=4)),
+        ({"never": 10, "once": 2, "always": 2}, Demand(transfer="once", calls=1)),
+    ],
+)
+def test_once_needs_to_know_for_how_many_calls(expected, demand):
+    assert expected == values(weigh(seen(10, 1, moved=4, demand=demand), PLAN))
+
+
+def test_the_gated_regime_is_the_speedup_of_the_record():
+    for demand in GATED[:3]:
+        observed = seen(moved=4, demand=demand)
+        assert observed.speedup is getattr(weigh(observed, PLAN), demand.transfer)
+
+
+def test_regimes_beside_the_gated_one_have_intervals_of_their_own():
+    always = weigh(seen(10, 1, moved=4), PLAN).always
+    assert pytest.approx([2 / 1.01, 2 * 1.01]) == [always.low, always.high]
+    assert (ROUNDS, 0.01, None) == (always.rounds, always.resolution, always.evidence)
+
+
+def test_copies_that_were_timed_for_the_first_rounds_only_are_set_beside_those():
+    rounds = [Round(cpu=10, gpu=1)] * 3 + [Round(cpu=10, gpu=5)] * 9
+    offload = weigh(seen(rounds=rounds, copies=[4.0] * 3, transfer=MOVED), PLAN)
+    assert (pytest.approx(2), 3) == (offload.always.value, offload.always.rounds)
+    assert offload.break_even_calls.transfer.value == 1  # 4 / 9; the others need 4 / 5
+    assert offload.break_even_calls.first_call.value == 0
+
+
+def test_the_medians_of_rounds_and_copies_count():
+    rounds = [Round(cpu=10, gpu=1), Round(cpu=20, gpu=1), Round(cpu=30, gpu=1)]
+    offload = weigh(seen(rounds=rounds, copies=[4.0, 9.0, 29.0], transfer=MOVED), PLAN)
+    assert pytest.approx(2) == offload.always.value  # of 2, 2, 1
+    assert (1, 1) == (offload.break_even_calls.transfer.value, offload.break_even_calls.transfer.low)
+
+
+@pytest.mark.parametrize("transfer", [UNTIMED, MOVED, None])
+def test_without_times_of_the_copies_only_the_resident_regime_is_known(transfer):
+    offload = weigh(seen(10, 1, demand=Demand(calls=8), transfer=transfer), PLAN)
+    assert {"never": 10} == values(offload)
+
+
+def test_siblings_stay_siblings_in_every_regime():
+    found = replace(speedup(10, 9.9, 10.1), sampling="siblings")
+    cpu, gpu = measured("cpu", 10, latencies=[10]), measured("gpu", 1, latencies=[1])
+    observed = seen(10, 1, moved=4, demand=Demand(calls=8), speedup=found, on_cpu=cpu, on_gpu=gpu)
+    offload = weigh(observed, PLAN)
+    found = [offload.never, offload.once, offload.always, offload.latency]
+    assert ["siblings"] * 4 == [each.sampling for each in found]
+
+
+def test_single_calls_have_a_speedup_of_their_own():
+    cpu, gpu = measured("cpu", 10, latencies=[12, 12, 12]), measured("gpu", 1, latencies=[4, 4])
+    offload = weigh(seen(10, 1, on_cpu=cpu, on_gpu=gpu), PLAN)
+    assert (pytest.approx(3), 2) == (offload.latency.value, offload.latency.rounds)
+    assert weigh(seen(10, 1), PLAN).latency is None
+
+
+def test_where_nothing_is_copied_all_regimes_are_equal_and_free():
+    for demand in (Demand(calls=8), Demand(transfer="once", calls=8), Demand(transfer="always", calls=8)):
+        offload = weigh(seen(10, 1, demand=demand), PLAN)
+        assert {"never": 10, "once": 10, "always": 10} == values(offload)
+        assert Estimate(value=0, low=0, high=0) == offload.break_even_calls.transfer
+        assert (None, ()) == (offload.break_even_calls.reason, offload.links)
+
+
+def test_where_nothing_is_copied_the_sentence_is_silent_about_copies():
+    assert "cop" not in weigh(seen(10, 1), PLAN).reason
+
+
+def test_a_whole_body_is_a_regime_of_its_own():
+    offload = weigh(of_a_body(), PLAN)
+    assert ("body", {}) == (offload.regime, values(offload))
+    assert (None, ()) == (offload.break_even_calls, offload.links)
+    assert offload.reason.startswith("worth it: 3.00x [2.90, 3.10] with the copies that the body makes; ")
+
+
+# The number of calls that earn back their cost: median(cost / (cpu - gpu)), rounded up.
+
+
+def calls(observed):
+    """Return the calls that earn back the copies, the first call, and both."""
+    even = weigh(observed, PLAN).break_even_calls
+    found = [even.transfer, even.first_call, even.both]
+    return [each and each.value for each in found]
+
+
+def test_jax_matmul_is_33_times_faster_and_earns_back_copy_and_compilation_in_13_calls():
+    """JAX's docs/benchmarking.md, 1000 x 1000: NumPy 16.2 ms, up 1.26 ms, compile 193 ms, GPU 485 us."""
+    up = Transfer(h2d=Copies(bytes=4_000_000, arrays=1), d2h=Copies(bytes=0, arrays=0))
+    observed = seen(16.2e-3, 485e-6, moved=1.26e-3, first_call=193e-3, transfer=up)
+    offload = weigh(observed, PLAN)
+    assert offload.worth is True
+    assert round(offload.never.value) == 33
+    assert [1, 13, 13] == calls(observed)
+    assert [1, 13, 13] == calls(replace(observed, gpu=measured("gpu", 485e-6, first_call=193.485e-3)))
+    assert offload.reason == (
+        "worth it: 33.4x [33.1, 33.7] with the data on the device; even with copies at every call "
+        "(9.28x [9.19, 9.38]); at 2.5 times the price it saves 93 % of the bill"
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "observed"),
+    [
+        ([1, 0, 1], seen(10, 1, moved=1)),
+        ([1, 0, 1], seen(10, 1, moved=9)),
+        ([2, 0, 2], seen(10, 1, moved=9.1)),
+        ([3, 0, 3], seen(0.4, 0.1, moved=0.9)),  # 0.9 / 0.3 is a little more than 3 in floats
+        ([3, 2, 4], seen(10, 1, moved=20, first_call=15)),
+        ([0, 2, 2], seen(10, 1, first_call=15)),
+        ([3, 0, 3], seen(10, 1, moved=20, first_call=0.5)),  # a first call that was fast costs nothing
+        ([0, 0, 0], seen(10, 1)),
+        ([3, 2, 4], seen(10, 1, moved=20, first_call=15, demand=Demand(transfer="always"))),
+        ([3, 2, 4], seen(10, 1, moved=20, first_call=15, demand=Demand(transfer="once", calls=4))),
+        ([None, 2, None], seen(10, 1, first_call=15, transfer=UNTIMED)),
+        ([None, None, None], seen(10, 10, moved=20, first_call=15)),
+        ([None, None, None], seen(1, 10, moved=20, first_call=15)),
+        ([None, None, None], seen(1, 10)),
+    ],
+)
+def test_costs_are_earned_back_after_so_many_calls(expected, observed):
+    assert expected == calls(observed)
+
+
+@pytest.mark.parametrize(
+    ("expected", "observed"),
+    [
+        (None, seen(10, 1, moved=20)),
+        ("never: a call on the GPU takes no less time than on the CPU", seen(1, 10, moved=20)),
+        ("never: a call on the GPU takes no less time than on the CPU", seen(1, 1)),
+        ("time was up", seen(10, 1, transfer=UNTIMED)),
+        ("the copies were not timed", seen(10, 1, transfer=MOVED)),
+    ],
+)
+def test_what_is_never_earned_back_or_not_known_has_its_reason(expected, observed):
+    assert expected == weigh(observed, PLAN).break_even_calls.reason
+
+
+def test_the_number_of_calls_is_as_sure_as_the_speedup():
+    """5 s are saved, or from 4.901 s to 5.1 s: a hundredth of the CPU's time is in doubt."""
+    found = weigh(seen(10, 5, moved=2000), PLAN).break_even_calls.transfer
+    assert Estimate(value=400, low=393, high=409) == found
+
+
+def test_a_saving_that_could_be_none_may_never_earn_anything_back():
+    found = weigh(seen(10, 9.95, moved=2), PLAN).break_even_calls.transfer
+    assert (40, None) == (found.value, found.high)
+    assert found.low == 14  # 2 / 0.15
+
+
+def test_the_price_needs_a_speedup_as_high_as_itself():
+    for expected, plan in ((2.5, PLAN), (4, Plan(cost_ratio=4))):
+        price = weigh(seen(), plan).price
+        assert (expected, expected) == (price.ratio, price.needed)
+
+
+@pytest.mark.parametrize(
+    ("expected", "percent", "found"),
+    [
+        (True, 75, (10.0, 9.9, 10.1)),
+        (True, 50, (5.0, 2.6, None)),
+        (False, -25, (2.0, 1.9, 2.1)),
+        (False, -400, (0.5, 0.4, 0.6)),
+        (None, 0, (2.5, 2.4, 2.6)),
+        (None, 50, (5.0, 2.5, 9.0)),
+        (None, 50, (5.0, None, 9.0)),
+        (None, -25, (2.0, 1.0, 2.5)),
+    ],
+)
+def test_money_is_saved_when_the_whole_interval_is_above_the_price(expected, percent, found):
+    price = weigh(seen(found=found), PLAN).price
+    assert (expected, pytest.approx(percent)) == (price.saves, price.saving_percent.value)
+
+
+def test_what_is_saved_has_an_interval():
+    price = weigh(seen(found=(10.0, 5.0, 20.0)), PLAN).price
+    assert pytest.approx([75, 50, 87.5]) == [
+        price.saving_percent.value,
+        price.saving_percent.low,
+        price.saving_percent.high,
+    ]
+    open_ended = weigh(seen(found=(10.0, None, None)), PLAN).price.saving_percent
+    assert (None, 100.0) == (open_ended.low, open_ended.high)
+
+
+@pytest.mark.parametrize(("expected", "own"), [(True, 1.0), (True, 0.6), (None, 0.5), (None, 0.0)])
+def test_money_is_not_saved_with_time_that_the_cpu_lost_to_others(expected, own):
+    price = weigh(seen(found=(5.0, 5.0, 5.0), own=own), PLAN).price
+    assert expected is price.saves
+    assert price.saving_percent.low == (pytest.approx(100 * (1 - 2.5 / (5 * own))) if own else None)
+
+
+@pytest.mark.parametrize(
+    ("expected", "observed"),
+    [
+        ("not worth it: 0.100x [0.099, 0.101] with the data on the device", seen(1, 10, moved=4)),
+        (
+            (
+                "worth it: 10.0x [9.90, 10.1] with the data on the device; its copies (12.0 kB) are earned "
+                "back after 4 calls on the same data; at 2.5 times the price it saves 75 % of the bill"
+            ),
+            seen(10, 1, moved=30),
+        ),
+        (
+            (
+                "worth it: 2.00x [1.98, 2.02] with copies at every call; "
+                "at 2.5 times the price the bill is 25 % higher"
+            ),
+            seen(10, 1, moved=4, demand=Demand(transfer="always")),
+        ),
+        (
+            (
+                "worth it: 2.50x [2.48, 2.52] per call that is waited for, with one transfer for 8 calls; "
+                "whether it saves money at 2.5 times the price is in doubt"
+            ),
+            seen(10, 1, moved=24, demand=Demand(transfer="once", calls=8, latency=True)),
+        ),
+        (
+            (
+                "in doubt whether it is worth it: 1.02x [0.900, 1.10] with the data on the device; "
+                "at 2.5 times the price the bill is 145 % higher"
+            ),
+            seen(found=DOUBT, transfer=UNTIMED),
+        ),
+    ],
+)
+def test_the_reason_says_time_copies_and_money(expected, observed):
+    assert expected == weigh(observed, PLAN).reason
+
+
+# A CPU alone: what a GPU must reach, and what no link allows.
+
+SAMPLES = (0.9, 1.0, 1.1)
+
+
+def cpu_alone(*seconds, demand=None, transfer=MOVED, latencies=()):
+    return weigh_cpu(measured("cpu", *seconds, latencies=latencies), demand or Demand(), transfer, PLAN)
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand"),
+    [
+        (GpuLimits(demand=0.25, price=0.4), Demand(min=4)),
+        (GpuLimits(demand=2.0, price=0.4), Demand(min=0.5, max=2)),
+        (GpuLimits(demand=None, price=0.4), Demand()),
+        (GpuLimits(demand=None, price=0.4), Demand(max=2)),
+        (GpuLimits(demand=2.0, price=3.2), Demand(min=4, latency=True)),
+    ],
+)
+def test_a_gpu_may_take_the_cpus_time_over_the_demand_and_over_the_price(expected, demand):
+    assert expected == cpu_alone(*SAMPLES, demand=demand, latencies=(7, 8, 9)).gpu_limits
+    cpu = measured("cpu", *SAMPLES, latencies=(7, 8, 9))
+    assert expected == weigh(seen(on_cpu=cpu, demand=demand), PLAN).gpu_limits
+
+
+def test_without_a_median_there_are_no_limits():
+    assert cpu_alone().gpu_limits is None
+    assert [None] * 4 == [link.speedup_at_most for link in cpu_alone().links]
+
+
+def test_the_links_are_those_of_their_specifications_slowest_first():
+    expected = [
+        ("PCIe 3 x16", 15.75e9),
+        ("PCIe 4 x16", 31.5e9),
+        ("PCIe 5 x16", 63.0e9),
+        ("NVLink-C2C", 450e9),
+    ]
+    assert [(name, pytest.approx(bandwidth, rel=5e-4)) for name, bandwidth in expected] == list(LINKS.items())
+    assert sorted(LINKS.values()) == list(LINKS.values())
+
+
+def test_a_link_takes_at_least_the_bytes_of_both_directions_over_its_bandwidth():
+    for links in (
+        cpu_alone(*SAMPLES).links,
+        weigh(seen(on_cpu=measured("cpu", *SAMPLES), moved=4), PLAN).links,
+    ):
+        assert list(LINKS.items()) == [(link.name, link.bandwidth) for link in links]
+        for link in links:
+            assert link.seconds == pytest.approx(12_000 / link.bandwidth)
+            assert link.speedup_at_most == pytest.approx(1.0 / link.seconds)
+
+
+@pytest.mark.parametrize("transfer", [NOTHING, BODY])
+def test_no_link_bounds_what_copies_nothing_or_copies_by_itself(transfer):
+    offload = cpu_alone(1e-12, demand=Demand(transfer="always"), transfer=transfer)
+    assert ((), None) == (offload.links, offload.worth)
+
+
+FASTEST = 12_000 / 450e9
+ALWAYS = Demand(transfer="always")
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand"),
+    [(False, ALWAYS), (None, Demand(transfer="once", calls=1)), (None, Demand()), (None, Demand(min=3))],
+)
+def test_only_with_copies_at_every_call_the_links_alone_can_say_no(expected, demand):
+    offload = cpu_alone(FASTEST / 2, FASTEST / 4, FASTEST / 2, demand=demand)
+    assert expected is offload.worth
+    assert offload.reason.endswith(
+        "with copies at every call it cannot pay on any of the links: "
+        "NVLink-C2C alone needs 26.7 ns for 12.0 kB"
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "slowest"),
+    [(False, 0.999 * FASTEST), (None, FASTEST), (None, 1.001 * FASTEST), (None, 1.0)],
+)
+def test_it_cannot_pay_when_the_slowest_sample_is_below_what_the_fastest_link_needs(expected, slowest):
+    offload = cpu_alone(FASTEST / 9, FASTEST / 9, slowest, FASTEST / 9, demand=ALWAYS)
+    assert expected is offload.worth
+    assert (expected is False) == ("cannot pay on any of the links" in offload.reason)
+
+
+@pytest.mark.parametrize(("expected", "slowest"), [(False, 0.999 * FASTEST), (None, FASTEST)])
+def test_calls_that_are_waited_for_are_held_against_the_links_where_the_demand_is_about_them(
+    expected, slowest
+):
+    demand = replace(ALWAYS, latency=True)
+    assert expected is cpu_alone(1.0, demand=demand, latencies=(FASTEST / 9, slowest)).worth
+    assert cpu_alone(FASTEST / 9, demand=demand, latencies=(1.0,)).worth is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand"),
+    [
+        ("no GPU was measured; to save money at 2.5 times the price, 400 ms per call", Demand()),
+        (
+            (
+                "no GPU was measured; for the demand it may take 250 ms per call; "
+                "to save money at 2.5 times the price, 400 ms per call"
+            ),
+            Demand(min=4),
+        ),
+    ],
+)
+def test_a_cpu_alone_says_what_a_gpu_must_reach(expected, demand):
+    assert expected == cpu_alone(*SAMPLES, demand=demand).reason
+
+
+def test_a_cpu_alone_knows_of_a_gpu_only_its_price_and_the_regime():
+    offload = cpu_alone(*SAMPLES, demand=replace(ALWAYS, latency=True), latencies=SAMPLES)
+    assert ("always", True) == (offload.regime, offload.by_latency)
+    assert "body" == cpu_alone(*SAMPLES, transfer=BODY).regime
+    assert (2.5, 2.5, None, None) == (
+        offload.price.ratio,
+        offload.price.needed,
+        offload.price.saves,
+        offload.price.saving_percent,
+    )
+    assert (None, {}, None, None) == (
+        offload.worth,
+        values(offload),
+        offload.latency,
+        offload.break_even_calls,
+    )

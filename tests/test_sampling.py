@@ -1,0 +1,292 @@
+"""Sampling: which rounds are kept, which are dropped, and when there are enough of them."""
+
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from math import inf
+from random import Random
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf import calls
+from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.measure import Workload
+from pytest_gpuperf.model import Demand, Plan, Round
+from pytest_gpuperf.sampling import Sampling
+from pytest_gpuperf.transfers import Copying
+
+TEN = Plan(precision=0.0, record_rounds=10, record_time=inf)  # rounds of a bare demand, whatever they show
+HOT = "power cap"
+
+
+def order() -> Random:
+    return Random(0)  # noqa: S311 - an order, not a secret
+
+
+def hot_in(*rounds):
+    """Say that the GPU is slowed down in these rounds, counted from 1."""
+    states = count(1)
+    return lambda: (HOT,) if next(states) in rounds else ()
+
+
+def always():
+    return (HOT,)
+
+
+def adding(device):
+    a = device.asarray(np.ones(1000))
+    return lambda: a + 1
+
+
+class Bench:
+    """A CPU and a GPU on one clock, and the rounds of one demand.
+
+    Each direction copies 8000 bytes: 2 ms up, 8 ms down.
+    """
+
+    def __init__(self, *, cpu=10e-3, gpu=1e-3, demand=None, plan=TEN, throttle=tuple, allowed=inf):
+        self.clock = Clock()
+        here = SimulatedDevice("cpu", clock=self.clock, timing=Timing(kernel=cpu))
+        timing = Timing(kernel=gpu, bandwidth=1e6, upload=4e6)
+        there = SimulatedDevice("gpu", clock=self.clock, timing=timing, throttle=throttle)
+        self.cpu, self.gpu = (
+            calls.prepare(lambda seen: partial(adding, seen), device)[0] for device in (here, there)
+        )
+        begun = self.clock()
+        self.sampling = Sampling(demand or Demand(), plan, lambda: begun + allowed - self.clock(), None)
+
+    @property
+    def workloads(self) -> list[Workload]:
+        return [self.cpu, self.gpu]
+
+    def interleaved(self, copying=None) -> Sampling:
+        self.sampling.interleaved(self.cpu, self.gpu, copying, order())
+        return self.sampling
+
+    def against(self, *cpu_samples, copying=None) -> Sampling:
+        self.sampling.against(cpu_samples, self.gpu, copying)
+        return self.sampling
+
+    def copying(self) -> Copying:
+        return Copying(self.gpu, Plan())
+
+
+def stepping(workload, times) -> None:
+    """Let each call of a workload take the next of these times."""
+    workload.call = lambda: workload.device.launch(next(times))
+
+
+def kept(sampling) -> list[tuple[float, float]]:
+    return [(taken.cpu, taken.gpu) for taken in sampling.rounds]
+
+
+def test_rounds_are_of_both_devices_until_there_are_enough():
+    bench = Bench()
+    found = bench.interleaved()
+    assert [(pytest.approx(10e-3), pytest.approx(1e-3))] * 10 == kept(found)
+    assert (10, 0, (), None) == (found.begun, found.dropped, found.throttle, found.throttled)
+    assert kept(found) == list(zip(bench.cpu.samples, bench.gpu.samples, strict=True))
+    assert found.elapsed == pytest.approx(10 * 11e-3)
+    assert found.speedup("interleaved").value == pytest.approx(10)
+
+
+def test_rounds_without_copies_have_none():
+    assert [0.0] * 10 == [taken.copies for taken in Bench().interleaved().rounds]
+
+
+def test_before_the_first_round_there_is_nothing():
+    sampling = Bench().sampling
+    assert ([], 0, 0, None) == (sampling.rounds, sampling.begun, sampling.dropped, sampling.elapsed)
+    assert (None, None) == (sampling.speedup("interleaved"), sampling.throttled)
+
+
+def test_a_round_that_raised_was_begun_and_those_before_it_stay():
+    bench = Bench()
+    stepping(bench.gpu, (1e-3 / left for left in (2, 1, 0)))
+    with pytest.raises(ZeroDivisionError):
+        bench.interleaved()
+    assert (3, 2) == (bench.sampling.begun, len(bench.sampling.rounds))
+    assert bench.gpu.running
+
+
+def test_rounds_of_a_gpu_that_was_slowed_down_are_dropped_from_all_workloads_alike():
+    bench = Bench(throttle=hot_in(2, 5))
+    stepping(bench.cpu, (step * 10e-3 for step in count(1)))
+    stepping(bench.gpu, (step * 1e-3 for step in count(1)))
+    found = bench.interleaved()
+    rounds = [step for step in range(1, 13) if step not in (2, 5)]
+    assert [(pytest.approx(step * 10e-3), pytest.approx(step * 1e-3)) for step in rounds] == kept(found)
+    assert [pytest.approx(step * 10e-3) for step in rounds] == list(bench.cpu.samples)
+    assert [pytest.approx(step * 1e-3) for step in rounds] == list(bench.gpu.samples)
+    assert (12, 2, (HOT,)) == (found.begun, found.dropped, found.throttle)
+    assert found.speedup("interleaved").rounds == 10
+
+
+def test_rounds_are_dropped_from_the_copies_too():
+    bench = Bench(throttle=hot_in(2, 5))
+    copying = bench.copying()
+    found = bench.interleaved(copying)
+    assert [10, 10] == [len(workload.samples) for workload in copying.workloads]
+    assert [10, 10] == [len(workload.samples) for workload in bench.workloads]
+    assert [pytest.approx(10e-3)] * 10 == copying.samples == [taken.copies for taken in found.rounds]
+
+
+def test_the_time_of_dropped_rounds_is_time_spent():
+    assert Bench(throttle=hot_in(2, 5)).interleaved().elapsed == pytest.approx(12 * 11e-3)
+
+
+def test_all_reasons_for_which_it_was_slowed_down_are_told_each_once():
+    states = iter([("b", "a"), (), ("b",), ("c",), *[()] * 50])
+    found = Bench(throttle=lambda: next(states)).interleaved()
+    assert (3, ("a", "b", "c")) == (found.dropped, found.throttle)
+
+
+@pytest.mark.parametrize(
+    ("expected", "begun", "dropped"),
+    [(False, 10, 0), (False, 10, 2), (True, 10, 3), (False, 60, 12), (True, 60, 13), (True, 1, 1)],
+)
+def test_more_than_a_fifth_of_dropped_rounds_is_a_reason_and_fewer_are_none(expected, begun, dropped):
+    sampling = Bench().sampling
+    sampling.begun, sampling.dropped, sampling.throttle = begun, dropped, (HOT,)
+    assert expected is (sampling.throttled is not None)
+
+
+def test_the_reason_names_what_slowed_it_down_and_what_to_do():
+    found = Bench(throttle=hot_in(*range(1, 60, 2))).interleaved()
+    assert found.throttled == (
+        "the GPU was slowed down (power cap) in 13 of 25 rounds; "
+        "cool it, or give it the power that it may draw"
+    )
+
+
+@pytest.mark.parametrize(("expected", "hot"), [((11, 1), [1]), ((12, 2), [1, 2]), ((15, 3), [1, 2, 3])])
+def test_sampling_goes_on_until_the_dropped_rounds_are_few(expected, hot):
+    found = Bench(throttle=hot_in(*hot)).interleaved()
+    assert expected == (found.begun, found.dropped)
+    assert found.throttled is None
+
+
+def test_sampling_ends_when_a_fifth_of_the_most_rounds_was_dropped():
+    found = Bench(plan=replace(TEN, max_rounds=20), throttle=hot_in(1, 2, 4, 6, 9)).interleaved()
+    assert (9, 5, 4) == (found.begun, found.dropped, len(found.rounds))
+    assert "in 5 of 9 rounds" in found.throttled
+
+
+def test_a_gpu_that_is_always_slowed_down_ends_without_a_speedup():
+    bench = Bench(throttle=always)
+    found = bench.interleaved()
+    assert (13, 13, []) == (found.begun, found.dropped, found.rounds)
+    assert found.speedup("interleaved") is None
+    assert "in 13 of 13 rounds" in found.throttled
+    assert [0, 0] == [len(workload.samples) for workload in bench.workloads]
+
+
+def test_dropped_rounds_take_no_longer_than_the_time_allowed():
+    found = Bench(cpu=3.0, gpu=1.0, throttle=always, allowed=20.0).interleaved()
+    assert (4, []) == (found.begun, found.rounds)  # of 4 s each, and time for two calls more
+    assert Bench(cpu=3.0, gpu=1.0, throttle=hot_in(1, 2), allowed=20.0).interleaved().begun == 4
+
+
+def test_two_rounds_are_taken_whatever_they_cost_dropped_or_not():
+    for throttle in (tuple, hot_in(1), always):
+        assert Bench(cpu=30.0, throttle=throttle, allowed=1.0).interleaved().begun == 2
+
+
+def test_a_clear_demand_ends_with_the_precision_time():
+    plan = Plan(precision=0.0, precision_time=0.1)
+    assert Bench(demand=Demand(min=3), plan=plan).interleaved().begun == 10
+
+
+def test_rounds_against_siblings_take_their_samples_one_by_one():
+    bench = Bench(gpu=2e-3)
+    found = bench.against(0.1, 0.2)
+    assert [(0.1, bench.gpu.samples[0]), (0.2, bench.gpu.samples[1])] == kept(found)
+    assert [pytest.approx(2e-3)] * 2 == list(bench.gpu.samples)
+    assert len(bench.cpu.samples) == 0
+    assert found.speedup("siblings").sampling == "siblings"
+
+
+def test_rounds_against_siblings_end_with_their_samples():
+    found = Bench().against(0.1, 0.2, 0.3)
+    assert (3, 3) == (found.begun, len(found.rounds))
+
+
+def test_rounds_against_siblings_end_when_there_are_enough():
+    assert Bench().against(*[0.1] * 50).begun == 10
+
+
+def test_a_sibling_without_samples_leaves_no_round():
+    bench = Bench()
+    assert (0, []) == (bench.against().begun, bench.sampling.rounds)
+    assert len(bench.gpu.samples) == 0
+
+
+def test_a_dropped_round_takes_the_siblings_sample_with_it():
+    bench = Bench(throttle=hot_in(2))
+    stepping(bench.gpu, iter([1e-3, 2e-3, 3e-3, 4e-3]))
+    found = bench.against(0.1, 0.2, 0.3, 0.4)
+    approximately = [(each, pytest.approx(each / 100)) for each in (0.1, 0.3, 0.4)]
+    assert approximately == kept(found)
+    assert [pytest.approx(1e-3), pytest.approx(3e-3), pytest.approx(4e-3)] == list(bench.gpu.samples)
+    assert (4, 1) == (found.begun, found.dropped)
+
+
+def test_rounds_against_siblings_have_their_copies():
+    bench = Bench(throttle=hot_in(2))
+    copying = bench.copying()
+    found = bench.against(0.1, 0.2, 0.3, copying=copying)
+    assert [Round(cpu=0.1, gpu=pytest.approx(1e-3), copies=pytest.approx(10e-3))] == found.rounds[:1]
+    assert [pytest.approx(10e-3)] * 2 == copying.samples
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand"),
+    [
+        (10 / (1 + 10), Demand(transfer="always")),
+        (10 / (1 + 10), Demand(transfer="once", calls=1)),
+        (10 / (1 + 10 / 4), Demand(transfer="once", calls=4)),
+        (10 / (1 + 10 / 1000), Demand(transfer="once", calls=1000)),
+    ],
+)
+def test_copies_enter_the_estimate_shared_by_the_calls(expected, demand):
+    bench = Bench(cpu=10e-3, gpu=1e-3, demand=demand)
+    found = bench.interleaved(bench.copying())
+    assert found.speedup("interleaved").value == pytest.approx(expected)
+    assert [pytest.approx(10e-3)] * 10 == [taken.copies for taken in found.rounds]
+
+
+def noting(steps, workload, call):
+    steps.append(id(workload))
+    return call()
+
+
+def test_all_workloads_of_a_round_come_in_an_order_drawn_afresh():
+    bench = Bench()
+    copying, steps = bench.copying(), []
+    for workload in (*bench.workloads, *copying.workloads):
+        workload.call = partial(noting, steps, workload, workload.call)
+        workload.block_calls = 1
+    bench.interleaved(copying)
+    rounds = [tuple(steps[first : first + 4]) for first in range(0, len(steps), 4)]
+    assert {4} == {len(set(taken)) for taken in rounds}
+    assert len(set(rounds)) > 5
+
+
+def test_a_fresh_start_gives_up_every_round():
+    sampling = Bench(throttle=hot_in(1)).interleaved()
+    sampling.start_afresh()
+    assert ([], 0, 0, ()) == (sampling.rounds, sampling.begun, sampling.dropped, sampling.throttle)
+    assert (None, None) == (sampling.elapsed, sampling.speedup("interleaved"))
+
+
+def test_a_family_goes_on_until_its_speedup_is_told_from_the_threshold():
+    plan = Plan(precision_time=0.0)
+    rounds = {}
+    for decide in (None, 1.0):
+        bench = Bench(cpu=1.05e-3, gpu=1e-3)
+        sampling = Sampling(Demand(min=0.1), plan, lambda: inf, decide)
+        sampling.interleaved(bench.cpu, bench.gpu, None, order())
+        rounds[decide] = sampling.begun
+    assert rounds[None] == 3
+    assert rounds[1.0] > 3

@@ -1,0 +1,575 @@
+"""Thresholds: from which size on the GPU wins, and what is said while that is missing or in doubt."""
+
+from array import array
+from dataclasses import replace
+from math import inf
+from random import Random
+
+import pytest
+
+from pytest_gpuperf.model import (
+    Demand,
+    DeviceInfo,
+    Estimate,
+    Family,
+    Measurement,
+    Offload,
+    Parity,
+    Price,
+    Record,
+    Speedup,
+)
+from pytest_gpuperf.thresholds import find, settled_near
+
+WON, LOST, DOUBT = (3.0, 2.9, 3.1), (0.5, 0.4, 0.6), (1.02, 0.9, 1.1)
+FAR_DOUBT = (1.5, 0.9, 2.5)
+WRONG = Parity(agreed=False, error=1.0, tolerance=1e-5, reason="they differ")
+
+
+def speedup(value=3.0, low=2.9, high=3.1) -> Speedup:
+    return Speedup(
+        value=value,
+        low=low,
+        high=high,
+        confidence=0.95,
+        resolution=0.01,
+        rounds=12,
+        evidence=None,
+        autocorrelation=None,
+    )
+
+
+def measured(kind, seconds) -> Measurement:
+    return Measurement(
+        device=DeviceInfo(kind=kind, backend="simulated", name="simulated", library="simulated 1"),
+        samples=array("d", [seconds]),
+        block_calls=1,
+        setup=None,
+        first_call=seconds,
+        warmup=0.0,
+        warmup_calls=0,
+        steady=True,
+        synchronize_cost=0.0,
+    )
+
+
+def offload(regime="never", worth="as gated", **speedups) -> Offload:
+    price = Price(ratio=2.5, needed=2.5, saves=None, saving_percent=None)
+    if worth == "as gated":
+        gated = speedups.get(regime)
+        worth = None
+        if gated and gated.low is not None and gated.low > 1:
+            worth = True
+        if gated and gated.high is not None and gated.high < 1:
+            worth = False
+    return Offload(worth=worth, reason="", regime=regime, by_latency=False, price=price, **speedups)
+
+
+def record(size, found=WON, *, sizes=(64, 256, 1024), name="test_fft", asked=None, **changes) -> Record:
+    value = found[0] if found else 1.0
+    known = {
+        "nodeid": f"{name}[{size}]",
+        "status": "recorded",
+        "reason": None,
+        "demand": Demand(),
+        "alpha": 0.025,
+        "family": Family(name=name, parameter="n", size=size, sizes=tuple(sizes), **(asked or {})),
+        "cpu": measured("cpu", value),
+        "gpu": measured("gpu", 1.0) if found else None,
+        "speedup": speedup(*found) if found else None,
+    }
+    return Record(**{**known, **changes})
+
+
+def family(found, **asked) -> list[Record]:
+    """Return one record for each size of {size: (value, low, high)}."""
+    return [record(size, each, sizes=found, asked=asked) for size, each in found.items()]
+
+
+def threshold(found, **asked):
+    (only,) = find(family(found, **asked))
+    return only
+
+
+def bracket(found):
+    return found.largest_not_won, found.smallest_won
+
+
+def exact(value):
+    return value, value * 0.95, value * 1.05
+
+
+# pyhpc-benchmarks, results/aws.md: equation of state, CuPy over NumPy
+PYHPC = {
+    size: exact(value)
+    for size, value in [(4096, 0.21), (16384, 0.90), (65536, 3.3), (262144, 21), (1048576, 64), (4194304, 99)]
+}
+
+
+def test_pyhpc_equation_of_state_pays_from_between_16384_and_65536_on():
+    found = threshold(PYHPC)
+    assert ("bracket", (16384, 65536)) == (found.outcome, bracket(found))
+    assert ("recorded", None) == (found.status, found.reason)
+
+
+def test_a_failure_says_what_was_wanted_where_the_gpu_loses_and_from_where_on_it_wins():
+    found = threshold({**PYHPC, 16384: (0.9, 0.85, 0.95)}, at_most=4096)
+    assert found.status == "failed"
+    assert found.reason == (
+        "offload threshold of n: wanted at most 4096, but the GPU loses at n=16384 (0.900x [0.850, 0.950]); "
+        "it wins from n=65536 on"
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        (("bracket", None, 1), {1: WON, 2: WON}),
+        (("bracket", 1, 2), {1: LOST, 2: WON}),
+        (("bracket", 1, 2), {1: DOUBT, 2: WON}),
+        (("bracket", 2, 4), {1: WON, 2: DOUBT, 4: WON}),
+        (("bracket", 2, 4), {1: LOST, 2: DOUBT, 4: WON}),
+        (("none", 2, None), {1: LOST, 2: LOST}),
+        (("none", 2, None), {1: WON, 2: DOUBT}),
+        (("none", 1, None), {1: LOST}),
+        (("not_monotone", 2, None), {1: WON, 2: LOST}),
+        (("not_monotone", 2, 4), {1: WON, 2: LOST, 4: WON}),
+        (("not_monotone", 4, 8), {1: WON, 2: LOST, 4: DOUBT, 8: WON}),
+    ],
+)
+def test_the_outcome_is_the_smallest_size_from_which_all_are_won(expected, found):
+    seen = threshold(found)
+    assert expected == (seen.outcome, *bracket(seen))
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        (2, (1.2, 1.01, 1.4)),
+        (4, (1.2, 1.0, 1.4)),
+        (4, (1.2, None, 1.4)),
+        (4, (0.8, 0.7, 0.9)),
+        (2, (1.2, 1.01, None)),
+    ],
+)
+def test_a_size_is_won_when_the_whole_interval_is_above_one(expected, found):
+    assert expected == threshold({1: LOST, 2: found, 4: WON}).smallest_won
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        ("failed", (0.8, 0.7, 0.99)),
+        ("failed", (0.8, None, 0.99)),
+        ("inconclusive", (0.8, 0.7, 1.0)),
+        ("inconclusive", (0.8, 0.7, None)),
+    ],
+)
+def test_a_size_is_lost_when_the_whole_interval_is_below_one(expected, found):
+    assert expected == threshold({1: WON, 2: found, 4: WON}, at_most=1).status
+
+
+@pytest.mark.parametrize(
+    ("expected", "limit", "found"),
+    [
+        ("passed", {"at_most": 4}, {1: LOST, 2: LOST, 4: WON}),
+        ("passed", {"at_most": 3}, {1: LOST, 2: WON, 4: WON}),
+        ("passed", {"at_most": 4}, {1: LOST, 2: DOUBT, 4: WON}),
+        ("passed", {"at_most": 4}, {1: WON, 2: LOST, 4: WON}),
+        ("passed", {"at_most": inf}, {1: LOST, 2: LOST, 4: WON}),
+        ("failed", {"at_most": inf}, {1: WON, 2: WON, 4: LOST}),
+        ("failed", {"at_most": 2}, {1: LOST, 2: LOST, 4: WON}),
+        ("failed", {"at_most": 3}, {1: LOST, 2: LOST, 4: WON}),
+        ("failed", {"at_most": 9}, {1: LOST, 2: LOST, 4: LOST}),
+        ("failed", {"at_most": 2}, {1: WON, 2: DOUBT, 4: LOST}),
+        ("failed", {"at_most": 0.5}, {1: WON, 2: WON, 4: WON}),
+        ("inconclusive", {"at_most": 2}, {1: LOST, 2: DOUBT, 4: WON}),
+        ("inconclusive", {"at_most": 2}, {1: LOST, 2: WON, 4: DOUBT}),
+        ("inconclusive", {"at_most": 4}, {1: WON, 2: WON, 4: DOUBT}),
+        ("passed", {"at_least": 4}, {1: LOST, 2: LOST, 4: WON}),
+        ("passed", {"at_least": 3}, {1: LOST, 2: LOST, 4: WON}),
+        ("passed", {"at_least": 2}, {1: LOST, 2: DOUBT, 4: WON}),
+        ("passed", {"at_least": 9}, {1: LOST, 2: LOST, 4: LOST}),
+        ("passed", {"at_least": 1}, {1: WON, 2: WON, 4: WON}),
+        ("failed", {"at_least": 4}, {1: LOST, 2: WON, 4: WON}),
+        ("failed", {"at_least": 3}, {1: LOST, 2: WON, 4: WON}),
+        ("failed", {"at_least": 9}, {1: LOST, 2: DOUBT, 4: WON}),
+        ("inconclusive", {"at_least": 4}, {1: LOST, 2: DOUBT, 4: WON}),
+        ("inconclusive", {"at_least": 4}, {1: LOST, 2: WON, 4: DOUBT}),
+        ("inconclusive", {"at_least": 9}, {1: LOST, 2: WON, 4: DOUBT}),
+        ("passed", {"at_least": 2, "at_most": 4}, {1: LOST, 2: LOST, 4: WON}),
+        ("failed", {"at_least": 2, "at_most": 3}, {1: LOST, 2: LOST, 4: WON}),
+        ("failed", {"at_least": 2, "at_most": 4}, {1: WON, 2: WON, 4: WON}),
+        ("failed", {"at_least": 4, "at_most": 8}, {1: LOST, 2: WON, 4: WON}),
+        ("inconclusive", {"at_least": 2, "at_most": 2}, {1: LOST, 2: DOUBT, 4: WON}),
+        ("inconclusive", {"at_least": 2, "at_most": 4}, {1: DOUBT, 2: WON, 4: WON}),
+        ("failed", {"at_least": 2, "at_most": 2}, {1: DOUBT, 2: LOST, 4: WON}),
+        ("failed", {"at_least": 4, "at_most": 1}, {1: DOUBT, 2: WON, 4: WON}),
+        ("recorded", {}, {1: LOST, 2: DOUBT, 4: WON}),
+    ],
+)
+def test_a_limit_is_decided_only_when_no_doubt_could_turn_it(expected, limit, found):
+    assert expected == threshold(found, **limit).status
+
+
+@pytest.mark.parametrize("limit", [{}, {"at_most": 4}, {"at_least": 4}])
+def test_what_is_recorded_or_passed_has_no_reason(limit):
+    assert threshold({1: LOST, 2: LOST, 4: WON}, **limit).reason is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "limit", "found"),
+    [
+        (
+            "wanted at least 4, but the GPU wins from n=2 (3.00x [2.90, 3.10]) on",
+            {"at_least": 4},
+            {1: LOST, 2: WON, 4: WON},
+        ),
+        (
+            (
+                "wanted at least 1 and at most 2, but the GPU loses at n=2 (0.500x [0.400, 0.600]); "
+                "it wins from n=4 on"
+            ),
+            {"at_least": 1, "at_most": 2},
+            {1: LOST, 2: LOST, 4: WON},
+        ),
+        (
+            "wanted at most 2, but the GPU loses at n=4 (0.500x [0.400, 0.600]), the largest size",
+            {"at_most": 2},
+            {1: LOST, 2: LOST, 4: LOST},
+        ),
+        (
+            (
+                "wanted at most 1, but the GPU loses at n=2 (0.500x [0.400, 0.600]); in doubt at the "
+                "largest, n=4 (1.02x [0.900, 1.10])"
+            ),
+            {"at_most": 1},
+            {1: LOST, 2: LOST, 4: DOUBT},
+        ),
+        (
+            (
+                "wanted at most 0.5, but n=1 is the smallest size; it wins from n=1 on; "
+                "n=0.5 among the parameters would tell more"
+            ),
+            {"at_most": 0.5},
+            {1: WON, 2: WON},
+        ),
+        (
+            (
+                "wanted at most 3, but the GPU loses at n=2 (0.500x [0.400, 0.600]); it wins from n=4 on; "
+                "n=3 among the parameters would tell more"
+            ),
+            {"at_most": 3},
+            {1: LOST, 2: LOST, 4: WON},
+        ),
+        (
+            (
+                "wanted at most 1, but the GPU loses at n=4 (0.500x [0.400, 0.600]); it wins from n=8 on; "
+                "not monotone: it wins at n=1, n=2, n=8 and loses at n=4"
+            ),
+            {"at_most": 1},
+            {1: WON, 2: WON, 4: LOST, 8: WON},
+        ),
+    ],
+)
+def test_a_failure_has_its_reason(expected, limit, found):
+    assert f"offload threshold of n: {expected}" == threshold(found, **limit).reason
+
+
+def test_a_doubt_names_the_sizes_that_the_limit_hangs_on_and_what_would_decide():
+    found = threshold({1: DOUBT, 2: LOST, 4: DOUBT, 8: WON, 16: DOUBT}, at_most=4)
+    assert found.reason.startswith(
+        "offload threshold of n: wanted at most 4, "
+        "in doubt at n=4 (1.02x [0.900, 1.10]), n=16 (1.02x [0.900, 1.10]); "
+    )
+    assert "max_time" in found.reason
+    assert "quieter machine" in found.reason
+
+
+def test_a_doubt_below_the_limit_is_not_named():
+    reason = threshold({1: LOST, 2: DOUBT, 4: DOUBT, 8: WON}, at_most=4).reason
+    assert "n=2 (" not in reason
+    assert "n=4 (" in reason
+
+
+def test_a_doubt_of_the_limit_that_is_decided_is_not_named():
+    reason = threshold({1: LOST, 2: DOUBT, 4: DOUBT, 8: WON}, at_least=2, at_most=4).reason
+    assert "n=2 (" not in reason
+
+
+@pytest.mark.parametrize(
+    ("expected", "limit"),
+    [
+        (False, {"at_most": 2}),
+        (True, {"at_most": 3}),
+        (True, {"at_least": 3}),
+        (False, {"at_least": 4}),
+        (False, {"at_least": 1.5, "at_most": 2}),
+    ],
+)
+def test_a_limit_within_the_bracket_is_a_size_that_would_tell_more(expected, limit):
+    found = threshold({1: WON, 2: DOUBT, 4: WON}, **limit)
+    assert found.status == "inconclusive"
+    assert expected is found.reason.endswith("; n=3 among the parameters would tell more")
+    assert expected is ("among the parameters" in found.reason)
+
+
+def test_integers_are_written_in_full_and_numbers_with_all_their_digits():
+    found = threshold({1e-7: LOST, 0.1234567891: LOST, 4194304.0: WON}, at_most=1e-7)
+    assert "n=0.1234567891 (" in found.reason
+    assert "n=4194304 on" in found.reason
+    assert "at most 1e-07," in found.reason
+
+
+def test_sizes_stay_the_integers_that_they_were():
+    found = threshold({1: LOST, 2: WON})
+    assert [int] * 4 == [type(size) for size in (*bracket(found), *(point.size for point in found.curve))]
+
+
+def test_a_family_that_is_not_whole_is_inconclusive_and_says_which_sizes_why_and_what_to_do():
+    lost = record(256, None, status="error", reason="out of memory on the GPU")
+    (found,) = find([record(64, LOST), lost])
+    assert ("inconclusive", None, (None, None)) == (found.status, found.outcome, bracket(found))
+    assert found.reason == (
+        "offload threshold of n: no speedup at n=256 (out of memory on the GPU), n=1024 (not run); "
+        "run all sizes of the family; with pytest-xdist use --dist loadfile"
+    )
+
+
+def test_sizes_that_look_decided_do_not_decide_for_those_that_are_missing():
+    (found,) = find([record(64, LOST, asked={"at_most": 256}), record(256)])
+    assert ("inconclusive", (None, None)) == (found.status, bracket(found))
+
+
+def test_missing_sizes_with_the_same_reason_are_named_together():
+    (found,) = find([record(256)])
+    assert "no speedup at n=64, n=1024 (not run);" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("expected", "changes"),
+    [
+        ("boom", {"status": "error", "reason": "boom"}),
+        ("no GPU", {"status": "skipped", "reason": "no GPU"}),
+        ("not run", {"speedup": None}),
+        ("the devices disagree", {"status": "failed", "reason": "the devices disagree", "parity": WRONG}),
+        ("they differ", {"parity": WRONG}),
+    ],
+)
+def test_a_size_without_a_speedup_that_counts_is_missing(expected, changes):
+    said = offload(never=speedup(), always=speedup())
+    (found,) = find([record(64, offload=said, **changes), record(256), record(1024)])
+    assert ("inconclusive", None) == (found.status, found.outcome)
+    assert f"n=64 ({expected})" in found.reason
+    assert (None, None) == (found.curve[0].never, found.curve[0].always)
+
+
+@pytest.mark.parametrize("status", ["passed", "failed", "inconclusive", "recorded"])
+def test_what_a_test_itself_demanded_does_not_matter_to_its_family(status):
+    records = [replace(each, status=status, reason="wanted at least 9x") for each in family(PYHPC)]
+    assert ["recorded"] == [each.status for each in find(records)]
+
+
+def test_a_family_that_was_skipped_is_skipped_with_the_reason_once():
+    skipped = [record(size, None, status="skipped", reason="no GPU") for size in (64, 256)]
+    (found,) = find(skipped)
+    assert ("skipped", "no GPU", None) == (found.status, found.reason, found.outcome)
+
+
+def test_a_family_that_was_skipped_for_two_reasons_says_both():
+    reasons = {64: "no GPU", 256: "slow", 1024: "no GPU"}
+    (found,) = find(record(size, None, status="skipped", reason=why) for size, why in reasons.items())
+    assert ("skipped", "no GPU; slow") == (found.status, found.reason)
+
+
+def test_families_come_in_order_of_first_appearance_each_with_its_own_limits():
+    first = [record(size, sizes=(1, 2), name="test_b", asked={"at_most": 2}) for size in (1, 2)]
+    second = [record(size, sizes=(1, 2), name="test_a", asked={"at_least": 1}) for size in (2, 1)]
+    found = find([first[0], second[0], record(7, family=None), first[1], second[1]])
+    assert [("test_b", 2, None), ("test_a", None, 1)] == [(f.name, f.at_most, f.at_least) for f in found]
+    assert ["passed", "passed"] == [f.status for f in found]
+
+
+def test_no_family_has_no_threshold():
+    assert () == find([record(64, family=None)])
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(
+    ("expected", "gpu"),
+    [
+        (("recorded", None), {}),
+        (("skipped", "no GPU"), {"gpu": None, "speedup": None, "status": "skipped", "reason": "no GPU"}),
+    ],
+)
+def test_a_cpu_sibling_says_nothing_of_the_threshold(expected, gpu, order):
+    siblings = [
+        record(64, None, sizes=(64,), nodeid="test_fft[cpu-64]"),
+        record(64, sizes=(64,), nodeid="test_fft[gpu-64]", **gpu),
+    ]
+    (found,) = find(siblings[::order])
+    assert expected == (found.status, found.reason)
+    assert ["test_fft[gpu-64]"] == [point.nodeid for point in found.curve]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_record_with_both_devices_stands_before_one_without(order):
+    both = [record(64, sizes=(64,)), record(64, None, sizes=(64,), status="error", reason="interrupted")]
+    assert [("recorded", None)] == [(found.status, found.reason) for found in find(both[::order])]
+
+
+def test_the_curve_has_a_point_for_each_size_that_was_run_smallest_first():
+    skipped = record(256, None, status="skipped", reason="no GPU", cpu=measured("cpu", 0.25))
+    (found,) = find([record(1024, (4.0, 3.0, 5.0)), skipped])
+    assert [(256, 0.25, None), (1024, 4.0, 1.0)] == [(p.size, p.cpu, p.gpu) for p in found.curve]
+    assert [None, Estimate(value=4.0, low=3.0, high=5.0)] == [p.never for p in found.curve]
+
+
+def test_the_curve_has_the_speedup_of_each_regime():
+    known = offload(
+        regime="once",
+        never=speedup(9, 8, 10),
+        once=speedup(),
+        always=speedup(*LOST),
+        latency=speedup(2, 1, 3),
+    )
+    (found,) = find([record(64, sizes=(64,), offload=known, demand=Demand(transfer="once", calls=5))])
+    (point,) = found.curve
+    assert Estimate(value=9, low=8, high=10) == point.never
+    assert Estimate(value=3.0, low=2.9, high=3.1) == point.once
+    assert Estimate(value=0.5, low=0.4, high=0.6) == point.always
+    assert Estimate(value=2, low=1, high=3) == point.latency
+
+
+def test_the_speedup_that_counts_is_that_of_the_gated_regime():
+    known = offload(regime="always", never=speedup(*WON), always=speedup(*LOST))
+    demand = Demand(transfer="always", latency=True)
+    (found,) = find([record(64, LOST, sizes=(64,), offload=known, demand=demand)])
+    assert ("none", "always", True) == (found.outcome, found.regime, found.by_latency)
+
+
+def test_the_regime_is_that_of_the_measurement_before_that_of_the_demand():
+    assert ["body"] == [each.regime for each in find([record(64, sizes=(64,), offload=offload("body"))])]
+    demand = Demand(transfer="once", calls=5)
+    assert ["once"] == [each.regime for each in find([record(64, sizes=(64,), demand=demand)])]
+
+
+@pytest.mark.parametrize("regime", ["never", "once", "always"])
+def test_without_what_offload_says_the_speedup_stands_under_the_demands_regime(regime):
+    (found,) = find([record(64, sizes=(64,), demand=Demand(transfer=regime))])
+    (point,) = found.curve
+    assert Estimate(value=3.0, low=2.9, high=3.1) == getattr(point, regime)
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        (True, {1: LOST, 2: DOUBT, 4: WON}),
+        (False, {1: LOST, 2: FAR_DOUBT, 4: WON}),
+        (True, {1: LOST, 2: (0.96, 0.8, 1.1), 4: DOUBT}),
+        (False, {1: LOST, 2: (0.94, 0.8, 1.1), 4: DOUBT}),
+        (False, {1: LOST, 2: (1.06, 0.8, 1.2), 4: DOUBT}),
+        (False, {1: LOST, 2: DOUBT, 4: FAR_DOUBT}),
+        (True, {1: FAR_DOUBT, 2: DOUBT, 4: WON}),
+        (True, {0.5: FAR_DOUBT, 1: LOST, 2: WON, 4: DOUBT}),
+    ],
+)
+def test_a_doubt_is_near_when_each_estimate_that_a_limit_hangs_on_is_near_one(expected, found):
+    seen = threshold(found, at_most=2)
+    assert seen.status == "inconclusive"
+    assert expected is settled_near(seen, 0.05)
+
+
+def test_a_far_doubt_on_a_decided_limit_does_not_keep_the_other_from_being_near():
+    seen = threshold({1: LOST, 2: FAR_DOUBT, 4: DOUBT, 8: WON}, at_least=2, at_most=4)
+    assert ("inconclusive", True) == (seen.status, settled_near(seen, 0.05))
+
+
+def test_a_far_doubt_on_an_open_limit_is_not_near():
+    seen = threshold({1: LOST, 2: FAR_DOUBT, 4: DOUBT, 8: WON}, at_least=4, at_most=4)
+    assert ("inconclusive", False) == (seen.status, settled_near(seen, 0.05))
+
+
+def test_missing_sizes_only_warn():
+    (found,) = find([record(64, FAR_DOUBT)])
+    assert settled_near(found, 0.05)
+
+
+@pytest.mark.parametrize("found", [WON, LOST])
+def test_what_is_decided_or_skipped_is_not_a_doubt(found):
+    assert not settled_near(threshold({1: found}, at_most=1), 0.05)
+    (skipped,) = find([record(64, None, status="skipped", reason="no GPU")])
+    assert not settled_near(skipped, 0.05)
+
+
+def test_nearness_is_that_of_the_gated_regime():
+    def seen(once):
+        known = offload("once", never=speedup(*DOUBT), once=speedup(*once))
+        demand = Demand(transfer="once", calls=5)
+        (found,) = find([record(64, once, sizes=(64,), asked={"at_most": 64}, offload=known, demand=demand)])
+        return found
+
+    assert settled_near(seen(DOUBT), 0.05)
+    assert not settled_near(seen(FAR_DOUBT), 0.05)
+
+
+def of_whole_bodies(found, **asked):
+    """Return a family whose copies are part of the work: no regime but its own."""
+    won = {WON: True, LOST: False}
+    return [
+        replace(each, offload=offload("body", worth=won.get(found[each.family.size])))
+        for each in family(found, **asked)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expected", "value"), [(True, DOUBT), (True, (0.951, 0.8, 1.1)), (False, (1.051, 0.8, 1.1))]
+)
+def test_a_whole_body_is_near_by_its_speedup(expected, value):
+    (seen,) = find(of_whole_bodies({1: LOST, 2: value, 4: WON}, at_most=2))
+    assert ("inconclusive", expected) == (seen.status, settled_near(seen, 0.05))
+
+
+def test_a_whole_body_has_a_threshold_like_any_other():
+    (seen,) = find(of_whole_bodies({1: LOST, 2: WON}, at_most=2))
+    assert ("passed", 1, 2) == (seen.status, seen.largest_not_won, seen.smallest_won)
+
+
+def test_a_win_that_rests_on_a_disturbed_machine_is_a_doubt():
+    found = {1: LOST, 2: WON}
+    disturbed = [
+        replace(each, offload=offload(worth=None if each.family.size == 2 else False))
+        for each in family(found, at_most=2)
+    ]
+    (seen,) = find(disturbed)
+    assert seen.status == "inconclusive"
+    assert "on a disturbed machine" in seen.reason
+
+
+def test_a_threshold_without_its_curve_is_not_near():
+    assert not settled_near(replace(threshold({1: DOUBT, 2: WON}, at_most=1), curve=()), 0.05)
+
+
+def brute_force(wins):
+    """Return the definition word for word: the smallest size from which all larger ones are won, too."""
+    starts = [size for size in wins if all(won for other, won in wins.items() if other >= size)]
+    smallest = min(starts, default=None)
+    below = [size for size in wins if smallest is None or size < smallest]
+    return max(below, default=None), smallest
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_without_doubt_the_bracket_is_that_of_the_definition(seed):
+    random = Random(seed)  # noqa: S311 - a family, not a secret
+    sizes = sorted(random.sample(range(1, 1000), random.randint(1, 9)))
+    turn = random.choice(sizes) if seed % 2 else None
+    wins = {size: size >= turn if turn else random.random() < 0.7 for size in sizes}
+    limit = random.choice(sizes)
+    records = family({size: WON if won else LOST for size, won in wins.items()}, at_most=limit)
+    random.shuffle(records)
+    (found,) = find(records)
+    smallest = brute_force(wins)[1]
+    mixed = any(wins[small] and not wins[large] for small in sizes for large in sizes if large > small)
+    assert brute_force(wins) == bracket(found)
+    assert ("not_monotone" if mixed else "none" if smallest is None else "bracket") == found.outcome
+    assert ("passed" if (smallest or inf) <= limit else "failed") == found.status

@@ -1,0 +1,277 @@
+"""Transfers: which copies a call needs, and how long they take on links of known bandwidth."""
+
+from array import array
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf import calls, measure, transfers
+from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.model import Copies, Plan, Transfer
+from pytest_gpuperf.transfers import Copying
+
+SIZE = 8000  # bytes of an array of a thousand numbers: 8 ms at a megabyte a second
+NOTHING = "no bytes move: "
+
+
+def simulated(*, bandwidth=1e6, **timing) -> SimulatedDevice:
+    return SimulatedDevice("gpu", clock=Clock(), timing=Timing(bandwidth=bandwidth, **timing))
+
+
+def prepared(device, body):
+    """Prepare a body that takes the device."""
+    return calls.prepare(lambda seen: partial(body, seen), device)[0]
+
+
+def copying(body, *, rounds=1, device=None, **timing) -> Copying:
+    """Return the copies of a body, timed so many times."""
+    found = Copying(prepared(device or simulated(**timing), body), Plan())
+    for _ in range(rounds):
+        for workload in found.workloads:
+            measure.sample(workload)
+    return found
+
+
+def host() -> np.ndarray:
+    return np.ones(1000)
+
+
+def both_ways(device):
+    a = device.asarray(host())
+    return lambda: a + 1
+
+
+def up_only(device):
+    a = device.asarray(host())
+    return lambda: float(a.sum())
+
+
+def down_only(device):
+    return lambda: device.xp.ones(1000)
+
+
+def neither(device):
+    a = device.xp.ones(1000)
+    return lambda: float(a.sum())
+
+
+def whole(device):
+    return device.asarray(host()) + 1
+
+
+def test_copies_take_their_bytes_over_the_bandwidth_in_each_direction():
+    found = copying(both_ways, rounds=2).transfer
+    assert (SIZE, 1, SIZE, 1) == (found.h2d.bytes, found.h2d.arrays, found.d2h.bytes, found.d2h.arrays)
+    assert [pytest.approx(8e-3)] * 2 == list(found.h2d.samples)
+    assert [pytest.approx(8e-3)] * 2 == list(found.d2h.samples)
+    assert (pytest.approx(1e6), pytest.approx(1e6)) == (found.h2d.bandwidth, found.d2h.bandwidth)
+    assert (16_000, pytest.approx(16e-3)) == (found.bytes, found.median)
+    assert found.reason is None
+
+
+def test_each_direction_has_its_own_bandwidth():
+    found = copying(both_ways, bandwidth=1e6, upload=4e6).transfer
+    assert (pytest.approx(2e-3), pytest.approx(8e-3)) == (found.h2d.median, found.d2h.median)
+    assert (pytest.approx(4e6), pytest.approx(1e6)) == (found.h2d.bandwidth, found.d2h.bandwidth)
+
+
+def test_quick_copies_are_timed_in_blocks_of_many():
+    found = copying(both_ways, bandwidth=8e9)
+    assert all(workload.block_calls > 100 for workload in found.workloads)
+    assert found.transfer.median == pytest.approx(2e-6)
+
+
+def test_a_copy_is_waited_for_as_a_call_with_copies_has_to_be():
+    found = copying(both_ways, rounds=1, synchronize=50e-6).transfer
+    of_its_block = 50e-6  # 20 of them and more: a block of one copy
+    assert found.h2d.median == pytest.approx(8e-3 + 50e-6 + of_its_block)
+    assert found.d2h.median == pytest.approx(8e-3 + 50e-6 + of_its_block)
+
+
+def test_making_the_result_is_no_copy():
+    found = copying(both_ways, kernel=5.0).transfer
+    assert found.median == pytest.approx(16e-3)
+
+
+def test_several_arrays_are_copied_as_one():
+    def body(device):
+        a, b, c = (device.asarray(part) for part in (host(), np.ones((5, 100)), np.ones(500, "f4")))
+        return lambda: (a + 1, b.sum(axis=0), c + 1)
+
+    found = copying(body).transfer
+    assert (8000 + 4000 + 2000, 3) == (found.h2d.bytes, found.h2d.arrays)
+    assert (8000 + 800 + 2000, 3) == (found.d2h.bytes, found.d2h.arrays)
+    assert (pytest.approx(14e-3), pytest.approx(10.8e-3)) == (found.h2d.median, found.d2h.median)
+
+
+@dataclass
+class Pair:
+    first: Any
+    second: Any
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [
+        lambda a, b: (a, b),
+        lambda a, b: [a, None, [b]],
+        lambda a, b: {"a": a, "b": {"deep": b, "text": "host"}},
+        lambda a, b: Pair(a, (b, 3.0)),
+        lambda a, b: [{"pair": Pair(a, np.ones(99))}, b],
+    ],
+    ids=["tuple", "list", "dict", "dataclass", "mixed"],
+)
+def test_results_come_down_from_wherever_they_stand(pack):
+    def body(device):
+        a = device.asarray(host())
+        return lambda: pack(a + 1, a[:500] + 1)
+
+    found = copying(body).transfer.d2h
+    assert (12_000, 2, pytest.approx(12e-3)) == (found.bytes, found.arrays, found.median)
+
+
+def watched(device) -> list[Any]:
+    """Return a list that grows by what goes up from now on."""
+    went_up, asarray = [], device.asarray
+    device.asarray = lambda value: (went_up.append(value), asarray(value))[1]
+    return went_up
+
+
+def test_lists_on_the_host_go_up_as_the_arrays_that_they_become():
+    device = simulated()
+    found = copying(lambda seen: partial(np.add, seen.asarray([1.0] * 1000), 1), device=device)
+    went_up = watched(device)
+    measure.sample(found.workloads[0])
+    assert [np.ndarray] == [type(value) for value in went_up]
+    assert (SIZE, pytest.approx(8e-3)) == (found.transfer.h2d.bytes, found.transfer.h2d.samples[0])
+
+
+def test_what_goes_up_is_what_went_up_first():
+    device = simulated()
+    values = np.arange(1000.0)
+    found = copying(lambda seen: partial(np.add, seen.asarray(values), 1), device=device)
+    went_up = watched(device)
+    measure.sample(found.workloads[0])
+    assert len(went_up) == 1
+    assert went_up[0] is values
+
+
+def test_arrays_that_fixtures_put_up_are_copied_up_too():
+    device = simulated()
+    brought = device.asarray(host())
+    workload, _ = calls.prepare(
+        lambda seen: partial(lambda seen, weights: lambda: weights + 1, seen, weights=brought), device
+    )
+    found = Copying(workload, Plan())
+    measure.sample(found.workloads[0])
+    assert (SIZE, pytest.approx(8e-3)) == (found.transfer.h2d.bytes, found.transfer.h2d.samples[0])
+
+
+def test_a_result_on_the_host_has_nothing_to_come_down():
+    found = copying(up_only)
+    assert len(found.workloads) == 1
+    assert (pytest.approx(8e-3), 0.0) == (found.transfer.h2d.median, found.transfer.d2h.median)
+    assert (0, 0, array("d")) == (
+        found.transfer.d2h.bytes,
+        found.transfer.d2h.arrays,
+        found.transfer.d2h.samples,
+    )
+    assert found.transfer.d2h.bandwidth is None
+    assert (found.transfer.median, found.transfer.reason) == (pytest.approx(8e-3), None)
+
+
+def test_arrays_made_on_the_device_have_nothing_to_go_up():
+    found = copying(down_only)
+    assert len(found.workloads) == 1
+    assert (0.0, pytest.approx(8e-3)) == (found.transfer.h2d.median, found.transfer.d2h.median)
+    assert (found.transfer.median, found.transfer.reason) == (pytest.approx(8e-3), None)
+
+
+def test_where_nothing_moves_nothing_is_timed_and_the_reason_says_so():
+    found = copying(neither)
+    assert ([], [], 0) == (found.workloads, found.samples, found.latest)
+    assert (0, 0.0, SIZE) == (found.transfer.bytes, found.transfer.median, found.transfer.made)
+    assert found.transfer.reason.startswith(NOTHING)
+
+
+def test_a_whole_body_has_no_copies_of_its_own_and_says_why():
+    found = transfers.known(prepared(simulated(), whole))
+    assert Transfer(h2d=None, d2h=None, reason=transfers.OF_THE_BODY) == found
+    assert found.reason.startswith("the whole body is the workload, with the copies that it makes")
+    assert (None, None) == (found.bytes, found.median)
+
+
+@pytest.mark.parametrize("body", [both_ways, up_only, down_only])
+def test_copies_that_were_not_timed_have_their_bytes_and_the_reason(body):
+    found = transfers.known(prepared(simulated(), body), "no GPU was measured")
+    assert (None, "no GPU was measured") == (found.median, found.reason)
+    assert (SIZE if body is not down_only else 0) == found.h2d.bytes
+    assert (SIZE if body is not up_only else 0) == found.d2h.bytes
+
+
+def test_that_nothing_moves_is_a_better_reason_than_that_it_was_not_timed():
+    found = transfers.known(prepared(simulated(), neither), "no GPU was measured")
+    assert found.reason.startswith(NOTHING)
+    assert Copies(bytes=0, arrays=0) == found.h2d == found.d2h
+
+
+def test_the_samples_are_the_seconds_of_both_directions_round_by_round():
+    found = copying(both_ways, upload=4e6)
+    found.workloads[0].samples.append(0.5)
+    found.workloads[1].samples.append(0.25)
+    assert [pytest.approx(10e-3), 0.75] == found.samples
+    assert found.latest == 0.75
+
+
+def test_what_was_measured_by_now_does_not_grow_later():
+    found = copying(both_ways)
+    by_now = found.transfer
+    measure.sample(found.workloads[0])
+    assert (1, 2) == (len(by_now.h2d.samples), len(found.transfer.h2d.samples))
+
+
+def test_the_simulated_hosts_memory_is_pageable():
+    found = copying(both_ways).transfer
+    assert ("pageable", "pageable") == (found.h2d.memory, found.d2h.memory)
+
+
+@pytest.mark.parametrize(
+    ("expected", "kinds"),
+    [
+        ("pinned", ["pinned", "pinned"]),
+        ("pageable", ["pinned", "pageable"]),
+        ("pageable", ["pageable", "pageable"]),
+        (None, [None, None]),
+        (None, ["pinned", None]),
+        ("pageable", ["pageable", None]),
+    ],
+)
+def test_one_array_in_pageable_memory_makes_the_whole_of_it_so(expected, kinds):
+    def body(device):
+        a, b = device.asarray(host()), device.asarray(host())
+        return lambda: a + b
+
+    device = simulated()
+    told = iter(kinds)
+    device.host_memory = lambda host: next(told)
+    assert expected == copying(body, device=device).transfer.h2d.memory
+
+
+def test_a_device_that_does_not_tell_leaves_the_hosts_memory_open():
+    device = simulated()
+    device.host_memory = None
+    found = copying(both_ways, device=device).transfer
+    assert (None, "pageable") == (found.h2d.memory, found.d2h.memory)
+
+
+def test_one_result_and_the_inputs_twice_are_held_while_copies_are_timed():
+    device = simulated()
+    workload = prepared(device, both_ways)
+    device.peak_bytes = device.live_bytes
+    found = Copying(workload, Plan())
+    assert (2 * SIZE, 3 * SIZE) == (device.live_bytes, device.peak_bytes)
+    del found
+    assert device.live_bytes == SIZE

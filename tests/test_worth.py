@@ -1,0 +1,358 @@
+"""Is it worth it, as a user asks: transfers, latency, memory, prices and thresholds through pytest."""
+
+import json
+
+import pytest
+
+CONFTEST = """
+import pytest
+from pytest_gpuperf.devices.simulated import SimulatedBackend, Timing
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_gpuperf_devices():
+    return [SimulatedBackend(cpu=Timing({cpu}), gpu=Timing({gpu}))]
+"""
+
+
+@pytest.fixture
+def suite(run, pytester):
+    """Run a suite on simulated devices with these timings; the report is written beside it."""
+
+    def call(source, *options, cpu="kernel=10e-3", gpu="kernel=1e-3", on="simulated"):
+        pytester.makeconftest(CONFTEST.format(cpu=cpu, gpu=gpu))
+        always = ("--gpuperf-json=report.json", "-Walways::pytest_gpuperf.InconclusiveWarning")
+        return run("import numpy as np, pytest\n" + source, *always, *options, gpu=on)
+
+    return call
+
+
+@pytest.fixture
+def report(pytester):
+    return lambda: json.loads((pytester.path / "report.json").read_text())
+
+
+def of(marker, size=1000):
+    """Return a test that uploads `size` doubles and returns as many."""
+    return f"""
+@pytest.mark.speedup({marker})
+def test_it(device):
+    a = device.asarray(np.ones({size}))
+    return lambda: a + a
+"""
+
+
+SLOW_LINK = "kernel=1e-3, bandwidth=1e6"  # 8 ms up and 8 ms down for a thousand doubles
+
+
+@pytest.mark.parametrize(
+    ("expected", "marker"),
+    [
+        ("passed", "min=9"),
+        ("failed", "min=9, transfer='always'"),
+        ("passed", "max=1, transfer='always'"),
+        ("failed", "min=9, transfer='once', calls=10"),
+        ("passed", "min=3, transfer='once', calls=10"),
+        ("passed", "min=9, transfer='once', calls=1000"),
+    ],
+)
+def test_the_gate_is_on_the_regime_that_was_asked_for(suite, report, expected, marker):
+    suite(of(marker), gpu=SLOW_LINK).assert_outcomes(**{expected: 1})
+    assert report()["records"][0]["status"] == expected
+
+
+def test_the_record_has_every_regime_whatever_the_gate(suite, report):
+    suite(of("min=1, transfer='once', calls=16"), gpu=SLOW_LINK)
+    record = report()["records"][0]
+    offload = record["offload"]
+    assert pytest.approx([10, 5, 10 / 17]) == [offload[name]["value"] for name in ("never", "once", "always")]
+    assert [8000, 8000] == [record["transfer"][way]["bytes"] for way in ("h2d", "d2h")]
+    assert offload["break_even_calls"]["transfer"]["value"] == 2
+
+
+def test_copies_of_a_whole_body_are_its_own_and_gate_nothing_else(suite, report):
+    source = "@pytest.mark.speedup(min=1, transfer='always')\ndef test_it(xp):\n    return xp.ones(3)\n"
+    result = suite(source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*transfer='always' gates nothing here*return a callable*"])
+    assert report()["records"][0]["status"] == "error"
+
+
+def test_a_whole_body_has_no_regime_but_its_own(suite, report):
+    suite("@pytest.mark.speedup(min=1)\ndef test_it(xp):\n    return xp.ones(3)\n").assert_outcomes(passed=1)
+    record = report()["records"][0]
+    assert record["offload"]["regime"] == "body"
+    assert record["transfer"]["h2d"] is None
+    assert "return a callable" in record["transfer"]["reason"]
+
+
+def test_a_workload_without_copies_says_that_the_regimes_are_equal(suite, report):
+    source = "@pytest.mark.speedup(min=1)\ndef test_it(device):\n    a = device.xp.ones(3)\n"
+    suite(source + "    return lambda: float((a + a)[0])\n")
+    record = report()["records"][0]
+    assert record["transfer"]["reason"].startswith("no bytes move")
+    assert record["offload"]["always"]["value"] == record["offload"]["never"]["value"]
+
+
+@pytest.mark.parametrize(("expected", "marker"), [("passed", "min=9"), ("failed", "min=9, latency=True")])
+def test_a_gate_on_latency_sees_what_a_block_hides(suite, report, expected, marker):
+    gpu = "kernel=10e-6, synchronize=200e-6"
+    suite(of(marker), cpu="kernel=100e-6", gpu=gpu).assert_outcomes(**{expected: 1})
+    record = report()["records"][0]
+    assert record["offload"]["by_latency"] == ("latency" in marker)
+    assert record["offload"]["latency"]["value"] < 1 < record["cpu"]["latency"] / record["gpu"]["median"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "limit"), [("passed", "'16kB'"), ("failed", "'15.9kB'"), ("passed", "1 << 20")]
+)
+def test_memory_is_a_second_gate(suite, expected, limit):
+    suite(of(f"min=3, max_memory={limit}")).assert_outcomes(**{expected: 1})
+
+
+def test_memory_alone_is_a_gate_too(suite):
+    suite(of("max_memory='1kB'")).assert_outcomes(failed=1)
+    suite(of("max_memory='1MB'")).assert_outcomes(passed=1)
+
+
+def test_both_gates_say_why_they_failed(suite, report):
+    suite(of("min=100, max_memory=1"))
+    reason = report()["records"][0]["reason"]
+    assert "wanted at least 100x; the workload holds 16.0 kB on the device, max_memory is 1 B" in reason
+
+
+def test_the_memory_that_a_workload_holds_is_its_inputs_and_what_a_call_adds(suite, report):
+    suite(of("min=3"))
+    assert report()["records"][0]["memory"] == {"peak": 16_000, "inputs": 8_000, "reason": None}
+
+
+def test_a_result_that_holds_no_values_yet_is_an_error_that_names_its_type(suite):
+    source = "@pytest.mark.speedup(min=1)\ndef test_it(xp):\n    return (i for i in range(3))\n"
+    result = suite(source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*result is of type generator, whose work is done after the call*"])
+
+
+@pytest.mark.parametrize("price", ["0", "-1", "cheap", "inf"])
+def test_a_price_that_is_none_is_a_usage_error(suite, price):
+    result = suite(of("min=3"), f"--gpuperf-cost-ratio={price}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--gpuperf-cost-ratio*"])
+
+
+@pytest.mark.parametrize(("expected", "options"), [(75, ()), (50, ("--gpuperf-cost-ratio=5",))])
+def test_the_price_says_what_is_saved(suite, report, expected, options):
+    suite(of("min=3"), *options)
+    price = report()["records"][0]["offload"]["price"]
+    assert price["saving_percent"]["value"] == pytest.approx(expected)
+    assert price["saves"] is True
+
+
+def test_the_ini_file_has_the_price_too(suite, report, pytester):
+    pytester.makeini("[pytest]\ngpuperf_cost_ratio = 20")
+    suite(of("min=3"))
+    assert report()["records"][0]["offload"]["price"]["saves"] is False
+
+
+def test_without_a_gpu_the_record_says_what_one_must_reach(suite, report):
+    result = suite(of("min=4", size=4), on="none")
+    result.assert_outcomes(skipped=1)
+    record = report()["records"][0]
+    assert record["offload"]["gpu_limits"]["demand"] == pytest.approx(record["cpu"]["median"] / 4)
+    assert record["offload"]["gpu_limits"]["price"] == pytest.approx(record["cpu"]["median"] / 2.5)
+    assert [link["name"] for link in record["offload"]["links"]][-1] == "NVLink-C2C"
+    assert [32, 32] == [record["transfer"][way]["bytes"] for way in ("h2d", "d2h")]
+    result.stdout.fnmatch_lines(["test_it: no GPU was measured; for the demand it may take *"])
+
+
+def test_without_a_gpu_copies_that_no_link_carries_in_time_are_said_to_be_hopeless(suite, report):
+    source = """
+@pytest.mark.speedup(min=1, transfer="always")
+def test_it(device):
+    a = device.asarray(np.zeros(20_000_000))
+    return lambda: a[:1] + 1
+"""
+    result = suite(source, on="none")
+    assert report()["records"][0]["offload"]["worth"] is False
+    assert "with copies at every call it cannot pay on any" in " ".join(result.stdout.str().split())
+
+
+def test_what_holds_a_speedup_back_is_shown_where_it_does_not_pay(suite, report):
+    source = of("min=3, transfer='always'")
+    result = suite(source, gpu=SLOW_LINK)
+    assert "transfer_bound" in [found["code"] for found in report()["records"][0]["diagnosis"]]
+    result.stdout.fnmatch_lines(["test_it: transfer-bound: *"])
+
+
+def test_what_pays_and_passes_is_shown_in_the_table_alone(suite):
+    shown = suite(of("min=3")).stdout.str()
+    assert "test_it: " not in shown
+
+
+FAMILY = """
+@pytest.mark.offload_threshold("n"{limits})
+@pytest.mark.parametrize("n", {sizes})
+@pytest.mark.speedup{speedup}
+def test_add(device, n):
+    a = device.xp.ones(n)
+    return lambda: a + a
+"""
+# The GPU takes 1 ms, the CPU 1 us for each number: the GPU wins from a thousand numbers on.
+BY_SIZE = {"cpu": "kernel=0, per_element=1e-6", "gpu": "kernel=1e-3"}
+
+
+def family(limits="", sizes="[100, 900, 1100, 10_000]", speedup="(min=1e-9)"):
+    return FAMILY.format(limits=limits, sizes=sizes, speedup=speedup)
+
+
+def test_the_threshold_lies_between_the_last_size_lost_and_the_first_won(suite, report):
+    suite(family(), **BY_SIZE).assert_outcomes(passed=4)
+    (found,) = report()["thresholds"]
+    assert ("bracket", 900, 1100) == (found["outcome"], found["largest_not_won"], found["smallest_won"])
+    assert [100, 900, 1100, 10_000] == [point["size"] for point in found["curve"]]
+    assert [0.1, 0.9, 1.1, 10] == [pytest.approx(point["speedup"]["value"]) for point in found["curve"]]
+    assert found["status"] == "recorded"
+
+
+@pytest.mark.parametrize(
+    ("failed", "limits"),
+    [(0, ", at_most=1100"), (1, ", at_most=900"), (0, ", at_least=1100"), (1, ", at_least=1200")],
+)
+def test_a_threshold_beyond_its_limits_fails_the_last_of_its_family(suite, report, failed, limits):
+    result = suite(family(limits), "-v", **BY_SIZE)
+    result.assert_outcomes(passed=4 - failed, failed=failed)
+    if failed:
+        result.stdout.fnmatch_lines(["*test_add[[]10000] FAILED*", "*offload threshold of n: wanted at *"])
+    assert report()["thresholds"][0]["status"] == ("failed" if failed else "passed")
+
+
+def test_the_last_to_run_tells_the_verdict_whatever_the_order(suite):
+    result = suite(family(", at_most=900", sizes="[10_000, 1100, 100, 900]"), "-v", **BY_SIZE)
+    result.stdout.fnmatch_lines(["*test_add[[]900] FAILED*"])
+
+
+def test_a_family_that_was_selected_in_part_is_in_doubt_and_says_which_sizes_are_missing(suite, report):
+    result = suite(family(", at_most=900"), "-k", "not 900", **BY_SIZE)
+    result.assert_outcomes(passed=3, deselected=1, warnings=1)
+    result.stdout.fnmatch_lines(["*InconclusiveWarning: *no speedup at n=900 (not run); run all sizes*"])
+    assert report()["thresholds"][0]["status"] == "inconclusive"
+
+
+def test_a_size_that_was_not_even_named_is_missing_too(suite, report, pytester):
+    suite(family(), "--collect-only", **BY_SIZE)
+    suite(family(", at_most=900"), "test_it.py::test_add[100]", **BY_SIZE).assert_outcomes(
+        passed=1, warnings=1
+    )
+    assert report()["thresholds"][0]["outcome"] is None
+
+
+def test_doubt_of_a_family_fails_where_doubt_is_to_fail(suite):
+    options = ("-k", "not 900", "--gpuperf-inconclusive=fail")
+    suite(family(", at_most=900"), *options, **BY_SIZE).assert_outcomes(passed=2, failed=1, deselected=1)
+
+
+def test_a_family_of_which_nothing_is_asked_never_fails(suite):
+    options = ("-k", "not 900", "--gpuperf-inconclusive=fail")
+    suite(family(), *options, **BY_SIZE).assert_outcomes(passed=3, deselected=1)
+
+
+def test_report_only_fails_no_threshold(suite):
+    suite(family(", at_most=900"), "--gpuperf-report-only", **BY_SIZE).assert_outcomes(passed=4)
+
+
+def test_without_a_gpu_a_threshold_is_skipped_with_its_tests(suite, report):
+    suite(family(", at_most=900"), on="none").assert_outcomes(skipped=4)
+    assert report()["thresholds"][0]["status"] == "skipped"
+
+
+def test_other_parameters_make_other_families(suite, report):
+    source = family(", at_most=1100").replace("(device, n)", "(device, n, kind)")
+    source = source.replace(
+        "@pytest.mark.speedup", "@pytest.mark.parametrize('kind', [int, 'x'])\n@pytest.mark.speedup"
+    )
+    suite(source, **BY_SIZE).assert_outcomes(passed=8)
+    names = sorted(found["name"] for found in report()["thresholds"])
+    assert ["test_it.py::test_add[kind=int]", "test_it.py::test_add[kind=x]"] == names
+
+
+def test_siblings_have_one_threshold(suite, report):
+    source = """
+@pytest.fixture
+def values(device):
+    return device.xp.ones(4)
+
+@pytest.mark.offload_threshold("n", at_most=1100)
+@pytest.mark.parametrize("n", [900, 1100])
+@pytest.mark.speedup(min=1e-9)
+def test_add(values, xp, n):
+    a = xp.ones(n)
+    return lambda: a + a
+"""
+    suite(source, **BY_SIZE).assert_outcomes(passed=4)
+    (found,) = report()["thresholds"]
+    assert ("passed", 900, 1100) == (found["status"], found["largest_not_won"], found["smallest_won"])
+
+
+def test_a_threshold_that_no_process_could_tell_fails_the_run_all_the_same(suite, pytester):
+    result = suite(family(", at_most=900"), "-n2", "--dist=load", **BY_SIZE)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*offload threshold of n: wanted at most 900*"])
+
+
+def test_a_threshold_that_holds_fails_nothing_in_several_processes(suite):
+    assert suite(family(", at_most=1100"), "-n2", "--dist=load", **BY_SIZE).ret == 0
+
+
+@pytest.mark.parametrize(
+    ("expected", "source"),
+    [
+        ("needs a speedup test", family().replace("@pytest.mark.speedup(min=1e-9)\n", "")),
+        ("the test has no parameter 'size'; its parameters: n", family().replace('d("n"', 'd("size"')),
+        ("n='small' has no order", family(sizes="['small', 'large']")),
+        ("n=nan has no order", family(sizes="[1, float('nan')]")),
+        ("'n' has one size only", family(sizes="[5]")),
+        ("'n' has a size twice: 5, 5", family(sizes="[5, 5]")),
+        ("has no argument 'most'", family(", most=5")),
+        ("at_most must be a finite number, not 'big'", family(", at_most='big'")),
+        ("at_least must not be above at_most", family(", at_least=3000, at_most=2000")),
+        ("at_most=5 is below the smallest size, 100", family(", at_most=5")),
+        ("at_least=100 is not above the smallest size, 100", family(", at_least=100")),
+        ("needs the name of a parameter", family().replace('threshold("n"', "threshold(5")),
+    ],
+)
+def test_a_threshold_that_makes_no_sense_is_an_error_at_collection(suite, expected, source):
+    result = suite(source)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert f"@pytest.mark.offload_threshold: {expected}" in " ".join(result.stdout.str().split())
+
+
+def test_diagnoses_know_the_processors_of_a_real_cpu(run, pytester, monkeypatch):
+    monkeypatch.setattr("pytest_gpuperf.environment.usable_processors", lambda: 64.0)
+    pytester.makeconftest(
+        """
+import pytest
+from dataclasses import replace
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.simulated import SimulatedBackend
+
+class Gpu(HostDevice):
+    kind = "gpu"
+
+class Backend(SimulatedBackend):
+    def cpu(self):
+        return HostDevice("a processor")
+
+    def gpu(self, selector):
+        gpu = Gpu("no GPU")
+        gpu.info = replace(gpu.info, kind="gpu", emulated=True)
+        return gpu
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_gpuperf_devices():
+    return [Backend()]
+"""
+    )
+    source = "import pytest\n@pytest.mark.speedup\ndef test_it(xp):\n    return xp.sort(xp.ones(1000))\n"
+    run(source, "--gpuperf-json=report.json", "--gpuperf-max-time=0.5")
+    record = json.loads((pytester.path / "report.json").read_text())["records"][0]
+    (found,) = [each for each in record["diagnosis"] if each["code"] == "cpu_threads"]
+    assert found["numbers"]["usable"] == 64
