@@ -1,5 +1,6 @@
 """The examples and every snippet of the README run."""
 
+import ast
 import json
 import re
 import shlex
@@ -13,9 +14,25 @@ from pytest_gpuperf.command import main
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+EXAMPLES = sorted((ROOT / "examples").glob("test_*.py"))
+each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+HEADINGS = ["claim", "file", "without a GPU", "`sycl:cpu`, emulated", "on a GPU"]
 SHELL = [
     line for block in re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL) for line in block.splitlines()
 ]
+
+
+def gallery():
+    """Return the rows of the table in the gallery's own README."""
+    text = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    heading, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert HEADINGS == heading
+    return rows
+
+
+def docstring(example):
+    return ast.get_docstring(ast.parse(example.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("gpu", ["simulated", "none"])
@@ -25,20 +42,38 @@ def test_a_snippet_of_the_readme_runs(run, source, gpu):
     assert set(outcomes) <= ({"passed"} if gpu == "simulated" else {"passed", "skipped"})
 
 
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("test_*.py")), ids=lambda path: path.stem)
+@each_example
 def test_an_example_runs_on_both_devices(pytester, example):
     shutil.copy(example, pytester.path)
-    result = pytester.runpytest_inprocess(
-        "-p", "no:randomly", "--gpuperf-gpu=simulated", "--gpuperf-report-only"
-    )
+    options = ["--gpuperf-gpu=simulated", "--gpuperf-report-only", "--gpuperf-json=report.json"]
+    result = pytester.runpytest_inprocess("-p", "no:randomly", *options)
     assert set(result.parseoutcomes()) == {"passed"}
+    summary = json.loads((pytester.path / "report.json").read_text())["summary"]
+    assert (0, 0) == (summary["error"], summary["skipped"])
 
 
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("test_*.py")), ids=lambda path: path.stem)
-def test_an_example_says_what_to_expect_and_uses_only_the_contract(example):
+@each_example
+def test_an_example_says_its_claim_what_to_expect_and_where_that_is_from(example):
+    claim, *paragraphs = docstring(example).strip().split("\n\n")
+    assert re.fullmatch(r".+\.", claim)
+    assert ["Expect", "Source:"] == [paragraph.split()[0] for paragraph in paragraphs]
+
+
+@each_example
+def test_an_example_uses_only_the_contract(example):
     text = example.read_text(encoding="utf-8")
-    assert "Expect" in text.split('"""')[1]
     assert set(re.findall(r"^(?:import|from) (\w+)", text, flags=re.MULTILINE)) <= {"numpy", "pytest"}
+
+
+def test_the_gallery_names_every_example_and_no_other_with_its_claim():
+    claims = {path.name: docstring(path).partition("\n")[0].rstrip(".") for path in EXAMPLES}
+    assert [[claim, f"[{name}]({name})"] for name, claim in claims.items()] == sorted(
+        (row[:2] for row in gallery()), key=lambda row: row[1]
+    )
+
+
+def test_the_gallery_has_something_to_say_of_each_device():
+    assert all(len(row) == len(HEADINGS) and all(row) for row in gallery())
 
 
 def pytest_lines():
@@ -48,11 +83,11 @@ def pytest_lines():
 @pytest.mark.parametrize("line", pytest_lines())
 def test_a_pytest_command_of_the_readme_runs(pytester, line):
     (pytester.path / "examples").mkdir()
-    shutil.copy(ROOT / "examples" / "test_matmul.py", pytester.path / "examples")
+    shutil.copy(ROOT / "examples" / "test_dense_layers_pay.py", pytester.path / "examples")
     result = pytester.runpytest_inprocess(
         *shlex.split(line)[1:], "--gpuperf-gpu=simulated", "-p", "no:randomly"
     )
-    result.assert_outcomes(passed=1)
+    assert set(result.parseoutcomes()) == {"passed"}
 
 
 def test_the_gpuperf_commands_of_the_readme_run(run, tmp_path, monkeypatch, pytester):

@@ -1,0 +1,36 @@
+"""Elementwise functions are bound by memory: their speedup is that of the bandwidth, not of arithmetic.
+
+Expect the same speedup for a copy and for a triad, about that of the memories: NumPy reads and writes with
+one thread, 10 to 50 GB/s, and GPUs have 300 to 5,000 GB/s. Bytes per second come from the report: a copy
+moves 2 * BYTES, a triad 5 * BYTES, for `scalar * b` is written and read again; divide by
+`records[].cpu.median` and by `records[].gpu.median`. On an array that fits in a cache the same sum shows the
+cache.
+
+Source: the copy and triad of STREAM (McCalpin, 1995), which fuses the triad and so counts 3. Lee et al., ISCA
+2010: 5.3 for SAXPY where both sides are tuned.
+"""
+
+import numpy as np
+import pytest
+
+NUMBERS = 1 << 23
+BYTES = 4 * NUMBERS
+
+
+@pytest.fixture
+def operands(device):
+    """Two arrays on the device: a fixture that builds on `device` makes two items of each test."""
+    rng = np.random.default_rng(0)
+    return [device.asarray(rng.random(NUMBERS, dtype=np.float32)) for _ in range(2)]
+
+
+@pytest.mark.speedup(min=4, max_time=4)
+def test_copy(operands, xp):
+    a, _ = operands
+    return lambda: xp.copy(a)
+
+
+@pytest.mark.speedup(min=4, max_time=4)
+def test_triad(operands):
+    a, b = operands
+    return lambda: a + 3 * b
