@@ -24,6 +24,7 @@ __all__ = [
     "StandInBackend",
     "Target",
     "conclude",
+    "duel",
     "paired",
     "pytest",
     "run",
@@ -164,6 +165,12 @@ def paired(
             yield first(), later
         else:
             yield first(), second()
+
+
+def duel(first: Callable[[], float], second: Callable[[], float], pairs: int) -> Pairs:
+    """Return the numbers of both sides, which take turns."""
+    ours, theirs = zip(*paired(first, second, pairs), strict=True)
+    return Pairs(first=ours, second=theirs)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

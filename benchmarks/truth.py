@@ -2,8 +2,8 @@
 
 Each side is a simulated device on one clock whose blocks take consecutive values of a trace, from a random
 start; the GPU's are scaled so that the ratio of the traces' medians is the limit times a factor. What runs is
-the package's `measure.rounds` on its workloads, one call a block, `Estimation` and `verdict.judge`. Left out
-are the first call, warm-up and parity: on a known clock there is nothing to warm up.
+the package's `Sampling` of two workloads, one call a block, and `verdict.judge`. Left out are the first call,
+warm-up, parity, copies and latency: on a known clock there is nothing to warm up.
 """
 
 import csv
@@ -22,11 +22,11 @@ from statistics import fmean, median
 
 from common import Target, conclude, table
 
-from pytest_gpuperf import measure, verdict
+from pytest_gpuperf import verdict
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
-from pytest_gpuperf.estimation import Estimation
 from pytest_gpuperf.measure import Workload
 from pytest_gpuperf.model import Demand, Kind, Plan, Status
+from pytest_gpuperf.sampling import Sampling
 
 LIMIT = 3.0
 AT_THE_LIMIT = 1.0
@@ -149,12 +149,9 @@ def compare(task: Task, chance: Random) -> tuple[Status, int]:
     scale = task.cpu.median / (task.gpu.median * LIMIT * task.factor)
     cpu = replay("cpu", task.cpu, 1.0, clock, task.plan, chance)
     gpu = replay("gpu", task.gpu, scale, clock, task.plan, chance)
-    estimation, spent = Estimation(demand, task.plan), 0.0
-    rounds = measure.rounds(cpu, gpu, chance)
-    while not estimation.enough(spent=spent, left=task.plan.max_time - spent):
-        estimation.add(next(rounds))
-        spent = clock()
-    speedup = estimation.speedup("interleaved")
+    sampling = Sampling(demand, task.plan, left=lambda: task.plan.max_time - clock(), decide=None)
+    sampling.interleaved(cpu, gpu, None, chance)
+    speedup = sampling.speedup("interleaved")
     assert speedup is not None
     return verdict.judge(speedup, demand, task.plan).status, speedup.rounds
 

@@ -1,29 +1,36 @@
-"""How long a clear verdict takes: one test, and 500 of them in a run with a report."""
+"""How long a clear verdict takes: one test, 500 of them with a report, and the sizes of a threshold."""
 
 import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from timeit import Timer
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
-from common import ALONE, Cost, Target, conclude, pytest, table
+from common import ALONE, Cost, Pairs, Target, conclude, duel, pytest, table
 
 from pytest_gpuperf import schema
 
 MOST_MILLISECONDS = 100.0
 MOST_SECONDS = 60.0
+MOST_OF_ITEMS = 1.2  # what a threshold may cost, in the sum of its items without it
 STEPS = 5  # the CPU's share of the work for one of the stand-in's: the true speedup
 LIMIT = 1.5
 ELEMENTS = 10_000
+SIZES = tuple(2**power for power in range(10))
+UNIT = 20e-6  # seconds of the CPU for size 1; the stand-in takes 16 units and a quarter: they meet at 21
+OURS_WITH = ("pytest_gpuperf.plugin", "--gpuperf-gpu=standin", "--gpuperf-json=report.json")
+THRESHOLD = '@pytest.mark.offload_threshold("n", at_most=32)'
 
 CONFTEST = """
 import pytest
@@ -50,6 +57,24 @@ def test_clear(device, number):
 
     return work
 """
+FAMILY = """
+import numpy as np
+import pytest
+
+{marker}
+@pytest.mark.parametrize("n", {sizes})
+@pytest.mark.speedup
+def test_size(device, n):
+    data = device.asarray(np.linspace(0, 1, {elements}))
+    units = n if device.kind == "cpu" else 16 + n // 4
+
+    def work():
+        for _ in range(units * {unit_calls}):
+            result = np.exp(data)
+        return result
+
+    return work
+"""
 PEER = """
 import numpy as np
 
@@ -67,10 +92,15 @@ def test_clear(benchmark):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """A run of a suite: what its process took, and each test's setup, call and teardown in seconds."""
+    """A run of a suite: what its process took, and each test's setup, call and teardown in seconds.
+
+    Of our tests also the rounds of both devices, in seconds, and the calls in a block on the CPU.
+    """
 
     process: Cost
     tests: tuple[float, ...]
+    rounds: tuple[float, ...] = ()
+    block_calls: tuple[int, ...] = ()
 
 
 def main() -> int:
@@ -83,17 +113,21 @@ def main() -> int:
         many = run_ours(folder, arguments.tests, step_calls)
         report = (folder / "report.json").read_text(encoding="utf-8")
         peers = run_peer(folder, step_calls, arguments.repeats) if find_spec("pytest_benchmark") else []
+        sizes = families(folder, arguments.families)
     print(f"a 1 ms workload {STEPS} times as fast on the other side, at least {LIMIT} times wanted\n")
     rows = [row("one test", single), row(f"{arguments.tests} tests", [many])]
     if peers:
         rows.append(row("pytest-benchmark, one side", peers))
         rows.append(["ratio, one test / pytest-benchmark", f"{middle(single) / middle(peers):.4f}", ""])
     table(["", "median of a test", "process"], rows)
+    print_parts([*single, many])
     print_report_cost(report, many.process)
+    print_families(sizes)
     return conclude(
         [
             Target(name="one clear test, ms", figure=1e3 * middle(single), limit=MOST_MILLISECONDS),
             Target(name=f"{arguments.tests} tests, s", figure=many.process.wall, limit=MOST_SECONDS),
+            Target(name="a threshold / its items without it", figure=sizes.ratio, limit=MOST_OF_ITEMS),
         ]
     )
 
@@ -102,6 +136,7 @@ def read_arguments() -> Namespace:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--tests", type=int, default=500, help="clear tests in the long run")
     parser.add_argument("--repeats", type=int, default=9, help="runs with one test")
+    parser.add_argument("--families", type=int, default=7, help="runs of a family, and of its items")
     return parser.parse_args()
 
 
@@ -114,18 +149,39 @@ def calls_in(seconds: float) -> int:
 
 def run_ours(folder: Path, tests: int, step_calls: int) -> Timed:
     text = OURS.format(tests=tests, limit=LIMIT, elements=ELEMENTS, steps=STEPS, step_calls=step_calls)
-    found = run_suite(
-        folder, text, "pytest_gpuperf.plugin", "--gpuperf-gpu=standin", "--gpuperf-json=report.json"
-    )
-    records = json.loads((folder / "report.json").read_text(encoding="utf-8"))["records"]
+    found = run_suite(folder, text, *OURS_WITH)
+    records = report_in(folder)["records"]
     if any(record["status"] != "passed" for record in records):
         raise SystemExit("a clear test has not passed")
-    return found
+    return replace(
+        found,
+        rounds=tuple(record["rounds_elapsed"] for record in records),
+        block_calls=tuple(record["cpu"]["block_calls"] for record in records),
+    )
+
+
+def report_in(folder: Path) -> Any:
+    return json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
 
 def run_peer(folder: Path, step_calls: int, repeats: int) -> list[Timed]:
     text = PEER.format(elements=ELEMENTS, steps=STEPS, step_calls=step_calls)
     return [run_suite(folder, text, "pytest_benchmark.plugin") for _ in range(repeats)]
+
+
+def families(folder: Path, pairs: int) -> Pairs:
+    """Return the seconds of all items of a family, beside those of the same items without its marker."""
+    unit_calls = calls_in(UNIT)
+
+    def run(marker: str, threshold: str | None) -> float:
+        text = FAMILY.format(marker=marker, sizes=SIZES, elements=ELEMENTS, unit_calls=unit_calls)
+        found = run_suite(folder, text, *OURS_WITH)
+        verdicts = [each["status"] for each in report_in(folder)["thresholds"]]
+        if verdicts != ([] if threshold is None else [threshold]):
+            raise SystemExit(f"thresholds of a clear family: {verdicts}")
+        return sum(found.tests)
+
+    return duel(partial(run, THRESHOLD, "passed"), partial(run, "", None), pairs)
 
 
 def run_suite(folder: Path, text: str, plugin: str, *options: str) -> Timed:
@@ -145,6 +201,28 @@ def middle(runs: list[Timed]) -> float:
 
 def row(name: str, runs: list[Timed]) -> list[str]:
     return [name, f"{1e3 * middle(runs):.0f} ms", f"{median(run.process.wall for run in runs):.2f} s"]
+
+
+def print_parts(runs: list[Timed]) -> None:
+    """Print what the rounds take of a test; a workload of a block's length needs one call a block, or two."""
+    found: dict[int, list[tuple[float, float]]] = {}
+    for run in runs:
+        for calls, whole, rounds in zip(run.block_calls, run.tests, run.rounds, strict=True):
+            found.setdefault(calls, []).append((whole, rounds))
+    rows = [
+        [str(calls), str(len(parts)), *(f"{1e3 * median(each):.0f} ms" for each in zip(*parts, strict=True))]
+        for calls, parts in sorted(found.items())
+    ]
+    table(["calls in a CPU block", "tests", "median of a test", "of which rounds"], rows)
+
+
+def print_families(sizes: Pairs) -> None:
+    low, high = sizes.interval
+    both = (f"{median(side):.2f} s" for side in (sizes.first, sizes.second))
+    table(
+        [f"{len(SIZES)} sizes, {len(sizes.first)} pairs", "threshold", "items", "ratio", "95 % interval"],
+        [["setup to teardown, all together", *both, f"{sizes.ratio:.3f}", f"{low:.3f} to {high:.3f}"]],
+    )
 
 
 def print_report_cost(text: str, process: Cost) -> None:
