@@ -13,6 +13,7 @@ __all__ = ["find"]
 
 _BUSY = 0.5  # of a call's time: a device that works less waits for its launches
 _ONE_PROCESSOR = 1.25  # as many processors busy are one thread, and a little beside it
+_WAITED = 0.1  # of the blocks' time
 _SHORT = 0.5  # of the time that a block has to last
 _SLOW_FIRST = 10  # times a later call, on either device
 _OUTSIDE = 0.1  # of a call's time
@@ -120,7 +121,7 @@ def _cpu_threads(case: _Case) -> Diagnosis | None:
             f"its libraries may use {threads} of {case.usable:g} usable processors{kept}: the speedup "
             "flatters the GPU; lift the limit (OMP_NUM_THREADS and its like)"
         )
-    elif used is not None and used < _ONE_PROCESSOR:
+    elif used is not None and used < _ONE_PROCESSOR and not _has_waited(case.sides["CPU"]):
         why = (
             f"it kept {used:.2f} of {case.usable:g} usable processors busy: the speedup flatters the GPU; "
             "NumPy uses several threads in matrix products only, so compare with CPU code that uses them all"
@@ -129,6 +130,11 @@ def _cpu_threads(case: _Case) -> Diagnosis | None:
         return None
     sentence = f"CPU threads: {why}"
     return _diagnosis("cpu_threads", sentence, processors=used, usable=case.usable, pool_threads=threads)
+
+
+def _has_waited(cpu: Measurement) -> bool:
+    """Say whether threads stood still for want of a processor: then few are busy for another reason."""
+    return (cpu.waited or 0.0) > _WAITED * sum(cpu.samples) * cpu.block_calls
 
 
 def _float64(case: _Case) -> Diagnosis | None:

@@ -42,7 +42,8 @@ class Estimation:
 
     def add(self, taken: Round) -> None:
         """Take one more round."""
-        self._evidence.add(log(taken.cpu / (taken.gpu + taken.copies / (self._demand.calls or 1))))
+        calls = self._demand.calls if self._demand.transfer == "once" else None
+        self._evidence.add(log(taken.cpu / (taken.gpu + taken.copies / (calls or 1))))
         for limit in self._strongest:
             self._strongest[limit] = max(self._strongest[limit], self._against(log(limit)))
 
@@ -56,7 +57,8 @@ class Estimation:
         if taken < plan.min_rounds:
             return False
         if not self._demand.limits:
-            return self._precise or spent >= plan.record_time or taken >= plan.record_rounds
+            recorded = self._precise or spent >= plan.record_time or taken >= plan.record_rounds
+            return recorded and (self._is_told or taken >= plan.max_rounds)
         if taken >= plan.max_rounds:
             return True
         return self._decided and (self._precise or spent >= plan.precision_time)
@@ -91,10 +93,16 @@ class Estimation:
 
     @property
     def _decided(self) -> bool:
-        low, high = self._interval
-        if self._decide is not None and low <= log(self._decide) <= high:
+        if not self._is_told:
             return False
+        low, high = self._interval
         return verdict.decision(exp(low), exp(min(high, _LARGEST)), self._demand) is not None
+
+    @property
+    def _is_told(self) -> bool:
+        """Whether the speedup is told from what it must be told from beside its demand."""
+        low, high = self._interval
+        return self._decide is None or not low <= log(self._decide) <= high
 
     @property
     def _precise(self) -> bool:

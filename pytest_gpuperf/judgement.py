@@ -71,7 +71,7 @@ def judge(
 
 def memory_of(gpu: Workload) -> Memory:
     """Return what a workload holds on its device at a time: its inputs, and the most that a call adds."""
-    inputs = sum(entry.bytes for entry in gpu.inputs)
+    inputs = sum(entry.bytes for entry in gpu.inputs if entry.array() is not None)  # not what was freed since
     if gpu.inspection is None:
         return Memory(peak=None, inputs=inputs, reason="time was up before a call was watched")
     if gpu.inspection.memory is None:

@@ -40,6 +40,7 @@ _BLOCKS_THAT_AGREE = 3
 _DISTURBED = 0.25  # of the blocks' time spent waiting for a processor
 _WANDERING = 3  # a median so many times the fastest block is not of one and the same work
 _MOST_CALLS = 10**7
+_STILL_CALLS = 1000  # that show no time at all: more of them would not either
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,7 @@ class Workload:
         middle = median(self.samples)
         waiting = (self.waited or 0.0) / (sum(self.samples) * self.block_calls)
         if waiting > _DISTURBED:
-            reason = f"threads waited for a processor for {waiting:.0%} of the time of the CPU's blocks"
+            reason = f"threads waited for a processor, {waiting:.2g} s in each second of the CPU's blocks"
             return Disturbance(own=max(0.0, 1 - waiting), reason=reason)
         if middle > _WANDERING * self.fastest:
             reason = (
@@ -133,17 +134,10 @@ class Workload:
             block_time=self.block_time,
             waited=self.waited,
             processors=self._processors,
-            latencies=self._latencies,
+            latencies=array("d", self.single.samples if self.single else ()),
             dtypes=self.dtypes,
             inspection=self.inspection,
         )
-
-    @property
-    def _latencies(self) -> "array[float]":
-        """The samples of single calls; those of a block are, where that is one call."""
-        if self.single is not None:
-            return array("d", self.single.samples)
-        return array("d", self.samples if self.block_calls == 1 else ())
 
     @property
     def _processors(self) -> float | None:
@@ -171,7 +165,8 @@ def warm_up(workload: Workload, plan: Plan, most_calls: int = _MOST_CALLS) -> No
         workload.warmup_calls += workload.block_calls
         workload.fastest = min(workload.fastest, sample)
         recent = [*recent[-2:], sample]
-        if workload.block_calls >= _MOST_CALLS and sample * workload.block_calls < shortest:
+        most = _MOST_CALLS if sample > 0 else min(most_calls, _STILL_CALLS)
+        if workload.block_calls >= most and sample * workload.block_calls < shortest:
             raise GpuPerfError(f"{workload.block_calls} calls take no time that the clock can show")
         if workload.block_calls < most_calls and sample * workload.block_calls < shortest:
             workload.block_calls = min(most_calls, _more_calls(workload.block_calls, sample, shortest))
@@ -186,7 +181,7 @@ def timed(call: Callable[[], Any], device: TimedDevice, plan: Plan) -> Workload:
     Waiting takes a microsecond or more on any device, so that a thousand calls fill a block.
     """
     workload = Workload(device=device, call=call, scope="call")
-    warm_up(workload, replace(plan, warmup_time=plan.aside_time), most_calls=1000)
+    warm_up(workload, replace(plan, warmup_time=plan.aside_time / 4), most_calls=1000)
     return workload
 
 

@@ -74,6 +74,8 @@ def weigh(seen: Observed, plan: Plan) -> Offload:
     regimes = _regimes(seen, plan)
     price = _price(seen, plan)
     even = _break_even(seen, plan)
+    copied = seen.regime == "never" and seen.transfer is not None and bool(seen.transfer.bytes)
+    always = regimes.get("always") if copied and worth else None
     gated = regime_words(seen.demand, seen.regime)
     return Offload(
         worth=worth,
@@ -83,7 +85,8 @@ def weigh(seen: Observed, plan: Plan) -> Offload:
             gated=gated,
             price=price,
             even=even,
-            always=regimes.get("always") if seen.regime == "never" else None,
+            always=always,
+            pays_always=always is not None and (always.low or 0.0) * seen.own > 1,
             transfer=seen.transfer,
         ),
         regime=seen.regime,
@@ -103,7 +106,7 @@ def weigh_cpu(cpu: Measurement, demand: Demand, transfer: Transfer, plan: Plan) 
     """Return what the CPU's times alone say: what a GPU must reach, and what no link allows."""
     time = _gated(cpu, demand)
     limits, links = _gpu_limits(time, demand, plan), _links(time, transfer)
-    slowest = max(cpu.latencies if demand.latency else cpu.samples, default=0.0)
+    slowest = max(cpu.waited_for if demand.latency else cpu.samples, default=inf)
     hopeless = bool(links) and slowest < min(link.seconds for link in links)
     return Offload(
         worth=False if hopeless and demand.transfer == "always" else None,
@@ -137,7 +140,7 @@ def _regimes(seen: Observed, plan: Plan) -> dict[str, Speedup | None]:
 
 
 def _latency(seen: Observed, plan: Plan) -> Speedup | None:
-    pairs = zip(seen.cpu.latencies, seen.gpu.latencies, strict=False)
+    pairs = zip(seen.cpu.waited_for, seen.gpu.waited_for, strict=False)
     return estimate((cpu / gpu for cpu, gpu in pairs), plan, seen.speedup.sampling)
 
 
@@ -160,32 +163,35 @@ def _price(seen: Observed, plan: Plan) -> Price:
 def _break_even(seen: Observed, plan: Plan) -> BreakEven | None:
     """Return after how many calls the copies and the first call are earned back.
 
-    A call saves cpu - gpu. What the first call cost is what it took longer than a later one, on the GPU and
-    in this process: kernels that were compiled before, or come from a cache on disk, make it smaller.
+    A call saves cpu - gpu. What the first call cost is what it took longer than a later one that is waited
+    for, on the GPU and in this process: kernels that were compiled before, or come from a cache on disk,
+    make it smaller.
     """
-    if seen.regime == "body" or seen.gpu.median is None:
+    later = seen.gpu.median if seen.gpu.latency is None else seen.gpu.latency
+    if seen.regime == "body" or later is None:
         return None
-    extra = max(0.0, seen.gpu.first_call - seen.gpu.median)
+    extra = max(0.0, seen.gpu.first_call - later)
     both = [taken + extra for taken in seen.copies]
     free = seen.transfer is not None and seen.transfer.bytes == 0
     nothing = [0.0] * len(seen.rounds)
-    found = BreakEven(
-        transfer=_calls(nothing if free else seen.copies, seen.rounds, plan),
-        first_call=_calls([extra] * len(seen.rounds), seen.rounds, plan),
-        both=_calls([extra] * len(seen.rounds) if free else both, seen.rounds, plan),
-        reason=None,
-    )
+    transfer = _calls(nothing if free else seen.copies, seen.rounds, plan)
+    first_call = _calls([extra] * len(seen.rounds), seen.rounds, plan)
+    reason = None
+    if first_call is None and seen.is_beyond(1.0) is False:
+        reason = "never: a call on the GPU takes no less time than on the CPU"
+    elif first_call is None:
+        reason = "in doubt: half of the rounds show no saving"
+    elif transfer is None and seen.copies:
+        reason = "in doubt: half of the rounds beside which copies were timed show no saving"
+    elif transfer is None:
+        reason = (seen.transfer.reason if seen.transfer else None) or "the copies were not timed"
+    both_costs = [extra] * len(seen.rounds) if free else both
     return BreakEven(
-        transfer=found.transfer, first_call=found.first_call, both=found.both, reason=_why_none(found, seen)
+        transfer=transfer,
+        first_call=first_call,
+        both=_calls(both_costs, seen.rounds, plan),
+        reason=reason,
     )
-
-
-def _why_none(found: BreakEven, seen: Observed) -> str | None:
-    if found.first_call is None:
-        return "never: a call on the GPU takes no less time than on the CPU"
-    if found.transfer is None:
-        return (seen.transfer.reason if seen.transfer else None) or "the copies were not timed"
-    return None
 
 
 def _calls(costs: Sequence[float], rounds: Sequence[Round], plan: Plan) -> Estimate | None:

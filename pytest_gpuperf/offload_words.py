@@ -17,12 +17,14 @@ def sentence(
     price: Price,
     even: BreakEven | None,
     always: Speedup | None,
+    pays_always: bool,
     transfer: Transfer | None,
 ) -> str:
     """Return whether moving the work pays, in one sentence: time, copies, money."""
     parts = [f"{_HEADS[worth]}: {ratio(speedup)} {gated}"]
     if worth is not False:
-        parts += filter(None, [_copies(even, always, transfer), _money(price)])
+        copies = _with_copies(always) if pays_always else _copies(even, always, transfer)
+        parts += filter(None, [copies, _money(price)])
     return "; ".join(parts)
 
 
@@ -30,22 +32,25 @@ def without_gpu(limits: GpuLimits | None, price: float, hopeless: Link | None, s
     """Return what a GPU that nobody has measured must reach, and whether its copies alone forbid that."""
     parts = ["no GPU was measured"]
     if limits is not None and limits.price is not None:
+        most = f"at most {units.seconds(limits.price)} to save money at {price:g} times the price"
         if limits.demand is not None:
-            parts.append(f"for the demand it may take {units.seconds(limits.demand)} per call")
-        parts.append(f"to save money at {price:g} times the price, {units.seconds(limits.price)} per call")
+            most = f"at most {units.seconds(limits.demand)} for the demand, and {most}"
+        parts = [f"no GPU was measured: a call may take {most}"]
     if hopeless is not None and size is not None:
         parts.append(
-            f"with copies at every call it cannot pay on any of the links: {hopeless.name} alone needs "
+            f"with copies at every call it cannot pay on any link: on {hopeless.name} they alone take "
             f"{units.seconds(hopeless.seconds)} for {units.size(size)}"
         )
     return "; ".join(parts)
 
 
+def _with_copies(always: Speedup | None) -> str | None:
+    return f"even with copies at every call ({ratio(always)})" if always else None
+
+
 def _copies(even: BreakEven | None, always: Speedup | None, transfer: Transfer | None) -> str | None:
     if transfer is None or not transfer.bytes or always is None:
         return None
-    if always.low is not None and always.low > 1:
-        return f"even with copies at every call ({ratio(always)})"
     if even is None or even.transfer is None:
         return None
     moved = units.size(transfer.bytes)

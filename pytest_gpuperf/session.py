@@ -171,12 +171,12 @@ class Session:
         )
 
     def _diagnosed(self, record: Record) -> Record:
-        """Return a record with what holds its speedup back; an emulated CPU is not this machine's."""
+        """Return a record with what holds its speedup back; emulated devices keep processors busy, too."""
         if record.cpu is None or record.gpu is None:
             return record
         if self._clocks_at_start is None and self._devices is not None and self._devices.opened is not None:
             self._clocks_at_start = abilities.clocks(self._devices.opened)
-        if record.cpu.device.emulated:
+        if record.cpu.device.emulated or record.gpu.device.emulated:
             return replace(record, diagnosis=diagnosis.find(record, usable=None, pool_threads=None))
         usable, threads = environment.usable_processors(), environment.pool_threads()
         return replace(record, diagnosis=diagnosis.find(record, usable=usable, pool_threads=threads))

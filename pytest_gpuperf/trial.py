@@ -98,7 +98,7 @@ class Trial:
         if self._answers.differ:
             return self._judge()
         measured = side.measurement
-        cpu_samples = measured.latencies if self.demand.latency else measured.samples
+        cpu_samples = measured.waited_for if self.demand.latency else measured.samples
         yonder = self._warmed_up(self._gpu)
         self._rounds.against(cpu_samples, yonder, self._gated_copies(self._gpu))
         self._answers.compare(side.answer, self._finish(self._gpu), gpu)

@@ -516,3 +516,10 @@ def test_memory_that_the_device_allocates_in_the_block_is_told():
 @pytest.mark.parametrize("allocations", [0, None])
 def test_without_allocations_none_is_told(allocations):
     assert [] == codes(inspected(allocations=allocations))
+
+
+@pytest.mark.parametrize(("expected", "waited"), [([], 4.1), (["cpu_threads"], 3.9), (["cpu_threads"], None)])
+def test_a_cpu_that_stood_still_for_want_of_a_processor_is_no_cpu_of_one_thread(expected, waited):
+    cpu = on_cpu(processors=0.8, waited=waited)
+    found = find(record(cpu=cpu, gpu=on_gpu()), usable=4.0, pool_threads=None)
+    assert expected == [each.code for each in found]

@@ -2,6 +2,8 @@
 
 from array import array
 from dataclasses import replace
+from math import inf
+from random import Random
 
 import pytest
 
@@ -45,7 +47,7 @@ def measured(kind, *seconds, first_call=None, latencies=()) -> Measurement:
     return Measurement(
         device=DeviceInfo(kind=kind, backend="simulated", name="simulated", library="simulated 1"),
         samples=array("d", seconds),
-        block_calls=1,
+        block_calls=2 if latencies else 1,
         setup=None,
         first_call=sum(seconds[:1]) if first_call is None else first_call,
         warmup=0.0,
@@ -211,7 +213,11 @@ def test_single_calls_have_a_speedup_of_their_own():
     cpu, gpu = measured("cpu", 10, latencies=[12, 12, 12]), measured("gpu", 1, latencies=[4, 4])
     offload = weigh(seen(10, 1, on_cpu=cpu, on_gpu=gpu), PLAN)
     assert (pytest.approx(3), 2) == (offload.latency.value, offload.latency.rounds)
-    assert weigh(seen(10, 1), PLAN).latency is None
+    assert weigh(seen(10, 1, on_cpu=cpu, on_gpu=replace(gpu, latencies=array("d"))), PLAN).latency is None
+
+
+def test_where_a_block_is_one_call_its_samples_are_those_of_single_calls():
+    assert weigh(seen(10, 1), PLAN).latency.value == pytest.approx(10)
 
 
 def test_where_nothing_is_copied_all_regimes_are_equal_and_free():
@@ -264,10 +270,11 @@ def test_jax_matmul_is_33_times_faster_and_earns_back_copy_and_compilation_in_13
         ([1, 0, 1], seen(10, 1, moved=1)),
         ([1, 0, 1], seen(10, 1, moved=9)),
         ([2, 0, 2], seen(10, 1, moved=9.1)),
-        ([3, 0, 3], seen(0.4, 0.1, moved=0.9)),  # 0.9 / 0.3 is a little more than 3 in floats
+        ([3, 0, 3], seen(0.3, 0.2, moved=0.3)),  # 0.3 / (0.3 - 0.2) is a little more than 3 in floats
         ([3, 2, 4], seen(10, 1, moved=20, first_call=15)),
         ([0, 2, 2], seen(10, 1, first_call=15)),
         ([3, 0, 3], seen(10, 1, moved=20, first_call=0.5)),  # a first call that was fast costs nothing
+        ([2, 0, 2], seen(1.5, 1, moved=1, first_call=0.01)),
         ([0, 0, 0], seen(10, 1)),
         ([3, 2, 4], seen(10, 1, moved=20, first_call=15, demand=Demand(transfer="always"))),
         ([3, 2, 4], seen(10, 1, moved=20, first_call=15, demand=Demand(transfer="once", calls=4))),
@@ -286,7 +293,7 @@ def test_costs_are_earned_back_after_so_many_calls(expected, observed):
     [
         (None, seen(10, 1, moved=20)),
         ("never: a call on the GPU takes no less time than on the CPU", seen(1, 10, moved=20)),
-        ("never: a call on the GPU takes no less time than on the CPU", seen(1, 1)),
+        ("in doubt: half of the rounds show no saving", seen(1, 1)),
         ("time was up", seen(10, 1, transfer=UNTIMED)),
         ("the copies were not timed", seen(10, 1, transfer=MOVED)),
     ],
@@ -305,6 +312,37 @@ def test_a_saving_that_could_be_none_may_never_earn_anything_back():
     found = weigh(seen(10, 9.95, moved=2), PLAN).break_even_calls.transfer
     assert (40, None) == (found.value, found.high)
     assert found.low == 14  # 2 / 0.15
+
+
+def test_what_costs_nothing_is_earned_back_at_once_if_anything_is_saved():
+    found = weigh(seen(10, 9.95), PLAN).break_even_calls
+    assert (0, 0, None) == (found.transfer.value, found.transfer.low, found.transfer.high)
+    assert found.transfer == found.first_call == found.both
+
+
+def test_half_of_the_rounds_without_a_saving_leave_the_most_calls_open():
+    rounds = [Round(cpu=10, gpu=9), Round(cpu=10, gpu=11)] * 6 + [Round(cpu=10, gpu=9)]
+    found = weigh(seen(rounds=rounds, copies=[20.0] * 13, transfer=MOVED), PLAN).break_even_calls.transfer
+    assert (20, None) == (found.value, found.high)
+
+
+def noisy(draws, speedup, spread=0.1) -> list[Round]:
+    """Return rounds whose times are off by a tenth, more than is saved."""
+    return [
+        Round(cpu=10 * draws.lognormvariate(0, spread), gpu=10 / speedup * draws.lognormvariate(0, spread))
+        for _ in range(15)
+    ]
+
+
+@pytest.mark.parametrize("speedup", [1.02, 1.05, 1.1, 1.3])
+def test_calls_that_earn_back_a_cost_are_not_surer_than_the_rounds(speedup):
+    """A saving that is small beside the noise makes cost / saving anything; it is wrong once in twenty."""
+    draws, truth, wrong = Random(0), 100 / (10 - 10 / speedup), 0  # noqa: S311 - noise, not a secret
+    for _ in range(40):
+        observed = seen(rounds=noisy(draws, speedup), copies=[100.0] * 15, transfer=MOVED)
+        found = weigh(observed, PLAN).break_even_calls.transfer
+        wrong += found is not None and not found.low - 1 <= truth <= (found.high or inf)
+    assert wrong <= 2
 
 
 def test_the_price_needs_a_speedup_as_high_as_itself():
@@ -418,6 +456,7 @@ def test_without_a_median_there_are_no_limits():
 
 
 def test_the_links_are_those_of_their_specifications_slowest_first():
+    """PCI-SIG: 8, 16 and 32 GT/s a lane, 128 of 130 bits; NVIDIA: 900 GB/s in both directions together."""
     expected = [
         ("PCIe 3 x16", 15.75e9),
         ("PCIe 4 x16", 31.5e9),
@@ -457,8 +496,8 @@ def test_only_with_copies_at_every_call_the_links_alone_can_say_no(expected, dem
     offload = cpu_alone(FASTEST / 2, FASTEST / 4, FASTEST / 2, demand=demand)
     assert expected is offload.worth
     assert offload.reason.endswith(
-        "with copies at every call it cannot pay on any of the links: "
-        "NVLink-C2C alone needs 26.7 ns for 12.0 kB"
+        "with copies at every call it cannot pay on any link: on NVLink-C2C they alone take "
+        "26.7 ns for 12.0 kB"
     )
 
 
@@ -469,7 +508,7 @@ def test_only_with_copies_at_every_call_the_links_alone_can_say_no(expected, dem
 def test_it_cannot_pay_when_the_slowest_sample_is_below_what_the_fastest_link_needs(expected, slowest):
     offload = cpu_alone(FASTEST / 9, FASTEST / 9, slowest, FASTEST / 9, demand=ALWAYS)
     assert expected is offload.worth
-    assert (expected is False) == ("cannot pay on any of the links" in offload.reason)
+    assert (expected is False) == ("cannot pay on any link" in offload.reason)
 
 
 @pytest.mark.parametrize(("expected", "slowest"), [(False, 0.999 * FASTEST), (None, FASTEST)])
@@ -484,11 +523,14 @@ def test_calls_that_are_waited_for_are_held_against_the_links_where_the_demand_i
 @pytest.mark.parametrize(
     ("expected", "demand"),
     [
-        ("no GPU was measured; to save money at 2.5 times the price, 400 ms per call", Demand()),
+        (
+            "no GPU was measured: a call may take at most 400 ms to save money at 2.5 times the price",
+            Demand(),
+        ),
         (
             (
-                "no GPU was measured; for the demand it may take 250 ms per call; "
-                "to save money at 2.5 times the price, 400 ms per call"
+                "no GPU was measured: a call may take at most 250 ms for the demand, "
+                "and at most 400 ms to save money at 2.5 times the price"
             ),
             Demand(min=4),
         ),

@@ -620,3 +620,14 @@ def test_a_demand_on_memory_that_the_device_cannot_tell_is_an_error_and_keeps_th
     assert found.status == "error"
     assert "max_memory is 1.00 kB, and the device does not tell" in found.reason
     assert found.speedup.value == pytest.approx(10)
+
+
+def test_memory_that_the_set_up_gave_back_is_not_held_by_the_workload():
+    def body(device):
+        large = device.asarray(np.ones(10**5))
+        small = large[:10] + 1
+        del large
+        return lambda: small + 1
+
+    found = Bench().compare(body, Demand(min=3, max_memory=10_000))
+    assert ("passed", 160) == (found.status, found.memory.peak)

@@ -202,8 +202,8 @@ class SimulatedDevice:
 
     def fault(self, error: BaseException) -> Fault | None:
         """Recognize this device's own faults."""
-        if isinstance(error, SimulatedOutOfMemory):
-            return Fault(kind="out_of_memory", requested=error.requested)
+        if isinstance(error, MemoryError):
+            return Fault(kind="out_of_memory", requested=getattr(error, "requested", None))
         return Fault(kind="lost") if isinstance(error, SimulatedDeviceLost) else None
 
     def release(self) -> None:

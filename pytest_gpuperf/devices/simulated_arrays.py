@@ -31,6 +31,18 @@ class SimulatedArray(np.ndarray[Any, Any]):
     def __array_function__(self, function: Any, _: Any, inputs: Any, options: Any) -> Any:
         return self.home.run(function, inputs, options)
 
+    def copy(self, *inputs: Any, **options: Any) -> Any:
+        """Copy on the device, as one launch."""
+        return self._made(plain(self).copy(*inputs, **options))
+
+    def astype(self, *inputs: Any, **options: Any) -> Any:
+        """Convert on the device, as one launch."""
+        return self._made(plain(self).astype(*inputs, **options))
+
+    def _made(self, values: Any) -> Any:
+        self.home.launch_for(values)
+        return self.home.place(values)
+
     def sort(self, *inputs: Any, **options: Any) -> None:
         """Sort in place, as one launch."""
         plain(self).sort(*inputs, **options)

@@ -75,8 +75,9 @@ class Inspection:
 class Measurement:
     """The times of one workload on one device, in seconds; samples are seconds per call, in order.
 
-    `latencies` are samples of calls that were waited for one by one. `processors` is how many of them the
-    timed blocks kept busy, `dtypes` are those of inputs and results.
+    `latencies` are samples of calls that were waited for one by one; where a block is one call `samples` are,
+    and there are no others. `processors` is how many of them the timed blocks kept busy, `dtypes` are those
+    of inputs and results.
     """
 
     device: DeviceInfo
@@ -103,7 +104,12 @@ class Measurement:
     @property
     def latency(self) -> float | None:
         """The median time of a call that is waited for, or None when none was timed."""
-        return median(self.latencies) if self.latencies else None
+        return median(self.waited_for) if self.waited_for else None
+
+    @property
+    def waited_for(self) -> "array[float]":
+        """The samples of calls that were waited for one by one."""
+        return self.samples if self.block_calls == 1 else self.latencies
 
     @property
     def device_time(self) -> float | None:

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 
 from pytest_gpuperf import units
-from pytest_gpuperf.model import Record, Run, Threshold
+from pytest_gpuperf.model import Offload, Record, Run, Threshold
 from pytest_gpuperf.verdict import ratio
 
 __all__ = ["lines", "readable"]
 
 _HEADINGS = ("test", "CPU", "GPU", "speedup", "with copies", "wanted", "verdict")
-_COPIES = _HEADINGS.index("with copies")
+_SHORTEST_NAME = 24  # a column that leaves less for a test's name is left out
 _GAP = "  "
 
 
@@ -21,7 +21,8 @@ def lines(run: Run, width: int) -> list[str]:
         return []
     names = _names(shown)
     table = _table(shown, names, width)
-    below = [*_thresholds(run.thresholds, width), *_summary(shown, run.cost_ratio)]
+    below = [*_limits(shown, run.cost_ratio, width), *_thresholds(run.thresholds, width)]
+    below += _summary(shown, run.cost_ratio)
     return [*_devices(run, width), "", *table, *_reasons(shown, names, width), *below]
 
 
@@ -49,15 +50,21 @@ def _devices(run: Run, width: int) -> list[str]:
 
 
 def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> list[str]:
-    """Return the table; the speedup with copies is left out where names would be cut short for it."""
-    cells = [_HEADINGS, *((names[record.nodeid], *_row(record)) for record in records)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(_HEADINGS))]
-    unknown = all(row[_COPIES] == "-" for row in cells[1:])
-    if unknown or sum(widths) + len(_GAP) * (len(widths) - 1) > width:
-        cells = [(*row[:_COPIES], *row[_COPIES + 1 :]) for row in cells]
-        del widths[_COPIES]
-    widths[0] = min(widths[0], width - sum(widths[1:]) - len(_GAP) * (len(widths) - 1))
+    """Return the table; what the lines below it say, too, is left out where names would be cut short."""
+    headings = [heading for heading in _HEADINGS if heading != "with copies" or _any_copies(records)]
+    for spare in (None, "with copies", "wanted"):
+        headings = [heading for heading in headings if heading != spare]
+        cells = [headings, *(_row(record, names, headings) for record in records)]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
+        room = width - sum(widths[1:]) - len(_GAP) * (len(widths) - 1)
+        if room >= min(widths[0], _SHORTEST_NAME):
+            break
+    widths[0] = min(widths[0], room)
     return [_line(row, widths) for row in cells]
+
+
+def _any_copies(records: Iterable[Record]) -> bool:
+    return any(record.offload is not None and record.offload.always is not None for record in records)
 
 
 def _names(records: Sequence[Record]) -> dict[str, str]:
@@ -81,15 +88,24 @@ def _name_in_file(nodeid: str) -> str:
     return path.split("/")[-1] + bracket + parameters
 
 
-def _row(record: Record) -> tuple[str, ...]:
-    return (
-        readable(record.cpu.median if record.cpu else None),
-        readable(record.gpu.median if record.gpu else None),
-        ratio(record.speedup) if record.speedup else "-",
-        _with_copies(record),
-        _wanted(record),
-        record.status,
-    )
+def _row(record: Record, names: Mapping[str, str], headings: Iterable[str]) -> list[str]:
+    cells = {
+        "test": names[record.nodeid],
+        "CPU": readable(record.cpu.median if record.cpu else None),
+        "GPU": readable(record.gpu.median) if record.gpu else _allowed(record),
+        "speedup": ratio(record.speedup) if record.speedup else "-",
+        "with copies": _with_copies(record),
+        "wanted": _wanted(record),
+        "verdict": record.status,
+    }
+    return [cells[heading] for heading in headings]
+
+
+def _allowed(record: Record) -> str:
+    """Return what a GPU that was not measured may take: for the demand, or else for the price."""
+    limits = record.offload.gpu_limits if record.offload else None
+    most = (limits.demand or limits.price) if limits and record.demand.max is None else None
+    return f"<={units.seconds(most)}" if most is not None else "-"
 
 
 def _with_copies(record: Record) -> str:
@@ -144,8 +160,17 @@ def _why(record: Record) -> Iterator[str]:
     offload = record.offload
     if offload is None or (offload.worth and record.status != "failed"):
         return
+    if record.gpu is None and not _is_hopeless(offload):
+        return  # the table says what a GPU may take
     yield offload.reason
     yield from (found.sentence for found in record.diagnosis)
+
+
+def _is_hopeless(offload: Offload) -> bool:
+    """Say whether no link is fast enough for copies at every call."""
+    return all(
+        link.speedup_at_most is not None and link.speedup_at_most < 1 for link in offload.links
+    ) and bool(offload.links)
 
 
 def _thresholds(thresholds: Iterable[Threshold], width: int) -> list[str]:
@@ -155,6 +180,14 @@ def _thresholds(thresholds: Iterable[Threshold], width: int) -> list[str]:
         text = f"threshold of {threshold.name}: {_bracket(threshold)}, {threshold.status}{reason}"
         found += wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
     return ["", *found] if found else []
+
+
+def _limits(records: Iterable[Record], price: float | None, width: int) -> list[str]:
+    """Return what the limits in the table are, where there are any."""
+    if price is None or all(record.gpu or _allowed(record) == "-" for record in records):
+        return []
+    text = f"<=: what a call may take on a GPU for the demand, or to save money at {price:g} times the price"
+    return ["", *wrap(text, width)]
 
 
 def _bracket(threshold: Threshold) -> str:
