@@ -109,7 +109,7 @@ class Workload:
         middle = median(self.samples)
         waiting = (self.waited or 0.0) / (sum(self.samples) * self.block_calls)
         if waiting > _DISTURBED:
-            reason = f"threads waited for a processor, {waiting:.2g} s in each second of the CPU's blocks"
+            reason = f"threads waited for a processor, {waiting:.1f} s in each second of the CPU's blocks"
             return Disturbance(own=max(0.0, 1 - waiting), reason=reason)
         if middle > _WANDERING * self.fastest:
             reason = (

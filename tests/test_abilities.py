@@ -86,3 +86,27 @@ def test_the_simulated_cpu_tells_the_time_that_its_threads_worked():
     cpu.launch()
     assert abilities.processor_time(cpu) == pytest.approx(8e-3)
     assert abilities.throttle(cpu) == ()
+
+
+class Failing:
+    """A device whose abilities all fail, as a driver's tools may."""
+
+    def __getattr__(self, ability):
+        def fail(*asked):
+            raise RuntimeError(f"{ability} failed")
+
+        return fail
+
+
+@pytest.mark.parametrize(
+    ("expected", "ability"),
+    [
+        (None, lambda device: abilities.occupy(device, 1.0)),
+        (None, abilities.clocks),
+        ((), abilities.throttle),
+        (None, lambda device: abilities.host_memory(device, b"")),
+        (None, abilities.processor_time),
+    ],
+)
+def test_an_ability_that_fails_is_like_one_that_is_not_there(expected, ability):
+    assert expected == ability(Failing())

@@ -5,7 +5,21 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.model import Demand, DeviceInfo, Environment, Measurement, Record, Run, Speedup
+from pytest_gpuperf.model import (
+    Demand,
+    DeviceInfo,
+    Diagnosis,
+    Environment,
+    GpuLimits,
+    Link,
+    Measurement,
+    Offload,
+    Price,
+    Record,
+    Run,
+    Speedup,
+    Threshold,
+)
 from pytest_gpuperf.report.terminal import lines, readable
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
@@ -58,11 +72,15 @@ def skipped(nodeid: str, reason: str) -> Record:
     return record(nodeid, status="skipped", reason=reason, cpu=None, gpu=None, speedup=None)
 
 
-def section(*records: Record, width=80, gpu: DeviceInfo | None = GPU) -> list[str]:
+def run_of(*records: Record, gpu: DeviceInfo | None = GPU, thresholds=()) -> Run:
     environment = Environment(
         host={}, cpu={"name": "EPYC"}, gpu=gpu, gpu_reason=None, python="3.11", packages={}
     )
-    return lines(Run(environment=environment, started="", records=records), width)
+    return Run(environment=environment, started="", records=records, thresholds=thresholds, cost_ratio=2.5)
+
+
+def section(*records: Record, width=80, gpu: DeviceInfo | None = GPU) -> list[str]:
+    return lines(run_of(*records, gpu=gpu), width)
 
 
 def row_of(name: str, shown: list[str]) -> str:
@@ -223,3 +241,137 @@ def test_an_emulated_device_is_never_called_a_gpu_without_saying_so():
 
 def test_a_run_without_a_gpu_says_so():
     assert section(record(), gpu=None)[0] == "CPU EPYC | GPU none"
+
+
+def offload(
+    worth=True, saves=True, always=None, gpu_limits=None, links=(), reason="it is what it is"
+) -> Offload:
+    return Offload(
+        worth=worth,
+        reason=reason,
+        regime="never",
+        by_latency=False,
+        price=Price(ratio=2.5, needed=2.5, saves=saves if saves != "yes" else True, saving_percent=None),
+        always=always,
+        gpu_limits=gpu_limits,
+        links=links,
+    )
+
+
+def without_gpu(limits: GpuLimits, demand: Demand | None = None, links=()) -> Record:
+    known = offload(None, None, gpu_limits=limits, links=links, reason="it cannot pay")
+    demand = demand or Demand()
+    return record(demand=demand, gpu=None, speedup=None, status="skipped", reason="no GPU", offload=known)
+
+
+def test_the_speedup_with_copies_stands_beside_the_one_without():
+    shown = section(record(offload=offload(always=speedup(2.34, 2, 3))), width=120)
+    assert "with copies" in shown[2]
+    assert "2.34x" in row_of("test_fft", shown)
+
+
+LONG = "tests/test_fft.py::test_of_a_name_with_forty_characters_in"
+
+
+@pytest.mark.parametrize(
+    ("shown", "hidden", "width"),
+    [
+        ({"with copies", "wanted"}, set(), 130),
+        ({"with copies", "wanted"}, set(), 100),
+        ({"wanted"}, {"with copies"}, 90),
+        (set(), {"with copies", "wanted"}, 80),
+    ],
+)
+def test_columns_that_leave_a_name_too_little_room_are_left_out(shown, hidden, width):
+    wide = record(LONG, demand=Demand(min=3, transfer="once", calls=1000), offload=offload(always=speedup()))
+    heading = section(wide, width=width)[2]
+    assert all(name in heading for name in shown)
+    assert not any(name in heading for name in hidden)
+
+
+@pytest.mark.parametrize(
+    ("expected", "limits", "demand"),
+    [
+        ("<=4.00 ms", GpuLimits(demand=4e-3, price=5e-3), Demand(min=3)),
+        ("<=5.00 ms", GpuLimits(demand=None, price=5e-3), Demand()),
+        (" - ", GpuLimits(demand=None, price=5e-3), Demand(max=1)),
+    ],
+)
+def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one(expected, limits, demand):
+    shown = section(without_gpu(limits, demand), gpu=None)
+    assert expected in row_of("test_fft", shown)
+    assert any(line.startswith("<=: ") for line in shown) == ("<=" in expected)
+    assert "test_fft: it cannot pay" not in shown
+
+
+@pytest.mark.parametrize(("expected", "bound"), [(True, 0.9), (False, 1.0), (False, None)])
+def test_without_a_gpu_only_what_no_link_allows_is_said_in_words(expected, bound):
+    links = (Link(name="a wire", bandwidth=1e9, seconds=1.0, speedup_at_most=bound),)
+    shown = section(without_gpu(GpuLimits(demand=None, price=5e-3), links=links), gpu=None)
+    assert expected == ("test_fft: it cannot pay" in shown)
+
+
+WHY = Diagnosis(code="float64", sentence="float64: it is slow", numbers={})
+
+
+@pytest.mark.parametrize(
+    ("expected", "status", "worth"),
+    [(False, "passed", True), (True, "failed", True), (True, "passed", False), (True, "recorded", None)],
+)
+def test_what_holds_a_speedup_back_is_said_of_tests_that_fail_or_do_not_pay(expected, status, worth):
+    reason = "too slow" if status == "failed" else None
+    shown = section(record(status=status, reason=reason, offload=offload(worth), diagnosis=(WHY,)))
+    assert expected == ("test_fft: float64: it is slow" in shown)
+    assert expected == ("test_fft: it is what it is" in shown)
+
+
+def test_a_doubt_that_is_noted_and_diagnosed_is_said_once():
+    noted = record(offload=offload(worth=False), notes=("float64: it is slow",), diagnosis=(WHY,))
+    assert section(noted).count("test_fft: float64: it is slow") == 1
+
+
+def test_how_many_tests_pay_and_save_money_is_counted():
+    records = [record(f"test_{n}", offload=offload(n > 0, n > 1)) for n in range(3)]
+    assert section(*records)[-1] == "worth it: 2 of 3; saves money at 2.5 times the price: 1"
+
+
+def test_one_test_alone_is_not_counted():
+    assert not any("worth it: " in line for line in section(record(offload=offload())))
+
+
+def threshold(**changes) -> Threshold:
+    known = {
+        "name": "test_fft",
+        "parameter": "n",
+        "at_most": None,
+        "at_least": None,
+        "regime": "never",
+        "by_latency": False,
+        "status": "recorded",
+        "reason": None,
+        "outcome": "bracket",
+        "largest_not_won": 64,
+        "smallest_won": 256,
+        "curve": (),
+    }
+    return Threshold(**{**known, **changes})
+
+
+@pytest.mark.parametrize(
+    ("expected", "changes"),
+    [
+        ("the GPU wins from n = 256 on, not at 64, recorded", {}),
+        ("the GPU wins from n = 256 on, the smallest, recorded", {"largest_not_won": None}),
+        ("the GPU does not win at the largest n, 64, recorded", {"outcome": "none", "smallest_won": None}),
+        ("not known, inconclusive: sizes are missing", {"outcome": None, "status": "inconclusive"}),
+    ],
+)
+def test_a_threshold_is_told_in_a_line(expected, changes):
+    reason = "sizes are missing" if changes.get("outcome", "") is None else None
+    run = run_of(record(), thresholds=(threshold(**changes, reason=reason),))
+    assert lines(run, 120)[-1] == f"threshold of test_fft: {expected}"
+
+
+def test_a_threshold_that_was_skipped_with_its_tests_is_not_told_again():
+    run = run_of(record(), thresholds=(threshold(status="skipped", outcome=None, reason="no GPU"),))
+    assert not any(line.startswith("threshold") for line in lines(run, 120))

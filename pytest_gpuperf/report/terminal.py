@@ -175,7 +175,7 @@ def _is_hopeless(offload: Offload) -> bool:
 
 def _thresholds(thresholds: Iterable[Threshold], width: int) -> list[str]:
     found = []
-    for threshold in thresholds:
+    for threshold in (each for each in thresholds if each.status != "skipped"):
         reason = f": {threshold.reason}" if threshold.reason else ""
         text = f"threshold of {threshold.name}: {_bracket(threshold)}, {threshold.status}{reason}"
         found += wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
