@@ -244,7 +244,7 @@ def test_a_run_without_a_gpu_says_so():
 
 
 def offload(
-    worth=True, saves=True, always=None, gpu_limits=None, links=(), reason="it is what it is"
+    *, worth=True, saves=True, always=None, gpu_limits=None, links=(), reason="it is what it is"
 ) -> Offload:
     return Offload(
         worth=worth,
@@ -259,7 +259,7 @@ def offload(
 
 
 def without_gpu(limits: GpuLimits, demand: Demand | None = None, links=()) -> Record:
-    known = offload(None, None, gpu_limits=limits, links=links, reason="it cannot pay")
+    known = offload(worth=None, saves=None, gpu_limits=limits, links=links, reason="it cannot pay")
     demand = demand or Demand()
     return record(demand=demand, gpu=None, speedup=None, status="skipped", reason="no GPU", offload=known)
 
@@ -320,7 +320,7 @@ WHY = Diagnosis(code="float64", sentence="float64: it is slow", numbers={})
 )
 def test_what_holds_a_speedup_back_is_said_of_tests_that_fail_or_do_not_pay(expected, status, worth):
     reason = "too slow" if status == "failed" else None
-    shown = section(record(status=status, reason=reason, offload=offload(worth), diagnosis=(WHY,)))
+    shown = section(record(status=status, reason=reason, offload=offload(worth=worth), diagnosis=(WHY,)))
     assert expected == ("test_fft: float64: it is slow" in shown)
     assert expected == ("test_fft: it is what it is" in shown)
 
@@ -331,7 +331,7 @@ def test_a_doubt_that_is_noted_and_diagnosed_is_said_once():
 
 
 def test_how_many_tests_pay_and_save_money_is_counted():
-    records = [record(f"test_{n}", offload=offload(n > 0, n > 1)) for n in range(3)]
+    records = [record(f"test_{n}", offload=offload(worth=n > 0, saves=n > 1)) for n in range(3)]
     assert section(*records)[-1] == "worth it: 2 of 3; saves money at 2.5 times the price: 1"
 
 
