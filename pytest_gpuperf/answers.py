@@ -7,7 +7,8 @@ from typing import Any
 
 from pytest_gpuperf import calls, inputs, parity
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.measure import Disturbance, Workload
+from pytest_gpuperf.disturbances import Disturbance
+from pytest_gpuperf.measure import Workload
 from pytest_gpuperf.model import Demand, GpuPerfError, Measurement, Parity
 
 __all__ = ["Answers", "CpuSide"]

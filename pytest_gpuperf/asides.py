@@ -3,16 +3,26 @@
 from collections.abc import Callable, Sequence
 from random import Random
 
-from pytest_gpuperf import measure, transfers
+from pytest_gpuperf import calls, measure, transfers
 from pytest_gpuperf.measure import Workload
 from pytest_gpuperf.model import Demand, Plan
 from pytest_gpuperf.transfers import Copying
 
-__all__ = ["copies", "other_kind"]
+__all__ = ["NO_TIME", "calls_aside", "copies", "other_kind"]
 
 NO_TIME = "time was up before the copies were timed; allow more with max_time"
 NO_ROUNDS = "no round was kept that the copies could be set beside: they were not timed"
 NO_ROOM = "the device has no room for a second copy of what goes up: the copies were not timed"
+
+
+def calls_aside(
+    workloads: Sequence[Workload], demand: Demand, plan: Plan, order: Random, left: Callable[[], float]
+) -> None:
+    """Call the GPU's workload behind other work, and sample the other kind of call, while there is time."""
+    if left() > 2 * (workloads[-1].latest or 0.0):
+        calls.look_behind(workloads[-1])
+    if left() >= 0:
+        other_kind(workloads, demand, plan, order, left)
 
 
 def other_kind(

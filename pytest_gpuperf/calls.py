@@ -39,6 +39,7 @@ def prepare(bind: Callable[[Device], Callable[[], Any]], device: TimedDevice) ->
     if callable(call.result):
         _check_callable(call.result)
         workload = Workload(device=device, call=call.result, scope="call", setup=call.elapsed)
+        workload.held = call.seen.held
         _take_stock(workload, uploads, body)
         call = _watched_call(workload.call, device)
     else:
@@ -51,7 +52,7 @@ def prepare(bind: Callable[[Device], Callable[[], Any]], device: TimedDevice) ->
     workload.result_bytes, workload.result_arrays = sum(value.nbytes for value in returned), len(returned)
     dtypes = (str(leaf.value.dtype) for leaf in leaves(call.result) if hasattr(leaf.value, "dtype"))
     workload.dtypes = tuple(sorted({*workload.dtypes, *dtypes}))
-    workload.first_call = call.elapsed
+    workload.first_call, workload.memory = call.elapsed, call.seen.memory
     workload.seen = call.seen.worked
     workload.worked = call.seen.worked or bool(returned)
     return workload, call.result

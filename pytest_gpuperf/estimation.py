@@ -86,9 +86,13 @@ class Estimation:
         """The ends of the interval, as log ratios.
 
         Rounds that contradict each other are a doubt: where the evidence has rejected medians from both
-        sides until none was left, or the median has drifted away, the interval takes everything in.
+        sides until none was left, or the median has drifted away from what was left, the interval takes in
+        all that the last round has not rejected, too.
         """
-        ends = (self._evidence.low, self._evidence.high, median(self._evidence.values))
+        seen, middle = self._evidence, median(self._evidence.values)
+        if seen.low <= middle <= seen.high:
+            return seen.low, seen.high
+        ends = (seen.low, seen.high, seen.latest_low, seen.latest_high)
         return min(ends), max(ends)
 
     @property

@@ -73,13 +73,22 @@ class _LowerLimit:
         """
         for steps, shift in zip(self._steps, _SHIFTS, strict=True):
             insort(steps, value - shift)
+        self.value = self._risen(self.value)
+
+    @property
+    def latest(self) -> float:
+        """The same limit by the evidence after the last round alone."""
+        return self._risen(-inf)
+
+    def _risen(self, value: float) -> float:
+        """Return the limit above all medians from that value on which are now rejected."""
+        rounds = len(self._steps[0])
         while True:
-            places = [bisect_right(steps, self.value) for steps in self._steps]
-            rounds = len(self._steps[0])
+            places = [bisect_right(steps, value) for steps in self._steps]
             if _combined(rounds, [rounds - place for place in places]) < self._needed:
-                return
+                return value
             ahead = zip(self._steps, places, strict=True)
-            self.value = min(steps[place] for steps, place in ahead if place < rounds)
+            value = min(steps[place] for steps, place in ahead if place < rounds)
 
 
 class Evidence:
@@ -112,6 +121,16 @@ class Evidence:
     def high(self) -> float:
         """The upper end, likewise."""
         return self.resolution - self._above.value
+
+    @property
+    def latest_low(self) -> float:
+        """The lower end by the evidence after the last round alone."""
+        return self._below.latest - self.resolution
+
+    @property
+    def latest_high(self) -> float:
+        """The upper end, likewise."""
+        return self.resolution - self._above.latest
 
 
 def autocorrelation(values: Sequence[float]) -> float | None:

@@ -13,20 +13,25 @@ class Families:
 
     def __init__(self) -> None:
         self.told: set[str] = set()
+        self._expected: set[str] = set()
         self._waiting: dict[str, set[str]] = {}
 
     def expect(self, name: str, nodeid: str) -> None:
         """Say that a member of a family will run."""
+        self._expected.add(nodeid)
         self._waiting.setdefault(name, set()).add(nodeid)
+
+    def leave(self, name: str, nodeid: str) -> None:
+        """Say that a member will not tell anything: it ended before it was measured."""
+        self._waiting.get(name, set()).discard(nodeid)
 
     def ended(self, record: Record, records: Iterable[Record]) -> Threshold | None:
         """Return the family's verdict, if this was the last of its members."""
-        if record.family is None:
+        if record.family is None or record.nodeid not in self._expected:
             return None
         name = record.family.name
-        waiting = self._waiting.get(name, set())
-        waiting.discard(record.nodeid)
-        if waiting:
+        self.leave(name, record.nodeid)
+        if self._waiting.get(name):
             return None
         found = thresholds.find(each for each in records if each.family and each.family.name == name)
         return found[0] if found else None

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -91,18 +92,19 @@ def families(items: Iterable[pytest.Item]) -> list[str]:
     members: dict[Hashable, dict[pytest.Function, ThresholdDemand]] = {}
     wrong = []
     for item in items:
-        mark = item.get_closest_marker("offload_threshold")
-        if mark is None or not isinstance(item, pytest.Function):
+        marks = list(item.iter_markers("offload_threshold"))
+        if not marks or not isinstance(item, pytest.Function):
             continue
         try:
-            asked = threshold(mark)
+            asked = threshold(*marks)
             _check_size(item, asked.parameter)
             members.setdefault(_shared(item, "device", asked.parameter), {})[item] = asked
         except ValueError as error:
             wrong.append(f"{item.nodeid}: @pytest.mark.offload_threshold: {error}")
+    names: Counter[str] = Counter()
     for family in members.values():
         try:
-            _join(family)
+            _join(family, names)
         except ValueError as error:
             wrong.append(f"{next(iter(family)).nodeid}: @pytest.mark.offload_threshold: {error}")
     return wrong
@@ -137,8 +139,11 @@ def _check_size(item: pytest.Function, parameter: str) -> None:
         raise ValueError(f"{parameter}={parameters[parameter]!r} has no order; a size is a finite number")
 
 
-def _join(members: Mapping[pytest.Function, ThresholdDemand]) -> None:
-    """Give the members of one family what they share; raise ValueError for sizes without a threshold."""
+def _join(members: Mapping[pytest.Function, ThresholdDemand], names: Counter[str]) -> None:
+    """Give the members of one family what they share; raise ValueError for sizes without a threshold.
+
+    A family whose name is taken, because a word does not tell its parameters apart, gets a number.
+    """
     first, asked = next(iter(members.items()))
     shapes = {item: item.stash[SHAPE] for item in members}
     # Of two siblings the GPU's stands for the size.
@@ -159,8 +164,10 @@ def _join(members: Mapping[pytest.Function, ThresholdDemand]) -> None:
         name: value for name, value in _parameters(first).items() if name not in ("device", asked.parameter)
     }
     named = ",".join(f"{name}={_word(value)}" for name, value in others.items())
+    name = first.nodeid.partition("[")[0] + (f"[{named}]" if named else "")
+    names[name] += 1
     family = Family(
-        name=first.nodeid.partition("[")[0] + (f"[{named}]" if named else ""),
+        name=name if names[name] == 1 else f"{name} #{names[name]}",
         parameter=asked.parameter,
         size=sizes[0],
         sizes=tuple(sizes),

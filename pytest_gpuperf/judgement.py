@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pytest_gpuperf import offload, verdict
-from pytest_gpuperf.measure import Disturbance, Workload
+from pytest_gpuperf.disturbances import Disturbance
+from pytest_gpuperf.measure import Workload
 from pytest_gpuperf.model import (
     Demand,
     Measurement,
@@ -46,9 +47,10 @@ def judge(
     disturbance: Disturbance | None,
 ) -> Judgement:
     """Return what was found; nothing that was slowed down or disturbed decides by itself."""
-    speedup = rounds.speedup(sampling)
+    speedup, memory = rounds.speedup(sampling), memory_of(gpu)
     if speedup is None:
-        return Judgement(verdict=_undecided(rounds), offload=None, notes=())
+        found = verdict.within(_undecided(rounds, demand), memory, demand)
+        return Judgement(verdict=found, offload=None, notes=(rounds.throttled,) if rounds.throttled else ())
     found = _decided(speedup, demand, plan, rounds, disturbance)
     observed = offload.Observed(
         demand=demand,
@@ -63,24 +65,30 @@ def judge(
         throttled=rounds.throttled is not None,
     )
     return Judgement(
-        verdict=verdict.within(found, memory_of(gpu), demand),
+        verdict=verdict.within(found, memory, demand),
         offload=offload.weigh(observed, plan),
         notes=tuple(_doubts(speedup, demand, rounds, disturbance)),
     )
 
 
 def memory_of(gpu: Workload) -> Memory:
-    """Return what a workload holds on its device at a time: its inputs, and the most that a call adds."""
+    """Return what a workload holds on its device at a time: what is there before a call, and what that adds.
+
+    What is there is seen as its inputs, or as what the device held more after the set-up than before it.
+    """
     inputs = sum(entry.bytes for entry in gpu.inputs if entry.array() is not None)  # not what was freed since
-    if gpu.inspection is None:
-        return Memory(peak=None, inputs=inputs, reason="time was up before a call was watched")
-    if gpu.inspection.memory is None:
-        return Memory(peak=None, inputs=inputs, reason=_UNTOLD)
-    return Memory(peak=inputs + gpu.inspection.memory, inputs=inputs)
+    freed = sum(entry.bytes for entry in gpu.inputs if entry.array() is None)
+    left = max(inputs, (gpu.held or 0) - freed)
+    adds = gpu.inspection.memory if gpu.inspection is not None else gpu.memory
+    if adds is None:
+        return Memory(peak=None, inputs=left, reason=_UNTOLD)
+    return Memory(peak=left + adds, inputs=left)
 
 
-def _undecided(rounds: Sampling) -> Verdict:
+def _undecided(rounds: Sampling, demand: Demand) -> Verdict:
     """Return what no round at all says."""
+    if rounds.throttled is not None and not demand.limits:
+        return Verdict(status="recorded", reason=None)
     if rounds.throttled is not None:
         return Verdict(status="inconclusive", reason=rounds.throttled)
     return Verdict(status="error", reason="no round was measured: the CPU sibling left no samples")
@@ -90,9 +98,9 @@ def _decided(
     speedup: Speedup, demand: Demand, plan: Plan, rounds: Sampling, disturbance: Disturbance | None
 ) -> Verdict:
     """Return the verdict on the demand; one that rests on lost time, or on a slow GPU, is a doubt."""
-    doubt = f"speedup {verdict.ratio(speedup)}"
-    if demand.limits:
-        doubt += f", wanted {verdict.wanted(demand)}"
+    if not demand.limits:
+        return Verdict(status="recorded", reason=None)
+    doubt = f"speedup {verdict.ratio(speedup)}, wanted {verdict.wanted(demand)}"
     if rounds.throttled is not None:
         return Verdict(status="inconclusive", reason=f"{doubt}: {rounds.throttled}")
     if disturbance is not None and not verdict.stands(speedup, demand, disturbance.own):
@@ -108,6 +116,8 @@ def _doubts(
         yield dependence
     if disturbance is not None and verdict.stands(speedup, demand, disturbance.own):
         yield disturbance.reason
-    if rounds.dropped and rounds.throttled is None:
+    if rounds.throttled is not None and not demand.limits:
+        yield rounds.throttled
+    elif rounds.dropped and rounds.throttled is None:
         reasons = ", ".join(rounds.throttle)
         yield f"{rounds.dropped} of {rounds.begun} rounds were dropped: the GPU was slowed down ({reasons})"

@@ -49,8 +49,10 @@ def demand(mark: pytest.Mark) -> "Demand":
     return Demand(**{name: _plain(value) for name, value in given.items()})
 
 
-def threshold(mark: pytest.Mark) -> ThresholdDemand:
-    """Return what an offload_threshold marker asks; raise ValueError, naming the argument."""
+def threshold(mark: pytest.Mark, *more: pytest.Mark) -> ThresholdDemand:
+    """Return what an offload_threshold marker asks; raise ValueError, naming the argument, or for several."""
+    if more:
+        raise ValueError(f"there are {1 + len(more)} of them; keep one, for a family has one size")
     given = dict(mark.kwargs)
     if len(mark.args) > 1 or (mark.args and "parameter" in given):
         raise ValueError("takes one positional argument, the name of the parameter that is the size")

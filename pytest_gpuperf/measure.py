@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 from math import ceil, inf
 from random import Random
-from statistics import median
 from time import get_clock_info, perf_counter
 from typing import Any, Literal, NamedTuple
 
+from pytest_gpuperf import disturbances
 from pytest_gpuperf.devices import abilities
 from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.disturbances import Disturbance
 from pytest_gpuperf.environment import waited
 from pytest_gpuperf.inputs import Input, Upload
 from pytest_gpuperf.model import GpuPerfError, Inspection, Measurement, Plan
 
 __all__ = [
-    "Disturbance",
     "Workload",
     "block",
     "rounds",
@@ -37,18 +37,8 @@ __all__ = [
 _LONGEST_WARMUP = 10  # of a workload too slow to become steady within the plan's warm-up time
 _FEWEST_CALLS = 3
 _BLOCKS_THAT_AGREE = 3
-_DISTURBED = 0.25  # of the blocks' time spent waiting for a processor
-_WANDERING = 3  # a median so many times the fastest block is not of one and the same work
 _MOST_CALLS = 10**7
 _STILL_CALLS = 1000  # that show no time at all: more of them would not either
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Disturbance:
-    """The share of the measured time that was the workload's own, and what took the rest."""
-
-    own: float
-    reason: str
 
 
 class _Beside(NamedTuple):
@@ -73,6 +63,8 @@ class Workload:
     result_arrays: int = 0
     dtypes: tuple[str, ...] = ()
     inspection: Inspection | None = None
+    memory: int | None = None
+    held: int | None = None
     single: "Workload | None" = None
     first_call: float = 0.0
     seen: bool = False
@@ -85,6 +77,7 @@ class Workload:
     synchronize_cost: float = 0.0
     block_time: float | None = None
     fastest: float = inf
+    fastest_single: float = inf
     waited: float | None = None
     processor_time: float | None = None
     beside: "_Beside | None" = None
@@ -94,7 +87,13 @@ class Workload:
         """Give up the samples and the block length; what was fastest is remembered."""
         del self.samples[:]
         self.block_calls, self.steady, self.waited, self.processor_time = 1, False, None, None
-        self.single = None
+        if self.single is not None:
+            self.fastest_single, self.single = min(self.fastest_single, self.single.fastest), None
+
+    @property
+    def latest(self) -> float | None:
+        """The time of a call in the last sample, in seconds."""
+        return self.samples[-1] if self.samples else None
 
     @property
     def is_running(self) -> bool:
@@ -102,21 +101,10 @@ class Workload:
         return self.running or (self.single is not None and self.single.running)
 
     @property
-    def disturbance(self) -> "Disturbance | None":
-        """What the samples hold beside the workload: threads that waited, or a slow spell."""
-        if not self.samples:
-            return None
-        middle = median(self.samples)
-        waiting = (self.waited or 0.0) / (sum(self.samples) * self.block_calls)
-        if waiting > _DISTURBED:
-            reason = f"threads waited for a processor, {waiting:.1f} s in each second of the CPU's blocks"
-            return Disturbance(own=max(0.0, 1 - waiting), reason=reason)
-        if middle > _WANDERING * self.fastest:
-            reason = (
-                f"the CPU's times wander: their median is {middle:.2g} s, a block took {self.fastest:.2g} s"
-            )
-            return Disturbance(own=self.fastest / middle, reason=reason)
-        return None
+    def disturbance(self) -> Disturbance | None:
+        """What the samples hold beside the workload, if anything."""
+        waited, calls = self.waited or 0.0, self.block_calls
+        return disturbances.find(self.samples, block_calls=calls, waited=waited, fastest=self.fastest)
 
     @property
     def measurement(self) -> Measurement:
@@ -172,7 +160,7 @@ def warm_up(workload: Workload, plan: Plan, most_calls: int = _MOST_CALLS) -> No
             workload.block_calls = min(most_calls, _more_calls(workload.block_calls, sample, shortest))
             recent.clear()
         workload.steady = len(recent) == _BLOCKS_THAT_AGREE and max(recent) <= (1 + plan.steady) * min(recent)
-    workload.warmup = device.clock() - started
+    workload.warmup += device.clock() - started
 
 
 def timed(call: Callable[[], Any], device: TimedDevice, plan: Plan) -> Workload:
@@ -200,6 +188,7 @@ def single(workload: Workload, plan: Plan) -> Workload:
             wait()
 
         workload.single = timed(call_and_wait, workload.device, plan)
+        workload.single.fastest = min(workload.single.fastest, workload.fastest_single)
     return workload.single
 
 
@@ -235,8 +224,10 @@ def take_back(workloads: Sequence[Workload]) -> None:
     for workload in workloads:
         del workload.samples[-1]
         if (last := workload.beside) is not None:
-            workload.waited = _sum(workload.waited, -(last.waited or 0.0))
-            workload.processor_time = _sum(workload.processor_time, -(last.processor_time or 0.0))
+            workload.waited = _sum(workload.waited, last.waited and -last.waited)
+            workload.processor_time = _sum(
+                workload.processor_time, last.processor_time and -last.processor_time
+            )
 
 
 def block(call: Callable[[], Any], calls: int, device: TimedDevice) -> float:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, inf, log
 from statistics import median
+from typing import Literal
 
 from pytest_gpuperf.estimation import estimate
 from pytest_gpuperf.evidence import e_value
@@ -36,6 +37,8 @@ LINKS = {
     "PCIe 5 x16": 32e9 * 16 * 128 / 130 / 8,
     "NVLink-C2C": 450e9,
 }
+Sampling = Literal["interleaved", "siblings"]
+
 _MOST_DOUBLINGS = 50  # of a number of calls
 _ROUNDING = 1e-9  # a count of calls that is an integer but for the rounding of floats
 
@@ -44,7 +47,7 @@ _ROUNDING = 1e-9  # a count of calls that is an integer but for the rounding of 
 class Observed:
     """What one test's measurement has to say: rounds as the demand gates them, and what was sampled aside.
 
-    `copies` are seconds per transfer, one for each of the first rounds. `own` is the share of the CPU's
+    `copies` are seconds per transfer, for as many rounds or fewer. `own` is the share of the CPU's
     time that was the workload's own; with `throttled` the GPU's was not its usual.
     """
 
@@ -58,6 +61,11 @@ class Observed:
     transfer: Transfer | None
     own: float = 1.0
     throttled: bool = False
+
+    @property
+    def with_copies(self) -> list[tuple[Round, float]]:
+        """The rounds with their copies; where there are fewer, the last rounds, which were nearest."""
+        return list(zip(self.rounds[len(self.rounds) - len(self.copies) :], self.copies, strict=True))
 
     def is_beyond(self, limit: float) -> bool | None:
         """Say whether the speedup is above a limit, beyond doubt; None while in doubt."""
@@ -102,15 +110,20 @@ def weigh(seen: Observed, plan: Plan) -> Offload:
     )
 
 
-def weigh_cpu(cpu: Measurement, demand: Demand, transfer: Transfer, plan: Plan) -> Offload:
-    """Return what the CPU's times alone say: what a GPU must reach, and what no link allows."""
-    time = _gated(cpu, demand)
+def weigh_cpu(
+    cpu: Measurement, demand: Demand, transfer: Transfer, plan: Plan, doubt: str | None = None
+) -> Offload:
+    """Return what the CPU's times alone say: what a GPU must reach, and what no link allows.
+
+    Times that are in `doubt` say nothing, but for the links: a disturbed CPU is slower than it is.
+    """
+    time = _gated(cpu, demand) if doubt is None else None
     limits, links = _gpu_limits(time, demand, plan), _links(time, transfer)
     slowest = max(cpu.waited_for if demand.latency else cpu.samples, default=inf)
     hopeless = bool(links) and slowest < min(link.seconds for link in links)
     return Offload(
         worth=False if hopeless and demand.transfer == "always" else None,
-        reason=without_gpu(limits, plan.cost_ratio, links[-1] if hopeless else None, transfer.bytes),
+        reason=without_gpu(limits, plan.cost_ratio, links[-1] if hopeless else None, transfer.bytes, doubt),
         regime="body" if transfer.h2d is None else demand.transfer,
         by_latency=demand.latency,
         price=Price(ratio=plan.cost_ratio, needed=plan.cost_ratio, saves=None, saving_percent=None),
@@ -133,15 +146,20 @@ def _regimes(seen: Observed, plan: Plan) -> dict[str, Speedup | None]:
         if seen.transfer.bytes == 0:
             found[regime] = found["never"]
             continue
-        pairs = zip(seen.rounds, seen.copies, strict=False)
-        ratios = (taken.cpu / (taken.gpu + copies / calls) for taken, copies in pairs)
+        ratios = (taken.cpu / (taken.gpu + copies / calls) for taken, copies in seen.with_copies)
         found[regime] = estimate(ratios, plan, sampling)
     return found
 
 
 def _latency(seen: Observed, plan: Plan) -> Speedup | None:
+    """Return the speedup of calls that are waited for: that of the rounds where those are such calls."""
+    calls_in_blocks = {seen.cpu.block_calls, seen.gpu.block_calls}
+    if seen.demand.latency or calls_in_blocks == {1}:
+        return estimate((taken.cpu / taken.gpu for taken in seen.rounds), plan, seen.speedup.sampling)
+    # Where one side's blocks are single calls, its samples are of the rounds; the other's came after them.
+    apart: Sampling = "siblings" if 1 in calls_in_blocks else seen.speedup.sampling
     pairs = zip(seen.cpu.waited_for, seen.gpu.waited_for, strict=False)
-    return estimate((cpu / gpu for cpu, gpu in pairs), plan, seen.speedup.sampling)
+    return estimate((cpu / gpu for cpu, gpu in pairs), plan, apart)
 
 
 def _price(seen: Observed, plan: Plan) -> Price:
@@ -171,11 +189,10 @@ def _break_even(seen: Observed, plan: Plan) -> BreakEven | None:
     if seen.regime == "body" or later is None:
         return None
     extra = max(0.0, seen.gpu.first_call - later)
-    both = [taken + extra for taken in seen.copies]
     free = seen.transfer is not None and seen.transfer.bytes == 0
-    nothing = [0.0] * len(seen.rounds)
-    transfer = _calls(nothing if free else seen.copies, seen.rounds, plan)
-    first_call = _calls([extra] * len(seen.rounds), seen.rounds, plan)
+    of_rounds = [(taken, 0.0) for taken in seen.rounds] if free else seen.with_copies
+    transfer = _calls(of_rounds, plan)
+    first_call = _calls([(taken, extra) for taken in seen.rounds], plan)
     reason = None
     if first_call is None and seen.is_beyond(1.0) is False:
         reason = "never: a call on the GPU takes no less time than on the CPU"
@@ -185,22 +202,20 @@ def _break_even(seen: Observed, plan: Plan) -> BreakEven | None:
         reason = "in doubt: half of the rounds beside which copies were timed show no saving"
     elif transfer is None:
         reason = (seen.transfer.reason if seen.transfer else None) or "the copies were not timed"
-    both_costs = [extra] * len(seen.rounds) if free else both
     return BreakEven(
         transfer=transfer,
         first_call=first_call,
-        both=_calls(both_costs, seen.rounds, plan),
+        both=_calls([(taken, copies + extra) for taken, copies in of_rounds], plan),
         reason=reason,
     )
 
 
-def _calls(costs: Sequence[float], rounds: Sequence[Round], plan: Plan) -> Estimate | None:
-    """Return the number of calls whose savings are the cost, or None for never and for no costs.
+def _calls(pairs: Sequence[tuple[Round, float]], plan: Plan) -> Estimate | None:
+    """Return the number of calls whose savings are the cost of each round, or None for never and for none.
 
     The median over the rounds. The interval holds the numbers for which the speedup with the cost shared by
     so many calls is neither beyond doubt above 1 nor below it, by the same evidence as a speedup's.
     """
-    pairs = [(taken, cost) for taken, cost in zip(rounds, costs, strict=False)]
     if not pairs:
         return None
     savings = ((cost, taken.cpu - taken.gpu) for taken, cost in pairs)
@@ -214,7 +229,9 @@ def _calls(costs: Sequence[float], rounds: Sequence[Round], plan: Plan) -> Estim
 
     value = ceil(middle * (1 - _ROUNDING))
     lowest = _smallest(lambda calls: evidence(calls, -1) < 1 / plan.alpha) if value else 0
-    highest = _smallest(lambda calls: evidence(calls, 1) >= 1 / plan.alpha) if any(costs) else 0
+    highest = (
+        _smallest(lambda calls: evidence(calls, 1) >= 1 / plan.alpha) if any(cost for _, cost in pairs) else 0
+    )
     if evidence(inf, 1) < 1 / plan.alpha:
         highest = None
     return Estimate(

@@ -6,6 +6,7 @@ from pytest_gpuperf.verdict import ratio
 
 __all__ = ["sentence", "without_gpu"]
 
+_QUIET = "a quiet machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS), would tell"
 _HEADS = {True: "worth it", False: "not worth it", None: "in doubt whether it is worth it"}
 
 
@@ -28,9 +29,13 @@ def sentence(
     return "; ".join(parts)
 
 
-def without_gpu(limits: GpuLimits | None, price: float, hopeless: Link | None, size: int | None) -> str:
+def without_gpu(
+    limits: GpuLimits | None, price: float, hopeless: Link | None, size: int | None, doubt: str | None
+) -> str:
     """Return what a GPU that nobody has measured must reach, and whether its copies alone forbid that."""
     parts = ["no GPU was measured"]
+    if doubt is not None:
+        parts.append(f"the CPU's times do not say what one must reach: {doubt}; {_QUIET}")
     if limits is not None and limits.price is not None:
         most = f"at most {units.seconds(limits.price)} to save money at {price:g} times the price"
         if limits.demand is not None:
@@ -67,5 +72,10 @@ def _money(price: Price) -> str | None:
     if price.saves is None:
         return f"whether it saves money {at} is in doubt"
     if price.saves:
-        return f"{at} it saves {saving.value:.0f} % of the bill"
-    return f"{at} the bill is {-saving.value:.0f} % higher"
+        return f"{at} it saves {saving.value:.0f} % of the bill {_ends(saving.low, saving.high)}"
+    higher = [None if end is None else -end for end in (saving.high, saving.low)]
+    return f"{at} the bill is {-saving.value:.0f} % higher {_ends(*higher)}"
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    return f"[{', '.join('?' if end is None else f'{end:.0f}' for end in (low, high))}]"

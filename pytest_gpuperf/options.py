@@ -60,9 +60,14 @@ def _seconds(text: str) -> float:
 
 
 def _price(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not 0 < value < math.inf:
-        raise ValueError(f"{text} is no price ratio: what a GPU machine costs per hour, over a CPU one's")
+        raise ValueError(
+            f"{text} is no price ratio above 0: what an hour of a GPU machine costs, over a CPU one's"
+        )
     return value
 
 

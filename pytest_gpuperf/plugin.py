@@ -67,8 +67,9 @@ def pytest_make_collect_report(
             marked_above = collector.get_closest_marker("speedup") is not None
         if marked_above or (item.own_markers and any(mark.name == "speedup" for mark in item.own_markers)):
             wrong += _mark(item)
-        has_threshold = has_threshold or any(mark.name == "offload_threshold" for mark in item.own_markers)
-    if has_threshold or (marked_above and collector.get_closest_marker("offload_threshold") is not None):
+        if item.own_markers and not has_threshold:
+            has_threshold = any(mark.name == "offload_threshold" for mark in item.own_markers)
+    if has_threshold or (marked_above is not None and collector.get_closest_marker("offload_threshold")):
         from pytest_gpuperf import items
 
         wrong += items.families(item for item in report.result if isinstance(item, pytest.Item))
@@ -82,7 +83,12 @@ def pytest_make_collect_report(
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Find the tests that other plugins marked meanwhile, and put GPU siblings after their CPU siblings."""
-    wrong = [message for item in items if _was_marked_late(item) for message in _mark(item)]
+    late = [item for item in items if _was_marked_late(item)]
+    wrong = [message for item in late for message in _mark(item)]
+    if late:
+        from pytest_gpuperf.items import families
+
+        wrong += families(late)
     if wrong:
         raise pytest.UsageError("\n".join(wrong))
     if config.pluginmanager.has_plugin(_HOOKS):

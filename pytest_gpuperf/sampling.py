@@ -61,6 +61,15 @@ class Sampling:
         workloads = [gpu, *(copying.workloads if copying else ())]
         self._take(_with_each(cpu_samples, workloads), gpu, copying, workloads)
 
+    def alone(self, cpu: Workload, blocks: int, seconds: float) -> None:
+        """Take samples of a CPU without a GPU: two, and more up to `blocks` within `seconds`."""
+        clock = cpu.device.clock
+        started, self.begun = clock(), 0
+        while self.begun < min(blocks, _FEWEST) or (self.begun < blocks and clock() - started < seconds):
+            self.begun += 1
+            measure.sample(cpu)
+            self.elapsed = clock() - started
+
     def _take(
         self, steps: Iterator[float], gpu: Workload, copying: Copying | None, workloads: Sequence[Workload]
     ) -> None:

@@ -78,7 +78,7 @@ class Session:
         if self.lost:
             pytest.fail(self.lost, pytrace=False)
         try:
-            return self.devices.gpu()
+            return self._open_gpu()
         except Unavailable as cause:
             reason = str(cause)
         if self.plan.require_gpu:
@@ -109,10 +109,14 @@ class Session:
         trial.forget()  # pytest keeps the frames of a test that fails until the next one has run
         self.keep(record, item)
         self._settle(record, item)
+        if shape.side == "gpu":  # a test that failed may be run again by another plugin
+            self._sides.pop(shape.pair, None)
 
     def keep(self, record: Record, item: pytest.Item | None = None) -> None:
         """Keep a record; with its item, other plugins' reports learn of it."""
         self.ledger.keep(record)
+        if record.family is not None:
+            self.families.leave(record.family.name, record.nodeid)
         if item is None:
             return
         item.user_properties[:] = [
@@ -174,11 +178,9 @@ class Session:
         """Return a record with what holds its speedup back; emulated devices keep processors busy, too."""
         if record.cpu is None or record.gpu is None:
             return record
-        if self._clocks_at_start is None and self._devices is not None and self._devices.opened is not None:
-            self._clocks_at_start = abilities.clocks(self._devices.opened)
-        if record.cpu.device.emulated or record.gpu.device.emulated:
-            return replace(record, diagnosis=diagnosis.find(record, usable=None, pool_threads=None))
-        usable, threads = environment.usable_processors(), environment.pool_threads()
+        usable = threads = None
+        if not (record.cpu.device.emulated or record.gpu.device.emulated):
+            usable, threads = environment.usable_processors(), environment.pool_threads()
         return replace(record, diagnosis=diagnosis.find(record, usable=usable, pool_threads=threads))
 
     def _measure(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:
@@ -195,12 +197,9 @@ class Session:
         if shape.side == "gpu":
             if shape.pair not in self._sides:
                 raise GpuPerfError(_ALONE)
-            found = trial.compare_with(self._sides[shape.pair], bind, self.gpu())
-            if found.status in ("passed", "recorded"):  # a failed one may be run again by another plugin
-                del self._sides[shape.pair]
-            return found
+            return trial.compare_with(self._sides[shape.pair], bind, self.gpu())
         try:
-            gpu = self.devices.gpu()
+            gpu = self._open_gpu()
         except Unavailable as cause:
             reason = str(cause)
         else:
@@ -211,14 +210,10 @@ class Session:
 
     def _run_once(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:
         """Run the workload once on each device that is there, measuring nothing."""
-        sides: list[Callable[[], TimedDevice]] = []
-        if shape.side != "gpu":
-            sides.append(self.devices.cpu)
-        if shape.side != "cpu":
-            sides.append(self.devices.gpu)
-        for side in sides:
+        sides = {"cpu": self.devices.cpu, "gpu": self.devices.gpu}
+        for side in sides if shape.side is None else [shape.side]:
             try:
-                device = side()
+                device = sides[side]()
             except Unavailable:
                 continue
             trial.use(device)
@@ -230,9 +225,16 @@ class Session:
 
     def _has_gpu(self) -> bool:
         try:
-            return self.devices.gpu() is not None
+            return self._open_gpu() is not None
         except Unavailable:
             return False
+
+    def _open_gpu(self) -> TimedDevice:
+        """Return the GPU, and remember its clocks as they were at first; raise Unavailable."""
+        first, gpu = self.devices.opened is None, self.devices.gpu()
+        if first:
+            self._clocks_at_start = abilities.clocks(gpu)
+        return gpu
 
     def _settle(self, record: Record, item: pytest.Item) -> None:
         """End the test: pass, warn, skip or fail; the last of a family tells its threshold, too."""

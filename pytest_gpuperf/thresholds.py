@@ -116,9 +116,11 @@ def settled_near(threshold: Threshold, share: float) -> bool:
 
 
 def _threshold(family: Family, records: Mapping[float, Record]) -> Threshold:
-    first, sweep = next(iter(records.values())), _sweep(family.parameter, records)
+    first, sweep = next(iter(records.values())), _sweep(family, records)
     missing = [size for size in family.sizes if size not in records or _speedup(records[size]) is None]
-    status, reason = _absence(family, records, missing) if missing else _judge(family, sweep)
+    status, reason = _judge(family, sweep)
+    if missing and status not in ("passed", "failed"):  # what is certain is so whatever they would be
+        status, reason = _absence(family, records, missing)
     regimes = (record.offload.regime for record in records.values() if record.offload)
     return Threshold(
         name=family.name,
@@ -142,9 +144,18 @@ def _speedup(record: Record) -> Speedup | None:
     return None if wrong or record.status in ("error", "skipped") else record.speedup
 
 
-def _sweep(n: str, records: Mapping[float, Record]) -> _Sweep:
-    known = ((size, found) for size in sorted(records) if (found := _speedup(records[size])))
-    return _Sweep(sizes=tuple(_size(n, size, records[size], found) for size, found in known))
+def _sweep(family: Family, records: Mapping[float, Record]) -> _Sweep:
+    """Return all sizes; one that is missing is in doubt."""
+    found = []
+    for size in family.sizes:
+        record = records.get(size)
+        speedup = _speedup(record) if record else None
+        if record is None or speedup is None:
+            words = f"{_listed(family.parameter, size)} ({_why(record)})"
+            found.append(_Size(size=size, value=0.0, won=None, words=words))
+        else:
+            found.append(_size(family.parameter, size, record, speedup))
+    return _Sweep(sizes=tuple(found))
 
 
 def _size(n: str, size: float, record: Record, speedup: Speedup) -> _Size:

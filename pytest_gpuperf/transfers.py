@@ -12,7 +12,7 @@ from pytest_gpuperf.measure import Workload
 from pytest_gpuperf.model import Copies, Plan, Transfer
 from pytest_gpuperf.parity import leaves
 
-__all__ = ["Copying", "known"]
+__all__ = ["OF_THE_BODY", "Copying", "known"]
 
 OF_THE_BODY = (
     "the whole body is the workload, with the copies that it makes; return a callable and they are timed "

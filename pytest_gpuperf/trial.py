@@ -9,7 +9,8 @@ from zlib import crc32
 from pytest_gpuperf import asides, calls, judgement, measure, offload, transfers, verdict
 from pytest_gpuperf.answers import Answers, CpuSide
 from pytest_gpuperf.devices.protocol import Device, TimedDevice
-from pytest_gpuperf.measure import Disturbance, Workload
+from pytest_gpuperf.disturbances import Disturbance
+from pytest_gpuperf.measure import Workload
 from pytest_gpuperf.model import (
     Demand,
     Family,
@@ -32,7 +33,6 @@ Bind = Callable[[Device], Callable[[], Any]]
 """Gives the test's body its device; what it returns is called without arguments."""
 
 _FRESH_STARTS = 2  # from a slow spell of the machine
-_FEWEST = 2  # blocks of a CPU alone, whatever they cost
 
 
 class Trial:
@@ -109,14 +109,12 @@ class Trial:
     def time_cpu(self, bind: Bind, cpu: TimedDevice, *, blocks: int, seconds: float) -> CpuSide:
         """Time the body on the CPU alone: two blocks, and more up to `blocks` within `seconds`."""
         self._cpu, before = self._prepare(bind, cpu)
-        here = self._warmed_up(self._cpu)
-        started = cpu.clock()
-        while len(here.samples) < blocks:
-            if len(here.samples) >= _FEWEST and cpu.clock() - started >= seconds:
+        for starts_left in reversed(range(_FRESH_STARTS + 1)):
+            here = self._warmed_up(self._cpu)
+            self._rounds.alone(here, blocks, seconds)
+            if here.disturbance is None or not starts_left or self._left() < 0:
                 break
-            self._rounds.begun += 1
-            measure.sample(here)
-            self._rounds.elapsed = cpu.clock() - started
+            self._start_afresh(self._cpu)
         if self._left() >= 0:
             self._answers.check_same(before, self._finish(self._cpu))
             asides.other_kind([self._cpu], self.demand, self.plan, self._order, self._left)
@@ -128,7 +126,8 @@ class Trial:
         """Say what the CPU's times alone tell about moving the work."""
         if self._cpu is not None:
             self._transfer = transfers.known(self._cpu, "no GPU was measured")
-            self._offload = offload.weigh_cpu(side.measurement, self.demand, self._transfer, self.plan)
+            doubt = side.disturbance.reason if side.disturbance else None
+            self._offload = offload.weigh_cpu(side.measurement, self.demand, self._transfer, self.plan, doubt)
 
     def record(self, status: Status, reason: str | None) -> Record:
         """Return everything that is known by now."""
@@ -254,16 +253,20 @@ class Trial:
         return self._copying
 
     def _look_aside(self, *workloads: Workload) -> None:
-        """Measure what the verdict does not rest on: the work alone, the other kind of call, the copies."""
+        """Measure what the verdict does not rest on; what fails there is noted, but for a lost device."""
         gpu, rounds = workloads[-1], len(self._rounds.rounds)
-        calls.look_behind(gpu)
-        asides.other_kind(workloads, self.demand, self.plan, self._order, self._left)
-        if self._copying is None:
-            timed = asides.copies(gpu, rounds, self.plan, self._order, self._left)
-            if isinstance(timed, Copying):
-                self._copying = timed
-            else:
-                self._transfer = transfers.known(gpu, timed)
+        try:
+            asides.calls_aside(workloads, self.demand, self.plan, self._order, self._left)
+            if self._copying is None:
+                timed = asides.copies(gpu, rounds, self.plan, self._order, self._left)
+                if isinstance(timed, Copying):
+                    self._copying = timed
+                else:
+                    self._transfer = transfers.known(gpu, timed)
+        except Exception as error:
+            if (fault := gpu.device.fault(error)) is not None and fault.kind == "lost":
+                raise
+            self._notes.append(f"beside the verdict not all was measured: {type(error).__name__}: {error}")
 
     def _judge(self) -> Verdict:
         wrong = self._answers.wrong(after_timing=bool(self._rounds.begun))

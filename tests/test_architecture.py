@@ -20,6 +20,7 @@ FLOORS = {
     "schema": 3,
     "store": 2,
     "environment": 2,
+    "disturbances": 3,
     "verdict": 3,
     "markers": 2,
     "items": 3,

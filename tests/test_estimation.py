@@ -151,8 +151,15 @@ def test_evidence_at_the_limit_reaches_its_threshold_with_the_verdict(ratio):
 def test_a_drifting_median_widens_the_interval():
     found = estimation_of([2.0] * 12 + [3.0] * 14, Demand()).speedup("interleaved")
     assert found.value == pytest.approx(3.0)
-    assert found.high == pytest.approx(3.0)
+    assert found.high == pytest.approx(3.0 * 1.01)
     assert found.low <= 2.0
+
+
+def test_an_estimate_beside_its_interval_is_never_its_end():
+    """Early rounds reject what later ones show: the interval reaches beyond the estimate on both sides."""
+    found = estimation_of([0.045] * 30 + [0.035] * 40, Demand()).speedup("interleaved")
+    assert found.low <= found.value / 1.01 + 1e-12
+    assert found.high >= found.value * 1.01 - 1e-12
 
 
 def test_two_halves_that_contradict_each_other_are_a_doubt():

@@ -14,6 +14,7 @@ from pytest_gpuperf.model import (
     Link,
     Measurement,
     Offload,
+    Point,
     Price,
     Record,
     Run,
@@ -277,13 +278,14 @@ LONG = "tests/test_fft.py::test_of_a_name_with_forty_characters_in"
     ("shown", "hidden", "width"),
     [
         ({"with copies", "wanted"}, set(), 130),
-        ({"with copies", "wanted"}, set(), 100),
-        ({"wanted"}, {"with copies"}, 90),
+        ({"with copies", "wanted"}, set(), 95),
+        ({"wanted"}, {"with copies"}, 80),
         (set(), {"with copies", "wanted"}, 80),
     ],
 )
 def test_columns_that_leave_a_name_too_little_room_are_left_out(shown, hidden, width):
-    wide = record(LONG, demand=Demand(min=3, transfer="once", calls=1000), offload=offload(always=speedup()))
+    least = 3 if shown else 3.14159e-100
+    wide = record(LONG, demand=Demand(min=least), offload=offload(always=speedup()))
     heading = section(wide, width=width)[2]
     assert all(name in heading for name in shown)
     assert not any(name in heading for name in hidden)
@@ -375,3 +377,21 @@ def test_a_threshold_is_told_in_a_line(expected, changes):
 def test_a_threshold_that_was_skipped_with_its_tests_is_not_told_again():
     run = run_of(record(), thresholds=(threshold(status="skipped", outcome=None, reason="no GPU"),))
     assert not any(line.startswith("threshold") for line in lines(run, 120))
+
+
+def test_what_is_wanted_stays_where_it_says_what_the_speedup_includes():
+    wide = record(LONG, demand=Demand(min=3, transfer="once", calls=1000), offload=offload(always=speedup()))
+    assert ">=3x once/1000" in section(wide)[3]
+
+
+def test_a_largest_size_in_doubt_is_not_called_lost():
+    point = Point(size=64, nodeid="test_fft[64]", cpu=1.0, gpu=1.0)
+    found = threshold(outcome="none", smallest_won=None, curve=(point,))
+    shown = lines(run_of(record(), thresholds=(found,)), 120)[-1]
+    assert (
+        shown == "threshold of test_fft: it is in doubt whether the GPU wins at the largest n, 64, recorded"
+    )
+
+
+def test_what_pays_in_time_and_not_in_money_is_told_too():
+    assert "test_fft: it is what it is" in section(record(offload=offload(worth=True, saves=False)))

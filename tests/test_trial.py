@@ -518,10 +518,31 @@ def test_a_disturbed_cpu_sibling_leaves_its_gpu_sibling_in_doubt(monkeypatch):
 
 
 def test_a_cpu_that_is_timed_alone_says_what_disturbed_it(monkeypatch):
-    disturbed(monkeypatch, 0.1)
+    disturbed(monkeypatch, *[0.1] * 9)
     trial = Trial(nodeid=NODEID, demand=Demand(), plan=Plan())
     trial.time_cpu(bound(quick), Bench().cpu, blocks=5, seconds=1.0)
-    assert trial.record("skipped", "no GPU").notes == ("a neighbour was busy",)
+    assert trial.record("skipped", "no GPU").notes[-1] == "a neighbour was busy"
+
+
+def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch):
+    busy = measure.Disturbance(own=0.1, reason="a neighbour was busy")
+    found = iter([busy, None, None])
+    monkeypatch.setattr(measure.Workload, "disturbance", property(lambda _: next(found)))
+    trial = Trial(nodeid=NODEID, demand=Demand(), plan=Plan())
+    side = trial.time_cpu(bound(quick), Bench().cpu, blocks=5, seconds=1.0)
+    assert side.disturbance is None
+    assert trial.record("skipped", "no GPU").notes == (
+        "started afresh: the machine had been busy with other work",
+    )
+
+
+def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
+    disturbed(monkeypatch, *[0.1] * 9)
+    trial = Trial(nodeid=NODEID, demand=Demand(min=3), plan=Plan())
+    trial.without_gpu(trial.time_cpu(bound(quick), Bench().cpu, blocks=5, seconds=1.0))
+    offload = trial.record("skipped", "no GPU").offload
+    assert offload.gpu_limits is None
+    assert "do not say what one must reach: a neighbour was busy" in offload.reason
 
 
 def test_an_error_after_a_fresh_start_names_the_round_of_that_start(monkeypatch):
@@ -631,3 +652,21 @@ def test_memory_that_the_set_up_gave_back_is_not_held_by_the_workload():
 
     found = Bench().compare(body, Demand(min=3, max_memory=10_000))
     assert ("passed", 160) == (found.status, found.memory.peak)
+
+
+def test_what_fails_beside_the_verdict_is_noted_and_the_verdict_stays(monkeypatch):
+    def fail(*_):
+        raise RuntimeError("no second copy")
+
+    monkeypatch.setattr("pytest_gpuperf.asides.copies", fail)
+    found = Bench().compare(ones, Demand(min=9))
+    assert found.status == "passed"
+    assert found.notes == ("beside the verdict not all was measured: RuntimeError: no second copy",)
+
+
+def test_what_was_dropped_leaves_unknown_values_unknown():
+    bench = Bench()
+    bench.gpu.throttle = heat(2)
+    found = bench.compare(ones)
+    assert found.dropped_rounds == 1
+    assert (found.gpu.processors, found.gpu.waited, found.cpu.waited) == (None, None, None)

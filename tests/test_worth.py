@@ -10,7 +10,7 @@ from pytest_gpuperf.devices.simulated import SimulatedBackend, Timing
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_gpuperf_devices():
-    return [SimulatedBackend(cpu=Timing({cpu}), gpu=Timing({gpu}))]
+    return [SimulatedBackend(cpu=Timing({cpu}), gpu=Timing({gpu}), unavailable={unavailable!r})]
 """
 
 
@@ -19,9 +19,10 @@ def suite(run, pytester):
     """Run a suite on simulated devices with these timings; the report is written beside it."""
 
     def call(source, *options, cpu="kernel=10e-3", gpu="kernel=1e-3", on="simulated"):
-        pytester.makeconftest(CONFTEST.format(cpu=cpu, gpu=gpu))
+        unavailable = None if on else "no GPU is here"
+        pytester.makeconftest(CONFTEST.format(cpu=cpu, gpu=gpu, unavailable=unavailable))
         always = ("--gpuperf-json=report.json", "-Walways::pytest_gpuperf.InconclusiveWarning")
-        return run("import numpy as np, pytest\n" + source, *always, *options, gpu=on)
+        return run("import numpy as np, pytest\n" + source, *always, *options, gpu="simulated")
 
     return call
 
@@ -154,7 +155,7 @@ def test_the_ini_file_has_the_price_too(suite, report, pytester):
 
 
 def test_without_a_gpu_the_record_says_what_one_must_reach(suite, report):
-    result = suite(of("min=4", size=4), on="none")
+    result = suite(of("min=4", size=4), on=None)
     result.assert_outcomes(skipped=1)
     record = report()["records"][0]
     assert record["offload"]["gpu_limits"]["demand"] == pytest.approx(record["cpu"]["median"] / 4)
@@ -169,10 +170,10 @@ def test_without_a_gpu_copies_that_no_link_carries_in_time_are_said_to_be_hopele
     source = """
 @pytest.mark.speedup(min=1, transfer="always")
 def test_it(device):
-    a = device.asarray(np.zeros(20_000_000))
+    a = device.asarray(np.zeros(1_000_000))
     return lambda: a[:1] + 1
 """
-    result = suite(source, on="none")
+    result = suite(source, on=None, cpu="kernel=1e-6")
     assert report()["records"][0]["offload"]["worth"] is False
     assert "with copies at every call it cannot pay on any link" in " ".join(result.stdout.str().split())
 
@@ -261,7 +262,7 @@ def test_report_only_fails_no_threshold(suite):
 
 
 def test_without_a_gpu_a_threshold_is_skipped_with_its_tests(suite, report):
-    suite(family(", at_most=900"), on="none").assert_outcomes(skipped=4)
+    suite(family(", at_most=900"), on=None).assert_outcomes(skipped=4)
     assert report()["thresholds"][0]["status"] == "skipped"
 
 
@@ -357,3 +358,142 @@ def pytest_gpuperf_devices():
     record = json.loads((pytester.path / "report.json").read_text())["records"][0]
     (found,) = [each for each in record["diagnosis"] if each["code"] == "cpu_threads"]
     assert found["numbers"]["usable"] == 64
+
+
+CLASS = """
+@pytest.mark.offload_threshold("n", at_most=900)
+class TestAdd:
+    @pytest.mark.parametrize("n", [100, 900, 1100])
+    @pytest.mark.speedup(min=1e-9)
+    def test_add(self, device, n):
+        a = device.xp.ones(n)
+        return lambda: a + a
+"""
+MODULE = "pytestmark = pytest.mark.offload_threshold('n', at_most=900)\n" + family()
+
+
+@pytest.mark.parametrize("source", [CLASS, MODULE], ids=["class", "module"])
+def test_a_threshold_on_a_class_or_a_module_counts_for_its_tests(suite, source):
+    source = source.replace('@pytest.mark.offload_threshold("n")\n', "")
+    assert suite(source, **BY_SIZE).parseoutcomes()["failed"] == 1
+
+
+def test_a_threshold_that_is_marked_late_counts_too(suite, pytester):
+    pytester.syspathinsert()
+    pytester.makepyfile(
+        late="""
+import pytest
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(pytest.mark.speedup(min=1e-9))
+        item.add_marker(pytest.mark.offload_threshold("n", at_most=900))
+"""
+    )
+    source = (
+        family()
+        .replace('@pytest.mark.offload_threshold("n")\n', "")
+        .replace("@pytest.mark.speedup(min=1e-9)\n", "")
+    )
+    suite(source, "-p", "late", **BY_SIZE).assert_outcomes(passed=3, failed=1)
+
+
+def test_two_thresholds_on_one_test_are_an_error_and_none_is_dropped(suite):
+    result = suite('@pytest.mark.offload_threshold("n", at_most=1)\n' + family())
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*there are 2 of them; keep one*"])
+
+
+SIBLINGS = """
+@pytest.fixture
+def values(device):
+    return device.xp.ones(4)
+
+@pytest.mark.offload_threshold("n", at_most=900)
+@pytest.mark.parametrize("n", [900, 1100])
+@pytest.mark.speedup
+def test_add(values, xp, n):
+    a = xp.ones(n)
+    return lambda: a + a
+"""
+
+
+def test_a_threshold_that_failed_fails_again_when_it_is_rerun(suite):
+    result = suite(SIBLINGS, "--reruns=1", **BY_SIZE)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert result.parseoutcomes()["failed"] == 1
+
+
+def test_cpu_siblings_alone_tell_no_threshold(suite):
+    result = suite(SIBLINGS, "-k", "cpu", "--gpuperf-inconclusive=fail", **BY_SIZE)
+    assert result.parseoutcomes().get("failed", 0) == 0
+
+
+def test_families_that_a_word_does_not_tell_apart_are_two_all_the_same(suite, report):
+    source = """
+@pytest.mark.offload_threshold("n", at_most=900)
+@pytest.mark.parametrize("n", [100, 900])
+@pytest.mark.parametrize("op", [lambda a: a + a, lambda a: a])
+@pytest.mark.speedup(min=1e-9)
+def test_add(device, n, op):
+    a = device.xp.ones(n)
+    return lambda: op(a + a)
+"""
+    suite(source, **BY_SIZE)
+    names = sorted(found["name"] for found in report()["thresholds"])
+    assert names == ["test_it.py::test_add[op=<lambda>]", "test_it.py::test_add[op=<lambda>] #2"]
+
+
+SKIPS = "    if n == {size}:\n        pytest.skip('not today')\n"
+
+
+def skipping(size, limits):
+    return family(limits).replace("(device, n):\n", "(device, n):\n" + SKIPS.format(size=size))
+
+
+@pytest.mark.parametrize(("status", "size", "limit"), [("failed", 100, 900), ("passed", 100, 1100)])
+def test_what_is_certain_without_a_skipped_size_is_told(suite, report, status, size, limit):
+    result = suite(skipping(size, f", at_most={limit}"), **BY_SIZE)
+    assert result.parseoutcomes().get("failed", 0) == (status == "failed")
+    assert report()["thresholds"][0]["status"] == status
+
+
+def test_what_hangs_on_a_skipped_size_is_in_doubt_with_a_warning(suite, report):
+    result = suite(skipping(1100, ", at_most=1100"), **BY_SIZE)
+    result.assert_outcomes(passed=3, skipped=1, warnings=1)
+    assert report()["thresholds"][0]["status"] == "inconclusive"
+
+
+def test_a_throttled_gpu_fails_no_test_that_demands_no_speedup(suite, pytester, run):
+    pytester.makeconftest(
+        """
+import pytest
+from pytest_gpuperf.devices.simulated import SimulatedBackend
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_gpuperf_devices():
+    return [SimulatedBackend(throttle=lambda: ("thermal",))]
+"""
+    )
+    source = "import numpy as np, pytest\n" + of("max_memory='1GB'") + of("latency=True").replace("_it", "_b")
+    run(source).assert_outcomes(passed=2)
+
+
+def test_memory_that_an_object_holds_counts_too(suite, report):
+    source = """
+class Model:
+    def __init__(self, xp):
+        self.weights = {"w": Weights(xp)}
+
+class Weights:
+    def __init__(self, xp):
+        self.w = xp.ones(10**6)
+
+@pytest.mark.speedup(min=3, max_memory="1MB")
+def test_it(device):
+    model = Model(device.xp)
+    a = device.asarray(np.ones(10))
+    return lambda: (model and a) + a
+"""
+    suite(source).assert_outcomes(failed=1)
+    assert report()["records"][0]["memory"]["peak"] == 8_000_000 + 160

@@ -102,7 +102,7 @@ class CupyDevice:
         seen.worked = pool.uses > 0 or unfinished
         seen.device_time = cuda.get_elapsed_time(start, end) / 1000  # milliseconds
         if isinstance(getattr(cuda.get_allocator(), "__self__", None), cuda.MemoryPool):
-            seen.allocations, seen.memory = pool.allocations, pool.peak
+            seen.allocations, seen.memory, seen.held = pool.allocations, pool.peak, pool.held
 
     @property
     def occupy(self) -> Callable[[float], None] | None:

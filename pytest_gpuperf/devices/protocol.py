@@ -46,7 +46,8 @@ class Observation:
 
     `device_time` runs from the work's begin on the device to the end that its own events see, and
     `outside_time` (seconds too) is how long the device worked on after it. `allocations` counts those made by
-    the device itself, not from a pool; `memory` is the most bytes held at a time above those held before.
+    the device itself, not from a pool; `memory` is the most bytes held at a time above those held before, and
+    `held` those that still are at the end.
     None where the device does not tell.
     """
 
@@ -55,6 +56,7 @@ class Observation:
     outside_time: float | None = None
     allocations: int | None = None
     memory: int | None = None
+    held: int | None = None
 
 
 class TimedDevice(Device, Protocol):

@@ -179,7 +179,7 @@ class SimulatedDevice:
         yield seen
         seen.worked = self.launches > launches
         seen.allocations = self.allocations - allocations
-        seen.memory = self.peak_bytes - before
+        seen.memory, seen.held = self.peak_bytes - before, self.live_bytes - before
         self.peak_bytes = max(peak, self.peak_bytes)
         if self.kind == "gpu":
             end = max(start, self._end(0))

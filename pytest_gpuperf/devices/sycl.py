@@ -118,12 +118,13 @@ def _counted_memory(seen: Observation) -> Iterator[None]:
     def give_back(size: int) -> None:
         nonlocal held
         held -= size
+        seen.held = held
 
     class Counted(of_dpctl):  # type: ignore[misc, valid-type]  # dpctl is untyped
         def __init__(self, *_: Any, **__: Any) -> None:
             nonlocal held
             held += self.nbytes
-            seen.memory = max(seen.memory or 0, held)
+            seen.memory, seen.held = max(seen.memory or 0, held), held
             weakref.finalize(self, give_back, self.nbytes)
 
     memory.MemoryUSMDevice = Counted

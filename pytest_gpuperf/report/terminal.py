@@ -50,9 +50,13 @@ def _devices(run: Run, width: int) -> list[str]:
 
 
 def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> list[str]:
-    """Return the table; what the lines below it say, too, is left out where names would be cut short."""
+    """Return the table; where names would be cut short, what can be spared is left out.
+
+    What is wanted cannot be spared where it says what a speedup includes.
+    """
     headings = [heading for heading in _HEADINGS if heading != "with copies" or _any_copies(records)]
-    for spare in (None, "with copies", "wanted"):
+    plain = all(record.demand.transfer == "never" and not record.demand.latency for record in records)
+    for spare in (None, "with copies", "wanted") if plain else (None, "with copies"):
         headings = [heading for heading in headings if heading != spare]
         cells = [headings, *(_row(record, names, headings) for record in records)]
         widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
@@ -158,7 +162,7 @@ def _why(record: Record) -> Iterator[str]:
     """Yield a record's reason and its doubts; what holds it back too when it failed or does not pay."""
     yield from (*filter(None, [record.reason]), *record.notes)
     offload = record.offload
-    if offload is None or (offload.worth and record.status != "failed"):
+    if offload is None or (offload.worth and offload.price.saves is not False and record.status != "failed"):
         return
     if record.gpu is None and not _is_hopeless(offload):
         return  # the table says what a GPU may take
@@ -195,6 +199,9 @@ def _bracket(threshold: Threshold) -> str:
     if threshold.outcome is None:
         return "not known"
     if most is None:
+        doubt = "it is in doubt whether" if threshold.curve and threshold.curve[-1].won is None else "no:"
+        if doubt != "no:":
+            return f"{doubt} the GPU wins at the largest {name}, {least:.16g}"
         return f"the GPU does not win at the largest {name}, {least:.16g}"
     below = f"not at {least:.16g}" if least is not None else "the smallest"
     return f"the GPU wins from {name} = {most:.16g} on, {below}"
