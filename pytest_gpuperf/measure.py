@@ -187,7 +187,9 @@ def single(workload: Workload, plan: Plan) -> Workload:
             call()
             wait()
 
+        workload.running = True
         workload.single = timed(call_and_wait, workload.device, plan)
+        workload.running = False
         workload.single.fastest = min(workload.single.fastest, workload.fastest_single)
     return workload.single
 

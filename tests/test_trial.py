@@ -670,3 +670,19 @@ def test_what_was_dropped_leaves_unknown_values_unknown():
     found = bench.compare(ones)
     assert found.dropped_rounds == 1
     assert (found.gpu.processors, found.gpu.waited, found.cpu.waited) == (None, None, None)
+
+
+def test_an_error_of_the_cpu_beside_the_verdict_is_not_blamed_on_the_gpu(monkeypatch):
+    waiting = measure.timed
+    seen = []
+
+    def timed(call, device, plan):
+        seen.append((device.kind, trial.device.kind))
+        return waiting(call, device, plan)
+
+    monkeypatch.setattr(measure, "timed", timed)
+    bench = Bench(cpu=1e-5, gpu=1e-5)
+    trial = Trial(nodeid=NODEID, demand=Demand(min=0.1), plan=Plan())
+    trial.compare(bound(ones), bench.cpu, bench.gpu)
+    assert ("cpu", "cpu") in seen
+    assert all(at_work == said for at_work, said in seen)
