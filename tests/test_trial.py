@@ -686,3 +686,15 @@ def test_an_error_of_the_cpu_beside_the_verdict_is_not_blamed_on_the_gpu(monkeyp
     trial.compare(bound(ones), bench.cpu, bench.gpu)
     assert ("cpu", "cpu") in seen
     assert all(at_work == said for at_work, said in seen)
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand"), [("passed", Demand(max_memory=10**6)), ("recorded", Demand())]
+)
+def test_a_hot_gpu_is_a_note_where_no_speedup_is_demanded(expected, demand):
+    bench, hot = Bench(), count()
+    bench.gpu.throttle = lambda: ("thermal",) if next(hot) % 2 else ()
+    found = bench.compare(ones, demand, plan=Plan(record_time=0.1))
+    assert expected == found.status
+    assert any("the GPU was slowed down (thermal)" in note for note in found.notes)
+    assert found.offload.worth is None
