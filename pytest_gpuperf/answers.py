@@ -25,6 +25,11 @@ class CpuSide:
     answer: list[parity.Leaf]
     disturbance: Disturbance | None
 
+    @property
+    def doubt(self) -> str | None:
+        """Why the times are in doubt, if they are."""
+        return self.disturbance.reason if self.disturbance else None
+
 
 class Answers:
     """The answers of both devices, compared before timing and after it; the worse finding stays.

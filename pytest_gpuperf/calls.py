@@ -12,7 +12,10 @@ from pytest_gpuperf.measure import Workload
 from pytest_gpuperf.model import GpuPerfError, Inspection
 from pytest_gpuperf.parity import leaves
 
-__all__ = ["finish", "look_behind", "prepare"]
+__all__ = ["Bind", "finish", "look_behind", "prepare"]
+
+Bind = Callable[[Device], Callable[[], Any]]
+"""Gives the test's body its device; what it returns is called without arguments."""
 
 _OCCUPIED = 5e-3  # seconds that a device is kept busy beyond twice the time that submitting a call takes
 _LONGEST_OCCUPIED = 0.1
@@ -26,7 +29,7 @@ class _WatchedCall(NamedTuple):
     seen: Observation
 
 
-def prepare(bind: Callable[[Device], Callable[[], Any]], device: TimedDevice) -> tuple[Workload, Any]:
+def prepare(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     """Run the body once and return the workload with its first result.
 
     A body that returns a callable was the setup and the callable is the workload; any other body is the

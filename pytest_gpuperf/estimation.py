@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from math import exp, inf, log
 from statistics import median
-from typing import Literal
 
 from pytest_gpuperf import verdict
 from pytest_gpuperf.evidence import Evidence, autocorrelation, e_value
-from pytest_gpuperf.model import Demand, Plan, Round, Speedup
+from pytest_gpuperf.model import Demand, Neighbours, Plan, Round, Speedup
 
 __all__ = ["Estimation", "estimate"]
 
@@ -15,9 +14,7 @@ _FEWEST = 2  # rounds that are taken whatever they cost: one alone can never dec
 _LARGEST = 700.0  # e**700 is still a float
 
 
-def estimate(
-    ratios: Iterable[float], plan: Plan, sampling: Literal["interleaved", "siblings"]
-) -> Speedup | None:
+def estimate(ratios: Iterable[float], plan: Plan, sampling: Neighbours) -> Speedup | None:
     """Return the speedup that ratios, in the order in which they were taken, are samples of."""
     estimation = Estimation(Demand(), plan)
     for ratio in ratios:
@@ -63,7 +60,7 @@ class Estimation:
             return True
         return self._decided and (self._precise or spent >= plan.precision_time)
 
-    def speedup(self, sampling: Literal["interleaved", "siblings"]) -> Speedup | None:
+    def speedup(self, sampling: Neighbours) -> Speedup | None:
         """Return the estimate from the rounds so far, None before the first."""
         values = self._evidence.values
         if not values:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from pytest_gpuperf import offload, verdict
 from pytest_gpuperf.disturbances import Disturbance
@@ -11,6 +10,7 @@ from pytest_gpuperf.model import (
     Demand,
     Measurement,
     Memory,
+    Neighbours,
     Offload,
     Plan,
     Speedup,
@@ -39,7 +39,7 @@ def judge(
     demand: Demand,
     plan: Plan,
     rounds: Sampling,
-    sampling: Literal["interleaved", "siblings"],
+    sampling: Neighbours,
     cpu: Measurement,
     gpu: Workload,
     copies: Sequence[float],

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, inf, log
 from statistics import median
-from typing import Literal
 
 from pytest_gpuperf.estimation import estimate
 from pytest_gpuperf.evidence import e_value
@@ -16,6 +15,7 @@ from pytest_gpuperf.model import (
     GpuLimits,
     Link,
     Measurement,
+    Neighbours,
     Offload,
     Plan,
     Price,
@@ -37,8 +37,6 @@ LINKS = {
     "PCIe 5 x16": 32e9 * 16 * 128 / 130 / 8,
     "NVLink-C2C": 450e9,
 }
-Sampling = Literal["interleaved", "siblings"]
-
 _MOST_DOUBLINGS = 50  # of a number of calls
 _ROUNDING = 1e-9  # a count of calls that is an integer but for the rounding of floats
 
@@ -157,7 +155,7 @@ def _latency(seen: Observed, plan: Plan) -> Speedup | None:
     if seen.demand.latency or calls_in_blocks == {1}:
         return estimate((taken.cpu / taken.gpu for taken in seen.rounds), plan, seen.speedup.sampling)
     # Where one side's blocks are single calls, its samples are of the rounds; the other's came after them.
-    apart: Sampling = "siblings" if 1 in calls_in_blocks else seen.speedup.sampling
+    apart: Neighbours = "siblings" if 1 in calls_in_blocks else seen.speedup.sampling
     pairs = zip(seen.cpu.waited_for, seen.gpu.waited_for, strict=False)
     return estimate((cpu / gpu for cpu, gpu in pairs), plan, apart)
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
-from typing import Literal
 
 from pytest_gpuperf import measure
 from pytest_gpuperf.devices import abilities
 from pytest_gpuperf.estimation import Estimation
 from pytest_gpuperf.measure import Workload
-from pytest_gpuperf.model import Demand, Plan, Round, Speedup
+from pytest_gpuperf.model import Demand, Neighbours, Plan, Round, Speedup
 from pytest_gpuperf.transfers import Copying
 
 __all__ = ["Sampling"]
@@ -36,7 +35,7 @@ class Sampling:
         self.throttle: tuple[str, ...] = ()
         self.elapsed: float | None = None
 
-    def speedup(self, sampling: Literal["interleaved", "siblings"]) -> Speedup | None:
+    def speedup(self, sampling: Neighbours) -> Speedup | None:
         """Return the estimate from the rounds so far."""
         return self._estimation.speedup(sampling)
 

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_gpuperf import diagnosis, environment, schema, settlement
 from pytest_gpuperf.answers import CpuSide
+from pytest_gpuperf.calls import Bind
 from pytest_gpuperf.devices import Devices, abilities, backends
 from pytest_gpuperf.devices.protocol import Device, TimedDevice
 from pytest_gpuperf.families import Families
@@ -29,7 +30,7 @@ from pytest_gpuperf.model import (
     Unavailable,
     Verdict,
 )
-from pytest_gpuperf.trial import Bind, Trial
+from pytest_gpuperf.trial import Trial
 
 __all__ = ["SKIPS", "Session"]
 

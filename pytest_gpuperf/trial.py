@@ -1,14 +1,13 @@
 """From a test's body and its devices to a record: one test's walk, without pytest."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from random import Random
-from typing import Any, Literal
 from zlib import crc32
 
 from pytest_gpuperf import asides, calls, judgement, measure, offload, transfers, verdict
 from pytest_gpuperf.answers import Answers, CpuSide
-from pytest_gpuperf.devices.protocol import Device, TimedDevice
+from pytest_gpuperf.calls import Bind
+from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.disturbances import Disturbance
 from pytest_gpuperf.measure import Workload
 from pytest_gpuperf.model import (
@@ -16,6 +15,7 @@ from pytest_gpuperf.model import (
     Family,
     GpuPerfError,
     Measurement,
+    Neighbours,
     Offload,
     Plan,
     Record,
@@ -27,10 +27,7 @@ from pytest_gpuperf.parity import Leaf
 from pytest_gpuperf.sampling import Sampling
 from pytest_gpuperf.transfers import Copying
 
-__all__ = ["Bind", "Trial"]
-
-Bind = Callable[[Device], Callable[[], Any]]
-"""Gives the test's body its device; what it returns is called without arguments."""
+__all__ = ["Trial"]
 
 _FRESH_STARTS = 2  # from a slow spell of the machine
 
@@ -126,8 +123,9 @@ class Trial:
         """Say what the CPU's times alone tell about moving the work."""
         if self._cpu is not None:
             self._transfer = transfers.known(self._cpu, "no GPU was measured")
-            doubt = side.disturbance.reason if side.disturbance else None
-            self._offload = offload.weigh_cpu(side.measurement, self.demand, self._transfer, self.plan, doubt)
+            self._offload = offload.weigh_cpu(
+                side.measurement, self.demand, self._transfer, self.plan, side.doubt
+            )
 
     def record(self, status: Status, reason: str | None) -> Record:
         """Return everything that is known by now."""
@@ -181,7 +179,7 @@ class Trial:
         self._cpu = self._gpu = self._copying = None
 
     @property
-    def _sampling(self) -> Literal["interleaved", "siblings"]:
+    def _sampling(self) -> Neighbours:
         return "siblings" if self._side else "interleaved"
 
     @property

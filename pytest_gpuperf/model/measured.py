@@ -13,6 +13,7 @@ __all__ = [
     "Kind",
     "Measurement",
     "Memory",
+    "Neighbours",
     "Parity",
     "Round",
     "Speedup",
@@ -20,6 +21,7 @@ __all__ = [
 ]
 
 Kind = Literal["cpu", "gpu"]
+Neighbours = Literal["interleaved", "siblings"]  # whether the samples of a round were taken side by side
 
 
 def _no_samples() -> "array[float]":
@@ -189,7 +191,7 @@ class Speedup:
     rounds: int
     evidence: float | None
     autocorrelation: float | None
-    sampling: Literal["interleaved", "siblings"] = "interleaved"
+    sampling: Neighbours = "interleaved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
