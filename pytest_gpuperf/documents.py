@@ -20,18 +20,30 @@ from pytest_gpuperf.model import (
     Link,
     Measurement,
     Memory,
+    Merged,
     Offload,
+    Pairing,
     Parity,
     Point,
     Price,
     Record,
+    Selection,
     Speedup,
     ThreadPool,
     Threshold,
     Transfer,
 )
 
-__all__ = ["dump_environment", "dump_record", "load_environment", "load_record", "load_threshold", "plain"]
+__all__ = [
+    "dump_environment",
+    "dump_record",
+    "load_environment",
+    "load_merged",
+    "load_record",
+    "load_selection",
+    "load_threshold",
+    "plain",
+]
 
 _Value = TypeVar("_Value")
 
@@ -76,6 +88,7 @@ def load_record(content: dict[str, Any]) -> Record:
         memory=_of(Memory),
         diagnosis=_each(_of(Diagnosis)),
         notes=tuple,
+        pairing=_of(Pairing),
     )
 
 
@@ -83,6 +96,16 @@ def load_threshold(content: dict[str, Any]) -> Threshold:
     """Return a threshold as it was written."""
     estimates = dict.fromkeys(("speedup", "never", "once", "always", "latency"), _of(Estimate))
     return _load(Threshold, content, curve=_each(lambda part: _load(Point, part, **estimates)))
+
+
+def load_selection(content: dict[str, Any]) -> Selection:
+    """Return a selection as it was written."""
+    return _load(Selection, content)
+
+
+def load_merged(content: dict[str, Any]) -> Merged:
+    """Return what was joined as it was written."""
+    return _load(Merged, content, reports=tuple, differences=tuple)
 
 
 def dump_environment(environment: Environment) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Run <-> the JSON document, version 1.1, and the check against its published schema."""
+"""Run <-> the JSON document, version 1.2, and the check against its published schema."""
 
 import json
 from functools import cache
@@ -9,7 +9,9 @@ from pytest_gpuperf.documents import (
     dump_environment,
     dump_record,
     load_environment,
+    load_merged,
     load_record,
+    load_selection,
     load_threshold,
     plain,
 )
@@ -27,8 +29,8 @@ __all__ = [
     "validate",
 ]
 
-VERSION = "1.1"
-_READABLE = ("1.0", VERSION)
+VERSION = "1.2"
+_READABLE = ("1.0", "1.1", VERSION)
 
 
 def document(run: Run) -> dict[str, Any]:
@@ -41,6 +43,8 @@ def document(run: Run) -> dict[str, Any]:
         "environment": dump_environment(run.environment),
         "records": [dump_record(record) for record in run.records],
         "thresholds": [plain(threshold) for threshold in run.thresholds],
+        "selections": [plain(selection) for selection in run.selections],
+        "merged": plain(run.merged) if run.merged else None,
         "summary": dict(run.summary),
     }
 
@@ -73,6 +77,8 @@ def load(content: Any) -> Run:
         cost_ratio=content.get("cost_ratio"),
         records=tuple(load_record(record) for record in content["records"]),
         thresholds=tuple(load_threshold(threshold) for threshold in content.get("thresholds", ())),
+        selections=tuple(load_selection(selection) for selection in content.get("selections", ())),
+        merged=load_merged(content["merged"]) if content.get("merged") else None,
     )
 
 

@@ -29,12 +29,15 @@ from pytest_gpuperf.model import (
     Link,
     Measurement,
     Memory,
+    Merged,
     Offload,
+    Pairing,
     Parity,
     Point,
     Price,
     Record,
     Run,
+    Selection,
     Speedup,
     ThreadPool,
     Threshold,
@@ -183,6 +186,10 @@ def full_record() -> Record:
         rounds_elapsed=0.2,
         elapsed=1.5,
         notes=("dependent samples", "another"),
+        pairing=Pairing(side="gpu", library="torch", partner="test_x[cpu]"),
+        source="pattern",
+        reruns=2,
+        turn_wait=0.25,
     )
 
 
@@ -214,7 +221,7 @@ def every_status() -> Run:
 
 
 def published() -> dict:
-    text = resources.files("pytest_gpuperf").joinpath("report-1.1.schema.json").read_text(encoding="utf-8")
+    text = resources.files("pytest_gpuperf").joinpath("report-1.2.schema.json").read_text(encoding="utf-8")
     return json.loads(text)
 
 
@@ -301,7 +308,7 @@ def test_the_text_is_plain_ascii_and_ends_its_line():
 def test_the_paths_that_tools_rely_on_are_there():
     content = schema.document(every_status())
     record = content["records"][0]
-    assert content["schema_version"] == "1.1"
+    assert content["schema_version"] == "1.2"
     assert record["demand"] | {"min": 3, "max": 4.5, "transfer": "never", "alpha": 0.025} == record["demand"]
     assert record["cpu"]["device"]["kind"] == "cpu"
     assert record["cpu"]["median"] == 0.2
@@ -395,7 +402,7 @@ def test_what_is_not_a_number_is_never_written(place, wrong):
 
 def test_a_newer_minor_version_asks_for_an_update():
     content = schema.document(every_status()) | {"schema_version": "1.7"}
-    with pytest.raises(GpuPerfError, match=r"1\.7 is newer than 1\.1; update pytest-gpuperf"):
+    with pytest.raises(GpuPerfError, match=r"1\.7 is newer than 1\.2; update pytest-gpuperf"):
         schema.load(content)
 
 
@@ -415,10 +422,16 @@ def test_what_is_no_report_is_refused(content):
 
 def test_a_run_with_every_value_in_it_comes_back_as_it_was():
     run = run_of(full_record(), environment=full_environment(), thresholds=(full_threshold(),))
+    run = replace(
+        run,
+        selections=(Selection(pattern="tests/*", tests=3), Selection(pattern=None, tests=0)),
+        merged=Merged(reports=("a.json", "b.json"), hosts_differ=True, differences=("host: a, b",)),
+    )
     assert run == schema.load(json.loads(schema.text(run)))
 
 
-OLDER = Path(__file__).parent / "reports" / "report-1.0.json"
+REPORTS = Path(__file__).parent / "reports"
+OLDER = REPORTS / "report-1.0.json"
 
 
 def test_a_report_of_the_earlier_version_still_loads():
@@ -437,9 +450,15 @@ def test_a_report_of_the_earlier_version_still_loads():
     )
 
 
-def test_an_earlier_report_that_is_loaded_can_be_written_as_of_now():
-    run = schema.load(json.loads(OLDER.read_text(encoding="utf-8")))
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_an_earlier_report_that_is_loaded_can_be_written_as_of_now(version):
+    older = json.loads((REPORTS / f"report-{version}.json").read_text(encoding="utf-8"))
+    assert older["schema_version"] == version
+    run = schema.load(older)
     assert run == schema.load(json.loads(schema.text(run)))
+    assert [(record.pairing, record.source, record.reruns) for record in run.records] == [
+        (None, "marker", 0) for _ in older["records"]
+    ]
 
 
 def test_an_earlier_report_is_held_against_its_own_schema():

@@ -1,6 +1,6 @@
 """The values that pass from room to room: frozen, in seconds and bytes; standard library only."""
 
-from pytest_gpuperf.model.asked import Demand, Family, Plan, Settlement, Transfers
+from pytest_gpuperf.model.asked import Demand, Family, Pairing, Plan, Settlement, Source, Transfers
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, InconclusiveWarning, Unavailable
 from pytest_gpuperf.model.measured import (
     Copies,
@@ -31,8 +31,10 @@ from pytest_gpuperf.model.recorded import (
     STATUSES,
     Clocks,
     Environment,
+    Merged,
     Record,
     Run,
+    Selection,
     Status,
     ThreadPool,
     Verdict,
@@ -58,8 +60,10 @@ __all__ = [
     "Link",
     "Measurement",
     "Memory",
+    "Merged",
     "Neighbours",
     "Offload",
+    "Pairing",
     "Parity",
     "Plan",
     "Point",
@@ -68,7 +72,9 @@ __all__ = [
     "Regime",
     "Round",
     "Run",
+    "Selection",
     "Settlement",
+    "Source",
     "Speedup",
     "Status",
     "ThreadPool",

@@ -3,10 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Demand", "Family", "Plan", "Settlement", "Transfers"]
+from pytest_gpuperf.model.measured import Kind
+
+__all__ = ["Demand", "Family", "Pairing", "Plan", "Settlement", "Source", "Transfers"]
 
 Transfers = Literal["never", "always", "once"]
 Settlement = Literal["warn", "fail", "pass"]
+Source = Literal["marker", "pattern", "all"]
+"""What asked for a measurement: a marker, a pattern in the ini file, or `--gpuperf-all`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,19 @@ class Family:
     sizes: tuple[float, ...]
     at_most: float | None = None
     at_least: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairing:
+    """Which side of a comparison a test is that meets one device only.
+
+    `library` has the arrays it works on; `partner` is the node id of the CPU sibling that a GPU sibling is
+    compared with.
+    """
+
+    side: Kind
+    library: str
+    partner: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,11 +3,22 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_gpuperf.model.asked import Demand, Family
+from pytest_gpuperf.model.asked import Demand, Family, Pairing, Source
 from pytest_gpuperf.model.measured import DeviceInfo, Measurement, Memory, Parity, Speedup, Transfer
 from pytest_gpuperf.model.offloaded import Diagnosis, Offload, Threshold
 
-__all__ = ["STATUSES", "Clocks", "Environment", "Record", "Run", "Status", "ThreadPool", "Verdict"]
+__all__ = [
+    "STATUSES",
+    "Clocks",
+    "Environment",
+    "Merged",
+    "Record",
+    "Run",
+    "Selection",
+    "Status",
+    "ThreadPool",
+    "Verdict",
+]
 
 Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped", "error"]
 STATUSES: tuple[Status, ...] = ("passed", "failed", "inconclusive", "recorded", "skipped", "error")
@@ -23,7 +34,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Everything known about one marked test; the reason is None only when passed or recorded."""
+    """Everything known about one speedup test; the reason is None only when passed or recorded.
+
+    `turn_wait` is the time (seconds) spent waiting while other processes of the machine measured, `reruns`
+    how often the test had been run before.
+    """
 
     nodeid: str
     status: Status
@@ -45,6 +60,10 @@ class Record:
     rounds_elapsed: float | None = None
     elapsed: float | None = None
     notes: tuple[str, ...] = ()
+    pairing: Pairing | None = None
+    source: Source = "marker"
+    reruns: int = 0
+    turn_wait: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +108,23 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """How many tests were measured without a marker: by a pattern of node ids, or (None) all."""
+
+    pattern: str | None
+    tests: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """The reports that were joined, and how their environments differ; None when the hosts cannot be told."""
+
+    reports: tuple[str, ...]
+    hosts_differ: bool | None
+    differences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One run's records, in the order in which the tests finished."""
 
@@ -98,6 +134,8 @@ class Run:
     thresholds: tuple[Threshold, ...] = ()
     cost_ratio: float | None = None
     complete: bool = True
+    selections: tuple[Selection, ...] = ()
+    merged: Merged | None = None
 
     @property
     def summary(self) -> dict[Status, int]:
