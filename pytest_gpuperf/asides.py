@@ -1,18 +1,55 @@
 """What is measured beside the verdict: the other kind of call, and the copies."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from pytest_gpuperf import calls, measure, transfers
 from pytest_gpuperf.measure import Workload
-from pytest_gpuperf.model import Demand, Plan
+from pytest_gpuperf.model import Demand, Plan, Transfer
 from pytest_gpuperf.transfers import Copying
 
-__all__ = ["NO_TIME", "calls_aside", "copies", "other_kind"]
+__all__ = ["NO_TIME", "Aside", "calls_aside", "copies", "look", "other_kind"]
 
 NO_TIME = "time was up before the copies were timed; allow more with max_time"
 NO_ROUNDS = "no round was kept that the copies could be set beside: they were not timed"
 NO_ROOM = "the device has no room for a second copy of what goes up: the copies were not timed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aside:
+    """What was found beside the verdict: timed copies, or what else is known of them; and doubts."""
+
+    copying: Copying | None
+    transfer: Transfer | None = None
+    notes: tuple[str, ...] = ()
+
+
+def look(
+    workloads: Sequence[Workload],
+    rounds: int,
+    demand: Demand,
+    plan: Plan,
+    order: Random,
+    left: Callable[[], float],
+    copying: Copying | None,
+) -> Aside:
+    """Measure what the verdict does not rest on; what fails there is noted, but for a lost device.
+
+    `rounds` were taken of the workloads, and `copying` beside them, where the demand includes copies.
+    """
+    gpu = workloads[-1]
+    try:
+        calls_aside(workloads, demand, plan, order, left)
+        timed = copies(gpu, rounds, plan, order, left) if copying is None else copying
+    except Exception as error:
+        if (fault := gpu.device.fault(error)) is not None and fault.kind == "lost":
+            raise
+        note = f"beside the verdict not all was measured: {type(error).__name__}: {error}"
+        return Aside(copying=copying, notes=(note,))
+    if isinstance(timed, Copying):
+        return Aside(copying=timed)
+    return Aside(copying=None, transfer=transfers.known(gpu, timed))
 
 
 def calls_aside(

@@ -1,12 +1,18 @@
 """pytest's hooks for a run that has something to measure; registered when the first such thing is seen."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
+from time import perf_counter
 from typing import Any
 
 import pytest
+from _pytest.unittest import TestCaseFunction
 
-from pytest_gpuperf import schema
+from pytest_gpuperf import bodies, schema, settlement, siblings
+from pytest_gpuperf.both import MEASURED
+from pytest_gpuperf.calls import Bind
+from pytest_gpuperf.comparisons import ALONE
 from pytest_gpuperf.items import SHAPE, Shape
 from pytest_gpuperf.model import Threshold
 from pytest_gpuperf.report import terminal
@@ -15,8 +21,8 @@ from pytest_gpuperf.session import SKIPS, Session
 __all__ = ["Hooks"]
 
 _NO_DEVICE = (
-    "a speedup test needs the fixture device or xp: take one of them as an argument of the test, or in a "
-    "fixture that it uses (parameters of the suite's own are not read yet)"
+    "a speedup test needs a device: take the fixture device or xp, parametrize the test over devices or "
+    "array libraries (gpuperf_device_params names such parameters), use gpuperf.both, or join tests with pair"
 )
 _ATTRIBUTE = "gpuperf"  # of a test's last report: JSON-able, so that it travels between xdist's processes
 _CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
@@ -25,8 +31,11 @@ _CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytes
 class Hooks:
     """Passes what pytest says on to the session, and what the session finds on to pytest."""
 
-    def __init__(self, config: pytest.Config, session: Session) -> None:
+    def __init__(
+        self, config: pytest.Config, session: Session, found: Callable[[], Iterable[pytest.Item]]
+    ) -> None:
         self.session = session
+        self._found = found
         self._is_worker = hasattr(config, "workerinput")
         self._dry = config.option.collectonly or config.option.setuponly or config.option.setupplan
         self._began = False
@@ -35,6 +44,16 @@ class Hooks:
         self._deselected: list[pytest.Item] = []
         self._untold: list[Threshold] = []
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> Generator[None, None, None]:
+        """Bring back what tests that are run again after a failure are compared with."""
+        yield
+        if config.getoption("lf", default=False) or config.getoption("stepwise", default=False):
+            items += siblings.brought_back(items, self._found())
+            items[:] = siblings.in_order(items)
+
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember the marked tests that will not run: each has its record."""
         self._deselected += [item for item in items if shape_of(item)]
@@ -42,43 +61,63 @@ class Hooks:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember the marked tests that will."""
         self._selected = [item for item in session.items if shape_of(item)]
-        for item in self._selected:
-            shape = shape_of(item)
-            if shape and shape.family and shape.side != "cpu":
-                self.session.families.expect(shape.family.name, item.nodeid)
+        shapes = [shape for item in self._selected if (shape := shape_of(item)) is not None]
+        deselected = [shape.nodeid for item in self._deselected if (shape := shape_of(item)) is not None]
+        self.session.comparisons.expect(shapes, deselected)
+        for shape in shapes:
+            if shape.family and shape.kind != "cpu":
+                self.session.families.expect(shape.family.name, shape.nodeid)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Stop a test that cannot be measured before its fixtures are made."""
         shape = shape_of(item)
         if shape is None:
-            if self.session.lost and uses_gpu(item):
-                pytest.fail(self.session.lost, pytrace=False)
+            if self.session.machine.lost and uses_gpu(item):
+                pytest.fail(self.session.machine.lost, pytrace=False)
+            return
+        if shape.source == "all":
             return
         if not shape.has_device:
             if shape.demand.bare:
                 self.session.without_measurement(item, shape, "error", _NO_DEVICE)
                 return
             pytest.fail(_NO_DEVICE, pytrace=False)
-        if shape.side != "cpu" and (self.session.lost or self.session.plan.require_gpu):
-            self.session.gpu()
+        if shape.kind == "gpu" and not shape.demand.bare and shape.pair is not None and shape.partner is None:
+            pytest.fail(ALONE, pytrace=False)
+        required = self.session.machine.lost or self.session.plan.require_gpu
+        if shape.kind == "gpu" or (required and shape.kind is None):
+            self.session.gpu(shape.side)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
         """Measure a marked test instead of calling it."""
         shape = shape_of(pyfuncitem)
-        if shape is None or not shape.has_device:
+        if shape is None or not (shape.slots or shape.side) or shape.source == "all":
             return None
         self.session.walk(pyfuncitem, shape)
         return True
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Fail a marked test that passed without being measured, because another plugin called it."""
+        """Measure what is not called by pytest_pyfunc_call, and fail what passed without being measured."""
         shape = shape_of(item)
-        if shape and shape.has_device:
-            self.session.ledger.records.pop(item.nodeid, None)
+        if shape is None or not isinstance(item, pytest.Function):
+            return (yield)
+        if shape.has_device:
+            self.session.ledger.records.pop(shape.nodeid, None)
+            if MEASURED in item.stash:
+                del item.stash[MEASURED]
+        if isinstance(item, TestCaseFunction) and shape.side is not None and shape.source != "all":
+            _measure_instead(item, partial(self.session.walk, item, shape))
+        started = perf_counter()
         yield
-        if shape and item.nodeid not in self.session.ledger.records:
+        if shape.source == "all":
+            self.session.watch(item, shape, perf_counter() - started)
+        elif MEASURED in item.stash:
+            self.session.settle(item.stash[MEASURED], item)
+        elif shape.both:
+            pytest.fail("the test was not measured: it never called gpuperf.both", pytrace=False)
+        elif shape.nodeid not in self.session.ledger.records and not _has_failed(item):
             pytest.fail("the test was not measured: another plugin called it", pytrace=False)
 
     @pytest.hookimpl(wrapper=True)
@@ -88,18 +127,23 @@ class Hooks:
         """Keep a record for every marked test, and send it along with the last of the test's reports."""
         shape, error = shape_of(item), call.excinfo.value if call.excinfo else None
         if error is not None and not isinstance(error, SKIPS):
-            self.session.note_fault(error, item.nodeid)
+            self.session.machine.fault(error, item.nodeid)
         if (
             shape
             and error is not None
-            and (call.when == "setup" or item.nodeid not in self.session.ledger.records)
+            and (call.when == "setup" or shape.nodeid not in self.session.ledger.records)
         ):
             skipped = isinstance(error, SKIPS)
             reason = (str(error) or type(error).__name__).partition("\n")[0]
             self.session.without_measurement(item, shape, "skipped" if skipped else "error", reason)
         report = yield
-        if shape and call.when == "teardown" and item.nodeid in self.session.ledger.records:
-            content = schema.dump_record(self.session.ledger.records[item.nodeid])
+        if shape and call.when == "call" and shape.nodeid not in self.session.ledger.records:
+            reason = (
+                report.longreprtext.strip().rpartition("\n")[2] or report.outcome
+            )  # unittest keeps it there
+            self.session.without_measurement(item, shape, "skipped" if report.skipped else "error", reason)
+        if shape and call.when == "teardown" and shape.nodeid in self.session.ledger.records:
+            content = schema.dump_record(self.session.ledger.records[shape.nodeid])
             setattr(report, _ATTRIBUTE, content)
         return report
 
@@ -110,7 +154,7 @@ class Hooks:
         content: dict[str, Any] | None = getattr(report, _ATTRIBUTE, None)
         if content is not None and not self._is_worker and not self._dry:
             self._began = True
-            self.session.ledger.enter(content, self.session.surveyed)
+            self.session.ledger.enter(content, self.session.machine.surveyed)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -137,7 +181,7 @@ class Hooks:
         all_ran = self._complete()
         if self._is_worker:
             told = [schema.dump_record(record) for record in self.session.ledger.records.values()]
-            surveyed = schema.dump_environment(self.session.surveyed())
+            surveyed = schema.dump_environment(self.session.machine.surveyed())
             session.config.workeroutput["gpuperf"] = {  # type: ignore[attr-defined]
                 "records": told,
                 "environment": surveyed,
@@ -145,7 +189,7 @@ class Hooks:
             }
             return
         complete = all_ran and exitstatus not in _CUT_SHORT and not self._crashed
-        self.session.ledger.write(self.session.surveyed(), complete=complete)
+        self.session.ledger.write(self.session.machine.surveyed(), complete=complete)
         self._untold = self.session.families.untold(self.session.ledger.records.values(), self.session.plan)
         if (self.session.ledger.unwritten or self._untold) and exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -155,7 +199,7 @@ class Hooks:
         if not self._began and not self.session.ledger.unwritten:
             return
         width = max(80, min(terminalreporter._tw.fullwidth, 120))  # noqa: SLF001 - plugins have no other way
-        shown = terminal.lines(self.session.ledger.run(self.session.surveyed(), complete=True), width)
+        shown = terminal.lines(self.session.ledger.run(self.session.machine.surveyed(), complete=True), width)
         if shown or self.session.ledger.unwritten:
             terminalreporter.section("gpuperf", sep="-")
         for line in shown:
@@ -175,13 +219,16 @@ class Hooks:
                 self.session.ledger.keep(replace(known, status="error", reason=reason))
         not_run = self._fill_in(self._selected, "not run: the session ended before it")
         self._fill_in(self._deselected, "deselected on the command line or by a plugin")
+        if not self._is_worker:
+            for record in settlement.unanswered(list(self.session.ledger.records.values())):
+                self.session.ledger.keep(record)
         return not_run == 0
 
     def _fill_in(self, listed: Sequence[pytest.Item], reason: str) -> int:
         filled = 0
         for item in listed:
             shape = shape_of(item)
-            if shape and item.nodeid not in self.session.ledger.records:
+            if shape and shape.nodeid not in self.session.ledger.records:
                 self.session.without_measurement(item, shape, "skipped", reason)
                 filled += 1
         return filled
@@ -198,3 +245,19 @@ def uses_gpu(item: pytest.Item) -> bool:
         return True
     callspec = getattr(item, "callspec", None)
     return callspec is not None and callspec.params.get("device") == "gpu"
+
+
+def _measure_instead(item: TestCaseFunction, walk: Callable[[Bind], None]) -> None:
+    """Let a unittest's method be measured where unittest calls it, between setUp and tearDown."""
+    method = item.obj
+
+    def measured() -> None:
+        bodies.quiet(item.instance)
+        walk(lambda _: method)
+
+    item.obj = measured
+
+
+def _has_failed(item: pytest.Item) -> bool:
+    """Say whether unittest keeps an exception of this item, which pytest has not seen yet."""
+    return bool(getattr(item, "_excinfo", None))

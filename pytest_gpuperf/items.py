@@ -1,42 +1,57 @@
-"""From collected items to speedup tests: which they are, of what shape, in what order."""
+"""From collected items to speedup tests: which they are, and of what shape."""
 
 import inspect
-import math
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from pytest_gpuperf.markers import ThresholdDemand, demand, size, threshold
-from pytest_gpuperf.model import Demand, Family, Kind
+from pytest_gpuperf.markers import Joint, demand, joint
+from pytest_gpuperf.model import Demand, Family, Kind, Source
+from pytest_gpuperf.sides import Side, Sides
 
-__all__ = ["SHAPE", "Shape", "families", "in_order", "misuse", "parametrize", "shape"]
+__all__ = ["SHAPE", "Shape", "misuse", "parameters", "parametrize", "shape", "shared", "unfit", "word"]
 
 _SLOTS = ("device", "xp")
 _PLUGIN = "pytest_gpuperf.plugin"
+_REMEDY = (
+    "use a value that is known (numpy, cupy, torch, jax, dpnp, cpu, cuda:1, their modules and devices), or "
+    "take the parameter's name out of gpuperf_device_params"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """How a speedup test meets its devices.
 
-    `slots`: the arguments that are filled with one device after the other, in one item. `side` and `pair`:
-    the device that this item is parametrized with, and what it shares with its sibling. Neither: an error.
-    `family`: what it shares with items of other sizes, where a threshold is asked for.
+    `nodeid` is the item's own: pytest-xdist may add a group to it. `slots`: the arguments that are filled
+    with one device after the other, in one item; `both`: the body works through the fixture `gpuperf`.
+    `side`: the device that this item works on, `pair` what it shares with its siblings, `told` the parameters
+    that tell them apart, `partner` the node id of the CPU sibling that a GPU sibling is compared with. None
+    of these: an error. `family`: what it shares with items of other sizes, where a threshold is asked for.
     """
 
+    nodeid: str
     demand: Demand
+    source: Source = "marker"
     slots: frozenset[str] = frozenset()
-    side: Kind | None = None
+    both: bool = False
+    side: Side | None = None
     pair: Hashable = None
+    told: frozenset[str] = frozenset()
+    partner: str | None = None
     family: Family | None = None
+
+    @property
+    def kind(self) -> Kind | None:
+        """The device's kind, where the item works on one only."""
+        return self.side.kind if self.side else None
 
     @property
     def has_device(self) -> bool:
         """Whether there is a device to measure on."""
-        return bool(self.slots) or self.side is not None
+        return bool(self.slots) or self.both or self.side is not None
 
 
 SHAPE = pytest.StashKey[Shape]()
@@ -61,141 +76,113 @@ def misuse(item: pytest.Item) -> str | None:
         return f"{item.nodeid}: has {len(marks)} speedup markers of its own; keep one"
     try:
         demand(marks[0])
+        joint(marks[0])
     except ValueError as error:
         return f"{item.nodeid}: @pytest.mark.speedup: {error}"
+    why = unfit(item)
+    return f"{item.nodeid}: {why}" if why else None
+
+
+def unfit(item: pytest.Item) -> str | None:
+    """Return why an item cannot be timed whatever it is asked, if so."""
     function = getattr(item, "obj", None)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        return f"{item.nodeid}: a speedup test cannot be async; time a plain function that runs the loop"
+        return "a speedup test cannot be async; time a plain function that runs the loop"
     if inspect.isgeneratorfunction(function):
+        return "a speedup test cannot be a generator; return the workload instead of yielding it"
+    if getattr(function, "is_hypothesis_test", False):
         return (
-            f"{item.nodeid}: a speedup test cannot be a generator; return the workload instead of yielding it"
+            "a speedup test cannot be hypothesis's, which draws other examples at every call; time a test "
+            "with an example of its own"
         )
     return None
 
 
-def shape(item: pytest.Function) -> Shape:
-    """Return the shape of a marked item that `misuse` found nothing wrong with."""
-    asked = demand(_closest(item)[0])
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    side = parameters.get("device")
-    if _is_built_on_ours(item, "device") and (side == "cpu" or side == "gpu"):
-        pair = _shared(item, "device")
-        return Shape(demand=asked, side=side, pair=pair)
-    return Shape(demand=asked, slots=_slots(item))
+def shape(item: pytest.Function, sides: Sides, asked: pytest.Mark | None = None) -> Shape:
+    """Return the shape of an item that `misuse` found nothing wrong with.
 
-
-def families(items: Iterable[pytest.Item]) -> list[str]:
-    """Give the items of which a threshold is asked their families; return what is wrong with the others.
-
-    The items are all of their functions, so that sizes which will not run are known, too.
+    Raises ValueError for a side that is unknown. `asked` stands for a marker where the item has none.
     """
-    members: dict[Hashable, dict[pytest.Function, ThresholdDemand]] = {}
-    wrong = []
-    for item in items:
-        marks = list(item.iter_markers("offload_threshold"))
-        if not marks or not isinstance(item, pytest.Function):
-            continue
-        try:
-            asked = threshold(*marks)
-            _check_size(item, asked.parameter)
-            members.setdefault(_shared(item, "device", asked.parameter), {})[item] = asked
-        except ValueError as error:
-            wrong.append(f"{item.nodeid}: @pytest.mark.offload_threshold: {error}")
-    names: Counter[str] = Counter()
-    for family in members.values():
-        try:
-            _join(family, names)
-        except ValueError as error:
-            wrong.append(f"{next(iter(family)).nodeid}: @pytest.mark.offload_threshold: {error}")
-    return wrong
+    mark = asked or _closest(item)[0]
+    join, known = joint(mark), parameters(item)
+    plain = Shape(nodeid=item.nodeid, demand=demand(mark))
+    if _is_built_on_ours(item, "device") and known.get("device") in ("cpu", "gpu"):
+        told = frozenset(("device",))
+        side = Side(kind=known["device"])
+        return replace(plain, side=side, told=told, pair=_pair(item, told, join))
+    slots = _slots(item)
+    if slots:
+        return replace(plain, slots=slots)
+    found, told = _side(item, sides, join)
+    if found is None:
+        return replace(plain, both=_is_ours(item, "gpuperf"))
+    if isinstance(found, str):
+        names = ", ".join(sides.names)
+        raise ValueError(f"{found}; {_REMEDY} (it names {names})")  # noqa: TRY004 - misuse
+    return replace(plain, side=found, told=told, pair=_pair(item, told, join))
 
 
-def in_order(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
-    """Yield the items in their order, but for each GPU sibling after its CPU sibling."""
-    listed = list(items)
-    shapes = {item: item.stash.get(SHAPE, None) for item in listed}
-    cpu_to_come = {s.pair for s in shapes.values() if s is not None and s.side == "cpu"}
-    waiting: dict[Hashable, list[pytest.Item]] = {}
-    for item in listed:
-        found = shapes[item]
-        if found is not None and found.side == "gpu" and found.pair in cpu_to_come:
-            waiting.setdefault(found.pair, []).append(item)
-            continue
-        yield item
-        if found is not None and found.side == "cpu":
-            cpu_to_come.discard(found.pair)
-            yield from waiting.pop(found.pair, [])
+def parameters(item: pytest.Item) -> Mapping[str, Any]:
+    """Return an item's parameters and their values."""
+    found: Mapping[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
+    return found
 
 
-def _check_size(item: pytest.Function, parameter: str) -> None:
-    """Raise ValueError when a threshold over that parameter makes no sense for the item."""
-    if SHAPE not in item.stash:
-        raise ValueError("needs a speedup test; mark it with @pytest.mark.speedup too")
-    parameters = _parameters(item)
-    if parameter not in parameters:
-        there = ", ".join(parameters) or "none"
-        raise ValueError(f"the test has no parameter {parameter!r}; its parameters: {there}")
-    if size(parameters[parameter]) is None:
-        raise ValueError(f"{parameter}={parameters[parameter]!r} has no order; a size is a finite number")
-
-
-def _join(members: Mapping[pytest.Function, ThresholdDemand], names: Counter[str]) -> None:
-    """Give the members of one family what they share; raise ValueError for sizes without a threshold.
-
-    A family whose name is taken, because a word does not tell its parameters apart, gets a number.
-    """
-    first, asked = next(iter(members.items()))
-    shapes = {item: item.stash[SHAPE] for item in members}
-    # Of two siblings the GPU's stands for the size.
-    sizes = sorted(_size(item, asked) for item, shape in shapes.items() if shape.side != "cpu")
-    if len(set(sizes)) < len(sizes):
-        raise ValueError(f"{asked.parameter!r} has a size twice: {', '.join(f'{each:g}' for each in sizes)}")
-    if len(sizes) < 2:
-        raise ValueError(f"{asked.parameter!r} has one size only; a threshold lies between two")
-    if asked.at_most is not None and asked.at_most < sizes[0]:
-        raise ValueError(
-            f"at_most={asked.at_most:g} is below the smallest size, {sizes[0]:g}: no run can pass"
-        )
-    if asked.at_least is not None and asked.at_least <= sizes[0]:
-        raise ValueError(
-            f"at_least={asked.at_least:g} is not above the smallest size, {sizes[0]:g}: none can fail"
-        )
-    others = {
-        name: value for name, value in _parameters(first).items() if name not in ("device", asked.parameter)
-    }
-    named = ",".join(f"{name}={_word(value)}" for name, value in others.items())
-    name = first.nodeid.partition("[")[0] + (f"[{named}]" if named else "")
-    names[name] += 1
-    family = Family(
-        name=name if names[name] == 1 else f"{name} #{names[name]}",
-        parameter=asked.parameter,
-        size=sizes[0],
-        sizes=tuple(sizes),
-        at_most=asked.at_most,
-        at_least=asked.at_least,
-    )
-    for item, shape in shapes.items():
-        item.stash[SHAPE] = replace(shape, family=replace(family, size=_size(item, asked)))
-
-
-def _size(item: pytest.Function, asked: ThresholdDemand) -> float:
-    found = size(_parameters(item)[asked.parameter])
-    return math.nan if found is None else int(found) if found.is_integer() else found
-
-
-def _parameters(item: pytest.Function) -> Mapping[str, Any]:
-    return item.callspec.params if hasattr(item, "callspec") else {}
-
-
-def _shared(item: pytest.Function, *but: str) -> Hashable:
+def shared(item: pytest.Item, but: Collection[str]) -> Hashable:
     """Return what items share that differ in these parameters only: the function, and the other values."""
-    others = frozenset((name, id(value)) for name, value in _parameters(item).items() if name not in but)
-    return item.nodeid.partition("[")[0], others
+    return item.nodeid.partition("[")[0], _values(item, but)
 
 
-def _word(value: Any) -> str:
+def word(value: Any) -> str:
     """Return a parameter's value in a word that is the same in every run."""
     return value.__name__ if hasattr(value, "__name__") else str(value).partition(" at 0x")[0]
+
+
+def _side(item: pytest.Function, sides: Sides, join: Joint) -> tuple[Side | str | None, frozenset[str]]:
+    """Return the side of an item that meets one device: by marker, parameters, fixtures, or its class."""
+    if join.device is not None:
+        return sides.of({sides.names[0]: join.device})[0], frozenset()
+    found, told = sides.of(parameters(item))
+    if found is not None:
+        return found, told
+    ours = [name for name in ("cpu", "gpu") if name in item.fixturenames and _is_ours(item, name)]
+    if len(ours) == 2:
+        return "it takes both cpu and gpu, where device is filled with one after the other", frozenset()
+    if ours:
+        return Side(kind="gpu" if ours == ["gpu"] else "cpu"), frozenset()
+    attributes = {name: getattr(item.cls, name, None) for name in sides.names} if item.cls else {}
+    found = sides.of({name: value for name, value in attributes.items() if value is not None})[0]
+    if isinstance(found, Side):
+        return found, frozenset()
+    if join.pair is not None:
+        last = item.name.partition("[")[0].rpartition("_")[2]
+        found = sides.of({sides.names[0]: last})[0]
+        where = "say device='cpu' or device='gpu' in the marker"
+        return (
+            found if isinstance(found, Side) else f"which side of pair={join.pair!r} is it? {where}"
+        ), frozenset()
+    return None, frozenset()
+
+
+def _pair(item: pytest.Function, told: frozenset[str], join: Joint) -> Hashable:
+    """Return what siblings share: a name, a function that two classes have from a third, or the function."""
+    if join.pair is not None:
+        return "pair", join.pair, _values(item, told)
+    if not told and item.cls is not None and item.cls.__dict__.get(item.originalname or "") is None:
+        return "inherited", id(item.function), _values(item, told)
+    return shared(item, told)
+
+
+def _values(item: pytest.Item, but: Collection[str]) -> Hashable:
+    """Return the values of the parameters but these; plain ones count as equal when they are."""
+    return frozenset(
+        (name, type(value), value if type(value) in _PLAIN else id(value))
+        for name, value in parameters(item).items()
+        if name not in but
+    )
+
+
+_PLAIN = frozenset((str, int, float, bool, bytes, type(None), type))
 
 
 def _closest(item: pytest.Item) -> list[pytest.Mark]:

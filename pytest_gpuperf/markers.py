@@ -1,4 +1,4 @@
-"""From markers to what they ask: Demand and ThresholdDemand."""
+"""From markers to what they ask: Demand, Joint and ThresholdDemand."""
 
 import math
 import re
@@ -11,7 +11,7 @@ import pytest
 
 from pytest_gpuperf.model import Demand
 
-__all__ = ["ThresholdDemand", "demand", "size", "threshold"]
+__all__ = ["Joint", "ThresholdDemand", "demand", "joint", "size", "threshold"]
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT])(i?))?B", re.IGNORECASE)
 
@@ -23,6 +23,14 @@ class ThresholdDemand:
     parameter: str
     at_most: float | None = None
     at_least: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joint:
+    """How a marker joins siblings that are tests of their own: their common name, and this one's device."""
+
+    pair: str | None = None
+    device: Any = None
 
 
 def demand(mark: pytest.Mark) -> "Demand":
@@ -46,7 +54,12 @@ def demand(mark: pytest.Mark) -> "Demand":
     _refuse_contradictions(given)
     if given.get("max_memory") is not None:
         given["max_memory"] = _bytes(given["max_memory"])
-    return Demand(**{name: _plain(value) for name, value in given.items()})
+    return Demand(**{name: _plain(value) for name, value in given.items() if name not in _JOINT})
+
+
+def joint(mark: pytest.Mark) -> Joint:
+    """Return how a marker joins siblings; `demand` has found its arguments right."""
+    return Joint(**{name: value for name, value in mark.kwargs.items() if name in _JOINT})
 
 
 def threshold(mark: pytest.Mark, *more: pytest.Mark) -> ThresholdDemand:
@@ -110,7 +123,10 @@ _ARGUMENTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda value: value is None or _bytes(value) is not None,
     ),
     "max_time": ("a finite number of seconds above 0", _positive),
+    "pair": ("a name", lambda value: value is None or (isinstance(value, str) and bool(value))),
+    "device": ("a device's name, as 'cpu', 'gpu' or 'cupy', or the device itself", lambda _: True),
 }
+_JOINT = ("pair", "device")
 _VALID = f"The valid arguments are {', '.join(_ARGUMENTS)}"
 
 

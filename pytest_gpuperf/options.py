@@ -11,12 +11,22 @@ import pytest
 if TYPE_CHECKING:
     from pytest_gpuperf.model import Plan
 
-__all__ = ["MARKERS", "add", "chosen", "json_path", "plan"]
+__all__ = [
+    "MARKERS",
+    "add",
+    "chosen",
+    "device_params",
+    "has_foreign_marker",
+    "json_path",
+    "patterns",
+    "plan",
+    "takes_all",
+]
 
 _SPEEDUP = (
     'speedup(min=None, *, max=None, transfer="never", calls=None, latency=False, max_memory=None, '
-    "rtol=None, atol=None, parity=True, max_time=None): time the test on CPU and GPU; fail when the speedup "
-    "is below min or above max"
+    "rtol=None, atol=None, parity=True, max_time=None, pair=None, device=None): time the test on CPU and "
+    "GPU; fail when the speedup is below min or above max"
 )
 _THRESHOLD = (
     "offload_threshold(parameter, *, at_most=None, at_least=None): find the size from which the GPU wins in "
@@ -77,9 +87,21 @@ def _settlement(text: str) -> str:
     return text
 
 
+def _file(text: str) -> str:
+    if not text:
+        raise ValueError("name a file, or none")
+    return text
+
+
 _JSON = _Option("json", "write the report to PATH", read=str, metavar="PATH")
 _PLAN = (
     _Option("gpu", "the GPU: auto, none, cupy[:N], sycl[:gpu|:cpu], simulated", read=str, metavar="DEVICE"),
+    _Option(
+        "side",
+        "the device that tests work on which do not choose it themselves, as numpy or cupy",
+        read=str,
+        metavar="DEVICE",
+    ),
     _Option("require-gpu", "fail, instead of skipping, where no GPU can be used"),
     _Option("report-only", "record every verdict and fail no test for it"),
     _Option("off", "run marked tests once on each device and measure nothing"),
@@ -104,8 +126,18 @@ _PLAN = (
         metavar="R",
         ini="float",
     ),
+    _Option(
+        "lock",
+        "the file by which processes take turns to measure (one for the whole machine); none: they don't",
+        read=_file,
+        metavar="PATH|none",
+    ),
 )
-_OPTIONS = (*_PLAN, _JSON)
+_ALL = _Option(
+    "all", "time every test that has siblings on both devices, marked or not, and fail none for it"
+)
+_OPTIONS = (*_PLAN, _JSON, _ALL)
+_DEVICE_PARAMS = ["device", "xp", "module", "namespace", "array_namespace", "library", "backend", "nx"]
 
 
 def add(parser: pytest.Parser) -> None:
@@ -118,6 +150,18 @@ def add(parser: pytest.Parser) -> None:
         else:
             group.addoption(option.flag, default=None, metavar=option.metavar, help=option.help)
             parser.addini(option.key, option.help, type=option.ini, default=None)
+    parser.addini(
+        "gpuperf_device_params",
+        "names of the suite's parameters whose values are devices or array libraries",
+        type="args",
+        default=_DEVICE_PARAMS,
+    )
+    parser.addini(
+        "gpuperf_speedup",
+        "what is asked of tests without a marker, a line each: NODE-ID-PATTERN min=2 max_time=5",
+        type="linelist",
+        default=[],
+    )
 
 
 def chosen(config: pytest.Config) -> bool:
@@ -130,7 +174,37 @@ def plan(config: pytest.Config) -> "Plan":
     from pytest_gpuperf.model import Plan
 
     values = {option.key.removeprefix("gpuperf_"): _read(config, option) for option in _PLAN}
+    if values["lock"] not in (None, "auto", "none"):
+        values["lock"] = str(_lock_file(config.invocation_params.dir / values["lock"]))
     return Plan(**{name: value for name, value in values.items() if value is not None})
+
+
+def takes_all(config: pytest.Config) -> bool:
+    """Say whether every test that has siblings is to be timed."""
+    return bool(_given(config, _ALL))
+
+
+def device_params(config: pytest.Config) -> list[str]:
+    """Return the names of the suite's parameters that tell devices; raise UsageError when there are none."""
+    names = _listed(config, "gpuperf_device_params")
+    if not names:
+        raise pytest.UsageError("gpuperf_device_params names no parameter; leave it out, or name some")
+    return names
+
+
+def patterns(config: pytest.Config) -> list[str]:
+    """Return the lines of gpuperf_speedup."""
+    return _listed(config, "gpuperf_speedup")
+
+
+def has_foreign_marker(config: pytest.Config) -> bool:
+    """Say whether the suite registers a mark called speedup for something of its own."""
+    names = (
+        line.partition(":")[0].partition("(")[0].strip()
+        for line in config.getini("markers")
+        if line not in MARKERS
+    )
+    return "speedup" in names
 
 
 def json_path(config: pytest.Config) -> Path | None:
@@ -153,6 +227,19 @@ def json_path(config: pytest.Config) -> Path | None:
     return path
 
 
+def _lock_file(path: Path) -> Path:
+    """Return the path of a file that can be locked; raise UsageError for another. Locking makes it."""
+    if path.is_dir():
+        raise pytest.UsageError(f"--gpuperf-lock: {path} is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise pytest.UsageError(f"--gpuperf-lock: there is no folder {path.parent}; make it first")
+    if path.is_symlink() or (path.exists() and (not path.is_file() or path.stat().st_size)):
+        raise pytest.UsageError(f"--gpuperf-lock: {path} is there and no lock file; name another file")
+    if not (os.access(path, os.R_OK | os.W_OK) if path.exists() else _writable(path)):
+        raise pytest.UsageError(f"--gpuperf-lock: {path} cannot be opened to write; choose another place")
+    return path
+
+
 def _given(config: pytest.Config, option: _Option) -> Any:
     """Return what the command line says, else the ini file, else None."""
     value = config.getoption(option.flag)
@@ -162,6 +249,13 @@ def _given(config: pytest.Config, option: _Option) -> Any:
         return config.getini(option.key)
     except (ValueError, TypeError, pytest.UsageError) as error:
         raise pytest.UsageError(f"{option.key} in the ini file: {error}") from error
+
+
+def _listed(config: pytest.Config, key: str) -> list[str]:
+    try:
+        return [str(entry) for entry in config.getini(key)]
+    except (ValueError, TypeError, pytest.UsageError) as error:
+        raise pytest.UsageError(f"{key} in the ini file: {error}") from error
 
 
 def _read(config: pytest.Config, option: _Option) -> Any:

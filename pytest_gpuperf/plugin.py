@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from pytest_gpuperf.both import Both
     from pytest_gpuperf.devices.protocol import Device
+    from pytest_gpuperf.finding import Finder
     from pytest_gpuperf.session import Session
+    from pytest_gpuperf.sides import Side, Sides
 
-__all__ = ["cpu", "device", "gpu", "xp"]
+__all__ = ["cpu", "device", "gpu", "gpuperf", "xp"]
 
 _HOOKS = "gpuperf-hooks"
+_IS_ASKED = pytest.StashKey[bool]()  # whether tests without a marker are
+_FINDER = pytest.StashKey["Finder"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,6 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     for line in options.MARKERS:
         config.addinivalue_line("markers", line)
+    config.stash[_IS_ASKED] = options.takes_all(config) or bool(options.patterns(config))
     if options.chosen(config):
         _session(config).check()
     if config.getoption("dist", "no") != "no":
@@ -53,26 +59,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Find the marked tests; a misused marker is a collection error of its module or class."""
+    """Find the speedup tests; a misused marker is a collection error of its module or class."""
     report = yield
     if isinstance(collector, pytest.Session):  # it picks from what modules and classes have collected
         return report
-    marked_above: bool | None = None
-    wrong: list[str] = []
-    has_threshold = False
-    for item in report.result or ():
-        if not isinstance(item, pytest.Item):
-            continue
-        if marked_above is None:
-            marked_above = collector.get_closest_marker("speedup") is not None
-        if marked_above or (item.own_markers and any(mark.name == "speedup" for mark in item.own_markers)):
-            wrong += _mark(item)
-        if item.own_markers and not has_threshold:
-            has_threshold = any(mark.name == "offload_threshold" for mark in item.own_markers)
-    if has_threshold or (marked_above is not None and collector.get_closest_marker("offload_threshold")):
-        from pytest_gpuperf import items
-
-        wrong += items.families(item for item in report.result if isinstance(item, pytest.Item))
+    items = [item for item in report.result or () if isinstance(item, pytest.Item)]
+    if not items:
+        return report
+    config = collector.config
+    marked, has_threshold = _marked(collector, items)
+    if not (marked or has_threshold or config.getini("gpuperf_speedup")):
+        return report
+    finder = _finder(config)
+    wrong = finder.collected(items, marked)
+    if finder.found:
+        _session(config)
     if wrong:
         report.outcome = "failed"
         report.longrepr = "\n".join(wrong)
@@ -82,25 +83,27 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Find the tests that other plugins marked meanwhile, and put GPU siblings after their CPU siblings."""
+    """Find what other plugins marked meanwhile, pair siblings up, and put GPU after CPU siblings."""
     late = [item for item in items if _was_marked_late(item)]
-    wrong = [message for item in late for message in _mark(item)]
-    if late:
-        from pytest_gpuperf.items import families
-
-        wrong += families(late)
+    finder = config.stash.get(_FINDER, None)
+    if finder is None and not late and not config.stash[_IS_ASKED]:
+        return
+    finder = _finder(config)
+    wrong = [*finder.late(late), *finder.complete(items)]
+    wrong += [] if wrong else finder.missing(config.rootpath, _narrowed(config))
     if wrong:
         raise pytest.UsageError("\n".join(wrong))
-    if config.pluginmanager.has_plugin(_HOOKS):
-        from pytest_gpuperf.items import in_order
+    if finder.found:
+        from pytest_gpuperf.siblings import in_order
 
+        _session(config)
         items[:] = in_order(items)
 
 
 @pytest.fixture(scope="session")
 def cpu(request: pytest.FixtureRequest) -> "Device":
     """The CPU, as a Device: `kind`, `backend`, `name`, `xp`, `asarray`, `asnumpy`, `synchronize`."""
-    return _session(request.config).devices.cpu()
+    return _session(request.config).machine.cpu()
 
 
 @pytest.fixture(scope="session")
@@ -117,13 +120,21 @@ def device(request: pytest.FixtureRequest) -> "Device":
         slot: Any = _Slot()
         return slot  # type: ignore[no-any-return]  # it stands in until the test's own call
     session = _session(request.config)
-    return session.devices.cpu() if kind == "cpu" else session.gpu()
+    return session.machine.cpu() if kind == "cpu" else session.gpu()
 
 
 @pytest.fixture(scope="session")
 def xp(device: "Device") -> Any:
     """The array namespace of `device`: NumPy on the CPU, the GPU library's on the GPU."""
     return device.xp
+
+
+@pytest.fixture
+def gpuperf(request: pytest.FixtureRequest) -> "Both":
+    """Both devices inside one test: `gpuperf.both(body)` returns both results; a speedup test is timed."""
+    from pytest_gpuperf.both import Both
+
+    return Both(_session(request.config), request.node)
 
 
 class _Listener:
@@ -163,22 +174,68 @@ def _session(config: pytest.Config) -> "Session":
         from pytest_gpuperf.session import Session
 
         session = Session(config, options.plan(config), options.json_path(config))
-        hooks = Hooks(config, session)
+        hooks = Hooks(config, session, lambda: _finder(config).found)
         config.pluginmanager.register(hooks, _HOOKS)
+        config.pluginmanager.register(session.timers)
     return hooks.session  # type: ignore[no-any-return]  # pluggy's registry is untyped
 
 
-def _mark(item: pytest.Item) -> list[str]:
-    """Give a marked item its shape, or return what is wrong with its marker."""
-    from pytest_gpuperf import items
+def _finder(config: pytest.Config) -> "Finder":
+    """Return what finds this run's speedup tests, made when the first thing asks for it."""
+    if _FINDER not in config.stash:
+        from pytest_gpuperf import options
+        from pytest_gpuperf.finding import Finder
+        from pytest_gpuperf.selection import Patterns
+        from pytest_gpuperf.sides import Sides
 
-    if not isinstance(item, pytest.Function):  # a doctest, say, in a module that is marked
-        return []
-    if (wrong := items.misuse(item)) is not None:
-        return [wrong]
-    _session(item.config)
-    item.stash[items.SHAPE] = items.shape(item)
-    return []
+        offered = [backend for listed in config.hook.pytest_gpuperf_devices() for backend in listed]
+        sides = Sides(
+            options.device_params(config), [each for each in offered if hasattr(each, "recognizes")]
+        )
+        try:
+            patterns = Patterns(options.patterns(config))
+        except ValueError as error:
+            raise pytest.UsageError(f"gpuperf_speedup: {error}") from error
+        config.stash[_FINDER] = Finder(
+            sides,
+            patterns,
+            takes_all=options.takes_all(config),
+            lone=_lone(config, sides),
+            foreign=options.has_foreign_marker(config),
+        )
+    return config.stash[_FINDER]
+
+
+def _lone(config: pytest.Config, sides: "Sides") -> "Side | None":
+    """Return the side that --gpuperf-side names."""
+    from pytest_gpuperf import options
+
+    chosen = options.plan(config).side
+    if chosen is None:
+        return None
+    side = sides.of({sides.names[0]: chosen})[0]
+    if side is None or isinstance(side, str):
+        raise pytest.UsageError(
+            f"--gpuperf-side: {chosen!r} is no device; say numpy, cupy, torch:cuda, or cpu"
+        )
+    return side
+
+
+def _marked(collector: pytest.Collector, items: list[pytest.Item]) -> tuple[list[pytest.Item], bool]:
+    """Return the items with a speedup marker, and whether a threshold is asked of any."""
+    if collector.get_closest_marker("speedup") is not None:
+        marked = items
+    else:
+        marked = [item for item in items if any(mark.name == "speedup" for mark in item.own_markers)]
+    above = collector.get_closest_marker("offload_threshold") is not None
+    own = (mark.name for item in items for mark in item.own_markers)
+    return marked, above or "offload_threshold" in own
+
+
+def _narrowed(config: pytest.Config) -> list[str]:
+    """Return the paths and node ids that the user gave on the command line, if any."""
+    given = config.args_source is pytest.Config.ArgsSource.ARGS
+    return [str(config.invocation_params.dir / argument) for argument in config.args] if given else []
 
 
 def _was_marked_late(item: pytest.Item) -> bool:

@@ -1,11 +1,12 @@
 """From a record and its family's threshold to how the test ends: fail, skip, warn or pass."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from pytest_gpuperf import thresholds, verdict
 from pytest_gpuperf.model import Plan, Record, Threshold
 
-__all__ = ["Ending", "ending", "fails"]
+__all__ = ["Ending", "ending", "fails", "unanswered"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,19 @@ def fails(threshold: Threshold, plan: Plan) -> bool:
     if threshold.status == "failed" or plan.inconclusive == "fail":
         return True
     return plan.inconclusive == "warn" and not thresholds.settled_near(threshold, plan.doubt)
+
+
+def unanswered(records: Sequence[Record]) -> Iterator[Record]:
+    """Yield CPU siblings' records with a note on what became of each GPU sibling that has no speedup."""
+    known = {record.nodeid: record for record in records}
+    for record in records:
+        partner = known.get(record.pairing.partner or "") if record.pairing else None
+        if partner is None or record.speedup is not None or partner.cpu is None:
+            continue
+        note = f"its GPU sibling {record.nodeid} was {record.status}: {record.reason}"
+        if record.reason is not None and note not in known[partner.nodeid].notes:
+            known[partner.nodeid] = replace(partner, notes=(*known[partner.nodeid].notes, note))
+            yield known[partner.nodeid]
 
 
 def _is_asked(threshold: Threshold) -> bool:

@@ -9,10 +9,10 @@ import numpy as np
 from pytest_gpuperf import measure
 from pytest_gpuperf.devices import abilities
 from pytest_gpuperf.measure import Workload
-from pytest_gpuperf.model import Copies, Plan, Transfer
+from pytest_gpuperf.model import Copies, Demand, GpuPerfError, Plan, Transfer
 from pytest_gpuperf.parity import leaves
 
-__all__ = ["OF_THE_BODY", "Copying", "known"]
+__all__ = ["OF_THE_BODY", "Copying", "check", "known"]
 
 OF_THE_BODY = (
     "the whole body is the workload, with the copies that it makes; return a callable and they are timed "
@@ -33,6 +33,12 @@ def known(workload: Workload, reason: str | None = None) -> Transfer:
     down = Copies(bytes=workload.result_bytes, arrays=workload.result_arrays)
     nothing = _NOTHING if not up.bytes and not down.bytes else reason
     return Transfer(h2d=up, d2h=down, made=workload.made, reason=nothing)
+
+
+def check(demand: Demand, workload: Workload) -> None:
+    """Raise GpuPerfError when copies are demanded that cannot be told from the workload."""
+    if demand.transfer != "never" and workload.scope == "body":
+        raise GpuPerfError(f"transfer={demand.transfer!r} gates nothing here: {OF_THE_BODY}")
 
 
 class Copying:

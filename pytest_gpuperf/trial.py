@@ -4,8 +4,9 @@ from dataclasses import replace
 from random import Random
 from zlib import crc32
 
-from pytest_gpuperf import asides, calls, judgement, measure, offload, transfers, verdict
+from pytest_gpuperf import asides, calls, faults, judgement, measure, offload, transfers, verdict
 from pytest_gpuperf.answers import Answers, CpuSide
+from pytest_gpuperf.budget import Budget, TakeTurn
 from pytest_gpuperf.calls import Bind
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.disturbances import Disturbance
@@ -40,14 +41,23 @@ class Trial:
     and the inputs are held for a device; while copies are timed, one result and the inputs twice.
     """
 
-    def __init__(self, *, nodeid: str, demand: Demand, plan: Plan, family: Family | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        nodeid: str,
+        demand: Demand,
+        plan: Plan,
+        family: Family | None = None,
+        take_turn: TakeTurn | None = None,
+    ) -> None:
         self.nodeid = nodeid
         self.demand = demand
         self.family = family
         self.plan = replace(plan, max_time=demand.max_time or plan.max_time)
+        self._budget = Budget(self.plan.max_time, take_turn)
         self._rounds = self._no_rounds()
         self._order = Random(crc32(nodeid.encode("utf-8", "surrogatepass")))  # noqa: S311 - an order, not a secret
-        self._notes: list[str] = []
+        self.notes: list[str] = []
         self._device: TimedDevice | None = None
         self._cpu: Workload | None = None
         self._gpu: Workload | None = None
@@ -56,7 +66,6 @@ class Trial:
         self._transfer: Transfer | None = None
         self._offload: Offload | None = None
         self._answers = Answers(demand)
-        self._started: float | None = None
 
     def compare(self, bind: Bind, cpu: TimedDevice, gpu: TimedDevice) -> Verdict:
         """Time the body on both devices in interleaved rounds."""
@@ -67,22 +76,23 @@ class Trial:
         del there
         if self._answers.differ:
             return self._judge()
-        for starts_left in reversed(range(_FRESH_STARTS + 1)):
-            here, yonder = self._warmed_up(self._cpu), self._warmed_up(self._gpu)
-            self._rounds.interleaved(here, yonder, self._gated_copies(self._gpu), self._order)
-            if self._left() < 0:
-                self._notes.append("time was up: the answers after timing were not compared")
-                return self._judge()
-            after, there = self._finish(self._cpu), self._finish(self._gpu)
-            if self._sound or not starts_left:
-                break
-            after, there = [], []  # no more than two results are held
-            self._start_afresh(self._cpu, self._gpu)
-        self._answers.check_same(before, after)
-        del before
-        self._answers.compare(after, there, gpu)
-        del after, there
-        self._look_aside(self._cpu, self._gpu)
+        with self._budget.turn():
+            for starts_left in reversed(range(_FRESH_STARTS + 1)):
+                here, yonder = self._warmed_up(self._cpu), self._warmed_up(self._gpu)
+                self._rounds.interleaved(here, yonder, self._gated_copies(self._gpu), self._order)
+                if self._budget.left() < 0:
+                    self.notes.append("time was up: the answers after timing were not compared")
+                    return self._judge()
+                after, there = self._finish(self._cpu), self._finish(self._gpu)
+                if self._sound or not starts_left:
+                    break
+                after, there = [], []  # no more than two results are held
+                self._start_afresh(self._cpu, self._gpu)
+            self._answers.check_same(before, after)
+            del before
+            self._answers.compare(after, there, gpu)
+            del after, there
+            self._look_aside(self._cpu, self._gpu)
         return self._judge()
 
     def compare_with(self, side: CpuSide, bind: Bind, gpu: TimedDevice) -> Verdict:
@@ -96,28 +106,40 @@ class Trial:
             return self._judge()
         measured = side.measurement
         cpu_samples = measured.waited_for if self.demand.latency else measured.samples
-        yonder = self._warmed_up(self._gpu)
-        self._rounds.against(cpu_samples, yonder, self._gated_copies(self._gpu))
-        self._answers.compare(side.answer, self._finish(self._gpu), gpu)
-        if self._left() >= 0:
-            self._look_aside(self._gpu)
+        with self._budget.turn():
+            yonder = self._warmed_up(self._gpu)
+            self._rounds.against(cpu_samples, yonder, self._gated_copies(self._gpu))
+            self._answers.compare(side.answer, self._finish(self._gpu), gpu)
+            if self._budget.left() >= 0:
+                self._look_aside(self._gpu)
         return self._judge()
 
     def time_cpu(self, bind: Bind, cpu: TimedDevice, *, blocks: int, seconds: float) -> CpuSide:
         """Time the body on the CPU alone: two blocks, and more up to `blocks` within `seconds`."""
         self._cpu, before = self._prepare(bind, cpu)
-        for starts_left in reversed(range(_FRESH_STARTS + 1)):
-            here = self._warmed_up(self._cpu)
-            self._rounds.alone(here, blocks, seconds)
-            if here.disturbance is None or not starts_left or self._left() < 0:
-                break
-            self._start_afresh(self._cpu)
-        if self._left() >= 0:
-            self._answers.check_same(before, self._finish(self._cpu))
-            asides.other_kind([self._cpu], self.demand, self.plan, self._order, self._left)
+        with self._budget.turn():
+            for starts_left in reversed(range(_FRESH_STARTS + 1)):
+                here = self._warmed_up(self._cpu)
+                self._rounds.alone(here, blocks, seconds)
+                if here.disturbance is None or not starts_left or self._budget.left() < 0:
+                    break
+                self._start_afresh(self._cpu)
+            if self._budget.left() >= 0:
+                self._answers.check_same(before, self._finish(self._cpu))
+                asides.other_kind([self._cpu], self.demand, self.plan, self._order, self._budget.left)
         if (disturbance := here.disturbance) is not None:
-            self._notes.append(disturbance.reason)
+            self.notes.append(disturbance.reason)
         return CpuSide(measurement=self._cpu.measurement, answer=before, disturbance=disturbance)
+
+    def time_gpu(self, bind: Bind, gpu: TimedDevice, *, blocks: int, seconds: float) -> None:
+        """Time the body on the GPU alone: two blocks, and more up to `blocks` within `seconds`."""
+        self._gpu, before = self._prepare(bind, gpu)
+        self._answers.check_work(self._gpu)
+        with self._budget.turn():
+            self._rounds.alone(self._warmed_up(self._gpu), blocks, seconds)
+            if self._budget.left() >= 0:
+                self._answers.check_same(before, self._finish(self._gpu))
+                asides.calls_aside([self._gpu], self.demand, self.plan, self._order, self._budget.left)
 
     def without_gpu(self, side: CpuSide) -> None:
         """Say what the CPU's times alone tell about moving the work."""
@@ -148,8 +170,9 @@ class Trial:
             dropped_rounds=self._rounds.dropped,
             parity_elapsed=self._answers.elapsed,
             rounds_elapsed=self._rounds.elapsed,
-            elapsed=self._elapsed,
-            notes=tuple(self._notes),
+            elapsed=self._budget.elapsed,
+            turn_wait=self._budget.waited or None,
+            notes=(*self.notes, *self._budget.doubts),
         )
 
     @property
@@ -160,11 +183,8 @@ class Trial:
 
     @property
     def where(self) -> str:
-        """The place of an error: `on the GPU (NAME) in round 17`."""
-        if (device := self.device) is None:
-            return "before any device was used"
-        round_of_it = f" in round {self._rounds.begun}" if self._rounds.begun else ""
-        return f"on the {device.kind.upper()} ({device.name}){round_of_it}"
+        """The place of an error."""
+        return faults.place(self.device, self._rounds.begun)
 
     def distrust(self) -> None:
         """Give up the estimate: the samples stay, but they were not of the work that was asked for."""
@@ -200,17 +220,8 @@ class Trial:
             return True
         return bool(self.demand.limits) and verdict.stands(speedup, self.demand, disturbance.own)
 
-    @property
-    def _elapsed(self) -> float | None:
-        if self._started is None or self._device is None:
-            return None
-        return self._device.clock() - self._started
-
-    def _left(self) -> float:
-        return self.plan.max_time - (self._elapsed or 0.0)
-
     def _no_rounds(self) -> Sampling:
-        return Sampling(self.demand, self.plan, self._left, 1.0 if self.family else None)
+        return Sampling(self.demand, self.plan, self._budget.left, 1.0 if self.family else None)
 
     def _gated(self, workload: Workload) -> Workload:
         """Return the workload as the demand gates it: in blocks, or call by call."""
@@ -219,13 +230,9 @@ class Trial:
     def _prepare(self, bind: Bind, device: TimedDevice) -> tuple[Workload, list[Leaf]]:
         """Make the first call; return the workload and its first answer, copied to the host."""
         self._device = device
-        if self._started is None:
-            self._started = device.clock()
+        self._budget.start(device.clock)
         workload, result = calls.prepare(bind, device)
-        if self.demand.transfer != "never" and workload.scope == "body":
-            raise GpuPerfError(
-                f"transfer={self.demand.transfer!r} gates nothing here: {transfers.OF_THE_BODY}"
-            )
+        transfers.check(self.demand, workload)
         return workload, self._answers.on_host(result, device)
 
     def _warmed_up(self, workload: Workload) -> Workload:
@@ -239,7 +246,7 @@ class Trial:
 
     def _start_afresh(self, *workloads: Workload) -> None:
         """Give up samples of a slow spell."""
-        self._notes = ["started afresh: the machine had been busy with other work"]
+        self.notes = ["started afresh: the machine had been busy with other work"]
         self._rounds.start_afresh()
         self._copying = None
         for workload in workloads:
@@ -251,25 +258,18 @@ class Trial:
         return self._copying
 
     def _look_aside(self, *workloads: Workload) -> None:
-        """Measure what the verdict does not rest on; what fails there is noted, but for a lost device."""
-        gpu, rounds = workloads[-1], len(self._rounds.rounds)
-        try:
-            asides.calls_aside(workloads, self.demand, self.plan, self._order, self._left)
-            if self._copying is None:
-                timed = asides.copies(gpu, rounds, self.plan, self._order, self._left)
-                if isinstance(timed, Copying):
-                    self._copying = timed
-                else:
-                    self._transfer = transfers.known(gpu, timed)
-        except Exception as error:
-            if (fault := gpu.device.fault(error)) is not None and fault.kind == "lost":
-                raise
-            self._notes.append(f"beside the verdict not all was measured: {type(error).__name__}: {error}")
+        """Measure what the verdict does not rest on."""
+        taken = len(self._rounds.rounds)
+        seen = asides.look(
+            workloads, taken, self.demand, self.plan, self._order, self._budget.left, self._copying
+        )
+        self._copying, self._transfer = seen.copying, seen.transfer
+        self.notes += seen.notes
 
     def _judge(self) -> Verdict:
         wrong = self._answers.wrong(after_timing=bool(self._rounds.begun))
         if wrong is not None and self.demand.bare:
-            self._notes.append(wrong)
+            self.notes.append(wrong)
             return Verdict(status="recorded", reason=None)
         if wrong is not None:
             return Verdict(status="failed", reason=wrong)
@@ -294,5 +294,5 @@ class Trial:
             disturbance=self._disturbance,
         )
         self._offload = found.offload
-        self._notes += (*found.notes, *self._answers.notes)
+        self.notes += (*found.notes, *self._answers.notes)
         return found.verdict

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
-from pytest_gpuperf.model import GpuPerfError, Unavailable
+from pytest_gpuperf.model import GpuPerfError, Kind, Unavailable
 
 __all__ = ["Devices", "backends"]
 
 _CPU_NAMED = {"cupy": "CupyBackend", "sycl": "SyclBackend"}
+_TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
 _MISSING = (
     "no GPU library is installed; install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA "
     "GPU, or pytest-gpuperf[sycl] for an Intel GPU"
@@ -43,6 +44,7 @@ class Devices:
         self._cpu: TimedDevice | None = None
         self._gpu: TimedDevice | None = None
         self._reason: str | None = None
+        self._others: dict[tuple[str, str], TimedDevice | Unavailable] = {}
         self.off = name == "none"
 
     def cpu(self) -> TimedDevice:
@@ -62,15 +64,49 @@ class Devices:
             raise Unavailable(self._reason)
         return self._gpu
 
+    def of(self, kind: Kind, library: str, selector: str) -> TimedDevice:
+        """Return the device of a suite's own arrays; an empty library means the run's own.
+
+        Raises Unavailable, the same every time, and GpuPerfError for a library that no backend is for.
+        """
+        if kind == "gpu" and self.off:
+            raise Unavailable(_TURNED_OFF)
+        if not library or (kind == "gpu" and not selector and self._chosen and self._chosen.name == library):
+            return self.gpu() if kind == "gpu" else self.cpu()
+        place = (kind, library) if kind == "cpu" else (library, selector)
+        if place not in self._others:
+            self._others[place] = self._open_other(kind, library, selector)
+        found = self._others[place]
+        if isinstance(found, Unavailable):
+            raise Unavailable(str(found))
+        return found
+
     @property
     def opened(self) -> TimedDevice | None:
-        """The GPU, if a test has used it."""
-        return self._gpu
+        """The GPU, if a test has used one; the run's own, if there are several."""
+        others = (each for each in self._others.values() if not isinstance(each, Unavailable))
+        return self._gpu or next((each for each in others if each.kind == "gpu"), None)
 
     @property
     def reason(self) -> str | None:
         """Why there is no GPU, if a test has asked for it."""
-        return self._reason
+        return self._reason or next(
+            (str(each) for each in self._others.values() if isinstance(each, Unavailable)), None
+        )
+
+    def _open_other(self, kind: Kind, library: str, selector: str) -> TimedDevice | Unavailable:
+        if kind == "cpu" and library == "numpy":
+            return self._available[0].cpu()
+        backend = next((each for each in self._available if each.name == library), None)
+        if backend is None:
+            return Unavailable(f"no backend is for {library}; it cannot be waited for, and so not be timed")
+        if kind == "cpu":
+            return backend.cpu()
+        try:
+            backend.check(selector)
+            return backend.gpu(selector)
+        except Unavailable as cause:
+            return cause
 
     def _find(self, name: str) -> Backend | None:
         if name in ("auto", "none"):
@@ -86,7 +122,7 @@ class Devices:
 
     def _open(self) -> TimedDevice:
         if self.off:
-            raise Unavailable("the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it")
+            raise Unavailable(_TURNED_OFF)
         if self._chosen is not None:
             return self._chosen.gpu(self._selector)
         causes: list[Unavailable] = []

@@ -77,7 +77,8 @@ class Plan:
     value, for at most `precision_time`; without a demand for at most `record_time`. What no demand rests on
     (copies, latency) is sampled beside it, for at most `aside_time` each. A doubt within `doubt` of the limit
     only warns. No interval claims more than the `resolution`. A GPU machine costs `cost_ratio` times a CPU
-    one.
+    one. `side` is the device of tests that do not choose theirs, `lock` the file by which processes take
+    turns to measure, `auto` or `none`.
     """
 
     alpha: float = 0.025
@@ -87,7 +88,9 @@ class Plan:
     off: bool = False
     require_gpu: bool = False
     gpu: str = "auto"
+    side: str | None = None
     cost_ratio: float = 2.5
+    lock: str = "auto"
     min_rounds: int = 3
     max_rounds: int = 60
     block_time: float = 1e-3

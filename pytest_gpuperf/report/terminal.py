@@ -22,7 +22,7 @@ def lines(run: Run, width: int) -> list[str]:
     names = _names(shown)
     table = _table(shown, names, width)
     below = [*_limits(shown, run.cost_ratio, width), *_thresholds(run.thresholds, width)]
-    below += _summary(shown, run.cost_ratio)
+    below += [*_summary(shown, run.cost_ratio), *_waits(shown)]
     return [*_devices(run, width), "", *table, *_reasons(shown, names, width), *below]
 
 
@@ -214,3 +214,9 @@ def _summary(records: Sequence[Record], price: float | None) -> list[str]:
         return []
     pay, save = sum(o.worth is True for o in found), sum(o.price.saves is True for o in found)
     return ["", f"worth it: {pay} of {len(found)}; saves money at {price:g} times the price: {save}"]
+
+
+def _waits(records: Iterable[Record]) -> list[str]:
+    """Return how long the tests waited for their turns, where they did."""
+    waited = sum(record.turn_wait or 0.0 for record in records)
+    return ["", f"waited {units.seconds(waited)} in all for other processes that measured"] if waited else []

@@ -1,0 +1,142 @@
+"""From the items of a run to its speedup tests: marked, named by a pattern, or all that have siblings."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_gpuperf import siblings
+from pytest_gpuperf.items import SHAPE, Shape, misuse, shape, unfit
+from pytest_gpuperf.model import Selection
+from pytest_gpuperf.selection import Patterns, take_all
+from pytest_gpuperf.sides import Side, Sides
+from pytest_gpuperf.sizes import families
+
+__all__ = ["Finder"]
+
+_BARE = pytest.mark.speedup.mark
+
+
+class Finder:
+    """Gives items their shapes; what is wrong with them comes back in sentences.
+
+    `lone` is the side of tests that do not choose their device themselves. `foreign` says that the suite has
+    a mark called speedup of its own: then one that cannot be ours is left alone.
+    """
+
+    def __init__(
+        self, sides: Sides, patterns: Patterns, *, takes_all: bool, lone: Side | None, foreign: bool
+    ) -> None:
+        self.found: list[pytest.Item] = []
+        self._sides = sides
+        self._patterns = patterns
+        self._takes_all = takes_all
+        self._lone = lone
+        self._foreign = foreign
+        self._all = 0
+
+    def collected(self, items: Sequence[pytest.Item], marked: Iterable[pytest.Item]) -> list[str]:
+        """Take what one module or class has collected; say what is wrong with it."""
+        wrong = self._mark(marked)
+        found = [item for item in items if SHAPE in item.stash]
+        if found and len(found) < len(items):
+            found += self._company(items, found)
+        found += self._patterns.take(items, self._sides)
+        self.found += found
+        wrong += siblings.join(item for item in found if _is_local(item.stash[SHAPE]))
+        return wrong + families(items)
+
+    def late(self, items: Iterable[pytest.Item]) -> list[str]:
+        """Take the items that other plugins have marked since."""
+        listed = list(items)
+        wrong = self._mark(listed)
+        found = [item for item in listed if SHAPE in item.stash]
+        self.found += found
+        wrong += siblings.join(item for item in found if _is_local(item.stash[SHAPE]))
+        return wrong + families(listed)
+
+    def complete(self, items: Sequence[pytest.Item]) -> list[str]:
+        """Pair up what several modules and classes have collected; take the rest where all was asked for."""
+        wrong = siblings.join(item for item in self.found if not _is_local(item.stash[SHAPE]))
+        if self._takes_all:
+            taken = take_all(items, self._sides)
+            self._all = len(taken)
+            self.found += taken
+            wrong += siblings.join(taken)
+        return wrong
+
+    def missing(self, root: Path, arguments: Sequence[str]) -> list[str]:
+        """Return what was asked for beside markers and has found no test, in sentences."""
+        wrong = [
+            f"gpuperf_speedup: no test that can be timed matches {text!r}; node ids are relative to {root}, "
+            "and a test needs siblings on both devices, or the fixture device or xp"
+            for text in self._patterns.missing(root, arguments)
+        ]
+        if self._takes_all and not self._all and not self.found:
+            names = ", ".join(self._sides.names)
+            wrong.append(
+                f"--gpuperf-all: no test has siblings on both devices; parameters that tell them: {names} "
+                "(gpuperf_device_params)"
+            )
+        return wrong
+
+    @property
+    def selections(self) -> tuple[Selection, ...]:
+        """What was asked for beside markers, and how many tests it has found."""
+        of_all = [Selection(pattern=None, tests=self._all)] if self._takes_all else []
+        return (*self._patterns.selections, *of_all)
+
+    def _mark(self, items: Iterable[pytest.Item]) -> list[str]:
+        """Give marked items their shapes; return what is wrong with their markers."""
+        wrong = []
+        for item in items:
+            if not isinstance(item, pytest.Function):  # a doctest, say, in a module that is marked
+                continue
+            message = misuse(item)
+            known = None
+            if message is None:
+                try:
+                    known = shape(item, self._sides)
+                except ValueError as error:
+                    message = f"{item.nodeid}: {error}"
+            if self._foreign and not (known and (known.has_device or not known.demand.bare)):
+                continue
+            if message is not None:
+                wrong.append(message)
+            elif known is not None:
+                known = known if known.has_device else replace(known, side=self._lone)
+                item.stash[SHAPE] = known
+        return wrong
+
+    def _company(self, items: Iterable[pytest.Item], found: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+        """Yield the siblings, without a marker, of items whose own parameter set is marked."""
+        marked = [item.stash[SHAPE] for item in found]
+        asked = {known.pair: known for known in marked if known.pair is not None}
+        kinds = {(known.pair, known.kind) for known in marked}
+        functions = {known.nodeid.partition("[")[0] for known in asked.values()}
+        for item in items:
+            if SHAPE in item.stash or item.nodeid.partition("[")[0] not in functions:
+                continue
+            known = self._sibling(item)
+            if known is None or known.pair not in asked:
+                continue
+            if known.kind == "cpu":
+                item.stash[SHAPE] = known
+                yield item
+            elif (known.pair, "gpu") not in kinds:
+                item.stash[SHAPE] = replace(known, demand=asked[known.pair].demand)
+                yield item
+
+    def _sibling(self, item: pytest.Item) -> Shape | None:
+        if not isinstance(item, pytest.Function) or unfit(item):
+            return None
+        try:
+            return shape(item, self._sides, _BARE)
+        except ValueError:
+            return None
+
+
+def _is_local(known: Shape) -> bool:
+    """Say whether a shape's siblings are all of one function."""
+    return isinstance(known.pair, tuple) and known.pair[0] not in ("pair", "inherited")
