@@ -8,6 +8,7 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.items import Shape
 from pytest_gpuperf.machine import Machine
 from pytest_gpuperf.model import GpuPerfError, Measurement, Plan, Record, Unavailable, Verdict
+from pytest_gpuperf.settlement import ONE_SIDED
 from pytest_gpuperf.sides import Side
 from pytest_gpuperf.trial import Trial
 
@@ -18,7 +19,6 @@ ALONE = (
     "there is nothing to compare with: the test works on the GPU only, and none is its CPU sibling; take the "
     "fixture device or xp, parametrize the test over both devices, or join it to one with pair"
 )
-_ONE_SIDED = "one side only (--gpuperf-side): gpuperf merge compares it with a report of the other"
 _RECORDED = Verdict(status="recorded", reason=None)
 
 
@@ -86,15 +86,15 @@ class Comparisons:
 
     def _time_cpu(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:
         awaited = any(self._machine.has_gpu(side) for side in self._awaited.get(shape.nodeid, ()))
-        quick = shape.source == "all" or not awaited
-        seconds = trial.plan.precision_time if quick else trial.plan.max_time / 4
+        long = shape.source != "all" and (awaited or shape.pair is None)
+        seconds = trial.plan.max_time / 4 if long else trial.plan.precision_time
         cpu = self._machine.cpu(shape.side)
         side = trial.time_cpu(bind, cpu, blocks=self._plan.max_rounds, seconds=seconds)
         self._left[shape.nodeid] = side
         if not awaited:
             trial.without_gpu(side)
         if shape.pair is None:
-            trial.notes.append(_ONE_SIDED)
+            trial.notes.append(ONE_SIDED)
         return _RECORDED
 
     def _time_gpu(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:
@@ -106,8 +106,9 @@ class Comparisons:
             return Verdict(status="skipped", reason=f"its CPU sibling was skipped: {ended.reason}")
         if not (shape.demand.bare or shape.pair is None):
             raise GpuPerfError(self._alone(shape.partner, ended))
-        trial.time_gpu(bind, gpu, blocks=self._plan.max_rounds, seconds=self._plan.precision_time)
-        trial.notes.append(_ONE_SIDED if shape.pair is None else self._alone(shape.partner, ended))
+        seconds = trial.plan.precision_time if shape.pair is not None else trial.plan.max_time / 4
+        trial.time_gpu(bind, gpu, blocks=self._plan.max_rounds, seconds=seconds)
+        trial.notes.append(ONE_SIDED if shape.pair is None else self._alone(shape.partner, ended))
         return _RECORDED
 
     def _run_once(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:

@@ -1,13 +1,15 @@
 """From the samples of a CPU to what disturbed them: threads that waited, or a slow spell."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-__all__ = ["Disturbance", "find"]
+__all__ = ["Disturbance", "find", "stated"]
 
 _DISTURBED = 0.25  # of the blocks' time spent waiting for a processor
 _WANDERING = 3  # a median so many times the fastest block is not of one and the same work
+_WAITING = "threads waited for a processor"
+_WANDERS = "the CPU's times wander"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +27,15 @@ def find(samples: Sequence[float], *, block_calls: int, waited: float, fastest: 
     middle = median(samples)
     waiting = waited / (sum(samples) * block_calls)
     if waiting > _DISTURBED:
-        reason = f"threads waited for a processor, {waiting:.1f} s in each second of the CPU's blocks"
+        reason = f"{_WAITING}, {waiting:.1f} s in each second of the CPU's blocks"
         return Disturbance(own=max(0.0, 1 - waiting), reason=reason)
     if middle > _WANDERING * fastest:
-        reason = f"the CPU's times wander: their median is {middle:.2g} s, a block took {fastest:.2g} s"
+        reason = f"{_WANDERS}: their median is {middle:.2g} s, a block took {fastest:.2g} s"
         return Disturbance(own=fastest / middle, reason=reason)
     return None
+
+
+def stated(notes: Iterable[str]) -> Disturbance | None:
+    """Return the disturbance that a record's notes name; what share was the workload's own is not known."""
+    reason = next((note for note in notes if note.startswith((_WAITING, _WANDERS))), None)
+    return Disturbance(own=0.0, reason=reason) if reason is not None else None

@@ -8,7 +8,7 @@ from pytest_gpuperf import verdict
 from pytest_gpuperf.evidence import Evidence, autocorrelation, e_value
 from pytest_gpuperf.model import Demand, Neighbours, Plan, Round, Speedup
 
-__all__ = ["Estimation", "estimate"]
+__all__ = ["Estimation", "estimate", "gated"]
 
 _FEWEST = 2  # rounds that are taken whatever they cost: one alone can never decide
 _LARGEST = 700.0  # e**700 is still a float
@@ -16,9 +16,14 @@ _LARGEST = 700.0  # e**700 is still a float
 
 def estimate(ratios: Iterable[float], plan: Plan, sampling: Neighbours) -> Speedup | None:
     """Return the speedup that ratios, in the order in which they were taken, are samples of."""
-    estimation = Estimation(Demand(), plan)
-    for ratio in ratios:
-        estimation.add(Round(cpu=ratio, gpu=1.0))
+    return gated((Round(cpu=ratio, gpu=1.0) for ratio in ratios), Demand(), plan, sampling)
+
+
+def gated(rounds: Iterable[Round], demand: Demand, plan: Plan, sampling: Neighbours) -> Speedup | None:
+    """Return the speedup of rounds, in the order in which they were taken, as the demand gates it."""
+    estimation = Estimation(demand, plan)
+    for taken in rounds:
+        estimation.add(taken)
     return estimation.speedup(sampling)
 
 

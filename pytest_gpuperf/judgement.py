@@ -1,7 +1,7 @@
 """From everything that was measured of one test to its verdict, and to whether moving the work pays."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_gpuperf import offload, verdict
 from pytest_gpuperf.disturbances import Disturbance
@@ -13,13 +13,13 @@ from pytest_gpuperf.model import (
     Neighbours,
     Offload,
     Plan,
-    Speedup,
     Transfer,
     Verdict,
 )
+from pytest_gpuperf.offload import Observed
 from pytest_gpuperf.sampling import Sampling
 
-__all__ = ["Judgement", "judge", "memory_of"]
+__all__ = ["Judgement", "judge", "memory_of", "of"]
 
 _QUIET = "a quiet machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS), would decide it"
 _UNTOLD = "the device does not tell how much memory a call holds"
@@ -46,13 +46,12 @@ def judge(
     transfer: Transfer,
     disturbance: Disturbance | None,
 ) -> Judgement:
-    """Return what was found; nothing that was slowed down or disturbed decides by itself."""
+    """Return what was found in rounds of live workloads."""
     speedup, memory = rounds.speedup(sampling), memory_of(gpu)
     if speedup is None:
         found = verdict.within(_undecided(rounds, demand), memory, demand)
         return Judgement(verdict=found, offload=None, notes=(rounds.throttled,) if rounds.throttled else ())
-    found = _decided(speedup, demand, plan, rounds, disturbance)
-    observed = offload.Observed(
+    seen = Observed(
         demand=demand,
         regime="body" if gpu.scope == "body" else demand.transfer,
         cpu=cpu,
@@ -61,13 +60,21 @@ def judge(
         speedup=speedup,
         copies=copies,
         transfer=transfer,
-        own=disturbance.own if disturbance else 1.0,
-        throttled=rounds.throttled is not None,
     )
+    judged = of(seen, plan, memory=memory, disturbance=disturbance, throttled=rounds.throttled)
+    return replace(judged, notes=(*judged.notes, *_dropped(rounds)))
+
+
+def of(
+    seen: Observed, plan: Plan, *, memory: Memory, disturbance: Disturbance | None, throttled: str | None
+) -> Judgement:
+    """Return what the numbers say; nothing that was slowed down or disturbed decides by itself."""
+    own = disturbance.own if disturbance else 1.0
+    found = _decided(seen, plan, disturbance, throttled)
     return Judgement(
-        verdict=verdict.within(found, memory, demand),
-        offload=offload.weigh(observed, plan),
-        notes=tuple(_doubts(speedup, demand, rounds, disturbance)),
+        verdict=verdict.within(found, memory, seen.demand),
+        offload=offload.weigh(replace(seen, own=own, throttled=throttled is not None), plan),
+        notes=tuple(_doubts(seen, disturbance, throttled)),
     )
 
 
@@ -94,30 +101,31 @@ def _undecided(rounds: Sampling, demand: Demand) -> Verdict:
     return Verdict(status="error", reason="no round was measured: the CPU sibling left no samples")
 
 
-def _decided(
-    speedup: Speedup, demand: Demand, plan: Plan, rounds: Sampling, disturbance: Disturbance | None
-) -> Verdict:
+def _decided(seen: Observed, plan: Plan, disturbance: Disturbance | None, throttled: str | None) -> Verdict:
     """Return the verdict on the demand; one that rests on lost time, or on a slow GPU, is a doubt."""
+    speedup, demand = seen.speedup, seen.demand
     if not demand.limits:
         return Verdict(status="recorded", reason=None)
     doubt = f"speedup {verdict.ratio(speedup)}, wanted {verdict.wanted(demand)}"
-    if rounds.throttled is not None:
-        return Verdict(status="inconclusive", reason=f"{doubt}: {rounds.throttled}")
+    if throttled is not None:
+        return Verdict(status="inconclusive", reason=f"{doubt}: {throttled}")
     if disturbance is not None and not verdict.stands(speedup, demand, disturbance.own):
         return Verdict(status="inconclusive", reason=f"{doubt}: {disturbance.reason}; {_QUIET}")
     return verdict.judge(speedup, demand, plan)
 
 
-def _doubts(
-    speedup: Speedup, demand: Demand, rounds: Sampling, disturbance: Disturbance | None
-) -> Iterator[str]:
+def _doubts(seen: Observed, disturbance: Disturbance | None, throttled: str | None) -> Iterator[str]:
     """Yield what to know about the numbers that decided in spite of it."""
-    if (dependence := verdict.dependence(speedup)) is not None:
+    if (dependence := verdict.dependence(seen.speedup)) is not None:
         yield dependence
-    if disturbance is not None and verdict.stands(speedup, demand, disturbance.own):
+    if disturbance is not None and verdict.stands(seen.speedup, seen.demand, disturbance.own):
         yield disturbance.reason
-    if rounds.throttled is not None and not demand.limits:
-        yield rounds.throttled
-    elif rounds.dropped and rounds.throttled is None:
+    if throttled is not None and not seen.demand.limits:
+        yield throttled
+
+
+def _dropped(rounds: Sampling) -> Iterator[str]:
+    """Yield how many rounds were dropped, where they were few enough for the others to decide."""
+    if rounds.dropped and rounds.throttled is None:
         reasons = ", ".join(rounds.throttle)
         yield f"{rounds.dropped} of {rounds.begun} rounds were dropped: the GPU was slowed down ({reasons})"

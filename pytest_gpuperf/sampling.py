@@ -10,7 +10,7 @@ from pytest_gpuperf.measure import Workload
 from pytest_gpuperf.model import Demand, Neighbours, Plan, Round, Speedup
 from pytest_gpuperf.transfers import Copying
 
-__all__ = ["Sampling"]
+__all__ = ["Sampling", "throttled"]
 
 _MOST_DROPPED = 0.2  # of all rounds: with more of them a speedup is not of this GPU as it should be
 _FEWEST = 2  # rounds that are taken whatever they cost, dropped ones counted
@@ -42,12 +42,7 @@ class Sampling:
     @property
     def throttled(self) -> str | None:
         """Why the rounds decide nothing, when too many of them were dropped."""
-        if self.dropped <= _MOST_DROPPED * self.begun:
-            return None
-        slowed = (
-            f"the GPU was slowed down ({', '.join(self.throttle)}) in {self.dropped} of {self.begun} rounds"
-        )
-        return f"{slowed}; cool it, or give it the power that it may draw"
+        return throttled(self.dropped, self.begun, self.throttle)
 
     def interleaved(self, cpu: Workload, gpu: Workload, copying: Copying | None, order: Random) -> None:
         """Take rounds of both devices, and of the copies, in random order."""
@@ -97,6 +92,15 @@ class Sampling:
         if late or self.dropped > _MOST_DROPPED * self._plan.max_rounds:
             return True
         return self._estimation.enough(spent=spent, left=left) and self.throttled is None
+
+
+def throttled(dropped: int, begun: int, throttle: Iterable[str] = ()) -> str | None:
+    """Return why rounds decide nothing, when too many of those that were begun had to be dropped."""
+    if dropped <= _MOST_DROPPED * begun:
+        return None
+    named = ", ".join(throttle)
+    slowed = f"the GPU was slowed down{f' ({named})' if named else ''} in {dropped} of {begun} rounds"
+    return f"{slowed}; cool it, or give it the power that it may draw"
 
 
 def _with_each(cpu_samples: Iterable[float], workloads: Sequence[Workload]) -> Iterator[float]:

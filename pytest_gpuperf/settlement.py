@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from pytest_gpuperf import thresholds, verdict
 from pytest_gpuperf.model import Plan, Record, Threshold
 
-__all__ = ["Ending", "ending", "fails", "unanswered"]
+__all__ = ["ONE_SIDED", "Ending", "ending", "fails", "unanswered"]
+
+ONE_SIDED = "one side only (--gpuperf-side): gpuperf merge compares it with a report of the other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

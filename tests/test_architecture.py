@@ -55,6 +55,9 @@ FLOORS = {
     "sampling": 6,
     "judgement": 7,
     "trial": 8,
+    "fingerprint": 3,
+    "joining": 8,
+    "merging": 9,
     "settlement": 5,
     "families": 6,
     "session": 10,
@@ -88,6 +91,7 @@ STANDARD_LIBRARY_ONLY = {
     "diagnosis",
     "thresholds",
     "offload",
+    "fingerprint",
 }
 
 

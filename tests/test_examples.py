@@ -90,15 +90,26 @@ def test_a_pytest_command_of_the_readme_runs(pytester, line):
     assert set(result.parseoutcomes()) == {"passed"}
 
 
+def one_sided(report, side, other):
+    """Return what a run with one device would have reported."""
+    unknown = dict.fromkeys([other, "speedup", "parity", "offload", "reason"]) | {"status": "recorded"}
+    pairing = {"side": side, "library": "numpy", "partner": None}
+    records = [{**record, **unknown, "pairing": pairing} for record in report["records"]]
+    return {**report, "records": records}
+
+
 def test_the_gpuperf_commands_of_the_readme_run(run, tmp_path, monkeypatch, pytester):
     run(PYTHON[0], "--gpuperf-json=report.json")
     monkeypatch.chdir(pytester.path)
     lines = [shlex.split(line)[1:] for line in SHELL if line.startswith("gpuperf ")]
-    assert [line[0] for line in lines] == ["validate", "recover"]
+    assert [line[0] for line in lines] == ["validate", "merge", "recover"]
     assert main(lines[0]) == 0
     heading = json.loads((pytester.path / "report.json").read_text())
-    (pytester.path / lines[1][1]).write_text(json.dumps(heading) + "\n")
+    for side, other in (("cpu", "gpu"), ("gpu", "cpu")):
+        (pytester.path / f"{side}.json").write_text(json.dumps(one_sided(heading, side, other)))
     assert main(lines[1]) == 0
+    (pytester.path / lines[2][1]).write_text(json.dumps(heading) + "\n")
+    assert main(lines[2]) == 0
 
 
 def test_the_readme_names_every_option(run):

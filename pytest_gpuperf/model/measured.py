@@ -163,6 +163,12 @@ class Transfer:
         return self.h2d.bytes + self.d2h.bytes if self.h2d and self.d2h else None
 
     @property
+    def samples(self) -> list[float]:
+        """The seconds for both directions, round by round; none when they were not timed or no bytes move."""
+        timed = [copies.samples for copies in (self.h2d, self.d2h) if copies and copies.bytes]
+        return [sum(pair) for pair in zip(*timed, strict=False)]
+
+    @property
     def median(self) -> float | None:
         """The median seconds of both directions, or None when they were not timed."""
         if not self.h2d or not self.d2h or self.h2d.median is None or self.d2h.median is None:

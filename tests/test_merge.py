@@ -1,0 +1,1027 @@
+"""Merge: a suite that ran once on each device, its two reports joined test by test, from numbers known."""
+
+import json
+from array import array
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf import schema
+from pytest_gpuperf.command import main
+from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.disturbances import find, stated
+from pytest_gpuperf.fingerprint import differences, hosts_differ, machines
+from pytest_gpuperf.merging import Report, merge
+from pytest_gpuperf.model import (
+    Clocks,
+    Copies,
+    Demand,
+    DeviceInfo,
+    Environment,
+    Family,
+    GpuPerfError,
+    Measurement,
+    Memory,
+    Merged,
+    Pairing,
+    Parity,
+    Plan,
+    Record,
+    Run,
+    Selection,
+    ThreadPool,
+    Transfer,
+)
+from pytest_gpuperf.trial import Trial
+
+REPORTS = Path(__file__).parent / "reports"
+TEST = "tests/test_fft.py::test_fft[64]"
+OTHER = "tests/test_fft.py::test_other"
+TWICE = Demand(min=2)
+ROUNDS = 12  # enough for intervals that only the resolution of 1 % widens
+CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
+GPU = DeviceInfo(kind="gpu", backend="cupy", name="a GPU", library="cupy 13")
+APART = "the answers were not compared: the two sides ran in two runs"
+HERE = Environment(
+    host={"name": "here", "system": "Linux", "machine": "x86_64", "memory": 64 * 10**9},
+    cpu={"name": "a processor", "logical": 8, "usable": 8, "quota": None},
+    gpu=None,
+    gpu_reason="--gpuperf-gpu=none",
+    python="3.11.7",
+    packages={"numpy": "2.0", "pytest-gpuperf": "0.1.0"},
+    thread_pools=(ThreadPool(library="openblas", api="blas", threads=8, version="0.3"),),
+    variables={},
+)
+CLOCKS = Clocks(sm_mhz=1980, memory_mhz=None, celsius=40, watts=99.5, throttle=())
+THERE = replace(
+    HERE,
+    gpu=GPU,
+    gpu_reason=None,
+    packages={**HERE.packages, "cupy-cuda12x": "13.4"},
+    clocks_at_start=CLOCKS,
+    clocks_at_end=CLOCKS,
+)
+
+
+def measured(on: DeviceInfo, seconds, **changes) -> Measurement:
+    known = {
+        "device": on,
+        "samples": array("d", seconds),
+        "block_calls": 1,
+        "setup": None,
+        "first_call": 0.01,
+        "warmup": 0.1,
+        "warmup_calls": 9,
+        "steady": True,
+        "synchronize_cost": 0.0,
+    }
+    return Measurement(**{**known, **changes})
+
+
+def side(kind, *seconds, nodeid=TEST, demand=TWICE, timed=None, **changes) -> Record:
+    """Return the record of one side, with these seconds as its samples; one stands for all rounds."""
+    samples = seconds * ROUNDS if len(seconds) == 1 else seconds
+    device, library = (CPU, "numpy") if kind == "cpu" else (GPU, "cupy")
+    known = {
+        "nodeid": nodeid,
+        "status": "recorded",
+        "reason": None,
+        "demand": demand,
+        "alpha": 0.025,
+        "scope": "call",
+        kind: measured(device, samples, **(timed or {})),
+        "pairing": Pairing(side=kind, library=library),
+    }
+    return Record(**{**known, **changes})
+
+
+def ended(kind, status, reason, **changes) -> Record:
+    """Return the record of one side that ended before it was measured."""
+    return side(kind, status=status, reason=reason, **{kind: None, "scope": None, **changes})
+
+
+def report(name, *records, environment=None, **changes) -> Report:
+    surveyed = environment or (HERE if name.startswith("cpu") else THERE)
+    known = {"started": "2026-01-01T00:00:00+00:00", "records": records, "cost_ratio": 2.5}
+    return Report(name=name, run=Run(environment=surveyed, **{**known, **changes}))
+
+
+def joined(cpu: Record, gpu: Record, **changes) -> Record:
+    """Return the record that two sides make."""
+    (record,) = merge([report("cpu.json", cpu, **changes), report("gpu.json", gpu, **changes)]).run.records
+    return record
+
+
+def beside(cpu, gpu) -> Record:
+    """Return the record of a test for which there may be a side missing, when another test was joined."""
+    others = [side(kind, 1.0, nodeid=OTHER) for kind in ("cpu", "gpu")]
+    reports = [
+        report(name, *filter(None, [record]), other)
+        for name, record, other in zip(("cpu.json", "gpu.json"), (cpu, gpu), others, strict=True)
+    ]
+    return next(record for record in merge(reports).run.records if record.nodeid == TEST)
+
+
+def refused(*reports) -> str:
+    with pytest.raises(GpuPerfError) as refusal:
+        merge(reports)
+    return str(refusal.value)
+
+
+# One test, two sides
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand"),
+    [
+        ("passed", Demand(min=9)),
+        ("failed", Demand(min=11)),
+        ("passed", Demand(max=11)),
+        ("failed", Demand(max=9)),
+        ("recorded", Demand()),
+        ("inconclusive", Demand(min=10)),
+    ],
+)
+def test_a_ratio_that_is_known_gives_that_speedup_and_the_verdict_on_it(expected, demand):
+    found = joined(side("cpu", 10e-3, demand=demand), side("gpu", 1e-3, demand=demand))
+    assert expected == found.status
+    assert found.speedup.value == pytest.approx(10)
+    assert found.speedup.low == pytest.approx(10 / 1.01)
+    assert found.speedup.high == pytest.approx(10 * 1.01)
+    assert (found.speedup.rounds, found.speedup.sampling) == (ROUNDS, "siblings")
+
+
+def test_a_verdict_has_its_reason_in_numbers():
+    found = joined(side("cpu", 10e-3, demand=Demand(min=11)), side("gpu", 1e-3, demand=Demand(min=11)))
+    assert found.reason == "speedup 10.0x [9.90, 10.1], wanted at least 11x"
+
+
+def test_samples_are_paired_in_order():
+    """Ten of the ratios are 10 and two are 5 where the medians of the sides are 40 ms and 4 ms."""
+    on_gpu = [1e-3, 4e-3] * 6
+    on_cpu = [10 * sample for sample in on_gpu]
+    on_cpu[0], on_cpu[1] = on_gpu[0] * 5, on_gpu[1] * 5
+    found = joined(side("cpu", *on_cpu), side("gpu", *on_gpu))
+    assert found.speedup.value == pytest.approx(10)
+    assert found.speedup.high == pytest.approx(10 * 1.01)
+
+
+def test_samples_without_a_partner_are_left_out():
+    found = joined(side("cpu", *[10e-3] * 20, *[1.0] * 9), side("gpu", *[1e-3] * 20))
+    assert (20, pytest.approx(10)) == (found.speedup.rounds, found.speedup.value)
+
+
+def test_both_sides_stay_as_they_were_measured():
+    cpu, gpu = side("cpu", 10e-3), side("gpu", 1e-3)
+    found = joined(cpu, gpu)
+    assert (cpu.cpu, gpu.gpu) == (found.cpu, found.gpu)
+    assert found.pairing == Pairing(side="gpu", library="cupy", partner=TEST)
+
+
+def test_what_was_spent_on_both_sides_is_added_up():
+    cpu = side("cpu", 10e-3, elapsed=1.5, rounds_elapsed=0.5, turn_wait=0.25, reruns=1, notes=("a", "b"))
+    gpu = side("gpu", 1e-3, elapsed=2.5, rounds_elapsed=0.25, dropped_rounds=1, notes=("b", "c"))
+    found = joined(cpu, gpu)
+    assert (4.0, 0.75, 0.25) == (found.elapsed, found.rounds_elapsed, found.turn_wait)
+    assert (1, 1) == (found.reruns, found.dropped_rounds)
+    assert found.notes == (APART, "a", "b", "c")
+
+
+def test_nobody_compared_the_answers_and_the_record_says_so():
+    told = Parity(agreed=True, error=0.0, tolerance=1e-3, reason=None)
+    found = joined(side("cpu", 10e-3), side("gpu", 1e-3, parity=told))
+    assert (None, (APART,)) == (found.parity, found.notes)
+
+
+def test_where_no_comparison_is_asked_for_none_is_missed():
+    unasked = Demand(min=2, parity=False)
+    assert joined(side("cpu", 10e-3, demand=unasked), side("gpu", 1e-3, demand=unasked)).notes == ()
+
+
+def test_moving_the_work_is_judged_at_the_price_in_the_reports():
+    found = joined(side("cpu", 10e-3), side("gpu", 1e-3), cost_ratio=12.5)
+    assert (True, False) == (found.offload.worth, found.offload.price.saves)
+    assert found.offload.price.ratio == 12.5
+    assert found.offload.latency.value == pytest.approx(10)
+
+
+def test_a_demand_on_latency_takes_the_calls_that_were_waited_for():
+    demand = Demand(min=2, latency=True)
+    found = joined(
+        side("cpu", 1e-3, demand=demand, timed={"block_calls": 9, "latencies": array("d", [8e-3] * ROUNDS)}),
+        side("gpu", 1e-3, demand=demand, timed={"block_calls": 9, "latencies": array("d", [2e-3] * ROUNDS)}),
+    )
+    assert ("passed", pytest.approx(4)) == (found.status, found.speedup.value)
+
+
+def test_a_demand_on_latency_without_such_calls_is_an_error():
+    demand = Demand(min=2, latency=True)
+    cpu, gpu = side("cpu", 1.0, demand=demand), side("gpu", 1.0, demand=demand, timed={"block_calls": 9})
+    assert ("error", "its GPU side left no samples of calls that are waited for") == (
+        (found := beside(cpu, gpu)).status,
+        found.reason,
+    )
+
+
+def moving(seconds, **changes) -> Transfer:
+    known = {
+        "h2d": Copies(bytes=800, arrays=1, samples=array("d", [seconds / 4] * ROUNDS)),
+        "d2h": Copies(bytes=800, arrays=1, samples=array("d", [seconds * 3 / 4] * ROUNDS)),
+    }
+    return Transfer(**{**known, **changes})
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand"),
+    [
+        (10 / 5, Demand(min=1.5, transfer="always")),
+        (10 / 2, Demand(min=1.5, transfer="once", calls=4)),
+        (10, Demand(min=1.5)),
+    ],
+)
+def test_copies_count_as_demanded_where_the_gpu_run_timed_them(expected, demand):
+    found = joined(side("cpu", 10e-3, demand=demand), side("gpu", 1e-3, demand=demand, transfer=moving(4e-3)))
+    assert ("passed", pytest.approx(expected)) == (found.status, found.speedup.value)
+    assert found.offload.never.value == pytest.approx(10)
+    assert found.offload.always.value == pytest.approx(2)
+
+
+def test_copies_in_one_direction_are_all_that_there_are():
+    one_way = moving(4e-3, d2h=Copies(bytes=0, arrays=0))
+    demand = Demand(min=2, transfer="always")
+    found = joined(side("cpu", 10e-3, demand=demand), side("gpu", 1e-3, demand=demand, transfer=one_way))
+    assert ("passed", pytest.approx(5)) == (found.status, found.speedup.value)
+
+
+def test_copies_of_nothing_cost_nothing():
+    nothing = Transfer(h2d=Copies(bytes=0, arrays=0), d2h=Copies(bytes=0, arrays=0), reason="no bytes move")
+    demand = Demand(min=2, transfer="always")
+    found = joined(side("cpu", 10e-3, demand=demand), side("gpu", 1e-3, demand=demand, transfer=nothing))
+    assert ("passed", pytest.approx(10)) == (found.status, found.speedup.value)
+
+
+UNTIMED = Copies(bytes=800, arrays=1)
+
+
+@pytest.mark.parametrize(
+    ("why", "transfer"),
+    [
+        ("", None),
+        (": time was up", moving(1.0, h2d=UNTIMED, d2h=UNTIMED, reason="time was up")),
+        (": of a body", Transfer(h2d=None, d2h=None, reason="of a body")),
+    ],
+)
+@pytest.mark.parametrize("regime", [{"transfer": "always"}, {"transfer": "once", "calls": 4}])
+def test_copies_that_nobody_timed_are_an_error_where_they_are_demanded(why, transfer, regime):
+    demand = Demand(min=2, **regime)
+    found = beside(side("cpu", 1.0, demand=demand), side("gpu", 1e-3, demand=demand, transfer=transfer))
+    assert (found.status, found.speedup) == ("error", None)
+    said = f"transfer={demand.transfer!r} needs the copies' times, and its GPU side has none{why}"
+    assert found.reason == said
+
+
+WANDERS = "the CPU's times wander: their median is 0.01 s, a block took 0.001 s"
+WAITED = {"waited": 0.5 * 10e-3 * ROUNDS}
+
+
+@pytest.mark.parametrize(
+    "cpu",
+    [
+        side("cpu", 10e-3, demand=Demand(min=6), timed=WAITED),
+        side("cpu", *[1e-3] * 2, *[10e-3] * (ROUNDS - 2), demand=Demand(min=6)),
+        side("cpu", 10e-3, demand=Demand(min=6), notes=("something", WANDERS)),
+    ],
+    ids=["waited", "wandered", "noted"],
+)
+def test_a_cpu_that_was_disturbed_lets_nothing_pass(cpu):
+    gpu = side("gpu", *[0.1e-3] * 2, *[1e-3] * (ROUNDS - 2), demand=Demand(min=6))
+    found = joined(cpu, gpu, cost_ratio=6.0)
+    assert found.speedup.low > 6
+    assert (found.status, found.offload.price.saves) == ("inconclusive", None)
+    assert "quiet machine" in found.reason
+
+
+def test_a_verdict_that_stands_in_spite_of_what_disturbed_the_cpu_notes_it():
+    found = joined(side("cpu", 10e-3, timed=WAITED), side("gpu", 1e-3))
+    assert found.status == "passed"
+    assert any(note.startswith("threads waited for a processor, 0.5 s") for note in found.notes)
+
+
+def test_what_was_noted_weighs_more_than_what_is_seen_only_where_it_says_more():
+    note = "threads waited for a processor, 0.5 s in each second of the CPU's blocks"
+    assert joined(side("cpu", 10e-3, timed=WAITED, notes=(note,)), side("gpu", 1e-3)).status == "passed"
+    worse = joined(side("cpu", 10e-3, timed=WAITED, notes=(WANDERS,)), side("gpu", 1e-3))
+    assert worse.status == "inconclusive"
+
+
+@pytest.mark.parametrize("seen", [{"waited": 0.5, "fastest": 1.0}, {"waited": 0.0, "fastest": 0.1}])
+def test_a_disturbance_is_known_again_in_the_notes_that_it_made(seen):
+    made = find([1.0], block_calls=1, **seen)
+    assert (0.0, made.reason) == ((again := stated(["another", made.reason])).own, again.reason)
+    assert stated(["another", f"not {made.reason}"]) is None
+
+
+def test_a_gpu_that_was_slowed_down_decides_nothing():
+    found = joined(side("cpu", 10e-3), side("gpu", 1e-3, dropped_rounds=ROUNDS))
+    assert found.status == "inconclusive"
+    assert "the GPU was slowed down in 12 of 24 rounds; cool it" in found.reason
+    assert found.offload.worth is None
+
+
+LIMITED = Demand(min=2, max_memory=1000)
+HELD = "the workload holds 2.00 kB on the device, max_memory is 1.00 kB"
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "memory", "of_side"),
+    [
+        ("passed", None, Memory(peak=1000), ("passed", None)),
+        ("passed", None, Memory(peak=1000), ("recorded", None)),
+        ("failed", f"{HELD}", Memory(peak=2000), ("failed", HELD)),
+        ("failed", f"{HELD}", Memory(peak=2000), ("recorded", None)),
+        ("error", "max_memory is 1.00 kB, and the report does not tell how much", None, ("recorded", None)),
+    ],
+)
+def test_memory_is_judged_with_the_speedup(status, reason, memory, of_side):
+    ended_so = dict(zip(("status", "reason"), of_side, strict=True))
+    gpu = side("gpu", 1e-3, demand=LIMITED, memory=memory, **ended_so)
+    found = joined(side("cpu", 10e-3, demand=LIMITED), gpu)
+    assert status == found.status
+    assert (reason or "") in (found.reason or "")
+    assert found.speedup is not None
+
+
+def test_what_makes_a_speedup_flatter_than_it_is_is_found_on_the_machine_of_the_cpu():
+    slow = replace(HERE, thread_pools=(ThreadPool(library="openblas", api="blas", threads=1, version=None),))
+    made = merge([report("cpu", side("cpu", 1.0), environment=slow), report("gpu", side("gpu", 0.1))])
+    (found,) = made.run.records[0].diagnosis
+    assert found.code == "cpu_threads"
+    assert found.numbers["usable"] == 8
+
+
+def test_an_emulated_device_keeps_processors_busy_and_is_not_diagnosed_for_it():
+    slow = replace(HERE, thread_pools=(ThreadPool(library="openblas", api="blas", threads=1, version=None),))
+    emulated = side("gpu", 0.1, timed={"device": replace(GPU, emulated=True)})
+    cpu = side("cpu", 1.0, timed={"processors": 1.0})
+    made = merge([report("cpu", cpu, environment=slow), report("gpu", emulated)])
+    assert made.run.records[0].diagnosis == ()
+
+
+# The same samples as siblings in one run
+
+
+def bound(body):
+    return lambda device: partial(body, device)
+
+
+def adding(device):
+    a = device.asarray(np.ones(1000))
+    return lambda: a + 1
+
+
+def of_siblings(demand, *, cpu, gpu, seed) -> tuple[Record, Record]:
+    """Return the records of two siblings that were compared in one run."""
+    clock, noise = Clock(), Random(seed)  # noqa: S311 - noise, not a secret
+    devices = [
+        SimulatedDevice(
+            kind, clock=clock, timing=Timing(**timing), noise=lambda: noise.lognormvariate(0.0, 0.1)
+        )
+        for kind, timing in (("cpu", {"kernel": cpu}), ("gpu", {"kernel": gpu, "bandwidth": 1e7}))
+    ]
+    here, there = (Trial(nodeid=TEST, demand=demand, plan=Plan()) for _ in range(2))
+    left = here.time_cpu(bound(adding), devices[0], blocks=60, seconds=2.5)
+    found = there.compare_with(left, bound(adding), devices[1])
+    return here.record("recorded", None), there.record(found.status, found.reason)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("times", [(10e-3, 1e-3), (10e-3, 5e-3), (2e-5, 1e-5)])
+@pytest.mark.parametrize(
+    "demand",
+    [
+        TWICE,
+        Demand(),
+        Demand(max=1.5),
+        Demand(min=1.9, latency=True),
+        Demand(min=2, transfer="always"),
+        Demand(min=2, transfer="once", calls=7),
+    ],
+    ids=str,
+)
+def test_the_same_samples_say_the_same_as_those_of_siblings(demand, times, seed):
+    cpu, together = of_siblings(demand, cpu=times[0], gpu=times[1], seed=seed)
+    apart = joined(
+        replace(cpu, pairing=Pairing(side="cpu", library="numpy")),
+        replace(
+            together,
+            status="recorded",
+            reason=None,
+            cpu=None,
+            speedup=None,
+            parity=None,
+            offload=None,
+            pairing=Pairing(side="gpu", library="cupy"),
+        ),
+    )
+    assert together.speedup == apart.speedup
+    assert (together.status, together.reason) == (apart.status, apart.reason)
+    assert together.offload == apart.offload
+
+
+# Sides that do not fit, and sides that are not there
+
+
+@pytest.mark.parametrize(
+    ("said", "changes"),
+    [
+        ("min=2 in cpu.json, min=3 in gpu.json", {"demand": Demand(min=3)}),
+        ("min=2, rtol=None in cpu.json, min=None, rtol=0.1 in gpu.json", {"demand": Demand(rtol=0.1)}),
+        ("alpha=0.025 in cpu.json, alpha=0.1 in gpu.json", {"alpha": 0.1}),
+        ("scope=call in cpu.json, scope=body in gpu.json", {"scope": "body"}),
+    ],
+)
+def test_sides_that_ask_for_different_things_are_an_error_that_names_both(said, changes):
+    found = beside(side("cpu", 10e-3), side("gpu", 1e-3, **changes))
+    assert (found.status, found.speedup, found.offload) == ("error", None, None)
+    assert found.reason == f"the two sides differ in what they ask: {said}"
+    assert not found.demand.bare
+
+
+@pytest.mark.parametrize("bare", ["cpu", "gpu"])
+def test_a_demand_of_one_side_alone_is_not_lost_for_a_bare_one(bare):
+    demands = {"cpu": TWICE, "gpu": TWICE, bare: Demand()}
+    found = beside(*(side(kind, 1.0, demand=demand) for kind, demand in demands.items()))
+    assert ("error", TWICE) == (found.status, found.demand)
+
+
+@pytest.mark.parametrize("seconds", [0.0, float("inf")])
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_samples_that_are_no_times_are_an_error(kind, seconds):
+    sides = {"cpu": 1.0, "gpu": 1.0, kind: seconds}
+    found = beside(*(side(each, value) for each, value in sides.items()))
+    assert f"its {kind.upper()} side has samples that are no times" == found.reason
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_a_side_without_samples_is_an_error(kind):
+    empty = side(kind, timed={"samples": array("d")})
+    found = beside(*(empty if each == kind else side(each, 1.0) for each in ("cpu", "gpu")))
+    assert ("error", f"its {kind.upper()} side left no samples") == (found.status, found.reason)
+
+
+@pytest.mark.parametrize(
+    ("expected", "words", "status"),
+    [
+        ("skipped", "was skipped", "skipped"),
+        ("error", "failed", "error"),
+        ("error", "failed", "failed"),
+        ("inconclusive", "is in doubt", "inconclusive"),
+    ],
+)
+@pytest.mark.parametrize("kept", ["nothing", "samples"])
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_a_side_that_did_not_end_well_is_named_with_its_reason(expected, words, status, kind, kept):
+    broken = ended(kind, status, "a bad day")
+    if kept == "samples":
+        broken = side(kind, 1.0, status=status, reason="a bad day")
+    found = beside(*(broken if each == kind else side(each, 1.0) for each in ("cpu", "gpu")))
+    assert (expected, f"its {kind.upper()} side {words}: a bad day") == (found.status, found.reason)
+    assert found.speedup is None
+
+
+def test_a_side_that_ended_before_anyone_knew_its_side_is_named_all_the_same():
+    found = beside(side("cpu", 1.0), ended("gpu", "skipped", "no driver", pairing=None))
+    assert ("skipped", "its GPU side was skipped: no driver") == (found.status, found.reason)
+    assert found.cpu is not None
+
+
+@pytest.mark.parametrize(("absent", "there"), [("CPU", "gpu"), ("GPU", "cpu")])
+def test_a_side_that_no_report_has_is_an_error(absent, there):
+    sides = {"cpu": None, "gpu": None, there: side(there, 1.0)}
+    found = beside(**sides)
+    assert found.status == "error"
+    assert found.reason.startswith(f"no report has its {absent} side; a test has to have the same node id")
+
+
+def test_a_test_that_was_skipped_in_both_runs_is_skipped():
+    found = beside(ended("cpu", "skipped", "a bad day"), ended("gpu", "skipped", "a bad day"))
+    assert ("skipped", "a bad day") == (found.status, found.reason)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_error_is_not_hidden_behind_a_skip(order):
+    sides = [ended("cpu", "skipped", "a bad day"), ended("cpu", "error", "it broke", pairing=None)]
+    found = beside(*sides[::order])
+    assert ("error", "it broke") == (found.status, found.reason)
+
+
+def test_a_skip_of_the_same_side_in_a_third_report_hides_nothing():
+    sides = [side(kind, value) for kind, value in (("cpu", 10e-3), ("gpu", 1e-3))]
+    shard = report("cpu-2.json", ended("cpu", "skipped", "deselected"))
+    made = merge([report("cpu.json", sides[0]), shard, report("gpu.json", sides[1])])
+    assert [("passed", TEST)] == [(record.status, record.nodeid) for record in made.run.records]
+    lonely = [side("cpu", 1.0, nodeid=OTHER), side("gpu", 1.0, nodeid=OTHER)]
+    made = merge([report("cpu.json", sides[0], lonely[0]), shard, report("gpu.json", lonely[1])])
+    assert made.run.records[0].reason.startswith("no report has its GPU side")
+
+
+def test_the_two_sides_of_different_tests_may_be_spread_over_many_reports():
+    kinds = [("cpu", TEST), ("gpu", OTHER), ("cpu", OTHER), ("gpu", TEST)]
+    made = merge([report(f"{kind}-{nodeid}", side(kind, 1.0, nodeid=nodeid)) for kind, nodeid in kinds])
+    assert made.joined == (TEST, OTHER)
+    assert made.run.environment.gpu == GPU
+
+
+# What a run on both devices measured by itself
+
+
+def whole(nodeid=OTHER, **changes) -> Record:
+    both = joined(side("cpu", 10e-3, nodeid=nodeid), side("gpu", 1e-3, nodeid=nodeid))
+    return replace(both, pairing=None, notes=(), **changes)
+
+
+def test_a_test_that_one_run_measured_on_both_devices_is_carried_over_unchanged():
+    there = whole(status="failed", reason="too slow")
+    made = merge([report("cpu.json", side("cpu", 1.0)), report("gpu.json", side("gpu", 1.0), there)])
+    assert there in made.run.records
+    assert made.joined == (TEST,)
+
+
+def test_a_test_that_only_one_of_two_runs_could_measure_is_that_runs():
+    skipped = whole(status="skipped", reason="no driver", gpu=None, speedup=None, offload=None)
+    reports = [report("cpu.json", side("cpu", 1.0), skipped), report("gpu.json", side("gpu", 1.0), whole())]
+    for order in (1, -1):
+        assert whole() in merge(reports[::order]).run.records
+
+
+def test_a_run_that_could_not_measure_a_test_takes_nothing_from_one_that_could():
+    broken = whole(status="error", reason="no driver", gpu=None, speedup=None, offload=None)
+    reports = [report("cpu.json", side("cpu", 1.0), broken), report("gpu.json", side("gpu", 1.0), whole())]
+    assert whole() in merge(reports).run.records
+
+
+def test_an_older_cpu_sibling_that_was_recorded_is_no_reason_for_a_missing_side():
+    older = side("cpu", 1.0, pairing=None)
+    other = [report(kind, side(kind, 1.0, nodeid=OTHER)) for kind in ("cpu", "gpu")]
+    made = merge([report("one.json", side("cpu", 1.0)), report("older.json", older), *other])
+    assert made.run.records[0].reason.startswith("no report has its GPU side")
+
+
+def test_siblings_of_one_run_are_carried_over_unchanged():
+    cpu, gpu = side("cpu", 1.0, nodeid="t[cpu]"), whole("t[gpu]")
+    gpu = replace(gpu, pairing=Pairing(side="gpu", library="cupy", partner="t[cpu]"))
+    lonely = ended("gpu", "skipped", "no driver", nodeid="u[gpu]")
+    lonely = replace(lonely, pairing=replace(lonely.pairing, partner="u[cpu]"))
+    broken = side("gpu", 1.0, nodeid="v[gpu]", status="error", reason="it broke")
+    broken = replace(broken, pairing=replace(broken.pairing, partner="v[cpu]"))
+    siblings = (cpu, gpu, side("cpu", 1.0, nodeid="u[cpu]"), lonely, broken)
+    made = merge([report("cpu.json", side("cpu", 1.0)), report("gpu.json", side("gpu", 1.0), *siblings)])
+    assert made.run.records[1:] == siblings
+
+
+def test_a_report_of_an_earlier_schema_is_carried_over():
+    for version in ("1.0", "1.1"):
+        older = schema.load(json.loads((REPORTS / f"report-{version}.json").read_text(encoding="utf-8")))
+        sides = [report("cpu.json", side("cpu", 10e-3)), report("gpu.json", side("gpu", 1e-3))]
+        made = merge([Report(name="older.json", run=older), *sides])
+        assert made.run.records[: len(older.records)] == older.records
+        assert made.joined == (TEST,)
+        assert made.run.environment.cpu == HERE.cpu
+
+
+# Reports that cannot be joined
+
+
+@pytest.mark.parametrize(
+    ("sides", "first", "second"),
+    [
+        ("CPU side", side("cpu", 1.0), side("cpu", 1.0)),
+        ("GPU side", side("gpu", 1.0), side("gpu", 1.0)),
+        ("CPU side and its GPU side", whole(TEST), whole(TEST)),
+        ("CPU side", whole(TEST), side("cpu", 1.0)),
+        ("GPU side", side("gpu", 1.0), whole(TEST)),
+    ],
+)
+def test_a_side_that_two_reports_have_is_refused_with_their_names(sides, first, second):
+    others = [side("cpu", 1.0, nodeid=OTHER), side("gpu", 1.0, nodeid=OTHER)]
+    said = refused(report("one.json", first, others[0]), report("two.json", second, others[1]))
+    assert said.startswith(f"one.json and two.json both have {TEST} with its {sides}; leave one out")
+
+
+def test_one_cpu_run_with_two_gpu_runs_says_what_to_do():
+    torch = replace(side("gpu", 1.0), pairing=Pairing(side="gpu", library="torch"))
+    said = refused(report("cpu", side("cpu", 1.0)), report("cupy", side("gpu", 1.0)), report("torch", torch))
+    assert said.startswith("cupy and torch both have")
+    assert said.endswith("a CPU run is joined with one GPU run at a time")
+
+
+@pytest.mark.parametrize(
+    ("why", "second"),
+    [
+        ("its GPU side was skipped: no driver", ended("gpu", "skipped", "no driver")),
+        ("no report has its GPU side", side("gpu", 1.0, nodeid=OTHER)),
+        ("the two sides differ in what they ask", side("gpu", 1.0, demand=Demand())),
+    ],
+)
+def test_reports_of_which_no_test_was_joined_are_refused_with_a_reason(why, second):
+    said = refused(report("cpu.json", side("cpu", 1.0)), report("gpu.json", second))
+    assert said.startswith("no test could be joined")
+    assert f"; {TEST}: {why}" in said
+
+
+def test_reports_without_records_are_refused():
+    assert "no test could be joined" in refused(report("cpu.json"), report("gpu.json"))
+
+
+def test_runs_on_both_devices_have_nothing_to_join():
+    said = refused(report("one.json", whole(TEST)), report("two.json", whole(OTHER)))
+    assert "no test could be joined" in said
+
+
+# The run that they make
+
+
+def made_of(cpu_environment=HERE, gpu_environment=THERE, **changes) -> Run:
+    cpu = report("cpu.json", side("cpu", 10e-3), environment=cpu_environment)
+    return merge([cpu, report("gpu.json", side("gpu", 1e-3), environment=gpu_environment, **changes)]).run
+
+
+def test_the_environment_is_the_cpu_runs_with_the_gpu_of_the_other():
+    there = replace(THERE, cpu={"name": "another"}, python="3.13.0", variables={"OMP_NUM_THREADS": "1"})
+    made = made_of(gpu_environment=there).environment
+    assert (made.host, made.cpu, made.python, made.variables) == (HERE.host, HERE.cpu, HERE.python, {})
+    assert (made.gpu, made.gpu_reason) == (GPU, None)
+    assert (made.clocks_at_start, made.clocks_at_end) == (CLOCKS, CLOCKS)
+    assert made.packages == THERE.packages
+
+
+def test_the_versions_are_those_of_the_cpu_run_where_both_have_one():
+    there = replace(THERE, packages={"numpy": "1.26", "cupy": "13"})
+    assert made_of(gpu_environment=there).environment.packages == {**HERE.packages, "cupy": "13"}
+
+
+def test_one_host_is_one_host():
+    made = made_of()
+    assert made.merged == Merged(reports=("cpu.json", "gpu.json"), hosts_differ=False)
+    assert made.records[0].notes == (APART,)
+
+
+ELSEWHERE = replace(THERE, host={**THERE.host, "name": "there"})
+
+
+def test_a_speedup_of_two_machines_is_called_so():
+    made = made_of(gpu_environment=ELSEWHERE)
+    assert made.merged.hosts_differ is True
+    assert made.merged.differences == ("host: here, there",)
+    note = "the two sides ran on different machines, here and there: the speedup is of two machines"
+    assert note in made.records[0].notes
+
+
+def test_machines_of_one_name_differ_by_their_processors():
+    made = made_of(gpu_environment=replace(THERE, cpu={**THERE.cpu, "name": "another"}))
+    assert made.merged.hosts_differ is True
+    assert any("machines, a processor and another:" in note for note in made.records[0].notes)
+
+
+@pytest.mark.parametrize("part", ["host", "cpu"])
+def test_hosts_that_are_not_named_may_be_the_same_or_not(part):
+    unnamed = replace(THERE, **{part: {"name": None}})
+    assert hosts_differ([HERE, unnamed]) is None
+    assert made_of(gpu_environment=unnamed).records[0].notes == (APART,)
+
+
+def test_what_is_known_to_differ_differs_though_another_is_not_named():
+    assert hosts_differ([replace(HERE, cpu={}), ELSEWHERE]) is True
+    assert machines([replace(HERE, cpu={}), ELSEWHERE]) == ("here", "there")
+
+
+def test_every_part_of_the_environment_that_differs_is_told():
+    other = Environment(
+        host={"name": "there", "memory": 32 * 10**9},
+        cpu={"name": "another"},
+        gpu=None,
+        gpu_reason=None,
+        python="3.13.0",
+        packages={"numpy": "1.26", "pytest-gpuperf": "0.2.0", "cupy": "13"},
+        thread_pools=(ThreadPool(library="mkl", api="blas", threads=1, version=None),),
+        variables={"OMP_NUM_THREADS": "1"},
+    )
+    assert differences([HERE, other, other]) == (
+        "host: here, there",
+        "CPU: a processor, another",
+        "memory: 64.0 GB, 32.0 GB",
+        "python: 3.11.7, 3.13.0",
+        "numpy: 2.0, 1.26",
+        "pytest-gpuperf: 0.1.0, 0.2.0",
+        "thread pools: openblas 8, mkl 1",
+        "OMP_NUM_THREADS: not set, 1",
+    )
+
+
+def test_what_an_older_environment_does_not_tell_is_no_difference():
+    older = Environment(
+        host={"name": "here"},
+        cpu={"name": "a processor"},
+        gpu=None,
+        gpu_reason=None,
+        python="3.11.7",
+        packages=HERE.packages,
+    )
+    assert differences([replace(HERE, variables={"OMP_NUM_THREADS": "1"}), older]) == ()
+
+
+def test_the_price_is_the_gpu_runs_and_another_is_told():
+    made = made_of(cost_ratio=4.0)
+    assert made.cost_ratio == 4.0
+    assert made.merged.differences == ("cost ratio: 2.5, 4",)
+
+
+@pytest.mark.parametrize(("expected", "ratios"), [(3.0, (3.0, None)), (2.5, (None, None))])
+def test_a_price_that_a_report_lacks_is_the_others_or_the_default(expected, ratios):
+    sides = zip(("cpu", "gpu"), ratios, strict=True)
+    made = merge([report(kind, side(kind, 1.0), cost_ratio=ratio) for kind, ratio in sides])
+    assert expected == made.run.cost_ratio
+    assert expected == made.run.records[0].offload.price.ratio
+
+
+def test_the_run_began_with_the_first_and_is_complete_when_all_are():
+    made = made_of(started="2025-12-31T00:00:00+00:00", complete=False)
+    assert ("2025-12-31T00:00:00+00:00", False) == (made.started, made.complete)
+    assert made_of().complete is True
+
+
+def test_what_asked_for_tests_is_told_once():
+    few, many = Selection(pattern="a", tests=1), Selection(pattern="a", tests=3)
+    every = Selection(pattern=None, tests=2)
+    cpu = report("cpu", side("cpu", 1.0), selections=(many,))
+    gpu = report("gpu", side("gpu", 1.0), selections=(few, every))
+    assert merge([cpu, gpu]).run.selections == (many, every)
+
+
+def family_of(*ratios, at_most=None):
+    """Return both sides of a family of sizes 1, 2, ...: a record for each size and device."""
+    sizes = tuple(range(1, len(ratios) + 1))
+    for size, ratio in zip(sizes, ratios, strict=True):
+        found = Family(name="test_n", parameter="n", size=size, sizes=sizes, at_most=at_most)
+        common = {"nodeid": f"test_n[{size}]", "demand": Demand(), "family": found}
+        yield side("cpu", ratio * 1e-3, **common), side("gpu", 1e-3, **common)
+
+
+def test_the_threshold_is_that_of_the_joined_records():
+    cpu, gpu = zip(*family_of(0.5, 2.0, 4.0, at_most=1), strict=True)
+    made = merge([report("cpu.json", *cpu), report("gpu.json", *gpu)])
+    (found,) = made.run.thresholds
+    assert (found.status, found.largest_not_won, found.smallest_won) == ("failed", 1, 2)
+    assert [pytest.approx(ratio) for ratio in (0.5, 2.0, 4.0)] == [
+        point.speedup.value for point in found.curve
+    ]
+    (said,) = made.failures(Plan())
+    assert said.startswith("threshold of test_n: failed: offload threshold of n")
+    assert made.failures(Plan(report_only=True)) == ()
+
+
+def test_a_joined_run_keeps_the_schema_and_can_be_joined_again():
+    first = made_of(gpu_environment=ELSEWHERE)
+    again = schema.load(json.loads(schema.text(first)))
+    assert again == first
+    made = merge([Report(name="merged.json", run=again), *shards("cpu.json", "gpu.json", OTHER)])
+    assert made.run.records[0] == first.records[0]
+    assert made.joined == (OTHER,)
+
+
+def shards(cpu, gpu, nodeid) -> list[Report]:
+    return [
+        report(cpu, side("cpu", 10e-3, nodeid=nodeid)),
+        report(gpu, side("gpu", 1e-3, nodeid=nodeid)),
+    ]
+
+
+# The command
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+def written(*reports) -> list[str]:
+    """Write reports where the command is called, and return their names."""
+    for each in reports:
+        Path(each.name).write_text(schema.text(each.run), encoding="utf-8")
+    return [each.name for each in reports]
+
+
+def sides_of(*ratios, demand=TWICE, **changes) -> list[Report]:
+    """Return the two reports of tests with these speedups."""
+    return [
+        report(
+            f"{kind}.json",
+            *(
+                side(kind, ratio if kind == "cpu" else 1.0, nodeid=f"test_it.py::test_{n}", demand=demand)
+                for n, ratio in enumerate(ratios)
+            ),
+            **changes,
+        )
+        for kind in ("cpu", "gpu")
+    ]
+
+
+def merged(*options) -> int:
+    return main(["merge", *options, "-o", "merged.json"])
+
+
+def statuses() -> list[str]:
+    content = json.loads(Path("merged.json").read_text(encoding="utf-8"))
+    schema.validate(content)
+    return [record["status"] for record in content["records"]]
+
+
+def test_a_joined_report_is_written_and_told(folder, capsys):
+    assert merged(*written(*sides_of(3.0, 10.0))) == 0
+    assert statuses() == ["passed", "passed"]
+    *_, last = lines = capsys.readouterr().out.splitlines()
+    assert last == "2 tests joined, 0 failed; all on one host: here"
+    assert "CPU a processor | GPU a GPU through cupy" in lines
+    assert any(line.split()[:1] == ["test_0"] and line.endswith("passed") for line in lines)
+    assert main(["validate", "merged.json"]) == 0
+
+
+def test_a_node_id_that_cannot_be_printed_changes_no_exit_code(folder, capsys):
+    kinds = {"cpu": 1.0, "gpu": 1.0}
+    odd = [report(f"{kind}.json", side(kind, each, nodeid="\udcff::t")) for kind, each in kinds.items()]
+    assert merged(*written(*odd)) == 1
+    assert capsys.readouterr().out.startswith(r"\udcff::t: failed: speedup 1.00x")
+
+
+def test_the_order_of_the_reports_is_of_no_matter(folder):
+    names = written(*sides_of(3.0, 1.0))
+    assert (merged(*names), merged(*reversed(names))) == (1, 1)
+
+
+def test_a_demand_that_failed_is_the_exit_code_and_a_line_of_its_own(folder, capsys):
+    reports = sides_of(3.0, 1.0)
+    reports[1] = replace(reports[1], run=replace(reports[1].run, environment=ELSEWHERE))
+    assert merged(*written(*reports)) == 1
+    assert statuses() == ["passed", "failed"]
+    first, *_, before, last = capsys.readouterr().out.splitlines()
+    assert first == "test_it.py::test_1: failed: speedup 1.00x [0.990, 1.01], wanted at least 2x", (
+        "the reason comes first"
+    )
+    assert before == "the runs differ: host: here, there"
+    assert last == "2 tests joined, 1 failed; hosts differ: here, there"
+
+
+@pytest.mark.parametrize(
+    ("expected", "options"),
+    [(0, []), (0, ["--inconclusive=warn"]), (1, ["--inconclusive=fail"]), (0, ["--inconclusive=pass"])],
+)
+def test_a_doubt_near_its_limit_ends_as_was_chosen(folder, capsys, expected, options):
+    assert expected == merged(*written(*sides_of(2.0)), *options)
+    assert statuses() == ["inconclusive"]
+    first, *others, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("test_it.py::test_0: inconclusive: speedup 2.00x")
+    assert first not in others
+    assert last.startswith(f"1 test joined, {expected} failed;")
+
+
+@pytest.mark.parametrize(("expected", "options"), [(1, []), (0, ["--inconclusive=pass"])])
+def test_a_doubt_far_from_its_limit_fails_unless_doubts_pass(folder, expected, options):
+    cpu, gpu = sides_of(10.0)
+    slowed = replace(gpu.run.records[0], dropped_rounds=ROUNDS)
+    gpu = replace(gpu, run=replace(gpu.run, records=(slowed,)))
+    assert expected == merged(*written(cpu, gpu), *options)
+    assert statuses() == ["inconclusive"]
+
+
+def test_a_side_that_is_missing_fails_and_one_that_was_skipped_is_counted(folder, capsys):
+    cpu, gpu = sides_of(3.0, 3.0)
+    kept, skipped = gpu.run.records
+    skipped = replace(skipped, status="skipped", reason="no room", gpu=None)
+    gpu = replace(gpu, run=replace(gpu.run, records=(kept, skipped)))
+    assert merged(*written(cpu, gpu)) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("1 test joined, 0 failed, 1 skipped;")
+    gpu = replace(gpu, run=replace(gpu.run, records=(kept,)))
+    assert merged(*written(cpu, gpu)) == 1
+    assert "test_it.py::test_1: error: no report has its GPU side" in capsys.readouterr().out
+
+
+def test_a_run_that_ended_early_makes_an_incomplete_report_and_says_so(folder, capsys):
+    cpu, gpu = sides_of(3.0)
+    gpu = replace(gpu, run=replace(gpu.run, complete=False))
+    assert merged(*written(cpu, gpu)) == 0
+    assert json.loads(Path("merged.json").read_text())["complete"] is False
+    said = "gpu.json is incomplete, and so is what was made of it: its run ended early"
+    assert said in capsys.readouterr().out.splitlines()
+
+
+def test_hosts_that_nobody_names_are_not_called_one(folder, capsys):
+    unnamed = replace(HERE, host={"name": None})
+    assert merged(*written(*sides_of(3.0, environment=unnamed))) == 0
+    assert capsys.readouterr().out.endswith("0 failed; whether the hosts differ is not known\n")
+
+
+def test_a_threshold_that_failed_is_the_exit_code(folder, capsys):
+    cpu, gpu = zip(*family_of(0.5, 2.0, at_most=1), strict=True)
+    assert merged(*written(report("cpu.json", *cpu), report("gpu.json", *gpu))) == 1
+    assert capsys.readouterr().out.startswith("threshold of test_n: failed: ")
+
+
+def untouched(*options, said, capsys) -> None:
+    """Check that a command is refused, and that no file is another, or new."""
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    assert main(["merge", *options]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("gpuperf: ")
+    assert said in told.err
+    assert before == {path: path.read_bytes() for path in Path().iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("no report", "wrong.json is not JSON"),
+        ("[" * 100_000, "wrong.json is not JSON"),
+        ("{}", "wrong.json: this is no report that this version can read"),
+        ('{"schema_version": "1.2"}', "wrong.json: the report breaks its schema"),
+        ('{"schema_version": "1.9"}', "wrong.json: the report's schema 1.9 is newer"),
+        ("\udcff", "wrong.json is not JSON"),
+        (None, "wrong.json"),
+    ],
+)
+def test_a_file_that_is_no_report_is_named(folder, capsys, content, said):
+    names = written(*sides_of(3.0))
+    if content is not None:
+        Path("wrong.json").write_text(content, encoding="utf-8", errors="surrogateescape")
+    untouched(*names, "wrong.json", "-o", "merged.json", said=said, capsys=capsys)
+
+
+def test_a_side_that_two_files_have_is_refused(folder, capsys):
+    cpu, gpu = sides_of(3.0)
+    names = written(cpu, gpu, replace(gpu, name="again.json"))
+    said = "gpu.json and again.json both have test_it.py::test_0 with its GPU side"
+    untouched(*names, "-o", "merged.json", said=said, capsys=capsys)
+
+
+def test_the_same_file_twice_is_refused(folder, capsys):
+    name, _ = written(*sides_of(3.0))
+    untouched(name, name, "-o", "merged.json", said="cpu.json and cpu.json both have", capsys=capsys)
+
+
+def test_one_report_alone_is_refused(folder, capsys):
+    name, _ = written(*sides_of(3.0))
+    untouched(name, "-o", "merged.json", said="name two or more", capsys=capsys)
+
+
+def test_nothing_joined_is_no_success(folder, capsys):
+    names = written(report("one.json", whole(TEST)), report("two.json", whole(OTHER)))
+    untouched(*names, "-o", "merged.json", said="no test could be joined", capsys=capsys)
+
+
+@pytest.mark.parametrize("output", ["cpu.json", "gpu.json", "./gpu.json", "link.json"])
+def test_a_report_that_is_joined_is_not_overwritten(folder, capsys, output):
+    names = written(*sides_of(3.0))
+    Path("link.json").hardlink_to("gpu.json")
+    untouched(*names, "-o", output, said="is one of the reports to join; name another file", capsys=capsys)
+
+
+@pytest.mark.parametrize("content", ["", "notes", "{}", '{"schema_version": "1.2"}'])
+def test_a_file_that_is_no_report_is_not_overwritten(folder, capsys, content):
+    names = written(*sides_of(3.0))
+    Path("merged.json").write_text(content)
+    untouched(*names, "-o", "merged.json", said="merged.json is there and no report", capsys=capsys)
+
+
+def test_a_folder_is_not_overwritten(folder, capsys):
+    names = written(*sides_of(3.0))
+    Path("merged.json").mkdir()
+    assert merged(*names) == 2
+    assert "merged.json is there and no report" in capsys.readouterr().err
+    assert Path("merged.json").is_dir()
+
+
+def test_an_earlier_joined_report_is_replaced(folder):
+    names = written(*sides_of(3.0))
+    assert (merged(*names), merged(*names)) == (0, 0)
+    names = written(*sides_of(1.0))
+    assert merged(*names) == 1
+    assert statuses() == ["failed"]
+    assert sorted(path.name for path in folder.iterdir()) == ["cpu.json", "gpu.json", "merged.json"]
+
+
+def test_a_place_where_nothing_can_be_written_is_named(folder, capsys):
+    names = written(*sides_of(3.0))
+    untouched(*names, "-o", "nowhere/merged.json", said="nowhere", capsys=capsys)
+
+
+@pytest.mark.parametrize("options", [["cpu.json", "gpu.json"], ["-o", "merged.json"], ["--inconclusive=no"]])
+def test_a_command_that_is_wrong_ends_as_such(folder, options):
+    with pytest.raises(SystemExit) as end:
+        main(["merge", *options])
+    assert end.value.code == 2
