@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pytest_gpuperf.devices import abilities
 from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
-from pytest_gpuperf.inputs import Uploads, carried, found
+from pytest_gpuperf.inputs import Uploads, carried, dtype_of, found, viewed
 from pytest_gpuperf.measure import Workload
 from pytest_gpuperf.model import GpuPerfError, Inspection
 from pytest_gpuperf.parity import leaves
@@ -53,7 +53,7 @@ def prepare(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
         raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
     returned = [leaf.value for leaf in leaves(call.result) if device.holds(leaf.value)]
     workload.result_bytes, workload.result_arrays = sum(value.nbytes for value in returned), len(returned)
-    dtypes = (str(leaf.value.dtype) for leaf in leaves(call.result) if hasattr(leaf.value, "dtype"))
+    dtypes = (dtype_of(leaf.value) for leaf in leaves(call.result) if hasattr(leaf.value, "dtype"))
     workload.dtypes = tuple(sorted({*workload.dtypes, *dtypes}))
     workload.first_call, workload.memory = call.elapsed, call.seen.memory
     workload.seen = call.seen.worked
@@ -104,9 +104,9 @@ def look_behind(workload: Workload) -> None:
 def _take_stock(workload: Workload, uploads: Uploads, body: Callable[[], Any]) -> None:
     """Note what the workload reads and what of it went up: in the body, or in fixtures that it passes on."""
     call, device = workload.call, workload.device
-    reads = {id(each) for value in carried(call, device) for each in (value, getattr(value, "base", None))}
+    reads = {id(each) for value in carried(call, device) for each in (value, viewed(value))}
     brought = {id(value): value for value in carried(body, device) if id(value) in reads}
-    uploads.add(value for value in brought.values() if id(getattr(value, "base", None)) not in brought)
+    uploads.add(value for value in brought.values() if id(viewed(value)) not in brought)
     workload.inputs = found(call, uploads, device)
     workload.uploads = tuple(uploads.uploads)
     workload.made = sum(entry.bytes for entry in workload.inputs if not entry.went_up)

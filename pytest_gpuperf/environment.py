@@ -23,7 +23,9 @@ _PACKAGES = (
     "cupy",
     "nvidia-ml-py",
     "torch",
+    "array-api-compat",
     "jax",
+    "jaxlib",
     "dpnp",
     "dpctl",
 )
@@ -39,6 +41,10 @@ _VARIABLES = (
     "CUPY_TF32",
     "NVIDIA_TF32_OVERRIDE",
     "CUPY_ACCELERATORS",
+    "XLA_FLAGS",
+    "JAX_PLATFORMS",
+    "JAX_DEFAULT_MATMUL_PRECISION",
+    "JAX_ENABLE_X64",
     "ONEAPI_DEVICE_SELECTOR",
 )
 _OWN_CGROUPS = Path("/proc/self/cgroup")

@@ -13,7 +13,7 @@ import numpy as np
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.parity import leaves
 
-__all__ = ["Input", "Upload", "Uploads", "carried", "changed", "found"]
+__all__ = ["Input", "Upload", "Uploads", "carried", "changed", "dtype_of", "found", "viewed"]
 
 _MOST_LEAVES = 1000  # of one container that a workload carries: a long list of numbers holds no arrays
 
@@ -120,13 +120,24 @@ def found(call: Callable[[], Any], uploads: Uploads, device: TimedDevice) -> tup
     counted: set[int] = set()
     found = []
     for value in arrays.values():
-        if value.dtype.kind in "biufc":
+        host = device.asnumpy(value)
+        if host.dtype.kind in "biufc":
             root = _root(value)
             size = 0 if id(root) in counted else root.nbytes
             counted.add(id(root))
             up = id(root) in uploads.went_up
-            found.append(Input(_weakly(value), _checksum(device.asnumpy(value)), size, str(value.dtype), up))
+            found.append(Input(_weakly(value), _checksum(host), size, dtype_of(value), up))
     return tuple(found)
+
+
+def dtype_of(value: Any) -> str:
+    """Return the name of an array's dtype as NumPy has it: torch writes its own before it."""
+    return str(value.dtype).removeprefix("torch.")
+
+
+def viewed(value: Any) -> Any:
+    """Return the array whose memory a view uses, or None; torch has another name for it."""
+    return getattr(value, "base", getattr(value, "_base", None))
 
 
 def carried(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
@@ -160,7 +171,7 @@ def _weakly(value: Any) -> Callable[[], Any]:
 
 def _root(value: Any) -> Any:
     """Return the array whose memory an array uses: itself, unless it is a view."""
-    while hasattr(base := getattr(value, "base", None), "nbytes"):
+    while hasattr(base := viewed(value), "nbytes"):
         value = base
     return value
 

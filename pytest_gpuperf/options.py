@@ -95,7 +95,12 @@ def _file(text: str) -> str:
 
 _JSON = _Option("json", "write the report to PATH", read=str, metavar="PATH")
 _PLAN = (
-    _Option("gpu", "the GPU: auto, none, cupy[:N], sycl[:gpu|:cpu], simulated", read=str, metavar="DEVICE"),
+    _Option(
+        "gpu",
+        "the GPU: auto, none, cupy[:N], torch[:cuda:N], jax[:N], sycl[:gpu|:cpu], simulated",
+        read=str,
+        metavar="DEVICE",
+    ),
     _Option(
         "side",
         "the device that tests work on which do not choose it themselves, as numpy or cupy",

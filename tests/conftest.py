@@ -10,7 +10,15 @@ import pytest
 for name in ("numpy", "jsonschema", "dpnp", "dpctl", "cupy", "filelock"):
     if find_spec(name) is not None:
         import_module(name)
-for room in ("hooks", "command", "devices.simulated", "devices.cupy", "devices.sycl"):
+for room in (
+    "hooks",
+    "command",
+    "devices.simulated",
+    "devices.cupy",
+    "devices.sycl",
+    "devices.torch",
+    "devices.jax",
+):
     import_module(f"pytest_gpuperf.{room}")
 
 pytest_plugins = ["pytester"]

@@ -184,10 +184,13 @@ def test_the_cpu_is_opened_without_a_probe():
 
 
 @pytest.mark.parametrize(
-    "choice", ["cuda", "", "auto:1", "none:cpu", "cupy:first", "sycl:fpga", "simulated:2"]
+    "choice",
+    ["cuda", "", "auto:1", "none:cpu", "cupy:first", "sycl:fpga", "torch:cpu", "jax:gpu", "simulated:2"],
 )
 def test_a_choice_that_nobody_offers_is_refused(choice):
-    with pytest.raises(GpuPerfError, match=r"there are auto, none|takes no|is a number|gpu or cpu"):
+    with pytest.raises(
+        GpuPerfError, match=r"there are auto, none|takes no|is a number|gpu or cpu|one of cuda"
+    ):
         choose(choice)
 
 
@@ -199,13 +202,17 @@ def test_none_says_that_the_gpu_was_turned_off():
 def test_without_any_library_auto_says_which_extras_there_are(monkeypatch):
     for name in ("cupy", "dpnp"):
         monkeypatch.setitem(sys.modules, name, None)
+    for name in ("torch", "jax"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr("pytest_gpuperf.devices.cupy.find_spec", lambda _: None)
     monkeypatch.setattr("pytest_gpuperf.devices.sycl.find_spec", lambda _: None)
-    with pytest.raises(Unavailable, match=r"no GPU library.*cuda12.*cuda13.*sycl"):
+    with pytest.raises(Unavailable, match=r"no GPU library.*cuda12.*cuda13.*sycl.*--gpuperf-gpu=torch"):
         choose("auto").gpu()
 
 
-@pytest.mark.parametrize(("choice", "extra"), [("cupy", "cuda12"), ("sycl", "sycl")])
+@pytest.mark.parametrize(
+    ("choice", "extra"), [("cupy", "cuda12"), ("sycl", "sycl"), ("torch", "torch"), ("jax", "jax")]
+)
 def test_without_its_library_a_backend_names_the_extra(monkeypatch, choice, extra):
     monkeypatch.setattr(f"pytest_gpuperf.devices.{choice}.find_spec", lambda _: None)
     with pytest.raises(Unavailable, match=rf"not installed; install pytest-gpuperf\[{extra}\]"):
@@ -220,14 +227,26 @@ def test_auto_takes_the_first_backend_that_works(monkeypatch):
     assert choose("auto", mine).gpu() is mine.gpu("")
 
 
-def test_auto_never_takes_a_simulated_device():
-    assert not SimulatedBackend().automatic
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_auto_says_how_to_choose_a_library_that_the_suite_has_imported(monkeypatch, name):
+    for library in ("torch", "jax"):
+        monkeypatch.delitem(sys.modules, library, raising=False)
+    for choice in ("cupy", "sycl"):
+        monkeypatch.setattr(f"pytest_gpuperf.devices.{choice}.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(Unavailable, match=rf"^{name} is imported: --gpuperf-gpu={name} compares"):
+        choose("auto").gpu()
+
+
+def test_auto_takes_only_what_compares_with_numpy():
+    automatic = {backend.name for backend in backends("a processor", ()) if backend.automatic}
+    assert automatic == {"cupy", "sycl"}
 
 
 def test_opening_the_numpy_side_imports_no_gpu_library():
     before = set(sys.modules)
     choose("auto").cpu()
-    assert not {"cupy", "dpnp"} & (set(sys.modules) - before)
+    assert not {"cupy", "dpnp", "torch", "jax"} & (set(sys.modules) - before)
 
 
 @pytest.mark.skipif(find_spec("cupy") is None, reason="CuPy is not installed; CI's second environment has it")

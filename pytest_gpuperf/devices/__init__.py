@@ -1,5 +1,6 @@
 """From a choice such as `cupy:1` to devices: found by name, opened once, at first use."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 
@@ -8,11 +9,13 @@ from pytest_gpuperf.model import GpuPerfError, Kind, Unavailable
 
 __all__ = ["Devices", "backends"]
 
-_CPU_NAMED = {"cupy": "CupyBackend", "sycl": "SyclBackend"}
+_CPU_NAMED = {"cupy": "CupyBackend", "sycl": "SyclBackend", "torch": "TorchBackend", "jax": "JaxBackend"}
+_BY_NAME_ONLY = ("torch", "jax")
 _TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
 _MISSING = (
-    "no GPU library is installed; install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA "
-    "GPU, or pytest-gpuperf[sycl] for an Intel GPU"
+    "no GPU library that auto may choose is installed; install pytest-gpuperf[cuda12] or "
+    "pytest-gpuperf[cuda13] for an NVIDIA GPU, or pytest-gpuperf[sycl] for an Intel GPU; torch and JAX are "
+    "chosen by name, as in --gpuperf-gpu=torch"
 )
 
 
@@ -132,5 +135,11 @@ class Devices:
                     return backend.gpu("")
                 except Unavailable as cause:
                     causes.append(cause)
-        there = [str(cause) for cause in causes if not cause.missing]
+        there = [*(str(cause) for cause in causes if not cause.missing), *_imported()]
         raise Unavailable("; ".join(there) if there else _MISSING)
+
+
+def _imported() -> list[str]:
+    """Return what to choose for a library that the suite uses and `auto` leaves alone."""
+    names = [name for name in _BY_NAME_ONLY if name in sys.modules]
+    return [f"{name} is imported: --gpuperf-gpu={name} compares its own CPU and GPU" for name in names]

@@ -1,0 +1,237 @@
+"""GPUs and TPUs through JAX, compared with JAX on the CPU; both are asynchronous."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from importlib.util import find_spec
+from os import environ
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+
+from pytest_gpuperf.devices import faults
+from pytest_gpuperf.devices.namespaces import Namespace
+from pytest_gpuperf.devices.protocol import Observation
+from pytest_gpuperf.model import DeviceInfo, Fault, GpuPerfError, Kind, Unavailable
+
+__all__ = ["JaxBackend", "JaxDevice"]
+
+_EXACT = ("highest", "float32", "F32_F32_F32")  # of jax_default_matmul_precision
+_AMPERE = 8.0  # the first compute capability with TF32
+
+
+class JaxDevice:
+    """One JAX device; work runs asynchronously on it, the CPU's too.
+
+    `xp` is jax.numpy: an array that it makes is committed to this device, and what has an array to work on
+    runs where that array is. A function of yours that is given no array runs on JAX's default device.
+    Whether float64 stays what it is says JAX's own `jax_enable_x64`: without it, asarray makes it float32.
+    NumPy has no bfloat16: such arrays come down as float32.
+    """
+
+    backend = "jax"
+    clock = staticmethod(perf_counter)
+
+    def __init__(self, jax: Any, device: Any, name: str) -> None:
+        self.kind: Kind = "cpu" if device.platform == "cpu" else "gpu"
+        self.name = name
+        self.xp = _placed(jax, device)
+        self.processor_time = process_time if self.kind == "cpu" else None  # of all threads
+        self._jax = jax
+        self._device = device
+        self._follow = jax.jit(lambda mark: mark + 1)
+        self._mark = jax.device_put(np.float32(0), device)
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Say what it is; the precision of products can be switched at any time."""
+        runtime = str(self._device.client.platform_version).strip().rpartition("\n")[2]
+        return DeviceInfo(
+            kind=self.kind,
+            backend=self.backend,
+            name=self.name,
+            library=f"jax {self._jax.__version__}",
+            runtime=runtime if self.kind == "gpu" else None,
+            reduced_precision=self._reduced_precision(),
+        )
+
+    def asarray(self, host: Any) -> Any:
+        """Copy to this device, and wait until `host` may be changed again.
+
+        On the CPU an aligned NumPy array would be used in place, whatever `may_alias` says (JAX 0.10).
+        """
+        if isinstance(host, self._jax.Array):
+            values = host.copy()
+        else:
+            values = np.array(host) if self._device.platform == "cpu" else np.asarray(host)
+        return self._jax.device_put(values, self._device).block_until_ready()
+
+    def asnumpy(self, array: Any) -> Any:
+        """Copy to the host once the array is ready; a random key comes as the numbers in it.
+
+        JAX keeps the copy that it made of an array, and would make none the next time: we ask a new view.
+        """
+        if self._jax.dtypes.issubdtype(array.dtype, self._jax.dtypes.prng_key):
+            array = self._jax.random.key_data(array)
+        host = np.array(array.addressable_data(0))
+        return host.astype(np.float32) if host.dtype.kind == "V" else host
+
+    def synchronize(self) -> None:
+        """Wait for a computation that runs after all others, and for every array that is alive.
+
+        JAX has no wait for a device. XLA runs a device's computations in their order, on the CPU those of one
+        thread (xla/pjrt/cpu, `SetLastEnqueueEvent`), whether anyone keeps their results or not. Copies, and
+        the work of other threads, have arrays. One that failed is done: it raises where it is read.
+        """
+        self._follow(self._mark).block_until_ready()
+        self._wait_for_arrays()
+
+    def holds(self, value: Any) -> bool:
+        """Say whether `value` is an array on this device and on no other."""
+        return isinstance(value, self._jax.Array) and value.devices() == {self._device}
+
+    @contextmanager
+    def observe(self) -> Iterator[Observation]:
+        """See work by the allocator's count; a device that keeps none, as the CPU, is taken at its word.
+
+        The peak that JAX keeps is that of the whole process, so that none is told of a call.
+        """
+        seen, before = Observation(worked=True), self._memory()
+        yield seen
+        if "num_allocs" not in before:
+            return
+        self._wait_for_arrays()  # their memory is there by then
+        after = self._memory()
+        seen.worked = after["num_allocs"] > before["num_allocs"]
+        seen.held = after["bytes_in_use"] - before["bytes_in_use"]
+
+    def fault(self, error: BaseException) -> Fault | None:
+        """Recognize XLA's memory errors and the CUDA errors that outlive their call."""
+        if isinstance(error, MemoryError):
+            return Fault(kind="out_of_memory")
+        return faults.read(str(error)) if isinstance(error, RuntimeError) else None
+
+    def release(self) -> None:
+        """Do nothing: JAX keeps its pool."""
+
+    def _wait_for_arrays(self) -> None:
+        for array in self._jax.live_arrays(self._device.platform):
+            with suppress(RuntimeError):  # deleted, or failed
+                array.block_until_ready()
+
+    def _memory(self) -> dict[str, int]:
+        """Return the allocator's counts; empty where it keeps none."""
+        return dict(self._device.memory_stats() or {})
+
+    def _reduced_precision(self) -> str | None:
+        """Return how factors of float32 products are rounded (jax.lax.Precision); by default they are."""
+        chosen = self._jax.config.jax_default_matmul_precision
+        if self.kind == "cpu" or str(chosen) in _EXACT:
+            return None
+        setting = f"jax_default_matmul_precision={chosen}"
+        if self._device.platform == "tpu":
+            return f"bfloat16 in float32 products ({setting})"
+        capability = float(getattr(self._device, "compute_capability", 0))
+        if capability < _AMPERE or environ.get("NVIDIA_TF32_OVERRIDE") == "0":
+            return None
+        return f"TF32 in float32 products ({setting})"
+
+
+class JaxBackend:
+    """`jax[:N]`: accelerator N of those that JAX shows.
+
+    `auto` does not choose it: it takes the place of NumPy on the CPU too, so that what a test's `xp` is would
+    hang on the machine.
+    """
+
+    name = "jax"
+    automatic = False
+
+    def __init__(self, cpu_name: str) -> None:
+        self._cpu_name = cpu_name
+
+    def check(self, selector: str) -> None:
+        """Accept nothing or a device number."""
+        if selector and not (selector.isascii() and selector.isdecimal()):
+            raise GpuPerfError(f"the device of jax is a number, as in jax:0, not {selector!r}")
+
+    def gpu(self, selector: str) -> JaxDevice:
+        """Return the device after one allocation, one kernel and one synchronize on it."""
+        jax, index = _import(), int(selector or 0)
+        try:
+            found = [device for device in jax.local_devices() if device.platform != "cpu"]
+        except Exception as error:
+            raise Unavailable(f"JAX finds no device: {error}; {_platforms()}") from error
+        if not found:
+            remedy = "install JAX's plugin for yours (jax[cuda13], jax[cuda12], jax[tpu]) and its driver"
+            raise Unavailable(f"JAX sees no GPU, only the CPU; {remedy}; {_platforms()}")
+        if index >= len(found):
+            seen = f"JAX sees {len(found)} accelerator(s) and number {index} was asked for"
+            raise Unavailable(f"{seen}; {_platforms()}")
+        try:
+            device = JaxDevice(jax, found[index], found[index].device_kind)
+            device.xp.ones(1).sum()
+            device.synchronize()
+        except Exception as error:
+            reason = f"JAX's device {found[index]} is there but cannot be used: {error}"
+            raise Unavailable(f"{reason}; see whether nvidia-smi shows it free and healthy") from error
+        return device
+
+    def cpu(self) -> JaxDevice:
+        """Return JAX on the CPU; JAX opens whatever GPU it has with it."""
+        jax = _import()
+        try:
+            device = jax.local_devices(backend="cpu")[0]
+        except RuntimeError as error:
+            remedy = "let JAX_PLATFORMS name cpu too, after the GPU's platform"
+            raise GpuPerfError(f"JAX may not use the CPU to compare with; {remedy}: {error}") from error
+        return JaxDevice(jax, device, self._cpu_name)
+
+
+def _import() -> Any:
+    if find_spec("jax") is None:
+        remedy = "install pytest-gpuperf[jax], for a GPU with JAX's plugin for it (jax[cuda13])"
+        raise Unavailable(f"JAX is not installed; {remedy}", missing=True)
+    try:
+        import jax
+    except Exception as error:
+        raise Unavailable(f"JAX is installed but cannot be imported: {error}") from error
+    return jax
+
+
+def _platforms() -> str:
+    return f"JAX_PLATFORMS is {environ.get('JAX_PLATFORMS', 'not set')!s}"
+
+
+def _placed(jax: Any, device: Any) -> Namespace:
+    """Return jax.numpy, whose functions run on the device when no array says where."""
+
+    def place(name: str, value: Any) -> Any:
+        if name in ("fft", "linalg"):
+            return Namespace(value, place)
+        return _run_on(value, device, jax) if callable(value) and not isinstance(value, type) else value
+
+    return Namespace(jax.numpy, place)
+
+
+def _run_on(function: Any, device: Any, jax: Any) -> Any:
+    @wraps(function)
+    def run(*inputs: Any, **options: Any) -> Any:
+        if any(isinstance(given, jax.Array) for given in inputs):
+            return function(*inputs, **options)
+        with jax.default_device(device):
+            result = function(*inputs, **options)
+        return jax.tree.map(lambda made: _committed(made, device, jax), result)
+
+    for name in {*dir(function)} - {*dir(run)}:  # a ufunc has methods: reduce, at
+        if not name.startswith("_"):
+            setattr(run, name, getattr(function, name))
+    return run
+
+
+def _committed(made: Any, device: Any, jax: Any) -> Any:
+    """Return an array that stays on the device; one that is being traced, or was put elsewhere, as it is."""
+    if not isinstance(made, jax.Array) or isinstance(made, jax.core.Tracer):
+        return made
+    return jax.device_put(made, device) if made.devices() == {device} else made

@@ -1,0 +1,145 @@
+"""JAX on a real GPU: the conformance kit, and what only the vendor's library can show.
+
+Runs only where JAX finds an accelerator.
+"""
+
+import json
+import os
+from importlib.util import find_spec
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf.devices.jax import JaxBackend
+from pytest_gpuperf.model import Unavailable
+from pytest_gpuperf.testing import DeviceConformance
+
+# JAX would take most of the GPU's memory for itself, and other libraries' tests run in this process.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+if find_spec("jax") is not None:
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", 2)  # as tests/test_jax.py has it
+
+try:
+    JaxBackend("a processor").gpu("")
+except Unavailable as cause:
+    pytest.skip(str(cause), allow_module_level=True)
+
+
+class TestJax(DeviceConformance):
+    size = 4096
+
+    @pytest.fixture
+    def backend(self):
+        return JaxBackend("a processor")
+
+    @pytest.fixture
+    def gpu(self, backend):
+        with jax.enable_x64(True):  # noqa: FBT003 - JAX's own
+            yield backend.gpu("")
+
+
+@pytest.fixture
+def device():
+    return JaxBackend("a processor").gpu("")
+
+
+@pytest.fixture
+def cpu():
+    return JaxBackend("a processor").cpu()
+
+
+def test_it_is_no_emulation_and_names_its_runtime(device):
+    assert not device.info.emulated
+    assert device.info.runtime
+
+
+def test_the_two_sides_do_not_hold_each_others_arrays(cpu, device):
+    assert cpu.holds(cpu.xp.ones(3))
+    assert cpu.holds(cpu.xp.cumsum(np.ones(3)) + 1)
+    assert not cpu.holds(device.xp.ones(3))
+    assert not device.holds(cpu.xp.ones(3))
+    assert cpu.holds(cpu.asarray(device.xp.ones(3)))
+
+
+def test_a_gpu_beside_it_does_not_take_over_the_cpus_work(cpu):
+    array = cpu.xp.ones((64, 64))
+    assert cpu.holds(array @ array)
+    assert cpu.holds(jax.jit(lambda a: a * jax.numpy.ones(()))(array))
+
+
+def products(device):
+    array = device.asarray(np.ones((8192, 8192), dtype=np.float32))
+    return [array @ (array + step) for step in range(3)]
+
+
+def test_products_are_ready_after_synchronize_and_some_were_not_before(device):
+    before = []
+    for _ in range(5):
+        results = products(device)
+        before += [result.is_ready() for result in results]
+        device.synchronize()
+        assert all(result.is_ready() for result in results)
+    assert not all(before)
+
+
+def test_work_whose_results_nobody_keeps_is_waited_for(device, monkeypatch):
+    monkeypatch.setattr(device, "_wait_for_arrays", lambda: None)
+    waited, left = [], []
+    for _ in range(5):
+        results, started = products(device), perf_counter()
+        device.synchronize()
+        synchronized = perf_counter()
+        jax.block_until_ready(results)
+        waited.append(synchronized - started)
+        left.append(perf_counter() - synchronized)
+    assert median(waited) > 5 * median(left)
+
+
+def test_what_a_call_holds_is_seen(device):
+    with device.observe() as seen:
+        kept = device.xp.ones((64 << 20,), dtype="float32")
+    assert seen.worked
+    assert seen.held is None or seen.held >= kept.nbytes
+
+
+def test_every_copy_to_the_host_is_a_new_one(device):
+    array = device.xp.ones(3)
+    assert device.asnumpy(array).tolist() == [1, 1, 1]
+    assert array._npy_value is None, "JAX kept the copy: the next one would cost no time"
+
+
+def test_out_of_memory_names_the_bytes_and_leaves_the_device_usable(device):
+    with pytest.raises(RuntimeError) as caught:
+        device.xp.ones(1 << 44).block_until_ready()
+    fault = device.fault(caught.value)
+    assert (fault.kind, fault.requested) == ("out_of_memory", pytest.approx(4 << 44, rel=0.01))
+    assert device.asnumpy(device.asarray(np.ones(2))).tolist() == [1, 1]
+
+
+def test_a_product_is_timed_and_passes(pytester):
+    pytester.makepyfile(
+        """
+        import numpy as np
+        import pytest
+
+        @pytest.mark.speedup(min=1.5)
+        def test_product(device):
+            a = device.asarray(np.ones((2048, 2048), dtype=np.float32))
+            return lambda: a @ a
+
+        def test_scan(gpu):
+            assert gpu.xp.cumsum(gpu.asarray([1, 2, 3]))[-1] == 6
+        """
+    )
+    result = pytester.runpytest_subprocess(
+        "--gpuperf-gpu=jax", "--gpuperf-require-gpu", "--gpuperf-json=report.json"
+    )
+    result.assert_outcomes(passed=2)
+    (record,) = json.loads((pytester.path / "report.json").read_text())["records"]
+    assert record["status"] == "passed"
+    assert record["cpu"]["device"]["backend"] == record["gpu"]["device"]["backend"] == "jax"

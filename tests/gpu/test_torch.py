@@ -1,0 +1,186 @@
+"""PyTorch on a real GPU: the conformance kit, and what only the vendor's library can show.
+
+Runs only where torch finds a CUDA device.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.devices.torch import TorchBackend
+from pytest_gpuperf.model import Unavailable
+from pytest_gpuperf.testing import DeviceConformance
+
+try:
+    TorchBackend("a processor").gpu("cuda")
+except Unavailable as cause:
+    pytest.skip(str(cause), allow_module_level=True)
+
+import torch
+
+
+class TestTorch(DeviceConformance):
+    size = 4096
+
+    @pytest.fixture
+    def backend(self):
+        return TorchBackend("a processor")
+
+
+@pytest.fixture
+def cuda():
+    return TorchBackend("a processor").gpu("cuda")
+
+
+def busy(device, size=4096):
+    array = device.xp.ones((size, size))
+    return array @ array
+
+
+def test_the_accelerator_is_the_default(cuda):
+    assert TorchBackend("a processor").gpu("").name == cuda.name
+
+
+def test_the_two_sides_do_not_hold_each_others_tensors(cuda):
+    cpu = TorchBackend("a processor").cpu()
+    assert not cpu.holds(cuda.xp.ones(3))
+    assert not cuda.holds(cpu.xp.ones(3))
+    assert cpu.holds(cpu.asarray(cuda.xp.ones(3)))
+
+
+def test_synchronize_waits_for_side_streams(cuda):
+    stream = torch.cuda.Stream()
+    busy(cuda)
+    cuda.synchronize()
+    with torch.cuda.stream(stream):
+        busy(cuda)
+    cuda.synchronize()
+    assert stream.query()
+
+
+def test_the_devices_own_events_time_a_call(cuda):
+    busy(cuda)
+    cuda.synchronize()
+    with cuda.observe() as seen:
+        busy(cuda)
+    assert seen.worked
+    assert seen.device_time > 0
+
+
+def test_work_on_a_side_stream_is_outside_of_what_the_events_see(cuda):
+    stream, array, small = torch.cuda.Stream(), cuda.xp.ones((8192, 8192)), cuda.xp.ones(1)
+    with torch.cuda.stream(stream):
+        array @ array
+    cuda.synchronize()
+    outside = []
+    for products in (0, 4):
+        with cuda.observe() as seen:
+            with torch.cuda.stream(stream):
+                for _ in range(products):
+                    array @ array
+            small += 1
+        outside.append(seen.outside_time)
+    assert outside[1] > 5 * outside[0]
+
+
+def test_memory_is_what_the_call_held_at_its_peak(cuda):
+    cuda.release()
+    with cuda.observe() as fresh:
+        first = cuda.xp.empty(1 << 20, dtype=torch.uint8)
+        second = cuda.xp.empty(32 << 20, dtype=torch.uint8)
+        del first, second
+    assert 33 << 20 == fresh.memory
+    assert fresh.allocations >= 1
+    with cuda.observe() as again:
+        kept = cuda.xp.empty(32 << 20, dtype=torch.uint8)
+    assert (32 << 20, 32 << 20, 0) == (again.memory, again.held, again.allocations)
+    del kept
+
+
+def test_the_report_knows_memory_and_runtime(cuda):
+    _, total = torch.cuda.mem_get_info()
+    assert cuda.info.memory == pytest.approx(total, rel=0.1)
+    assert cuda.info.runtime.startswith(("CUDA ", "ROCm "))
+    assert not cuda.info.emulated
+
+
+def test_reduced_precision_follows_the_setting(cuda, monkeypatch):
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("highest")
+        assert cuda.info.reduced_precision is None
+        torch.set_float32_matmul_precision("high")
+        has_tf32 = torch.version.hip is None and torch.cuda.get_device_capability()[0] >= 8
+        assert (cuda.info.reduced_precision is not None) == has_tf32
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_pinned_host_memory_is_told_from_pageable(cuda):
+    assert abilities.host_memory(cuda, torch.empty(1 << 20, pin_memory=True).numpy()) == "pinned"
+    assert abilities.host_memory(cuda, np.ones(1 << 20)) == "pageable"
+    assert abilities.host_memory(cuda, cuda.xp.ones(3)) is None
+
+
+def test_clocks_are_numbers_or_have_a_reason(cuda):
+    clocks = abilities.clocks(cuda)
+    assert (clocks is None) == (cuda.clocks_reason is not None)
+
+
+def test_out_of_memory_names_the_bytes_and_leaves_the_device_usable(cuda):
+    _, total = torch.cuda.mem_get_info()
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        cuda.xp.empty(2 * total, dtype=torch.uint8)
+    fault = cuda.fault(caught.value)
+    assert (fault.kind, fault.requested) == ("out_of_memory", pytest.approx(2 * total, rel=0.01))
+    cuda.release()
+    assert cuda.asnumpy(cuda.asarray(np.ones(2))).tolist() == [1, 1]
+
+
+def test_a_product_is_timed_and_passes(pytester):
+    pytester.makepyfile(
+        """
+        import numpy as np
+        import pytest
+
+        @pytest.mark.speedup(min=1.5)
+        def test_product(device):
+            a = device.asarray(np.ones((2048, 2048), dtype=np.float32))
+            return lambda: a @ a
+
+        def test_scan(gpu):
+            assert gpu.xp.cumsum(gpu.asarray([1, 2, 3]), 0)[-1] == 6
+        """
+    )
+    result = pytester.runpytest_subprocess(
+        "--gpuperf-gpu=torch", "--gpuperf-require-gpu", "--gpuperf-json=report.json"
+    )
+    result.assert_outcomes(passed=2)
+    (record,) = json.loads((pytester.path / "report.json").read_text())["records"]
+    assert record["status"] == "passed"
+    assert record["cpu"]["device"]["backend"] == record["gpu"]["device"]["backend"] == "torch"
+    assert record["gpu"]["device_time"] > 0
+
+
+def test_a_lost_context_is_named_in_the_tests_after_it(pytester):
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.speedup(min=1)
+        def test_crash(device):
+            if device.kind == "cpu":
+                return lambda: device.xp.ones(3)
+            table, beyond = device.xp.ones(3), device.asarray([10**9])
+            return lambda: table[beyond]  # an assertion in the kernel
+
+        def test_after(gpu):
+            gpu.synchronize()
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:randomly", "--gpuperf-gpu=torch")
+    result.assert_outcomes(failed=1, errors=1)
+    result.stdout.fnmatch_lines(["the GPU (*) was lost in test_a_lost_context*::test_crash: *"])

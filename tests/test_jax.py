@@ -1,0 +1,282 @@
+"""JAX on the CPU, the side that its GPU is compared with, and as asynchronous; the GPU is tests/gpu's.
+
+Without JAX these tests skip; with GPUPERF_NO_SKIP set, as in CI's second environment, they fail instead.
+"""
+
+import json
+import os
+from importlib.util import find_spec
+from statistics import median
+from threading import Thread
+from time import perf_counter, process_time
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf import inputs
+from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.devices.jax import JaxBackend, JaxDevice
+from pytest_gpuperf.model import GpuPerfError, Unavailable
+from pytest_gpuperf.testing import DeviceConformance
+
+if find_spec("jax") is None:
+    if os.environ.get("GPUPERF_NO_SKIP"):
+        raise ImportError("JAX is not installed, and these tests may not skip here")
+    pytest.skip("JAX is not installed; CI's second environment has it", allow_module_level=True)
+
+import jax
+import jax.numpy as jnp
+
+jax.config.update("jax_num_cpu_devices", 2)  # one that is the default, and another
+
+
+@pytest.fixture
+def cpu():
+    return JaxBackend("a processor").cpu()
+
+
+@pytest.fixture
+def second():
+    """A device that is not JAX's default one."""
+    return JaxDevice(jax, jax.local_devices(backend="cpu")[1], "a second processor")
+
+
+class TestJaxOnTheCpu(DeviceConformance):
+    @pytest.fixture
+    def backend(self):
+        return JaxBackend("a processor")
+
+    @pytest.fixture
+    def gpu(self, backend):
+        with jax.enable_x64(True):  # noqa: FBT003 - JAX's own
+            yield backend.cpu()
+
+    def test_it_is_a_gpu_with_a_name(self, gpu):
+        assert (gpu.kind, gpu.backend, gpu.name) == ("cpu", "jax", "a processor")
+        assert (gpu.info.kind, gpu.info.backend, gpu.info.name) == (gpu.kind, gpu.backend, gpu.name)
+
+    def test_it_sees_its_own_work_and_no_other(self, gpu):
+        with gpu.observe() as seen:
+            pass
+        assert seen.worked, "as on any CPU: there is nowhere else for the work"
+
+
+class TestJaxOnAnotherDevice(TestJaxOnTheCpu):
+    @pytest.fixture
+    def gpu(self, second):
+        with jax.enable_x64(True):  # noqa: FBT003 - JAX's own
+            yield second
+
+    def test_it_is_a_gpu_with_a_name(self, gpu):
+        assert gpu.name == "a second processor"
+
+
+def products(device, count=3):
+    """Submit large products that do not depend on each other."""
+    array = device.asarray(np.ones((1500, 1500), dtype=np.float32))
+    return [array @ (array + step) for step in range(count)]
+
+
+@pytest.fixture(params=["cpu", "second"])
+def either(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_products_are_ready_after_synchronize_and_some_were_not_before(either):
+    before, after = [], []
+    for _ in range(5):
+        results = products(either)
+        before += [result.is_ready() for result in results]
+        either.synchronize()
+        after += [result.is_ready() for result in results]
+    assert all(after)
+    assert not all(before), "the products were done before anyone waited: nothing was tested"
+
+
+def test_work_whose_results_nobody_keeps_is_waited_for(either, monkeypatch):
+    """Such results are no array that is alive: the later computation has to wait for them by itself."""
+    monkeypatch.setattr(either, "_wait_for_arrays", lambda: None)
+    waited, left = [], []
+    for _ in range(5):
+        results, started = products(either), perf_counter()
+        either.synchronize()
+        synchronized = perf_counter()
+        jax.block_until_ready(results)
+        waited.append(synchronized - started)
+        left.append(perf_counter() - synchronized)
+    assert median(waited) > 5 * median(left)
+
+
+def test_work_of_another_thread_is_waited_for(either):
+    for _ in range(5):
+        results = []
+        thread = Thread(target=lambda results=results: results.extend(products(either)))
+        thread.start()
+        thread.join()
+        either.synchronize()
+        assert all(result.is_ready() for result in results)
+
+
+def test_an_array_that_failed_or_was_deleted_does_not_fail_others(cpu):
+    array = cpu.asarray(np.ones((1500, 1500), dtype=np.float32))
+    first = jax.jit(lambda a: (a @ a)[0, 0])
+    too_large = (
+        jax.jit(lambda value: jnp.zeros(1 << 44, dtype=np.float32) + value).lower(first(array)).compile()
+    )
+    failed = too_large(first(array))  # while its input is still being computed
+    array.delete()
+    cpu.synchronize()
+    assert cpu.asnumpy(cpu.xp.ones(2)).tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="Out of memory"):
+        failed.block_until_ready()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda xp: xp.ones(3),
+        lambda xp: xp.arange(3) * 2,
+        lambda xp: xp.asarray([1.0, 2.0]),
+        lambda xp: xp.sin(1.0),
+        lambda xp: xp.cumsum(np.ones(3)),
+        lambda xp: xp.concatenate([np.ones(3), np.ones(3)]),
+        lambda xp: xp.meshgrid(np.ones(3), np.ones(3))[1],
+        lambda xp: xp.fft.fftfreq(4),
+        lambda xp: xp.linalg.norm(np.ones(3)),
+        lambda xp: xp.stack([xp.ones(3), xp.ones(3)]) @ xp.ones(3),
+    ],
+)
+def test_what_xp_makes_lives_on_its_device_and_stays_there(either, make):
+    made = make(either.xp)
+    assert either.holds(made)
+    assert either.holds(made + 1)
+    assert either.holds(jax.jit(lambda a: a * jnp.ones(()))(made))
+
+
+def test_the_suites_default_device_does_not_move_what_xp_makes(cpu):
+    with jax.default_device(jax.local_devices(backend="cpu")[1]):
+        assert cpu.holds(cpu.xp.ones(3))
+        assert cpu.holds(cpu.asarray(np.ones(3)))
+        assert not cpu.holds(jnp.ones(3))
+
+
+def test_a_place_that_was_asked_for_wins(cpu, second):
+    there = jax.local_devices(backend="cpu")[1]
+    assert second.holds(cpu.xp.ones(3, device=there))
+
+
+def test_xp_can_be_traced(second):
+    xp = second.xp
+    made = jax.jit(lambda a: xp.sin(a) + xp.ones(3) + xp.linalg.norm(xp.stack([a, a])))(xp.ones(3))
+    assert second.holds(made)
+    assert jax.grad(lambda a: xp.sum(xp.square(a)))(xp.ones(2)).tolist() == [2, 2]
+
+
+def test_what_is_no_function_is_jaxs_own(cpu):
+    assert (cpu.xp.float32, cpu.xp.ndarray, cpu.xp.pi) == (jnp.float32, jnp.ndarray, jnp.pi)
+    assert cpu.xp.add.reduce(cpu.xp.ones(3)) == 3
+    assert cpu.xp.result_type("float32", "int8") == np.float32
+    assert cpu.xp.sin.__doc__ == jnp.sin.__doc__
+    assert "cumsum" in dir(cpu.xp)
+
+
+def test_float64_is_float32_unless_the_suite_turned_it_on(cpu):
+    assert cpu.asarray(np.ones(3)).dtype == np.float32
+
+
+def test_a_copy_on_the_host_is_no_view(cpu):
+    array = cpu.xp.ones(3)
+    cpu.asnumpy(array)[:] = 5
+    assert cpu.asnumpy(array).tolist() == [1, 1, 1]
+
+
+def test_a_host_array_that_xla_could_use_in_place_is_copied(cpu):
+    memory = np.zeros(1 << 16, dtype=np.uint8)
+    begin = -memory.ctypes.data % 64  # XLA's own alignment
+    host = memory[begin : begin + 4096].view(np.float32)
+    there = cpu.asarray(host)
+    host += 1
+    assert not cpu.asnumpy(there).any()
+
+
+@pytest.mark.parametrize(
+    ("make", "dtype", "values"),
+    [
+        (lambda: jnp.array([1.5, 2.0], dtype=jnp.bfloat16), "float32", [1.5, 2.0]),
+        (lambda: jax.random.key(7), "uint32", [0, 7]),
+    ],
+    ids=["bfloat16", "random key"],
+)
+def test_what_numpy_does_not_have_comes_down_as_what_it_has(cpu, make, dtype, values):
+    host = cpu.asnumpy(make())
+    assert (dtype, values) == (str(host.dtype), host.tolist())
+
+
+def test_an_array_of_jax_is_copied_too(cpu, second):
+    array = second.xp.ones(3)
+    copies = [second.asarray(array), cpu.asarray(array), second.asarray(jax.random.key(0))]
+    array.delete()
+    assert copies[0].tolist() == copies[1].tolist() == [1, 1, 1]
+    assert (second.holds(copies[0]), cpu.holds(copies[1]), second.holds(copies[2])) == (True, True, True)
+
+
+def test_another_devices_array_is_not_held(cpu, second):
+    assert not cpu.holds(second.xp.ones(3))
+    assert not cpu.holds(np.ones(3))
+
+
+def test_jaxs_words_for_too_large_an_array_name_the_bytes(cpu):
+    with pytest.raises(RuntimeError) as caught:
+        cpu.xp.ones(1 << 44).block_until_ready()
+    fault = cpu.fault(caught.value)
+    assert (fault.kind, fault.requested) == ("out_of_memory", 4 << 44)
+
+
+def test_it_counts_the_time_of_its_processors(cpu):
+    assert abilities.processor_time(cpu) <= process_time()
+
+
+def test_without_an_accelerator_the_remedies_are_named():
+    if any(device.platform != "cpu" for device in jax.local_devices()):
+        pytest.skip("this machine has an accelerator")
+    with pytest.raises(Unavailable, match=r"JAX sees no GPU, only the CPU; install JAX's plugin") as caught:
+        JaxBackend("a processor").gpu("")
+    assert not caught.value.missing
+
+
+def test_a_cpu_that_jax_may_not_use_is_an_error_that_says_how_it_may(monkeypatch):
+    def refuse(*, backend):
+        raise RuntimeError("Unknown backend cpu")
+
+    monkeypatch.setattr(jax, "local_devices", refuse)
+    with pytest.raises(GpuPerfError, match="let JAX_PLATFORMS name cpu too"):
+        JaxBackend("a processor").cpu()
+
+
+def test_the_inputs_of_a_workload_are_found(cpu):
+    array, key = cpu.asarray(np.ones(100, dtype=np.float32)), jax.device_put(jax.random.key(0), cpu._device)
+    found = inputs.found(lambda: (array, key), inputs.Uploads(cpu), cpu)
+    assert [(400, "float32"), (8, "key<fry>")] == [(entry.bytes, entry.dtype) for entry in found]
+    assert inputs.changed(found, lambda: None, cpu) is None
+
+
+MATMUL = """
+    import numpy as np
+    import pytest
+
+    @pytest.mark.speedup(min=3)
+    def test_matmul(device):
+        a = device.asarray(np.ones((64, 64), dtype=np.float32))
+        return lambda: device.xp.sum(a @ a)
+"""
+
+
+def test_without_a_gpu_jax_is_timed_on_the_cpu(run, pytester, monkeypatch):
+    def refuse(backend, selector):
+        raise Unavailable("it is a Sunday; come back on Monday")
+
+    monkeypatch.setattr(JaxBackend, "gpu", refuse)
+    run(MATMUL, "--gpuperf-json=report.json", gpu="jax").assert_outcomes(skipped=1)
+    (record,) = json.loads((pytester.path / "report.json").read_text())["records"]
+    assert "Sunday" in record["reason"]
+    assert (record["cpu"]["device"]["backend"], record["cpu"]["dtypes"]) == ("jax", ["float32"])

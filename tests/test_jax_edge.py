@@ -1,0 +1,268 @@
+"""JAX's edge, on a stand-in for the library: which cause each of its errors is, and what an allocator tells.
+
+What the vendor's library really does is tests/test_jax.py's and tests/gpu's; here is what we make of its
+answers.
+"""
+
+import sys
+from contextlib import nullcontext
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.devices.jax import JaxBackend
+from pytest_gpuperf.model import GpuPerfError, Unavailable
+
+
+class XlaRuntimeError(RuntimeError):
+    pass
+
+
+class FakeArray:
+    def __init__(self, device):
+        self.device, self.waited = device, 0
+
+    def block_until_ready(self):
+        self.waited += 1
+        return self
+
+    def devices(self):
+        return {self.device}
+
+    def sum(self):
+        return self
+
+    def __add__(self, other):
+        return self
+
+
+class FakeDevice:
+    client = SimpleNamespace(platform_version="PJRT C API\ncuda 13000")
+
+    def __init__(self, platform="gpu", *, kind="Fake", capability="9.0", counts=None):
+        self.platform, self.device_kind, self.counts = platform, kind, counts
+        if capability is not None:
+            self.compute_capability = capability
+
+    def memory_stats(self):
+        return None if self.counts is None else dict(self.counts)
+
+    def allocate(self, size):
+        self.counts["num_allocs"] += 1
+        self.counts["bytes_in_use"] += size
+
+
+def fake(monkeypatch, *devices, ones=None):
+    made = ModuleType("jax")
+
+    def local_devices():
+        return list(devices)
+
+    made.__dict__.update(
+        __version__="0.99",
+        Array=FakeArray,
+        config=SimpleNamespace(jax_default_matmul_precision=None),
+        core=SimpleNamespace(Tracer=()),
+        dtypes=SimpleNamespace(issubdtype=lambda dtype, kind: dtype == kind, prng_key="key"),
+        default_device=lambda device: nullcontext(),
+        device_put=lambda value, device, **_: FakeArray(device),
+        jit=lambda function: function,
+        live_arrays=lambda platform: made.live,
+        live=[],
+        local_devices=local_devices,
+        numpy=SimpleNamespace(
+            __name__="jax.numpy", __doc__="", ones=ones or (lambda size: FakeArray(devices[0]))
+        ),
+        tree=SimpleNamespace(map=lambda function, value: function(value)),
+    )
+    monkeypatch.setitem(sys.modules, "jax", made)
+    monkeypatch.setattr("pytest_gpuperf.devices.jax.find_spec", lambda _: object())
+    return made
+
+
+@pytest.fixture
+def chip():
+    return FakeDevice(counts={"num_allocs": 5, "bytes_in_use": 1000})
+
+
+@pytest.fixture
+def jax(monkeypatch, chip):
+    return fake(monkeypatch, chip)
+
+
+@pytest.fixture
+def device(jax):
+    return JaxBackend("a processor").gpu("")
+
+
+def cause(selector=""):
+    with pytest.raises(Unavailable) as caught:
+        JaxBackend("a processor").gpu(selector)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("selector", ["", "0", "12"])
+def test_a_selector_is_a_number(selector):
+    JaxBackend("a processor").check(selector)
+
+
+@pytest.mark.parametrize("selector", ["gpu", "cuda:0", "-1", "1.5", "٣"])
+def test_any_other_selector_is_refused(selector):
+    with pytest.raises(GpuPerfError, match="is a number, as in jax:0, not "):
+        JaxBackend("a processor").check(selector)
+
+
+def test_without_jax_the_extra_is_named(monkeypatch):
+    monkeypatch.setattr("pytest_gpuperf.devices.jax.find_spec", lambda _: None)
+    for opened in (lambda: JaxBackend("a processor").gpu(""), JaxBackend("a processor").cpu):
+        with pytest.raises(Unavailable, match=r"not installed; install pytest-gpuperf\[jax\]") as caught:
+            opened()
+        assert caught.value.missing
+
+
+def test_a_jax_that_cannot_be_imported_is_not_missing(monkeypatch):
+    monkeypatch.setattr("pytest_gpuperf.devices.jax.find_spec", lambda _: object())
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(Unavailable, match="JAX is installed but cannot be imported") as caught:
+        JaxBackend("a processor").gpu("")
+    assert not caught.value.missing
+
+
+def test_a_jax_without_a_plugin_names_the_remedies(monkeypatch):
+    fake(monkeypatch, FakeDevice("cpu"))
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    assert "JAX sees no GPU, only the CPU; install JAX's plugin" in cause()
+    assert cause().endswith("JAX_PLATFORMS is not set")
+
+
+def test_a_platform_that_cannot_be_started_is_jaxs_own_cause(monkeypatch):
+    made = fake(monkeypatch)
+
+    def refuse():
+        raise RuntimeError("Unable to initialize backend 'cuda'")
+
+    made.local_devices = refuse
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    assert "JAX finds no device: Unable to initialize backend 'cuda'; JAX_PLATFORMS is cuda" in cause()
+
+
+def test_a_number_beyond_the_devices_says_how_many_there_are(monkeypatch):
+    fake(monkeypatch, FakeDevice(), FakeDevice())
+    assert "JAX sees 2 accelerator(s) and number 2 was asked for" in cause("2")
+
+
+def test_a_number_counts_accelerators(monkeypatch):
+    fake(monkeypatch, FakeDevice(kind="first"), FakeDevice(kind="second"))
+    assert JaxBackend("a processor").gpu("1").name == "second"
+
+
+def test_a_device_that_fails_its_trial_allocation_is_unusable(monkeypatch):
+    def no_memory(size):
+        raise XlaRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 4 bytes.")
+
+    fake(monkeypatch, FakeDevice(), ones=no_memory)
+    assert (
+        "is there but cannot be used: RESOURCE_EXHAUSTED: Out of memory allocating 4 bytes.; see" in cause()
+    )
+
+
+def test_the_report_knows_library_and_runtime(device):
+    info = device.info
+    assert ("gpu", "Fake", "jax 0.99", "cuda 13000") == (info.kind, info.name, info.library, info.runtime)
+
+
+def test_synchronize_waits_for_a_later_computation_and_for_every_array(jax, device):
+    jax.live[:] = [FakeArray(None), FakeArray(None)]
+    device.synchronize()
+    assert [array.waited for array in [device._mark, *jax.live]] == [2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "requested"),
+    [
+        (
+            "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4770354232 bytes.",
+            "out_of_memory",
+            4770354232,
+        ),
+        ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1.50GiB", "out_of_memory", 3 << 29),
+        (
+            "RESOURCE_EXHAUSTED: Failed to allocate request for 176.00MiB (184549376B)",
+            "out_of_memory",
+            11 << 24,
+        ),
+        ("RESOURCE_EXHAUSTED: Shared memory size limit exceeded: requested 180224", None, None),
+        ("INTERNAL: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered", "lost", None),
+        ("INVALID_ARGUMENT: Executable expected parameter 0 of size 4", None, None),
+    ],
+)
+def test_an_errors_words_say_which_fault_it_is(device, words, kind, requested):
+    fault = device.fault(XlaRuntimeError(words))
+    assert (kind, requested) == ((fault.kind, fault.requested) if fault else (None, None))
+
+
+def test_work_and_what_it_holds_are_seen_by_the_allocators_count(device, chip):
+    with device.observe() as seen:
+        chip.allocate(2000)
+    assert (True, 2000, None) == (seen.worked, seen.held, seen.memory)
+
+
+def test_a_block_that_does_nothing_is_seen_to(device):
+    with device.observe() as seen:
+        pass
+    assert (False, 0) == (seen.worked, seen.held)
+
+
+def test_a_device_that_keeps_no_count_is_taken_at_its_word(device, chip):
+    chip.counts = None
+    with device.observe() as seen:
+        pass
+    assert (True, None) == (seen.worked, seen.held)
+
+
+@pytest.mark.parametrize(
+    ("platform", "capability", "chosen", "nvidias", "said"),
+    [
+        ("gpu", "9.0", None, None, "TF32 in float32 products (jax_default_matmul_precision=None)"),
+        ("gpu", "8.6", "high", None, "TF32 in float32 products (jax_default_matmul_precision=high)"),
+        ("gpu", "7.0", None, None, None),
+        ("gpu", None, None, None, None),
+        ("gpu", "9.0", "highest", None, None),
+        ("gpu", "9.0", "float32", None, None),
+        ("gpu", "9.0", None, "0", None),
+        ("tpu", None, None, None, "bfloat16 in float32 products (jax_default_matmul_precision=None)"),
+        ("tpu", None, "highest", None, None),
+    ],
+)
+def test_reduced_precision_is_what_is_set_at_that_moment(
+    monkeypatch, platform, capability, chosen, nvidias, said
+):
+    jax = fake(monkeypatch, FakeDevice(platform, capability=capability))
+    device = JaxBackend("a processor").gpu("")
+    if nvidias is None:
+        monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    else:
+        monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", nvidias)
+    jax.config.jax_default_matmul_precision = chosen
+    assert device.info.reduced_precision == said
+
+
+def test_the_host_side_of_a_copy_is_unknown(device):
+    assert abilities.host_memory(device, np.ones(3)) is None
+    assert abilities.processor_time(device) is None
+
+
+def test_every_copy_to_the_host_is_of_a_new_view(device):
+    """An array of a GPU keeps what was copied of it: the next copy would take no time at all."""
+    views = []
+
+    def view(index):
+        views.append(index)
+        return np.ones(3)
+
+    array = SimpleNamespace(dtype="float32", addressable_data=view)
+    for _ in range(2):
+        assert device.asnumpy(array).tolist() == [1, 1, 1]
+    assert views == [0, 0]

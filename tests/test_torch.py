@@ -1,0 +1,214 @@
+"""PyTorch on the CPU, the side that its GPU is compared with; the GPU is tests/gpu's.
+
+Without torch these tests skip; with GPUPERF_NO_SKIP set, as in CI's second environment, they fail instead.
+"""
+
+import json
+import os
+from importlib import import_module
+from importlib.util import find_spec
+from time import process_time
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf import inputs
+from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.devices.torch import _MAKERS, TorchBackend, TorchDevice
+from pytest_gpuperf.model import Unavailable
+from pytest_gpuperf.testing import DeviceConformance
+
+if find_spec("torch") is None:
+    if os.environ.get("GPUPERF_NO_SKIP"):
+        raise ImportError("torch is not installed, and these tests may not skip here")
+    pytest.skip("torch is not installed; CI's second environment has it", allow_module_level=True)
+
+import torch
+
+if find_spec("array_api_compat") is not None:
+    import_module("array_api_compat.torch")  # here, because a run in this process would forget it
+
+
+class TestTorchOnTheCpu(DeviceConformance):
+    @pytest.fixture
+    def backend(self):
+        return TorchBackend("a processor")
+
+    @pytest.fixture
+    def gpu(self, backend):
+        return backend.cpu()
+
+    def test_it_is_a_gpu_with_a_name(self, gpu):
+        assert (gpu.kind, gpu.backend, gpu.name) == ("cpu", "torch", "a processor")
+        assert (gpu.info.kind, gpu.info.backend, gpu.info.name) == (gpu.kind, gpu.backend, gpu.name)
+
+    def test_it_sees_its_own_work_and_no_other(self, gpu):
+        with gpu.observe() as seen:
+            pass
+        assert seen.worked, "as on any CPU: there is nowhere else for the work"
+
+
+@pytest.fixture
+def cpu():
+    return TorchBackend("a processor").cpu()
+
+
+@pytest.fixture
+def elsewhere():
+    """A device that is not torch's default one; it computes nothing."""
+    return TorchDevice(torch, torch.device("meta"), "nowhere")
+
+
+ARGUMENTS = {
+    "as_tensor": ([1],),
+    "asarray": ([1],),
+    "empty_permuted": ((2, 3), (0, 1)),
+    "empty_strided": ((2,), (1,)),
+    "full": ((2,), 1.0),
+    "linspace": (0, 1, 3),
+    "logspace": (0, 1, 3),
+    "randint": (3, (2,)),
+    "range": (0, 2),
+    "scalar_tensor": (1.0,),
+    "sparse_coo_tensor": ([[0]], [1.0], (2,)),
+    "tensor": ([1],),
+    "tril_indices": (2, 2),
+    "triu_indices": (2, 2),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch.range is deprecated", "ignore:Sparse invariant checks")
+@pytest.mark.parametrize("name", sorted(_MAKERS))
+def test_what_xp_makes_lives_on_its_device(elsewhere, cpu, name):
+    for device, type_ in ((elsewhere, "meta"), (cpu, "cpu")):
+        namespace = device.xp.fft if name.endswith("fftfreq") else device.xp
+        made = getattr(namespace, name)(*ARGUMENTS.get(name, (3,)))
+        assert made.device.type == type_
+
+
+def test_a_place_that_was_asked_for_wins(elsewhere):
+    assert elsewhere.xp.ones(3, device="cpu").device.type == "cpu"
+
+
+def test_the_suites_default_device_does_not_move_the_cpu_side(cpu):
+    torch.set_default_device("meta")
+    try:
+        made = [cpu.xp.ones(3), cpu.xp.asarray([1.0]), cpu.asarray([1.0]), cpu.asarray(np.ones(3))]
+    finally:
+        torch.set_default_device(None)
+    assert all(cpu.holds(tensor) for tensor in made)
+
+
+def test_torchs_default_device_stays_what_it_is(elsewhere):
+    elsewhere.xp.ones(3)
+    assert torch.ones(3).device.type == "cpu"
+
+
+def test_xp_is_the_array_api_where_compat_is_installed_and_torch_in_all_else(cpu):
+    array = cpu.xp.ones((2, 3))
+    assert cpu.xp.nn is torch.nn
+    assert isinstance(array, cpu.xp.Tensor)
+    assert "relu" in dir(cpu.xp)
+    if find_spec("array_api_compat") is not None:
+        assert cpu.xp.permute_dims(array, (1, 0)).shape == (3, 2)
+
+
+def test_a_tensor_is_copied_too(cpu):
+    there = torch.zeros(3, requires_grad=True)
+    copied = cpu.asarray(there)
+    copied += 1
+    assert there.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("host", [[1.0, 2.0], np.arange(3.0)[::-1], np.broadcast_to(1.0, (2, 2))])
+def test_any_host_array_goes_up(cpu, host):
+    assert cpu.asnumpy(cpu.asarray(host)).tolist() == np.asarray(host).tolist()
+
+
+def test_a_copy_on_the_host_is_no_view(cpu):
+    there = torch.zeros(3)
+    cpu.asnumpy(there)[:] = 1
+    assert there.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "dtype", "values"),
+    [
+        (torch.tensor([1.5, 2.0], dtype=torch.bfloat16), "float32", [1.5, 2.0]),
+        (torch.tensor([1.5], dtype=torch.float8_e4m3fn), "float32", [1.5]),
+        (torch.tensor([1 + 2j], dtype=torch.complex64).conj(), "complex64", [1 - 2j]),
+        (torch.ones(2, requires_grad=True), "float32", [1.0, 1.0]),
+    ],
+    ids=["bfloat16", "float8", "conjugated", "with a gradient"],
+)
+def test_what_numpy_does_not_have_comes_down_as_what_it_has(cpu, tensor, dtype, values):
+    host = cpu.asnumpy(tensor)
+    assert (dtype, values) == (str(host.dtype), host.tolist())
+
+
+def test_a_gpus_tensor_is_not_the_cpus(cpu, elsewhere):
+    assert not cpu.holds(elsewhere.xp.ones(3))
+    assert not elsewhere.holds(cpu.xp.ones(3))
+
+
+def test_torchs_words_for_too_large_an_array_name_the_bytes(cpu):
+    with pytest.raises(RuntimeError) as caught:
+        cpu.xp.empty(1 << 60)
+    fault = cpu.fault(caught.value)
+    assert (fault.kind, fault.requested) == ("out_of_memory", 4 << 60)
+
+
+def test_it_counts_the_time_of_its_processors(cpu):
+    assert abilities.processor_time(cpu) <= process_time()
+
+
+def test_without_an_accelerator_torchs_own_cause_is_told():
+    if torch.accelerator.is_available():
+        pytest.skip("this machine has an accelerator")
+    with pytest.raises(
+        Unavailable, match=r"built without any GPU|cannot use \w+:0: .+; see whether"
+    ) as caught:
+        TorchBackend("a processor").gpu("")
+    assert not caught.value.missing
+
+
+def test_a_view_is_counted_with_what_it_views(cpu):
+    whole = cpu.asarray(np.ones(100, dtype=np.float32))
+    part = whole[10:]
+    uploads = inputs.Uploads(cpu)
+    found = inputs.found(lambda: (whole, part), uploads, cpu)
+    assert [(400, "float32"), (0, "float32")] == [(entry.bytes, entry.dtype) for entry in found]
+
+
+def test_a_tensor_that_the_workload_changes_is_found(cpu):
+    weights, other = cpu.xp.ones(3), cpu.xp.ones(4)
+
+    def call():
+        weights.add_(other[0])
+
+    found = inputs.found(call, inputs.Uploads(cpu), cpu)
+    assert inputs.changed(found, call, cpu) is None
+    call()
+    assert "torch.float32 array of shape (3,)" == inputs.changed(found, call, cpu)
+
+
+MATMUL = """
+    import numpy as np
+    import pytest
+
+    @pytest.mark.speedup(min=3)
+    def test_matmul(device):
+        a = device.asarray(np.ones((64, 64), dtype=np.float32))
+        return lambda: device.xp.sum(a @ a)
+"""
+
+
+def test_without_a_gpu_torch_is_timed_on_the_cpu(run, pytester, monkeypatch):
+    def refuse(backend, selector):
+        raise Unavailable("it is a Sunday; come back on Monday")
+
+    monkeypatch.setattr(TorchBackend, "gpu", refuse)
+    run(MATMUL, "--gpuperf-json=report.json", gpu="torch").assert_outcomes(skipped=1)
+    (record,) = json.loads((pytester.path / "report.json").read_text())["records"]
+    assert "Sunday" in record["reason"]
+    assert (record["cpu"]["device"]["backend"], record["cpu"]["dtypes"]) == ("torch", ["float32"])

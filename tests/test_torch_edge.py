@@ -1,0 +1,372 @@
+"""Torch's edge, on a stand-in for the library: which cause each of its errors is, and what CUDA tells.
+
+What the vendor's library really does is tests/test_torch.py's and tests/gpu's; here is what we make of its
+answers.
+"""
+
+import sys
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.devices.torch import TorchBackend, TorchDevice
+from pytest_gpuperf.model import Clocks, GpuPerfError, Unavailable
+
+H200, V100 = 9, 7  # the first numbers of their compute capabilities
+
+
+class OutOfMemoryError(RuntimeError):
+    pass
+
+
+class FakeDevice:
+    def __init__(self, type_, index=None):
+        self.type, self.index = type_, index
+
+    def __eq__(self, other):
+        return (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self):
+        return hash((self.type, self.index))
+
+    def __repr__(self):
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+
+class FakeTensor:
+    def __init__(self, device):
+        self.device = device
+
+    def __add__(self, other):
+        return self
+
+    def sum(self):
+        return self
+
+
+class FakeCuda:
+    """The parts of torch.cuda that we touch; its streams are busy until `main_end` and `side_end`."""
+
+    def __init__(self, *, generation=H200):
+        self.now = self.main_end = self.side_end = 0.0
+        self.emptied = 0
+        self.counts = {
+            "allocation.all.allocated": 7,
+            "allocated_bytes.all.current": 1000,
+            "allocated_bytes.all.peak": 5000,
+            "num_device_alloc": 3,
+        }
+        self.properties = SimpleNamespace(
+            total_memory=1 << 37, major=generation, pci_domain_id=0, pci_bus_id=0x18, pci_device_id=0
+        )
+
+    def get_device_name(self, device):
+        return f"Fake {device.index}"
+
+    def get_device_properties(self, device):
+        return self.properties
+
+    def memory_stats(self, device):
+        return dict(self.counts)
+
+    def reset_peak_memory_stats(self, device):
+        self.counts["allocated_bytes.all.peak"] = self.counts["allocated_bytes.all.current"]
+
+    def allocate(self, size, *, pooled=True):
+        self.counts["allocation.all.allocated"] += 1
+        self.counts["num_device_alloc"] += not pooled
+        current = self.counts["allocated_bytes.all.current"] = (
+            self.counts["allocated_bytes.all.current"] + size
+        )
+        self.counts["allocated_bytes.all.peak"] = max(self.counts["allocated_bytes.all.peak"], current)
+
+    def free(self, size):
+        self.counts["allocated_bytes.all.current"] -= size
+
+    def current_stream(self, device):
+        return SimpleNamespace(query=lambda: self.main_end <= self.now)
+
+    def Event(self, *, enable_timing):  # noqa: N802 - torch's name
+        assert enable_timing
+        event = SimpleNamespace(at=None)
+        event.record = lambda stream: setattr(event, "at", max(self.now, self.main_end))
+        event.synchronize = lambda: setattr(self, "now", max(self.now, event.at))
+        event.elapsed_time = lambda end: (end.at - event.at) * 1000
+        return event
+
+    def empty_cache(self):
+        self.emptied += 1
+
+
+def fake(monkeypatch, *, accelerator="cuda", ones=None, generation=H200, version=None):
+    made = ModuleType("torch")
+    cuda = FakeCuda(generation=generation)
+    waited = []
+
+    def synchronize(device):
+        waited.append(device)
+        cuda.now = max(cuda.now, cuda.main_end, cuda.side_end)
+
+    found = None if accelerator is None else FakeDevice(accelerator)
+    matmul = SimpleNamespace(allow_tf32=False)
+    made.__dict__.update(
+        __version__="2.99",
+        version=SimpleNamespace(cuda="13.0", hip=None),
+        cuda=cuda,
+        xpu=SimpleNamespace(get_device_name=lambda device: "Fake Max"),
+        accelerator=SimpleNamespace(current_accelerator=lambda: found, synchronize=synchronize),
+        backends=SimpleNamespace(cuda=SimpleNamespace(matmul=matmul)),
+        device=FakeDevice,
+        Tensor=FakeTensor,
+        OutOfMemoryError=OutOfMemoryError,
+        ones=ones or (lambda size, device: FakeTensor(device)),
+        waited=waited,
+    )
+    monkeypatch.setitem(sys.modules, "torch", made)
+    monkeypatch.setattr(
+        "pytest_gpuperf.devices.torch.find_spec", lambda name: object() if name == "torch" else None
+    )
+    return made
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    return fake(monkeypatch)
+
+
+@pytest.fixture
+def device(torch):
+    return TorchBackend("a processor").gpu("")
+
+
+@pytest.fixture
+def cuda(device, torch, monkeypatch):
+    """The stand-in behind `device`, whose clock is the device's too."""
+    monkeypatch.setattr(device, "clock", lambda: torch.cuda.now, raising=False)
+    return torch.cuda
+
+
+def cause(selector=""):
+    with pytest.raises(Unavailable) as caught:
+        TorchBackend("a processor").gpu(selector)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("selector", ["", "cuda", "cuda:0", "cuda:12", "xpu", "xpu:1", "mps", "hpu:0"])
+def test_a_selector_names_a_type_and_a_number(selector):
+    TorchBackend("a processor").check(selector)
+
+
+@pytest.mark.parametrize(
+    "selector", ["0", "cpu", "meta", "cuda:", "cuda:first", "cudas:1", "cuda:1:2", "cuda:٣"]
+)
+def test_any_other_selector_is_refused_with_the_valid_ones(selector):
+    with pytest.raises(GpuPerfError, match=r"one of cuda, hpu, mps, mtia, npu, xpu, .* as in torch:cuda:0"):
+        TorchBackend("a processor").check(selector)
+
+
+def test_without_torch_the_extra_is_named(monkeypatch):
+    monkeypatch.setattr("pytest_gpuperf.devices.torch.find_spec", lambda _: None)
+    for opened in (lambda: TorchBackend("a processor").gpu(""), TorchBackend("a processor").cpu):
+        with pytest.raises(Unavailable, match=r"not installed; install pytest-gpuperf\[torch\]") as caught:
+            opened()
+        assert caught.value.missing
+
+
+def test_a_torch_that_cannot_be_imported_is_not_missing(monkeypatch):
+    monkeypatch.setattr("pytest_gpuperf.devices.torch.find_spec", lambda _: object())
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(Unavailable, match="torch is installed but cannot be imported") as caught:
+        TorchBackend("a processor").gpu("")
+    assert not caught.value.missing
+
+
+def test_a_build_without_any_gpu_says_so(monkeypatch):
+    fake(monkeypatch, accelerator=None)
+    assert "torch 2.99 was built without any GPU; install the build for yours" in cause()
+
+
+@pytest.mark.parametrize(("visible", "said"), [(None, "is not set"), ("", "is '', which may hide it")])
+def test_no_driver_is_torchs_own_cause_with_what_may_hide_the_gpu(monkeypatch, visible, said):
+    def no_driver(size, device):
+        raise RuntimeError("Found no NVIDIA driver on your system.\nMore of it")
+
+    fake(monkeypatch, ones=no_driver)
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert "torch 2.99 cannot use cuda:0: Found no NVIDIA driver on your system.; see" in cause()
+    assert cause().endswith(f"CUDA_VISIBLE_DEVICES {said}")
+
+
+def test_a_type_that_torch_was_not_built_for_is_named(monkeypatch):
+    def not_compiled(size, device):
+        raise AssertionError
+
+    fake(monkeypatch, ones=not_compiled)
+    assert "cannot use xpu:1: AssertionError; see whether there is one" in cause("xpu:1")
+
+
+def test_a_device_that_works_was_synchronized_as_a_whole(torch, device):
+    assert (device.name, device.kind, device.info.library) == ("Fake 0", "gpu", "torch 2.99")
+    assert torch.waited == [FakeDevice("cuda", 0)]
+    device.synchronize()
+    assert torch.waited == 2 * [FakeDevice("cuda", 0)]
+
+
+def test_a_torch_without_accelerators_uses_cuda(monkeypatch, torch):
+    del torch.accelerator
+    torch.cuda.synchronize = torch.waited.append
+    TorchBackend("a processor").gpu("")
+    assert torch.waited == [FakeDevice("cuda", 0)]
+
+
+def test_another_type_is_opened_by_its_name(torch):
+    found = TorchBackend("a processor").gpu("xpu:1")
+    assert (found.name, torch.waited) == ("Fake Max", [FakeDevice("xpu", 1)])
+    assert (found.info.memory, found.info.runtime, found.info.reduced_precision) == (None, None, None)
+    with found.observe() as seen:
+        pass
+    assert seen.worked, "it keeps no count, and is taken at its word"
+
+
+def test_the_cpu_waits_for_nothing_and_has_no_pool(torch):
+    cpu = TorchBackend("a processor").cpu()
+    cpu.synchronize()
+    cpu.release()
+    assert (torch.waited, torch.cuda.emptied) == ([], 0)
+
+
+def test_release_empties_the_pool(device, cuda):
+    device.release()
+    assert cuda.emptied == 1
+
+
+def test_the_report_knows_memory_and_runtime(device):
+    assert (1 << 37, "CUDA 13.0") == (device.info.memory, device.info.runtime)
+
+
+def test_rocm_is_told_from_cuda(torch, device):
+    torch.version.hip = "6.4"
+    assert device.info.runtime == "ROCm 6.4"
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "requested"),
+    [
+        ("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has", "out_of_memory", 2 << 30),
+        ("CUDA out of memory. Tried to allocate 20.50 MiB (GPU 0;", "out_of_memory", 41 << 19),
+        ("CUDA error: out of memory", "out_of_memory", None),
+        ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 96 bytes.", "out_of_memory", 96),
+        ("CUDA error: an illegal memory access was encountered\nCUDA kernel errors", "lost", None),
+        ("CUDA error: device-side assert triggered", "lost", None),
+        ("HIP error: unspecified launch failure", "lost", None),
+        ("CUDA error: invalid argument", None, None),
+        ("CUDA error: invalid configuration argument", None, None),
+        ("mat1 and mat2 shapes cannot be multiplied", None, None),
+    ],
+)
+def test_an_errors_words_say_which_fault_it_is(device, words, kind, requested):
+    fault = device.fault(OutOfMemoryError(words))
+    assert (kind, requested) == ((fault.kind, fault.requested) if fault else (None, None))
+
+
+def test_other_errors_with_such_words_are_no_fault(device):
+    assert device.fault(ValueError("out of memory")) is None
+    assert device.fault(MemoryError()).kind == "out_of_memory"
+
+
+def test_memory_is_the_most_held_above_what_was_held_before(device, cuda):
+    with device.observe() as seen:
+        cuda.allocate(2000, pooled=False)
+        cuda.free(2000)
+        cuda.allocate(500)
+    assert (2000, 500, 1, True) == (seen.memory, seen.held, seen.allocations, seen.worked)
+
+
+def test_a_block_that_does_nothing_is_seen_to(device, cuda):
+    with device.observe() as seen:
+        pass
+    assert (0, 0, 0, False) == (seen.memory, seen.held, seen.allocations, seen.worked)
+
+
+def test_work_without_an_allocation_is_seen_by_its_stream(device, cuda):
+    with device.observe() as seen:
+        cuda.main_end = 0.25
+    assert (True, 0.25, 0.0) == (seen.worked, seen.device_time, seen.outside_time)
+
+
+def test_work_on_side_streams_is_outside_of_what_the_events_see(device, cuda):
+    with device.observe() as seen:
+        cuda.main_end, cuda.side_end = 0.25, 0.75
+    assert (0.25, 0.5) == (seen.device_time, seen.outside_time)
+
+
+@pytest.mark.parametrize(
+    ("settings", "nvidias", "generation", "said"),
+    [
+        ({"allow_tf32": False}, None, H200, None),
+        ({"allow_tf32": True}, None, H200, "TF32 in float32 products (allow_tf32)"),
+        ({"allow_tf32": True}, None, V100, None),
+        ({"allow_tf32": True}, "0", H200, None),
+        ({"fp32_precision": "tf32"}, None, H200, "TF32 in float32 products (fp32_precision)"),
+        ({"fp32_precision": "none"}, None, H200, None),
+        ({"fp32_precision": "ieee"}, None, H200, None),
+    ],
+)
+def test_reduced_precision_is_what_is_set_at_that_moment(monkeypatch, settings, nvidias, generation, said):
+    torch = fake(monkeypatch, generation=generation)
+    device = TorchDevice(torch, FakeDevice("cuda", 0), "Fake 0")
+    if nvidias is None:
+        monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    else:
+        monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", nvidias)
+    torch.backends.cuda.matmul = SimpleNamespace(**settings)
+    assert device.info.reduced_precision == said
+
+
+def with_nvml(monkeypatch, answer):
+    asked = []
+
+    def watch(bus):
+        asked.append(bus)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("pytest_gpuperf.devices.nvml.watch", watch)
+    return asked
+
+
+def test_clocks_are_nvmls_for_the_devices_place_on_the_bus(monkeypatch, device):
+    clocks = Clocks(sm_mhz=1980, memory_mhz=None, celsius=None, watts=None, throttle=())
+    asked = with_nvml(
+        monkeypatch, SimpleNamespace(clocks=lambda: clocks, throttle=lambda: ("hardware slowdown",))
+    )
+    assert (abilities.clocks(device), abilities.throttle(device)) == (clocks, ("hardware slowdown",))
+    assert asked == ["00000000:18:00.0"]
+
+
+def test_without_nvml_the_clocks_are_unknown_and_the_reason_is_known(monkeypatch, device):
+    with_nvml(monkeypatch, GpuPerfError("no NVML; install it"))
+    assert (abilities.clocks(device), abilities.throttle(device)) == (None, ())
+    assert device.clocks_reason == "no NVML; install it"
+
+
+def test_a_torch_that_does_not_tell_the_place_on_the_bus_has_no_clocks(monkeypatch, device, cuda):
+    asked = with_nvml(monkeypatch, None)
+    del cuda.properties.pci_bus_id
+    assert abilities.clocks(device) is None
+    assert "does not tell the GPU's place on the bus" in device.clocks_reason
+    assert asked == []
+
+
+@pytest.mark.parametrize(("pinned", "said"), [(True, "pinned"), (False, "pageable")])
+def test_host_memory_is_pinned_when_cuda_knows_it(torch, device, pinned, said):
+    torch.from_numpy = lambda host: SimpleNamespace(is_pinned=lambda: pinned)
+    assert abilities.host_memory(device, np.ones(3)) == said
+    assert abilities.host_memory(device, [1.0]) is None
+    assert abilities.host_memory(device, np.broadcast_to(1.0, (3,))) is None
