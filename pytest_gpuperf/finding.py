@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gpuperf import siblings
-from pytest_gpuperf.items import SHAPE, Shape, misuse, shape, unfit
+from pytest_gpuperf.items import SHAPE, Kin, Shape, has_marked_parameters, misuse, shape, unfit
 from pytest_gpuperf.model import Selection
 from pytest_gpuperf.selection import Patterns, take_all
 from pytest_gpuperf.sides import Side, Sides
@@ -34,24 +34,25 @@ class Finder:
         self._takes_all = takes_all
         self._lone = lone
         self._foreign = foreign
+        self._kin: Kin | None = None
         self._all = 0
 
-    def collected(self, items: Sequence[pytest.Item], marked: Iterable[pytest.Item]) -> list[str]:
+    def collected(
+        self, items: Sequence[pytest.Item], marked: Iterable[pytest.Item], *, has_threshold: bool
+    ) -> list[str]:
         """Take what one module or class has collected; say what is wrong with it."""
-        wrong = self._mark(marked)
-        found = [item for item in items if SHAPE in item.stash]
-        if found and len(found) < len(items):
+        found, wrong = self._mark(marked)
+        if any(has_marked_parameters(item) for item in found):
             found += self._company(items, found)
         found += self._patterns.take(items, self._sides)
         self.found += found
         wrong += siblings.join(item for item in found if _is_local(item.stash[SHAPE]))
-        return wrong + families(items)
+        return wrong + families(items) if has_threshold else wrong
 
     def late(self, items: Iterable[pytest.Item]) -> list[str]:
         """Take the items that other plugins have marked since."""
         listed = list(items)
-        wrong = self._mark(listed)
-        found = [item for item in listed if SHAPE in item.stash]
+        found, wrong = self._mark(listed)
         self.found += found
         wrong += siblings.join(item for item in found if _is_local(item.stash[SHAPE]))
         return wrong + families(listed)
@@ -87,27 +88,34 @@ class Finder:
         of_all = [Selection(pattern=None, tests=self._all)] if self._takes_all else []
         return (*self._patterns.selections, *of_all)
 
-    def _mark(self, items: Iterable[pytest.Item]) -> list[str]:
-        """Give marked items their shapes; return what is wrong with their markers."""
-        wrong = []
+    def _mark(self, items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[str]]:
+        """Give marked items their shapes; return them, and what is wrong with the others' markers."""
+        found: list[pytest.Item] = []
+        wrong: list[str] = []
         for item in items:
             if not isinstance(item, pytest.Function):  # a doctest, say, in a module that is marked
                 continue
-            message = misuse(item)
-            known = None
-            if message is None:
-                try:
-                    known = shape(item, self._sides)
-                except ValueError as error:
-                    message = f"{item.nodeid}: {error}"
-            if self._foreign and not (known and (known.has_device or not known.demand.bare)):
+            try:
+                known = self._shape(item)
+            except ValueError as error:
+                wrong += [] if self._foreign else [str(error)]
                 continue
-            if message is not None:
-                wrong.append(message)
-            elif known is not None:
-                known = known if known.has_device else replace(known, side=self._lone)
-                item.stash[SHAPE] = known
-        return wrong
+            if known.has_device or not (self._foreign and known.demand.bare):
+                item.stash[SHAPE] = known if known.has_device else replace(known, side=self._lone)
+                found.append(item)
+        return found, wrong
+
+    def _shape(self, item: pytest.Function) -> Shape:
+        """Return a marked item's shape; raise ValueError with what is wrong with its marker."""
+        if has_marked_parameters(item) or self._kin is None or not self._kin.has(item):
+            self._kin = None
+            if (wrong := misuse(item)) is not None:
+                raise ValueError(wrong)
+            self._kin = Kin(item, self._sides)
+        try:
+            return shape(item, self._sides) if has_marked_parameters(item) else self._kin.shape(item)
+        except ValueError as error:
+            raise ValueError(f"{item.nodeid}: {error}") from error
 
     def _company(self, items: Iterable[pytest.Item], found: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
         """Yield the siblings, without a marker, of items whose own parameter set is marked."""

@@ -1,6 +1,6 @@
 """pytest's hooks for a run that has something to measure; registered when the first such thing is seen."""
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from _pytest.unittest import TestCaseFunction
 
-from pytest_gpuperf import bodies, schema, settlement, siblings
+from pytest_gpuperf import bodies, schema, settlement
 from pytest_gpuperf.both import MEASURED
 from pytest_gpuperf.calls import Bind
 from pytest_gpuperf.comparisons import ALONE
@@ -31,39 +31,21 @@ _CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytes
 class Hooks:
     """Passes what pytest says on to the session, and what the session finds on to pytest."""
 
-    def __init__(
-        self, config: pytest.Config, session: Session, found: Callable[[], Iterable[pytest.Item]]
-    ) -> None:
+    def __init__(self, config: pytest.Config, session: Session) -> None:
         self.session = session
-        self._found = found
         self._is_worker = hasattr(config, "workerinput")
         self._dry = config.option.collectonly or config.option.setuponly or config.option.setupplan
         self._began = False
         self._crashed: dict[str, str] = {}
-        self._selected: list[pytest.Item] = []
-        self._deselected: list[pytest.Item] = []
+        self._selected: Sequence[pytest.Item] = ()
+        self._deselected: Sequence[pytest.Item] = ()
         self._untold: list[Threshold] = []
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_collection_modifyitems(
-        self, config: pytest.Config, items: list[pytest.Item]
-    ) -> Generator[None, None, None]:
-        """Bring back what tests that are run again after a failure are compared with."""
-        yield
-        if config.getoption("lf", default=False) or config.getoption("stepwise", default=False):
-            items += siblings.brought_back(items, self._found())
-            items[:] = siblings.in_order(items)
-
-    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Remember the marked tests that will not run: each has its record."""
-        self._deselected += [item for item in items if shape_of(item)]
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Remember the marked tests that will."""
-        self._selected = [item for item in session.items if shape_of(item)]
-        shapes = [shape for item in self._selected if (shape := shape_of(item)) is not None]
-        deselected = [shape.nodeid for item in self._deselected if (shape := shape_of(item)) is not None]
-        self.session.comparisons.expect(shapes, deselected)
+    def begin(self, selected: Sequence[pytest.Item], deselected: Sequence[pytest.Item]) -> None:
+        """Take the speedup tests that will run, and those that were deselected."""
+        self._began, self._selected, self._deselected = True, selected, deselected
+        shapes = [item.stash[SHAPE] for item in selected]
+        self.session.comparisons.expect(shapes, [item.stash[SHAPE].nodeid for item in deselected])
         for shape in shapes:
             if shape.family and shape.kind != "cpu":
                 self.session.families.expect(shape.family.name, shape.nodeid)

@@ -7,14 +7,24 @@ from typing import Any
 
 import pytest
 
+from pytest_gpuperf import fixtures
 from pytest_gpuperf.markers import Joint, demand, joint
 from pytest_gpuperf.model import Demand, Family, Kind, Source
 from pytest_gpuperf.sides import Side, Sides
 
-__all__ = ["SHAPE", "Shape", "misuse", "parameters", "parametrize", "shape", "shared", "unfit", "word"]
+__all__ = [
+    "SHAPE",
+    "Kin",
+    "Shape",
+    "has_marked_parameters",
+    "misuse",
+    "parameters",
+    "shape",
+    "shared",
+    "unfit",
+    "word",
+]
 
-_SLOTS = ("device", "xp")
-_PLUGIN = "pytest_gpuperf.plugin"
 _REMEDY = (
     "use a value that is known (numpy, cupy, torch, jax, dpnp, cpu, cuda:1, their modules and devices), or "
     "take the parameter's name out of gpuperf_device_params"
@@ -38,7 +48,7 @@ class Shape:
     slots: frozenset[str] = frozenset()
     both: bool = False
     side: Side | None = None
-    pair: Hashable = None
+    pair: tuple[Hashable, ...] | None = None
     told: frozenset[str] = frozenset()
     partner: str | None = None
     family: Family | None = None
@@ -53,20 +63,21 @@ class Shape:
         """Whether there is a device to measure on."""
         return bool(self.slots) or self.both or self.side is not None
 
+    def beside(self, partner: str) -> "Shape":
+        """Return it as that of a GPU sibling of this CPU sibling."""
+        return Shape(
+            nodeid=self.nodeid,
+            demand=self.demand,
+            source=self.source,
+            side=self.side,
+            pair=self.pair,
+            told=self.told,
+            partner=partner,
+            family=self.family,
+        )
+
 
 SHAPE = pytest.StashKey[Shape]()
-
-
-def parametrize(metafunc: pytest.Metafunc) -> None:
-    """Parametrize our `device` over both devices, unless the test is a slot or has its own values for it."""
-    if not _is_built_on_ours(metafunc.definition, "device") or _has_parameter(metafunc, "device"):
-        return
-    dependents = _dependents(metafunc.definition)
-    marked = metafunc.definition.get_closest_marker("speedup") is not None
-    if marked and not dependents and _slots(metafunc.definition):
-        return
-    scope = max((fixture._scope for fixture in dependents), default=None)  # noqa: SLF001 - pytest has no other way
-    metafunc.parametrize("device", ["cpu", "gpu"], indirect=True, scope=scope.value if scope else "function")
 
 
 def misuse(item: pytest.Item) -> str | None:
@@ -106,20 +117,53 @@ def shape(item: pytest.Function, sides: Sides, asked: pytest.Mark | None = None)
     mark = asked or _closest(item)[0]
     join, known = joint(mark), parameters(item)
     plain = Shape(nodeid=item.nodeid, demand=demand(mark))
-    if _is_built_on_ours(item, "device") and known.get("device") in ("cpu", "gpu"):
+    if fixtures.is_built_on_ours(item, "device") and known.get("device") in ("cpu", "gpu"):
         told = frozenset(("device",))
         side = Side(kind=known["device"])
         return replace(plain, side=side, told=told, pair=_pair(item, told, join))
-    slots = _slots(item)
+    slots = fixtures.slots(item)
     if slots:
         return replace(plain, slots=slots)
     found, told = _side(item, sides, join)
     if found is None:
-        return replace(plain, both=_is_ours(item, "gpuperf"))
+        return replace(plain, both=fixtures.is_ours(item, "gpuperf"))
     if isinstance(found, str):
         names = ", ".join(sides.names)
         raise ValueError(f"{found}; {_REMEDY} (it names {names})")  # noqa: TRY004 - misuse
     return replace(plain, side=found, told=told, pair=_pair(item, told, join))
+
+
+class Kin:
+    """What the items of one function have in common, so that only the first of each device is looked at."""
+
+    def __init__(self, item: pytest.Function, sides: Sides) -> None:
+        self._common = item._fixtureinfo  # noqa: SLF001 - what pytest itself keeps for all of them
+        self._sides = sides
+        self._names = [name for name in {"device", *sides.names} if name in parameters(item)]
+        self._known: dict[tuple[int, ...], Shape] = {}
+
+    def has(self, item: pytest.Function) -> bool:
+        """Say whether an item is of that function."""
+        return item._fixtureinfo is self._common  # noqa: SLF001 - as above
+
+    def shape(self, item: pytest.Function) -> Shape:
+        """Return an item's shape, as `shape` does."""
+        values = parameters(item)
+        key = tuple([id(values[name]) for name in self._names])
+        like = self._known.get(key)
+        if like is None:
+            found = self._known[key] = shape(item, self._sides)
+            return found
+        pair = like.pair if like.pair is None else _same_pair(like, item)
+        return Shape(
+            nodeid=item.nodeid,
+            demand=like.demand,
+            slots=like.slots,
+            both=like.both,
+            side=like.side,
+            told=like.told,
+            pair=pair,
+        )
 
 
 def parameters(item: pytest.Item) -> Mapping[str, Any]:
@@ -131,6 +175,11 @@ def parameters(item: pytest.Item) -> Mapping[str, Any]:
 def shared(item: pytest.Item, but: Collection[str]) -> Hashable:
     """Return what items share that differ in these parameters only: the function, and the other values."""
     return item.nodeid.partition("[")[0], _values(item, but)
+
+
+def has_marked_parameters(item: pytest.Item) -> bool:
+    """Say whether a marker stands on one of the item's own parameters."""
+    return hasattr(item, "callspec") and any(mark.name == "speedup" for mark in item.callspec.marks)
 
 
 def word(value: Any) -> str:
@@ -145,7 +194,7 @@ def _side(item: pytest.Function, sides: Sides, join: Joint) -> tuple[Side | str 
     found, told = sides.of(parameters(item))
     if found is not None:
         return found, told
-    ours = [name for name in ("cpu", "gpu") if name in item.fixturenames and _is_ours(item, name)]
+    ours = [name for name in ("cpu", "gpu") if name in item.fixturenames and fixtures.is_ours(item, name)]
     if len(ours) == 2:
         return "it takes both cpu and gpu, where device is filled with one after the other", frozenset()
     if ours:
@@ -164,25 +213,43 @@ def _side(item: pytest.Function, sides: Sides, join: Joint) -> tuple[Side | str 
     return None, frozenset()
 
 
-def _pair(item: pytest.Function, told: frozenset[str], join: Joint) -> Hashable:
-    """Return what siblings share: a name, a function that two classes have from a third, or the function."""
+def _pair(item: pytest.Function, told: frozenset[str], join: Joint) -> tuple[Hashable, ...]:
+    """Return what siblings share: a name, a function that two classes have from a third, or the function.
+
+    The last of it is the values of the other parameters.
+    """
     if join.pair is not None:
-        return "pair", join.pair, _values(item, told)
+        return "pair", join.pair, _named(item, told)
     if not told and item.cls is not None and item.cls.__dict__.get(item.originalname or "") is None:
-        return "inherited", id(item.function), _values(item, told)
-    return shared(item, told)
+        return "inherited", id(item.function), _named(item, told)
+    return item.nodeid.partition("[")[0], _values(item, told)
 
 
-def _values(item: pytest.Item, but: Collection[str]) -> Hashable:
+def _same_pair(like: Shape, item: pytest.Item) -> tuple[Hashable, ...]:
+    """Return the pair of an item of the same function and on the same device as another."""
+    first, *others, _ = like.pair or (None, None)
+    values = _values(item, like.told) if not others else _named(item, like.told)
+    return first, *others, values
+
+
+def _values(item: pytest.Item, but: Collection[str]) -> tuple[Hashable, ...]:
     """Return the values of the parameters but these; plain ones count as equal when they are."""
-    return frozenset(
-        (name, type(value), value if type(value) in _PLAIN else id(value))
-        for name, value in parameters(item).items()
-        if name not in but
-    )
+    return tuple([_plain(value) for name, value in parameters(item).items() if name not in but])
 
 
-_PLAIN = frozenset((str, int, float, bool, bytes, type(None), type))
+def _named(item: pytest.Item, but: Collection[str]) -> frozenset[Hashable]:
+    """Return those values with their names, which may stand in another order in another function."""
+    return frozenset((name, _plain(value)) for name, value in parameters(item).items() if name not in but)
+
+
+def _plain(value: Any) -> Hashable:
+    kind = type(value)
+    if kind is str or kind is int:
+        return value  # type: ignore[no-any-return]  # as its type says
+    return kind, value if kind in _PLAIN else id(value)
+
+
+_PLAIN = frozenset((float, bool, bytes, type(None), type))
 
 
 def _closest(item: pytest.Item) -> list[pytest.Mark]:
@@ -193,38 +260,3 @@ def _closest(item: pytest.Item) -> list[pytest.Mark]:
         if found := [mark for mark in level if mark.name == "speedup"]:
             return found
     return []
-
-
-def _slots(item: Any) -> frozenset[str]:
-    """Return which of our fixtures the test function itself takes."""
-    return frozenset(name for name in item._fixtureinfo.argnames if name in _SLOTS and _is_ours(item, name))  # noqa: SLF001
-
-
-def _dependents(item: Any) -> list[Any]:
-    """Return the suite's fixtures in this test that build on our device or xp."""
-    definitions = (defs[-1] for defs in item._fixtureinfo.name2fixturedefs.values())  # noqa: SLF001 - as above
-    return [
-        fixture
-        for fixture in definitions
-        if fixture.func.__module__ != _PLUGIN and any(name in fixture.argnames for name in _SLOTS)
-    ]
-
-
-def _is_ours(item: Any, name: str) -> bool:
-    """Say whether the fixture of that name is ours, and not one of the suite's own."""
-    definitions = item._fixtureinfo.name2fixturedefs.get(name)  # noqa: SLF001 - as above
-    return bool(definitions) and definitions[-1].func.__module__ == _PLUGIN
-
-
-def _is_built_on_ours(item: Any, name: str) -> bool:
-    """Say whether the fixture of that name is ours, or the suite's own that takes ours and extends it."""
-    definitions = list(item._fixtureinfo.name2fixturedefs.get(name) or ())  # noqa: SLF001 - as above
-    while definitions and definitions[-1].func.__module__ != _PLUGIN:
-        if name not in definitions.pop().argnames:
-            return False
-    return bool(definitions)
-
-
-def _has_parameter(metafunc: pytest.Metafunc, name: str) -> bool:
-    """Say whether a mark or another hook has parametrized this name already."""
-    return any(name in call.params for call in metafunc._calls)  # noqa: SLF001 - as above

@@ -9,12 +9,14 @@ if TYPE_CHECKING:
     from pytest_gpuperf.both import Both
     from pytest_gpuperf.devices.protocol import Device
     from pytest_gpuperf.finding import Finder
+    from pytest_gpuperf.hooks import Hooks
     from pytest_gpuperf.session import Session
     from pytest_gpuperf.sides import Side, Sides
 
 __all__ = ["cpu", "device", "gpu", "gpuperf", "xp"]
 
 _HOOKS = "gpuperf-hooks"
+_COLLECTING = "gpuperf-collecting"
 _IS_ASKED = pytest.StashKey[bool]()  # whether tests without a marker are
 _FINDER = pytest.StashKey["Finder"]()
 
@@ -50,9 +52,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrize `device` where it is no slot; last, so that the suite's own values are known."""
     if "device" in metafunc.fixturenames:
-        from pytest_gpuperf import items
+        from pytest_gpuperf import fixtures
 
-        items.parametrize(metafunc)
+        fixtures.parametrize(metafunc)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -71,9 +73,9 @@ def pytest_make_collect_report(
     if not (marked or has_threshold or config.getini("gpuperf_speedup")):
         return report
     finder = _finder(config)
-    wrong = finder.collected(items, marked)
+    wrong = finder.collected(items, marked, has_threshold=has_threshold)
     if finder.found:
-        _session(config)
+        _collect(config)
     if wrong:
         report.outcome = "failed"
         report.longrepr = "\n".join(wrong)
@@ -84,7 +86,7 @@ def pytest_make_collect_report(
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Find what other plugins marked meanwhile, pair siblings up, and put GPU after CPU siblings."""
-    late = [item for item in items if _was_marked_late(item)]
+    late = _marked_late(items)
     finder = config.stash.get(_FINDER, None)
     if finder is None and not late and not config.stash[_IS_ASKED]:
         return
@@ -96,7 +98,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if finder.found:
         from pytest_gpuperf.siblings import in_order
 
-        _session(config)
+        _collect(config)
         items[:] = in_order(items)
 
 
@@ -146,9 +148,7 @@ class _Listener:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Make the session with the first record, and give it this one; it hears of the others itself."""
         if hasattr(report, "gpuperf") and not self._config.pluginmanager.has_plugin(_HOOKS):
-            _session(self._config)
-            hooks: Any = self._config.pluginmanager.get_plugin(_HOOKS)
-            hooks.pytest_runtest_logreport(report)
+            _hooks(self._config).pytest_runtest_logreport(report)
 
 
 class _Slot:
@@ -166,7 +166,12 @@ class _Slot:
 
 
 def _session(config: pytest.Config) -> "Session":
-    """Return the run's session, made with its hooks when a test or an option first needs it."""
+    """Return the run's session, made when a test or an option first needs it."""
+    return _hooks(config).session
+
+
+def _hooks(config: pytest.Config) -> "Hooks":
+    """Return the hooks of a run that measures, registered with its session when the first test needs them."""
     hooks: Any = config.pluginmanager.get_plugin(_HOOKS)
     if hooks is None:
         from pytest_gpuperf import options
@@ -174,10 +179,19 @@ def _session(config: pytest.Config) -> "Session":
         from pytest_gpuperf.session import Session
 
         session = Session(config, options.plan(config), options.json_path(config))
-        hooks = Hooks(config, session, lambda: _finder(config).found)
+        hooks = Hooks(config, session)
         config.pluginmanager.register(hooks, _HOOKS)
         config.pluginmanager.register(session.timers)
-    return hooks.session  # type: ignore[no-any-return]  # pluggy's registry is untyped
+    return hooks  # type: ignore[no-any-return]  # pluggy's registry is untyped
+
+
+def _collect(config: pytest.Config) -> None:
+    """Follow pytest while it collects, from the first speedup test on."""
+    if not config.pluginmanager.has_plugin(_COLLECTING):
+        from pytest_gpuperf.collecting import Collecting
+
+        following = Collecting(lambda: _finder(config).found, lambda *items: _hooks(config).begin(*items))
+        config.pluginmanager.register(following, _COLLECTING)
 
 
 def _finder(config: pytest.Config) -> "Finder":
@@ -238,12 +252,18 @@ def _narrowed(config: pytest.Config) -> list[str]:
     return [str(config.invocation_params.dir / argument) for argument in config.args] if given else []
 
 
-def _was_marked_late(item: pytest.Item) -> bool:
-    """Say whether `add_marker` has marked an item, or what it stands in, since it was collected."""
-    if not any(node.own_markers for node in (item, item.parent) if node is not None):
-        return False
-    if item.get_closest_marker("speedup") is None:
-        return False
+def _marked_late(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the items that `add_marker` has marked, or what they stand in, since they were collected."""
+    above: dict[pytest.Collector | None, bool] = {}
+    late = []
+    for item in items:
+        if (parent := item.parent) not in above:
+            marked = parent is not None and parent.get_closest_marker("speedup") is not None
+            above[parent] = marked
+        if above[parent] or any(mark.name == "speedup" for mark in item.own_markers):
+            late.append(item)
+    if not late:
+        return []
     from pytest_gpuperf.items import SHAPE
 
-    return SHAPE not in item.stash
+    return [item for item in late if SHAPE not in item.stash]

@@ -35,21 +35,23 @@ def pairs(items: Iterable[pytest.Item]) -> Iterator[list[pytest.Item]]:
     yield from groups.values()
 
 
-def in_order(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
-    """Yield the items in their order, but for each GPU sibling after its CPU sibling."""
-    listed = list(items)
-    shapes = {item: shape for item in listed if (shape := item.stash.get(SHAPE, None)) is not None}
-    to_come = {shape.nodeid for shape in shapes.values() if shape.kind == "cpu"}
+def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Return the items in their order, but each GPU sibling after its CPU sibling."""
+    to_come = {
+        shape.nodeid for item in items if (shape := item.stash.get(SHAPE, None)) and shape.kind == "cpu"
+    }
+    ordered: list[pytest.Item] = []
     waiting: dict[str, list[pytest.Item]] = {}
-    for item in listed:
-        shape = shapes.get(item)
+    for item in items:
+        shape = item.stash.get(SHAPE, None)
         if shape is not None and shape.partner in to_come:
             waiting.setdefault(shape.partner or "", []).append(item)
             continue
-        yield item
+        ordered.append(item)
         if shape is not None and shape.kind == "cpu":
             to_come.discard(shape.nodeid)
-            yield from waiting.pop(shape.nodeid, [])
+            ordered += waiting.pop(shape.nodeid, ())
+    return ordered
 
 
 def together(items: Sequence[pytest.Item]) -> list[list[int]]:
@@ -81,49 +83,53 @@ def brought_back(selected: Iterable[pytest.Item], found: Iterable[pytest.Item]) 
 
 def _join(group: Sequence[pytest.Item]) -> list[str]:
     """Pair the items of one group."""
-    cpus = [item for item in group if item.stash[SHAPE].kind == "cpu"]
-    gpus = [item for item in group if item.stash[SHAPE].kind == "gpu"]
+    shapes = [(item, item.stash[SHAPE]) for item in group]
+    cpus = [(item, shape) for item, shape in shapes if shape.kind == "cpu"]
+    gpus = [(item, shape) for item, shape in shapes if shape.kind == "gpu"]
     wrong = []
-    for item in gpus if cpus else []:
-        shape = item.stash[SHAPE]
-        partner = _partner(shape, [each.stash[SHAPE] for each in cpus])
+    for item, shape in gpus if cpus else []:
+        partner = _partner(shape, [each for _, each in cpus])
         if partner is None:
-            known = ", ".join(each.nodeid for each in cpus)
+            known = ", ".join(each.nodeid for each, _ in cpus)
             wrong.append(
                 f"{item.nodeid}: which of {known} is it compared with? None is of its library or NumPy"
             )
-        elif not partner.demand.bare and partner.demand != shape.demand:
+        elif (
+            partner.demand is not shape.demand and not partner.demand.bare and partner.demand != shape.demand
+        ):
             wrong.append(
                 f"{item.nodeid}: asks for something else than its sibling {partner.nodeid}; ask it once"
             )
         else:
-            item.stash[SHAPE] = replace(shape, partner=partner.nodeid)
-    for item in cpus if gpus else []:
-        if item.stash[SHAPE].demand.bare:
-            asked = gpus[0].stash[SHAPE]
-            item.stash[SHAPE] = replace(item.stash[SHAPE], demand=asked.demand)
+            item.stash[SHAPE] = shape.beside(partner.nodeid)
+    for item, shape in cpus if gpus else []:
+        asked = gpus[0][1].demand
+        if asked is not shape.demand and shape.demand.bare:
+            item.stash[SHAPE] = replace(shape, demand=asked)
     return wrong
 
 
 def _partner(gpu: Shape, cpus: Sequence[Shape]) -> Shape | None:
-    """Return the CPU side of a GPU's own library, else NumPy's, else the only one."""
+    """Return the only CPU side; of several, that of the GPU's own library, else NumPy's."""
     library = gpu.side.library if gpu.side else ""
+    if len(cpus) == 1:
+        return cpus[0]
     for wanted in dict.fromkeys((library, "numpy", "")):
         found = [each for each in cpus if each.side is not None and each.side.library == wanted]
         if found:
             return min(found, key=lambda each: bool(each.side and each.side.variant))
-    return cpus[0] if len(cpus) == 1 else None
+    return None
 
 
 def _twice(group: Sequence[pytest.Item]) -> list[str]:
     """Return which siblings work on the same device."""
-    first: dict[Side, pytest.Item] = {}
+    first: dict[Side | None, pytest.Item] = {}
     for item in group:
         shape = item.stash[SHAPE]
-        other = first.setdefault(shape.side, item) if shape.side else item
-        if other is not item and shape.source != "all":
-            device = ":".join(filter(None, (shape.side.library, shape.side.selector))) if shape.side else ""
-            on = f"{(shape.kind or '').upper()} {device}".strip()
+        other = first.setdefault(shape.side, item)
+        if other is not item and shape.side is not None and shape.source != "all":
+            device = ":".join(filter(None, (shape.side.library, shape.side.selector)))
+            on = f"{shape.side.kind.upper()} {device}".strip()
             message = f"{item.nodeid}: works on the same {on} as its sibling {other.nodeid}; {_APART}"
             return [message]
     return []
