@@ -1,7 +1,7 @@
 """Values <-> the objects of the JSON document: what is computed from a value is written, and not read."""
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
@@ -37,10 +37,11 @@ from pytest_gpuperf.model import (
 __all__ = [
     "dump_environment",
     "dump_record",
+    "dump_selections",
     "load_environment",
     "load_merged",
     "load_record",
-    "load_selection",
+    "load_selections",
     "load_threshold",
     "plain",
 ]
@@ -98,9 +99,14 @@ def load_threshold(content: dict[str, Any]) -> Threshold:
     return _load(Threshold, content, curve=_each(lambda part: _load(Point, part, **estimates)))
 
 
-def load_selection(content: dict[str, Any]) -> Selection:
-    """Return a selection as it was written."""
-    return _load(Selection, content)
+def dump_selections(selections: Iterable[Selection]) -> list[dict[str, Any]]:
+    """Return selections as they stand in the document."""
+    return [plain(selection) for selection in selections]
+
+
+def load_selections(contents: Iterable[dict[str, Any]]) -> tuple[Selection, ...]:
+    """Return the selections that `dump_selections` wrote."""
+    return tuple(_load(Selection, content) for content in contents)
 
 
 def load_merged(content: dict[str, Any]) -> Merged:

@@ -14,7 +14,7 @@ from pytest_gpuperf.both import MEASURED
 from pytest_gpuperf.calls import Bind
 from pytest_gpuperf.comparisons import ALONE
 from pytest_gpuperf.items import SHAPE, Shape
-from pytest_gpuperf.model import Threshold
+from pytest_gpuperf.model import Selection, Threshold
 from pytest_gpuperf.report import terminal
 from pytest_gpuperf.session import SKIPS, Session
 
@@ -41,8 +41,14 @@ class Hooks:
         self._deselected: Sequence[pytest.Item] = ()
         self._untold: list[Threshold] = []
 
-    def begin(self, selected: Sequence[pytest.Item], deselected: Sequence[pytest.Item]) -> None:
-        """Take the speedup tests that will run, and those that were deselected."""
+    def begin(
+        self,
+        selected: Sequence[pytest.Item],
+        deselected: Sequence[pytest.Item],
+        selections: tuple[Selection, ...],
+    ) -> None:
+        """Take the speedup tests that will run, those that were deselected, and what asked for them."""
+        self.session.ledger.selections = selections
         self._began, self._selected, self._deselected = True, selected, deselected
         shapes = [item.stash[SHAPE] for item in selected]
         self.session.comparisons.expect(shapes, [item.stash[SHAPE].nodeid for item in deselected])
@@ -145,6 +151,7 @@ class Hooks:
         if told is None:
             return
         self.session.learn(told["environment"], told["thresholds"])
+        self.session.ledger.selections = schema.load_selections(told["selections"])
         for content in told["records"]:
             if content["nodeid"] not in self.session.ledger.records:
                 self.session.keep(schema.load_record(content))
@@ -168,6 +175,7 @@ class Hooks:
                 "records": told,
                 "environment": surveyed,
                 "thresholds": sorted(self.session.families.told),
+                "selections": schema.dump_selections(self.session.ledger.selections),
             }
             return
         complete = all_ran and exitstatus not in _CUT_SHORT and not self._crashed

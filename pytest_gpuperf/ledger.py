@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpuperf import schema, store, thresholds
-from pytest_gpuperf.model import Environment, GpuPerfError, Record, Run
+from pytest_gpuperf.model import Environment, GpuPerfError, Record, Run, Selection
 
 __all__ = ["Ledger"]
 
@@ -19,6 +19,7 @@ class Ledger:
         self.report = report
         self.records: dict[str, Record] = {}
         self.unwritten: str | None = None
+        self.selections: tuple[Selection, ...] = ()
         self._cost_ratio = cost_ratio
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
         self._journal = store.Journal(report) if report else None
@@ -53,6 +54,7 @@ class Ledger:
             thresholds=thresholds.find(records),
             cost_ratio=self._cost_ratio,
             complete=complete,
+            selections=self.selections,
         )
 
     def write(self, surveyed: Environment, *, complete: bool) -> None:

@@ -94,8 +94,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wrong = [*finder.late(late), *finder.complete(items)]
     wrong += [] if wrong else finder.missing(config.rootpath, _narrowed(config))
     if wrong:
-        raise pytest.UsageError("\n".join(wrong))
-    if finder.found:
+        _refuse(config, items, "\n".join(wrong))
+    elif finder.found:
         from pytest_gpuperf.siblings import in_order
 
         _collect(config)
@@ -165,6 +165,15 @@ class _Slot:
         )
 
 
+def _refuse(config: pytest.Config, items: list[pytest.Item], wrong: str) -> None:
+    """End the run before its first test; one of pytest-xdist's workers tells its controller by a report."""
+    if not hasattr(config, "workerinput"):
+        raise pytest.UsageError(wrong)
+    report = pytest.CollectReport(nodeid="gpuperf", outcome="failed", longrepr=wrong, result=[])
+    config.hook.pytest_collectreport(report=report)
+    items.clear()
+
+
 def _session(config: pytest.Config) -> "Session":
     """Return the run's session, made when a test or an option first needs it."""
     return _hooks(config).session
@@ -190,7 +199,10 @@ def _collect(config: pytest.Config) -> None:
     if not config.pluginmanager.has_plugin(_COLLECTING):
         from pytest_gpuperf.collecting import Collecting
 
-        following = Collecting(lambda: _finder(config).found, lambda *items: _hooks(config).begin(*items))
+        following = Collecting(
+            lambda: _finder(config).found,
+            lambda ran, not_run: _hooks(config).begin(ran, not_run, _finder(config).selections),
+        )
         config.pluginmanager.register(following, _COLLECTING)
 
 

@@ -8,10 +8,11 @@ from typing import Any, cast
 from pytest_gpuperf.documents import (
     dump_environment,
     dump_record,
+    dump_selections,
     load_environment,
     load_merged,
     load_record,
-    load_selection,
+    load_selections,
     load_threshold,
     plain,
 )
@@ -22,9 +23,11 @@ __all__ = [
     "document",
     "dump_environment",
     "dump_record",
+    "dump_selections",
     "load",
     "load_environment",
     "load_record",
+    "load_selections",
     "text",
     "validate",
 ]
@@ -43,7 +46,7 @@ def document(run: Run) -> dict[str, Any]:
         "environment": dump_environment(run.environment),
         "records": [dump_record(record) for record in run.records],
         "thresholds": [plain(threshold) for threshold in run.thresholds],
-        "selections": [plain(selection) for selection in run.selections],
+        "selections": dump_selections(run.selections),
         "merged": plain(run.merged) if run.merged else None,
         "summary": dict(run.summary),
     }
@@ -77,7 +80,7 @@ def load(content: Any) -> Run:
         cost_ratio=content.get("cost_ratio"),
         records=tuple(load_record(record) for record in content["records"]),
         thresholds=tuple(load_threshold(threshold) for threshold in content.get("thresholds", ())),
-        selections=tuple(load_selection(selection) for selection in content.get("selections", ())),
+        selections=load_selections(content.get("selections", ())),
         merged=load_merged(content["merged"]) if content.get("merged") else None,
     )
 

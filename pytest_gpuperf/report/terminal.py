@@ -12,18 +12,20 @@ __all__ = ["lines", "readable"]
 _HEADINGS = ("test", "CPU", "GPU", "speedup", "with copies", "wanted", "verdict")
 _SHORTEST_NAME = 24  # a column that leaves less for a test's name is left out
 _GAP = "  "
+_MOST_OTHERS = 20  # rows for tests that nobody asked for one by one
 
 
 def lines(run: Run, width: int) -> list[str]:
     """Return the section's lines, none of them longer than `width` (at least 80) columns."""
-    shown = [record for record in run.records if not _is_deselected(record)]
-    if not shown:
-        return []
+    found = [record for record in run.records if not _is_deselected(record)]
+    if not found:
+        return _selections(run, ())
+    shown = _slowest(found)
     names = _names(shown)
-    table = _table(shown, names, width)
+    table = ["", *_table(shown, names, width)] if shown else []
     below = [*_limits(shown, run.cost_ratio, width), *_thresholds(run.thresholds, width)]
-    below += [*_summary(shown, run.cost_ratio), *_waits(shown)]
-    return [*_devices(run, width), "", *table, *_reasons(shown, names, width), *below]
+    below += [*_summary(found, run.cost_ratio), *_waits(found), *_selections(run, shown)]
+    return [*_devices(run, width), *table, *_reasons(shown, names, width), *below]
 
 
 def readable(seconds: float | None) -> str:
@@ -35,6 +37,31 @@ def _is_deselected(record: Record) -> bool:
     return (
         record.status == "skipped" and record.cpu is None and (record.reason or "").startswith("deselected")
     )
+
+
+def _slowest(records: Sequence[Record]) -> list[Record]:
+    """Return the records that were asked for, and of all others the slowest that have a speedup."""
+    others = [record for record in records if record.source == "all" and record.speedup and record.cpu]
+    others.sort(key=lambda record: (record.cpu and record.cpu.median) or 0.0, reverse=True)
+    slowest = {record.nodeid for record in others[:_MOST_OTHERS]}
+    return [record for record in records if record.source != "all" or record.nodeid in slowest]
+
+
+def _selections(run: Run, shown: Sequence[Record]) -> list[str]:
+    """Return how many tests were measured without a marker, and what became of those that have no row."""
+    found = []
+    for selection in run.selections:
+        if selection.pattern is not None:
+            found.append(f"gpuperf_speedup {selection.pattern}: {selection.tests} tests")
+            continue
+        others = [record for record in run.records if record.source == "all"]
+        compared = sum(record.speedup is not None for record in others)
+        rows = sum(record.source == "all" for record in shown)
+        found.append(
+            f"--gpuperf-all: {selection.tests} tests, {compared} compared with a CPU sibling; the slowest "
+            f"{rows} are above, all are in the report"
+        )
+    return ["", *found] if found else []
 
 
 def _devices(run: Run, width: int) -> list[str]:
