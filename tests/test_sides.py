@@ -1,0 +1,192 @@
+"""Sides: which device of which library a suite's own parameters mean."""
+
+import sys
+from enum import Enum
+from types import ModuleType, SimpleNamespace
+
+import numpy
+import pytest
+
+from pytest_gpuperf.devices.simulated import SimulatedBackend
+from pytest_gpuperf.sides import Side, Sides
+
+NAMES = ("device", "xp", "module", "namespace", "array_namespace", "library", "backend", "nx")
+
+
+@pytest.fixture(autouse=True)
+def _no_library_is_loaded(monkeypatch):
+    for name in ("cupy", "torch", "jax"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def side(**parameters) -> Side | str | None:
+    return Sides(NAMES).of(parameters)[0]
+
+
+def torch_device(kind, index=None):
+    device = type("device", (), {"__module__": "torch"})()
+    device.type, device.index = kind, index
+    return device
+
+
+def jax_device(platform, number=0):
+    device = type("Device", (), {"__module__": "jaxlib._jax"})()
+    device.platform, device.id = platform, number
+    return device
+
+
+def cupy_device(number):
+    device = type("Device", (), {"__module__": "cupy.cuda.device"})()
+    device.id = number
+    return device
+
+
+class Backend(Enum):
+    """As array-api-extra names its backends."""
+
+    READONLY = "numpy:readonly"
+    TORCH_GPU = "torch:gpu"
+    JAX_GPU = "jax.numpy:gpu"
+
+
+CPU, NUMPY = Side(kind="cpu"), Side(kind="cpu", library="numpy")
+CUPY = Side(kind="gpu", library="cupy")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (numpy, NUMPY),
+        ("numpy", NUMPY),
+        ("np", NUMPY),
+        (ModuleType("scipy.fft"), NUMPY),
+        (ModuleType("array_api_compat.numpy"), NUMPY),
+        (ModuleType("cupy"), CUPY),
+        (ModuleType("cupyx.scipy.fft"), CUPY),
+        (ModuleType("scipy._lib.array_api_compat.cupy"), CUPY),
+        ("cupy", CUPY),
+        ("CuPy", CUPY),
+        ("cupy:1", Side(kind="gpu", library="cupy", selector="1")),
+        (cupy_device(2), Side(kind="gpu", library="cupy", selector="2")),
+        (ModuleType("dpnp"), Side(kind="gpu", library="sycl")),
+        (ModuleType("torch"), Side(kind="cpu", library="torch")),
+        ("torch", Side(kind="cpu", library="torch")),
+        ("torch-cpu", Side(kind="cpu", library="torch")),
+        ("torch_cuda", Side(kind="gpu", library="torch", selector="cuda")),
+        ("torch:cuda:1", Side(kind="gpu", library="torch", selector="cuda:1")),
+        (torch_device("cpu"), Side(kind="cpu", library="torch")),
+        (torch_device("cuda", 1), Side(kind="gpu", library="torch", selector="cuda:1")),
+        (torch_device("mps"), Side(kind="gpu", library="torch", selector="mps")),
+        (ModuleType("jax.numpy"), Side(kind="cpu", library="jax")),
+        ("jax.numpy", Side(kind="cpu", library="jax")),
+        (jax_device("cpu"), Side(kind="cpu", library="jax")),
+        (jax_device("gpu", 3), Side(kind="gpu", library="jax", selector="3")),
+        ("cpu", CPU),
+        ("gpu", Side(kind="gpu")),
+        ("cuda", Side(kind="gpu")),
+        ("cuda:1", Side(kind="gpu", selector="1")),
+        ("mps", Side(kind="gpu", library="torch", selector="mps")),
+        ("tpu", Side(kind="gpu", library="jax")),
+        (Backend.READONLY, Side(kind="cpu", library="numpy", variant="readonly")),
+        (Backend.TORCH_GPU, Side(kind="gpu", library="torch")),
+        (Backend.JAX_GPU, Side(kind="gpu", library="jax")),
+        (SimulatedBackend().gpu(""), Side(kind="gpu", library="simulated")),
+        (SimulatedBackend().cpu(), Side(kind="cpu", library="simulated")),
+    ],
+    ids=lambda value: str(value).replace("/", "-")[:40],
+)
+def test_a_value_tells_its_side(value, expected):
+    assert expected == side(xp=value)
+    assert expected == side(device=value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["fftw", "numpy_readonly", "cpu-float32", "", "1", 3, 3.5, lambda: 0, object(), int, ModuleType("sparse"),
+     torch_device("meta"), ("numpy", "cpu")],
+    ids=lambda value: str(value).partition(" at ")[0],
+)  # fmt: skip
+def test_any_other_value_is_unknown_and_named(value):
+    said = side(backend=value)
+    assert isinstance(said, str)
+    assert said.startswith("backend=")
+    assert said.endswith("is no device or array library that is known")
+    assert " at 0x" not in said
+
+
+def test_parameters_without_such_a_name_tell_nothing():
+    assert (None, frozenset()) == Sides(NAMES).of({"n": "cupy", "dtype": "float32"})
+    assert side(device=None) is None
+
+
+def test_a_library_and_a_device_together_are_one_side():
+    assert Side(kind="gpu", library="torch", selector="cuda:1") == side(
+        array_namespace="torch", device="cuda:1"
+    )
+    assert side(array_namespace="numpy", device=None) == NUMPY
+    assert side(xp=ModuleType("cupy"), device="cuda") == CUPY
+
+
+def test_what_tells_the_side_is_no_part_of_the_pair():
+    told = Sides(NAMES).of({"array_namespace": "numpy", "device": None, "dtype": "float32"})[1]
+    assert told == {"array_namespace", "device"}
+
+
+def test_an_unknown_value_beside_a_known_one_is_an_ordinary_parameter():
+    known, told = Sides(NAMES).of({"xp": "numpy", "backend": "pocketfft"})
+    assert (known, told) == (NUMPY, {"xp"})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"xp": "numpy", "library": "cupy"}, "xp='numpy', library='cupy' name different devices"),
+        ({"xp": "torch:cpu", "device": "cuda"}, "device='cuda', xp='torch:cpu' name different devices"),
+        ({"xp": numpy, "device": "cuda"}, "device='cuda', xp=numpy: numpy has no GPU"),
+        ({"xp": "cupy", "device": "cpu"}, "device='cpu', xp='cupy': cupy has no CPU"),
+    ],
+)
+def test_values_that_contradict_each_other_are_named(parameters, said):
+    assert said == side(**parameters)
+
+
+@pytest.mark.parametrize(("library", "loaded"), [("torch", ["torch"]), ("", ["torch", "cupy"]), ("", [])])
+def test_a_bare_cuda_is_torchs_where_only_torch_is_loaded(monkeypatch, library, loaded):
+    for name in loaded:
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    assert side(device="cuda").library == library
+    assert side(device="cpu").library == library
+
+
+@pytest.mark.parametrize(("default", "kind"), [("cpu", "cpu"), ("cuda", "gpu")])
+def test_torch_without_a_device_is_on_its_default_device(monkeypatch, default, kind):
+    torch = SimpleNamespace(get_default_device=lambda: SimpleNamespace(type=default))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert side(xp="torch").kind == kind
+
+
+@pytest.mark.parametrize(("platform", "kind"), [("cpu", "cpu"), ("gpu", "gpu"), ("tpu", "gpu")])
+def test_jax_without_a_device_is_on_its_default_backend(monkeypatch, platform, kind):
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(default_backend=lambda: platform))
+    assert side(nx="jax").kind == kind
+
+
+def test_a_library_that_cannot_be_asked_is_taken_for_its_cpu(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())
+    assert side(nx="jax").kind == "cpu"
+
+
+def test_another_plugins_backend_knows_its_own_values_first():
+    mine = SimpleNamespace(name="mine", recognizes=lambda value: "gpu" if value == "numpy" else None)
+    sides = Sides(NAMES, [mine])
+    assert Side(kind="gpu", library="mine") == sides.of({"xp": "numpy"})[0]
+    assert sides.of({"xp": "cupy"})[0] == CUPY
+
+
+def test_a_value_is_looked_at_once_and_never_taken_for_another():
+    asked = []
+    sides = Sides(NAMES, [SimpleNamespace(name="mine", recognizes=asked.append)])
+    for _ in range(3):
+        sides.of({"xp": numpy})
+    assert asked == [numpy]
+    assert all(isinstance(sides.of({"xp": object()})[0], str) for _ in range(1000))
