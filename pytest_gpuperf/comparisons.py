@@ -135,7 +135,7 @@ class Comparisons:
         elif partner in self._deselected:
             how = "was deselected; select both"
         elif partner in self._selected:
-            how = "did not run before it in this process; with pytest-xdist keep the two in one process"
+            how = "did not run before it in this process: another one lost it, or has run it"
         else:
             how = "was not selected; select both"
         return f"there is nothing to compare with: its CPU sibling {partner} {how}"

@@ -15,13 +15,17 @@ __all__ = ["Machine"]
 class Machine:
     """What a run measures on; `lost` says which test lost the GPU, if one has.
 
-    `registered` is asked once for other plugins' backends.
+    `registered` is asked once for other plugins' backends. `worker` is the number of this process among those
+    that share a run.
     """
 
-    def __init__(self, choice: str, registered: Callable[[], Iterable[Backend]]) -> None:
+    def __init__(
+        self, choice: str, registered: Callable[[], Iterable[Backend]], worker: int | None = None
+    ) -> None:
         self.lost: str | None = None
         self._choice = choice
         self._registered = registered
+        self._worker = worker
         self._devices: Devices | None = None
         self._elsewhere: Environment | None = None
         self._clocks_at_start: Clocks | None = None
@@ -30,7 +34,8 @@ class Machine:
     def devices(self) -> Devices:
         """The devices, from all backends that plugins registered; raises GpuPerfError for a wrong choice."""
         if self._devices is None:
-            self._devices = Devices(self._choice, backends(environment.cpu_name(), self._registered()))
+            everyone = backends(environment.cpu_name(), self._registered())
+            self._devices = Devices(self._choice, everyone, self._worker)
         return self._devices
 
     def cpu(self, side: Side | None = None) -> TimedDevice:

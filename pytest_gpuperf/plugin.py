@@ -46,6 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
         _session(config).check()
     if config.getoption("dist", "no") != "no":
         config.pluginmanager.register(_Listener(config))
+    if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
+        from pytest_gpuperf import scheduling
+
+        scheduling.join(config, lambda: config.pluginmanager.has_plugin(_COLLECTING))
 
 
 @pytest.hookimpl(trylast=True)

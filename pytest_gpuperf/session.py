@@ -55,7 +55,7 @@ class Session:
         self.plan = plan
         self.ledger = Ledger(report, plan.cost_ratio)
         self.families = Families()
-        self.machine = Machine(plan.gpu, partial(_registered, config))
+        self.machine = Machine(plan.gpu, partial(_registered, config), _worker(config))
         self.comparisons = Comparisons(plan, self.machine, self.gpu, self.ledger.records)
         self.timers = Timers()
         self._turns = Turns.chosen(plan.lock)
@@ -214,6 +214,12 @@ class Session:
 def _quick(plan: Plan) -> Plan:
     """Return a plan for tests that nobody asked for one by one: there may be thousands."""
     return replace(plan, record_time=0.05, precision_time=0.02, warmup_time=0.02)
+
+
+def _worker(config: pytest.Config) -> int | None:
+    """Return the number of this worker of pytest-xdist's, as in `gw3`."""
+    number = getattr(config, "workerinput", {}).get("workerid", "").removeprefix("gw")
+    return int(number) if number.isdecimal() else None
 
 
 def _registered(config: pytest.Config) -> Iterator[Any]:

@@ -8,7 +8,7 @@ import pytest
 from pytest_gpuperf.items import SHAPE, Shape
 from pytest_gpuperf.sides import Side
 
-__all__ = ["brought_back", "in_order", "join", "pairs", "together"]
+__all__ = ["brought_back", "in_order", "join", "needs", "pairs", "together"]
 
 
 _APART = "give one of them another name (pair), or take its marker away"
@@ -72,6 +72,17 @@ def together(items: Sequence[pytest.Item]) -> list[list[int]]:
         if known:
             groups.setdefault(top(known[0]), []).append(place)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def needs(items: Iterable[pytest.Item]) -> dict[int, int]:
+    """Return for each GPU sibling the CPU sibling that has to run before it in its process, by places."""
+    shapes = [item.stash.get(SHAPE, None) for item in items]
+    places = {shape.nodeid: place for place, shape in enumerate(shapes) if shape is not None}
+    return {
+        place: places[shape.partner]
+        for place, shape in enumerate(shapes)
+        if shape is not None and shape.partner in places
+    }
 
 
 def brought_back(selected: Iterable[pytest.Item], found: Iterable[pytest.Item]) -> list[pytest.Item]:

@@ -15,7 +15,7 @@ _Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped"]
 _WORST_FIRST: tuple[_Status, ...] = ("failed", "inconclusive", "passed")
 _REGIMES = ("never", "once", "always", "latency")
 _DECIDE = "more time (max_time) or a quieter machine would decide it"
-_RUN_ALL = "run all sizes of the family; with pytest-xdist use --dist loadfile"
+_RUN_ALL = "run all sizes of the family, in one process"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

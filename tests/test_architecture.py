@@ -31,6 +31,9 @@ FLOORS = {
     "selection": 5,
     "finding": 6,
     "collecting": 7,
+    "groups": 2,
+    "schedulers": 3,
+    "scheduling": 5,
     "machine": 5,
     "bodies": 4,
     "comparisons": 9,
@@ -85,6 +88,7 @@ KNOW_PYTEST = {
     "hookspecs",
     "testing",
     "timers",
+    "scheduling",
 }
 STANDARD_LIBRARY_ONLY = {
     "model",
@@ -96,6 +100,8 @@ STANDARD_LIBRARY_ONLY = {
     "thresholds",
     "offload",
     "fingerprint",
+    "groups",
+    "sides",
 }
 
 

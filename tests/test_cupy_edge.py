@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.devices import Devices, abilities
 from pytest_gpuperf.devices.cupy import CupyBackend, CupyDevice
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.model import Clocks, GpuPerfError, Unavailable
@@ -432,3 +432,15 @@ def test_the_host_counts_the_time_of_its_processors():
     before = process_time()
     counted = abilities.processor_time(HostDevice("a processor"))
     assert before <= counted <= process_time()
+
+
+@pytest.mark.parametrize(("expected", "worker"), [("Fake 0", 0), ("Fake 1", 1), ("Fake 0", 2)])
+def test_workers_take_the_visible_devices_in_turn(monkeypatch, expected, worker):
+    fake(monkeypatch, count=2)
+    assert expected == Devices("auto", [CupyBackend("a processor")], worker).gpu().name
+
+
+def test_a_worker_learns_why_there_is_no_device(monkeypatch):
+    fake(monkeypatch, count_error=100)
+    with pytest.raises(Unavailable, match="no CUDA device is visible"):
+        Devices("auto", [CupyBackend("a processor")], 1).gpu()

@@ -261,3 +261,39 @@ def test_cupy_without_a_driver_says_so():
         pytest.skip("this machine has a driver")
     with pytest.raises(Unavailable, match="no NVIDIA driver"):
         choose("cupy").gpu()
+
+
+@pytest.mark.parametrize(
+    ("expected", "choice", "worker", "count"),
+    [
+        ("simulated GPU", "many", None, 3),
+        ("simulated GPU", "many", 0, 3),
+        ("simulated GPU 2", "many", 2, 3),
+        ("simulated GPU 1", "many", 4, 3),
+        ("simulated GPU", "many", 5, 1),
+        ("simulated GPU 1", "many:1", 2, 3),
+        ("simulated GPU", "many:0", 2, 3),
+        ("simulated GPU 2", "auto", 2, 3),
+    ],
+)
+def test_workers_have_a_gpu_each_or_share_them_unless_one_was_chosen(
+    monkeypatch, expected, choice, worker, count
+):
+    for name in ("cupy", "sycl"):
+        monkeypatch.setattr(f"pytest_gpuperf.devices.{name}.find_spec", lambda _: None)
+    many = SimulatedBackend(name="many", count=count)
+    many.automatic = True
+    assert expected == Devices(choice, backends("a processor", [many]), worker).gpu().name
+
+
+def test_a_backend_that_does_not_count_its_devices_gives_every_worker_its_first():
+    one = SimulatedBackend(name="one")
+    for count in (None, lambda: 0, lambda: 1 // 0):
+        one.count = count
+        assert "simulated GPU" == Devices("one", [one], 3).gpu().name
+
+
+@pytest.mark.parametrize("choice", ["many:3", "many:first", "many:-1"])
+def test_a_number_beyond_the_last_device_is_refused(choice):
+    with pytest.raises(GpuPerfError, match="is a number below 3"):
+        choose(choice, SimulatedBackend(name="many", count=3))

@@ -332,7 +332,7 @@ def test_a_family_that_is_not_whole_is_inconclusive_and_says_which_sizes_why_and
     assert ("inconclusive", None, (None, None)) == (found.status, found.outcome, bracket(found))
     assert found.reason == (
         "offload threshold of n: no speedup at n=256 (out of memory on the GPU), n=1024 (not run); "
-        "run all sizes of the family; with pytest-xdist use --dist loadfile"
+        "run all sizes of the family, in one process"
     )
 
 

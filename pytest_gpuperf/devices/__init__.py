@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
+from typing import Any
 
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
 from pytest_gpuperf.model import GpuPerfError, Kind, Unavailable
@@ -38,11 +39,14 @@ class Devices:
     """The two devices of a run; the GPU is probed at the first call of `gpu()` and never again.
 
     `choice` is `auto`, `none` or `NAME[:SELECTOR]`; a wrong one raises GpuPerfError, naming the valid ones.
+    Where no selector is chosen, the processes that share a run have a device each, by their number `worker`;
+    when there are more of them, they share the devices.
     """
 
-    def __init__(self, choice: str, available: Sequence[Backend]) -> None:
+    def __init__(self, choice: str, available: Sequence[Backend], worker: int | None = None) -> None:
         name, _, self._selector = choice.partition(":")
         self._available = available
+        self._worker = worker
         self._chosen = self._find(name)
         self._cpu: TimedDevice | None = None
         self._gpu: TimedDevice | None = None
@@ -107,7 +111,7 @@ class Devices:
             return backend.cpu()
         try:
             backend.check(selector)
-            return backend.gpu(selector)
+            return backend.gpu(selector or self._own(backend))
         except Unavailable as cause:
             return cause
 
@@ -123,16 +127,21 @@ class Devices:
         known = ", ".join(["auto", "none", *(backend.name for backend in self._available)])
         raise GpuPerfError(f"no backend is called {name!r}; there are {known}")
 
+    def _own(self, backend: Backend) -> str:
+        """Return the selector of this process's device, empty where the backend's first is the one."""
+        count = _count(backend) if self._worker is not None else 0
+        return str(self._worker % count) if self._worker is not None and count > 1 else ""
+
     def _open(self) -> TimedDevice:
         if self.off:
             raise Unavailable(_TURNED_OFF)
         if self._chosen is not None:
-            return self._chosen.gpu(self._selector)
+            return self._chosen.gpu(self._selector or self._own(self._chosen))
         causes: list[Unavailable] = []
         for backend in self._available:
             if backend.automatic:
                 try:
-                    return backend.gpu("")
+                    return backend.gpu(self._own(backend))
                 except Unavailable as cause:
                     causes.append(cause)
         there = [*(str(cause) for cause in causes if not cause.missing), *_imported()]
@@ -143,3 +152,11 @@ def _imported() -> list[str]:
     """Return what to choose for a library that the suite uses and `auto` leaves alone."""
     names = [name for name in _BY_NAME_ONLY if name in sys.modules]
     return [f"{name} is imported: --gpuperf-gpu={name} compares its own CPU and GPU" for name in names]
+
+
+def _count(backend: Any) -> int:
+    """Return how many devices a backend can use, which it numbers from 0 on; 0 where it does not tell."""
+    try:
+        return int(backend.count())
+    except Exception:  # noqa: BLE001 - an attribute that few have; what fails here fails again, with its reason
+        return 0

@@ -176,6 +176,10 @@ class CupyBackend:
         if selector and not selector.isdecimal():
             raise GpuPerfError(f"the device of cupy is a number, as in cupy:0, not {selector!r}")
 
+    def count(self) -> int:
+        """Return how many devices CUDA_VISIBLE_DEVICES shows."""
+        return int(_import().cuda.runtime.getDeviceCount())
+
     def gpu(self, selector: str) -> CupyDevice:
         """Return the device after one allocation, one kernel and one synchronize on it."""
         cupy = _import()

@@ -90,9 +90,10 @@ class SimulatedDevice:
         noise: Callable[[], float] = lambda: 1.0,
         throttle: Callable[[], tuple[str, ...]] = tuple,
         reduced_precision: str | None = None,
+        index: int = 0,
     ) -> None:
         self.kind = kind
-        self.name = f"simulated {kind.upper()}"
+        self.name = f"simulated {kind.upper()}{f' {index}' if index else ''}"
         self.clock = clock
         self.xp = Namespace(np, self)
         self.throttle = throttle
@@ -258,27 +259,37 @@ class SimulatedBackend:
         faults: Sequence[Injected] = (),
         unavailable: str | None = None,
         throttle: Callable[[], tuple[str, ...]] = tuple,
+        count: int = 1,
     ) -> None:
         self.name = name
         self.opened = 0
+        self._count = count
         self._unavailable = unavailable
         clock = Clock()
         self._cpu = SimulatedDevice("cpu", clock=clock, timing=cpu or Timing(kernel=10e-3))
-        self._gpu = SimulatedDevice(
-            "gpu", clock=clock, timing=gpu or Timing(launch=5e-6), faults=faults, throttle=throttle
-        )
+        timing = gpu or Timing(launch=5e-6)
+        self._gpus = [
+            SimulatedDevice("gpu", clock=clock, timing=timing, faults=faults, throttle=throttle, index=index)
+            for index in range(count)
+        ]
 
     def check(self, selector: str) -> None:
-        """Accept no selector."""
-        if selector:
+        """Accept nothing, or one device's number where there are several."""
+        if selector and self._count == 1:
             raise GpuPerfError(f"{self.name} has one device and takes no selector, not {selector!r}")
+        if selector and not (selector.isdecimal() and int(selector) < self._count):
+            raise GpuPerfError(f"the device of {self.name} is a number below {self._count}, not {selector!r}")
 
-    def gpu(self, selector: str) -> SimulatedDevice:  # noqa: ARG002 - the protocol passes it
+    def count(self) -> int:
+        """Return how many GPUs are simulated."""
+        return self._count
+
+    def gpu(self, selector: str) -> SimulatedDevice:
         """Return the simulated GPU, or raise the cause that was set."""
         self.opened += 1
         if self._unavailable is not None:
             raise Unavailable(self._unavailable)
-        return self._gpu
+        return self._gpus[int(selector or 0)]
 
     def cpu(self) -> SimulatedDevice:
         """Return the simulated CPU."""
