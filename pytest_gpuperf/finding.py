@@ -46,7 +46,7 @@ class Finder:
             found += self._company(items, found)
         found += self._patterns.take(items, self._sides)
         self.found += found
-        wrong += siblings.join(item for item in found if _is_local(item.stash[SHAPE]))
+        wrong += siblings.join(found, siblings.within_functions)
         return wrong + families(items) if has_threshold else wrong
 
     def late(self, items: Iterable[pytest.Item]) -> list[str]:
@@ -54,17 +54,17 @@ class Finder:
         listed = list(items)
         found, wrong = self._mark(listed)
         self.found += found
-        wrong += siblings.join(item for item in found if _is_local(item.stash[SHAPE]))
+        wrong += siblings.join(found, siblings.within_functions)
         return wrong + families(listed)
 
     def complete(self, items: Sequence[pytest.Item]) -> list[str]:
         """Pair up what several modules and classes have collected; take the rest where all was asked for."""
-        wrong = siblings.join(item for item in self.found if not _is_local(item.stash[SHAPE]))
+        wrong = siblings.join(self.found, siblings.across_functions)
         if self._takes_all:
             taken = take_all(items, self._sides)
             self._all = len(taken)
             self.found += taken
-            wrong += siblings.join(taken)
+            wrong += siblings.join(taken, siblings.within_functions)
         return wrong
 
     def missing(self, root: Path, arguments: Sequence[str]) -> list[str]:
@@ -107,15 +107,20 @@ class Finder:
 
     def _shape(self, item: pytest.Function) -> Shape:
         """Return a marked item's shape; raise ValueError with what is wrong with its marker."""
-        if has_marked_parameters(item) or self._kin is None or not self._kin.has(item):
-            self._kin = None
-            if (wrong := misuse(item)) is not None:
-                raise ValueError(wrong)
-            self._kin = Kin(item, self._sides)
+        kin = self._kin if self._kin is not None and self._kin.has(item) else None
+        if kin is not None and (known := kin.shape(item)) is not None:
+            return known
+        if (wrong := misuse(item)) is not None:
+            raise ValueError(wrong)
         try:
-            return shape(item, self._sides) if has_marked_parameters(item) else self._kin.shape(item)
+            known = shape(item, self._sides)
+            if kin is not None:
+                kin.learn(item, known)
+            elif not has_marked_parameters(item):
+                self._kin = Kin(item, self._sides)
         except ValueError as error:
             raise ValueError(f"{item.nodeid}: {error}") from error
+        return known
 
     def _company(self, items: Iterable[pytest.Item], found: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
         """Yield the siblings, without a marker, of items whose own parameter set is marked."""
@@ -143,8 +148,3 @@ class Finder:
             return shape(item, self._sides, _BARE)
         except ValueError:
             return None
-
-
-def _is_local(known: Shape) -> bool:
-    """Say whether a shape's siblings are all of one function."""
-    return isinstance(known.pair, tuple) and known.pair[0] not in ("pair", "inherited")

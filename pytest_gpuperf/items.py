@@ -134,27 +134,34 @@ def shape(item: pytest.Function, sides: Sides, asked: pytest.Mark | None = None)
 
 
 class Kin:
-    """What the items of one function have in common, so that only the first of each device is looked at."""
+    """What the items of one function have in common, so that only the first on each device is looked at."""
 
     def __init__(self, item: pytest.Function, sides: Sides) -> None:
         self._common = item._fixtureinfo  # noqa: SLF001 - what pytest itself keeps for all of them
-        self._sides = sides
-        self._names = [name for name in {"device", *sides.names} if name in parameters(item)]
+        known = parameters(item)
+        self._devices = [name for name in {"device", *sides.names} if name in known]
         self._known: dict[tuple[int, ...], Shape] = {}
+        self.learn(item, shape(item, sides))
+
+    def learn(self, item: pytest.Function, like: Shape) -> None:
+        """Take the shape of an item on a device that was not seen before."""
+        known = parameters(item)
+        self._known[tuple([id(known[name]) for name in self._devices])] = like
 
     def has(self, item: pytest.Function) -> bool:
-        """Say whether an item is of that function."""
-        return item._fixtureinfo is self._common  # noqa: SLF001 - as above
+        """Say whether an item is of that function, and its own parameters have no marks."""
+        return item._fixtureinfo is self._common and not (hasattr(item, "callspec") and item.callspec.marks)  # noqa: SLF001 - as above
 
-    def shape(self, item: pytest.Function) -> Shape:
-        """Return an item's shape, as `shape` does."""
-        values = parameters(item)
-        key = tuple([id(values[name]) for name in self._names])
-        like = self._known.get(key)
+    def shape(self, item: pytest.Function) -> Shape | None:
+        """Return an item's shape, None on a device that was not seen before."""
+        known = parameters(item)
+        like = self._known.get(tuple([id(known[name]) for name in self._devices]))
         if like is None:
-            found = self._known[key] = shape(item, self._sides)
-            return found
-        pair = like.pair if like.pair is None else _same_pair(like, item)
+            return None
+        pair = like.pair
+        if pair is not None:
+            values = _values(item, like.told) if len(pair) == 2 else _named(item, like.told)
+            pair = (*pair[:-1], values)
         return Shape(
             nodeid=item.nodeid,
             demand=like.demand,
@@ -225,16 +232,15 @@ def _pair(item: pytest.Function, told: frozenset[str], join: Joint) -> tuple[Has
     return item.nodeid.partition("[")[0], _values(item, told)
 
 
-def _same_pair(like: Shape, item: pytest.Item) -> tuple[Hashable, ...]:
-    """Return the pair of an item of the same function and on the same device as another."""
-    first, *others, _ = like.pair or (None, None)
-    values = _values(item, like.told) if not others else _named(item, like.told)
-    return first, *others, values
-
-
 def _values(item: pytest.Item, but: Collection[str]) -> tuple[Hashable, ...]:
     """Return the values of the parameters but these; plain ones count as equal when they are."""
-    return tuple([_plain(value) for name, value in parameters(item).items() if name not in but])
+    return tuple(
+        [
+            value if type(value) is str or type(value) is int else _plain(value)
+            for name, value in parameters(item).items()
+            if name not in but
+        ]
+    )
 
 
 def _named(item: pytest.Item, but: Collection[str]) -> frozenset[Hashable]:

@@ -253,13 +253,17 @@ def _lone(config: pytest.Config, sides: "Sides") -> "Side | None":
 
 def _marked(collector: pytest.Collector, items: list[pytest.Item]) -> tuple[list[pytest.Item], bool]:
     """Return the items with a speedup marker, and whether a threshold is asked of any."""
-    if collector.get_closest_marker("speedup") is not None:
-        marked = items
-    else:
-        marked = [item for item in items if any(mark.name == "speedup" for mark in item.own_markers)]
-    above = collector.get_closest_marker("offload_threshold") is not None
-    own = (mark.name for item in items for mark in item.own_markers)
-    return marked, above or "offload_threshold" in own
+    above = collector.get_closest_marker("speedup") is not None
+    has_threshold = collector.get_closest_marker("offload_threshold") is not None
+    marked = []
+    for item in items:
+        is_marked = above
+        for mark in item.own_markers:
+            is_marked = is_marked or mark.name == "speedup"
+            has_threshold = has_threshold or mark.name == "offload_threshold"
+        if is_marked:
+            marked.append(item)
+    return marked, has_threshold
 
 
 def _narrowed(config: pytest.Config) -> list[str]:
@@ -274,9 +278,11 @@ def _marked_late(items: list[pytest.Item]) -> list[pytest.Item]:
     late = []
     for item in items:
         if (parent := item.parent) not in above:
-            marked = parent is not None and parent.get_closest_marker("speedup") is not None
-            above[parent] = marked
-        if above[parent] or any(mark.name == "speedup" for mark in item.own_markers):
+            above[parent] = parent is not None and parent.get_closest_marker("speedup") is not None
+        is_marked = above[parent]
+        for mark in item.own_markers:
+            is_marked = is_marked or mark.name == "speedup"
+        if is_marked:
             late.append(item)
     if not late:
         return []

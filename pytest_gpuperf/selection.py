@@ -14,7 +14,7 @@ import pytest
 from pytest_gpuperf.items import SHAPE, Shape, shape, unfit
 from pytest_gpuperf.markers import demand
 from pytest_gpuperf.model import Selection
-from pytest_gpuperf.siblings import pairs
+from pytest_gpuperf.siblings import pairs, within_functions
 from pytest_gpuperf.sides import Sides
 
 __all__ = ["Patterns", "pattern", "take_all"]
@@ -99,11 +99,11 @@ def take_all(items: Iterable[pytest.Item], sides: Sides) -> list[pytest.Item]:
             item.stash[SHAPE] = replace(known, source="all")
             tried.append(item)
     taken = []
-    for group in pairs(tried):
-        if {item.stash[SHAPE].kind for item in group} == {"cpu", "gpu"}:
-            taken += group
+    for group in pairs(tried, within_functions):
+        if {shape.kind for _, shape in group} == {"cpu", "gpu"}:
+            taken += [item for item, _ in group]
         else:
-            for item in group:
+            for item, _ in group:
                 del item.stash[SHAPE]
     return taken
 

@@ -1,6 +1,6 @@
 """From items that differ in their device only to pairs: who is compared with whom, and who runs first."""
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -8,50 +8,74 @@ import pytest
 from pytest_gpuperf.items import SHAPE, Shape
 from pytest_gpuperf.sides import Side
 
-__all__ = ["brought_back", "in_order", "join", "needs", "pairs", "together"]
+__all__ = [
+    "across_functions",
+    "brought_back",
+    "in_order",
+    "join",
+    "needs",
+    "pairs",
+    "together",
+    "within_functions",
+]
 
 
+_NONE_FITS = "none is of its library, and none is NumPy's"
 _APART = "give one of them another name (pair), or take its marker away"
 
 
-def join(items: Iterable[pytest.Item]) -> list[str]:
+def join(items: Iterable[pytest.Item], which: Callable[[tuple[Hashable, ...]], bool]) -> list[str]:
     """Give each GPU sibling the CPU sibling that it is compared with; return what is wrong with the others.
 
     The items are all that were collected, so that siblings which will not run are known, too.
     """
     wrong = []
-    for group in pairs(items):
-        wrong += _twice(group) or _join(group)
+    for group in pairs(items, which):
+        wrong += _join_two(*group) if len(group) == 2 else _join(group)
     return wrong
 
 
-def pairs(items: Iterable[pytest.Item]) -> Iterator[list[pytest.Item]]:
-    """Yield the groups of items that differ in their device only."""
-    groups: dict[Hashable, list[pytest.Item]] = {}
+def within_functions(pair: tuple[Hashable, ...]) -> bool:
+    """Say whether siblings are items of one function."""
+    return len(pair) == 2
+
+
+def across_functions(pair: tuple[Hashable, ...]) -> bool:
+    """Say whether siblings are joined by a name, or by a class that theirs inherit."""
+    return len(pair) != 2
+
+
+def pairs(
+    items: Iterable[pytest.Item], which: Callable[[tuple[Hashable, ...]], bool]
+) -> Iterable[list[tuple[pytest.Item, Shape]]]:
+    """Return the groups of items that differ in their device only, of some pairs."""
+    groups: dict[Hashable, list[tuple[pytest.Item, Shape]]] = {}
     for item in items:
-        shape = item.stash.get(SHAPE, None)
-        if shape is not None and shape.pair is not None:
-            groups.setdefault(shape.pair, []).append(item)
-    yield from groups.values()
+        shape = item.stash[SHAPE]
+        pair = shape.pair
+        if pair is not None and which(pair):
+            if (group := groups.get(pair)) is None:
+                groups[pair] = [(item, shape)]
+            else:
+                group.append((item, shape))
+    return groups.values()
 
 
 def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Return the items in their order, but each GPU sibling after its CPU sibling."""
-    to_come = {
-        shape.nodeid for item in items if (shape := item.stash.get(SHAPE, None)) and shape.kind == "cpu"
-    }
     ordered: list[pytest.Item] = []
     waiting: dict[str, list[pytest.Item]] = {}
-    for item in items:
+    to_come = _run_late(items)
+    for item in items if to_come else ():
         shape = item.stash.get(SHAPE, None)
         if shape is not None and shape.partner in to_come:
             waiting.setdefault(shape.partner or "", []).append(item)
             continue
         ordered.append(item)
-        if shape is not None and shape.kind == "cpu":
+        if shape is not None and shape.nodeid in to_come:
             to_come.discard(shape.nodeid)
             ordered += waiting.pop(shape.nodeid, ())
-    return ordered
+    return ordered if ordered else list(items)
 
 
 def together(items: Sequence[pytest.Item]) -> list[list[int]]:
@@ -92,31 +116,52 @@ def brought_back(selected: Iterable[pytest.Item], found: Iterable[pytest.Item]) 
     return [item for item in found if item.stash[SHAPE].nodeid in missing]
 
 
-def _join(group: Sequence[pytest.Item]) -> list[str]:
+def _run_late(items: Iterable[pytest.Item]) -> set[str]:
+    """Return the node ids of the CPU siblings that come after one of their GPU siblings."""
+    passed: set[str] = set()
+    late: set[str] = set()
+    for item in items:
+        shape = item.stash.get(SHAPE, None)
+        if shape is None:
+            continue
+        if shape.partner is not None:
+            passed.add(shape.partner)
+        elif shape.nodeid in passed:
+            late.add(shape.nodeid)
+    return late
+
+
+def _join_two(one: tuple[pytest.Item, Shape], other: tuple[pytest.Item, Shape]) -> list[str]:
+    """Pair two items up: most groups are a CPU sibling and a GPU sibling that were asked the same."""
+    shapes = one[1], other[1]
+    if shapes[0].demand is not shapes[1].demand or shapes[0].kind == shapes[1].kind:
+        return _join([one, other])
+    (cpu, _), (gpu, item) = ((shapes[0], None), (shapes[1], other[0]))
+    if gpu.kind == "cpu":
+        cpu, gpu, item = gpu, cpu, one[0]
+    item.stash[SHAPE] = gpu.beside(cpu.nodeid)
+    return []
+
+
+def _join(group: Sequence[tuple[pytest.Item, Shape]]) -> list[str]:
     """Pair the items of one group."""
-    shapes = [(item, item.stash[SHAPE]) for item in group]
-    cpus = [(item, shape) for item, shape in shapes if shape.kind == "cpu"]
-    gpus = [(item, shape) for item, shape in shapes if shape.kind == "gpu"]
-    wrong = []
-    for item, shape in gpus if cpus else []:
+    wrong = _twice(group)
+    cpus = [(item, shape) for item, shape in group if shape.kind == "cpu"]
+    gpus = [(item, shape) for item, shape in group if shape.kind == "gpu"]
+    for item, shape in gpus if cpus and not wrong else []:
         partner = _partner(shape, [each for _, each in cpus])
         if partner is None:
             known = ", ".join(each.nodeid for each, _ in cpus)
-            wrong.append(
-                f"{item.nodeid}: which of {known} is it compared with? None is of its library or NumPy"
-            )
-        elif (
-            partner.demand is not shape.demand and not partner.demand.bare and partner.demand != shape.demand
-        ):
+            wrong.append(f"{item.nodeid}: which of {known} is it compared with? {_NONE_FITS}")
+        elif partner.demand != shape.demand and not partner.demand.bare:
             wrong.append(
                 f"{item.nodeid}: asks for something else than its sibling {partner.nodeid}; ask it once"
             )
         else:
             item.stash[SHAPE] = shape.beside(partner.nodeid)
     for item, shape in cpus if gpus else []:
-        asked = gpus[0][1].demand
-        if asked is not shape.demand and shape.demand.bare:
-            item.stash[SHAPE] = replace(shape, demand=asked)
+        if shape.demand.bare:
+            item.stash[SHAPE] = replace(shape, demand=gpus[0][1].demand)
     return wrong
 
 
@@ -132,17 +177,15 @@ def _partner(gpu: Shape, cpus: Sequence[Shape]) -> Shape | None:
     return None
 
 
-def _twice(group: Sequence[pytest.Item]) -> list[str]:
+def _twice(group: Iterable[tuple[pytest.Item, Shape]]) -> list[str]:
     """Return which siblings work on the same device."""
     first: dict[Side | None, pytest.Item] = {}
-    for item in group:
-        shape = item.stash[SHAPE]
+    for item, shape in group:
         other = first.setdefault(shape.side, item)
         if other is not item and shape.side is not None and shape.source != "all":
             device = ":".join(filter(None, (shape.side.library, shape.side.selector)))
             on = f"{shape.side.kind.upper()} {device}".strip()
-            message = f"{item.nodeid}: works on the same {on} as its sibling {other.nodeid}; {_APART}"
-            return [message]
+            return [f"{item.nodeid}: works on the same {on} as its sibling {other.nodeid}; {_APART}"]
     return []
 
 
