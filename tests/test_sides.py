@@ -93,7 +93,7 @@ CUPY = Side(kind="gpu", library="cupy")
         (SimulatedBackend().gpu(""), Side(kind="gpu", library="simulated")),
         (SimulatedBackend().cpu(), Side(kind="cpu", library="simulated")),
     ],
-    ids=lambda value: str(value).replace("/", "-")[:40],
+    ids=lambda value: str(value).partition(" from ")[0].partition(" at 0x")[0],
 )
 def test_a_value_tells_its_side(value, expected):
     assert expected == side(xp=value)
