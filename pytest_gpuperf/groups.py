@@ -11,8 +11,8 @@ __all__ = ["Together"]
 class Together:
     """Which tests run in one process, by their indices in the collection `ids`.
 
-    A group is in the order in which its tests run. `needs` has the test that must have run before another
-    in the same process. Groups are disjoint.
+    A group is in the order in which its tests run. `needs` has the test of the same group that must have
+    run before another. Groups are disjoint.
     """
 
     ids: Sequence[str]

@@ -5,6 +5,7 @@ as it is not told of any group.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from xdist import scheduler as xdist
@@ -13,6 +14,10 @@ from xdist.scheduler.worksteal import MIN_PENDING
 from pytest_gpuperf.groups import Together
 
 __all__ = ["OURS"]
+
+# A worker is lost for some time before xdist hears of it and calls remove_node, which sees to its tests.
+# Until then xdist's own schedulers end the run with the error.
+_GONE = suppress(OSError)
 
 if TYPE_CHECKING:
     _InScopes = xdist.LoadScopeScheduling
@@ -40,15 +45,18 @@ class _Pieces(_InPieces):
 
     def _send_tests(self, node: Any, num: int) -> None:
         together = self.together
-        if together is not None:
-            if not self._is_arranged:
-                self.pending[:] = together.arranged(self.pending)
-                self._is_arranged = True
-            pending = self.pending
-            while 0 < num < len(pending) and together.group(pending[num - 1]) == together.group(pending[num]):
-                num += 1
-            pending[:num] = sorted(pending[:num], key=together.position)
-        super()._send_tests(node, num)
+        if together is None:
+            super()._send_tests(node, num)
+            return
+        if not self._is_arranged:
+            self.pending[:] = together.arranged(self.pending)
+            self._is_arranged = True
+        pending = self.pending
+        while 0 < num < len(pending) and together.group(pending[num - 1]) == together.group(pending[num]):
+            num += 1
+        pending[:num] = sorted(pending[:num], key=together.position)
+        with _GONE:
+            super()._send_tests(node, num)
 
     def mark_test_pending(self, item: str) -> None:
         self._is_arranged = False
@@ -98,7 +106,8 @@ class WorkStealingScheduling(_Pieces, xdist.WorkStealingScheduling):
             return
         for node in sorted(self._nodes_up(), key=lambda node: -len(self.node2pending[node])):
             if stolen := self._stealable(node, self.together):
-                node.send_steal(stolen)
+                with _GONE:
+                    node.send_steal(stolen)
                 self.steal_requested_from_node = node
                 return
         for node in idle:
@@ -160,7 +169,8 @@ class _Scopes(_InScopes):
         ids = self.together.ids
         self.assigned_work[node][scope] = {ids[index]: False for index in indices}
         self.assigned_work[node].left += len(indices)
-        node.send_runtest_some(indices)
+        with _GONE:
+            node.send_runtest_some(indices)
 
     def _reschedule(self, node: Any) -> None:
         """Send another scope where the first has one test only: a worker begins a test when it has the next.

@@ -24,18 +24,24 @@ class Worker:
 
     def __init__(self, name):
         self.gateway = SimpleNamespace(id=name)
-        self.shutting_down = False
+        self.shutting_down = self.is_gone = False
         self.queue = deque()
         self.ran = []
         self.sends = 0
         self.asked_to_give = deque()
 
     def send_runtest_some(self, indices):
+        self._reach()
         self.sends += 1
         self.queue.extend(indices)
 
     def send_steal(self, indices):
+        self._reach()
         self.asked_to_give.append(set(indices))
+
+    def _reach(self):
+        if self.is_gone:
+            raise OSError("cannot send (already closed?)")
 
     def shutdown(self):
         self.shutting_down = True
@@ -55,9 +61,12 @@ class Worker:
 
 
 class Run:
-    """xdist's controller with such workers; `crash` has the tests in which a worker is lost."""
+    """xdist's controller with such workers; `crash` has the tests in which a worker is lost.
 
-    def __init__(self, monkeypatch, mode, ids, together=None, *, workers=2, crash=(), seed=0):
+    At every step the loss of one is noticed with the probability `notices`.
+    """
+
+    def __init__(self, monkeypatch, mode, ids, together=None, *, workers=2, crash=(), seed=0, notices=0.3):
         for module in ("load", "loadscope", "worksteal"):
             monkeypatch.setattr(
                 f"xdist.scheduler.{module}.parse_tx_spec_config", lambda config: ["popen"] * workers
@@ -74,6 +83,8 @@ class Run:
         self.workers = []
         self.crash = set(crash)
         self.lost = []
+        self._gone = []
+        self._notices = notices
         self.order = []
         self._random = random.Random(seed)  # noqa: S311 - an order, not a secret
         if together is not None:
@@ -100,24 +111,31 @@ class Run:
                 for worker in self.workers:
                     worker.shutdown()
             ready = [worker for worker in self.workers if worker.can_run]
-            if not ready:
+            if self._gone and (not ready or self._random.random() < self._notices):
+                self._replace(self._gone.pop(0))
+            elif not ready:
                 return self
-            self._step(self._random.choice(ready))
+            else:
+                self._step(self._random.choice(ready))
 
     def _step(self, worker):
         index = worker.queue.popleft()
         if index in self.crash:
             worker.queue.clear()
             worker.asked_to_give.clear()
-            self.lost.append(self.scheduler.remove_node(worker))
-            worker.shutting_down = True
-            fresh = self._add(len(self.workers))
-            self.scheduler.add_node_collection(fresh, list(self.ids))
-            self.scheduler.schedule()
+            worker.is_gone = True
+            self._gone.append(worker)
             return
         worker.ran.append(index)
         self.order.append(index)
         self.scheduler.mark_test_complete(worker, index, 0.01)
+
+    def _replace(self, worker):
+        self.lost.append(self.scheduler.remove_node(worker))
+        worker.shutting_down = True
+        fresh = self._add(len(self.workers))
+        self.scheduler.add_node_collection(fresh, list(self.ids))
+        self.scheduler.schedule()
 
     def place(self, index):
         return [(number, w.ran.index(index)) for number, w in enumerate(self.workers) if index in w.ran]
@@ -184,8 +202,8 @@ def test_without_groups_all_goes_as_with_xdists_own(monkeypatch, theirs, crash):
     if crash and issubclass(theirs, xdist.LoadScopeScheduling):
         crash = ()  # xdist would send such a test again and again
     ids = ids_of(120)
-    here = Run(monkeypatch, OURS[theirs], ids, crash=crash, seed=7).finish()
-    there = Run(monkeypatch, theirs, ids, crash=crash, seed=7).finish()
+    here = Run(monkeypatch, OURS[theirs], ids, crash=crash, seed=7, notices=1).finish()
+    there = Run(monkeypatch, theirs, ids, crash=crash, seed=7, notices=1).finish()
     assert [worker.ran for worker in there.workers] == [worker.ran for worker in here.workers]
     assert [worker.sends for worker in there.workers] == [worker.sends for worker in here.workers]
     assert there.lost == here.lost
@@ -203,7 +221,7 @@ def test_each_bears_the_name_of_the_one_whose_place_it_takes():
 def test_a_lost_worker_loses_the_test_that_it_was_in_and_no_other(monkeypatch, mode, workers, crash):
     ids = ids_of(12, files=2)
     groups, needs = [[0, 6], [1, 7], [2, 3, 4, 8, 9, 10]], {6: 0, 7: 1, 8: 2, 9: 3, 10: 4}
-    for seed in range(5):
+    for seed in range(20):
         known = together(ids, groups, needs)
         run = Run(monkeypatch, mode, ids, known, workers=workers, crash=[crash], seed=seed).finish()
         assert [ids[crash]] == run.lost
@@ -214,6 +232,18 @@ def test_a_lost_worker_loses_the_test_that_it_was_in_and_no_other(monkeypatch, m
                     assert cpu in worker.ran[: worker.ran.index(gpu)]
         again = [index for index in set(run.order) if run.order.count(index) > 1]
         assert set(again) <= set(needs.values())
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.__name__)
+def test_workers_that_are_lost_before_it_is_noticed_lose_no_more(monkeypatch, mode):
+    ids = ids_of(60, files=12)
+    groups = [[index, 30 + index] for index in range(5)]
+    for seed in range(30):
+        known = together(ids, groups, {gpu: cpu for cpu, gpu in groups})
+        crash = {seed, seed + 12}
+        run = Run(monkeypatch, mode, ids, known, workers=2, crash=crash, seed=seed, notices=0).finish()
+        assert {ids[index] for index in crash} == set(run.lost)
+        assert set(range(60)) - crash == set(run.order)
 
 
 @pytest.mark.parametrize(("crash", "expected"), [(3, [0, 1, 2]), (0, [1, 2, 3]), (1, [0, 2, 3])])
