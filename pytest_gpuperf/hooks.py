@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeGuard
 
 import pytest
 from _pytest.unittest import TestCaseFunction
@@ -63,7 +63,7 @@ class Hooks:
             if self.session.machine.lost and uses_gpu(item):
                 pytest.fail(self.session.machine.lost, pytrace=False)
             return
-        if shape.source == "all":
+        if shape.source == "all" or _is_skipped_by_unittest(item):
             return
         if not shape.has_device:
             if shape.demand.bare:
@@ -95,7 +95,7 @@ class Hooks:
             self.session.ledger.records.pop(shape.nodeid, None)
             if MEASURED in item.stash:
                 del item.stash[MEASURED]
-        if isinstance(item, TestCaseFunction) and shape.side is not None and shape.source != "all":
+        if _is_called_by_unittest(item) and shape.side is not None and shape.source != "all":
             _measure_instead(item, partial(self.session.walk, item, shape))
         started = perf_counter()
         yield
@@ -126,9 +126,7 @@ class Hooks:
             self.session.without_measurement(item, shape, "skipped" if skipped else "error", reason)
         report = yield
         if shape and call.when == "call" and shape.nodeid not in self.session.ledger.records:
-            reason = (
-                report.longreprtext.strip().rpartition("\n")[2] or report.outcome
-            )  # unittest keeps it there
+            reason = _last_words(report)  # unittest keeps it there
             self.session.without_measurement(item, shape, "skipped" if report.skipped else "error", reason)
         if shape and call.when == "teardown" and shape.nodeid in self.session.ledger.records:
             content = schema.dump_record(self.session.ledger.records[shape.nodeid])
@@ -246,6 +244,24 @@ def _measure_instead(item: TestCaseFunction, walk: Callable[[Bind], None]) -> No
         walk(lambda _: method)
 
     item.obj = measured
+
+
+def _is_called_by_unittest(item: pytest.Item) -> TypeGuard[TestCaseFunction]:
+    return isinstance(item, TestCaseFunction) and not _is_skipped_by_unittest(item)
+
+
+def _is_skipped_by_unittest(item: pytest.Item) -> bool:
+    """Say whether a decorator of unittest's skips this item, with the suite's own reason."""
+    return isinstance(item, TestCaseFunction) and any(
+        getattr(each, "__unittest_skip__", False) for each in (item.obj, item.cls)
+    )
+
+
+def _last_words(report: pytest.TestReport) -> str:
+    """Return why a test was skipped, or the last line of what pytest shows of its end."""
+    if isinstance(report.longrepr, tuple):  # of a skip: file, line and reason
+        return report.longrepr[2].removeprefix("Skipped: ")
+    return report.longreprtext.strip().rpartition("\n")[2] or report.outcome
 
 
 def _has_failed(item: pytest.Item) -> bool:

@@ -56,7 +56,7 @@ def unanswered(records: Sequence[Record]) -> Iterator[Record]:
         partner = known.get(record.pairing.partner or "") if record.pairing else None
         if partner is None or record.speedup is not None or partner.cpu is None:
             continue
-        note = f"its GPU sibling {record.nodeid} was {record.status}: {record.reason}"
+        note = verdict.unanswered(record)
         if record.reason is not None and note not in known[partner.nodeid].notes:
             known[partner.nodeid] = replace(partner, notes=(*known[partner.nodeid].notes, note))
             yield known[partner.nodeid]

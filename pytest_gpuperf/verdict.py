@@ -4,7 +4,7 @@ from math import inf
 from typing import Literal
 
 from pytest_gpuperf import units
-from pytest_gpuperf.model import Demand, Memory, Plan, Regime, Speedup, Verdict
+from pytest_gpuperf.model import Demand, Memory, Plan, Record, Regime, Speedup, Verdict
 
 __all__ = [
     "decision",
@@ -14,6 +14,7 @@ __all__ = [
     "ratio",
     "regime_words",
     "stands",
+    "unanswered",
     "wanted",
     "within",
 ]
@@ -110,6 +111,11 @@ def wanted(demand: Demand) -> str:
     if demand.transfer == "never" and not demand.latency:
         return limits
     return f"{limits} {regime_words(demand, demand.transfer)}"
+
+
+def unanswered(gpu: Record) -> str:
+    """Return what a CPU sibling's record says of its GPU sibling that has no speedup."""
+    return f"its GPU sibling {gpu.nodeid} was {gpu.status}: {gpu.reason}"
 
 
 def ratio(speedup: Speedup) -> str:

@@ -273,6 +273,28 @@ class TestIt(unittest.TestCase):
     )
 
 
+@pytest.mark.parametrize("where", ["class", "method"])
+def test_a_unittests_own_skip_keeps_its_own_reason(suite, where):
+    decorator = "@unittest.skip('no card in this machine')"
+    result, records = suite(
+        f"""
+{decorator if where == "class" else ""}
+class TestIt(unittest.TestCase):
+    @pytest.mark.speedup(pair="ones")
+    def test_ones_cpu(self):
+        conftest.numpy.ones(3)
+
+    @pytest.mark.speedup(pair="ones", min=3)
+    {decorator}
+    def test_ones_gpu(self):
+        conftest.cupy.ones(3)
+""",
+        "--gpuperf-gpu=none",
+    )
+    result.assert_outcomes(skipped=2) if where == "class" else result.assert_outcomes(passed=1, skipped=1)
+    assert records["TestIt::test_ones_gpu"]["reason"] == "no card in this machine"
+
+
 @pytest.mark.parametrize(("least", "outcome"), [(3, {"passed": 2}), (300, {"passed": 1, "failed": 1})])
 def test_tests_of_their_own_are_joined_by_a_name(suite, least, outcome):
     result, records = suite(

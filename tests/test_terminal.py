@@ -225,6 +225,17 @@ def test_a_reason_that_tests_share_is_given_once():
     assert [line for line in shown if "no GPU here" in line] == ["test_a and 2 more: no GPU here"]
 
 
+def test_what_became_of_a_gpu_sibling_is_told_with_it_and_not_again_with_the_other():
+    note = "its GPU sibling test_x.py::test_a[cupy] was skipped: no GPU here"
+    numpy, cupy = (
+        record("test_x.py::test_a[numpy]", notes=(note,)),
+        skipped("test_x.py::test_a[cupy]", "no GPU here"),
+    )
+    assert ["", "test_a[cupy]: no GPU here"] == section(numpy, cupy)[-2:]
+    deselected = skipped("test_x.py::test_a[cupy]", "deselected by -k")
+    assert any("its GPU sibling" in line for line in section(numpy, deselected))
+
+
 def test_a_note_is_given_like_a_reason():
     noted = record(notes=("dependent samples",), status="failed", reason="too slow")
     assert ["", "test_fft: too slow", "test_fft: dependent samples"] == section(noted)[-3:]

@@ -5,7 +5,7 @@ from textwrap import wrap
 
 from pytest_gpuperf import units
 from pytest_gpuperf.model import Offload, Record, Run, Threshold
-from pytest_gpuperf.verdict import ratio
+from pytest_gpuperf.verdict import ratio, unanswered
 
 __all__ = ["lines", "readable"]
 
@@ -172,12 +172,14 @@ def _shortened(name: str, width: int) -> str:
     return name if len(name) <= width else f"~{name[len(name) - width + 1 :]}"
 
 
-def _reasons(records: Iterable[Record], names: Mapping[str, str], width: int) -> list[str]:
-    """Return why, once for all tests that share a reason."""
+def _reasons(records: Sequence[Record], names: Mapping[str, str], width: int) -> list[str]:
+    """Return why, once for all tests that share a reason; a CPU sibling's is told with its GPU sibling."""
     tests: dict[str, dict[str, None]] = {}
+    told = {unanswered(record) for record in records}
     for record in records:
         for reason in _why(record):
-            tests.setdefault(reason, {})[names[record.nodeid]] = None
+            if reason not in told:
+                tests.setdefault(reason, {})[names[record.nodeid]] = None
     found = []
     for reason, (first, *others) in tests.items():
         who = f"{first} and {len(others)} more" if others else first
