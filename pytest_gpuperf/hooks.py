@@ -40,6 +40,7 @@ class Hooks:
         self._selected: Sequence[pytest.Item] = ()
         self._deselected: Sequence[pytest.Item] = ()
         self._untold: list[Threshold] = []
+        self._unmeasured: str | None = None
 
     def begin(
         self,
@@ -179,7 +180,10 @@ class Hooks:
         complete = all_ran and exitstatus not in _CUT_SHORT and not self._crashed
         self.session.ledger.write(self.session.machine.surveyed(), complete=complete)
         self._untold = self.session.families.untold(self.session.ledger.records.values(), self.session.plan)
-        if (self.session.ledger.unwritten or self._untold) and exitstatus == pytest.ExitCode.OK:
+        records = list(self.session.ledger.records.values())
+        self._unmeasured = settlement.nothing_measured(records, self.session.plan)
+        wrong = self.session.ledger.unwritten or self._untold or self._unmeasured
+        if wrong and exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -194,6 +198,8 @@ class Hooks:
             terminalreporter.write_line(line)
         for threshold in self._untold:
             terminalreporter.write_line(f"FAILED {threshold.name}: {threshold.reason}", red=True)
+        if self._unmeasured:
+            terminalreporter.write_line(f"FAILED: {self._unmeasured}", red=True)
         if self.session.ledger.unwritten:
             terminalreporter.write_line(self.session.ledger.unwritten, red=True)
         elif shown and self.session.ledger.report:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pytest_gpuperf import thresholds, verdict
 from pytest_gpuperf.model import Plan, Record, Threshold
 
-__all__ = ["ONE_SIDED", "Ending", "ending", "fails", "unanswered"]
+__all__ = ["ONE_SIDED", "Ending", "ending", "fails", "nothing_measured", "unanswered"]
 
 ONE_SIDED = "one side only (--gpuperf-side): gpuperf merge compares it with a report of the other"
 
@@ -60,6 +60,22 @@ def unanswered(records: Sequence[Record]) -> Iterator[Record]:
         if record.reason is not None and note not in known[partner.nodeid].notes:
             known[partner.nodeid] = replace(partner, notes=(*known[partner.nodeid].notes, note))
             yield known[partner.nodeid]
+
+
+def nothing_measured(records: Sequence[Record], plan: Plan) -> str | None:
+    """Return what is wrong with a run that requires a GPU, has demands on siblings, and used none.
+
+    A suite may skip its own GPU tests, each for a good reason; all of them together are a gate that is open.
+    """
+    asked = [
+        record for record in records if record.demand.limits and record.pairing and record.source != "all"
+    ]
+    if not plan.require_gpu or plan.off or not asked or any(record.gpu for record in records):
+        return None
+    return (
+        f"a GPU is required (--gpuperf-require-gpu), and none of {len(asked)} tests that ask for a speedup "
+        "was measured on one"
+    )
 
 
 def _is_asked(threshold: Threshold) -> bool:

@@ -474,3 +474,44 @@ def test_b():
     )
     ran = [line.split()[0].rpartition("::")[2] for line in result.outlines if "PASSED" in line]
     assert ran == ["test_a[numpy-3]", "test_a[cupy-3]", "test_a[numpy-4]", "test_a[cupy-4]", "test_b"]
+
+
+SKIPPED = """
+@pytest.mark.speedup(min=3)
+def test_ones(xp):
+    if xp is conftest.cupy:
+        pytest.skip("not on this runner")
+    xp.ones(3)
+"""
+
+
+def test_a_required_gpu_that_no_sibling_was_measured_on_fails_the_run(suite):
+    result, _ = suite(SKIPPED, "--gpuperf-require-gpu")
+    result.assert_outcomes(passed=1, skipped=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["FAILED: a GPU is required *, and none of 2 tests that ask for a speedup *"])
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["", "\n@pytest.mark.speedup(min=3)\ndef test_more(xp):\n    xp.ones(3)\n"],
+    ids=["not required", "one"],
+)
+def test_a_suite_may_skip_some_of_its_gpu_tests(suite, more):
+    result, _ = suite(SKIPPED + more, *(["--gpuperf-require-gpu"] if more else []))
+    assert result.ret == pytest.ExitCode.OK
+
+
+def test_groups_of_pytest_xdist_are_no_part_of_a_tests_name_in_the_report(suite):
+    source = """
+@pytest.mark.xdist_group("mine")
+@pytest.mark.speedup(min=3)
+def test_ones(xp):
+    xp.ones(3)
+"""
+    result, records = suite(source, "-n2", "--dist=loadgroup")
+    result.assert_outcomes(passed=2)
+    assert {nodeid: record["status"] for nodeid, record in records.items()} == {
+        "test_ones[numpy]": "recorded",
+        "test_ones[cupy]": "passed",
+    }
