@@ -26,11 +26,11 @@ class Collecting:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> Generator[None, None, None]:
-        """Bring back what tests that are run again after a failure are compared with."""
+        """Bring back what tests that are run again are compared with, and put GPU after CPU siblings."""
         yield
         if config.getoption("lf", default=False) or config.getoption("stepwise", default=False):
             items += siblings.brought_back(items, self._found())
-            items[:] = siblings.in_order(items)
+        items[:] = siblings.in_order(items)  # --ff, --nf and other plugins have reordered them since
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember the speedup tests that will not run: each has its record."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gpuperf import siblings
-from pytest_gpuperf.items import SHAPE, Kin, Shape, has_marked_parameters, misuse, shape, unfit
+from pytest_gpuperf.items import SHAPE, Kin, Shape, has_marked_parameters, misuse, shape, takes_ours, unfit
 from pytest_gpuperf.model import Selection
 from pytest_gpuperf.selection import Patterns, take_all
 from pytest_gpuperf.sides import Side, Sides
@@ -42,9 +42,10 @@ class Finder:
     ) -> list[str]:
         """Take what one module or class has collected; say what is wrong with it."""
         found, wrong = self._mark(marked)
-        if any(has_marked_parameters(item) for item in found):
+        taken = self._patterns.take(items, self._sides)
+        found += taken
+        if taken or any(has_marked_parameters(item) for item in found):
             found += self._company(items, found)
-        found += self._patterns.take(items, self._sides)
         self.found += found
         wrong += siblings.join(found, siblings.within_functions)
         return wrong + families(items) if has_threshold else wrong
@@ -56,6 +57,17 @@ class Finder:
         self.found += found
         wrong += siblings.join(found, siblings.within_functions)
         return wrong + families(listed)
+
+    def passed_by(self, item: pytest.Item) -> Shape | None:
+        """Return the shape of a test whose marker came while it ran; it cannot be measured any more."""
+        if SHAPE in item.stash or not isinstance(item, pytest.Function):
+            return None
+        for message in self._mark([item])[1]:
+            pytest.fail(message, pytrace=False)
+        known = item.stash.get(SHAPE, None)
+        if known is not None:
+            item.stash[SHAPE] = replace(known, slots=frozenset(), side=None, both=False, pair=None)
+        return item.stash.get(SHAPE, None)
 
     def complete(self, items: Sequence[pytest.Item]) -> list[str]:
         """Pair up what several modules and classes have collected; take the rest where all was asked for."""
@@ -100,7 +112,7 @@ class Finder:
             except ValueError as error:
                 wrong += [] if self._foreign else [str(error)]
                 continue
-            if known.has_device or not (self._foreign and known.demand.bare):
+            if not self._foreign or not known.demand.bare or takes_ours(item):
                 item.stash[SHAPE] = known if known.has_device else replace(known, side=self._lone)
                 found.append(item)
         return found, wrong
@@ -123,7 +135,7 @@ class Finder:
         return known
 
     def _company(self, items: Iterable[pytest.Item], found: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
-        """Yield the siblings, without a marker, of items whose own parameter set is marked."""
+        """Yield the siblings, without a marker, of items whose own parameter set is marked, or named."""
         marked = [item.stash[SHAPE] for item in found]
         asked = {known.pair: known for known in marked if known.pair is not None}
         kinds = {(known.pair, known.kind) for known in marked}
@@ -132,13 +144,15 @@ class Finder:
             if SHAPE in item.stash or item.nodeid.partition("[")[0] not in functions:
                 continue
             known = self._sibling(item)
-            if known is None or known.pair not in asked:
+            like = None if known is None or known.pair is None else asked.get(known.pair)
+            if known is None or like is None:
                 continue
+            known = replace(known, source=like.source)
             if known.kind == "cpu":
                 item.stash[SHAPE] = known
                 yield item
             elif (known.pair, "gpu") not in kinds:
-                item.stash[SHAPE] = replace(known, demand=asked[known.pair].demand)
+                item.stash[SHAPE] = replace(known, demand=like.demand)
                 yield item
 
     def _sibling(self, item: pytest.Item) -> Shape | None:

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 import pytest
 from _pytest.unittest import TestCaseFunction
 
-from pytest_gpuperf import bodies, schema, settlement
+from pytest_gpuperf import bodies, faults, schema, settlement
 from pytest_gpuperf.both import MEASURED
 from pytest_gpuperf.calls import Bind
 from pytest_gpuperf.comparisons import ALONE
@@ -41,6 +41,8 @@ class Hooks:
         self._deselected: Sequence[pytest.Item] = ()
         self._untold: list[Threshold] = []
         self._unmeasured: str | None = None
+        self._running: pytest.Item | None = None
+        self._broken: list[str] = []  # what subtests of the running test have raised
 
     def begin(
         self,
@@ -64,6 +66,7 @@ class Hooks:
             if self.session.machine.lost and uses_gpu(item):
                 pytest.fail(self.session.machine.lost, pytrace=False)
             return
+        self.session.runs[shape.nodeid] += 1
         if shape.source == "all" or _is_skipped_by_unittest(item):
             return
         if not shape.has_device:
@@ -86,7 +89,7 @@ class Hooks:
         self.session.walk(pyfuncitem, shape)
         return True
 
-    @pytest.hookimpl(wrapper=True)
+    @pytest.hookimpl(wrapper=True, trylast=True)  # within pytest's own, that capture output and logs
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         """Measure what is not called by pytest_pyfunc_call, and fail what passed without being measured."""
         shape = shape_of(item)
@@ -99,7 +102,18 @@ class Hooks:
         if _is_called_by_unittest(item) and shape.side is not None and shape.source != "all":
             _measure_instead(item, partial(self.session.walk, item, shape))
         started = perf_counter()
-        yield
+        self._broken.clear()
+        self._running = item
+        try:
+            yield
+        except BaseException as error:
+            if MEASURED in item.stash and not isinstance(error, SKIPS):
+                self.session.disown(item, shape, faults.first_line(error))
+            raise
+        finally:
+            self._running = None
+        if self._broken:
+            self.session.disown(item, shape, self._broken[0])
         if shape.source == "all":
             self.session.watch(item, shape, perf_counter() - started)
         elif MEASURED in item.stash:
@@ -117,6 +131,8 @@ class Hooks:
         shape, error = shape_of(item), call.excinfo.value if call.excinfo else None
         if error is not None and not isinstance(error, SKIPS):
             self.session.machine.fault(error, item.nodeid)
+            if self._running is item:
+                self._broken.append(f"a subtest failed: {faults.first_line(error)}")
         if (
             shape
             and error is not None

@@ -21,6 +21,7 @@ __all__ = [
     "parameters",
     "shape",
     "shared",
+    "takes_ours",
     "unfit",
     "word",
 ]
@@ -171,6 +172,11 @@ class Kin:
             told=like.told,
             pair=pair,
         )
+
+
+def takes_ours(item: pytest.Function) -> bool:
+    """Say whether an item takes one of our fixtures, itself or through another."""
+    return any(fixtures.is_built_on_ours(item, name) for name in ("device", "cpu", "gpu", "gpuperf"))
 
 
 def parameters(item: pytest.Item) -> Mapping[str, Any]:

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from pytest_gpuperf.finding import Finder
     from pytest_gpuperf.hooks import Hooks
     from pytest_gpuperf.session import Session
-    from pytest_gpuperf.sides import Side, Sides
 
 __all__ = ["cpu", "device", "gpu", "gpuperf", "xp"]
 
@@ -19,6 +18,10 @@ _HOOKS = "gpuperf-hooks"
 _COLLECTING = "gpuperf-collecting"
 _IS_ASKED = pytest.StashKey[bool]()  # whether tests without a marker are
 _FINDER = pytest.StashKey["Finder"]()
+_TOO_LATE = (
+    "marked with speedup while it ran, too late to be measured: mark it where it is defined, or in the hook "
+    "pytest_collection_modifyitems"
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -94,16 +97,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     finder = config.stash.get(_FINDER, None)
     if finder is None and not late and not config.stash[_IS_ASKED]:
         return
+    from pytest_gpuperf import asking
+    from pytest_gpuperf.siblings import in_order
+
     finder = _finder(config)
     wrong = [*finder.late(late), *finder.complete(items)]
-    wrong += [] if wrong else finder.missing(config.rootpath, _narrowed(config))
+    wrong += [] if wrong else finder.missing(config.rootpath, asking.narrowed(config))
     if wrong:
-        _refuse(config, items, "\n".join(wrong))
-    elif finder.found:
-        from pytest_gpuperf.siblings import in_order
-
+        raise asking.usage_error(config, "\n".join(wrong))
+    if finder.found:
         _collect(config)
         items[:] = in_order(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Fail what was asked of a test while it ran, too late to be measured: it is no pass."""
+    yield
+    if item.get_closest_marker("speedup") is None:
+        return
+    shape = _finder(item.config).passed_by(item)
+    if shape is not None:
+        _session(item.config).without_measurement(item, shape, "error", _TOO_LATE)
+        if not shape.demand.bare:
+            pytest.fail(_TOO_LATE, pytrace=False)
 
 
 @pytest.fixture(scope="session")
@@ -154,6 +171,15 @@ class _Listener:
         if hasattr(report, "gpuperf") and not self._config.pluginmanager.has_plugin(_HOOKS):
             _hooks(self._config).pytest_runtest_logreport(report)
 
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """End the run for a mistake in what was asked for: a worker has found it, and xdist does not tell."""
+        from pytest_gpuperf.asking import WRONG
+
+        wrong = getattr(node, "workeroutput", {}).get(WRONG)
+        if wrong is not None:
+            pytest.exit(wrong, returncode=pytest.ExitCode.USAGE_ERROR)
+
 
 class _Slot:
     """Stands where a speedup test's device will be; anything else that uses it is told so."""
@@ -167,15 +193,6 @@ class _Slot:
             f"device has no {name!r} here: a test or fixture that asks for it by getfixturevalue gets "
             "none; take device or xp as an argument instead"
         )
-
-
-def _refuse(config: pytest.Config, items: list[pytest.Item], wrong: str) -> None:
-    """End the run before its first test; one of pytest-xdist's workers tells its controller by a report."""
-    if not hasattr(config, "workerinput"):
-        raise pytest.UsageError(wrong)
-    report = pytest.CollectReport(nodeid="gpuperf", outcome="failed", longrepr=wrong, result=[])
-    config.hook.pytest_collectreport(report=report)
-    items.clear()
 
 
 def _session(config: pytest.Config) -> "Session":
@@ -213,42 +230,10 @@ def _collect(config: pytest.Config) -> None:
 def _finder(config: pytest.Config) -> "Finder":
     """Return what finds this run's speedup tests, made when the first thing asks for it."""
     if _FINDER not in config.stash:
-        from pytest_gpuperf import options
-        from pytest_gpuperf.finding import Finder
-        from pytest_gpuperf.selection import Patterns
-        from pytest_gpuperf.sides import Sides
+        from pytest_gpuperf import asking
 
-        offered = [backend for listed in config.hook.pytest_gpuperf_devices() for backend in listed]
-        sides = Sides(
-            options.device_params(config), [each for each in offered if hasattr(each, "recognizes")]
-        )
-        try:
-            patterns = Patterns(options.patterns(config))
-        except ValueError as error:
-            raise pytest.UsageError(f"gpuperf_speedup: {error}") from error
-        config.stash[_FINDER] = Finder(
-            sides,
-            patterns,
-            takes_all=options.takes_all(config),
-            lone=_lone(config, sides),
-            foreign=options.has_foreign_marker(config),
-        )
+        config.stash[_FINDER] = asking.finder(config)
     return config.stash[_FINDER]
-
-
-def _lone(config: pytest.Config, sides: "Sides") -> "Side | None":
-    """Return the side that --gpuperf-side names."""
-    from pytest_gpuperf import options
-
-    chosen = options.plan(config).side
-    if chosen is None:
-        return None
-    side = sides.of({sides.names[0]: chosen})[0]
-    if side is None or isinstance(side, str):
-        raise pytest.UsageError(
-            f"--gpuperf-side: {chosen!r} is no device; say numpy, cupy, torch:cuda, or cpu"
-        )
-    return side
 
 
 def _marked(collector: pytest.Collector, items: list[pytest.Item]) -> tuple[list[pytest.Item], bool]:
@@ -264,12 +249,6 @@ def _marked(collector: pytest.Collector, items: list[pytest.Item]) -> tuple[list
         if is_marked:
             marked.append(item)
     return marked, has_threshold
-
-
-def _narrowed(config: pytest.Config) -> list[str]:
-    """Return the paths and node ids that the user gave on the command line, if any."""
-    given = config.args_source is pytest.Config.ArgsSource.ARGS
-    return [str(config.invocation_params.dir / argument) for argument in config.args] if given else []
 
 
 def _marked_late(items: list[pytest.Item]) -> list[pytest.Item]:

@@ -56,6 +56,7 @@ class Patterns:
     def __init__(self, lines: Iterable[str]) -> None:
         self._patterns = [pattern(line) for line in lines]
         self._found: Counter[str] = Counter()
+        self._matched: set[str] = set()
 
     def take(self, items: Iterable[pytest.Item], sides: Sides) -> list[pytest.Item]:
         """Give shapes to the items that a pattern names, that have no marker and that can be timed."""
@@ -69,6 +70,7 @@ class Patterns:
                 item.add_marker(pytest.mark.speedup(**found[-1].mark.kwargs))
                 item.stash[SHAPE] = replace(known, source="pattern")
                 self._found[found[-1].text] += 1
+                self._matched.update(each.text for each in found)
                 taken.append(item)
         return taken
 
@@ -82,7 +84,7 @@ class Patterns:
         return [
             each.text
             for each in self._patterns
-            if not self._found[each.text] and not _is_elsewhere(each.text, root, arguments)
+            if each.text not in self._matched and not _is_elsewhere(each.text, root, arguments)
         ]
 
 

@@ -1,12 +1,14 @@
 """What a run knows: the walk of each speedup test, its records, and what it says to pytest."""
 
+import logging
+import os
 import random
 import sys
 import unittest
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -45,6 +47,7 @@ SKIPS = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 _TRACED = (
     "coverage, a debugger or a profiler traces the timed code: the times are distorted (pytest-cov: --no-cov)"
 )
+_CAPTURES = ("capsys", "capsysbinary", "capteesys", "capfd", "capfdbinary")  # fixtures that show output
 _MONITORED = (0, 1, 2)  # sys.monitoring's tools: debugger, coverage, profiler
 
 
@@ -59,7 +62,7 @@ class Session:
         self.comparisons = Comparisons(plan, self.machine, self.gpu, self.ledger.records)
         self.timers = Timers()
         self._turns = Turns.chosen(plan.lock)
-        self._runs: Counter[str] = Counter()
+        self.runs: Counter[str] = Counter()
 
     def check(self) -> None:
         """Raise UsageError for a device that no backend offers; nothing is probed for it."""
@@ -92,7 +95,7 @@ class Session:
             reason = f"one call takes {elapsed:.1f} s, more than an eighth of --gpuperf-max-time"
             self.without_measurement(item, shape, "skipped", reason)
             return
-        with _as_it_was(), suppress(Exception, pytest.fail.Exception, *SKIPS):
+        with _as_it_was(item), suppress(Exception, pytest.fail.Exception, *SKIPS):
             self.measure(item, shape)
         self.comparisons.forget(shape)
 
@@ -106,7 +109,6 @@ class Session:
             family=shape.family,
             take_turn=partial(self._turns.take, partial(self.timers.stopped, item)),
         )
-        self._runs[shape.nodeid] += 1
         faulty: str | None = None
         try:
             found = self.comparisons.measure(
@@ -177,6 +179,12 @@ class Session:
         )
         self.keep(self._placed(record, shape), item)
 
+    def disown(self, item: pytest.Item, shape: Shape, reason: str) -> None:
+        """Take the verdict back of a test that failed beside its measurement."""
+        record = self.ledger.records.get(shape.nodeid)
+        if record is not None and record.status in ("passed", "recorded", "inconclusive"):
+            self.keep(replace(record, status="error", reason=reason), item)
+
     def learn(self, surveyed: dict[str, Any], told: Iterable[str]) -> None:
         """Take the environment that another process measured in, and which thresholds it told."""
         self.families.told.update(told)
@@ -189,7 +197,7 @@ class Session:
             measured = record.cpu if shape.kind == "cpu" else record.gpu
             library = measured.device.backend if measured else shape.side.library or "not known"
             pairing = Pairing(side=shape.side.kind, library=library, partner=shape.partner)
-        reruns = max(0, self._runs[shape.nodeid] - 1)
+        reruns = max(0, self.runs[shape.nodeid] - 1)
         return replace(record, pairing=pairing, source=shape.source, reruns=reruns)
 
     def _explain(self, error: BaseException, trial: Trial, fault: Fault | None) -> Verdict:
@@ -239,17 +247,35 @@ def _diagnosed(record: Record) -> Record:
 
 
 @contextmanager
-def _as_it_was() -> Iterator[None]:
-    """Leave no trace of calls that the suite does not know of: in random numbers, and in warnings."""
+def _as_it_was(item: pytest.Function) -> Iterator[None]:
+    """Leave no trace of calls that the suite does not know of: draws, warnings, output, properties."""
     drawn, numpy = random.getstate(), sys.modules.get("numpy")
     numpy_drawn = numpy.random.get_state() if numpy else None
+    properties = [pair for pair in item.user_properties if not pair[0].startswith("gpuperf.")]
     try:
-        with warnings.catch_warnings(record=True):
+        with warnings.catch_warnings(record=True), _unheard(item):
             yield
     finally:
         random.setstate(drawn)
         if numpy is not None:
             numpy.random.set_state(numpy_drawn)
+        ours = [pair for pair in item.user_properties if pair[0].startswith("gpuperf.")]
+        item.user_properties[:] = properties + ours
+
+
+@contextmanager
+def _unheard(item: pytest.Function) -> Iterator[None]:
+    """Drop what is printed and logged at every call, but for a test that looks at it."""
+    root, caplog = logging.getLogger(), item.funcargs.get("caplog")
+    handlers, heard = root.handlers[:], getattr(caplog, "handler", None)
+    with ExitStack() as stack:
+        if not any(name in item.fixturenames for name in _CAPTURES):
+            nowhere = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
+            stack.enter_context(redirect_stdout(nowhere))
+            stack.enter_context(redirect_stderr(nowhere))
+        root.handlers[:] = [heard or logging.NullHandler()]
+        stack.callback(root.handlers.__setitem__, slice(None), handlers)
+        yield
 
 
 def _is_traced() -> bool:

@@ -1,0 +1,58 @@
+"""From a run's options to what finds its speedup tests, and to the errors that end it before the first."""
+
+from typing import Any
+
+import pytest
+
+from pytest_gpuperf import options
+from pytest_gpuperf.finding import Finder
+from pytest_gpuperf.selection import Patterns
+from pytest_gpuperf.sides import Side, Sides
+
+__all__ = ["WRONG", "finder", "narrowed", "usage_error"]
+
+WRONG = "gpuperf-wrong"
+"""In what a worker of pytest-xdist leaves for its controller: why the run ends."""
+
+
+def usage_error(config: pytest.Config, text: str) -> pytest.UsageError:
+    """Return the error that ends a run, in xdist's controller too, where a worker finds it."""
+    output: dict[str, Any] = getattr(config, "workeroutput", {})
+    output[WRONG] = text
+    return pytest.UsageError(text)
+
+
+def finder(config: pytest.Config) -> Finder:
+    """Return what finds a run's speedup tests; raise UsageError for what cannot be asked."""
+    offered = [backend for listed in config.hook.pytest_gpuperf_devices() for backend in listed]
+    sides = Sides(options.device_params(config), [each for each in offered if hasattr(each, "recognizes")])
+    try:
+        patterns = Patterns(options.patterns(config))
+    except ValueError as error:
+        raise usage_error(config, f"gpuperf_speedup: {error}") from error
+    return Finder(
+        sides,
+        patterns,
+        takes_all=options.takes_all(config),
+        lone=_lone(config, sides),
+        foreign=options.has_foreign_marker(config),
+    )
+
+
+def _lone(config: pytest.Config, sides: Sides) -> Side | None:
+    """Return the side that --gpuperf-side names."""
+    chosen = options.plan(config).side
+    if chosen is None:
+        return None
+    side = sides.of({sides.names[0]: chosen})[0]
+    if side is None or isinstance(side, str):
+        raise usage_error(
+            config, f"--gpuperf-side: {chosen!r} is no device; say numpy, cupy, torch:cuda, or cpu"
+        )
+    return side
+
+
+def narrowed(config: pytest.Config) -> list[str]:
+    """Return the paths and node ids that the user gave on the command line, if any."""
+    given = config.args_source is pytest.Config.ArgsSource.ARGS
+    return [str(config.invocation_params.dir / argument) for argument in config.args] if given else []
