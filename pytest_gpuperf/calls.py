@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pytest_gpuperf.devices import abilities
 from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
-from pytest_gpuperf.inputs import Uploads, carried, dtype_of, found, viewed
+from pytest_gpuperf.inputs import Uploads, bytes_of, carried, dtype_of, found, viewed
 from pytest_gpuperf.measure import Workload
 from pytest_gpuperf.model import GpuPerfError, Inspection
 from pytest_gpuperf.parity import leaves
@@ -52,7 +52,7 @@ def prepare(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
         getattr(call.result, "close", lambda: None)()
         raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
     returned = [leaf.value for leaf in leaves(call.result) if device.holds(leaf.value)]
-    workload.result_bytes, workload.result_arrays = sum(value.nbytes for value in returned), len(returned)
+    workload.result_bytes, workload.result_arrays = sum(map(bytes_of, returned)), len(returned)
     dtypes = (dtype_of(leaf.value) for leaf in leaves(call.result) if hasattr(leaf.value, "dtype"))
     workload.dtypes = tuple(sorted({*workload.dtypes, *dtypes}))
     workload.first_call, workload.memory = call.elapsed, call.seen.memory

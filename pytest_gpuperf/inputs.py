@@ -1,5 +1,6 @@
 """What a workload reads: found when it is made, and compared with what it was when it is done."""
 
+import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,9 +14,10 @@ import numpy as np
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.parity import leaves
 
-__all__ = ["Input", "Upload", "Uploads", "carried", "changed", "dtype_of", "found", "viewed"]
+__all__ = ["Input", "Upload", "Uploads", "bytes_of", "carried", "changed", "dtype_of", "found", "viewed"]
 
 _MOST_LEAVES = 1000  # of one container that a workload carries: a long list of numbers holds no arrays
+_QUALIFIED = re.compile(r"(\w+\.)+\w+")  # torch.float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +54,15 @@ class Uploads:
         for value in brought:
             if id(value) not in known:
                 known.add(id(value))
-                self._note(value, Upload(value.nbytes, partial(_copied_down, _weakly(value), self._device)))
+                again = partial(_copied_down, _weakly(value), self._device)
+                self._note(value, Upload(bytes_of(value), again))
 
     def _remember(self, host: Any) -> Any:
         placed = self._device.asarray(host)
         if self.kind == "gpu" and self._device.holds(host):  # it was there, and did not go up
             self.placed.append(placed)
         else:
-            self._note(placed, Upload(placed.nbytes, None if self.kind == "cpu" else lambda: host))
+            self._note(placed, Upload(bytes_of(placed), None if self.kind == "cpu" else lambda: host))
         return placed
 
     def _note(self, placed: Any, upload: Upload) -> None:
@@ -96,7 +99,7 @@ def changed(inputs: Iterable[Input], call: Callable[[], Any], device: TimedDevic
         if values is None or _checksum(device.asnumpy(values)) == entry.checksum:
             continue
         if not _is_output(values, call, device):
-            return f"{values.dtype} array of shape {tuple(values.shape)}"
+            return f"{dtype_of(values)} array of shape {tuple(values.shape)}"
     return None
 
 
@@ -123,7 +126,7 @@ def found(call: Callable[[], Any], uploads: Uploads, device: TimedDevice) -> tup
         host = device.asnumpy(value)
         if host.dtype.kind in "biufc":
             root = _root(value)
-            size = 0 if id(root) in counted else root.nbytes
+            size = 0 if id(root) in counted else bytes_of(root)
             counted.add(id(root))
             up = id(root) in uploads.went_up
             found.append(Input(_weakly(value), _checksum(host), size, dtype_of(value), up))
@@ -131,8 +134,15 @@ def found(call: Callable[[], Any], uploads: Uploads, device: TimedDevice) -> tup
 
 
 def dtype_of(value: Any) -> str:
-    """Return the name of an array's dtype as NumPy has it: torch writes its own before it."""
-    return str(value.dtype).removeprefix("torch.")
+    """Return the name of an array's dtype as NumPy has it: others write their own before it."""
+    written = str(value.dtype)
+    return written.rpartition(".")[2] if _QUALIFIED.fullmatch(written) else written
+
+
+def bytes_of(value: Any) -> int:
+    """Return the size of an array in bytes; the array API standard has no name for it."""
+    known = getattr(value, "nbytes", None)
+    return int(value.size * np.dtype(dtype_of(value)).itemsize if known is None else known)
 
 
 def viewed(value: Any) -> Any:

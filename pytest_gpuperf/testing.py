@@ -1,6 +1,6 @@
-"""The conformance kit: tests that any backend must pass, ours or another plugin's.
+"""For tests of backends and suites: the tests that any backend must pass, and a stand-in for a GPU.
 
-A suite subclasses it, gives it its devices, and pytest runs its tests:
+A suite subclasses the conformance kit, gives it its devices, and pytest runs its tests:
 
     class TestMyBackend(DeviceConformance):
         @pytest.fixture
@@ -8,19 +8,126 @@ A suite subclasses it, gives it its devices, and pytest runs its tests:
             return MyBackend()
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from importlib import import_module
+from importlib.util import find_spec
 from statistics import median
+from time import perf_counter
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pytest_gpuperf import environment
 from pytest_gpuperf.devices import abilities
-from pytest_gpuperf.devices.protocol import Backend, Device, TimedDevice
-from pytest_gpuperf.model import GpuPerfError
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.protocol import Backend, Device, Observation, TimedDevice
+from pytest_gpuperf.model import DeviceInfo, Fault, GpuPerfError, Kind, Unavailable
 
-__all__ = ["DeviceConformance"]
+__all__ = ["DeviceConformance", "StandIn"]
 
 _TRIES = 5
+_WRAPPER = "array_api_compat"  # libraries have copies of it inside: scipy._lib.array_api_compat.torch
+
+
+class StandIn:
+    """A backend that lets an array library on the CPU stand for a GPU, to try a suite without one.
+
+        @pytest.hookimpl(optionalhook=True)
+        def pytest_gpuperf_devices():
+            return [StandIn("array_api_strict")]
+
+    `module` is the namespace's, where that is not `name`. Parameters of a suite that are that module, its
+    wrapper from array-api-compat, its name, or an Enum's member with that value then mean this GPU, whatever
+    other backend is called so. `auto` never chooses it, and reports say that it is emulated.
+
+    Only for libraries whose work is done when the call returns: its device has nothing to wait for. JAX's is
+    not, on the CPU either; give its `pytest_gpuperf.devices.jax.JaxDevice` to a backend of your own.
+    """
+
+    automatic = False
+
+    def __init__(self, name: str, module: str | None = None) -> None:
+        self.name = name
+        self.module = module or name
+
+    def recognizes(self, value: Any) -> Kind | None:
+        """Say that a value of a suite's own parameters means this GPU."""
+        if isinstance(value, Enum):
+            value = value.value
+        if isinstance(value, str):
+            return "gpu" if value in (self.name, self.module) else None
+        if not isinstance(value, ModuleType):
+            return None
+        *above, last = value.__name__.split(".")
+        return "gpu" if value.__name__ == self.module or (last == self.module and _WRAPPER in above) else None
+
+    def check(self, selector: str) -> None:
+        """Accept no selector."""
+        if selector:
+            raise GpuPerfError(f"{self.name} has one device and takes no selector, not {selector!r}")
+
+    def gpu(self, selector: str) -> TimedDevice:  # noqa: ARG002 - the protocol passes it
+        """Return the library's CPU as the GPU; raise Unavailable where it is not installed."""
+        if find_spec(self.module.partition(".")[0]) is None:
+            missing = f"{self.module}, which stands for a GPU, is not installed"
+            raise Unavailable(f"{missing}; install it, or take its stand-in away", missing=True)
+        return _StandInDevice(self.name, import_module(self.module))
+
+    def cpu(self) -> TimedDevice:
+        """Return NumPy on the CPU."""
+        return HostDevice(environment.cpu_name())
+
+
+class _StandInDevice:
+    """An array library on the CPU that is called a GPU; all its arrays are taken to be on it."""
+
+    kind: Kind = "gpu"
+    clock = staticmethod(perf_counter)
+
+    def __init__(self, backend: str, xp: Any) -> None:
+        self.backend = backend
+        self.name = f"{backend} on the CPU"
+        self.xp = xp
+        self._type = type(xp.asarray(0))
+        library = f"{xp.__name__} {getattr(xp, '__version__', '')}".strip()
+        self.info = DeviceInfo(
+            kind=self.kind, backend=backend, name=self.name, library=library, emulated=True
+        )
+
+    def asarray(self, host: Any) -> Any:
+        """Return a copy."""
+        return self.xp.asarray(host if self.holds(host) else np.asarray(host), copy=True)
+
+    def asnumpy(self, array: Any) -> Any:
+        """Return a copy; an array that NumPy knows nothing about is asked for it by DLPack."""
+        try:
+            host = np.array(array)
+        except (TypeError, ValueError, RuntimeError):
+            return np.from_dlpack(array, device="cpu", copy=True)
+        return np.from_dlpack(array, device="cpu", copy=True) if host.dtype == object else host
+
+    def synchronize(self) -> None:
+        """Return at once: the library's work is done when its call returns."""
+
+    def holds(self, value: Any) -> bool:
+        """Say whether `value` is an array of the library."""
+        return isinstance(value, self._type)
+
+    @contextmanager
+    def observe(self) -> Iterator[Observation]:
+        """See work in every call: it cannot be told from NumPy's."""
+        yield Observation(worked=True)
+
+    def fault(self, error: BaseException) -> Fault | None:
+        """Recognize MemoryError."""
+        return Fault(kind="out_of_memory") if isinstance(error, MemoryError) else None
+
+    def release(self) -> None:
+        """Do nothing: the library keeps its memory to itself."""
 
 
 class DeviceConformance:
@@ -121,7 +228,7 @@ class DeviceConformance:
         """Work on the device is seen; work on the host alone is not."""
         array = gpu.asarray(np.ones(1000))
         with gpu.observe() as on_device:
-            float((array * 2).sum())
+            float(gpu.xp.sum(array * 2))
         with gpu.observe() as on_host:
             float((np.ones(1000) * 2).sum())
         assert on_device.worked

@@ -1,0 +1,136 @@
+"""A stand-in: an array library on the CPU that is called a GPU, so that a suite can be tried without one."""
+
+import json
+import re
+from enum import Enum
+from pathlib import Path
+from types import ModuleType
+
+import array_api_strict
+import numpy as np
+import pytest
+
+from pytest_gpuperf.devices import Devices, backends
+from pytest_gpuperf.inputs import bytes_of, dtype_of
+from pytest_gpuperf.model import GpuPerfError, Unavailable
+from pytest_gpuperf.sides import Side, Sides
+from pytest_gpuperf.testing import DeviceConformance, StandIn
+
+README = Path(__file__).parents[1] / "README.md"
+STRICT = StandIn("array_api_strict")
+
+
+class TestArrayApiStrict(DeviceConformance):
+    @pytest.fixture
+    def backend(self):
+        return STRICT
+
+    def test_it_sees_its_own_work_and_no_other(self, gpu):
+        with gpu.observe() as seen:
+            pass
+        assert seen.worked, "as on any CPU: there is nowhere else for the work"
+
+
+class Library(Enum):
+    STRICT = "array_api_strict"
+    STRICTEST = "array_api_strict:strictest"
+
+
+@pytest.mark.parametrize("value", [array_api_strict, "array_api_strict", Library.STRICT], ids=repr)
+def test_its_module_its_name_and_a_member_of_an_enum_mean_it(value):
+    assert STRICT.recognizes(value) == "gpu"
+
+
+@pytest.mark.parametrize("value", [np, "numpy", "cpu", Library.STRICTEST, 3, None, array_api_strict.ones(1)])
+def test_nothing_else_does(value):
+    assert STRICT.recognizes(value) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("torch", "gpu"),
+        ("array_api_compat.torch", "gpu"),
+        ("scipy._lib.array_api_compat.torch", "gpu"),
+        ("my.torch", None),
+        ("torch.fft", None),
+    ],
+)
+def test_the_wrapper_of_array_api_compat_means_its_library(name, expected):
+    assert StandIn("torch").recognizes(ModuleType(name)) == expected
+
+
+def test_a_module_of_another_name_does_not_mean_numpy():
+    stand_in = StandIn("jax", "jax.numpy")
+    assert [stand_in.recognizes(value) for value in ("jax", "jax.numpy")] == ["gpu", "gpu"]
+    assert [stand_in.recognizes(value) for value in ("numpy", np)] == [None, None]
+
+
+def test_it_comes_before_the_backend_of_its_name():
+    plain, declared = Sides(["xp"]), Sides(["xp"], [StandIn("torch")])
+    assert plain.of({"xp": "torch"})[0] == Side(kind="cpu", library="torch")
+    assert declared.of({"xp": "torch"})[0] == Side(kind="gpu", library="torch")
+    assert declared.of({"xp": "numpy"})[0] == Side(kind="cpu", library="numpy")
+
+
+def test_auto_does_not_choose_it():
+    with pytest.raises(Unavailable):
+        Devices("auto", [STRICT]).gpu()
+    assert not STRICT.automatic
+
+
+def test_it_is_found_by_its_name_and_says_that_it_is_emulated():
+    gpu = Devices("array_api_strict", backends("a processor", [STRICT])).gpu()
+    assert gpu.info.emulated
+    assert gpu.info.library == f"array_api_strict {array_api_strict.__version__}"
+
+
+def test_a_library_that_is_not_installed_is_named():
+    with pytest.raises(Unavailable, match="no_such_library, which stands for a GPU, is not installed"):
+        StandIn("mine", "no_such_library").gpu("")
+
+
+def test_it_has_one_device():
+    with pytest.raises(GpuPerfError, match="takes no selector"):
+        STRICT.check("1")
+
+
+def test_arrays_on_any_of_the_librarys_devices_come_down():
+    there = array_api_strict.ones(3, device=array_api_strict.Device("device1"))
+    gpu = STRICT.gpu("")
+    assert gpu.holds(there)
+    assert gpu.asnumpy(there).tolist() == [1, 1, 1]
+
+
+def test_an_array_that_tells_neither_its_bytes_nor_numpys_dtype_has_both():
+    array = array_api_strict.ones((2, 3), dtype=array_api_strict.float32)
+    assert not hasattr(array, "nbytes"), "the case is still one"
+    assert bytes_of(array) == 24
+    assert dtype_of(array) == "float32"
+    assert dtype_of(np.zeros(1, dtype=[("a.b", "f4")])) == "[('a.b', '<f4')]"
+
+
+def test_a_suite_that_declares_it_as_the_readme_does_is_timed_on_both_sides(pytester, run):
+    snippets = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+    (conftest,) = [snippet for snippet in snippets if "StandIn" in snippet]
+    pytester.makeconftest(conftest)
+    result = run(
+        """
+        import array_api_strict, numpy, pytest
+
+        @pytest.mark.speedup
+        @pytest.mark.parametrize("xp", [numpy, array_api_strict])
+        def test_sum(xp):
+            array = xp.ones((10, 10), dtype=xp.float32)
+            return lambda: xp.sum(array @ array)
+        """,
+        "--gpuperf-json=r.json",
+        gpu=None,
+    )
+    result.assert_outcomes(passed=2)
+    there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
+    assert there["gpu"]["device"]["emulated"]
+    assert there["speedup"]["value"] > 0
+    assert there["parity"]["agreed"]
+    assert there["gpu"]["dtypes"] == ["float32"]
+    result.stdout.fnmatch_lines(["*emulated: not a GPU's*"])
