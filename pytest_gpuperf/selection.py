@@ -34,7 +34,7 @@ class _Pattern:
 
 def pattern(line: str) -> _Pattern:
     """Return what a line asks, as `tests/test_fft.py::* min=2`; raise ValueError for one that cannot be."""
-    text, *words = shlex.split(line)
+    text, *words = _words(line)
     asked = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -118,6 +118,13 @@ def _shape(item: pytest.Function, sides: Sides, mark: pytest.Mark) -> Shape | No
         return shape(item, sides, mark)
     except ValueError:
         return None
+
+
+def _words(line: str) -> list[str]:
+    """Return a line's words; quotes keep one with spaces together, and a backslash is as any other letter."""
+    words = shlex.shlex(line, posix=True, punctuation_chars=False)
+    words.whitespace_split, words.escape, words.commenters = True, "", ""
+    return list(words)
 
 
 def _read(text: str) -> Any:

@@ -8,7 +8,7 @@ import unittest
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -95,8 +95,12 @@ class Session:
             reason = f"one call takes {elapsed:.1f} s, more than an eighth of --gpuperf-max-time"
             self.without_measurement(item, shape, "skipped", reason)
             return
-        with _as_it_was(item), suppress(Exception, pytest.fail.Exception, *SKIPS):
-            self.measure(item, shape)
+        with self.timers.stopped(item), _as_it_was(item):  # the test itself has had its time
+            try:
+                self.measure(item, shape)
+            except (Exception, pytest.fail.Exception, *SKIPS) as error:  # it is in the record
+                if isinstance(error, pytest.exit.Exception):
+                    raise
         self.comparisons.forget(shape)
 
     def measure(self, item: pytest.Function, shape: Shape, bind: Bind | None = None) -> Record:
@@ -221,7 +225,7 @@ class Session:
 
 def _quick(plan: Plan) -> Plan:
     """Return a plan for tests that nobody asked for one by one: there may be thousands."""
-    return replace(plan, record_time=0.05, precision_time=0.02, warmup_time=0.02)
+    return replace(plan, record_time=0.05, precision_time=0.02, warmup_time=0.02, fresh_starts=0)
 
 
 def _worker(config: pytest.Config) -> int | None:

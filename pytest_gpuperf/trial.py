@@ -30,8 +30,6 @@ from pytest_gpuperf.transfers import Copying
 
 __all__ = ["Trial"]
 
-_FRESH_STARTS = 2  # from a slow spell of the machine
-
 
 class Trial:
     """One marked test while it is measured; `record` says at any moment what is known by then.
@@ -77,7 +75,7 @@ class Trial:
         if self._answers.differ:
             return self._judge()
         with self._budget.turn():
-            for starts_left in reversed(range(_FRESH_STARTS + 1)):
+            for starts_left in reversed(range(self.plan.fresh_starts + 1)):
                 here, yonder = self._warmed_up(self._cpu), self._warmed_up(self._gpu)
                 self._rounds.interleaved(here, yonder, self._gated_copies(self._gpu), self._order)
                 if self._budget.left() < 0:
@@ -118,7 +116,7 @@ class Trial:
         """Time the body on the CPU alone: two blocks, and more up to `blocks` within `seconds`."""
         self._cpu, before = self._prepare(bind, cpu)
         with self._budget.turn():
-            for starts_left in reversed(range(_FRESH_STARTS + 1)):
+            for starts_left in reversed(range(self.plan.fresh_starts + 1)):
                 here = self._warmed_up(self._cpu)
                 self._rounds.alone(here, blocks, seconds)
                 if here.disturbance is None or not starts_left or self._budget.left() < 0:

@@ -1429,3 +1429,49 @@ def test_both_without_a_gpu_skips_and_the_cpus_times_are_in_the_record(suite):
     for name in ("test_xp", "test_device", "TestUnit::test_unit"):
         assert "skipped" == found.statuses[name]
         assert len(found.records[name]["cpu"]["samples"]) > 1
+
+
+def test_a_further_call_that_ends_the_session_ends_it(suite):
+    found = suite(
+        """
+CALLS = []
+
+def test_ones(xp):
+    CALLS.append(1)
+    if len(CALLS) > 1:
+        pytest.exit("enough", returncode=7)
+""",
+        "--gpuperf-all",
+    )
+    assert found.result.ret == 7
+
+
+def test_further_calls_are_not_the_time_that_pytest_timeout_gives_a_test(suite):
+    pytest.importorskip("pytest_timeout")
+    found = suite(
+        """
+import time
+CALLS = []
+
+@pytest.mark.timeout(2)
+def test_ones(xp):
+    CALLS.append(1)
+    if len(CALLS) > 1:
+        time.sleep(0.6)
+    xp.ones(3)
+""",
+        "--gpuperf-all",
+    )
+    found.ended(passed=2)
+
+
+def test_a_backslash_in_a_pattern_is_as_any_other_letter(suite):
+    found = suite(
+        r"""
+@pytest.mark.parametrize("text", ["\x07", "x07"])
+def test_text(xp, text):
+    xp.ones(3)
+""",
+        ini=asked(r"*\x07] min=3"),
+    )
+    assert [3, 3] == [record["demand"]["min"] for record in found.records.values()]

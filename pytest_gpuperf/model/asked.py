@@ -76,7 +76,8 @@ class Plan:
     after `warmup_time`. Sampling goes on after the verdict until the interval is within `precision` of its
     value, for at most `precision_time`; without a demand for at most `record_time`. What no demand rests on
     (copies, latency) is sampled beside it, for at most `aside_time` each. A doubt within `doubt` of the limit
-    only warns. No interval claims more than the `resolution`. A GPU machine costs `cost_ratio` times a CPU
+    only warns. No interval claims more than the `resolution`. Samples of a slow spell are
+    taken again up to `fresh_starts` times. A GPU machine costs `cost_ratio` times a CPU
     one. `side` is the device of tests that do not choose theirs, `lock` the file by which processes take
     turns to measure, `auto` or `none`.
     """
@@ -102,4 +103,5 @@ class Plan:
     aside_time: float = 0.01
     doubt: float = 0.05
     resolution: float = 0.01
+    fresh_starts: int = 2
     record_rounds: int = 500
