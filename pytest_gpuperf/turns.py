@@ -18,9 +18,7 @@ __all__ = ["Turn", "Turns", "place"]
 
 _NAME = "pytest-gpuperf"
 _EVERYONE = 0o666  # may open the file: a lock needs that and nothing else of it
-_POLL = (
-    0.02  # seconds between two looks, each of some 50 us: a waiting process uses less than 1 % of a processor
-)
+_POLL = 0.05  # seconds between two looks of some 100 us each: 0.2 % of a processor
 _PATIENCE = 600.0  # seconds: many tests' measuring; whoever holds a turn for longer hangs
 
 
