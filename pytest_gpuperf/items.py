@@ -139,6 +139,7 @@ class Kin:
 
     def __init__(self, item: pytest.Function, sides: Sides) -> None:
         self._common = item._fixtureinfo  # noqa: SLF001 - what pytest itself keeps for all of them
+        self._marks = _own_marks(item)
         known = parameters(item)
         self._devices = [name for name in {"device", *sides.names} if name in known]
         self._known: dict[tuple[int, ...], Shape] = {}
@@ -147,29 +148,33 @@ class Kin:
     def learn(self, item: pytest.Function, like: Shape) -> None:
         """Take the shape of an item on a device that was not seen before."""
         known = parameters(item)
-        self._known[tuple([id(known[name]) for name in self._devices])] = like
+        first = next(iter(self._known.values()), like)
+        same = replace(like, demand=first.demand) if like.demand == first.demand else like
+        self._known[tuple([id(known[name]) for name in self._devices])] = same
 
     def has(self, item: pytest.Function) -> bool:
-        """Say whether an item is of that function, and its own parameters have no marks."""
-        return item._fixtureinfo is self._common and not (hasattr(item, "callspec") and item.callspec.marks)  # noqa: SLF001 - as above
+        """Say whether an item is of that function, with the same markers: plugins may mark single items."""
+        return item._fixtureinfo is self._common and _own_marks(item) == self._marks  # noqa: SLF001 - as above
 
     def shape(self, item: pytest.Function) -> Shape | None:
-        """Return an item's shape, None on a device that was not seen before."""
-        known = parameters(item)
+        """Return an item's shape; None where its device was not seen before, or its parameters have marks."""
+        callspec = getattr(item, "callspec", None)
+        if callspec is None or callspec.marks:
+            return None
+        known = callspec.params
         like = self._known.get(tuple([id(known[name]) for name in self._devices]))
         if like is None:
             return None
-        pair = like.pair
+        pair, told = like.pair, like.told
         if pair is not None:
-            values = _values(item, like.told) if len(pair) == 2 else _named(item, like.told)
-            pair = (*pair[:-1], values)
+            pair = (*pair[:-1], _values(known, told) if len(pair) == 2 else _named(known, told))
         return Shape(
             nodeid=item.nodeid,
             demand=like.demand,
             slots=like.slots,
             both=like.both,
             side=like.side,
-            told=like.told,
+            told=told,
             pair=pair,
         )
 
@@ -187,7 +192,7 @@ def parameters(item: pytest.Item) -> Mapping[str, Any]:
 
 def shared(item: pytest.Item, but: Collection[str]) -> Hashable:
     """Return what items share that differ in these parameters only: the function, and the other values."""
-    return item.nodeid.partition("[")[0], _values(item, but)
+    return item.nodeid.partition("[")[0], _values(parameters(item), but)
 
 
 def has_marked_parameters(item: pytest.Item) -> bool:
@@ -232,26 +237,26 @@ def _pair(item: pytest.Function, told: frozenset[str], join: Joint) -> tuple[Has
     The last of it is the values of the other parameters.
     """
     if join.pair is not None:
-        return "pair", join.pair, _named(item, told)
+        return "pair", join.pair, _named(parameters(item), told)
     if not told and item.cls is not None and item.cls.__dict__.get(item.originalname or "") is None:
-        return "inherited", id(item.function), _named(item, told)
-    return item.nodeid.partition("[")[0], _values(item, told)
+        return "inherited", id(item.function), _named(parameters(item), told)
+    return item.nodeid.partition("[")[0], _values(parameters(item), told)
 
 
-def _values(item: pytest.Item, but: Collection[str]) -> tuple[Hashable, ...]:
+def _values(known: Mapping[str, Any], but: Collection[str]) -> tuple[Hashable, ...]:
     """Return the values of the parameters but these; plain ones count as equal when they are."""
     return tuple(
         [
             value if type(value) is str or type(value) is int else _plain(value)
-            for name, value in parameters(item).items()
+            for name, value in known.items()
             if name not in but
         ]
     )
 
 
-def _named(item: pytest.Item, but: Collection[str]) -> frozenset[Hashable]:
+def _named(known: Mapping[str, Any], but: Collection[str]) -> frozenset[Hashable]:
     """Return those values with their names, which may stand in another order in another function."""
-    return frozenset((name, _plain(value)) for name, value in parameters(item).items() if name not in but)
+    return frozenset((name, _plain(value)) for name, value in known.items() if name not in but)
 
 
 def _plain(value: Any) -> Hashable:
@@ -262,6 +267,10 @@ def _plain(value: Any) -> Hashable:
 
 
 _PLAIN = frozenset((float, bool, bytes, type(None), type))
+
+
+def _own_marks(item: pytest.Item) -> list[pytest.Mark]:
+    return [mark for mark in item.own_markers if mark.name == "speedup"]
 
 
 def _closest(item: pytest.Item) -> list[pytest.Mark]:

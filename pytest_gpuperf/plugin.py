@@ -105,7 +105,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wrong += [] if wrong else finder.missing(config.rootpath, asking.narrowed(config))
     if wrong:
         raise asking.usage_error(config, "\n".join(wrong))
-    if finder.found:
+    if finder.found and not config.pluginmanager.has_plugin(_COLLECTING):  # which orders them, else
         _collect(config)
         items[:] = in_order(items)
 

@@ -1,44 +1,59 @@
-"""The values that pass from room to room: frozen, in seconds and bytes; standard library only."""
+"""The values that pass from room to room: frozen, in seconds and bytes; standard library only.
 
-from pytest_gpuperf.model.asked import Demand, Family, Pairing, Plan, Settlement, Source, Transfers
-from pytest_gpuperf.model.errors import Fault, GpuPerfError, InconclusiveWarning, Unavailable
-from pytest_gpuperf.model.measured import (
-    Copies,
-    DeviceInfo,
-    Estimate,
-    Inspection,
-    Kind,
-    Measurement,
-    Memory,
-    Neighbours,
-    Parity,
-    Round,
-    Speedup,
-    Transfer,
-)
-from pytest_gpuperf.model.offloaded import (
-    BreakEven,
-    Diagnosis,
-    GpuLimits,
-    Link,
-    Offload,
-    Point,
-    Price,
-    Regime,
-    Threshold,
-)
-from pytest_gpuperf.model.recorded import (
-    STATUSES,
-    Clocks,
-    Environment,
-    Merged,
-    Record,
-    Run,
-    Selection,
-    Status,
-    ThreadPool,
-    Verdict,
-)
+Each part is loaded with the first of its values: pytest collects with a few of them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_gpuperf.model.asked import (
+        Demand,
+        Family,
+        Kind,
+        Pairing,
+        Plan,
+        Selection,
+        Settlement,
+        Source,
+        Transfers,
+    )
+    from pytest_gpuperf.model.errors import Fault, GpuPerfError, InconclusiveWarning, Unavailable
+    from pytest_gpuperf.model.measured import (
+        Copies,
+        DeviceInfo,
+        Estimate,
+        Inspection,
+        Measurement,
+        Memory,
+        Neighbours,
+        Parity,
+        Round,
+        Speedup,
+        Transfer,
+    )
+    from pytest_gpuperf.model.offloaded import (
+        BreakEven,
+        Diagnosis,
+        GpuLimits,
+        Link,
+        Offload,
+        Point,
+        Price,
+        Regime,
+        Threshold,
+    )
+    from pytest_gpuperf.model.recorded import (
+        STATUSES,
+        Clocks,
+        Environment,
+        Merged,
+        Record,
+        Run,
+        Status,
+        ThreadPool,
+        Verdict,
+    )
 
 __all__ = [
     "STATUSES",
@@ -84,3 +99,21 @@ __all__ = [
     "Unavailable",
     "Verdict",
 ]
+
+_PARTS = {
+    "asked": "Demand Family Kind Pairing Plan Selection Settlement Source Transfers",
+    "errors": "Fault GpuPerfError InconclusiveWarning Unavailable",
+    "measured": "Copies DeviceInfo Estimate Inspection Measurement Memory Neighbours Parity Round Speedup "
+    "Transfer",
+    "offloaded": "BreakEven Diagnosis GpuLimits Link Offload Point Price Regime Threshold",
+    "recorded": "STATUSES Clocks Environment Merged Record Run Status ThreadPool Verdict",
+}
+_PART_OF = {name: part for part, names in _PARTS.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PART_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_PART_OF[name]}"), name)
+    globals()[name] = value  # the next look does not come here
+    return value

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_gpuperf.model.measured import Kind
+__all__ = ["Demand", "Family", "Kind", "Pairing", "Plan", "Selection", "Settlement", "Source", "Transfers"]
 
-__all__ = ["Demand", "Family", "Pairing", "Plan", "Settlement", "Source", "Transfers"]
-
+Kind = Literal["cpu", "gpu"]
 Transfers = Literal["never", "always", "once"]
 Settlement = Literal["warn", "fail", "pass"]
 Source = Literal["marker", "pattern", "all"]
@@ -66,6 +65,14 @@ class Pairing:
     side: Kind
     library: str
     partner: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """How many tests were measured without a marker: by a pattern of node ids, or (None) all."""
+
+    pattern: str | None
+    tests: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

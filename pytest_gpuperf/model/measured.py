@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
 
+from pytest_gpuperf.model.asked import Kind
+
 __all__ = [
     "Copies",
     "DeviceInfo",
     "Estimate",
     "Inspection",
-    "Kind",
     "Measurement",
     "Memory",
     "Neighbours",
@@ -20,7 +21,6 @@ __all__ = [
     "Transfer",
 ]
 
-Kind = Literal["cpu", "gpu"]
 Neighbours = Literal["interleaved", "siblings"]  # whether the samples of a round were taken side by side
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_gpuperf.model.asked import Demand, Family, Pairing, Source
+from pytest_gpuperf.model.asked import Demand, Family, Pairing, Selection, Source
 from pytest_gpuperf.model.measured import DeviceInfo, Measurement, Memory, Parity, Speedup, Transfer
 from pytest_gpuperf.model.offloaded import Diagnosis, Offload, Threshold
 
@@ -14,7 +14,6 @@ __all__ = [
     "Merged",
     "Record",
     "Run",
-    "Selection",
     "Status",
     "ThreadPool",
     "Verdict",
@@ -105,14 +104,6 @@ class Environment:
     clocks_at_start: Clocks | None = None
     clocks_at_end: Clocks | None = None
     clocks_reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """How many tests were measured without a marker: by a pattern of node ids, or (None) all."""
-
-    pattern: str | None
-    tests: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
