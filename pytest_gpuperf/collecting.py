@@ -29,7 +29,7 @@ class Collecting:
         """Bring back what tests that are run again are compared with, and put GPU after CPU siblings."""
         yield
         if config.getoption("lf", default=False) or config.getoption("stepwise", default=False):
-            items += siblings.brought_back(items, self._found())
+            items[:] = siblings.brought_back(items, self._found())
         items[:] = siblings.in_order(items)  # --ff, --nf and other plugins have reordered them since
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:

@@ -12,12 +12,16 @@ from pytest_gpuperf.settlement import ONE_SIDED
 from pytest_gpuperf.sides import Side
 from pytest_gpuperf.trial import Trial
 
-__all__ = ["ALONE", "Comparisons"]
+__all__ = ["ALONE", "NO_GPU_SIBLING", "Comparisons"]
 
 _OFF = "measuring is turned off by --gpuperf-off"
 ALONE = (
     "there is nothing to compare with: the test works on the GPU only, and none is its CPU sibling; take the "
     "fixture device or xp, parametrize the test over both devices, or join it to one with pair"
+)
+NO_GPU_SIBLING = (
+    "there is nothing to compare with: the test works on the CPU only, and none is its GPU sibling; let the "
+    "suite have both, and skip the GPU's where there is none"
 )
 _RECORDED = Verdict(status="recorded", reason=None)
 
@@ -43,15 +47,24 @@ class Comparisons:
         self._awaited: dict[str, list[Side]] = {}
         self._selected: set[str] = set()
         self._deselected: frozenset[str] = frozenset()
+        self._partners: frozenset[str] = frozenset()
 
-    def expect(self, shapes: Iterable[Shape], deselected: Iterable[str]) -> None:
-        """Say which tests will run: what a CPU sibling leaves is kept until the last has used it."""
+    def expect(self, shapes: Iterable[Shape], deselected: Iterable[str], partners: Iterable[str]) -> None:
+        """Say which tests will run: what a CPU sibling leaves is kept until the last has used it.
+
+        `partners` are the CPU siblings of all GPU siblings, of those that will not run, too.
+        """
+        self._partners = frozenset(partners)
         self._deselected = frozenset(deselected)
         self._awaited.clear()
         for shape in shapes:
             self._selected.add(shape.nodeid)
             if shape.partner is not None and shape.side is not None:
                 self._awaited.setdefault(shape.partner, []).append(shape.side)
+
+    def distrust(self, shape: Shape) -> None:
+        """Let go of what a CPU sibling left, for it runs again, or has failed since."""
+        self._left.pop(shape.nodeid, None)
 
     def forget(self, shape: Shape) -> None:
         """Let go of what the CPU sibling left, when its last GPU sibling has been measured."""
@@ -90,12 +103,21 @@ class Comparisons:
         seconds = trial.plan.max_time / 4 if long else trial.plan.precision_time
         cpu = self._machine.cpu(shape.side)
         side = trial.time_cpu(bind, cpu, blocks=self._plan.max_rounds, seconds=seconds)
-        self._left[shape.nodeid] = side
-        if not awaited:
+        if awaited:
+            self._left[shape.nodeid] = side
+        else:
             trial.without_gpu(side)
         if shape.pair is None:
             trial.notes.append(ONE_SIDED)
+        elif not shape.demand.bare and shape.nodeid not in self._partners:
+            trial.notes.append(NO_GPU_SIBLING)
         return _RECORDED
+
+    def is_open(self, shape: Shape) -> bool:
+        """Say whether a demand is on a CPU that no GPU is compared with, though there is one, or must be."""
+        if shape.kind != "cpu" or shape.demand.bare or shape.pair is None or shape.nodeid in self._partners:
+            return False
+        return self._plan.require_gpu or (not self._plan.off and self._machine.has_gpu())
 
     def _time_gpu(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:
         gpu = self._gpu(shape.side)

@@ -15,6 +15,9 @@ from pytest_gpuperf.sizes import families
 
 __all__ = ["Finder"]
 
+_TWICE = (
+    "has a speedup marker, and another plugin or conftest gave it one that asks for something else; keep one"
+)
 _BARE = pytest.mark.speedup.mark
 
 
@@ -52,16 +55,32 @@ class Finder:
 
     def late(self, items: Iterable[pytest.Item]) -> list[str]:
         """Take the items that other plugins have marked since."""
-        listed = list(items)
+        listed = [item for item in items if SHAPE not in item.stash]
+        self._kin = None
         found, wrong = self._mark(listed)
         self.found += found
         wrong += siblings.join(found, siblings.within_functions)
         return wrong + families(listed)
 
+    def marked_again(self, items: Iterable[pytest.Item]) -> list[str]:
+        """Say which items, with a shape, were since given a marker that asks for something else."""
+        wrong = []
+        for item in items:
+            known = item.stash[SHAPE]
+            if known.source != "marker" or known.kind == "cpu" or not isinstance(item, pytest.Function):
+                continue  # what is asked of a CPU sibling is asked of its GPU sibling
+            if (message := misuse(item)) is not None:
+                wrong.append(message)
+            elif shape(item, self._sides).demand != known.demand:
+                wrong.append(f"{item.nodeid}: {_TWICE}")
+        return wrong
+
     def passed_by(self, item: pytest.Item) -> Shape | None:
         """Return the shape of a test whose marker came while it ran; it cannot be measured any more."""
-        if SHAPE in item.stash or not isinstance(item, pytest.Function):
+        if not isinstance(item, pytest.Function):
             return None
+        if (known := item.stash.get(SHAPE, None)) is not None:
+            return known if known.source == "marker" and misuse(item) is not None else None
         for message in self._mark([item])[1]:
             pytest.fail(message, pytrace=False)
         known = item.stash.get(SHAPE, None)
@@ -76,8 +95,30 @@ class Finder:
             taken = take_all(items, self._sides)
             self._all = len(taken)
             self.found += taken
-            wrong += siblings.join(taken, siblings.within_functions)
+            siblings.join(taken, siblings.within_functions)
+            self._all -= self._drop(taken)
+        named = [item for item in self.found if item.stash[SHAPE].source == "pattern"]
+        self._patterns.leave(item.nodeid for item in self._alone(named))
+        self._drop(named)
         return wrong
+
+    def _drop(self, items: Sequence[pytest.Item]) -> int:
+        """Leave alone those that nobody asked for one by one and that have no sibling; return how many."""
+        alone = self._alone(items)
+        for item in alone:
+            del item.stash[SHAPE]
+            item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "speedup"]  # a pattern's
+        self.found = [item for item in self.found if SHAPE in item.stash]
+        return len(alone)
+
+    def _alone(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
+        partners = {item.stash[SHAPE].partner for item in self.found}
+        shapes = [(item, item.stash[SHAPE]) for item in items]
+        return [
+            item
+            for item, known in shapes
+            if known.side is not None and known.partner is None and known.nodeid not in partners
+        ]
 
     def missing(self, root: Path, arguments: Sequence[str]) -> list[str]:
         """Return what was asked for beside markers and has found no test, in sentences."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["is_built_on_ours", "is_ours", "parametrize", "slots"]
+__all__ = ["is_built_on_ours", "is_ours", "parametrize", "slots", "takes"]
 
 _SLOTS = ("device", "xp")
 _PLUGIN = "pytest_gpuperf.plugin"
@@ -55,3 +55,8 @@ def is_built_on_ours(item: Any, name: str) -> bool:
 def _has_parameter(metafunc: pytest.Metafunc, name: str) -> bool:
     """Say whether a mark or another hook has parametrized this name already."""
     return any(name in call.params for call in metafunc._calls)  # noqa: SLF001 - as above
+
+
+def takes(item: Any, name: str) -> bool:
+    """Say whether the test function itself takes our fixture of that name."""
+    return name in item._fixtureinfo.argnames and is_ours(item, name)  # noqa: SLF001 - as above

@@ -1,8 +1,8 @@
 """pytest's hooks for a run that has something to measure; registered when the first such thing is seen."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from time import perf_counter
 from typing import Any, TypeGuard
 
@@ -12,7 +12,7 @@ from _pytest.unittest import TestCaseFunction
 from pytest_gpuperf import bodies, faults, schema, settlement
 from pytest_gpuperf.both import MEASURED
 from pytest_gpuperf.calls import Bind
-from pytest_gpuperf.comparisons import ALONE
+from pytest_gpuperf.comparisons import ALONE, NO_GPU_SIBLING
 from pytest_gpuperf.items import SHAPE, Shape
 from pytest_gpuperf.model import Selection, Threshold
 from pytest_gpuperf.report import terminal
@@ -49,12 +49,14 @@ class Hooks:
         selected: Sequence[pytest.Item],
         deselected: Sequence[pytest.Item],
         selections: tuple[Selection, ...],
+        found: Iterable[pytest.Item],
     ) -> None:
         """Take the speedup tests that will run, those that were deselected, and what asked for them."""
         self.session.ledger.selections = selections
         self._began, self._selected, self._deselected = True, selected, deselected
         shapes = [item.stash[SHAPE] for item in selected]
-        self.session.comparisons.expect(shapes, [item.stash[SHAPE].nodeid for item in deselected])
+        partners = (partner for item in found if (partner := item.stash[SHAPE].partner) is not None)
+        self.session.comparisons.expect(shapes, [item.stash[SHAPE].nodeid for item in deselected], partners)
         for shape in shapes:
             if shape.family and shape.kind != "cpu":
                 self.session.families.expect(shape.family.name, shape.nodeid)
@@ -76,6 +78,8 @@ class Hooks:
             pytest.fail(_NO_DEVICE, pytrace=False)
         if shape.kind == "gpu" and not shape.demand.bare and shape.pair is not None and shape.partner is None:
             pytest.fail(ALONE, pytrace=False)
+        if not self._dry and self.session.comparisons.is_open(shape):
+            pytest.fail(NO_GPU_SIBLING, pytrace=False)
         required = self.session.machine.lost or self.session.plan.require_gpu
         if shape.kind == "gpu" or (required and shape.kind is None):
             self.session.gpu(shape.side)
@@ -97,6 +101,7 @@ class Hooks:
             return (yield)
         if shape.has_device:
             self.session.ledger.records.pop(shape.nodeid, None)
+            self.session.comparisons.distrust(shape)
             if MEASURED in item.stash:
                 del item.stash[MEASURED]
         if _is_called_by_unittest(item) and shape.side is not None and shape.source != "all":
@@ -261,6 +266,7 @@ def _measure_instead(item: TestCaseFunction, walk: Callable[[Bind], None]) -> No
     """Let a unittest's method be measured where unittest calls it, between setUp and tearDown."""
     method = item.obj
 
+    @wraps(method)  # with what unittest's decorators have left on it
     def measured() -> None:
         bodies.quiet(item.instance)
         walk(lambda _: method)

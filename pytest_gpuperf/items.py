@@ -121,7 +121,7 @@ def shape(item: pytest.Function, sides: Sides, asked: pytest.Mark | None = None)
     if fixtures.is_built_on_ours(item, "device") and known.get("device") in ("cpu", "gpu"):
         told = frozenset(("device",))
         side = Side(kind=known["device"])
-        return replace(plain, side=side, told=told, pair=_pair(item, told, join))
+        return replace(plain, side=side, told=told, pair=_pair(item, told, join, sides))
     slots = fixtures.slots(item)
     if slots:
         return replace(plain, slots=slots)
@@ -131,7 +131,9 @@ def shape(item: pytest.Function, sides: Sides, asked: pytest.Mark | None = None)
     if isinstance(found, str):
         names = ", ".join(sides.names)
         raise ValueError(f"{found}; {_REMEDY} (it names {names})")  # noqa: TRY004 - misuse
-    return replace(plain, side=found, told=told, pair=_pair(item, told, join))
+    if fixtures.takes(item, "gpuperf"):
+        raise ValueError("it works on one device, and gpuperf.both on two: take the parameter or gpuperf")
+    return replace(plain, side=found, told=told, pair=_pair(item, told, join, sides))
 
 
 class Kin:
@@ -231,7 +233,7 @@ def _side(item: pytest.Function, sides: Sides, join: Joint) -> tuple[Side | str 
     return None, frozenset()
 
 
-def _pair(item: pytest.Function, told: frozenset[str], join: Joint) -> tuple[Hashable, ...]:
+def _pair(item: pytest.Function, told: frozenset[str], join: Joint, sides: Sides) -> tuple[Hashable, ...]:
     """Return what siblings share: a name, a function that two classes have from a third, or the function.
 
     The last of it is the values of the other parameters.
@@ -239,8 +241,18 @@ def _pair(item: pytest.Function, told: frozenset[str], join: Joint) -> tuple[Has
     if join.pair is not None:
         return "pair", join.pair, _named(parameters(item), told)
     if not told and item.cls is not None and item.cls.__dict__.get(item.originalname or "") is None:
-        return "inherited", id(item.function), _named(parameters(item), told)
+        own = _named(_own(item.cls, sides), told)
+        return "inherited", id(item.function), own, _named(parameters(item), told)
     return item.nodeid.partition("[")[0], _values(parameters(item), told)
+
+
+def _own(cls: type, sides: Sides) -> dict[str, Any]:
+    """Return what a class itself says beside its device, as a size: others are no siblings."""
+    return {
+        name: value
+        for name, value in vars(cls).items()
+        if not (name.startswith("__") or callable(value) or name in ("pytestmark", *sides.names))
+    }
 
 
 def _values(known: Mapping[str, Any], but: Collection[str]) -> tuple[Hashable, ...]:

@@ -62,11 +62,14 @@ class Machine:
 
     def fault(self, error: BaseException, nodeid: str, device: TimedDevice | None = None) -> Fault | None:
         """Say what an exception of any test means for the GPU, and remember a lost one."""
-        gpu = self._devices.opened if self._devices else None
-        found = faults.of(gpu, error)
-        if gpu and found and found.kind == "lost" and self.lost is None:
-            self.lost = f"the GPU ({gpu.name}) was lost in {nodeid}: {faults.first_line(error)}"
-        return found or faults.of(device, error)
+        opened = self._devices.opened if self._devices else None
+        for gpu in (opened, device):
+            found = faults.of(gpu, error)
+            if gpu and found and found.kind == "lost" and self.lost is None:
+                self.lost = f"the GPU ({gpu.name}) was lost in {nodeid}: {faults.first_line(error)}"
+            if found is not None:
+                return found
+        return None
 
     def release(self) -> None:
         """Free what a failed test held, on both devices."""

@@ -98,10 +98,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if finder is None and not late and not config.stash[_IS_ASKED]:
         return
     from pytest_gpuperf import asking
+    from pytest_gpuperf.items import SHAPE
     from pytest_gpuperf.siblings import in_order
 
     finder = _finder(config)
-    wrong = [*finder.late(late), *finder.complete(items)]
+    again = [item for item in late if SHAPE in item.stash]
+    wrong = [*finder.late(late), *finder.marked_again(again), *finder.complete(items)]
     wrong += [] if wrong else finder.missing(config.rootpath, asking.narrowed(config))
     if wrong:
         raise asking.usage_error(config, "\n".join(wrong))
@@ -222,7 +224,9 @@ def _collect(config: pytest.Config) -> None:
 
         following = Collecting(
             lambda: _finder(config).found,
-            lambda ran, not_run: _hooks(config).begin(ran, not_run, _finder(config).selections),
+            lambda ran, not_run: _hooks(config).begin(
+                ran, not_run, _finder(config).selections, _finder(config).found
+            ),
         )
         config.pluginmanager.register(following, _COLLECTING)
 
@@ -258,13 +262,13 @@ def _marked_late(items: list[pytest.Item]) -> list[pytest.Item]:
     for item in items:
         if (parent := item.parent) not in above:
             above[parent] = parent is not None and parent.get_closest_marker("speedup") is not None
-        is_marked = above[parent]
+        own = 0
         for mark in item.own_markers:
-            is_marked = is_marked or mark.name == "speedup"
-        if is_marked:
-            late.append(item)
+            own += mark.name == "speedup"
+        if own or above[parent]:
+            late.append((item, own + above[parent] > 1))
     if not late:
         return []
     from pytest_gpuperf.items import SHAPE
 
-    return [item for item in late if SHAPE not in item.stash]
+    return [item for item, is_marked_twice in late if is_marked_twice or SHAPE not in item.stash]

@@ -63,7 +63,10 @@ class Patterns:
         taken: list[pytest.Item] = []
         for item in items if self._patterns else ():
             found = [each for each in self._patterns if each.matches.fullmatch(item.nodeid)]
-            if not found or item.get_closest_marker("speedup") or not isinstance(item, pytest.Function):
+            if not found or not isinstance(item, pytest.Function):
+                continue
+            if item.get_closest_marker("speedup"):
+                self._matched.update(each.text for each in found)
                 continue
             known = _shape(item, sides, found[-1].mark)
             if known is not None and known.has_device:
@@ -73,6 +76,13 @@ class Patterns:
                 self._matched.update(each.text for each in found)
                 taken.append(item)
         return taken
+
+    def leave(self, nodeids: Iterable[str]) -> None:
+        """Take back that these were found."""
+        for nodeid in nodeids:
+            found = [each.text for each in self._patterns if each.matches.fullmatch(nodeid)]
+            self._found[found[-1]] -= 1
+            self._matched.difference_update(text for text in found if not self._found[text])
 
     @property
     def selections(self) -> list[Selection]:

@@ -98,9 +98,10 @@ class Session:
         with self.timers.stopped(item), _as_it_was(item):  # the test itself has had its time
             try:
                 self.measure(item, shape)
-            except (Exception, pytest.fail.Exception, *SKIPS) as error:  # it is in the record
-                if isinstance(error, pytest.exit.Exception):
-                    raise
+            except (KeyboardInterrupt, pytest.exit.Exception):
+                raise
+            except BaseException as error:  # noqa: BLE001 - it is in the record
+                del error
         self.comparisons.forget(shape)
 
     def measure(self, item: pytest.Function, shape: Shape, bind: Bind | None = None) -> Record:

@@ -1,11 +1,12 @@
 """From items that differ in their device only to pairs: who is compared with whom, and who runs first."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 from pytest_gpuperf.items import SHAPE, Shape
+from pytest_gpuperf.model import Demand
 from pytest_gpuperf.sides import Side
 
 __all__ = [
@@ -110,10 +111,16 @@ def needs(items: Iterable[pytest.Item]) -> dict[int, int]:
 
 
 def brought_back(selected: Iterable[pytest.Item], found: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Return the CPU siblings, of all that were found, that selected GPU siblings miss."""
-    chosen = [shape for item in selected if (shape := item.stash.get(SHAPE, None)) is not None]
-    missing = {shape.partner for shape in chosen} - {shape.nodeid for shape in chosen}
-    return [item for item in found if item.stash[SHAPE].nodeid in missing]
+    """Return the selected items, with the CPU siblings that are missing, of all found, before their GPU's."""
+    items = list(selected)
+    chosen = {shape.nodeid for item in items if (shape := item.stash.get(SHAPE, None)) is not None}
+    missing = {item.stash[SHAPE].nodeid: item for item in found if item.stash[SHAPE].nodeid not in chosen}
+    complete = []
+    for item in items:
+        shape = item.stash.get(SHAPE, None)
+        partner = missing.pop(shape.partner, None) if shape is not None and shape.partner else None
+        complete += [item] if partner is None else [partner, item]
+    return complete
 
 
 def _run_late(items: Iterable[pytest.Item]) -> set[str]:
@@ -155,7 +162,8 @@ def _join(group: Sequence[tuple[pytest.Item, Shape]]) -> list[str]:
             wrong.append(f"{item.nodeid}: which of {known} is it compared with? {_NONE_FITS}")
         elif partner.demand != shape.demand and not partner.demand.bare:
             wrong.append(
-                f"{item.nodeid}: asks for something else than its sibling {partner.nodeid}; ask it once"
+                f"{item.nodeid}: asks for {_asked(shape)}, and its sibling {partner.nodeid} for "
+                f"{_asked(partner)}; ask once"
             )
         else:
             item.stash[SHAPE] = shape.beside(partner.nodeid)
@@ -173,8 +181,25 @@ def _partner(gpu: Shape, cpus: Sequence[Shape]) -> Shape | None:
     for wanted in dict.fromkeys((library, "numpy", "")):
         found = [each for each in cpus if each.side is not None and each.side.library == wanted]
         if found:
-            return min(found, key=lambda each: bool(each.side and each.side.variant))
+            return _like(found, gpu.side.variant if gpu.side else "")
     return None
+
+
+def _like(cpus: Sequence[Shape], variant: str) -> Shape | None:
+    """Return the CPU side of the same variant (`numpy:float32`), else the plain one, else the only one."""
+    for wanted in (variant, ""):
+        found = [each for each in cpus if each.side is not None and each.side.variant == wanted]
+        if found:
+            return found[0]
+    return cpus[0] if len(cpus) == 1 else None
+
+
+def _asked(shape: Shape) -> str:
+    """Return what a demand changes, as a marker's arguments."""
+    plain = Demand()
+    given = ((each.name, getattr(shape.demand, each.name)) for each in fields(Demand))
+    changed = [f"{name}={value!r}" for name, value in given if value != getattr(plain, name)]
+    return ", ".join(changed) or "nothing"
 
 
 def _twice(group: Iterable[tuple[pytest.Item, Shape]]) -> list[str]:

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 # pytester forgets modules that an in-process run imported, and C extensions cannot be imported twice.
-for name in ("numpy", "jsonschema", "dpnp", "dpctl", "cupy", "filelock"):
+for name in ("numpy", "jsonschema", "dpnp", "dpctl", "cupy", "filelock", "hypothesis"):
     if find_spec(name) is not None:
         import_module(name)
 for room in (

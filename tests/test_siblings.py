@@ -269,7 +269,7 @@ class TestIt(unittest.TestCase):
     )
     result.assert_outcomes(errors=0, failed=0, passed=0)
     result.stderr.fnmatch_lines(
-        ["*test_ones_gpu: asks for something else than its sibling*test_ones_cpu; ask it once*"]
+        ["*test_ones_gpu: asks for min=300, and its sibling*test_ones_cpu for min=3; ask once*"]
     )
 
 
@@ -395,7 +395,7 @@ def test_ones(xp):
     )
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["*test_ones[[]cupy]: asks for something else than its sibling*test_ones[[]numpy]*"]
+        ["*test_ones[[]cupy]: asks for min=3, and its sibling*test_ones[[]numpy] for min=2*"]
     )
 
 
@@ -515,3 +515,165 @@ def test_ones(xp):
         "test_ones[numpy]": "recorded",
         "test_ones[cupy]": "passed",
     }
+
+
+@pytest.mark.parametrize("option", ["", "--gpuperf-require-gpu"])
+def test_a_demand_on_a_cpu_that_no_gpu_is_compared_with_fails(suite, option):
+    source = """
+@pytest.mark.speedup(min=3)
+@pytest.mark.parametrize("xp", ["numpy"])
+def test_lonely(xp):
+    conftest.LIBRARIES[xp].ones(3)
+
+@pytest.mark.speedup(min=3)
+def test_ones(xp):
+    xp.ones(3)
+"""
+    result, records = suite(source, *filter(None, [option]))
+    result.assert_outcomes(passed=2, errors=1)
+    assert "none is its GPU sibling" in records["test_lonely[numpy]"]["reason"]
+
+
+def test_without_a_gpu_such_a_demand_is_noted(suite):
+    source = """
+@pytest.mark.speedup(min=3)
+@pytest.mark.parametrize("xp", ["numpy"])
+def test_lonely(xp):
+    conftest.LIBRARIES[xp].ones(3)
+"""
+    result, records = suite(source, "--gpuperf-gpu=none")
+    result.assert_outcomes(passed=1)
+    assert any("none is its GPU sibling" in note for note in records["test_lonely[numpy]"]["notes"])
+
+
+def test_variants_are_compared_with_their_own(suite):
+    _, records = suite(
+        """
+@pytest.mark.speedup
+@pytest.mark.parametrize("backend", ["numpy:b", "numpy:a", "cupy:a", "cupy:b"])
+def test_ones(backend):
+    conftest.LIBRARIES[backend.partition(":")[0]].ones(3)
+"""
+    )
+    partners = {
+        nodeid: record["pairing"]["partner"] for nodeid, record in records.items() if "cupy" in nodeid
+    }
+    assert {nodeid[-2]: partner and partner[-2] for nodeid, partner in partners.items()} == {
+        "a": "a",
+        "b": "b",
+    }
+
+
+def test_an_expected_failure_of_a_unittest_stays_one(suite):
+    result, _ = suite(
+        """
+class TestIt(unittest.TestCase):
+    @pytest.mark.speedup(pair="ones")
+    def test_ones_cpu(self):
+        conftest.numpy.ones(3)
+
+    @unittest.expectedFailure
+    @pytest.mark.speedup(pair="ones")
+    def test_ones_gpu(self):
+        raise ValueError("known")
+"""
+    )
+    result.assert_outcomes(passed=1, xfailed=1)
+
+
+def test_classes_that_differ_in_more_than_their_library_are_no_siblings(suite):
+    result, records = suite(
+        """
+class Base:
+    @pytest.mark.speedup
+    @pytest.mark.parametrize("m", [1, 2])
+    def test_ones(self, m):
+        self.xp.ones(self.n)
+
+class TestNumpy(Base):
+    xp, n = conftest.numpy, 4
+
+class TestCupy(Base):
+    xp, n = conftest.cupy, 1
+"""
+    )
+    result.assert_outcomes(passed=4)
+    assert [record["pairing"]["partner"] for record in records.values()] == [None] * 4
+
+
+def test_stepwise_starts_again_at_a_failed_gpu_sibling(suite):
+    source = """
+@pytest.mark.speedup
+def test_a(xp):
+    assert xp is conftest.numpy or {0}
+    xp.ones(3)
+
+def test_b():
+    pass
+"""
+    suite(source.format("False"), "--sw")
+    result, _ = suite(source.format("True"), "--sw", "-v")
+    ran = [line.split()[0].rpartition("::")[2] for line in result.outlines if "PASSED" in line]
+    assert ran == ["test_a[numpy]", "test_a[cupy]", "test_b"]
+
+
+def test_one_test_works_on_one_device_or_through_gpuperf_both(suite):
+    result, _ = suite(
+        """
+@pytest.mark.speedup
+def test_ones(gpuperf, xp):
+    gpuperf.both(lambda xp: xp.ones(3))
+"""
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*test_ones[[]numpy]: it works on one device, and gpuperf.both on two*"])
+
+
+def test_a_second_marker_that_asks_for_something_else_is_an_error(suite, pytester):
+    pytester.makepyfile(
+        later="""
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.add_marker(pytest.mark.speedup(min=1000))
+        """
+    )
+    pytester.syspathinsert()
+    result, _ = suite("@pytest.mark.speedup\ndef test_ones(xp):\n    xp.ones(3)\n", "-p", "later")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*test_ones[[]cupy]: has 2 speedup markers of its own; keep one*"])
+
+
+def test_to_time_all_tests_stops_at_none_of_them(suite):
+    result, records = suite(
+        """
+@pytest.mark.parametrize("backend", ["torch-cpu", "jax-cpu", "cupy"])
+def test_ones(backend):
+    pass
+
+def test_two(xp):
+    xp.ones(3)
+""",
+        "--gpuperf-all",
+    )
+    result.assert_outcomes(passed=5)
+    assert "passed" not in {record["status"] for record in records.values()}
+
+
+def test_a_pattern_leaves_tests_alone_that_have_no_sibling(suite):
+    result, records = suite(
+        """
+class TestCupy:
+    xp = conftest.cupy
+
+    def test_alone(self):
+        self.xp.ones(3)
+
+def test_two(xp):
+    xp.ones(3)
+""",
+        ini="gpuperf_speedup = test_it.py::* min=3",
+    )
+    result.assert_outcomes(passed=3)
+    assert {*records} == {"test_two[numpy]", "test_two[cupy]"}

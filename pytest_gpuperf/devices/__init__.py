@@ -78,6 +78,9 @@ class Devices:
         """
         if kind == "gpu" and self.off:
             raise Unavailable(_TURNED_OFF)
+        if kind == "gpu" and selector and not library:  # just `cuda:1`
+            library = self._chosen.name if self._chosen else self.gpu().backend
+            selector = f"cuda:{selector}" if library == "torch" else selector
         if not library or (kind == "gpu" and not selector and self._chosen and self._chosen.name == library):
             return self.gpu() if kind == "gpu" else self.cpu()
         place = (kind, library) if kind == "cpu" else (library, selector)
