@@ -75,9 +75,9 @@ class Comparisons:
             self._left.pop(shape.partner, None)
 
     def left_for(self, shape: Shape) -> Measurement | None:
-        """Return what the CPU sibling measured, if it is still kept."""
-        side = self._left.get(shape.partner or "")
-        return side.measurement if side else None
+        """Return what the CPU sibling measured."""
+        ended = self._records.get(shape.partner or "")
+        return ended.cpu if ended is not None and ended.status == "recorded" else None
 
     def measure(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:
         """Measure a test in the way that its shape allows."""
