@@ -189,7 +189,7 @@ def test_a_tensor_that_the_workload_changes_is_found(cpu):
     found = inputs.found(call, inputs.Uploads(cpu), cpu)
     assert inputs.changed(found, call, cpu) is None
     call()
-    assert "torch.float32 array of shape (3,)" == inputs.changed(found, call, cpu)
+    assert "float32 array of shape (3,)" == inputs.changed(found, call, cpu)
 
 
 MATMUL = """
