@@ -1,7 +1,7 @@
 """Calls beside the timed blocks: the first, that finds out what the workload is, and the last, inspected."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -55,6 +55,7 @@ def prepare(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     workload.result_bytes, workload.result_arrays = sum(map(bytes_of, returned)), len(returned)
     dtypes = (dtype_of(leaf.value) for leaf in leaves(call.result) if hasattr(leaf.value, "dtype"))
     workload.dtypes = tuple(sorted({*workload.dtypes, *dtypes}))
+    workload.shapes = workload.shapes or _shapes(leaf.value for leaf in leaves(call.result))
     workload.first_call, workload.memory = call.elapsed, call.seen.memory
     workload.seen = call.seen.worked
     workload.worked = call.seen.worked or bool(returned)
@@ -111,6 +112,13 @@ def _take_stock(workload: Workload, uploads: Uploads, body: Callable[[], Any]) -
     workload.uploads = tuple(uploads.uploads)
     workload.made = sum(entry.bytes for entry in workload.inputs if not entry.went_up)
     workload.dtypes = tuple({entry.dtype for entry in workload.inputs})
+    workload.shapes = _shapes(entry.array() for entry in workload.inputs)
+
+
+def _shapes(values: Iterable[Any]) -> tuple[str, ...]:
+    """Return each shape of arrays once: `512x512`; a scalar array's is `1`."""
+    shapes = (tuple(value.shape) for value in values if hasattr(value, "shape"))
+    return tuple(dict.fromkeys("x".join(map(str, shape)) or "1" for shape in sorted(shapes)))
 
 
 def _watched_call(call: Callable[[], Any], device: TimedDevice) -> _WatchedCall:

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 from pytest_gpuperf.model import (
     BreakEven,
     Clocks,
+    Commit,
+    Comparison,
     Copies,
     Demand,
     DeviceInfo,
@@ -15,6 +17,7 @@ from pytest_gpuperf.model import (
     Environment,
     Estimate,
     Family,
+    Gate,
     GpuLimits,
     Inspection,
     Link,
@@ -31,6 +34,7 @@ from pytest_gpuperf.model import (
     Speedup,
     ThreadPool,
     Threshold,
+    Tolerance,
     Transfer,
 )
 
@@ -38,7 +42,9 @@ __all__ = [
     "dump_environment",
     "dump_record",
     "dump_selections",
+    "load_commit",
     "load_environment",
+    "load_gate",
     "load_merged",
     "load_record",
     "load_selections",
@@ -90,6 +96,7 @@ def load_record(content: dict[str, Any]) -> Record:
         diagnosis=_each(_of(Diagnosis)),
         notes=tuple,
         pairing=_of(Pairing),
+        comparisons=_each(_comparison),
     )
 
 
@@ -112,6 +119,16 @@ def load_selections(contents: Iterable[dict[str, Any]]) -> tuple[Selection, ...]
 def load_merged(content: dict[str, Any]) -> Merged:
     """Return what was joined as it was written."""
     return _load(Merged, content, reports=tuple, differences=tuple)
+
+
+def load_commit(content: dict[str, Any]) -> Commit:
+    """Return a commit as it was written."""
+    return _load(Commit, content)
+
+
+def load_gate(content: dict[str, Any]) -> Gate:
+    """Return a gate as it was written."""
+    return _load(Gate, content, tolerances=_each(_of(Tolerance)), failures=tuple, notes=tuple)
 
 
 def dump_environment(environment: Environment) -> dict[str, Any]:
@@ -143,6 +160,7 @@ def _measurement(content: dict[str, Any]) -> Measurement:
         samples=_doubles,
         latencies=_doubles,
         dtypes=tuple,
+        shapes=tuple,
         inspection=_of(Inspection),
     )
 
@@ -158,6 +176,11 @@ def _offload(content: dict[str, Any]) -> Offload:
         links=_each(_of(Link)),
         **dict.fromkeys(("never", "once", "always", "latency"), _of(Speedup)),
     )
+
+
+def _comparison(content: dict[str, Any]) -> Comparison:
+    estimates = dict.fromkeys(("baseline", "found", "ratio"), _of(Estimate))
+    return _load(Comparison, content, differences=tuple, **estimates)
 
 
 def _copies(content: dict[str, Any]) -> Copies:

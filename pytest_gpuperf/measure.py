@@ -62,6 +62,7 @@ class Workload:
     result_bytes: int = 0
     result_arrays: int = 0
     dtypes: tuple[str, ...] = ()
+    shapes: tuple[str, ...] = ()
     inspection: Inspection | None = None
     memory: int | None = None
     held: int | None = None
@@ -124,6 +125,7 @@ class Workload:
             processors=self._processors,
             latencies=array("d", self.single.samples if self.single else ()),
             dtypes=self.dtypes,
+            shapes=self.shapes,
             inspection=self.inspection,
         )
 

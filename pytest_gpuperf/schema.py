@@ -1,4 +1,4 @@
-"""Run <-> the JSON document, version 1.2, and the check against its published schema."""
+"""Run <-> the JSON document, version 1.3, and the check against its published schema."""
 
 import json
 from functools import cache
@@ -9,7 +9,9 @@ from pytest_gpuperf.documents import (
     dump_environment,
     dump_record,
     dump_selections,
+    load_commit,
     load_environment,
+    load_gate,
     load_merged,
     load_record,
     load_selections,
@@ -32,8 +34,8 @@ __all__ = [
     "validate",
 ]
 
-VERSION = "1.2"
-_READABLE = ("1.0", "1.1", VERSION)
+VERSION = "1.3"
+_READABLE = ("1.0", "1.1", "1.2", VERSION)
 
 
 def document(run: Run) -> dict[str, Any]:
@@ -48,6 +50,8 @@ def document(run: Run) -> dict[str, Any]:
         "thresholds": [plain(threshold) for threshold in run.thresholds],
         "selections": dump_selections(run.selections),
         "merged": plain(run.merged) if run.merged else None,
+        "commit": plain(run.commit) if run.commit else None,
+        "gate": plain(run.gate) if run.gate else None,
         "summary": dict(run.summary),
     }
 
@@ -82,6 +86,8 @@ def load(content: Any) -> Run:
         thresholds=tuple(load_threshold(threshold) for threshold in content.get("thresholds", ())),
         selections=load_selections(content.get("selections", ())),
         merged=load_merged(content["merged"]) if content.get("merged") else None,
+        commit=load_commit(content["commit"]) if content.get("commit") else None,
+        gate=load_gate(content["gate"]) if content.get("gate") else None,
     )
 
 

@@ -341,6 +341,19 @@ def test_a_whole_body_has_the_dtypes_of_its_result():
     assert ((), 0) == (workload.uploads, workload.made)
 
 
+def test_the_shapes_are_those_of_the_inputs_each_once_in_order():
+    def body(seen):
+        a, b = seen.asarray(np.ones((3, 4))), seen.asarray(np.ones(3))
+        c, d = seen.asarray(np.ones((3, 4))), seen.asarray(np.ones(()))
+        return lambda: (a + c, b * d, np.ones(7))
+
+    assert ("1", "3", "3x4") == prepared(simulated(), body).shapes
+
+
+def test_without_an_input_the_shapes_are_those_of_the_results():
+    assert ("2x5",) == prepared(simulated(), lambda seen: lambda: [np.ones((2, 5)), 3.0]).shapes
+
+
 def bytes_of(workload) -> list[int]:
     return [upload.bytes for upload in workload.uploads]
 

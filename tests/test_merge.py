@@ -584,7 +584,7 @@ def test_siblings_of_one_run_are_carried_over_unchanged():
 
 
 def test_a_report_of_an_earlier_schema_is_carried_over():
-    for version in ("1.0", "1.1"):
+    for version in ("1.0", "1.1", "1.2"):
         older = schema.load(json.loads((REPORTS / f"report-{version}.json").read_text(encoding="utf-8")))
         sides = [report("cpu.json", side("cpu", 10e-3)), report("gpu.json", side("gpu", 1e-3))]
         made = merge([Report(name="older.json", run=older), *sides])

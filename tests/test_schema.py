@@ -16,6 +16,8 @@ from pytest_gpuperf.model import (
     STATUSES,
     BreakEven,
     Clocks,
+    Commit,
+    Comparison,
     Copies,
     Demand,
     DeviceInfo,
@@ -23,6 +25,7 @@ from pytest_gpuperf.model import (
     Environment,
     Estimate,
     Family,
+    Gate,
     GpuLimits,
     GpuPerfError,
     Inspection,
@@ -41,6 +44,7 @@ from pytest_gpuperf.model import (
     Speedup,
     ThreadPool,
     Threshold,
+    Tolerance,
     Transfer,
 )
 
@@ -161,6 +165,7 @@ def full_record() -> Record:
             2e-3,
             latencies=array("d", [3e-3]),
             dtypes=("float32",),
+            shapes=("10x2",),
             block_time=1e-3,
             inspection=Inspection(
                 host_time=1e-4,
@@ -190,6 +195,31 @@ def full_record() -> Record:
         source="pattern",
         reruns=2,
         turn_wait=0.25,
+        comparisons=(full_comparison(),),
+    )
+
+
+def full_comparison() -> Comparison:
+    estimate = Estimate(value=1.5, low=1.0, high=None)
+    return Comparison(
+        metric="speedup",
+        tolerance=0.1,
+        outcome="not_comparable",
+        reason="another machine",
+        baseline=estimate,
+        found=estimate,
+        ratio=estimate,
+        differences=("CPU: EPYC, Xeon",),
+    )
+
+
+def full_gate() -> Gate:
+    return Gate(
+        baseline="base.json",
+        started="2026-01-01T00:00:00+00:00",
+        tolerances=(Tolerance(metric="speedup", share=0.1),),
+        failures=("test_y is missing",),
+        notes=("a stale baseline",),
     )
 
 
@@ -221,7 +251,7 @@ def every_status() -> Run:
 
 
 def published() -> dict:
-    text = resources.files("pytest_gpuperf").joinpath("report-1.2.schema.json").read_text(encoding="utf-8")
+    text = resources.files("pytest_gpuperf").joinpath("report-1.3.schema.json").read_text(encoding="utf-8")
     return json.loads(text)
 
 
@@ -308,7 +338,7 @@ def test_the_text_is_plain_ascii_and_ends_its_line():
 def test_the_paths_that_tools_rely_on_are_there():
     content = schema.document(every_status())
     record = content["records"][0]
-    assert content["schema_version"] == "1.2"
+    assert content["schema_version"] == "1.3"
     assert record["demand"] | {"min": 3, "max": 4.5, "transfer": "never", "alpha": 0.025} == record["demand"]
     assert record["cpu"]["device"]["kind"] == "cpu"
     assert record["cpu"]["median"] == 0.2
@@ -402,7 +432,7 @@ def test_what_is_not_a_number_is_never_written(place, wrong):
 
 def test_a_newer_minor_version_asks_for_an_update():
     content = schema.document(every_status()) | {"schema_version": "1.7"}
-    with pytest.raises(GpuPerfError, match=r"1\.7 is newer than 1\.2; update pytest-gpuperf"):
+    with pytest.raises(GpuPerfError, match=r"1\.7 is newer than 1\.3; update pytest-gpuperf"):
         schema.load(content)
 
 
@@ -426,6 +456,8 @@ def test_a_run_with_every_value_in_it_comes_back_as_it_was():
         run,
         selections=(Selection(pattern="tests/*", tests=3), Selection(pattern=None, tests=0)),
         merged=Merged(reports=("a.json", "b.json"), hosts_differ=True, differences=("host: a, b",)),
+        commit=Commit(id="1a2b", branch="main", time="2026-01-01T00:00:00+00:00", changed=False),
+        gate=full_gate(),
     )
     assert run == schema.load(json.loads(schema.text(run)))
 
@@ -450,15 +482,18 @@ def test_a_report_of_the_earlier_version_still_loads():
     )
 
 
-@pytest.mark.parametrize("version", ["1.0", "1.1"])
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
 def test_an_earlier_report_that_is_loaded_can_be_written_as_of_now(version):
     older = json.loads((REPORTS / f"report-{version}.json").read_text(encoding="utf-8"))
     assert older["schema_version"] == version
     run = schema.load(older)
     assert run == schema.load(json.loads(schema.text(run)))
-    assert [(record.pairing, record.source, record.reruns) for record in run.records] == [
-        (None, "marker", 0) for _ in older["records"]
-    ]
+    assert run.gate is None
+    assert [record.comparisons for record in run.records] == [() for _ in older["records"]]
+    if version != "1.2":
+        assert [(record.pairing, record.source, record.reruns) for record in run.records] == [
+            (None, "marker", 0) for _ in older["records"]
+        ]
 
 
 def test_an_earlier_report_is_held_against_its_own_schema():

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Source,
         Transfers,
     )
+    from pytest_gpuperf.model.compared import METRICS, Commit, Comparison, Gate, Metric, Outcome, Tolerance
     from pytest_gpuperf.model.errors import Fault, GpuPerfError, InconclusiveWarning, Unavailable
     from pytest_gpuperf.model.measured import (
         Copies,
@@ -56,9 +57,12 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "METRICS",
     "STATUSES",
     "BreakEven",
     "Clocks",
+    "Commit",
+    "Comparison",
     "Copies",
     "Demand",
     "DeviceInfo",
@@ -67,6 +71,7 @@ __all__ = [
     "Estimate",
     "Family",
     "Fault",
+    "Gate",
     "GpuLimits",
     "GpuPerfError",
     "InconclusiveWarning",
@@ -76,8 +81,10 @@ __all__ = [
     "Measurement",
     "Memory",
     "Merged",
+    "Metric",
     "Neighbours",
     "Offload",
+    "Outcome",
     "Pairing",
     "Parity",
     "Plan",
@@ -94,6 +101,7 @@ __all__ = [
     "Status",
     "ThreadPool",
     "Threshold",
+    "Tolerance",
     "Transfer",
     "Transfers",
     "Unavailable",
@@ -102,6 +110,7 @@ __all__ = [
 
 _PARTS = {
     "asked": "Demand Family Kind Pairing Plan Selection Settlement Source Transfers",
+    "compared": "METRICS Commit Comparison Gate Metric Outcome Tolerance",
     "errors": "Fault GpuPerfError InconclusiveWarning Unavailable",
     "measured": "Copies DeviceInfo Estimate Inspection Measurement Memory Neighbours Parity Round Speedup "
     "Transfer",

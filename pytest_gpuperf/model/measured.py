@@ -79,7 +79,7 @@ class Measurement:
 
     `latencies` are samples of calls that were waited for one by one; where a block is one call `samples` are,
     and there are no others. `processors` is how many of them the timed blocks kept busy, `dtypes` are those
-    of inputs and results.
+    of inputs and results, `shapes` those of the inputs, or of the results where no input is known: `512x512`.
     """
 
     device: DeviceInfo
@@ -96,6 +96,7 @@ class Measurement:
     processors: float | None = None
     latencies: "array[float]" = field(default_factory=_no_samples)
     dtypes: tuple[str, ...] = ()
+    shapes: tuple[str, ...] = ()
     inspection: Inspection | None = None
 
     @property

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pytest_gpuperf.model.asked import Demand, Family, Pairing, Selection, Source
+from pytest_gpuperf.model.compared import Commit, Comparison, Gate
 from pytest_gpuperf.model.measured import DeviceInfo, Measurement, Memory, Parity, Speedup, Transfer
 from pytest_gpuperf.model.offloaded import Diagnosis, Offload, Threshold
 
@@ -63,6 +64,7 @@ class Record:
     source: Source = "marker"
     reruns: int = 0
     turn_wait: float | None = None
+    comparisons: tuple[Comparison, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,8 @@ class Run:
     complete: bool = True
     selections: tuple[Selection, ...] = ()
     merged: Merged | None = None
+    commit: Commit | None = None
+    gate: Gate | None = None
 
     @property
     def summary(self) -> dict[Status, int]:
