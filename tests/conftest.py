@@ -1,5 +1,6 @@
-"""What the tests share: pytest in pytest, and a plan with the defaults."""
+"""What the tests share: pytest in pytest, on devices of simulated time, and what stands in for a machine."""
 
+import json
 import os
 from importlib import import_module
 from importlib.util import find_spec
@@ -41,5 +42,111 @@ def run(pytester: pytest.Pytester):
         pytester.makepyfile(test_it=source)
         chosen = [] if gpu is None else [f"--gpuperf-gpu={gpu}"]
         return pytester.runpytest_inprocess("-p", "no:randomly", *chosen, *options)
+
+    return call
+
+
+TWO_DEVICES = """
+    import types
+    import pytest
+    from pytest_gpuperf.devices.simulated import SimulatedBackend
+
+    BACKEND = SimulatedBackend(name="cupy")
+
+    def module(name, namespace):
+        found = types.ModuleType(name)
+        found.__getattr__ = lambda attribute: getattr(namespace, attribute)
+        return found
+
+    numpy, cupy = module("numpy", BACKEND.cpu().xp), module("cupy", BACKEND.gpu("").xp)
+    LIBRARIES = {"numpy": numpy, "cupy": cupy, "cpu": numpy, "cuda": cupy, "gpu": cupy}
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_gpuperf_devices():
+        return [BACKEND]
+
+    @pytest.fixture(params=["numpy", "cupy"])
+    def xp(request):
+        return LIBRARIES[request.param]
+"""
+OURS = ("--gpuperf-gpu=cupy", "--gpuperf-json=r.json")
+
+
+class Outcome:
+    """What a run of pytest in pytest has left: its result, and the records by the tests' names."""
+
+    def __init__(self, result, path):
+        self.result = result
+        self.path = path
+        report = path / "r.json"
+        self.written = json.loads(report.read_text(encoding="utf-8")) if report.exists() else None
+        listed = self.written["records"] if self.written else []
+        self.records = {record["nodeid"].removeprefix("test_it.py::"): record for record in listed}
+
+    @property
+    def statuses(self):
+        return {name: record["status"] for name, record in self.records.items()}
+
+    def speedup(self, name):
+        """Return a record's speedup, near to what the devices are set to: it is 10, from 10 ms and 1 ms."""
+        return pytest.approx(self.records[name]["speedup"]["value"], rel=0.01)
+
+    def says(self, *lines):
+        self.result.stdout.fnmatch_lines([f"*{line}*" for line in lines])
+
+    def ended(self, **outcomes):
+        self.result.assert_outcomes(**outcomes)
+
+
+@pytest.fixture
+def suite(pytester, monkeypatch):
+    """Run a suite whose conftest has a CuPy of simulated time, in this process or in one of its own."""
+
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):  # of a run of our own tests
+        monkeypatch.delenv(name, raising=False)
+
+    def call(source, *options, conftest="", ini="", ours=OURS, apart=False):
+        pytester.makeconftest(TWO_DEVICES + conftest)
+        if ini is not None:
+            pytester.makeini(f"[pytest]\n{ini}")
+        if source is not None:
+            pytester.makepyfile(test_it=f"import pytest, conftest, unittest\n{source}")
+        shuffled = any("randomly" in option for option in options)
+        quiet = [] if shuffled else ["-p", "no:randomly"]
+        start = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
+        (pytester.path / "r.json").unlink(missing_ok=True)
+        return Outcome(start(*quiet, *ours, *options), pytester.path)
+
+    return call
+
+
+@pytest.fixture
+def setting(monkeypatch):
+    """Set a variable of the environment; None takes it away."""
+
+    def call(name, value):
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+
+    return call
+
+
+@pytest.fixture
+def with_nvml(monkeypatch):
+    """Let NVML give this watch, or raise this error; return the places on the bus that it is asked for."""
+
+    def call(answer):
+        asked = []
+
+        def watch(bus):
+            asked.append(bus)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        monkeypatch.setattr("pytest_gpuperf.devices.nvml.watch", watch)
+        return asked
 
     return call

@@ -202,12 +202,9 @@ def test_a_driver_too_old_names_both_versions(monkeypatch):
 
 
 @pytest.mark.parametrize(("visible", "said"), [(None, "is not set"), ("", "is '', which may hide it")])
-def test_no_visible_device_says_what_cuda_visible_devices_says(monkeypatch, visible, said):
+def test_no_visible_device_says_what_cuda_visible_devices_says(monkeypatch, setting, visible, said):
     fake(monkeypatch, count_error=100)
-    if visible is None:
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    else:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    setting("CUDA_VISIBLE_DEVICES", visible)
     assert f"no CUDA device is visible: CUDA_VISIBLE_DEVICES {said}" in cause()
 
 
@@ -272,12 +269,11 @@ def test_the_report_knows_memory_driver_and_runtime(device):
         (None, "1", 7, None),
     ],
 )
-def test_reduced_precision_names_the_setting_behind_it(monkeypatch, cupys, nvidias, generation, said):
-    for name, value in {"CUPY_TF32": cupys, "NVIDIA_TF32_OVERRIDE": nvidias}.items():
-        if value is None:
-            monkeypatch.delenv(name, raising=False)
-        else:
-            monkeypatch.setenv(name, value)
+def test_reduced_precision_names_the_setting_behind_it(
+    monkeypatch, setting, cupys, nvidias, generation, said
+):
+    setting("CUPY_TF32", cupys)
+    setting("NVIDIA_TF32_OVERRIDE", nvidias)
     assert CupyDevice(fake(monkeypatch, generation=generation), 0).info.reduced_precision == said
 
 
@@ -318,29 +314,16 @@ class FakeWatch:
         return ("hardware slowdown",)
 
 
-def with_nvml(monkeypatch, answer):
-    asked = []
-
-    def watch(bus):
-        asked.append(bus)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    monkeypatch.setattr("pytest_gpuperf.devices.nvml.watch", watch)
-    return asked
-
-
-def test_clocks_and_throttle_are_nvmls_asked_for_at_first_use(monkeypatch, device):
-    asked = with_nvml(monkeypatch, FakeWatch())
+def test_clocks_and_throttle_are_nvmls_asked_for_at_first_use(with_nvml, device):
+    asked = with_nvml(FakeWatch())
     assert (abilities.clocks(device).sm_mhz, abilities.throttle(device)) == (1980, ("hardware slowdown",))
     assert abilities.clocks(device).throttle == ("power cap",)
     assert asked == [BUS]
     assert device.clocks_reason is None
 
 
-def test_without_nvml_the_clocks_are_unknown_and_the_reason_is_known(monkeypatch, device):
-    asked = with_nvml(monkeypatch, GpuPerfError("no NVML; install it"))
+def test_without_nvml_the_clocks_are_unknown_and_the_reason_is_known(with_nvml, device):
+    asked = with_nvml(GpuPerfError("no NVML; install it"))
     assert (abilities.clocks(device), abilities.throttle(device)) == (None, ())
     assert device.clocks_reason == "no NVML; install it"
     assert asked == [BUS]

@@ -163,6 +163,10 @@ def choose(choice, *extra):
     return Devices(choice, backends("a processor", extra))
 
 
+def called(name):
+    return next(backend for backend in backends("a processor", ()) if backend.name == name)
+
+
 def test_a_registered_backend_is_chosen_by_its_name():
     mine = SimulatedBackend(name="mine")
     assert choose("mine", mine).gpu() is mine.gpu("")
@@ -217,6 +221,27 @@ def test_without_its_library_a_backend_names_the_extra(monkeypatch, choice, extr
     monkeypatch.setattr(f"pytest_gpuperf.devices.{choice}.find_spec", lambda _: None)
     with pytest.raises(Unavailable, match=rf"not installed; install pytest-gpuperf\[{extra}\]"):
         choose(choice).gpu()
+
+
+@pytest.mark.parametrize("choice", ["torch", "jax"])
+def test_a_library_that_both_sides_need_is_missing_on_either(monkeypatch, choice):
+    monkeypatch.setattr(f"pytest_gpuperf.devices.{choice}.find_spec", lambda _: None)
+    backend = called(choice)
+    for opened in (lambda: backend.gpu(""), backend.cpu):
+        with pytest.raises(
+            Unavailable, match=rf"not installed; install pytest-gpuperf\[{choice}\]"
+        ) as caught:
+            opened()
+        assert caught.value.missing
+
+
+@pytest.mark.parametrize(("choice", "name"), [("cupy", "CuPy"), ("torch", "torch"), ("jax", "JAX")])
+def test_a_library_that_cannot_be_imported_is_not_missing(monkeypatch, choice, name):
+    monkeypatch.setattr(f"pytest_gpuperf.devices.{choice}.find_spec", lambda _: object())
+    monkeypatch.setitem(sys.modules, choice, None)
+    with pytest.raises(Unavailable, match=f"{name} is installed but cannot be imported") as caught:
+        called(choice).gpu("")
+    assert not caught.value.missing
 
 
 def test_auto_takes_the_first_backend_that_works(monkeypatch):

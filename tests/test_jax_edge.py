@@ -114,22 +114,6 @@ def test_any_other_selector_is_refused(selector):
         JaxBackend("a processor").check(selector)
 
 
-def test_without_jax_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr("pytest_gpuperf.devices.jax.find_spec", lambda _: None)
-    for opened in (lambda: JaxBackend("a processor").gpu(""), JaxBackend("a processor").cpu):
-        with pytest.raises(Unavailable, match=r"not installed; install pytest-gpuperf\[jax\]") as caught:
-            opened()
-        assert caught.value.missing
-
-
-def test_a_jax_that_cannot_be_imported_is_not_missing(monkeypatch):
-    monkeypatch.setattr("pytest_gpuperf.devices.jax.find_spec", lambda _: object())
-    monkeypatch.setitem(sys.modules, "jax", None)
-    with pytest.raises(Unavailable, match="JAX is installed but cannot be imported") as caught:
-        JaxBackend("a processor").gpu("")
-    assert not caught.value.missing
-
-
 def test_a_jax_without_a_plugin_names_the_remedies(monkeypatch):
     fake(monkeypatch, FakeDevice("cpu"))
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
@@ -237,14 +221,11 @@ def test_a_device_that_keeps_no_count_is_taken_at_its_word(device, chip):
     ],
 )
 def test_reduced_precision_is_what_is_set_at_that_moment(
-    monkeypatch, platform, capability, chosen, nvidias, said
+    monkeypatch, setting, platform, capability, chosen, nvidias, said
 ):
     jax = fake(monkeypatch, FakeDevice(platform, capability=capability))
     device = JaxBackend("a processor").gpu("")
-    if nvidias is None:
-        monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
-    else:
-        monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", nvidias)
+    setting("NVIDIA_TF32_OVERRIDE", nvidias)
     jax.config.jax_default_matmul_precision = chosen
     assert device.info.reduced_precision == said
 

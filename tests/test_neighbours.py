@@ -5,85 +5,15 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 
 import pytest
 
-DEVICES = """
-    import types
-    import pytest
-    from pytest_gpuperf.devices.simulated import SimulatedBackend
-
-    BACKEND = SimulatedBackend(name="cupy")
-
-    def module(name, namespace):
-        found = types.ModuleType(name)
-        found.__getattr__ = lambda attribute: getattr(namespace, attribute)
-        return found
-
-    numpy, cupy = module("numpy", BACKEND.cpu().xp), module("cupy", BACKEND.gpu("").xp)
-    LIBRARIES = {"numpy": numpy, "cupy": cupy}
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_gpuperf_devices():
-        return [BACKEND]
-"""
-FIXTURE = """
-    @pytest.fixture(params=["numpy", "cupy"])
-    def xp(request):
-        return LIBRARIES[request.param]
-"""
-PASSED = pytest.approx(10, rel=0.01)  # what the simulated devices are set to: 10 ms and 1 ms
 MARKED = """
 @pytest.mark.speedup(min=3)
 def test_ones(xp):
     xp.ones(3)
 """
-
-
-class Outcome:
-    """What a run of pytest in pytest has left: its result, and the records by the tests' names."""
-
-    def __init__(self, result, path):
-        self.result = result
-        self.path = path
-        report = path / "r.json"
-        self.written = json.loads(report.read_text(encoding="utf-8")) if report.exists() else None
-        listed = self.written["records"] if self.written else []
-        self.records = {record["nodeid"].partition("::")[2]: record for record in listed}
-
-    @property
-    def statuses(self):
-        return {name: record["status"] for name, record in self.records.items()}
-
-    def says(self, *lines):
-        self.result.stdout.fnmatch_lines([f"*{line}*" for line in lines])
-
-    def ended(self, **outcomes):
-        self.result.assert_outcomes(**outcomes)
-
-
-@pytest.fixture
-def suite(pytester, monkeypatch):
-    """Run a suite whose conftest has a CuPy of simulated time, in this process or in one of its own."""
-
-    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):  # of a run of our own tests
-        monkeypatch.delenv(name, raising=False)
-
-    def call(source, *options, conftest=FIXTURE, ini="", apart=False):
-        pytester.makeconftest(DEVICES + conftest)
-        if ini is not None:
-            pytester.makeini(f"[pytest]\n{ini}")
-        if source is not None:
-            pytester.makepyfile(test_it=f"import pytest, conftest, unittest\n{source}")
-        shuffled = any("randomly" in option for option in options)
-        quiet = [] if shuffled else ["-p", "no:randomly"]
-        start = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
-        report = pytester.path / "r.json"
-        report.unlink(missing_ok=True)
-        result = start(*quiet, "--gpuperf-gpu=cupy", "--gpuperf-json=r.json", *options)
-        return Outcome(result, pytester.path)
-
-    return call
 
 
 def needed(plugin, package):
@@ -141,8 +71,8 @@ def test_what_a_marked_test_hands_to_benchmark_is_the_workload_and_benchmark_tim
     found.ended(passed=10)
     assert OURS == found.statuses
     assert {"call"} == {record["scope"] for record in found.records.values()}
-    assert found.records["test_slot"]["speedup"]["value"] == PASSED
-    assert found.records["test_through_a_fixture[cupy]"]["speedup"]["value"] == PASSED
+    assert 10 == found.speedup("test_slot")
+    assert 10 == found.speedup("test_through_a_fixture[cupy]")
     timed = json.loads((found.path / "b.json").read_text(encoding="utf-8"))["benchmarks"]
     assert [("test_unmarked", 5)] == [(each["name"], each["stats"]["rounds"]) for each in timed]
     found.result.stdout.no_fnmatch_line("*warnings*")
@@ -293,7 +223,7 @@ def test_a_test_that_passes_when_it_is_run_again_has_one_record_that_counts_the_
         "test_set_up[numpy]": ("recorded", 0),
         "test_set_up[cupy]": ("passed", 1),
     } == {name: (record["status"], record["reruns"]) for name, record in found.records.items()}
-    assert found.records["test_ones[cupy]"]["speedup"]["value"] == PASSED
+    assert 10 == found.speedup("test_ones[cupy]")
     cases = list(ElementTree.parse(found.path / "j.xml").getroot().iter("testcase"))
     for case in cases:
         names = [each.get("name") for each in case.iter("property")]
@@ -337,9 +267,7 @@ def test_plain():
     pass
 """
     expected, orders = suite(source).statuses, set()
-    assert {"passed": 3, "recorded": 3} == {
-        status: [*expected.values()].count(status) for status in expected.values()
-    }
+    assert {"passed": 3, "recorded": 3} == Counter(expected.values())
     for seed in range(20):
         found = suite(source, "-p", "randomly", f"--randomly-seed={seed}", "-v")
         found.ended(passed=7)
@@ -399,9 +327,7 @@ def test_a_run_that_stops_at_a_failure_says_what_did_not_run(suite, option, last
 def test_marked_tests_are_selected_by_their_mark(suite, options):
     found = suite(CACHED.format(least=3, numbers=[1, 2]), *options)
     assert (4 if "no:cacheprovider" not in options else 6) == found.result.parseoutcomes()["passed"]
-    assert {"recorded": 2, "passed": 2} == {
-        status: [*found.statuses.values()].count(status) for status in ("recorded", "passed")
-    }
+    assert {"recorded": 2, "passed": 2} == Counter(found.statuses.values())
 
 
 @pytest.mark.parametrize("option", ["--collect-only", "--setup-plan"])
@@ -448,70 +374,51 @@ def test_without_coverage_nothing_is_noted(suite):
 # subtests
 
 
-def test_subtests_of_a_marked_test_are_reported_once(suite):
-    needed("_pytest.subtests", "pytest 9, which has subtests")
-    found = suite(
-        """
+SUBTESTS = """
 @pytest.mark.speedup(min=3)
 def test_slot(subtests, device):
     with subtests.test("ones"):
-        assert device.xp.ones(3).sum() == 3
+        assert device.xp.ones(3).sum() == {ones}
     return lambda: device.xp.ones(3)
-
-@pytest.mark.speedup(min=3)
-def test_body(subtests, xp):
-    for n in (3, 4):
-        with subtests.test(n=n):
-            xp.ones(n)
 
 class TestIt(unittest.TestCase):
     @pytest.mark.speedup(pair="zeros", min=3)
     def test_zeros_cupy(self):
         with self.subTest(n=3):
-            conftest.cupy.zeros(3)
-
-    @pytest.mark.speedup(pair="zeros")
-    def test_zeros_numpy(self):
-        with self.subTest(n=3):
-            conftest.numpy.zeros(3)
-""",
-        "-v",
-    )
-    assert {"passed": 5, "subtests": 5} == found.result.parseoutcomes()
-    assert {"passed": 3, "recorded": 2} == {
-        status: [*found.statuses.values()].count(status) for status in found.statuses.values()
-    }
-    assert found.records["test_body[cupy]"]["gpu"]["median"] == pytest.approx(2e-3, rel=0.01)
-
-
-def test_a_subtest_that_fails_fails_its_marked_test_and_the_record_is_no_pass(suite):
-    needed("_pytest.subtests", "pytest 9, which has subtests")
-    found = suite(
-        """
-@pytest.mark.speedup(min=3)
-def test_slot(subtests, device):
-    with subtests.test("wrong"):
-        assert device.xp.ones(3).sum() == 4
-    return lambda: device.xp.ones(3)
-
-@pytest.mark.speedup(min=3)
-def test_on_one(subtests, xp):
-    with subtests.test("wrong"):
-        assert xp.__name__ == "numpy"
-    return lambda: xp.ones(3)
-
-class TestIt(unittest.TestCase):
-    @pytest.mark.speedup(pair="zeros", min=3)
-    def test_zeros_cupy(self):
-        with self.subTest(n=3):
-            assert conftest.cupy.zeros(3).sum() == 4
+            assert conftest.cupy.zeros(3).sum() == {zeros}
 
     @pytest.mark.speedup(pair="zeros")
     def test_zeros_numpy(self):
         with self.subTest(n=3):
             conftest.numpy.zeros(3)
 """
-    )
+
+
+def test_subtests_of_a_marked_test_are_reported_once(suite):
+    needed("_pytest.subtests", "pytest 9, which has subtests")
+    source = """
+@pytest.mark.speedup(min=3)
+def test_body(subtests, xp):
+    for n in (3, 4):
+        with subtests.test(n=n):
+            xp.ones(n)
+"""
+    found = suite(SUBTESTS.format(ones=3, zeros=0) + source, "-v")
+    assert {"passed": 5, "subtests": 5} == found.result.parseoutcomes()
+    assert {"passed": 3, "recorded": 2} == Counter(found.statuses.values())
+    assert found.records["test_body[cupy]"]["gpu"]["median"] == pytest.approx(2e-3, rel=0.01)
+
+
+def test_a_subtest_that_fails_fails_its_marked_test_and_the_record_is_no_pass(suite):
+    needed("_pytest.subtests", "pytest 9, which has subtests")
+    source = """
+@pytest.mark.speedup(min=3)
+def test_on_one(subtests, xp):
+    with subtests.test("wrong"):
+        assert xp.__name__ == "numpy"
+    return lambda: xp.ones(3)
+"""
+    found = suite(SUBTESTS.format(ones=4, zeros=4) + source)
     assert found.result.ret == pytest.ExitCode.TESTS_FAILED
     found.says("SUBFAILED*test_it.py::test_on_one[[]cupy]*")
     assert "error" == found.statuses["test_slot"]
@@ -575,7 +482,7 @@ async def test_waits(xp):
 def test_ran(xp):
     assert RAN == ["numpy", "cupy"]
 """
-    found = suite(source, option, conftest=FIXTURE + RUNNER)
+    found = suite(source, option, conftest=RUNNER)
     found.ended(passed=4)
     assert not [name for name in found.records if "waits" in name]
 
@@ -826,7 +733,7 @@ IN_INI = "markers =\n    speedup: what this suite means by it\n    gpu: needs a 
 
 @pytest.mark.parametrize("where", ["ini", "conftest"])
 def test_a_mark_called_speedup_that_a_suite_registers_is_its_own(suite, where):
-    ini, conftest = (IN_INI, FIXTURE) if where == "ini" else ("", FIXTURE + REGISTERED)
+    ini, conftest = (IN_INI, "") if where == "ini" else ("", REGISTERED)
     found = suite(FOREIGN, "--strict-markers", "-Werror", ini=ini, conftest=conftest)
     found.ended(passed=7)
     assert [] == found.written["records"]
@@ -889,13 +796,11 @@ def test_not_named(xp):
 """
 
 
-def settled(pytester, suite, file, text, *options):
+def settled(pytester, suite, file, text):
     """Run a suite that has its options in a file."""
     (pytester.path / file).write_text(text, encoding="utf-8")
     pytester.syspathinsert()
-    pytester.makeconftest(DEVICES)
-    pytester.makepyfile(test_it=f"import pytest, conftest\n{CONFIGURED}")
-    return Outcome(pytester.runpytest_inprocess("-p", "no:randomly", *options), pytester.path)
+    return suite(CONFIGURED, ini=None, ours=())
 
 
 @pytest.mark.parametrize(
@@ -987,9 +892,7 @@ class TestFour(Base):
         "--doctest-modules",
     )
     found.ended(passed=7)
-    assert {"recorded": 3, "passed": 3} == {
-        status: [*found.statuses.values()].count(status) for status in found.statuses.values()
-    }
+    assert {"recorded": 3, "passed": 3} == Counter(found.statuses.values())
 
 
 @pytest.mark.parametrize("plugin", ["terminal", "cacheprovider", "randomly", "xdist", "timeout", "benchmark"])
@@ -1061,417 +964,3 @@ def test_a_suite_without_a_marker_is_the_same_with_and_without_the_plugin(pytest
     assert 1 == told[0][0]
     for expected, seen in zip(told[:2] * 2, told[2:], strict=True):
         assert expected == seen
-
-
-# --gpuperf-all
-
-ALL = """
-import random
-import warnings
-
-numpy_random = pytest.importorskip("numpy").random
-STATE = []
-
-def test_passes(xp):
-    xp.ones(3)
-
-def test_fails(xp):
-    assert xp.__name__ == "neither"
-
-def test_skips(xp):
-    pytest.skip("not today")
-
-@pytest.mark.skip(reason="never")
-def test_is_skipped(xp):
-    pass
-
-@pytest.mark.xfail(strict=True, reason="known")
-def test_xfails(xp):
-    assert xp.__name__ == "neither"
-
-@pytest.mark.xfail(strict=False)
-def test_xpasses(xp):
-    xp.ones(3)
-
-@pytest.mark.xfail(strict=True)
-def test_xpasses_strictly(xp):
-    xp.ones(3)
-
-def test_only_once(xp):
-    STATE.append(xp.__name__)
-    assert STATE.count(xp.__name__) == 1, "a second call"
-
-def test_makes_a_folder(xp, tmp_path):
-    (tmp_path / "made").mkdir()
-
-def test_warns(xp):
-    xp.ones(3)
-    warnings.warn(f"of {xp.__name__}")
-
-def test_prints(xp, capsys):
-    print(xp.ones(3).sum())
-    assert capsys.readouterr().out == "3.0\\n"
-
-def test_prints_unseen(xp):
-    print("to whom", xp.ones(3).sum())
-
-def test_logs(xp, caplog):
-    import logging
-    logging.getLogger().warning("one")
-    assert len(caplog.records) == 1
-
-def test_patches(xp, monkeypatch):
-    monkeypatch.setattr(random, "choice", lambda _: 7)
-    assert random.choice([1]) == 7
-
-def test_hears(xp, recwarn):
-    warnings.warn("heard")
-    xp.ones(3)
-    assert len(recwarn) == 1
-
-def test_records(xp, record_property):
-    record_property("n", 3)
-
-def test_draws(xp):
-    random.random(), numpy_random.random()
-    xp.ones(3)
-
-def test_draws_what_comes_next():
-    print("DRAWN", random.random(), numpy_random.random())
-
-def test_returns(xp):
-    return 3
-
-def test_after():
-    assert random.choice([1]) == 1
-    assert STATE.count("numpy") >= 1
-"""
-SEEDED = """
-    def pytest_sessionstart():
-        import random, numpy
-        random.seed(3), numpy.random.seed(3)
-"""
-TOLD = {
-    "test_passes": "recorded",
-    "test_fails": "error",
-    "test_skips": "skipped",
-    "test_is_skipped": "skipped",
-    "test_xfails": "error",
-    "test_xpasses": "recorded",
-    "test_xpasses_strictly": "recorded",
-    "test_only_once": "error",
-    "test_makes_a_folder": "error",
-    "test_draws": "recorded",
-    "test_prints": "recorded",
-    "test_logs": "error",  # caplog keeps the records of all calls
-    "test_hears": "recorded",
-}
-
-
-def test_timing_all_tests_changes_no_outcome_and_nothing_that_they_see(suite):
-    def told(found):
-        cases = ElementTree.parse(found.path / "j.xml").getroot().iter("testcase")
-        properties = [[each.get("name") for each in case.iter("property")] for case in cases]
-        others = [[name for name in names if not name.startswith("gpuperf.")] for names in properties]
-        text = "\n".join(line.strip() for line in found.result.outlines)
-        lines = re.sub(r"^-+ gpuperf -+\n(.*\n)*?(?==)", "", text, flags=re.MULTILINE).splitlines()
-        return lines[lines.index("") : -1], found.result.parseoutcomes(), others
-
-    options = ["-v", "-rA", "-W", "always", "--junit-xml=j.xml", "-o", "junit_family=xunit1"]
-    before = suite(ALL, *options, conftest=FIXTURE + SEEDED)
-    seen = {*before.result.parseoutcomes()}
-    assert {"passed", "failed", "skipped", "xfailed", "xpassed", "warnings"} == seen
-    expected = told(before)
-    found = suite(ALL, *options, "--gpuperf-all", conftest=FIXTURE + SEEDED)
-    for one, other in zip(expected, told(found), strict=True):
-        assert one == other
-    assert any(line.startswith("DRAWN 0.") for line in expected[0])
-    assert ["n"] in expected[2]
-    assert {"all"} == {record["source"] for record in found.records.values()}
-    for name, status in TOLD.items():
-        assert status == found.statuses[f"{name}[cupy]"], name
-    assert found.records["test_passes[cupy]"]["speedup"]["value"] == PASSED
-    assert "a second call" in found.records["test_only_once[numpy]"]["reason"]
-    assert not {name for name in found.records if "comes_next" in name or "after" in name}
-
-
-def test_a_test_that_takes_long_is_not_called_again(suite):
-    source = """
-CALLS = []
-
-def test_ones(xp):
-    CALLS.append(xp.__name__)
-
-def test_after():
-    assert CALLS == ["numpy", "cupy"]
-"""
-    found = suite(source, "--gpuperf-all", "--gpuperf-max-time=1e-9")
-    found.ended(passed=3)
-    assert {"skipped"} == {*found.statuses.values()}
-    for record in found.records.values():
-        assert "more than an eighth of --gpuperf-max-time" in record["reason"]
-
-
-def test_control_c_while_all_tests_are_timed_ends_the_run(suite):
-    found = suite(
-        """
-CALLS = []
-
-def test_ones(xp):
-    CALLS.append(xp)
-    if len(CALLS) == 3:
-        raise KeyboardInterrupt
-""",
-        "--gpuperf-all",
-        apart=True,
-    )
-    assert pytest.ExitCode.INTERRUPTED == found.result.ret
-    assert "interrupted on the CPU" in found.records["test_ones[numpy]"]["reason"]
-    assert found.written["complete"] is False
-
-
-def test_to_time_all_tests_where_none_has_siblings_is_a_usage_error(suite):
-    found = suite("def test_it(): raise SystemExit('a test ran')", "--gpuperf-all")
-    assert pytest.ExitCode.USAGE_ERROR == found.result.ret
-    found.result.stderr.fnmatch_lines(["*--gpuperf-all: no test has siblings on both devices; *"])
-
-
-# gpuperf_speedup
-
-UNTOUCHED = """
-@pytest.mark.parametrize("n", [3, 4])
-def test_ones(xp, n):
-    xp.ones(n)
-
-class TestMore:
-    def test_zeros(self, xp):
-        xp.zeros(3)
-
-    @pytest.mark.speedup(min=4)
-    def test_marked(self, xp):
-        xp.zeros(3)
-
-def test_slot(device):
-    device.xp.ones(3)
-
-def test_plain():
-    pass
-"""
-
-
-def asked(*lines):
-    return "gpuperf_speedup =\n" + "".join(f"    {line}\n" for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("lines", "limits"),
-    [
-        (["test_it.py::* min=2"], {"n]": 2, "zeros": 2, "marked": 4, "slot": 2}),
-        (["*"], {"ones": None, "zeros": None, "marked": 4, "slot": None}),
-        (["* min=2", "*::test_ones* min=3 max_time=5"], {"ones": 3, "zeros": 2, "marked": 4, "slot": 2}),
-        (["*::test_ones* min=3", "* min=2"], {"ones": 2, "zeros": 2, "marked": 4, "slot": 2}),
-        (["*test_ones[cupy-4] min=3"], {"ones[cupy-4]": 3, "ones[numpy-4]": 3, "marked": 4}),
-        (["*test_ones[numpy-4] min=3"], {"ones[cupy-4]": 3, "ones[numpy-4]": 3, "marked": 4}),
-        (["'*::TestMore::*' transfer=always"], {"zeros": None, "marked": 4}),
-    ],
-    ids=str,
-)
-def test_patterns_ask_of_tests_without_a_marker_and_the_last_that_matches_counts(suite, lines, limits):
-    found = suite(UNTOUCHED, ini=asked(*lines))
-    assert not {*found.result.parseoutcomes()} - {"passed", "failed"}
-    for name, limit in limits.items():
-        listed = [record for nodeid, record in found.records.items() if name in nodeid]
-        assert all(limit == record["demand"]["min"] for record in listed), name
-    of_pattern = {nodeid for nodeid, record in found.records.items() if record["source"] == "pattern"}
-    assert not [nodeid for nodeid in of_pattern if "marked" in nodeid]
-    told = {name for name in ("ones", "zeros", "slot") for nodeid in of_pattern if name in nodeid}
-    assert {name.partition("[")[0] for name in limits} - {"marked", "n]"} <= told
-
-
-def test_a_demand_of_a_pattern_fails_its_test(suite):
-    found = suite(UNTOUCHED, ini=asked("*::test_ones* min=300"))
-    found.ended(passed=9, failed=2)
-    assert "failed" == found.statuses["test_ones[cupy-4]"]
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("*::test_ons* min=3", "no test that can be timed matches '[*]::test_ons[*]'"),
-        ("*::test_plain min=3", "no test that can be timed matches '[*]::test_plain'"),
-        ("*::test_ones[cupy-[34]] min=3", "no test that can be timed matches *[[]34]]'*"),
-        ("test_gone.py::* min=3", "no test that can be timed matches 'test_gone.py::[*]'"),
-        ("* least=3", "'[*] least=3': has no argument 'least'*"),
-        ("* min=fast", "'[*] min=fast': min must be a finite number above 0, not 'fast'"),
-        ("* min", "'[*] min': 'min' is no argument; write them as in min=2"),
-        ("* min=3 max=2", "*min must be at most max*"),
-        ("'* min=3", "*No closing quotation*"),
-    ],
-)
-def test_a_pattern_that_is_wrong_is_an_error_before_the_first_test_that_names_its_line(suite, line, said):
-    source = UNTOUCHED + "\ndef test_first():\n    print('a test ran')\n"
-    found = suite(source, "-s", ini=asked("test_it.py::test_slot* min=2", line))
-    assert pytest.ExitCode.USAGE_ERROR == found.result.ret
-    found.result.stderr.fnmatch_lines([f"*gpuperf_speedup: *{said}*"])
-    found.result.stdout.no_fnmatch_line("*a test ran*")
-
-
-@pytest.mark.parametrize(
-    ("options", "ini", "said"),
-    [
-        ([], asked("*::test_ons* min=3"), "gpuperf_speedup: no test that can be timed matches"),
-        ([], asked("* least=3"), "gpuperf_speedup: '* least=3': has no argument 'least'"),
-        (["--gpuperf-all", "-k", "plain"], "gpuperf_device_params = engine", "--gpuperf-all: no test has"),
-    ],
-)
-def test_xdists_workers_tell_such_an_error_too(suite, options, ini, said):
-    needed("xdist", "pytest-xdist")
-    found = suite(UNTOUCHED.replace("device", "cpu").replace("speedup", "slow"), "-n2", *options, ini=ini)
-    assert pytest.ExitCode.USAGE_ERROR == found.result.ret
-    assert said in found.result.stdout.str() + found.result.stderr.str()
-    assert "INTERNALERROR" not in found.result.stdout.str()
-
-
-def test_a_pattern_about_a_file_that_was_not_asked_for_is_not_missed(suite, pytester):
-    pytester.makepyfile(test_other=f"import pytest\n{UNTOUCHED}")
-    ini = asked("test_it.py::* min=2", "test_other.py::TestMore::test_zeros* min=3")
-    found = suite(UNTOUCHED, "test_other.py::test_ones", ini=ini)
-    found.ended(passed=4)
-    assert {} == found.records
-    found = suite(UNTOUCHED, "test_it.py", ini=ini)
-    found.ended(passed=11)
-    found = suite(UNTOUCHED, "test_it.py", ini=asked("*::test_ons* min=3"))
-    assert pytest.ExitCode.USAGE_ERROR == found.result.ret
-
-
-# gpuperf.both
-
-BOTH = """
-@pytest.fixture(autouse=True)
-def both(request, gpuperf):
-    if request.instance is not None:
-        request.instance.both = gpuperf.both
-
-@pytest.mark.speedup(min=3)
-def test_xp(gpuperf):
-    cpu, gpu = gpuperf.both(lambda xp: xp.ones(3))
-    assert (cpu == gpu).all()
-
-@pytest.mark.speedup(min=3)
-def test_device(gpuperf):
-    def workload(device):
-        return lambda: device.xp.ones(3)
-    cpu, gpu = gpuperf.both(workload)
-    assert cpu.sum() == gpu.sum() == 3
-
-class TestUnit(unittest.TestCase):
-    @pytest.mark.speedup(min=3)
-    def test_unit(self):
-        self.both(lambda xp: xp.ones(3))
-
-@pytest.mark.speedup(min=300)
-def test_slow(gpuperf):
-    gpuperf.both(lambda xp: xp.ones(3))
-
-@pytest.mark.speedup(min=3)
-def test_twice(gpuperf):
-    gpuperf.both(lambda xp: xp.ones(3))
-    gpuperf.both(lambda xp: xp.ones(3))
-
-@pytest.mark.speedup(min=3)
-def test_never(gpuperf):
-    pass
-
-@pytest.mark.speedup(min=3)
-def test_wrong_after(gpuperf):
-    cpu, gpu = gpuperf.both(lambda xp: xp.ones(3))
-    assert cpu.sum() == 4
-
-@pytest.mark.speedup(min=3)
-def test_wrong_within(gpuperf):
-    gpuperf.both(lambda device: 1 / (device.kind == "cpu"))
-
-def test_unmarked(gpuperf):
-    calls = []
-    cpu, gpu = gpuperf.both(lambda device: calls.append(device.kind) or device.xp.ones(3))
-    assert calls == ["cpu", "gpu"]
-    assert cpu.sum() == gpu.sum() == 3
-    gpuperf.both(lambda xp: lambda: xp.ones(3))
-"""
-
-
-def test_both_runs_a_body_on_both_devices_and_a_marked_test_is_timed(suite):
-    found = suite(BOTH)
-    found.ended(passed=4, failed=5)
-    assert {
-        "test_xp": "passed",
-        "test_device": "passed",
-        "TestUnit::test_unit": "passed",
-        "test_slow": "failed",
-        "test_twice": "error",
-        "test_never": "error",
-        "test_wrong_after": "error",
-        "test_wrong_within": "error",
-    } == found.statuses
-    assert ["body", "call"] == [found.records[name]["scope"] for name in ("test_xp", "test_device")]
-    assert [PASSED] * 3 == [record["speedup"]["value"] for record in [*found.records.values()][:3]]
-    assert "assert" in found.records["test_wrong_after"]["reason"].lower()
-    found.says(
-        "gpuperf.both was called twice in one speedup test; parametrize it, *",
-        "the test was not measured: it never called gpuperf.both",
-        "E*raised on the GPU (simulated GPU)",
-    )
-
-
-def test_both_without_a_gpu_skips_and_the_cpus_times_are_in_the_record(suite):
-    found = suite(BOTH, "--gpuperf-gpu=none", "-k", "xp or device or unit or unmarked")
-    assert {"skipped": 4, "deselected": 5} == found.result.parseoutcomes()
-    for name in ("test_xp", "test_device", "TestUnit::test_unit"):
-        assert "skipped" == found.statuses[name]
-        assert len(found.records[name]["cpu"]["samples"]) > 1
-
-
-def test_a_further_call_that_ends_the_session_ends_it(suite):
-    found = suite(
-        """
-CALLS = []
-
-def test_ones(xp):
-    CALLS.append(1)
-    if len(CALLS) > 1:
-        pytest.exit("enough", returncode=7)
-""",
-        "--gpuperf-all",
-    )
-    assert found.result.ret == 7
-
-
-def test_further_calls_are_not_the_time_that_pytest_timeout_gives_a_test(suite):
-    pytest.importorskip("pytest_timeout")
-    found = suite(
-        """
-import time
-CALLS = []
-
-@pytest.mark.timeout(2)
-def test_ones(xp):
-    CALLS.append(1)
-    if len(CALLS) > 1:
-        time.sleep(0.6)
-    xp.ones(3)
-""",
-        "--gpuperf-all",
-    )
-    found.ended(passed=2)
-
-
-def test_a_backslash_in_a_pattern_is_as_any_other_letter(suite):
-    found = suite(
-        r"""
-@pytest.mark.parametrize("text", ["\x07", "x07"])
-def test_text(xp, text):
-    xp.ones(3)
-""",
-        ini=asked(r"*\x07] min=3"),
-    )
-    assert [3, 3] == [record["demand"]["min"] for record in found.records.values()]

@@ -1,52 +1,18 @@
 """Siblings: tests of a suite's own that differ in their device only, in the shapes that suites have."""
 
-import json
+from functools import partial
 
 import pytest
 
-SUITE = """
-    import types
-    import pytest
-    from pytest_gpuperf.devices.simulated import SimulatedBackend
-
-    BACKEND = SimulatedBackend(name="cupy")
-
-    def module(name, namespace):
-        found = types.ModuleType(name)
-        found.__getattr__ = lambda attribute: getattr(namespace, attribute)
-        return found
-
-    numpy, cupy = module("numpy", BACKEND.cpu().xp), module("array_api_compat.cupy", BACKEND.gpu("").xp)
-    LIBRARIES = {"numpy": numpy, "cupy": cupy, "cpu": numpy, "cuda": cupy, "gpu": cupy}
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_gpuperf_devices():
-        return [BACKEND]
-
-    @pytest.fixture(params=["numpy", "cupy"])
-    def xp(request):
-        return LIBRARIES[request.param]
+WRAPPED = """
+    cupy.__name__ = "array_api_compat.cupy"
 """
-PASSED = pytest.approx(10, rel=0.01)  # what the simulated devices are set to: 10 ms and 1 ms
 
 
 @pytest.fixture
-def suite(run, pytester):
-    """Run a suite whose conftest has a CuPy of simulated time; return the outcome and its records."""
-
-    def call(source, *options, ini=""):
-        pytester.makeconftest(SUITE)
-        pytester.makeini(f"[pytest]\n{ini}")
-        result = run(
-            f"import pytest, conftest, unittest\n{source}", *options, "--gpuperf-json=r.json", gpu="cupy"
-        )
-        report = pytester.path / "r.json"
-        content = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {"records": []}
-        return result, {
-            record["nodeid"].removeprefix("test_it.py::"): record for record in content["records"]
-        }
-
-    return call
+def suite(suite):
+    """Run a suite whose CuPy is array-api-compat's."""
+    return partial(suite, conftest=WRAPPED)
 
 
 VALUES = {
@@ -59,7 +25,7 @@ VALUES = {
 @pytest.mark.parametrize("values", VALUES, ids=str)
 def test_items_that_differ_in_a_device_like_parameter_are_siblings_whatever_its_value(suite, values):
     name, listed, library = VALUES[values]
-    result, records = suite(
+    found = suite(
         f"""
 @pytest.mark.speedup(min=3)
 @pytest.mark.parametrize("n", [4, 8])
@@ -68,28 +34,26 @@ def test_ones({name}, n):
     {library.format(name)}.ones(n)
 """
     )
-    result.assert_outcomes(passed=4)
-    assert [records[f"test_ones[a-{n}]"]["status"] for n in (4, 8)] == ["recorded", "recorded"]
-    assert [records[f"test_ones[b-{n}]"]["speedup"]["value"] for n in (4, 8)] == [PASSED, PASSED]
-    assert records["test_ones[b-8]"]["pairing"] == {
+    found.ended(passed=4)
+    assert [found.statuses[f"test_ones[a-{n}]"] for n in (4, 8)] == ["recorded", "recorded"]
+    assert [10, 10] == [found.speedup(f"test_ones[b-{n}]") for n in (4, 8)]
+    assert found.records["test_ones[b-8]"]["pairing"] == {
         "side": "gpu",
         "library": "simulated",
         "partner": "test_it.py::test_ones[a-8]",
     }
-    assert {record["scope"] for record in records.values()} == {"body"}
+    assert {record["scope"] for record in found.records.values()} == {"body"}
 
 
 def test_a_parametrized_fixture_of_the_suite_makes_siblings(suite):
-    result, records = suite(
-        "@pytest.mark.speedup(min=3)\ndef test_ones(xp):\n    return lambda: xp.ones(3)\n"
-    )
-    result.assert_outcomes(passed=2)
-    assert records["test_ones[cupy]"]["speedup"]["value"] == PASSED
-    assert records["test_ones[cupy]"]["scope"] == "call"
+    found = suite("@pytest.mark.speedup(min=3)\ndef test_ones(xp):\n    return lambda: xp.ones(3)\n")
+    found.ended(passed=2)
+    assert 10 == found.speedup("test_ones[cupy]")
+    assert found.records["test_ones[cupy]"]["scope"] == "call"
 
 
 def test_several_device_like_parameters_work_together(suite):
-    result, records = suite(
+    found = suite(
         """
 PLACES = [
     ("numpy", None, "float64"), ("cupy", "cuda", "float64"),
@@ -102,8 +66,8 @@ def test_ones(array_namespace, device, dtype_name):
     conftest.LIBRARIES[array_namespace].ones(3, dtype=dtype_name)
 """
     )
-    result.assert_outcomes(passed=4)
-    partners = {nodeid: record["pairing"]["partner"] for nodeid, record in records.items()}
+    found.ended(passed=4)
+    partners = {nodeid: record["pairing"]["partner"] for nodeid, record in found.records.items()}
     assert partners["test_ones[cupy-cuda-float64]"] == "test_it.py::test_ones[numpy-None-float64]"
     assert partners["test_ones[cupy-None-float32]"] == "test_it.py::test_ones[numpy-None-float32]"
 
@@ -115,16 +79,16 @@ def test_the_ini_file_names_other_parameters(suite):
 def test_ones(engine):
     conftest.LIBRARIES[engine].ones(3)
 """
-    result, _ = suite(source)
-    result.stdout.fnmatch_lines(["a speedup test needs a device: *"])
-    result, records = suite(source, ini="gpuperf_device_params = engine")
-    result.assert_outcomes(passed=2)
-    assert records["test_ones[cupy]"]["status"] == "passed"
+    found = suite(source)
+    found.result.stdout.fnmatch_lines(["a speedup test needs a device: *"])
+    found = suite(source, ini="gpuperf_device_params = engine")
+    found.ended(passed=2)
+    assert found.statuses["test_ones[cupy]"] == "passed"
 
 
 @pytest.mark.parametrize("value", ["lambda: 0", "'fftw'", "object()", "3"])
 def test_a_value_that_is_no_device_is_an_error_that_names_it_and_the_key(suite, value):
-    result, _ = suite(
+    found = suite(
         f"""
 @pytest.mark.speedup(min=3)
 @pytest.mark.parametrize("backend", ["numpy", {value}])
@@ -132,15 +96,15 @@ def test_ones(backend):
     pass
 """
     )
-    result.assert_outcomes(errors=1)
+    found.ended(errors=1)
     shown = {"lambda: 0": "<function <lambda>", "object()": "<object object"}.get(value, value)
-    result.stdout.fnmatch_lines(
+    found.result.stdout.fnmatch_lines(
         [f"test_it.py::test_ones[[]*: backend={shown}* is no device*gpuperf_device_params*"]
     )
 
 
 def test_values_that_contradict_each_other_are_an_error(suite):
-    result, _ = suite(
+    found = suite(
         """
 @pytest.mark.speedup(min=3)
 @pytest.mark.parametrize("xp, device", [("numpy", "cuda")])
@@ -148,8 +112,8 @@ def test_ones(xp, device):
     pass
 """
     )
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*device='cuda', xp='numpy': numpy has no GPU*"])
+    found.ended(errors=1)
+    found.says("device='cuda', xp='numpy': numpy has no GPU")
 
 
 def test_a_gpu_is_compared_with_the_cpu_of_its_own_library_else_with_numpy(suite, pytester):
@@ -168,7 +132,7 @@ def test_a_gpu_is_compared_with_the_cpu_of_its_own_library_else_with_numpy(suite
             return [BACKEND]
         """
     )
-    result, records = suite(
+    found = suite(
         """
 import third
 PLACES = {"mylib:cpu": third.BACKEND.cpu(), "mylib:gpu": third.BACKEND.gpu("")}
@@ -182,21 +146,21 @@ def test_ones(library):
         "-p",
         "third",
     )
-    result.assert_outcomes(passed=4)
-    assert [*records] == [
+    found.ended(passed=4)
+    assert [*found.records] == [
         "test_ones[numpy]",
         "test_ones[cupy]",
         "test_ones[mylib:cpu]",
         "test_ones[mylib:gpu]",
     ]
-    assert records["test_ones[cupy]"]["pairing"]["partner"] == "test_it.py::test_ones[numpy]"
-    assert records["test_ones[mylib:gpu]"]["pairing"]["partner"] == "test_it.py::test_ones[mylib:cpu]"
-    assert records["test_ones[cupy]"]["speedup"]["value"] == PASSED
-    assert records["test_ones[mylib:gpu]"]["speedup"]["value"] == pytest.approx(5, rel=0.01)
+    assert found.records["test_ones[cupy]"]["pairing"]["partner"] == "test_it.py::test_ones[numpy]"
+    assert found.records["test_ones[mylib:gpu]"]["pairing"]["partner"] == "test_it.py::test_ones[mylib:cpu]"
+    assert 10 == found.speedup("test_ones[cupy]")
+    assert 5 == found.speedup("test_ones[mylib:gpu]")
 
 
 def test_the_closest_marker_wins_and_one_on_a_parameter_takes_its_sibling_along(suite):
-    result, records = suite(
+    found = suite(
         """
 pytestmark = pytest.mark.speedup(min=300)
 
@@ -216,8 +180,8 @@ class TestOther:
         xp.ones(3)
 """
     )
-    result.assert_outcomes(passed=6)
-    limits = {nodeid: record["demand"]["min"] for nodeid, record in records.items() if "cupy" in nodeid}
+    found.ended(passed=6)
+    limits = {nodeid: record["demand"]["min"] for nodeid, record in found.records.items() if "cupy" in nodeid}
     assert limits == {
         "TestIt::test_class[cupy]": 3,
         "TestIt::test_method[cupy]": 4,
@@ -226,7 +190,7 @@ class TestOther:
 
 
 def test_a_marker_on_a_parameter_takes_its_sibling_along(suite):
-    result, records = suite(
+    found = suite(
         """
 FAST = pytest.param(conftest.cupy, marks=pytest.mark.speedup(min=5))
 
@@ -240,15 +204,15 @@ def test_sizes(xp, n):
     xp.ones(n)
 """
     )
-    result.assert_outcomes(passed=6)
-    assert len(records) == 4
-    assert records["test_ones[xp1]"]["demand"]["min"] == 5
-    assert records["test_ones[xp1]"]["status"] == "passed"
-    assert records["test_sizes[xp1-4]"]["speedup"]["value"] == PASSED
+    found.ended(passed=6)
+    assert len(found.records) == 4
+    assert found.records["test_ones[xp1]"]["demand"]["min"] == 5
+    assert found.statuses["test_ones[xp1]"] == "passed"
+    assert 10 == found.speedup("test_sizes[xp1-4]")
 
 
 def test_a_unittest_is_timed_as_a_whole_body_between_set_up_and_tear_down(suite):
-    result, _ = suite(
+    found = suite(
         """
 class TestIt(unittest.TestCase):
     def setUp(self):
@@ -259,7 +223,7 @@ class TestIt(unittest.TestCase):
         with self.subTest(n=self.n):
             conftest.numpy.ones(self.n)
 
-    @pytest.mark.speedup(pair="ones", min=300)
+    @pytest.mark.speedup(pair="ones", min=3)
     def test_ones_gpu(self):
         conftest.cupy.ones(self.n)
 
@@ -267,8 +231,25 @@ class TestIt(unittest.TestCase):
         assert self.n == 3
 """
     )
-    result.assert_outcomes(errors=0, failed=0, passed=0)
-    result.stderr.fnmatch_lines(
+    found.ended(passed=2)
+    assert 10 == found.speedup("TestIt::test_ones_gpu")
+    assert "body" == found.records["TestIt::test_ones_gpu"]["scope"]
+
+
+def test_siblings_that_ask_for_different_speedups_are_told_to_ask_once(suite):
+    found = suite(
+        """
+@pytest.mark.speedup(pair="ones", min=3)
+def test_ones_cpu():
+    conftest.numpy.ones(3)
+
+@pytest.mark.speedup(pair="ones", min=300)
+def test_ones_gpu():
+    conftest.cupy.ones(3)
+"""
+    )
+    found.ended(errors=0, failed=0, passed=0)
+    found.result.stderr.fnmatch_lines(
         ["*test_ones_gpu: asks for min=300, and its sibling*test_ones_cpu for min=3; ask once*"]
     )
 
@@ -276,7 +257,7 @@ class TestIt(unittest.TestCase):
 @pytest.mark.parametrize("where", ["class", "method"])
 def test_a_unittests_own_skip_keeps_its_own_reason(suite, where):
     decorator = "@unittest.skip('no card in this machine')"
-    result, records = suite(
+    found = suite(
         f"""
 {decorator if where == "class" else ""}
 class TestIt(unittest.TestCase):
@@ -291,13 +272,13 @@ class TestIt(unittest.TestCase):
 """,
         "--gpuperf-gpu=none",
     )
-    result.assert_outcomes(skipped=2) if where == "class" else result.assert_outcomes(passed=1, skipped=1)
-    assert records["TestIt::test_ones_gpu"]["reason"] == "no card in this machine"
+    found.ended(skipped=2) if where == "class" else found.ended(passed=1, skipped=1)
+    assert found.records["TestIt::test_ones_gpu"]["reason"] == "no card in this machine"
 
 
 @pytest.mark.parametrize(("least", "outcome"), [(3, {"passed": 2}), (300, {"passed": 1, "failed": 1})])
 def test_tests_of_their_own_are_joined_by_a_name(suite, least, outcome):
-    result, records = suite(
+    found = suite(
         f"""
 class TestIt(unittest.TestCase):
     def setUp(self):
@@ -312,10 +293,10 @@ class TestIt(unittest.TestCase):
         conftest.numpy.ones(self.n)
 """
     )
-    result.assert_outcomes(**outcome)
-    assert [*records] == ["TestIt::test_ones_cpu", "TestIt::test_ones_gpu"]
-    assert records["TestIt::test_ones_gpu"]["speedup"]["value"] == PASSED
-    assert records["TestIt::test_ones_gpu"]["scope"] == "body"
+    found.ended(**outcome)
+    assert [*found.records] == ["TestIt::test_ones_cpu", "TestIt::test_ones_gpu"]
+    assert 10 == found.speedup("TestIt::test_ones_gpu")
+    assert found.records["TestIt::test_ones_gpu"]["scope"] == "body"
 
 
 def test_a_pair_may_cross_files_and_say_its_devices(suite, pytester):
@@ -337,14 +318,14 @@ def test_a_pair_may_cross_files_and_say_its_devices(suite, pytester):
             conftest.numpy.ones(n)
         """,
     )
-    result, records = suite("")
-    result.assert_outcomes(passed=4)
-    assert [record["status"] for record in records.values()] == ["recorded", "passed", "recorded", "passed"]
-    assert records["test_a.py::test_fast[4]"]["pairing"]["partner"] == "test_b.py::test_slow[4]"
+    found = suite("")
+    found.ended(passed=4)
+    assert [*found.statuses.values()] == ["recorded", "passed", "recorded", "passed"]
+    assert found.records["test_a.py::test_fast[4]"]["pairing"]["partner"] == "test_b.py::test_slow[4]"
 
 
 def test_classes_that_inherit_a_test_and_name_their_library_are_siblings(suite):
-    result, records = suite(
+    found = suite(
         """
 class Base:
     @pytest.mark.speedup(min=3)
@@ -358,18 +339,18 @@ class TestNumpy(Base):
     xp = conftest.numpy
 """
     )
-    result.assert_outcomes(passed=2)
-    assert records["TestCupy::test_ones"]["pairing"]["partner"] == "test_it.py::TestNumpy::test_ones"
+    found.ended(passed=2)
+    assert found.records["TestCupy::test_ones"]["pairing"]["partner"] == "test_it.py::TestNumpy::test_ones"
 
 
 def test_a_side_of_a_pair_that_nobody_can_tell_is_an_error(suite):
-    result, _ = suite("@pytest.mark.speedup(pair='ones')\ndef test_ones():\n    pass\n")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*which side of pair='ones' is it?*device='gpu' in the marker*"])
+    found = suite("@pytest.mark.speedup(pair='ones')\ndef test_ones():\n    pass\n")
+    found.ended(errors=1)
+    found.says("which side of pair='ones' is it?*device='gpu' in the marker")
 
 
 def test_two_siblings_on_one_device_are_an_error(suite):
-    result, _ = suite(
+    found = suite(
         """
 @pytest.mark.speedup(min=3)
 @pytest.mark.parametrize("xp", ["numpy", "cupy", "cupy"])
@@ -377,14 +358,12 @@ def test_ones(xp):
     pass
 """
     )
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["*test_ones[[]cupy1]: works on the same GPU cupy as its sibling *test_ones[[]cupy0]*"]
-    )
+    found.ended(errors=1)
+    found.says("test_ones[[]cupy1]: works on the same GPU cupy as its sibling *test_ones[[]cupy0]")
 
 
 def test_siblings_that_ask_for_different_things_are_an_error(suite):
-    result, _ = suite(
+    found = suite(
         """
 MARKED = [pytest.param(name, marks=pytest.mark.speedup(min=n)) for n, name in ((2, "numpy"), (3, "cupy"))]
 
@@ -393,10 +372,8 @@ def test_ones(xp):
     pass
 """
     )
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["*test_ones[[]cupy]: asks for min=3, and its sibling*test_ones[[]numpy] for min=2*"]
-    )
+    found.ended(errors=1)
+    found.says("test_ones[[]cupy]: asks for min=3, and its sibling*test_ones[[]numpy] for min=2")
 
 
 BROKEN = """
@@ -417,32 +394,29 @@ def test_ones(xp):
     ids=["skipped", "failed"],
 )
 def test_a_gpu_sibling_says_what_became_of_its_cpu_sibling(suite, how, outcome, status, reason):
-    result, records = suite(BROKEN.format("numpy", how))
-    result.assert_outcomes(**outcome)
-    found = records["test_ones[cupy]"]
-    assert (found["status"], found["speedup"]) == (status, None)
-    result.stdout.fnmatch_lines([f"*{part}*" for part in reason.split("*") if part])
+    found = suite(BROKEN.format("numpy", how))
+    found.ended(**outcome)
+    record = found.records["test_ones[cupy]"]
+    assert (record["status"], record["speedup"]) == (status, None)
+    found.says(*filter(None, reason.split("*")))
 
 
 @pytest.mark.parametrize("how", ["pytest.skip('not today')", "assert 0"])
 def test_a_cpu_sibling_says_what_became_of_its_gpu_sibling(suite, how):
-    _, records = suite(BROKEN.format("array_api_compat.cupy", how))
-    (note,) = [note for note in records["test_ones[numpy]"]["notes"] if "sibling" in note]
+    found = suite(BROKEN.format("array_api_compat.cupy", how))
+    (note,) = [note for note in found.records["test_ones[numpy]"]["notes"] if "sibling" in note]
     assert note.startswith("its GPU sibling test_it.py::test_ones[cupy] was ")
-    assert records["test_ones[numpy]"]["status"] == "recorded"
+    assert found.statuses["test_ones[numpy]"] == "recorded"
 
 
 def test_a_deselected_sibling_is_named(suite):
-    result, records = suite("@pytest.mark.speedup(min=3)\ndef test_ones(xp):\n    xp.ones(3)\n", "-k", "cupy")
-    result.assert_outcomes(failed=1, deselected=1)
-    assert (
-        "its CPU sibling test_it.py::test_ones[numpy] was deselected" in records["test_ones[cupy]"]["reason"]
-    )
-    result, records = suite(
-        "@pytest.mark.speedup(min=3)\ndef test_ones(xp):\n    xp.ones(3)\n", "-k", "numpy"
-    )
-    result.assert_outcomes(passed=1, deselected=1)
-    (note,) = [note for note in records["test_ones[numpy]"]["notes"] if "sibling" in note]
+    found = suite("@pytest.mark.speedup(min=3)\ndef test_ones(xp):\n    xp.ones(3)\n", "-k", "cupy")
+    found.ended(failed=1, deselected=1)
+    reason = found.records["test_ones[cupy]"]["reason"]
+    assert "its CPU sibling test_it.py::test_ones[numpy] was deselected" in reason
+    found = suite("@pytest.mark.speedup(min=3)\ndef test_ones(xp):\n    xp.ones(3)\n", "-k", "numpy")
+    found.ended(passed=1, deselected=1)
+    (note,) = [note for note in found.records["test_ones[numpy]"]["notes"] if "sibling" in note]
     assert "was skipped: deselected" in note
 
 
@@ -451,15 +425,15 @@ def test_a_gpu_sibling_that_is_run_again_brings_its_cpu_sibling_along(suite, opt
     source = (
         "@pytest.mark.speedup(min={0})\ndef test_ones(xp):\n    xp.ones(3)\n\ndef test_other():\n    pass\n"
     )
-    result, _ = suite(source.format(300), "--sw" if option == "--sw" else "-q")
-    result.assert_outcomes(passed=2 if option == "--lf" else 1, failed=1)
-    result, records = suite(source.format(3), option)
-    assert records["test_ones[cupy]"]["status"] == "passed"
-    assert records["test_ones[numpy]"]["status"] == "recorded"
+    found = suite(source.format(300), "--sw" if option == "--sw" else "-q")
+    found.ended(passed=2 if option == "--lf" else 1, failed=1)
+    found = suite(source.format(3), option)
+    assert found.statuses["test_ones[cupy]"] == "passed"
+    assert found.statuses["test_ones[numpy]"] == "recorded"
 
 
 def test_the_suites_own_order_is_kept_but_for_gpu_siblings(suite):
-    result, _ = suite(
+    found = suite(
         """
 @pytest.mark.parametrize("n", [3, 4])
 @pytest.mark.parametrize("xp", ["cupy", "numpy"])
@@ -472,7 +446,7 @@ def test_b():
 """,
         "-v",
     )
-    ran = [line.split()[0].rpartition("::")[2] for line in result.outlines if "PASSED" in line]
+    ran = [line.split()[0].rpartition("::")[2] for line in found.result.outlines if "PASSED" in line]
     assert ran == ["test_a[numpy-3]", "test_a[cupy-3]", "test_a[numpy-4]", "test_a[cupy-4]", "test_b"]
 
 
@@ -486,10 +460,10 @@ def test_ones(xp):
 
 
 def test_a_required_gpu_that_no_sibling_was_measured_on_fails_the_run(suite):
-    result, _ = suite(SKIPPED, "--gpuperf-require-gpu")
-    result.assert_outcomes(passed=1, skipped=1)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["FAILED: a GPU is required *, and none of 2 tests that ask for a speedup *"])
+    found = suite(SKIPPED, "--gpuperf-require-gpu")
+    found.ended(passed=1, skipped=1)
+    assert found.result.ret == pytest.ExitCode.TESTS_FAILED
+    found.says("FAILED: a GPU is required *, and none of 2 tests that ask for a speedup ")
 
 
 @pytest.mark.parametrize(
@@ -498,8 +472,8 @@ def test_a_required_gpu_that_no_sibling_was_measured_on_fails_the_run(suite):
     ids=["not required", "one"],
 )
 def test_a_suite_may_skip_some_of_its_gpu_tests(suite, more):
-    result, _ = suite(SKIPPED + more, *(["--gpuperf-require-gpu"] if more else []))
-    assert result.ret == pytest.ExitCode.OK
+    found = suite(SKIPPED + more, *(["--gpuperf-require-gpu"] if more else []))
+    assert found.result.ret == pytest.ExitCode.OK
 
 
 def test_groups_of_pytest_xdist_are_no_part_of_a_tests_name_in_the_report(suite):
@@ -509,12 +483,9 @@ def test_groups_of_pytest_xdist_are_no_part_of_a_tests_name_in_the_report(suite)
 def test_ones(xp):
     xp.ones(3)
 """
-    result, records = suite(source, "-n2", "--dist=loadgroup")
-    result.assert_outcomes(passed=2)
-    assert {nodeid: record["status"] for nodeid, record in records.items()} == {
-        "test_ones[numpy]": "recorded",
-        "test_ones[cupy]": "passed",
-    }
+    found = suite(source, "-n2", "--dist=loadgroup")
+    found.ended(passed=2)
+    assert found.statuses == {"test_ones[numpy]": "recorded", "test_ones[cupy]": "passed"}
 
 
 @pytest.mark.parametrize("option", ["", "--gpuperf-require-gpu"])
@@ -529,9 +500,9 @@ def test_lonely(xp):
 def test_ones(xp):
     xp.ones(3)
 """
-    result, records = suite(source, *filter(None, [option]))
-    result.assert_outcomes(passed=2, errors=1)
-    assert "none is its GPU sibling" in records["test_lonely[numpy]"]["reason"]
+    found = suite(source, *filter(None, [option]))
+    found.ended(passed=2, errors=1)
+    assert "none is its GPU sibling" in found.records["test_lonely[numpy]"]["reason"]
 
 
 def test_without_a_gpu_such_a_demand_is_noted(suite):
@@ -541,13 +512,13 @@ def test_without_a_gpu_such_a_demand_is_noted(suite):
 def test_lonely(xp):
     conftest.LIBRARIES[xp].ones(3)
 """
-    result, records = suite(source, "--gpuperf-gpu=none")
-    result.assert_outcomes(passed=1)
-    assert any("none is its GPU sibling" in note for note in records["test_lonely[numpy]"]["notes"])
+    found = suite(source, "--gpuperf-gpu=none")
+    found.ended(passed=1)
+    assert any("none is its GPU sibling" in note for note in found.records["test_lonely[numpy]"]["notes"])
 
 
 def test_variants_are_compared_with_their_own(suite):
-    _, records = suite(
+    found = suite(
         """
 @pytest.mark.speedup
 @pytest.mark.parametrize("backend", ["numpy:b", "numpy:a", "cupy:a", "cupy:b"])
@@ -556,7 +527,7 @@ def test_ones(backend):
 """
     )
     partners = {
-        nodeid: record["pairing"]["partner"] for nodeid, record in records.items() if "cupy" in nodeid
+        nodeid: record["pairing"]["partner"] for nodeid, record in found.records.items() if "cupy" in nodeid
     }
     assert {nodeid[-2]: partner and partner[-2] for nodeid, partner in partners.items()} == {
         "a": "a",
@@ -565,7 +536,7 @@ def test_ones(backend):
 
 
 def test_an_expected_failure_of_a_unittest_stays_one(suite):
-    result, _ = suite(
+    found = suite(
         """
 class TestIt(unittest.TestCase):
     @pytest.mark.speedup(pair="ones")
@@ -578,11 +549,11 @@ class TestIt(unittest.TestCase):
         raise ValueError("known")
 """
     )
-    result.assert_outcomes(passed=1, xfailed=1)
+    found.ended(passed=1, xfailed=1)
 
 
 def test_classes_that_differ_in_more_than_their_library_are_no_siblings(suite):
-    result, records = suite(
+    found = suite(
         """
 class Base:
     @pytest.mark.speedup
@@ -597,8 +568,8 @@ class TestCupy(Base):
     xp, n = conftest.cupy, 1
 """
     )
-    result.assert_outcomes(passed=4)
-    assert [record["pairing"]["partner"] for record in records.values()] == [None] * 4
+    found.ended(passed=4)
+    assert [record["pairing"]["partner"] for record in found.records.values()] == [None] * 4
 
 
 def test_stepwise_starts_again_at_a_failed_gpu_sibling(suite):
@@ -612,21 +583,21 @@ def test_b():
     pass
 """
     suite(source.format("False"), "--sw")
-    result, _ = suite(source.format("True"), "--sw", "-v")
-    ran = [line.split()[0].rpartition("::")[2] for line in result.outlines if "PASSED" in line]
+    found = suite(source.format("True"), "--sw", "-v")
+    ran = [line.split()[0].rpartition("::")[2] for line in found.result.outlines if "PASSED" in line]
     assert ran == ["test_a[numpy]", "test_a[cupy]", "test_b"]
 
 
 def test_one_test_works_on_one_device_or_through_gpuperf_both(suite):
-    result, _ = suite(
+    found = suite(
         """
 @pytest.mark.speedup
 def test_ones(gpuperf, xp):
     gpuperf.both(lambda xp: xp.ones(3))
 """
     )
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*test_ones[[]numpy]: it works on one device, and gpuperf.both on two*"])
+    found.ended(errors=1)
+    found.says("test_ones[[]numpy]: it works on one device, and gpuperf.both on two")
 
 
 def test_a_second_marker_that_asks_for_something_else_is_an_error(suite, pytester):
@@ -640,13 +611,13 @@ def test_a_second_marker_that_asks_for_something_else_is_an_error(suite, pyteste
         """
     )
     pytester.syspathinsert()
-    result, _ = suite("@pytest.mark.speedup\ndef test_ones(xp):\n    xp.ones(3)\n", "-p", "later")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*test_ones[[]cupy]: has 2 speedup markers of its own; keep one*"])
+    found = suite("@pytest.mark.speedup\ndef test_ones(xp):\n    xp.ones(3)\n", "-p", "later")
+    assert found.result.ret == pytest.ExitCode.USAGE_ERROR
+    found.result.stderr.fnmatch_lines(["*test_ones[[]cupy]: has 2 speedup markers of its own; keep one*"])
 
 
 def test_to_time_all_tests_stops_at_none_of_them(suite):
-    result, records = suite(
+    found = suite(
         """
 @pytest.mark.parametrize("backend", ["torch-cpu", "jax-cpu", "cupy"])
 def test_ones(backend):
@@ -657,12 +628,12 @@ def test_two(xp):
 """,
         "--gpuperf-all",
     )
-    result.assert_outcomes(passed=5)
-    assert "passed" not in {record["status"] for record in records.values()}
+    found.ended(passed=5)
+    assert "passed" not in found.statuses.values()
 
 
 def test_a_pattern_leaves_tests_alone_that_have_no_sibling(suite):
-    result, records = suite(
+    found = suite(
         """
 class TestCupy:
     xp = conftest.cupy
@@ -675,5 +646,5 @@ def test_two(xp):
 """,
         ini="gpuperf_speedup = test_it.py::* min=3",
     )
-    result.assert_outcomes(passed=3)
-    assert {*records} == {"test_two[numpy]", "test_two[cupy]"}
+    found.ended(passed=3)
+    assert {*found.records} == {"test_two[numpy]", "test_two[cupy]"}

@@ -167,37 +167,18 @@ def test_any_other_selector_is_refused_with_the_valid_ones(selector):
         TorchBackend("a processor").check(selector)
 
 
-def test_without_torch_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr("pytest_gpuperf.devices.torch.find_spec", lambda _: None)
-    for opened in (lambda: TorchBackend("a processor").gpu(""), TorchBackend("a processor").cpu):
-        with pytest.raises(Unavailable, match=r"not installed; install pytest-gpuperf\[torch\]") as caught:
-            opened()
-        assert caught.value.missing
-
-
-def test_a_torch_that_cannot_be_imported_is_not_missing(monkeypatch):
-    monkeypatch.setattr("pytest_gpuperf.devices.torch.find_spec", lambda _: object())
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(Unavailable, match="torch is installed but cannot be imported") as caught:
-        TorchBackend("a processor").gpu("")
-    assert not caught.value.missing
-
-
 def test_a_build_without_any_gpu_says_so(monkeypatch):
     fake(monkeypatch, accelerator=None)
     assert "torch 2.99 was built without any GPU; install the build for yours" in cause()
 
 
 @pytest.mark.parametrize(("visible", "said"), [(None, "is not set"), ("", "is '', which may hide it")])
-def test_no_driver_is_torchs_own_cause_with_what_may_hide_the_gpu(monkeypatch, visible, said):
+def test_no_driver_is_torchs_own_cause_with_what_may_hide_the_gpu(monkeypatch, setting, visible, said):
     def no_driver(size, device):
         raise RuntimeError("Found no NVIDIA driver on your system.\nMore of it")
 
     fake(monkeypatch, ones=no_driver)
-    if visible is None:
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    else:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    setting("CUDA_VISIBLE_DEVICES", visible)
     assert "torch 2.99 cannot use cuda:0: Found no NVIDIA driver on your system.; see" in cause()
     assert cause().endswith(f"CUDA_VISIBLE_DEVICES {said}")
 
@@ -317,47 +298,31 @@ def test_work_on_side_streams_is_outside_of_what_the_events_see(device, cuda):
         ({"fp32_precision": "ieee"}, None, H200, None),
     ],
 )
-def test_reduced_precision_is_what_is_set_at_that_moment(monkeypatch, settings, nvidias, generation, said):
+def test_reduced_precision_is_what_is_set_at_that_moment(
+    monkeypatch, setting, settings, nvidias, generation, said
+):
     torch = fake(monkeypatch, generation=generation)
     device = TorchDevice(torch, FakeDevice("cuda", 0), "Fake 0")
-    if nvidias is None:
-        monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
-    else:
-        monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", nvidias)
+    setting("NVIDIA_TF32_OVERRIDE", nvidias)
     torch.backends.cuda.matmul = SimpleNamespace(**settings)
     assert device.info.reduced_precision == said
 
 
-def with_nvml(monkeypatch, answer):
-    asked = []
-
-    def watch(bus):
-        asked.append(bus)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    monkeypatch.setattr("pytest_gpuperf.devices.nvml.watch", watch)
-    return asked
-
-
-def test_clocks_are_nvmls_for_the_devices_place_on_the_bus(monkeypatch, device):
+def test_clocks_are_nvmls_for_the_devices_place_on_the_bus(with_nvml, device):
     clocks = Clocks(sm_mhz=1980, memory_mhz=None, celsius=None, watts=None, throttle=())
-    asked = with_nvml(
-        monkeypatch, SimpleNamespace(clocks=lambda: clocks, throttle=lambda: ("hardware slowdown",))
-    )
+    asked = with_nvml(SimpleNamespace(clocks=lambda: clocks, throttle=lambda: ("hardware slowdown",)))
     assert (abilities.clocks(device), abilities.throttle(device)) == (clocks, ("hardware slowdown",))
     assert asked == ["00000000:18:00.0"]
 
 
-def test_without_nvml_the_clocks_are_unknown_and_the_reason_is_known(monkeypatch, device):
-    with_nvml(monkeypatch, GpuPerfError("no NVML; install it"))
+def test_without_nvml_the_clocks_are_unknown_and_the_reason_is_known(with_nvml, device):
+    with_nvml(GpuPerfError("no NVML; install it"))
     assert (abilities.clocks(device), abilities.throttle(device)) == (None, ())
     assert device.clocks_reason == "no NVML; install it"
 
 
-def test_a_torch_that_does_not_tell_the_place_on_the_bus_has_no_clocks(monkeypatch, device, cuda):
-    asked = with_nvml(monkeypatch, None)
+def test_a_torch_that_does_not_tell_the_place_on_the_bus_has_no_clocks(with_nvml, device, cuda):
+    asked = with_nvml(None)
     del cuda.properties.pci_bus_id
     assert abilities.clocks(device) is None
     assert "does not tell the GPU's place on the bus" in device.clocks_reason

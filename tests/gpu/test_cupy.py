@@ -3,7 +3,6 @@
 Runs only where CuPy finds a CUDA device.
 """
 
-import json
 from time import perf_counter
 
 import numpy as np
@@ -33,22 +32,16 @@ def cuda():
     return CupyBackend("a processor").gpu("")
 
 
-def busy(xp, size=4096):
-    array = xp.ones((size, size), dtype="float32")
-    return array @ array
-
-
 def test_it_is_no_emulation(cuda):
     assert not cuda.info.emulated
 
 
-def test_synchronize_waits_for_side_streams(cuda):
-    cupy = cuda.xp
-    stream = cupy.cuda.Stream(non_blocking=True)
+def test_synchronize_waits_for_side_streams(cuda, busy):
+    stream = cuda.xp.cuda.Stream(non_blocking=True)
     with stream:
-        busy(cupy)
+        busy(cuda)
         stream.synchronize()
-        busy(cupy)
+        busy(cuda)
     cuda.synchronize()
     assert stream.done
 
@@ -61,12 +54,8 @@ def test_in_place_work_without_a_result_is_seen(cuda):
     assert seen.worked
 
 
-def test_the_devices_own_events_time_a_call(cuda):
-    busy(cuda.xp)
-    cuda.synchronize()
-    with cuda.observe() as seen:
-        busy(cuda.xp)
-    assert seen.device_time > 0
+def test_the_devices_own_events_time_a_call(cuda, observed):
+    assert observed(cuda).device_time > 0
 
 
 def test_the_report_knows_the_devices_memory_and_versions(cuda):
@@ -115,8 +104,8 @@ def test_behind_other_work_the_events_see_only_the_calls_own(cuda):
     assert 0 < seen.device_time < 0.05
 
 
-def test_clocks_are_numbers_or_have_a_reason(cuda):
-    busy(cuda.xp)
+def test_clocks_are_numbers_or_have_a_reason(cuda, busy):
+    busy(cuda)
     clocks = abilities.clocks(cuda)
     if clocks is None:
         assert "the GPU's clocks are unknown: " in cuda.clocks_reason
@@ -178,63 +167,24 @@ def test_pinned_host_memory_is_told_from_pageable(cuda):
     assert abilities.host_memory(cuda, cuda.xp.ones(3)) is None
 
 
-def test_out_of_memory_names_the_bytes_and_leaves_the_device_usable(cuda):
-    free, total = cuda.xp.cuda.Device().mem_info
-    assert free <= total
-    with pytest.raises(MemoryError) as caught:
-        cuda.xp.empty(2 * total, dtype="uint8")
-    fault = cuda.fault(caught.value)
-    assert (fault.kind, fault.requested) == ("out_of_memory", pytest.approx(2 * total, rel=0.01))
-    cuda.release()
-    assert cuda.asnumpy(cuda.asarray(np.ones(2))).tolist() == [1, 1]
+def test_out_of_memory_names_the_bytes_and_leaves_the_device_usable(cuda, exhaust):
+    _, total = cuda.xp.cuda.Device().mem_info
+    exhaust(cuda, lambda size: cuda.xp.empty(size, dtype="uint8"), 2 * total, MemoryError)
 
 
-def test_a_product_is_timed_and_passes(pytester):
-    pytester.makepyfile(
-        """
-        import numpy as np
-        import pytest
-
-        @pytest.mark.speedup(min=1.5)
-        def test_product(device):
-            a = device.asarray(np.ones((2048, 2048), dtype=np.float32))
-            return lambda: a @ a
-
-        def test_scan(gpu):
-            assert gpu.xp.cumsum(gpu.asarray([1, 2, 3]))[-1] == 6
-        """
-    )
-    result = pytester.runpytest_subprocess(
-        "--gpuperf-gpu=cupy", "--gpuperf-require-gpu", "--gpuperf-json=report.json"
-    )
-    result.assert_outcomes(passed=2)
-    (record,) = json.loads((pytester.path / "report.json").read_text())["records"]
-    assert record["status"] == "passed"
+def test_a_product_is_timed_and_passes(product):
+    record = product("cupy")
     assert record["gpu"]["device"]["emulated"] is False
     assert record["gpu"]["device_time"] > 0
 
 
-def test_a_lost_context_is_named_in_the_tests_after_it(pytester):
-    pytester.makepyfile(
-        r"""
-        import pytest
-
-        @pytest.mark.speedup(min=1)
-        def test_crash(device):
-            if device.kind == "cpu":
-                return lambda: device.xp.ones(3)
-            kernel = device.xp.RawKernel(
-                'extern "C" __global__ void crash(int* p) { *((volatile int*)16) = 1; }', "crash"
-            )
-            return lambda: kernel((1,), (1,), (device.xp.zeros(1, dtype="int32"),))
-
-        def test_after(gpu):
-            gpu.synchronize()
+def test_a_lost_context_is_named_in_the_tests_after_it(lose):
+    lose(
+        "cupy",
         """
+def crash(device):
+    source = 'extern "C" __global__ void crash(int* p) { *((volatile int*)16) = 1; }'
+    kernel = device.xp.RawKernel(source, "crash")
+    return lambda: kernel((1,), (1,), (device.xp.zeros(1, dtype="int32"),))
+""",
     )
-    result = pytester.runpytest_subprocess(
-        "-p", "no:randomly", "--gpuperf-gpu=cupy", "--gpuperf-json=report.json"
-    )
-    result.assert_outcomes(failed=1, errors=1)
-    result.stdout.fnmatch_lines(["the GPU (*) was lost in test_a_lost_context*::test_crash: *"])
-    assert (pytester.path / "report.json").exists()

@@ -3,8 +3,6 @@
 Runs only where torch finds a CUDA device.
 """
 
-import json
-
 import numpy as np
 import pytest
 
@@ -34,11 +32,6 @@ def cuda():
     return TorchBackend("a processor").gpu("cuda")
 
 
-def busy(device, size=4096):
-    array = device.xp.ones((size, size))
-    return array @ array
-
-
 def test_the_accelerator_is_the_default(cuda):
     assert TorchBackend("a processor").gpu("").name == cuda.name
 
@@ -50,7 +43,7 @@ def test_the_two_sides_do_not_hold_each_others_tensors(cuda):
     assert cpu.holds(cpu.asarray(cuda.xp.ones(3)))
 
 
-def test_synchronize_waits_for_side_streams(cuda):
+def test_synchronize_waits_for_side_streams(cuda, busy):
     stream = torch.cuda.Stream()
     busy(cuda)
     cuda.synchronize()
@@ -60,11 +53,8 @@ def test_synchronize_waits_for_side_streams(cuda):
     assert stream.query()
 
 
-def test_the_devices_own_events_time_a_call(cuda):
-    busy(cuda)
-    cuda.synchronize()
-    with cuda.observe() as seen:
-        busy(cuda)
+def test_the_devices_own_events_time_a_call(cuda, observed):
+    seen = observed(cuda)
     assert seen.worked
     assert seen.device_time > 0
 
@@ -130,57 +120,23 @@ def test_clocks_are_numbers_or_have_a_reason(cuda):
     assert (clocks is None) == (cuda.clocks_reason is not None)
 
 
-def test_out_of_memory_names_the_bytes_and_leaves_the_device_usable(cuda):
+def test_out_of_memory_names_the_bytes_and_leaves_the_device_usable(cuda, exhaust):
     _, total = torch.cuda.mem_get_info()
-    with pytest.raises(torch.OutOfMemoryError) as caught:
-        cuda.xp.empty(2 * total, dtype=torch.uint8)
-    fault = cuda.fault(caught.value)
-    assert (fault.kind, fault.requested) == ("out_of_memory", pytest.approx(2 * total, rel=0.01))
-    cuda.release()
-    assert cuda.asnumpy(cuda.asarray(np.ones(2))).tolist() == [1, 1]
+    exhaust(cuda, lambda size: cuda.xp.empty(size, dtype=torch.uint8), 2 * total, torch.OutOfMemoryError)
 
 
-def test_a_product_is_timed_and_passes(pytester):
-    pytester.makepyfile(
-        """
-        import numpy as np
-        import pytest
-
-        @pytest.mark.speedup(min=1.5)
-        def test_product(device):
-            a = device.asarray(np.ones((2048, 2048), dtype=np.float32))
-            return lambda: a @ a
-
-        def test_scan(gpu):
-            assert gpu.xp.cumsum(gpu.asarray([1, 2, 3]), 0)[-1] == 6
-        """
-    )
-    result = pytester.runpytest_subprocess(
-        "--gpuperf-gpu=torch", "--gpuperf-require-gpu", "--gpuperf-json=report.json"
-    )
-    result.assert_outcomes(passed=2)
-    (record,) = json.loads((pytester.path / "report.json").read_text())["records"]
-    assert record["status"] == "passed"
-    assert record["cpu"]["device"]["backend"] == record["gpu"]["device"]["backend"] == "torch"
+def test_a_product_is_timed_and_passes(product):
+    record = product("torch")
+    assert "torch" == record["cpu"]["device"]["backend"] == record["gpu"]["device"]["backend"]
     assert record["gpu"]["device_time"] > 0
 
 
-def test_a_lost_context_is_named_in_the_tests_after_it(pytester):
-    pytester.makepyfile(
+def test_a_lost_context_is_named_in_the_tests_after_it(lose):
+    lose(
+        "torch",
         """
-        import pytest
-
-        @pytest.mark.speedup(min=1)
-        def test_crash(device):
-            if device.kind == "cpu":
-                return lambda: device.xp.ones(3)
-            table, beyond = device.xp.ones(3), device.asarray([10**9])
-            return lambda: table[beyond]  # an assertion in the kernel
-
-        def test_after(gpu):
-            gpu.synchronize()
-        """
+def crash(device):
+    table, beyond = device.xp.ones(3), device.asarray([10**9])
+    return lambda: table[beyond]  # an assertion in the kernel
+""",
     )
-    result = pytester.runpytest_subprocess("-p", "no:randomly", "--gpuperf-gpu=torch")
-    result.assert_outcomes(failed=1, errors=1)
-    result.stdout.fnmatch_lines(["the GPU (*) was lost in test_a_lost_context*::test_crash: *"])

@@ -1,0 +1,107 @@
+"""What the libraries show alike on a real GPU; each brings its own arrays, errors and kernels."""
+
+import json
+
+import numpy as np
+import pytest
+
+PRODUCT = """
+import numpy as np
+import pytest
+
+@pytest.mark.speedup(min=1.5)
+def test_product(device):
+    a = device.asarray(np.ones((2048, 2048), dtype=np.float32))
+    return lambda: a @ a
+
+def test_scan(gpu):
+    assert gpu.xp.cumsum(gpu.asarray([1, 2, 3]), 0)[-1] == 6
+"""
+LOST = """
+import pytest
+
+@pytest.mark.speedup(min=1)
+def test_crash(device):
+    return crash(device) if device.kind == "gpu" else lambda: device.xp.ones(3)
+
+def test_after(gpu):
+    gpu.synchronize()
+"""
+
+
+@pytest.fixture
+def ran(pytester):
+    """Run tests on a library's GPU, in a process of their own; return pytest's result and the records."""
+
+    def call(library, source, *options):
+        pytester.makepyfile(test_it=source)
+        ours = (f"--gpuperf-gpu={library}", "--gpuperf-json=report.json")
+        result = pytester.runpytest_subprocess("-p", "no:randomly", *ours, *options)
+        return result, json.loads((pytester.path / "report.json").read_text())["records"]
+
+    return call
+
+
+@pytest.fixture
+def product(ran):
+    """Have a product pass on a library's GPU; return its record."""
+
+    def call(library):
+        result, (record,) = ran(library, PRODUCT, "--gpuperf-require-gpu")
+        result.assert_outcomes(passed=2)
+        assert "passed" == record["status"]
+        return record
+
+    return call
+
+
+@pytest.fixture
+def lose(ran):
+    """Lose a library's GPU to the workload that `crash(device)` returns; the tests after it must name it."""
+
+    def call(library, crash):
+        result, _ = ran(library, f"{crash}\n{LOST}")
+        result.assert_outcomes(failed=1, errors=1)
+        result.stdout.fnmatch_lines(["the GPU (*) was lost in test_it.py::test_crash: *"])
+
+    return call
+
+
+@pytest.fixture
+def exhaust():
+    """Ask for more bytes than a device has; it must name them, and be of use afterwards."""
+
+    def call(device, allocate, size, error):
+        with pytest.raises(error) as caught:
+            allocate(size)
+        fault = device.fault(caught.value)
+        assert ("out_of_memory", pytest.approx(size, rel=0.01)) == (fault.kind, fault.requested)
+        device.release()
+        assert [1, 1] == device.asnumpy(device.asarray(np.ones(2))).tolist()
+
+    return call
+
+
+@pytest.fixture
+def busy():
+    """Submit a product that lasts, and return its result."""
+
+    def call(device):
+        array = device.xp.ones((4096, 4096), dtype=device.xp.float32)
+        return array @ array
+
+    return call
+
+
+@pytest.fixture
+def observed(busy):
+    """Return what is seen of a call that keeps a device busy."""
+
+    def call(device):
+        busy(device)
+        device.synchronize()
+        with device.observe() as seen:
+            busy(device)
+        return seen
+
+    return call

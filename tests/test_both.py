@@ -1,0 +1,86 @@
+"""`gpuperf.both`: one body, run on both devices."""
+
+BOTH = """
+@pytest.fixture(autouse=True)
+def both(request, gpuperf):
+    if request.instance is not None:
+        request.instance.both = gpuperf.both
+
+@pytest.mark.speedup(min=3)
+def test_xp(gpuperf):
+    cpu, gpu = gpuperf.both(lambda xp: xp.ones(3))
+    assert (cpu == gpu).all()
+
+@pytest.mark.speedup(min=3)
+def test_device(gpuperf):
+    def workload(device):
+        return lambda: device.xp.ones(3)
+    cpu, gpu = gpuperf.both(workload)
+    assert cpu.sum() == gpu.sum() == 3
+
+class TestUnit(unittest.TestCase):
+    @pytest.mark.speedup(min=3)
+    def test_unit(self):
+        self.both(lambda xp: xp.ones(3))
+
+@pytest.mark.speedup(min=300)
+def test_slow(gpuperf):
+    gpuperf.both(lambda xp: xp.ones(3))
+
+@pytest.mark.speedup(min=3)
+def test_twice(gpuperf):
+    gpuperf.both(lambda xp: xp.ones(3))
+    gpuperf.both(lambda xp: xp.ones(3))
+
+@pytest.mark.speedup(min=3)
+def test_never(gpuperf):
+    pass
+
+@pytest.mark.speedup(min=3)
+def test_wrong_after(gpuperf):
+    cpu, gpu = gpuperf.both(lambda xp: xp.ones(3))
+    assert cpu.sum() == 4
+
+@pytest.mark.speedup(min=3)
+def test_wrong_within(gpuperf):
+    gpuperf.both(lambda device: 1 / (device.kind == "cpu"))
+
+def test_unmarked(gpuperf):
+    calls = []
+    cpu, gpu = gpuperf.both(lambda device: calls.append(device.kind) or device.xp.ones(3))
+    assert calls == ["cpu", "gpu"]
+    assert cpu.sum() == gpu.sum() == 3
+    gpuperf.both(lambda xp: lambda: xp.ones(3))
+"""
+
+
+def test_both_runs_a_body_on_both_devices_and_a_marked_test_is_timed(suite):
+    found = suite(BOTH)
+    found.ended(passed=4, failed=5)
+    assert {
+        "test_xp": "passed",
+        "test_device": "passed",
+        "TestUnit::test_unit": "passed",
+        "test_slow": "failed",
+        "test_twice": "error",
+        "test_never": "error",
+        "test_wrong_after": "error",
+        "test_wrong_within": "error",
+    } == found.statuses
+    assert ["body", "call"] == [found.records[name]["scope"] for name in ("test_xp", "test_device")]
+    for name in ("test_xp", "test_device", "TestUnit::test_unit"):
+        assert 10 == found.speedup(name)
+    assert "assert" in found.records["test_wrong_after"]["reason"].lower()
+    found.says(
+        "gpuperf.both was called twice in one speedup test; parametrize it, *",
+        "the test was not measured: it never called gpuperf.both",
+        "E*raised on the GPU (simulated GPU)",
+    )
+
+
+def test_both_without_a_gpu_skips_and_the_cpus_times_are_in_the_record(suite):
+    found = suite(BOTH, "--gpuperf-gpu=none", "-k", "xp or device or unit or unmarked")
+    assert {"skipped": 4, "deselected": 5} == found.result.parseoutcomes()
+    for name in ("test_xp", "test_device", "TestUnit::test_unit"):
+        assert "skipped" == found.statuses[name]
+        assert len(found.records[name]["cpu"]["samples"]) > 1
