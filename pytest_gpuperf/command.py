@@ -14,7 +14,7 @@ from pytest_gpuperf.model import GpuPerfError, Plan, Run, Settlement
 from pytest_gpuperf.report import terminal
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.merging import Merger, Report
+    from pytest_gpuperf.merging import MergedRun, Report
 
 __all__ = ["main"]
 
@@ -85,10 +85,10 @@ def _merge(paths: Sequence[Path], output: Path, inconclusive: Settlement) -> _Do
         raise GpuPerfError("one report has nothing to be joined with; name two or more")
     reports = [merging.Report(name=str(path), run=_read(path)) for path in paths]
     _check_replaceable(output, paths)
-    merger = merging.merge(reports)
-    store.replace(output, schema.text(merger.run))
-    failures = merger.failures(Plan(inconclusive=inconclusive))
-    told = "\n".join(_told(merger, reports, failures))
+    merged = merging.merge(reports)
+    store.replace(output, schema.text(merged.run))
+    failures = merged.failures(Plan(inconclusive=inconclusive))
+    told = "\n".join(_told(merged, reports, failures))
     return _Done(text=told, code=_FAILED if failures else _FINE)
 
 
@@ -104,20 +104,20 @@ def _check_replaceable(output: Path, inputs: Iterable[Path]) -> None:
         raise GpuPerfError(f"{output} is there and no report; name another file ({error})") from error
 
 
-def _told(merger: "Merger", reports: Sequence["Report"], failures: Sequence[str]) -> Iterator[str]:
+def _told(merged: "MergedRun", reports: Sequence["Report"], failures: Sequence[str]) -> Iterator[str]:
     """Yield what failed or is in doubt, the table, and what was joined."""
-    doubts = [doubt for doubt in merger.doubts if doubt not in failures]
+    doubts = [doubt for doubt in merged.doubts if doubt not in failures]
     yield from (*failures, *doubts, "")
-    yield from (*terminal.lines(merger.run, max(_NARROWEST, get_terminal_size().columns)), "")
-    if merger.run.merged and merger.run.merged.differences:
-        yield f"the runs differ: {'; '.join(merger.run.merged.differences)}"
+    yield from (*terminal.lines(merged.run, max(_NARROWEST, get_terminal_size().columns)), "")
+    if merged.run.merged and merged.run.merged.differences:
+        yield f"the runs differ: {'; '.join(merged.run.merged.differences)}"
     for report in (each for each in reports if not each.run.complete):
         yield f"{report.name} is incomplete, and so is what was made of it: its run ended early"
-    yield f"{_counted(merger, failures)}; {_where(merger.run, reports)}"
+    yield f"{_counted(merged, failures)}; {_where(merged.run, reports)}"
 
 
-def _counted(merger: "Merger", failures: Sequence[str]) -> str:
-    joined, skipped = len(merger.joined), merger.run.summary["skipped"]
+def _counted(merged: "MergedRun", failures: Sequence[str]) -> str:
+    joined, skipped = len(merged.joined), merged.run.summary["skipped"]
     counts = [f"{joined} {'test' if joined == 1 else 'tests'} joined", f"{len(failures)} failed"]
     return ", ".join([*counts, *([f"{skipped} skipped"] if skipped else [])])
 

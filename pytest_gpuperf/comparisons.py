@@ -12,14 +12,14 @@ from pytest_gpuperf.settlement import ONE_SIDED
 from pytest_gpuperf.sides import Side
 from pytest_gpuperf.trial import Trial
 
-__all__ = ["ALONE", "NO_GPU_SIBLING", "Comparisons"]
+__all__ = ["Comparisons"]
 
 _OFF = "measuring is turned off by --gpuperf-off"
-ALONE = (
+_ALONE = (
     "there is nothing to compare with: the test works on the GPU only, and none is its CPU sibling; take the "
     "fixture device or xp, parametrize the test over both devices, or join it to one with pair"
 )
-NO_GPU_SIBLING = (
+_NO_GPU_SIBLING = (
     "there is nothing to compare with: the test works on the CPU only, and none is its GPU sibling; let the "
     "suite have both, and skip the GPU's where there is none"
 )
@@ -110,14 +110,22 @@ class Comparisons:
         if shape.pair is None:
             trial.notes.append(ONE_SIDED)
         elif not shape.demand.bare and shape.nodeid not in self._partners:
-            trial.notes.append(NO_GPU_SIBLING)
+            trial.notes.append(_NO_GPU_SIBLING)
         return _RECORDED
 
-    def is_open(self, shape: Shape) -> bool:
-        """Say whether a demand is on a CPU that no GPU is compared with, though there is one, or must be."""
-        if shape.kind != "cpu" or shape.demand.bare or shape.pair is None or shape.nodeid in self._partners:
-            return False
-        return self._plan.require_gpu or (not self._plan.off and self._machine.has_gpu())
+    def lonely(self, shape: Shape) -> str | None:
+        """Return why a demand cannot be answered, where the test has no sibling on the other device.
+
+        On the CPU that is no mistake where there is no GPU, and none must be.
+        """
+        if shape.demand.bare or shape.pair is None:
+            return None
+        if shape.kind == "gpu":
+            return _ALONE if shape.partner is None else None
+        if shape.nodeid in self._partners:
+            return None
+        is_gpu_there = self._plan.require_gpu or (not self._plan.off and self._machine.has_gpu())
+        return _NO_GPU_SIBLING if is_gpu_there else None
 
     def _time_gpu(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:
         gpu = self._gpu(shape.side)
@@ -151,7 +159,7 @@ class Comparisons:
     def _alone(self, partner: str | None, ended: Record | None) -> str:
         """Return why a GPU sibling has nothing to be compared with."""
         if partner is None:
-            return ALONE
+            return _ALONE
         if ended is not None:
             how = f"ended as {ended.status}" + (f": {ended.reason}" if ended.reason else "")
         elif partner in self._deselected:

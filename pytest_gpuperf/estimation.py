@@ -89,12 +89,14 @@ class Estimation:
 
         Rounds that contradict each other are a doubt: where the evidence has rejected medians from both
         sides until none was left, or the median has drifted away from what was left, the interval takes in
-        all that the last round has not rejected, too.
+        all that the last round has not rejected, too, and what is as near to the median as the resolution:
+        of samples in two heaps the last round may have rejected that as well.
         """
         seen, middle = self._evidence, median(self._evidence.values)
         if seen.low <= middle <= seen.high:
             return seen.low, seen.high
-        ends = (seen.low, seen.high, seen.latest_low, seen.latest_high)
+        near = (middle - seen.resolution, middle + seen.resolution)
+        ends = (seen.low, seen.high, seen.latest_low, seen.latest_high, *near)
         return min(ends), max(ends)
 
     @property

@@ -53,14 +53,15 @@ class Finder:
         wrong += siblings.join(found, siblings.within_functions)
         return wrong + families(items) if has_threshold else wrong
 
-    def late(self, items: Iterable[pytest.Item]) -> list[str]:
-        """Take the items that other plugins have marked since."""
-        listed = [item for item in items if SHAPE not in item.stash]
+    def late(self, items: Iterable[pytest.Item], marked: Iterable[pytest.Item]) -> list[str]:
+        """Take those of the items that other plugins have marked since, and their siblings."""
+        listed = [item for item in marked if SHAPE not in item.stash]
         self._kin = None
         found, wrong = self._mark(listed)
-        self.found += found
-        wrong += siblings.join(found, siblings.within_functions)
-        return wrong + families(listed)
+        company = list(self._company(items, found)) if found else []
+        self.found += [*found, *company]
+        wrong += siblings.join([*found, *company], siblings.within_functions)
+        return wrong + families([*listed, *company])
 
     def marked_again(self, items: Iterable[pytest.Item]) -> list[str]:
         """Say which items, with a shape, were since given a marker that asks for something else."""
@@ -170,7 +171,7 @@ class Finder:
             if kin is not None:
                 kin.learn(item, known)
             elif not has_marked_parameters(item):
-                self._kin = Kin(item, self._sides)
+                self._kin = Kin(item, known, self._sides.names)
         except ValueError as error:
             raise ValueError(f"{item.nodeid}: {error}") from error
         return known

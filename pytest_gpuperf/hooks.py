@@ -1,18 +1,15 @@
 """pytest's hooks for a run that has something to measure; registered when the first such thing is seen."""
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
-from functools import partial, wraps
+from functools import partial
 from time import perf_counter
-from typing import Any, TypeGuard
+from typing import Any
 
 import pytest
-from _pytest.unittest import TestCaseFunction
 
-from pytest_gpuperf import bodies, faults, schema, settlement
+from pytest_gpuperf import faults, schema, settlement, unittests
 from pytest_gpuperf.both import MEASURED
-from pytest_gpuperf.calls import Bind
-from pytest_gpuperf.comparisons import ALONE, NO_GPU_SIBLING
 from pytest_gpuperf.items import SHAPE, Shape
 from pytest_gpuperf.model import Selection, Threshold
 from pytest_gpuperf.report import terminal
@@ -69,17 +66,16 @@ class Hooks:
                 pytest.fail(self.session.machine.lost, pytrace=False)
             return
         self.session.runs[shape.nodeid] += 1
-        if shape.source == "all" or _is_skipped_by_unittest(item):
+        if shape.source == "all" or unittests.is_skipped(item):
             return
         if not shape.has_device:
             if shape.demand.bare:
                 self.session.without_measurement(item, shape, "error", _NO_DEVICE)
                 return
             pytest.fail(_NO_DEVICE, pytrace=False)
-        if shape.kind == "gpu" and not shape.demand.bare and shape.pair is not None and shape.partner is None:
-            pytest.fail(ALONE, pytrace=False)
-        if not self._dry and self.session.comparisons.is_open(shape):
-            pytest.fail(NO_GPU_SIBLING, pytrace=False)
+        lonely = None if self._dry else self.session.comparisons.lonely(shape)
+        if lonely is not None:
+            pytest.fail(lonely, pytrace=False)
         required = self.session.machine.lost or self.session.plan.require_gpu
         if shape.kind == "gpu" or (required and shape.kind is None):
             self.session.gpu(shape.side)
@@ -104,8 +100,8 @@ class Hooks:
             self.session.comparisons.distrust(shape)
             if MEASURED in item.stash:
                 del item.stash[MEASURED]
-        if _is_called_by_unittest(item) and shape.side is not None and shape.source != "all":
-            _measure_instead(item, partial(self.session.walk, item, shape))
+        if unittests.is_called(item) and shape.side is not None and shape.source != "all":
+            unittests.measure_instead(item, partial(self.session.walk, item, shape))
         started = perf_counter()
         self._broken.clear()
         self._running = item
@@ -117,15 +113,16 @@ class Hooks:
             raise
         finally:
             self._running = None
-        if self._broken:
-            self.session.disown(item, shape, self._broken[0])
+        around = [error for error in unittests.failures_around(item) if not isinstance(error, SKIPS)]
+        if wrong := [*self._broken, *map(faults.first_line, around)]:
+            self.session.disown(item, shape, wrong[0])
         if shape.source == "all":
             self.session.watch(item, shape, perf_counter() - started)
         elif MEASURED in item.stash:
             self.session.settle(item.stash[MEASURED], item)
         elif shape.both:
             pytest.fail("the test was not measured: it never called gpuperf.both", pytrace=False)
-        elif shape.nodeid not in self.session.ledger.records and not _has_failed(item):
+        elif shape.nodeid not in self.session.ledger.records and not unittests.failures(item):
             pytest.fail("the test was not measured: another plugin called it", pytrace=False)
 
     @pytest.hookimpl(wrapper=True)
@@ -138,6 +135,8 @@ class Hooks:
             self.session.machine.fault(error, item.nodeid)
             if self._running is item:
                 self._broken.append(f"a subtest failed: {faults.first_line(error)}")
+            if shape and call.when == "teardown":
+                self.session.disown(item, shape, f"its teardown failed: {faults.first_line(error)}")
         if (
             shape
             and error is not None
@@ -262,36 +261,8 @@ def uses_gpu(item: pytest.Item) -> bool:
     return callspec is not None and callspec.params.get("device") == "gpu"
 
 
-def _measure_instead(item: TestCaseFunction, walk: Callable[[Bind], None]) -> None:
-    """Let a unittest's method be measured where unittest calls it, between setUp and tearDown."""
-    method = item.obj
-
-    @wraps(method)  # with what unittest's decorators have left on it
-    def measured() -> None:
-        bodies.quiet(item.instance)
-        walk(lambda _: method)
-
-    item.obj = measured
-
-
-def _is_called_by_unittest(item: pytest.Item) -> TypeGuard[TestCaseFunction]:
-    return isinstance(item, TestCaseFunction) and not _is_skipped_by_unittest(item)
-
-
-def _is_skipped_by_unittest(item: pytest.Item) -> bool:
-    """Say whether a decorator of unittest's skips this item, with the suite's own reason."""
-    return isinstance(item, TestCaseFunction) and any(
-        getattr(each, "__unittest_skip__", False) for each in (item.obj, item.cls)
-    )
-
-
 def _last_words(report: pytest.TestReport) -> str:
     """Return why a test was skipped, or the last line of what pytest shows of its end."""
     if isinstance(report.longrepr, tuple):  # of a skip: file, line and reason
         return report.longrepr[2].removeprefix("Skipped: ")
     return report.longreprtext.strip().rpartition("\n")[2] or report.outcome
-
-
-def _has_failed(item: pytest.Item) -> bool:
-    """Say whether unittest keeps an exception of this item, which pytest has not seen yet."""
-    return bool(getattr(item, "_excinfo", None))

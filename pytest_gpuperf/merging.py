@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from pytest_gpuperf import fingerprint, settlement, thresholds
-from pytest_gpuperf.joining import Side, alone, join
+from pytest_gpuperf.joining import MeasuredSide, alone, join
 from pytest_gpuperf.model import (
     Environment,
     GpuPerfError,
@@ -18,7 +18,7 @@ from pytest_gpuperf.model import (
     Status,
 )
 
-__all__ = ["Merger", "Report", "merge"]
+__all__ = ["MergedRun", "Report", "merge"]
 
 _KINDS: tuple[Kind, ...] = ("cpu", "gpu")
 _TELLING: tuple[Status, ...] = ("error", "failed", "inconclusive", "passed", "recorded", "skipped")
@@ -33,7 +33,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merger:
+class MergedRun:
     """The run that reports make together; `joined` are the node ids of tests with a side from each of two."""
 
     run: Run
@@ -63,12 +63,12 @@ class _Found:
     record: Record
     sides: frozenset[Kind]
 
-    def side(self, kind: Kind) -> Side | None:
+    def side(self, kind: Kind) -> MeasuredSide | None:
         """Return one side, unless the record has none or both."""
         measurement = self.record.cpu if kind == "cpu" else self.record.gpu
         if self.sides != {kind} or measurement is None:
             return None
-        return Side(
+        return MeasuredSide(
             kind=kind,
             report=self.report.name,
             record=self.record,
@@ -77,7 +77,7 @@ class _Found:
         )
 
 
-def merge(reports: Sequence[Report]) -> Merger:
+def merge(reports: Sequence[Report]) -> MergedRun:
     """Return the run that reports make together.
 
     Raises GpuPerfError when two of them have the same side of a test, and when no test could be joined.
@@ -94,7 +94,7 @@ def merge(reports: Sequence[Report]) -> Merger:
     joined = tuple(record.nodeid for record in records if pairs[record.nodeid] and record.speedup)
     if not joined or sources["cpu"] is None or sources["gpu"] is None:
         raise GpuPerfError(_nothing(records))
-    return Merger(run=_run(reports, records, sources["cpu"].run, sources["gpu"].run, ratio), joined=joined)
+    return MergedRun(run=_run(reports, records, sources["cpu"].run, sources["gpu"].run, ratio), joined=joined)
 
 
 def _records(report: Report) -> Iterator[_Found]:
@@ -133,17 +133,19 @@ def _cost_ratio(reports: Sequence[Report]) -> float:
     return next((ratio for ratio in told if ratio is not None), Plan().cost_ratio)
 
 
-def _pair(several: Sequence[_Found]) -> tuple[Side, Side] | None:
+def _pair(several: Sequence[_Found]) -> tuple[MeasuredSide, MeasuredSide] | None:
     """Return the two sides of a test, if two reports have one each."""
     cpu, gpu = (_first(several, kind) for kind in _KINDS)
     return (cpu, gpu) if cpu and gpu else None
 
 
-def _first(several: Sequence[_Found], kind: Kind) -> Side | None:
+def _first(several: Sequence[_Found], kind: Kind) -> MeasuredSide | None:
     return next((side for found in several if (side := found.side(kind))), None)
 
 
-def _record(several: Sequence[_Found], pair: tuple[Side, Side] | None, ratio: float) -> Record:
+def _record(
+    several: Sequence[_Found], pair: tuple[MeasuredSide, MeasuredSide] | None, ratio: float
+) -> Record:
     """Return what all reports together say of one test."""
     if pair is not None:
         return join(*pair, ratio)
@@ -157,7 +159,7 @@ def _record(several: Sequence[_Found], pair: tuple[Side, Side] | None, ratio: fl
     return alone(side, _most_telling(others) if others else None)
 
 
-def _tells_of_the_other(side: Side, found: _Found) -> bool:
+def _tells_of_the_other(side: MeasuredSide, found: _Found) -> bool:
     """Say whether a record without a measurement says why a test's other side is not there."""
     pairing, ended_well = found.record.pairing, found.record.status in ("passed", "recorded")
     return not ended_well and (pairing is None or pairing.side != side.kind)

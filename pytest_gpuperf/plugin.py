@@ -103,7 +103,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     finder = _finder(config)
     again = [item for item in late if SHAPE in item.stash]
-    wrong = [*finder.late(late), *finder.marked_again(again), *finder.complete(items)]
+    wrong = [*finder.late(items, late), *finder.marked_again(again), *finder.complete(items)]
     wrong += [] if wrong else finder.missing(config.rootpath, asking.narrowed(config))
     if wrong:
         raise asking.usage_error(config, "\n".join(wrong))

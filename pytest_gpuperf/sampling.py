@@ -55,13 +55,13 @@ class Sampling:
         workloads = [gpu, *(copying.workloads if copying else ())]
         self._take(_with_each(cpu_samples, workloads), gpu, copying, workloads)
 
-    def alone(self, cpu: Workload, blocks: int, seconds: float) -> None:
-        """Take samples of a CPU without a GPU: two, and more up to `blocks` within `seconds`."""
-        clock = cpu.device.clock
+    def alone(self, workload: Workload, blocks: int, seconds: float) -> None:
+        """Take samples of one device without the other: two, and more up to `blocks` within `seconds`."""
+        clock = workload.device.clock
         started, self.begun = clock(), 0
         while self.begun < min(blocks, _FEWEST) or (self.begun < blocks and clock() - started < seconds):
             self.begun += 1
-            measure.sample(cpu)
+            measure.sample(workload)
             self.elapsed = clock() - started
 
     def _take(

@@ -185,7 +185,8 @@ class Session:
         self.keep(self._placed(record, shape), item)
 
     def disown(self, item: pytest.Item, shape: Shape, reason: str) -> None:
-        """Take the verdict back of a test that failed beside its measurement."""
+        """Take back what came of a test that failed beside its measurement: verdict, and what it left."""
+        self.comparisons.distrust(shape)
         record = self.ledger.records.get(shape.nodeid)
         if record is not None and record.status in ("passed", "recorded", "inconclusive"):
             self.keep(replace(record, status="error", reason=reason), item)

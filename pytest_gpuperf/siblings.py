@@ -140,12 +140,9 @@ def _run_late(items: Iterable[pytest.Item]) -> set[str]:
 
 def _join_two(one: tuple[pytest.Item, Shape], other: tuple[pytest.Item, Shape]) -> list[str]:
     """Pair two items up: most groups are a CPU sibling and a GPU sibling that were asked the same."""
-    shapes = one[1], other[1]
-    if shapes[0].demand is not shapes[1].demand or shapes[0].kind == shapes[1].kind:
+    (_, cpu), (item, gpu) = (one, other) if one[1].kind == "cpu" else (other, one)
+    if (cpu.kind, gpu.kind) != ("cpu", "gpu") or cpu.demand is not gpu.demand:
         return _join([one, other])
-    (cpu, _), (gpu, item) = ((shapes[0], None), (shapes[1], other[0]))
-    if gpu.kind == "cpu":
-        cpu, gpu, item = gpu, cpu, one[0]
     item.stash[SHAPE] = gpu.beside(cpu.nodeid)
     return []
 

@@ -8,13 +8,10 @@ A suite subclasses the conformance kit, gives it its devices, and pytest runs it
             return MyBackend()
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import Enum
 from importlib import import_module
 from importlib.util import find_spec
 from statistics import median
-from time import perf_counter
 from types import ModuleType
 from typing import Any
 
@@ -23,9 +20,9 @@ import pytest
 
 from pytest_gpuperf import environment
 from pytest_gpuperf.devices import abilities
-from pytest_gpuperf.devices.host import HostDevice
-from pytest_gpuperf.devices.protocol import Backend, Device, Observation, TimedDevice
-from pytest_gpuperf.model import DeviceInfo, Fault, GpuPerfError, Kind, Unavailable
+from pytest_gpuperf.devices.host import HostDevice, Immediate
+from pytest_gpuperf.devices.protocol import Backend, Device, TimedDevice
+from pytest_gpuperf.model import DeviceInfo, GpuPerfError, Kind, Unavailable
 
 __all__ = ["DeviceConformance", "StandIn"]
 
@@ -82,11 +79,10 @@ class StandIn:
         return HostDevice(environment.cpu_name())
 
 
-class _StandInDevice:
+class _StandInDevice(Immediate):
     """An array library on the CPU that is called a GPU; all its arrays are taken to be on it."""
 
     kind: Kind = "gpu"
-    clock = staticmethod(perf_counter)
 
     def __init__(self, backend: str, xp: Any) -> None:
         self.backend = backend
@@ -110,24 +106,9 @@ class _StandInDevice:
             return np.from_dlpack(array, device="cpu", copy=True)
         return np.from_dlpack(array, device="cpu", copy=True) if host.dtype == object else host
 
-    def synchronize(self) -> None:
-        """Return at once: the library's work is done when its call returns."""
-
     def holds(self, value: Any) -> bool:
         """Say whether `value` is an array of the library."""
         return isinstance(value, self._type)
-
-    @contextmanager
-    def observe(self) -> Iterator[Observation]:
-        """See work in every call: it cannot be told from NumPy's."""
-        yield Observation(worked=True)
-
-    def fault(self, error: BaseException) -> Fault | None:
-        """Recognize MemoryError."""
-        return Fault(kind="out_of_memory") if isinstance(error, MemoryError) else None
-
-    def release(self) -> None:
-        """Do nothing: the library keeps its memory to itself."""
 
 
 class DeviceConformance:

@@ -6,7 +6,7 @@ from math import exp
 import numpy as np
 import pytest
 
-from pytest_gpuperf.estimation import Estimation
+from pytest_gpuperf.estimation import Estimation, estimate
 from pytest_gpuperf.model import Demand, Plan, Round
 from pytest_gpuperf.verdict import judge
 
@@ -160,6 +160,34 @@ def test_an_estimate_beside_its_interval_is_never_its_end():
     found = estimation_of([0.045] * 30 + [0.035] * 40, Demand()).speedup("interleaved")
     assert found.low <= found.value / 1.01 + 1e-12
     assert found.high >= found.value * 1.01 - 1e-12
+
+
+def in_two_heaps(seed: int) -> list[float]:
+    """Return 60 ratios, about 40 % of them three times the others."""
+    draws = np.random.default_rng(seed)
+    others = np.exp(0.05 * draws.standard_normal(60))
+    return (others * np.where(draws.random(60) < 0.4, 3.0, 1.0)).tolist()
+
+
+@pytest.mark.parametrize("resolution", [0.01, 0.0])
+def test_an_estimate_never_lies_outside_of_its_interval(resolution):
+    plan = Plan(resolution=resolution)
+    found = {seed: estimate(in_two_heaps(seed), plan, "siblings") for seed in range(300)}
+    assert {} == {
+        seed: (each.low, each.value, each.high)
+        for seed, each in found.items()
+        if not each.low <= each.value <= each.high
+    }
+
+
+@pytest.mark.parametrize(
+    ("seed", "low", "high"),
+    [(10, 1.0471 / 1.01, 2.0846), (26, 1.3715, 2.6435 * 1.01)],
+    ids=["below", "above"],
+)
+def test_an_interval_reaches_the_resolution_beyond_an_estimate_that_it_would_leave_out(seed, low, high):
+    found = estimate(in_two_heaps(seed), Plan(), "siblings")
+    assert (low, high) == pytest.approx((found.low, found.high), rel=1e-4)
 
 
 def test_two_halves_that_contradict_each_other_are_a_doubt():

@@ -1,8 +1,13 @@
 """Siblings: tests of a suite's own that differ in their device only, in the shapes that suites have."""
 
+from dataclasses import fields, replace
 from functools import partial
 
 import pytest
+
+from pytest_gpuperf.items import Shape
+from pytest_gpuperf.model import Demand, Family
+from pytest_gpuperf.sides import Side
 
 WRAPPED = """
     cupy.__name__ = "array_api_compat.cupy"
@@ -409,6 +414,79 @@ def test_a_cpu_sibling_says_what_became_of_its_gpu_sibling(suite, how):
     assert found.statuses["test_ones[numpy]"] == "recorded"
 
 
+FAILING_AFTERWARDS = """
+@pytest.fixture
+def clean(xp):
+    yield
+    assert xp is conftest.{other}, "not clean"
+
+@pytest.mark.speedup(min=3)
+def test_fixture(xp, clean):
+    xp.ones(3)
+
+class TestUnit(unittest.TestCase):
+    @pytest.mark.speedup(pair="ones", min=3)
+    def test_numpy(self):
+        conftest.numpy.ones(3)
+
+    @pytest.mark.speedup(pair="ones", min=3)
+    def test_cupy(self):
+        conftest.cupy.ones(3)
+
+    def tearDown(self):
+        assert self._testMethodName == "test_{other}", "not clean"
+"""
+LINES = FAILING_AFTERWARDS.splitlines()
+FIXTURES = [f"test_fixture[{library}]" for library in ("numpy", "cupy")]
+UNITS = [f"TestUnit::test_{library}" for library in ("numpy", "cupy")]
+
+
+@pytest.mark.parametrize(("numpy", "cupy"), [FIXTURES, UNITS], ids=["fixture", "unittest"])
+def test_a_cpu_sibling_that_fails_in_its_teardown_leaves_nothing_to_compare_with(suite, numpy, cupy):
+    found = suite(FAILING_AFTERWARDS.format(other="cupy"))
+    found.ended(passed=1, failed=3, errors=1)
+    assert ["error", "error"] == [found.records[name]["status"] for name in (numpy, cupy)]
+    assert found.records[numpy]["reason"].endswith("AssertionError: not clean")
+    assert f"its CPU sibling test_it.py::{numpy} ended as error: " in found.records[cupy]["reason"]
+    assert (None, None) == (found.records[cupy]["speedup"], found.records[cupy]["cpu"])
+
+
+@pytest.mark.parametrize(("numpy", "cupy"), [FIXTURES, UNITS], ids=["fixture", "unittest"])
+def test_a_gpu_sibling_that_fails_in_its_teardown_has_not_passed(suite, numpy, cupy):
+    found = suite(FAILING_AFTERWARDS.format(other="numpy"))
+    found.ended(passed=3, failed=1, errors=1)
+    assert ["recorded", "error"] == [found.records[name]["status"] for name in (numpy, cupy)]
+    assert found.records[cupy]["reason"].endswith("AssertionError: not clean")
+
+
+@pytest.mark.parametrize(("numpy", "cupy"), [FIXTURES, UNITS], ids=["fixture", "unittest"])
+def test_a_skip_in_a_teardown_changes_no_record(suite, numpy, cupy):
+    skips = (line.partition("assert ")[0] + "pytest.skip()" * ("not clean" in line) for line in LINES)
+    found = suite("\n".join(skips))
+    assert ["recorded", "passed"] == [found.records[name]["status"] for name in (numpy, cupy)]
+
+
+def test_a_doubt_that_fails_a_unittest_stays_a_doubt(suite):
+    source = FAILING_AFTERWARDS.partition("def tearDown")[0].replace("min=3", "min=9.95")
+    found = suite(source.format(other="cupy"), "--gpuperf-inconclusive=fail")
+    assert "inconclusive" == found.records["TestUnit::test_cupy"]["status"]
+
+
+def test_a_cpu_sibling_with_a_failed_subtest_leaves_nothing_to_compare_with(suite):
+    pytest.importorskip("_pytest.subtests", reason="pytest 9 has subtests")
+    found = suite(
+        """
+@pytest.mark.speedup(min=3)
+def test_ones(xp, subtests):
+    with subtests.test("wrong"):
+        assert xp is conftest.cupy
+    return lambda: xp.ones(3)
+"""
+    )
+    assert found.records["test_ones[numpy]"]["reason"].startswith("a subtest failed: AssertionError: ")
+    assert "test_ones[numpy] ended as error: a subtest failed: " in found.records["test_ones[cupy]"]["reason"]
+
+
 def test_a_deselected_sibling_is_named(suite):
     found = suite("@pytest.mark.speedup(min=3)\ndef test_ones(xp):\n    xp.ones(3)\n", "-k", "cupy")
     found.ended(failed=1, deselected=1)
@@ -616,6 +694,58 @@ def test_a_second_marker_that_asks_for_something_else_is_an_error(suite, pyteste
     found.result.stderr.fnmatch_lines(["*test_ones[[]cupy]: has 2 speedup markers of its own; keep one*"])
 
 
+@pytest.mark.parametrize(("marked", "least"), [("cupy", 3), ("cupy", 300), ("numpy", 3)])
+def test_a_marker_that_a_conftest_adds_to_one_sibling_takes_the_other_along(suite, pytester, marked, least):
+    pytester.makepyfile(
+        later=f"""
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.add_marker(pytest.mark.offload_threshold("n")) if "ones" in item.name else None
+                if "ones[{marked}-" in item.name:
+                    item.add_marker(pytest.mark.speedup(min={least}))
+        """
+    )
+    pytester.syspathinsert()
+    found = suite(
+        """
+@pytest.mark.parametrize("n", [3, 4])
+@pytest.mark.parametrize("xp", ["cupy", "numpy"])
+def test_ones(xp, n):
+    conftest.LIBRARIES[xp].ones(n)
+
+@pytest.mark.parametrize("xp", ["cupy", "numpy"])
+def test_other(xp):
+    pass
+""",
+        "-p",
+        "later",
+    )
+    found.ended(passed=6 if least == 3 else 4, failed=0 if least == 3 else 2)
+    assert {
+        name: "recorded" if "numpy" in name else "passed" if least == 3 else "failed"
+        for name in found.records
+    } == {name: record["status"] for name, record in found.records.items()}
+    assert 4 == len(found.records)
+    assert {"test_it.py::test_ones"} == {record["family"]["name"] for record in found.records.values()}
+
+
+@pytest.mark.parametrize("option", ["--setup-only", "--setup-plan"])
+@pytest.mark.parametrize("library", ["numpy", "cupy"])
+def test_what_runs_no_test_misses_no_sibling(suite, library, option):
+    found = suite(
+        f"""
+@pytest.mark.speedup(min=3)
+@pytest.mark.parametrize("xp", ["{library}"])
+def test_lonely(xp):
+    pass
+""",
+        option,
+    )
+    assert found.result.ret == pytest.ExitCode.OK
+
+
 def test_to_time_all_tests_stops_at_none_of_them(suite):
     found = suite(
         """
@@ -648,3 +778,23 @@ def test_two(xp):
     )
     found.ended(passed=3)
     assert {*found.records} == {"test_two[numpy]", "test_two[cupy]"}
+
+
+def test_a_shape_of_another_item_differs_in_nothing_else():
+    known = Shape(
+        nodeid="a[0]",
+        demand=Demand(min=3),
+        source="pattern",
+        slots=frozenset(("device",)),
+        both=True,
+        side=Side(kind="gpu"),
+        pair=("a", (0,)),
+        told=frozenset(("xp",)),
+        family=Family(name="a", parameter="n", size=1, sizes=(1, 2)),
+    )
+    pair = ("a", (1,))
+    assert replace(known, nodeid="a[1]", pair=pair, partner="b") == known.of("a[1]", pair, "b")
+    assert replace(known, partner="b") == known.beside("b")
+    assert not {each.name for each in fields(Shape) if getattr(known, each.name) == each.default} - {
+        "partner"
+    }

@@ -10,7 +10,8 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from pytest_gpuperf.devices import Devices, backends
+from pytest_gpuperf.devices import Devices, abilities, backends
+from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.inputs import bytes_of, dtype_of
 from pytest_gpuperf.model import GpuPerfError, Unavailable
 from pytest_gpuperf.sides import Side, Sides
@@ -83,6 +84,14 @@ def test_it_is_found_by_its_name_and_says_that_it_is_emulated():
     gpu = Devices("array_api_strict", backends("a processor", [STRICT])).gpu()
     assert gpu.info.emulated
     assert gpu.info.library == f"array_api_strict {array_api_strict.__version__}"
+
+
+def test_it_shares_with_the_cpu_what_any_device_would_and_not_the_processors_time():
+    host, stand_in = HostDevice("a processor"), STRICT.gpu("")
+    assert host.clock is stand_in.clock
+    assert host.fault(MemoryError()) == stand_in.fault(MemoryError())
+    assert abilities.processor_time(host) > 0
+    assert abilities.processor_time(stand_in) is None
 
 
 def test_a_library_that_is_not_installed_is_named():

@@ -10,16 +10,36 @@ import numpy as np
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model import DeviceInfo, Fault, Kind
 
-__all__ = ["HostDevice"]
+__all__ = ["HostDevice", "Immediate"]
 
 
-class HostDevice:
-    """The CPU through NumPy; its work is done when the call returns."""
+class Immediate:
+    """What devices share whose work, on the CPU of this process, is done when the call returns."""
+
+    clock = staticmethod(perf_counter)
+
+    def synchronize(self) -> None:
+        """Return at once: nothing is in flight."""
+
+    @contextmanager
+    def observe(self) -> Iterator[Observation]:
+        """See work in every call: there is nowhere else for it to run."""
+        yield Observation(worked=True)
+
+    def fault(self, error: BaseException) -> Fault | None:
+        """Recognize MemoryError; what it says in its text, if anything, is not the bytes."""
+        return Fault(kind="out_of_memory") if isinstance(error, MemoryError) else None
+
+    def release(self) -> None:
+        """Do nothing: no pool is kept that could be given back."""
+
+
+class HostDevice(Immediate):
+    """The CPU through NumPy."""
 
     kind: Kind = "cpu"
     backend = "numpy"
     xp = np
-    clock = staticmethod(perf_counter)
     processor_time = staticmethod(process_time)  # of all threads
 
     def __init__(self, name: str) -> None:
@@ -34,21 +54,6 @@ class HostDevice:
         """Return a copy."""
         return np.array(array)
 
-    def synchronize(self) -> None:
-        """Return at once: NumPy has nothing in flight."""
-
     def holds(self, value: Any) -> bool:
         """Say whether `value` is a NumPy array."""
         return isinstance(value, np.ndarray)
-
-    @contextmanager
-    def observe(self) -> Iterator[Observation]:
-        """See work in every call: there is nowhere else for it to run."""
-        yield Observation(worked=True)
-
-    def fault(self, error: BaseException) -> Fault | None:
-        """Recognize MemoryError; NumPy tells shape and dtype in its text, not the bytes."""
-        return Fault(kind="out_of_memory") if isinstance(error, MemoryError) else None
-
-    def release(self) -> None:
-        """Do nothing: NumPy keeps no pool."""
