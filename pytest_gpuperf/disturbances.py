@@ -1,10 +1,13 @@
-"""From the samples of a CPU to what disturbed them: threads that waited, or a slow spell."""
+"""From samples to what disturbed them: a CPU whose threads waited, a slow spell, a GPU slowed down."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-__all__ = ["Disturbance", "find", "stated"]
+__all__ = ["MOST_DROPPED", "Disturbance", "find", "stated", "throttled"]
+
+MOST_DROPPED = 0.2
+"""Of all rounds: with more of them a speedup is not of this GPU as it should be."""
 
 _DISTURBED = 0.25  # of the blocks' time spent waiting for a processor
 _WANDERING = 3  # a median so many times the fastest block is not of one and the same work
@@ -39,3 +42,12 @@ def stated(notes: Iterable[str]) -> Disturbance | None:
     """Return the disturbance that a record's notes name; what share was the workload's own is not known."""
     reason = next((note for note in notes if note.startswith((_WAITING, _WANDERS))), None)
     return Disturbance(own=0.0, reason=reason) if reason is not None else None
+
+
+def throttled(dropped: int, begun: int, throttle: Iterable[str] = ()) -> str | None:
+    """Return why rounds decide nothing, when too many of those that were begun had to be dropped."""
+    if dropped <= MOST_DROPPED * begun:
+        return None
+    named = ", ".join(throttle)
+    slowed = f"the GPU was slowed down{f' ({named})' if named else ''} in {dropped} of {begun} rounds"
+    return f"{slowed}; cool it, or give it the power that it may draw"

@@ -1,13 +1,28 @@
 """From the environments of several runs to whether one machine made them, and to how they differ."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from pytest_gpuperf import units
-from pytest_gpuperf.model import Environment
+from pytest_gpuperf.model import DeviceInfo, Environment, Kind, Record
 
-__all__ = ["differences", "hosts_differ", "machines"]
+__all__ = ["Conditions", "conditions", "differences", "hosts_differ", "machines", "surroundings", "unlike"]
+
+Conditions = Mapping[str, str | None]
+"""What must be the same for two measurements to be comparable, by name; None for what is not told."""
 
 _PACKAGES = ("numpy", "pytest-gpuperf")
+_VERSION = re.compile(r"(\d+)(\.\d+)?[\w.+-]*")
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+_ROUNDING = ("CUPY_TF32", "NVIDIA_TF32_OVERRIDE", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_ENABLE_X64")
 
 
 def hosts_differ(surveyed: Sequence[Environment]) -> bool | None:
@@ -32,6 +47,74 @@ def differences(surveyed: Sequence[Environment]) -> tuple[str, ...]:
     parts = [_parts(each, variables) for each in surveyed]
     found = {name: _known(part[name] for part in parts) for name in parts[0]}
     return tuple(f"{name}: {', '.join(values)}" for name, values in found.items() if len(values) > 1)
+
+
+def surroundings(surveyed: Environment, gpu: DeviceInfo | None) -> Conditions:
+    """Return what the measurements of a whole run depend on; `gpu` is the one that they were made on."""
+    return {**_processor(surveyed), **_device("GPU", gpu), **_chosen(surveyed, _ROUNDING)}
+
+
+def conditions(record: Record, surveyed: Environment, kinds: Iterable[Kind], asked: bool) -> Conditions:  # noqa: FBT001 - the last of the parts that count
+    """Return what one test's times on these devices depend on, and with `asked` what its speedup includes."""
+    found: dict[str, str | None] = {"scope": record.scope}
+    for kind in kinds:
+        side = record.cpu if kind == "cpu" else record.gpu
+        found |= _processor(surveyed) if kind == "cpu" else _chosen(surveyed, _ROUNDING)
+        found |= _device(kind.upper(), side.device if side else None)
+        found[f"{kind.upper()} dtypes"] = ", ".join(sorted(side.dtypes)) or None if side else None
+        found[f"{kind.upper()} shapes"] = ", ".join(side.shapes) or None if side else None
+    return {**found, **(_included(record) if asked else {})}
+
+
+def unlike(before: Conditions, now: Conditions) -> tuple[str, ...]:
+    """Return what differs, `name: before, now`; what either does not tell differs from nothing."""
+    pairs = ((name, before.get(name), value) for name, value in now.items())
+    return tuple(f"{name}: {was}, {value}" for name, was, value in pairs if was and value and was != value)
+
+
+def _processor(surveyed: Environment) -> dict[str, str | None]:
+    """Return the CPU, how much of it a run could use, and the interpreter that it ran."""
+    cpu = surveyed.cpu
+    limits = [limit for limit in (cpu.get("usable") or cpu.get("logical"), cpu.get("quota")) if limit]
+    return {
+        "CPU": _cpu(surveyed),
+        "processors": f"{min(map(float, limits)):g}" if limits else None,
+        "python": _version(surveyed.python, "minor"),
+        **_chosen(surveyed, _THREADS),
+    }
+
+
+def _device(side: str, device: DeviceInfo | None) -> dict[str, str | None]:
+    if device is None:
+        return {}
+    library, _, driver = device.library.partition(",")
+    return {
+        **({side: device.name} if device.kind == "gpu" else {}),  # a CPU's is the processor's
+        f"{side} backend": device.backend,
+        f"{side} emulated": "yes" if device.emulated else "no",
+        f"{side} library": _version(library, "minor"),
+        f"{side} driver": _version(device.driver or driver, "major"),
+        f"{side} runtime": _version(device.runtime, "major"),
+        f"{side} precision": device.reduced_precision or "full",
+    }
+
+
+def _included(record: Record) -> dict[str, str | None]:
+    demand = record.demand
+    calls = f" for {demand.calls} calls" if demand.calls else ""
+    return {"transfer": f"{demand.transfer}{calls}", "latency": "yes" if demand.latency else "no"}
+
+
+def _chosen(surveyed: Environment, names: Iterable[str]) -> dict[str, str | None]:
+    """Return what environment variables set; a report of schema 1.0 does not tell them."""
+    variables = surveyed.variables
+    return {name: None if variables is None else variables.get(name, "not set") for name in names}
+
+
+def _version(text: str | None, part: Literal["major", "minor"]) -> str | None:
+    """Return a text with each version in it cut down to its major or minor part: `numpy 2.4`."""
+    groups = r"\1" if part == "major" else r"\1\2"
+    return _VERSION.sub(groups, text) if text else None
 
 
 def _parts(surveyed: Environment, variables: Iterable[str]) -> dict[str, str | None]:

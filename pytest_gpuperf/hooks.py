@@ -11,7 +11,7 @@ import pytest
 from pytest_gpuperf import faults, schema, settlement, unittests
 from pytest_gpuperf.both import MEASURED
 from pytest_gpuperf.items import SHAPE, Shape
-from pytest_gpuperf.model import Selection, Threshold
+from pytest_gpuperf.model import DESELECTED, Selection, Threshold
 from pytest_gpuperf.report import terminal
 from pytest_gpuperf.session import SKIPS, Session
 
@@ -232,7 +232,7 @@ class Hooks:
             if known is not None:
                 self.session.ledger.keep(replace(known, status="error", reason=reason))
         not_run = self._fill_in(self._selected, "not run: the session ended before it")
-        self._fill_in(self._deselected, "deselected on the command line or by a plugin")
+        self._fill_in(self._deselected, DESELECTED)
         if not self._is_worker:
             for record in settlement.unanswered(list(self.session.ledger.records.values())):
                 self.session.ledger.keep(record)

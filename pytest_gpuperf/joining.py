@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import repeat
 from math import inf
 
-from pytest_gpuperf import diagnosis, disturbances, estimation, fingerprint, judgement, sampling, verdict
+from pytest_gpuperf import diagnosis, disturbances, estimation, fingerprint, judgement, verdict
 from pytest_gpuperf.disturbances import Disturbance
 from pytest_gpuperf.judgement import Judgement
 from pytest_gpuperf.model import (
@@ -198,7 +198,7 @@ def _judged(
         plan,
         memory=_memory(record),
         disturbance=_disturbance(cpu, record.demand),
-        throttled=sampling.throttled(dropped, dropped + len(gpu.sampled(record.demand))),
+        throttled=disturbances.throttled(dropped, dropped + len(gpu.sampled(record.demand))),
     )
 
 

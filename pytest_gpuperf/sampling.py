@@ -3,16 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 
-from pytest_gpuperf import measure
+from pytest_gpuperf import disturbances, measure
 from pytest_gpuperf.devices import abilities
 from pytest_gpuperf.estimation import Estimation
 from pytest_gpuperf.measure import Workload
 from pytest_gpuperf.model import Demand, Neighbours, Plan, Round, Speedup
 from pytest_gpuperf.transfers import Copying
 
-__all__ = ["Sampling", "throttled"]
+__all__ = ["Sampling"]
 
-_MOST_DROPPED = 0.2  # of all rounds: with more of them a speedup is not of this GPU as it should be
 _FEWEST = 2  # rounds that are taken whatever they cost, dropped ones counted
 
 
@@ -42,7 +41,7 @@ class Sampling:
     @property
     def throttled(self) -> str | None:
         """Why the rounds decide nothing, when too many of them were dropped."""
-        return throttled(self.dropped, self.begun, self.throttle)
+        return disturbances.throttled(self.dropped, self.begun, self.throttle)
 
     def interleaved(self, cpu: Workload, gpu: Workload, copying: Copying | None, order: Random) -> None:
         """Take rounds of both devices, and of the copies, in random order."""
@@ -89,18 +88,9 @@ class Sampling:
     def _enough(self, spent: float) -> bool:
         left = self._left()
         late = self.begun >= _FEWEST and 2 * spent / self.begun > left
-        if late or self.dropped > _MOST_DROPPED * self._plan.max_rounds:
+        if late or self.dropped > disturbances.MOST_DROPPED * self._plan.max_rounds:
             return True
         return self._estimation.enough(spent=spent, left=left) and self.throttled is None
-
-
-def throttled(dropped: int, begun: int, throttle: Iterable[str] = ()) -> str | None:
-    """Return why rounds decide nothing, when too many of those that were begun had to be dropped."""
-    if dropped <= _MOST_DROPPED * begun:
-        return None
-    named = ", ".join(throttle)
-    slowed = f"the GPU was slowed down{f' ({named})' if named else ''} in {dropped} of {begun} rounds"
-    return f"{slowed}; cool it, or give it the power that it may draw"
 
 
 def _with_each(cpu_samples: Iterable[float], workloads: Sequence[Workload]) -> Iterator[float]:

@@ -1,14 +1,17 @@
-"""From a record and its family's threshold to how the test ends: fail, skip, warn or pass."""
+"""From a record, its family's threshold and a gate to how the test ends: fail, skip, warn or pass."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_gpuperf import thresholds, verdict
-from pytest_gpuperf.model import Plan, Record, Threshold
+from pytest_gpuperf.model import Comparison, GatePlan, Outcome, Plan, Record, Threshold
 
-__all__ = ["ONE_SIDED", "Ending", "ending", "fails", "nothing_measured", "unanswered"]
+__all__ = ["ONE_SIDED", "Ending", "ending", "fails", "gated", "nothing_measured", "unanswered"]
 
 ONE_SIDED = "one side only (--gpuperf-side): gpuperf merge compares it with a report of the other"
+
+
+_NO_GATE = GatePlan()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,9 +23,12 @@ class Ending:
     warnings: tuple[str, ...]
 
 
-def ending(record: Record, threshold: Threshold | None, plan: Plan) -> Ending:
+def ending(record: Record, threshold: Threshold | None, plan: Plan, gate: GatePlan = _NO_GATE) -> Ending:
     """Return how a test ends; `threshold` is its family's, if it was the last member."""
     failures = [record.reason or record.status] if _record_fails(record, plan) else []
+    failures += gated(record.comparisons, gate, plan)
+    if record.status == "error" and not failures and gate.is_gate and not plan.report_only:
+        failures.append(f"the gate has no valid measurement: {record.reason}")
     warnings = []
     if record.status == "inconclusive" and not failures and not record.demand.bare and _warns(plan):
         warnings.append(f"{record.nodeid}: {record.reason}")
@@ -32,12 +38,27 @@ def ending(record: Record, threshold: Threshold | None, plan: Plan) -> Ending:
         threshold is not None and threshold.status == "inconclusive" and _is_asked(threshold) and _warns(plan)
     ):
         warnings.append(f"{threshold.name}: {threshold.reason}")
+    if gate.is_gate and not failures:
+        doubts = (each for each in record.comparisons if each.outcome == "cannot_tell")
+        warnings += [f"{record.nodeid}: {each.reason}" for each in doubts if _warns(plan)]
     skip = None
     if record.status == "skipped":
         skip = record.reason or ""
     if record.status == "error":
         skip = f"there is no valid measurement: {record.reason}"
     return Ending(failure="\n".join(failures) or None, skip=skip, warnings=tuple(warnings))
+
+
+def gated(comparisons: Iterable[Comparison], gate: GatePlan, plan: Plan) -> list[str]:
+    """Return why a test fails that was compared with a baseline; doubt fails only where all doubt does."""
+    if plan.report_only:
+        return []
+    failing: set[Outcome] = {"regressed"} if gate.tolerances else set()
+    failing |= {"improved"} if gate.improvements else set()
+    if gate.is_gate:
+        failing |= {"not_comparable"} if gate.strict else set()
+        failing |= {"cannot_tell"} if plan.inconclusive == "fail" else set()
+    return [each.reason or each.outcome for each in comparisons if each.outcome in failing]
 
 
 def fails(threshold: Threshold, plan: Plan) -> bool:

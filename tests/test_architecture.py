@@ -62,6 +62,9 @@ FLOORS = {
     "judgement": 7,
     "trial": 8,
     "fingerprint": 3,
+    "regression": 3,
+    "baseline": 5,
+    "gating": 8,
     "joining": 8,
     "merging": 9,
     "settlement": 5,
@@ -104,6 +107,7 @@ STANDARD_LIBRARY_ONLY = {
     "thresholds",
     "offload",
     "fingerprint",
+    "regression",
     "groups",
     "sides",
 }

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_gpuperf.model import (
+    DESELECTED,
     Demand,
     DeviceInfo,
     Diagnosis,
@@ -208,7 +209,7 @@ def test_colons_in_a_parameter_belong_to_the_name():
 
 
 def test_deselected_tests_are_not_shown():
-    unmeasured = skipped("test_x.py::test_other", "deselected by -k")
+    unmeasured = skipped("test_x.py::test_other", DESELECTED)
     assert section(unmeasured) == []
     assert not any("test_other" in line for line in section(record(), unmeasured))
 

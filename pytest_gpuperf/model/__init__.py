@@ -18,7 +18,16 @@ if TYPE_CHECKING:
         Source,
         Transfers,
     )
-    from pytest_gpuperf.model.compared import METRICS, Commit, Comparison, Gate, Metric, Outcome, Tolerance
+    from pytest_gpuperf.model.compared import (
+        METRICS,
+        Commit,
+        Comparison,
+        Gate,
+        GatePlan,
+        Metric,
+        Outcome,
+        Tolerance,
+    )
     from pytest_gpuperf.model.errors import Fault, GpuPerfError, InconclusiveWarning, Unavailable
     from pytest_gpuperf.model.measured import (
         Copies,
@@ -45,6 +54,7 @@ if TYPE_CHECKING:
         Threshold,
     )
     from pytest_gpuperf.model.recorded import (
+        DESELECTED,
         STATUSES,
         Clocks,
         Environment,
@@ -57,6 +67,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "DESELECTED",
     "METRICS",
     "STATUSES",
     "BreakEven",
@@ -72,6 +83,7 @@ __all__ = [
     "Family",
     "Fault",
     "Gate",
+    "GatePlan",
     "GpuLimits",
     "GpuPerfError",
     "InconclusiveWarning",
@@ -110,12 +122,12 @@ __all__ = [
 
 _PARTS = {
     "asked": "Demand Family Kind Pairing Plan Selection Settlement Source Transfers",
-    "compared": "METRICS Commit Comparison Gate Metric Outcome Tolerance",
+    "compared": "METRICS Commit Comparison Gate GatePlan Metric Outcome Tolerance",
     "errors": "Fault GpuPerfError InconclusiveWarning Unavailable",
     "measured": "Copies DeviceInfo Estimate Inspection Measurement Memory Neighbours Parity Round Speedup "
     "Transfer",
     "offloaded": "BreakEven Diagnosis GpuLimits Link Offload Point Price Regime Threshold",
-    "recorded": "STATUSES Clocks Environment Merged Record Run Status ThreadPool Verdict",
+    "recorded": "DESELECTED STATUSES Clocks Environment Merged Record Run Status ThreadPool Verdict",
 }
 _PART_OF = {name: part for part, names in _PARTS.items() for name in names.split()}
 

@@ -3,7 +3,17 @@
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Demand", "Family", "Kind", "Pairing", "Plan", "Selection", "Settlement", "Source", "Transfers"]
+__all__ = [
+    "Demand",
+    "Family",
+    "Kind",
+    "Pairing",
+    "Plan",
+    "Selection",
+    "Settlement",
+    "Source",
+    "Transfers",
+]
 
 Kind = Literal["cpu", "gpu"]
 Transfers = Literal["never", "always", "once"]

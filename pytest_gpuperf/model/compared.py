@@ -1,11 +1,12 @@
 """What a run says beside an earlier one: each metric's change, and what a gate found."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from pytest_gpuperf.model.measured import Estimate
 
-__all__ = ["METRICS", "Commit", "Comparison", "Gate", "Metric", "Outcome", "Tolerance"]
+__all__ = ["METRICS", "Commit", "Comparison", "Gate", "GatePlan", "Metric", "Outcome", "Tolerance"]
 
 Metric = Literal["speedup", "gpu", "cpu", "latency", "always", "threshold", "memory"]
 METRICS: tuple[Metric, ...] = ("speedup", "gpu", "cpu", "latency", "always", "threshold", "memory")
@@ -66,3 +67,32 @@ class Gate:
     tolerances: tuple[Tolerance, ...]
     failures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatePlan:
+    """What a run is held against: options read once.
+
+    `baseline` is a report or a folder of them; with `create` it may be missing, and this run makes it.
+    `tolerances` fail a test that got worse beyond doubt, `improvements` one that got better. With `strict` a
+    baseline that cannot be compared with fails, too. `allow_no_gpu` and `allow_missing` take back two ways in
+    which a gate that measured nothing fails.
+    """
+
+    baseline: Path | None = None
+    tolerances: tuple[Tolerance, ...] = ()
+    improvements: bool = False
+    create: bool = False
+    strict: bool = False
+    allow_no_gpu: bool = False
+    allow_missing: bool = False
+
+    @property
+    def is_gate(self) -> bool:
+        """Whether a change can fail the run; without a gate it is only reported."""
+        return bool(self.tolerances) or self.improvements
+
+    @property
+    def compared(self) -> tuple[Tolerance, ...]:
+        """What is compared with the baseline: the speedup, where nothing else is asked for."""
+        return self.tolerances or (Tolerance(metric="speedup", share=0.1),)

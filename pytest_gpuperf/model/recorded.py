@@ -9,6 +9,7 @@ from pytest_gpuperf.model.measured import DeviceInfo, Measurement, Memory, Parit
 from pytest_gpuperf.model.offloaded import Diagnosis, Offload, Threshold
 
 __all__ = [
+    "DESELECTED",
     "STATUSES",
     "Clocks",
     "Environment",
@@ -21,6 +22,7 @@ __all__ = [
 ]
 
 Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped", "error"]
+DESELECTED = "deselected on the command line or by a plugin"
 STATUSES: tuple[Status, ...] = ("passed", "failed", "inconclusive", "recorded", "skipped", "error")
 
 
@@ -65,6 +67,11 @@ class Record:
     reruns: int = 0
     turn_wait: float | None = None
     comparisons: tuple[Comparison, ...] = ()
+
+    @property
+    def is_deselected(self) -> bool:
+        """Whether the test was not to run at all."""
+        return self.status == "skipped" and self.reason == DESELECTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ _MOST_OTHERS = 20  # rows for tests that nobody asked for one by one
 
 def lines(run: Run, width: int) -> list[str]:
     """Return the section's lines, none of them longer than `width` (at least 80) columns."""
-    found = [record for record in run.records if not _is_deselected(record)]
+    found = [record for record in run.records if not (record.is_deselected and record.cpu is None)]
     if not found:
         return _selections(run, ())
     shown = _slowest(found)
@@ -31,12 +31,6 @@ def lines(run: Run, width: int) -> list[str]:
 def readable(seconds: float | None) -> str:
     """Return a time with three digits and its unit: `1.23 ms`; a dash for None."""
     return "-" if seconds is None else units.seconds(seconds)
-
-
-def _is_deselected(record: Record) -> bool:
-    return (
-        record.status == "skipped" and record.cpu is None and (record.reason or "").startswith("deselected")
-    )
 
 
 def _slowest(records: Sequence[Record]) -> list[Record]:

@@ -1,0 +1,191 @@
+"""From an earlier run and what may not get worse to comparisons, and to why a run as a whole fails."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_gpuperf import baseline, regression
+from pytest_gpuperf.baseline import Baseline
+from pytest_gpuperf.model import (
+    Comparison,
+    Environment,
+    Gate,
+    GatePlan,
+    Plan,
+    Record,
+    Threshold,
+)
+
+__all__ = ["Gating", "Seen", "sampling"]
+
+_PRECISION = (
+    0.04  # of a run that is held against another: together with the baseline's it tells 20 % from 10 %
+)
+_SECONDS = 1.0
+_ROUNDS = 100
+_ASIDE = 0.25
+_ASIDES = frozenset({"latency", "always"})  # metrics that are sampled beside the verdict
+
+
+def sampling(plan: Plan, gate: GatePlan) -> Plan:
+    """Return how a run measures that is a gate, or makes its baseline: as precisely as a change must show.
+
+    On recorded noise 20 % are then told from 10 % in at least 99 % of runs (benchmarks/gate.py).
+    """
+    if not (gate.is_gate or gate.create):
+        return plan
+    aside = _ASIDE if any(each.metric in _ASIDES for each in gate.tolerances) else plan.aside_time
+    return replace(plan, precision=_PRECISION, precision_time=_SECONDS, max_rounds=_ROUNDS, aside_time=aside)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a run looked at: `expects` says of a baseline's test whether this run should have had it.
+
+    `crashed` are tests, with the reason, that a process took down with it. `has_gpu` says that one was used.
+    """
+
+    expects: Callable[[str], bool]
+    crashed: Mapping[str, str]
+    has_gpu: bool
+
+
+class Gating:
+    """Holds a run against the one of `bases` (newest first) that was made in surroundings like its own."""
+
+    def __init__(self, asked: GatePlan, bases: Sequence[Baseline], survey: Callable[[], Environment]) -> None:
+        self.asked = asked
+        self._bases = bases
+        self._survey = survey
+        self._surveyed: Environment | None = None
+        self._base: Baseline | None = None
+
+    @property
+    def base(self) -> Baseline | None:
+        """The baseline; chosen when it is first asked for, which should be when the devices are open."""
+        if self._base is None and self._bases:
+            if len(self._bases) == 1:
+                self._base = self._bases[0]
+            else:
+                self._base = baseline.closest(self._bases, self._here, self._here.gpu)
+        return self._base
+
+    def limits(self, nodeid: str) -> tuple[tuple[float, float], ...]:
+        """Return from what, beside its demand, a test's speedup must be told: the limit of a regression."""
+        if not self.asked.is_gate or self.base is None or nodeid not in self.base.records:
+            return ()
+        before = baseline.value(self.base.records[nodeid], "speedup")
+        tolerances = [each for each in self.asked.compared if each.metric == "speedup"]
+        return tuple(regression.apart(before, each) for each in tolerances if before)
+
+    def compared(self, record: Record) -> Record:
+        """Return a record with how it stands beside the baseline."""
+        if self.base is None:
+            return record
+        found = baseline.compare(record, self._here, self.base, self.asked.compared)
+        return replace(record, comparisons=found)
+
+    def threshold(self, found: Threshold, records: Sequence[Record]) -> tuple[Comparison, ...]:
+        """Return how a family's threshold stands beside the baseline, where that is asked for."""
+        if self.base is None:
+            return ()
+        members = [record for record in records if record.family and record.family.name == found.name]
+        return tuple(
+            baseline.compare_thresholds(found, members, self._here, self.base, each)
+            for each in self.asked.compared
+            if each.metric == "threshold"
+        )
+
+    def ended(self, records: Sequence[Record], seen: Seen, plan: Plan) -> Gate | None:
+        """Return what the gate found in a run as a whole; None where there is neither gate nor baseline."""
+        if not self.asked.is_gate and self.asked.baseline is None:
+            return None
+        is_open = self.asked.is_gate and not plan.report_only
+        return Gate(
+            baseline=self.base.name if self.base else None,
+            started=self.base.run.started if self.base else None,
+            tolerances=self.asked.tolerances,
+            failures=tuple(self._failures(records, seen)) if is_open else (),
+            notes=tuple(self._notes(records)),
+        )
+
+    @property
+    def _here(self) -> Environment:
+        if self._surveyed is None:
+            self._surveyed = self._survey()
+        return self._surveyed
+
+    def _failures(self, records: Sequence[Record], seen: Seen) -> Iterator[str]:
+        """Yield in which ways the gate measured, matched or compared nothing."""
+        selected = [record for record in records if not record.is_deselected]
+        measured = [record for record in selected if self._has_value(record)]
+        if not measured and not (self.asked.allow_no_gpu and not seen.has_gpu):
+            yield self._nothing(selected)
+        elif measured and self.base is not None and all(_is_new(record) for record in measured):
+            yield f"the baseline {self.base.name} knows none of the {len(measured)} tests that were measured"
+        if self.base is not None and not self.asked.allow_missing:
+            yield from self._missing(selected, self.base, seen)
+        gated = {record.nodeid for record in selected} | {*(self.base.records if self.base else ())}
+        for nodeid, reason in seen.crashed.items():
+            if nodeid in gated:
+                yield f"{nodeid} was lost with the process that ran it: {reason}"
+
+    def _has_value(self, record: Record) -> bool:
+        metrics = ["speedup" if each.metric == "threshold" else each.metric for each in self.asked.compared]
+        return any(baseline.value(record, metric) for metric in metrics)
+
+    def _nothing(self, selected: Sequence[Record]) -> str:
+        if not selected:
+            return "nothing was measured: no test with a speedup marker ran"
+        skipped = [record for record in selected if record.status == "skipped"]
+        if len(skipped) < len(selected):
+            first = next(record for record in selected if record.status != "skipped")
+            return (
+                f"nothing was measured that the gate is about; {first.nodeid}: {first.reason or first.status}"
+            )
+        remedy = "; on a runner that has no GPU say --gpuperf-allow-no-gpu" if not _used_gpu(selected) else ""
+        return f"all {len(skipped)} tests of the gate were skipped: {skipped[0].reason}{remedy}"
+
+    def _missing(self, selected: Sequence[Record], base: Baseline, seen: Seen) -> Iterator[str]:
+        """Yield which of the baseline's tests this run should have had and did not have."""
+        there = {record.nodeid for record in selected} | {*seen.crashed}
+        missing = [
+            nodeid
+            for nodeid in base.tests(self.asked.compared)
+            if nodeid not in there and seen.expects(nodeid)
+        ]
+        if missing:
+            shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+            yield (
+                f"{len(missing)} of the baseline's tests did not run: {shown}; renamed, unmarked or "
+                "deselected? Run them, update the baseline (gpuperf baseline update), or say "
+                "--gpuperf-allow-missing"
+            )
+
+    def _notes(self, records: Sequence[Record]) -> Iterator[str]:
+        """Yield what to know of the comparison: what could not be compared, and what got better."""
+        if self.base is None:
+            return
+        known = {*self.base.tests(self.asked.compared)}
+        skipped = [each for each in records if each.status == "skipped" and each.nodeid in known]
+        skipped = [each for each in skipped if not each.is_deselected and each.speedup is None]
+        if skipped:
+            count = f"{len(skipped)} {'test' if len(skipped) == 1 else 'tests'} of the baseline"
+            yield f"{count} skipped: {skipped[0].nodeid}: {skipped[0].reason}"
+        unlike = [each for record in records for each in record.comparisons if each.differences]
+        if unlike:
+            differences = "; ".join(dict.fromkeys(name for each in unlike for name in each.differences))
+            yield f"{len(unlike)} comparisons could not be made, for the runs differ: {differences}"
+        better = sum(each.outcome == "improved" for record in records for each in record.comparisons)
+        if better:
+            yield (
+                f"{better} improved beyond the tolerance: the baseline is stale; gpuperf baseline update "
+                "makes it hold what was gained"
+            )
+
+
+def _is_new(record: Record) -> bool:
+    return all(each.outcome == "new" for each in record.comparisons)
+
+
+def _used_gpu(records: Sequence[Record]) -> bool:
+    return any(record.gpu is not None for record in records)

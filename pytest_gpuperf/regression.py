@@ -1,0 +1,100 @@
+"""From a baseline's estimate and a later one to whether a metric got worse, and the sentence that says so."""
+
+from math import inf
+
+from pytest_gpuperf import units
+from pytest_gpuperf.model import Estimate, Metric, Outcome, Tolerance
+
+__all__ = ["LESS_IS_BETTER", "apart", "beside", "change", "judge", "ratio", "words"]
+
+LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu", "cpu", "threshold", "memory"})
+_NAMES: dict[Metric, str] = {
+    "speedup": "speedup",
+    "gpu": "GPU time",
+    "cpu": "CPU time",
+    "latency": "speedup by latency",
+    "always": "speedup with copies",
+    "threshold": "threshold",
+    "memory": "memory",
+}
+_VERBS: dict[Outcome, str] = {"regressed": "got worse", "improved": "got better", "cannot_tell": "in doubt"}
+
+
+def judge(before: Estimate, now: Estimate, tolerance: Tolerance) -> Outcome:
+    """Return whether a metric got worse by more than its tolerance: beyond both intervals, or not at all.
+
+    Like a verdict, of the limit baseline x (1 - tolerance), or (1 + tolerance) where less is better; but that
+    limit is itself an interval, and "regressed" is that the whole of the new interval lies beyond all of it.
+    Each interval misses its value with a chance of at most alpha on either side, so a good run fails with a
+    chance of at most twice alpha, whenever its sampling stopped.
+    """
+    low, high = _ends(now)
+    allowed, gained = _limits(before, tolerance)
+    if tolerance.metric in LESS_IS_BETTER:
+        if low > allowed[1]:
+            return "regressed"
+        return "improved" if high < gained[0] else "not_regressed" if high <= allowed[0] else "cannot_tell"
+    if high < allowed[0]:
+        return "regressed"
+    return "improved" if low > gained[1] else "not_regressed" if low >= allowed[1] else "cannot_tell"
+
+
+def apart(before: Estimate, tolerance: Tolerance) -> tuple[float, float]:
+    """Return the interval of the limit, which an estimate that decides lies wholly above or below."""
+    return _limits(before, tolerance)[0]
+
+
+def ratio(before: Estimate, now: Estimate) -> Estimate | None:
+    """Return now / before, with the interval that both of theirs leave it; None beside a baseline of zero."""
+    (least, most), (low, high) = _ends(before), _ends(now)
+    if before.value <= 0:
+        return None
+    return Estimate(
+        value=now.value / before.value,
+        low=low / most if low > 0 and most < inf else None,
+        high=high / least if least > 0 and high < inf else None,
+    )
+
+
+def change(found: Estimate) -> str:
+    """Return a ratio in words: `20 % less [16, 24]`."""
+    less = found.value < 1
+    ends = (found.high, found.low) if less else (found.low, found.high)
+    percent = [None if end is None else 100 * (1 - end if less else end - 1) for end in ends]
+    shown = ", ".join("?" if each is None else f"{each:.0f}" for each in percent)
+    return f"{100 * abs(found.value - 1):.0f} % {'less' if less else 'more'} [{shown}]"
+
+
+def words(before: Estimate, now: Estimate, tolerance: Tolerance, outcome: Outcome) -> str:
+    """Return the numbers of an outcome: `speedup got worse: 8.0x [7.8, 8.2], baseline 10.0x ...`."""
+    found = ratio(before, now)
+    metric = tolerance.metric
+    told = f"{_NAMES[metric]} {_VERBS[outcome]}: {beside(metric, now)}, baseline {beside(metric, before)}"
+    limit = f"{100 * tolerance.share:g} % {'more' if metric in LESS_IS_BETTER else 'less'} is allowed"
+    return f"{told}: {change(found)}, {limit}" if found else f"{told}; {limit}"
+
+
+def beside(metric: Metric, found: Estimate) -> str:
+    """Return an estimate in its metric's unit, with its interval: `8.0x [7.8, 8.2]`, `1.2 ms [1.1, 1.3]`."""
+    if metric == "memory":
+        return units.size(found.value)
+    if metric == "threshold":
+        return f"{found.value:.16g}"
+    if metric in ("cpu", "gpu"):
+        ends = ", ".join("?" if end is None else units.seconds(end) for end in (found.low, found.high))
+        return f"{units.seconds(found.value)} [{ends}]"
+    ends = ", ".join("?" if end is None else units.digits(end) for end in (found.low, found.high))
+    return f"{units.digits(found.value)}x [{ends}]"
+
+
+def _limits(before: Estimate, tolerance: Tolerance) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return from where to where "worse than allowed" may begin, and "better by as much"."""
+    least, most = _ends(before)
+    worse, better = 1 - tolerance.share, 1 + tolerance.share
+    if tolerance.metric in LESS_IS_BETTER:
+        worse, better = better, worse
+    return (least * worse, most * worse), (least * better, most * better)
+
+
+def _ends(found: Estimate) -> tuple[float, float]:
+    return found.low if found.low is not None else 0.0, found.high if found.high is not None else inf
