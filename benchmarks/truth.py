@@ -147,18 +147,18 @@ def compare(task: Task, chance: Random) -> tuple[Status, int]:
     """Measure one comparison on two stretches of noise; return the verdict and the rounds it took."""
     demand, clock = Demand(min=LIMIT), Clock()
     scale = task.cpu.median / (task.gpu.median * LIMIT * task.factor)
-    cpu = replay("cpu", task.cpu, 1.0, clock, task.plan, chance)
-    gpu = replay("gpu", task.gpu, scale, clock, task.plan, chance)
-    sampling = Sampling(demand, task.plan, left=lambda: task.plan.max_time - clock(), decide=None)
+    cpu = replay("cpu", task.cpu, 1.0, clock, task.plan.max_rounds, chance)
+    gpu = replay("gpu", task.gpu, scale, clock, task.plan.max_rounds, chance)
+    sampling = Sampling(demand, task.plan, left=lambda: task.plan.max_time - clock())
     sampling.interleaved(cpu, gpu, None, chance)
     speedup = sampling.speedup("interleaved")
     assert speedup is not None
     return verdict.judge(speedup, demand, task.plan).status, speedup.rounds
 
 
-def replay(kind: Kind, trace: Trace, scale: float, clock: Clock, plan: Plan, chance: Random) -> Workload:
+def replay(kind: Kind, trace: Trace, scale: float, clock: Clock, rounds: int, chance: Random) -> Workload:
     """Return a workload whose blocks take a trace's times, from a random start that leaves enough of them."""
-    start = chance.randrange(len(trace.times) - plan.max_rounds)
+    start = chance.randrange(len(trace.times) - rounds)
     device = SimulatedDevice(kind, clock=clock, noise=trace.stretch(start, scale).__next__)
     return Workload(device=device, call=partial(device.launch, 1.0), scope="call", setup=None)
 

@@ -229,13 +229,14 @@ def print_report_cost(text: str, process: Cost) -> None:
     """Print what making the report's text takes, and how much of it is the check against the schema."""
     run = schema.load(json.loads(text))
     whole = seconds_of(lambda: schema.text(run))
-    unchecked = seconds_of(lambda: json.dumps(schema.document(run), indent=1, allow_nan=False))
+    content = schema.document(run)
+    checked = seconds_of(lambda: schema.validate(content))
     rows = [
         ["the report's text", f"{1e3 * whole:.0f} ms", f"{100 * whole / process.wall:.1f} %"],
         [
             "of which validation",
-            f"{1e3 * (whole - unchecked):.0f} ms",
-            f"{100 * (whole - unchecked) / process.wall:.1f} %",
+            f"{1e3 * checked:.0f} ms",
+            f"{100 * checked / process.wall:.1f} %",
         ],
     ]
     table([f"report of {len(run.records)} tests, {len(text) / 1e3:.0f} kB", "time", "of the process"], rows)

@@ -4,11 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_gpuperf.devices.protocol import Device
-    from pytest_gpuperf.model import InconclusiveWarning
+    from pytest_gpuperf.model import InconclusiveWarning, NotComparableWarning
 
-__all__ = ["Device", "InconclusiveWarning", "__version__"]
+__all__ = ["Device", "InconclusiveWarning", "NotComparableWarning", "__version__"]
 
-_HOMES = {"Device": "pytest_gpuperf.devices.protocol", "InconclusiveWarning": "pytest_gpuperf.model"}
+_HOMES = {
+    "Device": "pytest_gpuperf.devices.protocol",
+    "InconclusiveWarning": "pytest_gpuperf.model",
+    "NotComparableWarning": "pytest_gpuperf.model",
+}
 
 
 def __getattr__(name: str) -> Any:

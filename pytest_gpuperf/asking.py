@@ -1,15 +1,18 @@
 """From a run's options to what finds its speedup tests, and to the errors that end it before the first."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_gpuperf import options
+from pytest_gpuperf import option, options, reading
+from pytest_gpuperf.baseline import Baseline
 from pytest_gpuperf.finding import Finder
+from pytest_gpuperf.model import GatePlan, GpuPerfError
 from pytest_gpuperf.selection import Patterns
 from pytest_gpuperf.sides import Side, Sides
 
-__all__ = ["WRONG", "finder", "narrowed", "usage_error"]
+__all__ = ["WRONG", "baselines", "finder", "narrowed", "usage_error"]
 
 WRONG = "gpuperf-wrong"
 """In what a worker of pytest-xdist leaves for its controller: why the run ends."""
@@ -50,6 +53,41 @@ def _lone(config: pytest.Config, sides: Sides) -> Side | None:
             config, f"--gpuperf-side: {chosen!r} is no device; say numpy, cupy, torch:cuda, or cpu"
         )
     return side
+
+
+def baselines(gate: GatePlan) -> tuple[Baseline, ...]:
+    """Return what a run may be compared with, newest first; raise UsageError where that is nothing."""
+    path = gate.baseline
+    if path is None:
+        return ()
+    try:
+        reports = reading.read_all(path) if path.exists() else ()
+    except GpuPerfError as error:
+        raise pytest.UsageError(f"--gpuperf-baseline: {error}") from error
+    if not reports and gate.create:
+        _check_folder(path)
+        return ()
+    if not reports:
+        what = f"{path} has no report" if path.is_dir() else f"there is no {path}"
+        raise pytest.UsageError(f"--gpuperf-baseline: {what}; --gpuperf-baseline-missing=create makes one")
+    found = (Baseline(Path(report.name).name, report.run) for report in reports)
+    usable = tuple(base for base in found if base.tests(gate.compared))
+    if not usable:
+        metrics = ", ".join(each.metric for each in gate.compared)
+        raise pytest.UsageError(
+            f"--gpuperf-baseline: {path} has no test with a {metrics} to compare with; make it on a machine "
+            "that has the GPU"
+        )
+    return usable
+
+
+def _check_folder(path: Path) -> None:
+    """Raise UsageError where a baseline could not be made."""
+    folder = path if path.is_dir() else path.parent
+    if not folder.is_dir():
+        raise pytest.UsageError(f"--gpuperf-baseline: there is no folder {folder}; make it first")
+    if not option.writable(folder / "baseline"):
+        raise pytest.UsageError(f"--gpuperf-baseline: nothing can be written in {folder}; choose another")
 
 
 def narrowed(config: pytest.Config) -> list[str]:

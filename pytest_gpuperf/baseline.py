@@ -1,30 +1,27 @@
 """An earlier run, matched with a later one and compared: records in, comparisons out."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import inf
 
-from pytest_gpuperf import disturbances, fingerprint, regression
-from pytest_gpuperf.estimation import estimate
+from pytest_gpuperf import fingerprint, metrics, regression
+from pytest_gpuperf.metrics import Found
 from pytest_gpuperf.model import (
     Comparison,
     DeviceInfo,
     Environment,
     Estimate,
     Kind,
-    Measurement,
     Metric,
     Outcome,
-    Plan,
     Record,
     Run,
-    Speedup,
     Threshold,
     Tolerance,
 )
 
-__all__ = ["Baseline", "closest", "compare", "compare_thresholds", "value"]
+__all__ = ["Baseline", "closest", "compare", "compare_thresholds"]
 
 _SIDES: dict[Metric, tuple[Kind, ...]] = {"cpu": ("cpu",), "gpu": ("gpu",), "memory": ("gpu",)}
 _BOTH: tuple[Kind, ...] = ("cpu", "gpu")
@@ -51,22 +48,14 @@ class Baseline:
 
     def tests(self, tolerances: Iterable[Tolerance]) -> list[str]:
         """Return the node ids of the tests that have something to compare with."""
-        metrics = [tolerance.metric for tolerance in tolerances]
+        asked = [tolerance.metric for tolerance in tolerances]
         families = {record.nodeid for record in self.run.records if record.family and record.speedup}
         return [
             record.nodeid
             for record in self.run.records
-            if any(value(record, metric) for metric in metrics if metric != "threshold")
-            or ("threshold" in metrics and record.nodeid in families)
+            if any(metrics.value(record, metric) for metric in asked if metric != "threshold")
+            or ("threshold" in asked and record.nodeid in families)
         ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """A metric of a record, and why it decides less than its interval says."""
-
-    estimate: Estimate
-    doubt: str | None = None
 
 
 def compare(
@@ -94,12 +83,12 @@ def compare_thresholds(
         return _told(tolerance, "cannot_tell", f"the threshold is not known: {now.reason}")
     sizes = tuple(f"{name}: {was}, {new}" for name, was, new in _grids(before, now) if was != new)
     pairs = ((record, base.records.get(record.nodeid)) for record in records)
-    differences = [_differences(*pair, surveyed, base, tolerance) for pair in pairs if pair[1]]
+    differences = [_differences(*pair, surveyed, base, tolerance) for pair in pairs]
     unlike = tuple(dict.fromkeys([*sizes, *(each for several in differences for each in several)]))
     if unlike:
         return _incomparable(tolerance, base, unlike)
     low, high, was_low, was_high = (*_bounds(now), *_bounds(before))
-    shown = f"the GPU wins from {_size(high)} on, in the baseline from {_size(was_high)}"
+    shown = f"the GPU wins {_from(high)}, in the baseline {_from(was_high)}"
     outcome, reason = _of_bounds((was_low, was_high), (low, high), tolerance)
     return replace(
         _told(tolerance, outcome, f"{reason}: {shown}{_rest(outcome, tolerance)}" if reason else None),
@@ -109,38 +98,34 @@ def compare_thresholds(
 
 
 def closest(bases: Sequence[Baseline], surveyed: Environment, gpu: DeviceInfo | None) -> Baseline | None:
-    """Return the first baseline that was made in the same surroundings, or else the first of all."""
+    """Return the first baseline that was made in the same surroundings, or else the first of all.
+
+    One that was made without a GPU is none for a run that has one.
+    """
     now = fingerprint.surroundings(surveyed, gpu)
     for base in bases:
         before = base.run.environment
+        if gpu is not None and before.gpu is None:
+            continue
         if not fingerprint.unlike(fingerprint.surroundings(before, before.gpu), now):
             return base
     return next(iter(bases), None)
 
 
-def value(record: Record, metric: Metric) -> Estimate | None:
-    """Return a metric with its interval, in seconds, bytes or as a ratio; None where a record has none."""
-    if metric in ("cpu", "gpu"):
-        return _time(record.cpu if metric == "cpu" else record.gpu, record.alpha)
-    if metric == "memory":
-        peak = record.memory.peak if record.memory else None
-        return None if peak is None else Estimate(value=peak, low=peak, high=peak)
-    found: Speedup | None = record.speedup if metric == "speedup" else getattr(record.offload, metric, None)
-    return Estimate(value=found.value, low=found.low, high=found.high) if found else None
-
-
 def _comparison(
     now: Record, surveyed: Environment, before: Record | None, base: Baseline, tolerance: Tolerance
 ) -> Comparison | None:
-    found = _found(now, tolerance.metric)
+    found, name = metrics.found(now, tolerance.metric), regression.NAMES[tolerance.metric]
     if before is None:
         return _new(tolerance, base, "does not know this test") if found else None
-    was = _found(before, tolerance.metric)
+    was = metrics.found(before, tolerance.metric)
     if was is None:
         why = f" ({before.status}: {before.reason})" if before.reason else ""
-        return _new(tolerance, base, f"has no {tolerance.metric} of this test{why}") if found else None
+        return _new(tolerance, base, f"has no {name} of this test{why}") if found else None
+    if found is None and now.status == "skipped":
+        return None
     if found is None:
-        reason = f"there is no {tolerance.metric} in this run: {now.reason or now.status}"
+        reason = f"there is no {name} in this run: {now.reason or now.status}"
         return replace(_told(tolerance, "cannot_tell", reason), baseline=was.estimate)
     differences = _differences(now, before, surveyed, base, tolerance)
     if differences:
@@ -150,10 +135,15 @@ def _comparison(
     return _judged(was, found, tolerance)
 
 
-def _judged(was: _Found, now: _Found, tolerance: Tolerance) -> Comparison:
-    """Return what the numbers say; a GPU that was slowed down, now or then, does not decide."""
+def _judged(was: Found, now: Found, tolerance: Tolerance) -> Comparison:
+    """Return what the numbers say; a GPU that was slowed down, now or then, does not decide.
+
+    It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
+    """
     outcome = regression.judge(was.estimate, now.estimate, tolerance)
-    doubt = now.doubt if outcome == "regressed" else was.doubt if outcome == "improved" else None
+    doubt = now.doubt if outcome in ("regressed", "cannot_tell") else None
+    if doubt is None and was.doubt is not None and outcome != "regressed":
+        doubt = f"when the baseline was made {was.doubt}"
     if doubt is not None:
         outcome = "cannot_tell"
     reason = None
@@ -167,42 +157,6 @@ def _judged(was: _Found, now: _Found, tolerance: Tolerance) -> Comparison:
         found=now.estimate,
         ratio=regression.ratio(was.estimate, now.estimate),
     )
-
-
-def _found(record: Record, metric: Metric) -> _Found | None:
-    """Return a metric, its interval as wide as what disturbed the measurement leaves it."""
-    found = value(record, metric)
-    if found is None or metric == "memory":
-        return _Found(estimate=found) if found else None
-    own = 1.0 if metric == "gpu" else _own(record)
-    rounds = record.speedup.rounds if record.speedup else 0
-    slowed = None
-    if metric != "cpu":
-        slowed = disturbances.throttled(record.dropped_rounds, record.dropped_rounds + rounds)
-    low = None if found.low is None or own <= 0 else found.low * own
-    return _Found(estimate=replace(found, low=low), doubt=slowed)
-
-
-def _own(record: Record) -> float:
-    """Return the share of the CPU's time that was surely the workload's own."""
-    measured = record.cpu
-    if measured is None or not measured.samples:
-        return 1.0
-    found = disturbances.find(
-        measured.samples,
-        block_calls=measured.block_calls,
-        waited=measured.waited or 0.0,
-        fastest=min(measured.samples),
-    )
-    found = found or disturbances.stated(record.notes)
-    return found.own if found else 1.0
-
-
-def _time(measured: Measurement | None, alpha: float) -> Estimate | None:
-    if measured is None or not measured.samples or not all(0 < each < inf for each in measured.samples):
-        return None
-    found = estimate(measured.samples, Plan(alpha=alpha), "siblings")
-    return Estimate(value=found.value, low=found.low, high=found.high) if found else None
 
 
 def _differences(
@@ -224,13 +178,18 @@ def _of_bounds(
         return "regressed", "threshold got worse"
     if now[1] < was[0] * (1 - tolerance.share):
         return "improved", "threshold got better"
-    if now == was or now[1] <= was[0] * (1 + tolerance.share):
+    known = now[1] < inf or now[0] == inf  # it wins somewhere for sure, or it never wins
+    if (now == was and known) or now[1] <= was[0] * (1 + tolerance.share):
         return "not_regressed", None
     return "cannot_tell", "threshold in doubt"
 
 
 def _rest(outcome: Outcome, tolerance: Tolerance) -> str:
-    return f"; {_LONGER}" if outcome == "cannot_tell" else f"; {100 * tolerance.share:g} % more is allowed"
+    if outcome == "cannot_tell":
+        return f"; {_LONGER}"
+    if outcome == "improved":
+        return "; the baseline is stale"
+    return f"; {100 * tolerance.share:g} % more is allowed"
 
 
 def _bounds(threshold: Threshold) -> tuple[float, float]:
@@ -253,8 +212,8 @@ def _bracket(low: float, high: float) -> Estimate | None:
     return Estimate(value=known, low=low, high=high if high < inf else None)
 
 
-def _size(size: float) -> str:
-    return f"{size:.16g}" if size < inf else "no size measured"
+def _from(size: float) -> str:
+    return f"from {size:.16g} on" if size < inf else "for sure at no size"
 
 
 def _grids(before: Threshold, now: Threshold) -> list[tuple[str, str, str]]:

@@ -1,6 +1,6 @@
 """From rounds to the speedup, and to whether enough of them were taken."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import exp, inf, log
 from statistics import median
 
@@ -31,14 +31,14 @@ class Estimation:
     """The speedup as it takes shape, and the rule that stops sampling.
 
     Copies count as the demand says. Sampling stops when the verdict is certain and the interval precise, or
-    when its time or its rounds are used up. Without a demand there is no verdict to wait for. With `decide`
-    the speedup must be told from that value, too.
+    when its time or its rounds are used up. Without a demand there is no verdict to wait for. `apart` are
+    ranges of speedups that it must be told from, too.
     """
 
-    def __init__(self, demand: Demand, plan: Plan, decide: float | None = None) -> None:
+    def __init__(self, demand: Demand, plan: Plan, apart: Sequence[tuple[float, float]] = ()) -> None:
         self._demand = demand
         self._plan = plan
-        self._decide = decide
+        self._apart = [(log(low), log(high)) for low, high in apart]
         self._evidence = Evidence(alpha=plan.alpha, resolution=log(1 + plan.resolution))
         self._strongest = dict.fromkeys(demand.limits, 0.0)
 
@@ -110,7 +110,7 @@ class Estimation:
     def _is_told(self) -> bool:
         """Whether the speedup is told from what it must be told from beside its demand."""
         low, high = self._interval
-        return self._decide is None or not low <= log(self._decide) <= high
+        return all(low > most or high < least for least, most in self._apart)
 
     @property
     def _precise(self) -> bool:

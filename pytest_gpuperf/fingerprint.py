@@ -7,13 +7,23 @@ from typing import Literal
 from pytest_gpuperf import units
 from pytest_gpuperf.model import DeviceInfo, Environment, Kind, Record
 
-__all__ = ["Conditions", "conditions", "differences", "hosts_differ", "machines", "surroundings", "unlike"]
+__all__ = [
+    "Conditions",
+    "conditions",
+    "differences",
+    "hosts_differ",
+    "machines",
+    "settings",
+    "surroundings",
+    "unlike",
+]
 
 Conditions = Mapping[str, str | None]
 """What must be the same for two measurements to be comparable, by name; None for what is not told."""
 
 _PACKAGES = ("numpy", "pytest-gpuperf")
 _VERSION = re.compile(r"(\d+)(\.\d+)?[\w.+-]*")
+_CUDA = re.compile(r"\bcuda (\d\d)0(\d)0\b")  # as CUDA itself counts, and JAX tells it: 12090 is 12.9
 _THREADS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -66,6 +76,13 @@ def conditions(record: Record, surveyed: Environment, kinds: Iterable[Kind], ask
     return {**found, **(_included(record) if asked else {})}
 
 
+def settings(surveyed: Environment) -> tuple[str, ...]:
+    """Return the interpreter and what environment variables set: `python 3.11`, `OMP_NUM_THREADS=1`."""
+    chosen = surveyed.variables or {}
+    names = (name for name in (*_THREADS, *_ROUNDING) if name in chosen)
+    return (f"python {_version(surveyed.python, 'minor')}", *(f"{name}={chosen[name]}" for name in names))
+
+
 def unlike(before: Conditions, now: Conditions) -> tuple[str, ...]:
     """Return what differs, `name: before, now`; what either does not tell differs from nothing."""
     pairs = ((name, before.get(name), value) for name, value in now.items())
@@ -87,13 +104,13 @@ def _processor(surveyed: Environment) -> dict[str, str | None]:
 def _device(side: str, device: DeviceInfo | None) -> dict[str, str | None]:
     if device is None:
         return {}
-    library, _, driver = device.library.partition(",")
+    library = device.library.partition(",")[0]  # what follows are its driver and its runtime
     return {
         **({side: device.name} if device.kind == "gpu" else {}),  # a CPU's is the processor's
         f"{side} backend": device.backend,
         f"{side} emulated": "yes" if device.emulated else "no",
         f"{side} library": _version(library, "minor"),
-        f"{side} driver": _version(device.driver or driver, "major"),
+        f"{side} driver": _version(device.driver, "major"),
         f"{side} runtime": _version(device.runtime, "major"),
         f"{side} precision": device.reduced_precision or "full",
     }
@@ -114,7 +131,7 @@ def _chosen(surveyed: Environment, names: Iterable[str]) -> dict[str, str | None
 def _version(text: str | None, part: Literal["major", "minor"]) -> str | None:
     """Return a text with each version in it cut down to its major or minor part: `numpy 2.4`."""
     groups = r"\1" if part == "major" else r"\1\2"
-    return _VERSION.sub(groups, text) if text else None
+    return _VERSION.sub(groups, _CUDA.sub(r"cuda \1.\2", text)) if text else None
 
 
 def _parts(surveyed: Environment, variables: Iterable[str]) -> dict[str, str | None]:

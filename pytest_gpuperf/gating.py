@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from pytest_gpuperf import baseline, regression
+from pytest_gpuperf import baseline, metrics, regression
 from pytest_gpuperf.baseline import Baseline
 from pytest_gpuperf.model import (
     Comparison,
     Environment,
     Gate,
     GatePlan,
+    Metric,
     Plan,
     Record,
     Threshold,
@@ -69,13 +71,20 @@ class Gating:
                 self._base = baseline.closest(self._bases, self._here, self._here.gpu)
         return self._base
 
+    @property
+    def to_create(self) -> Path | None:
+        """Where the baseline is to be made that was missing."""
+        return self.asked.baseline if self.asked.create and not self._bases else None
+
     def limits(self, nodeid: str) -> tuple[tuple[float, float], ...]:
         """Return from what, beside its demand, a test's speedup must be told: the limit of a regression."""
         if not self.asked.is_gate or self.base is None or nodeid not in self.base.records:
             return ()
-        before = baseline.value(self.base.records[nodeid], "speedup")
+        before = metrics.value(self.base.records[nodeid], "speedup")
         tolerances = [each for each in self.asked.compared if each.metric == "speedup"]
-        return tuple(regression.apart(before, each) for each in tolerances if before)
+        limits = [regression.apart(before, each) for each in tolerances if before]
+        # Of a baseline too wide for its own value to be told from its limit, no sampling will tell.
+        return tuple((low, high) for low, high in limits if before and low > 0 and high < before.value)
 
     def compared(self, record: Record) -> Record:
         """Return a record with how it stands beside the baseline."""
@@ -86,7 +95,7 @@ class Gating:
 
     def threshold(self, found: Threshold, records: Sequence[Record]) -> tuple[Comparison, ...]:
         """Return how a family's threshold stands beside the baseline, where that is asked for."""
-        if self.base is None:
+        if self.base is None or found.status == "skipped":
             return ()
         members = [record for record in records if record.family and record.family.name == found.name]
         return tuple(
@@ -119,9 +128,10 @@ class Gating:
         selected = [record for record in records if not record.is_deselected]
         measured = [record for record in selected if self._has_value(record)]
         if not measured and not (self.asked.allow_no_gpu and not seen.has_gpu):
-            yield self._nothing(selected)
+            yield _nothing(selected, seen)
         elif measured and self.base is not None and all(_is_new(record) for record in measured):
-            yield f"the baseline {self.base.name} knows none of the {len(measured)} tests that were measured"
+            known = f"the baseline {self.base.name} knows none of the tests"
+            yield f"{known} that were measured ({len(measured)})"
         if self.base is not None and not self.asked.allow_missing:
             yield from self._missing(selected, self.base, seen)
         gated = {record.nodeid for record in selected} | {*(self.base.records if self.base else ())}
@@ -130,20 +140,9 @@ class Gating:
                 yield f"{nodeid} was lost with the process that ran it: {reason}"
 
     def _has_value(self, record: Record) -> bool:
-        metrics = ["speedup" if each.metric == "threshold" else each.metric for each in self.asked.compared]
-        return any(baseline.value(record, metric) for metric in metrics)
-
-    def _nothing(self, selected: Sequence[Record]) -> str:
-        if not selected:
-            return "nothing was measured: no test with a speedup marker ran"
-        skipped = [record for record in selected if record.status == "skipped"]
-        if len(skipped) < len(selected):
-            first = next(record for record in selected if record.status != "skipped")
-            return (
-                f"nothing was measured that the gate is about; {first.nodeid}: {first.reason or first.status}"
-            )
-        remedy = "; on a runner that has no GPU say --gpuperf-allow-no-gpu" if not _used_gpu(selected) else ""
-        return f"all {len(skipped)} tests of the gate were skipped: {skipped[0].reason}{remedy}"
+        asked = (each.metric for each in self.asked.compared)
+        kinds: list[Metric] = ["speedup" if metric == "threshold" else metric for metric in asked]
+        return any(metrics.value(record, metric) for metric in kinds)
 
     def _missing(self, selected: Sequence[Record], base: Baseline, seen: Seen) -> Iterator[str]:
         """Yield which of the baseline's tests this run should have had and did not have."""
@@ -166,20 +165,20 @@ class Gating:
         if self.base is None:
             return
         known = {*self.base.tests(self.asked.compared)}
-        skipped = [each for each in records if each.status == "skipped" and each.nodeid in known]
-        skipped = [each for each in skipped if not each.is_deselected and each.speedup is None]
+        skipped = [each for each in records if each.status == "skipped" and not each.is_deselected]
+        skipped = [each for each in skipped if each.nodeid in known and not self._has_value(each)]
         if skipped:
-            count = f"{len(skipped)} {'test' if len(skipped) == 1 else 'tests'} of the baseline"
+            count = f"{len(skipped)} of the baseline's tests {'was' if len(skipped) == 1 else 'were'}"
             yield f"{count} skipped: {skipped[0].nodeid}: {skipped[0].reason}"
         unlike = [each for record in records for each in record.comparisons if each.differences]
         if unlike:
             differences = "; ".join(dict.fromkeys(name for each in unlike for name in each.differences))
-            yield f"{len(unlike)} comparisons could not be made, for the runs differ: {differences}"
+            yield f"not comparable, for the runs differ ({_comparisons(len(unlike))}): {differences}"
         better = sum(each.outcome == "improved" for record in records for each in record.comparisons)
         if better:
             yield (
-                f"{better} improved beyond the tolerance: the baseline is stale; gpuperf baseline update "
-                "makes it hold what was gained"
+                f"better beyond the tolerance ({_comparisons(better)}): the baseline is stale; "
+                "gpuperf baseline update makes it hold what was gained"
             )
 
 
@@ -187,5 +186,21 @@ def _is_new(record: Record) -> bool:
     return all(each.outcome == "new" for each in record.comparisons)
 
 
-def _used_gpu(records: Sequence[Record]) -> bool:
-    return any(record.gpu is not None for record in records)
+def _nothing(selected: Sequence[Record], seen: Seen) -> str:
+    """Return why a run has no value of what the gate is about."""
+    if not selected:
+        return "nothing was measured: no test with a speedup marker ran"
+    judged = [record for record in selected if not _is_cpu_sibling(record)] or selected
+    first = next((record for record in judged if record.status != "skipped"), None)
+    if first is not None:
+        return f"nothing was measured that the gate is about; {first.nodeid}: {first.reason or first.status}"
+    remedy = "" if seen.has_gpu else "; on a runner that has no GPU say --gpuperf-allow-no-gpu"
+    return f"every test of the gate was skipped ({len(judged)}): {judged[0].reason}{remedy}"
+
+
+def _is_cpu_sibling(record: Record) -> bool:
+    return record.pairing is not None and record.pairing.side == "cpu"
+
+
+def _comparisons(count: int) -> str:
+    return f"{count} comparison{'' if count == 1 else 's'}"

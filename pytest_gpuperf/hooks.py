@@ -1,18 +1,15 @@
 """pytest's hooks for a run that has something to measure; registered when the first such thing is seen."""
 
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Generator
 from functools import partial
 from time import perf_counter
-from typing import Any
 
 import pytest
 
-from pytest_gpuperf import faults, schema, settlement, unittests
+from pytest_gpuperf import faults, schema, unittests
 from pytest_gpuperf.both import MEASURED
+from pytest_gpuperf.closing import ATTRIBUTE, Closing
 from pytest_gpuperf.items import SHAPE, Shape
-from pytest_gpuperf.model import DESELECTED, Selection, Threshold
-from pytest_gpuperf.report import terminal
 from pytest_gpuperf.session import SKIPS, Session
 
 __all__ = ["Hooks"]
@@ -21,8 +18,6 @@ _NO_DEVICE = (
     "a speedup test needs a device: take the fixture device or xp, parametrize the test over devices or "
     "array libraries (gpuperf_device_params names such parameters), use gpuperf.both, or join tests with pair"
 )
-_ATTRIBUTE = "gpuperf"  # of a test's last report: JSON-able, so that it travels between xdist's processes
-_CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
 
 
 class Hooks:
@@ -30,33 +25,10 @@ class Hooks:
 
     def __init__(self, config: pytest.Config, session: Session) -> None:
         self.session = session
-        self._is_worker = hasattr(config, "workerinput")
+        self.closing = Closing(config, session)
         self._dry = config.option.collectonly or config.option.setuponly or config.option.setupplan
-        self._began = False
-        self._crashed: dict[str, str] = {}
-        self._selected: Sequence[pytest.Item] = ()
-        self._deselected: Sequence[pytest.Item] = ()
-        self._untold: list[Threshold] = []
-        self._unmeasured: str | None = None
         self._running: pytest.Item | None = None
         self._broken: list[str] = []  # what subtests of the running test have raised
-
-    def begin(
-        self,
-        selected: Sequence[pytest.Item],
-        deselected: Sequence[pytest.Item],
-        selections: tuple[Selection, ...],
-        found: Iterable[pytest.Item],
-    ) -> None:
-        """Take the speedup tests that will run, those that were deselected, and what asked for them."""
-        self.session.ledger.selections = selections
-        self._began, self._selected, self._deselected = True, selected, deselected
-        shapes = [item.stash[SHAPE] for item in selected]
-        partners = (partner for item in found if (partner := item.stash[SHAPE].partner) is not None)
-        self.session.comparisons.expect(shapes, [item.stash[SHAPE].nodeid for item in deselected], partners)
-        for shape in shapes:
-            if shape.family and shape.kind != "cpu":
-                self.session.families.expect(shape.family.name, shape.nodeid)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Stop a test that cannot be measured before its fixtures are made."""
@@ -118,6 +90,7 @@ class Hooks:
             self.session.disown(item, shape, wrong[0])
         if shape.source == "all":
             self.session.watch(item, shape, perf_counter() - started)
+            self.session.settle_watched(item, shape)
         elif MEASURED in item.stash:
             self.session.settle(item.stash[MEASURED], item)
         elif shape.both:
@@ -151,101 +124,8 @@ class Hooks:
             self.session.without_measurement(item, shape, "skipped" if report.skipped else "error", reason)
         if shape and call.when == "teardown" and shape.nodeid in self.session.ledger.records:
             content = schema.dump_record(self.session.ledger.records[shape.nodeid])
-            setattr(report, _ATTRIBUTE, content)
+            setattr(report, ATTRIBUTE, content)
         return report
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take a finished test's record, whichever process measured it."""
-        if report.when not in ("setup", "call", "teardown") and report.failed:  # xdist's, of a lost worker
-            self._crashed[report.nodeid] = str(report.longrepr).partition("\n")[0]
-        content: dict[str, Any] | None = getattr(report, _ATTRIBUTE, None)
-        if content is not None and not self._is_worker and not self._dry:
-            self._began = True
-            self.session.ledger.enter(content, self.session.machine.surveyed)
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """Take what an xdist worker knew of tests that it did not run, and of the machine."""
-        told = getattr(node, "workeroutput", {}).get("gpuperf")
-        if told is None:
-            return
-        self.session.learn(told["environment"], told["thresholds"])
-        self.session.ledger.selections = schema.load_selections(told["selections"])
-        for content in told["records"]:
-            if content["nodeid"] not in self.session.ledger.records:
-                self.session.keep(schema.load_record(content))
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtestloop(self) -> Generator[None, object, object]:
-        """Remember that tests were about to run: `--fixtures` and its like run none."""
-        self._began = not self._dry
-        return (yield)
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Complete the records and write the report, in the process that the user called."""
-        if not self._began and exitstatus not in _CUT_SHORT:
-            return
-        all_ran = self._complete()
-        if self._is_worker:
-            told = [schema.dump_record(record) for record in self.session.ledger.records.values()]
-            surveyed = schema.dump_environment(self.session.machine.surveyed())
-            session.config.workeroutput["gpuperf"] = {  # type: ignore[attr-defined]
-                "records": told,
-                "environment": surveyed,
-                "thresholds": sorted(self.session.families.told),
-                "selections": schema.dump_selections(self.session.ledger.selections),
-            }
-            return
-        complete = all_ran and exitstatus not in _CUT_SHORT and not self._crashed
-        self.session.ledger.write(self.session.machine.surveyed(), complete=complete)
-        self._untold = self.session.families.untold(self.session.ledger.records.values(), self.session.plan)
-        records = list(self.session.ledger.records.values())
-        self._unmeasured = settlement.nothing_measured(records, self.session.plan)
-        wrong = self.session.ledger.unwritten or self._untold or self._unmeasured
-        if wrong and exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the table and the reasons; nothing when nothing was marked."""
-        if not self._began and not self.session.ledger.unwritten:
-            return
-        width = max(80, min(terminalreporter._tw.fullwidth, 120))  # noqa: SLF001 - plugins have no other way
-        shown = terminal.lines(self.session.ledger.run(self.session.machine.surveyed(), complete=True), width)
-        if shown or self.session.ledger.unwritten:
-            terminalreporter.section("gpuperf", sep="-")
-        for line in shown:
-            terminalreporter.write_line(line)
-        for threshold in self._untold:
-            terminalreporter.write_line(f"FAILED {threshold.name}: {threshold.reason}", red=True)
-        if self._unmeasured:
-            terminalreporter.write_line(f"FAILED: {self._unmeasured}", red=True)
-        if self.session.ledger.unwritten:
-            terminalreporter.write_line(self.session.ledger.unwritten, red=True)
-        elif shown and self.session.ledger.report:
-            terminalreporter.write_line(f"report: {self.session.ledger.report}")
-
-    def _complete(self) -> bool:
-        """Give a record to every marked test that has none; say whether all that were selected ran."""
-        for nodeid, reason in self._crashed.items():
-            known = self.session.ledger.records.get(nodeid)
-            if known is not None:
-                self.session.ledger.keep(replace(known, status="error", reason=reason))
-        not_run = self._fill_in(self._selected, "not run: the session ended before it")
-        self._fill_in(self._deselected, DESELECTED)
-        if not self._is_worker:
-            for record in settlement.unanswered(list(self.session.ledger.records.values())):
-                self.session.ledger.keep(record)
-        return not_run == 0
-
-    def _fill_in(self, listed: Sequence[pytest.Item], reason: str) -> int:
-        filled = 0
-        for item in listed:
-            shape = shape_of(item)
-            if shape and shape.nodeid not in self.session.ledger.records:
-                self.session.without_measurement(item, shape, "skipped", reason)
-                filled += 1
-        return filled
 
 
 def shape_of(item: pytest.Item) -> Shape | None:

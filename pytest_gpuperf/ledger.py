@@ -57,20 +57,20 @@ class Ledger:
             selections=self.selections,
         )
 
-    def write(self, surveyed: Environment, *, complete: bool) -> None:
-        """Write the report, if one was asked for.
+    def write(self, run: Run) -> None:
+        """Write a run's report, if one was asked for.
 
         A run that was cut short before it measured anything leaves an earlier report as it is.
         """
         if self.report is None or self._journal is None:
             return
-        measured = any(record.cpu or record.gpu for record in self.records.values())
-        if not complete and not measured and self.report.exists():
+        measured = any(record.cpu or record.gpu for record in run.records)
+        if not run.complete and not measured and self.report.exists():
             self.unwritten = f"{self.report} was left as it is: this run ended before it measured anything"
             self._journal.close(keep=False)
             return
         try:
-            store.replace(self.report, schema.text(self.run(surveyed, complete=complete)))
+            store.replace(self.report, schema.text(run))
         except (OSError, GpuPerfError) as error:
             self.unwritten = f"the report {self.report} was not written: {error}"
             self.unwritten += f"; what was measured is in {self._journal.path}"

@@ -17,19 +17,12 @@ from pytest_gpuperf.model import (
     Selection,
     Status,
 )
+from pytest_gpuperf.reading import Report
 
 __all__ = ["MergedRun", "Report", "merge"]
 
 _KINDS: tuple[Kind, ...] = ("cpu", "gpu")
 _TELLING: tuple[Status, ...] = ("error", "failed", "inconclusive", "passed", "recorded", "skipped")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """A run, and the name of the file that it was read from."""
-
-    name: str
-    run: Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

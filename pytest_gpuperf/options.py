@@ -2,11 +2,13 @@
 
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import pytest
+
+from pytest_gpuperf import gate_options, option
+from pytest_gpuperf.option import Option, check_file, given, listed, read, writable
 
 if TYPE_CHECKING:
     from pytest_gpuperf.model import Plan
@@ -33,26 +35,6 @@ _THRESHOLD = (
     "a speedup test that is parametrized over it; fail when it is beyond the limits"
 )
 MARKERS = (_SPEEDUP, _THRESHOLD)
-
-
-class _Option:
-    """One option: `--gpuperf-NAME` on the command line and `gpuperf_name` in the ini file."""
-
-    def __init__(
-        self,
-        name: str,
-        help: str,
-        *,
-        read: Callable[[str], Any] | None = None,
-        metavar: str | None = None,
-        ini: Literal["string", "bool", "float"] = "string",
-    ) -> None:
-        self.flag = f"--gpuperf-{name}"
-        self.key = f"gpuperf_{name.replace('-', '_')}"
-        self.help = help
-        self.read = read
-        self.metavar = metavar
-        self.ini = ini
 
 
 def _alpha(text: str) -> float:
@@ -93,54 +75,52 @@ def _file(text: str) -> str:
     return text
 
 
-_JSON = _Option("json", "write the report to PATH", read=str, metavar="PATH")
+_JSON = Option("json", "write the report to PATH", read=str, metavar="PATH")
 _PLAN = (
-    _Option(
+    Option(
         "gpu",
         "the GPU: auto, none, cupy[:N], torch[:cuda:N], jax[:N], sycl[:gpu|:cpu], simulated",
         read=str,
         metavar="DEVICE",
     ),
-    _Option(
+    Option(
         "side",
         "the device that tests work on which do not choose it themselves, as numpy or cupy",
         read=str,
         metavar="DEVICE",
     ),
-    _Option("require-gpu", "fail, instead of skipping, where no GPU can be used"),
-    _Option("report-only", "record every verdict and fail no test for it"),
-    _Option("off", "run marked tests once on each device and measure nothing"),
-    _Option("alpha", "chance of a wrong verdict, per side (0.025)", read=_alpha, metavar="P", ini="float"),
-    _Option(
+    Option("require-gpu", "fail, instead of skipping, where no GPU can be used"),
+    Option("report-only", "record every verdict and fail no test for it"),
+    Option("off", "run marked tests once on each device and measure nothing"),
+    Option("alpha", "chance of a wrong verdict, per side (0.025)", read=_alpha, metavar="P", ini="float"),
+    Option(
         "max-time",
         "seconds that measuring one test may take (10)",
         read=_seconds,
         metavar="S",
         ini="float",
     ),
-    _Option(
+    Option(
         "inconclusive",
         "an undecided test: warn passes it near its limit and fails it elsewhere; fail and pass settle it",
         read=_settlement,
         metavar="warn|fail|pass",
     ),
-    _Option(
+    Option(
         "cost-ratio",
         "what an hour of a GPU machine costs, over one of a CPU machine (2.5)",
         read=_price,
         metavar="R",
         ini="float",
     ),
-    _Option(
+    Option(
         "lock",
         "the file by which processes take turns to measure (one for the whole machine); none: they don't",
         read=_file,
         metavar="PATH|none",
     ),
 )
-_ALL = _Option(
-    "all", "time every test that has siblings on both devices, marked or not, and fail none for it"
-)
+_ALL = Option("all", "time every test that has siblings on both devices, marked or not, and fail none for it")
 _OPTIONS = (*_PLAN, _JSON, _ALL)
 _DEVICE_PARAMS = ["device", "xp", "module", "namespace", "array_namespace", "library", "backend", "nx"]
 
@@ -148,13 +128,8 @@ _DEVICE_PARAMS = ["device", "xp", "module", "namespace", "array_namespace", "lib
 def add(parser: pytest.Parser) -> None:
     """Add every option to the command line and the ini file."""
     group = parser.getgroup("gpuperf", "speedups of GPU over CPU (pytest-gpuperf)")
-    for option in _OPTIONS:
-        if option.read is None:
-            group.addoption(option.flag, action="store_true", default=None, help=option.help)
-            parser.addini(option.key, option.help, type="bool", default=None)
-        else:
-            group.addoption(option.flag, default=None, metavar=option.metavar, help=option.help)
-            parser.addini(option.key, option.help, type=option.ini, default=None)
+    for each in (*_OPTIONS, *gate_options.OPTIONS):
+        option.add(parser, group, each)
     parser.addini(
         "gpuperf_device_params",
         "names of the suite's parameters whose values are devices or array libraries",
@@ -171,15 +146,15 @@ def add(parser: pytest.Parser) -> None:
 
 def chosen(config: pytest.Config) -> bool:
     """Say whether the user set an option that asks for anything: only then is there something to check."""
-    given = [option for option in _OPTIONS if _given(config, option) is not None]
-    return any(option.key != "gpuperf_off" for option in given)
+    asked = [each for each in (*_OPTIONS, *gate_options.OPTIONS) if given(config, each) is not None]
+    return any(each.key != "gpuperf_off" for each in asked)
 
 
 def plan(config: pytest.Config) -> "Plan":
     """Return how this run measures; raise UsageError, naming the option, for a value that can't be."""
     from pytest_gpuperf.model import Plan
 
-    values = {option.key.removeprefix("gpuperf_"): _read(config, option) for option in _PLAN}
+    values = {each.key.removeprefix("gpuperf_"): read(config, each) for each in _PLAN}
     if values["lock"] not in (None, "auto", "none"):
         values["lock"] = str(_lock_file(config.invocation_params.dir / values["lock"]))
     return Plan(**{name: value for name, value in values.items() if value is not None})
@@ -187,12 +162,12 @@ def plan(config: pytest.Config) -> "Plan":
 
 def takes_all(config: pytest.Config) -> bool:
     """Say whether every test that has siblings is to be timed."""
-    return bool(_given(config, _ALL))
+    return bool(given(config, _ALL))
 
 
 def device_params(config: pytest.Config) -> list[str]:
     """Return the names of the suite's parameters that tell devices; raise UsageError when there are none."""
-    names = _listed(config, "gpuperf_device_params")
+    names = listed(config, "gpuperf_device_params")
     if not names:
         raise pytest.UsageError("gpuperf_device_params names no parameter; leave it out, or name some")
     return names
@@ -200,7 +175,7 @@ def device_params(config: pytest.Config) -> list[str]:
 
 def patterns(config: pytest.Config) -> list[str]:
     """Return the lines of gpuperf_speedup."""
-    return _listed(config, "gpuperf_speedup")
+    return listed(config, "gpuperf_speedup")
 
 
 def has_foreign_marker(config: pytest.Config) -> bool:
@@ -218,18 +193,11 @@ def json_path(config: pytest.Config) -> Path | None:
 
     Raises UsageError when that is not a place where a file can be written.
     """
-    given = _read(config, _JSON)
-    if given is None or hasattr(config, "workerinput"):  # xdist's controller writes for its workers
+    name = read(config, _JSON)
+    if name is None or hasattr(config, "workerinput"):  # xdist's controller writes for its workers
         return None
-    path: Path = config.invocation_params.dir / given
-    if path.is_dir():
-        raise pytest.UsageError(f"--gpuperf-json: {path} is a folder; name a file in it")
-    if not path.parent.is_dir():
-        raise pytest.UsageError(f"--gpuperf-json: there is no folder {path.parent}; make it first")
-    if path.exists() and not _is_json(path):
-        raise pytest.UsageError(f"--gpuperf-json: {path} is there and no report; name another file")
-    if not _writable(path):
-        raise pytest.UsageError(f"--gpuperf-json: no file can be written at {path}; choose another place")
+    path: Path = config.invocation_params.dir / name
+    check_file("--gpuperf-json", path, (b"{",), "report")
     return path
 
 
@@ -241,52 +209,6 @@ def _lock_file(path: Path) -> Path:
         raise pytest.UsageError(f"--gpuperf-lock: there is no folder {path.parent}; make it first")
     if path.is_symlink() or (path.exists() and (not path.is_file() or path.stat().st_size)):
         raise pytest.UsageError(f"--gpuperf-lock: {path} is there and no lock file; name another file")
-    if not (os.access(path, os.R_OK | os.W_OK) if path.exists() else _writable(path)):
+    if not (os.access(path, os.R_OK | os.W_OK) if path.exists() else writable(path)):
         raise pytest.UsageError(f"--gpuperf-lock: {path} cannot be opened to write; choose another place")
     return path
-
-
-def _given(config: pytest.Config, option: _Option) -> Any:
-    """Return what the command line says, else the ini file, else None."""
-    value = config.getoption(option.flag)
-    if value is not None:
-        return value
-    try:
-        return config.getini(option.key)
-    except (ValueError, TypeError, pytest.UsageError) as error:
-        raise pytest.UsageError(f"{option.key} in the ini file: {error}") from error
-
-
-def _listed(config: pytest.Config, key: str) -> list[str]:
-    try:
-        return [str(entry) for entry in config.getini(key)]
-    except (ValueError, TypeError, pytest.UsageError) as error:
-        raise pytest.UsageError(f"{key} in the ini file: {error}") from error
-
-
-def _read(config: pytest.Config, option: _Option) -> Any:
-    value = _given(config, option)
-    if value is None or option.read is None:
-        return value
-    try:
-        return option.read(str(value))
-    except ValueError as error:
-        raise pytest.UsageError(f"{option.flag} (ini: {option.key}): {error}") from error
-
-
-def _is_json(path: Path) -> bool:
-    """Say whether a file may be an earlier report: an object of JSON, or empty."""
-    with path.open("rb") as file:
-        return file.read(64).lstrip()[:1] in (b"{", b"")
-
-
-def _writable(path: Path) -> bool:
-    """Try to open a new file beside the report, as writing it will."""
-    trial = path.with_name(f".{path.name}.{os.getpid()}.trial")
-    try:
-        with trial.open("xb"):
-            pass
-        trial.unlink()
-    except OSError:
-        return False
-    return True

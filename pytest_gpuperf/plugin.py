@@ -171,7 +171,7 @@ class _Listener:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Make the session with the first record, and give it this one; it hears of the others itself."""
         if hasattr(report, "gpuperf") and not self._config.pluginmanager.has_plugin(_HOOKS):
-            _hooks(self._config).pytest_runtest_logreport(report)
+            _hooks(self._config).closing.pytest_runtest_logreport(report)
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -206,13 +206,22 @@ def _hooks(config: pytest.Config) -> "Hooks":
     """Return the hooks of a run that measures, registered with its session when the first test needs them."""
     hooks: Any = config.pluginmanager.get_plugin(_HOOKS)
     if hooks is None:
-        from pytest_gpuperf import options
+        from pytest_gpuperf import asking, gate_options, options
         from pytest_gpuperf.hooks import Hooks
         from pytest_gpuperf.session import Session
 
-        session = Session(config, options.plan(config), options.json_path(config))
+        gate = gate_options.gate(config)
+        session = Session(
+            config,
+            options.plan(config),
+            options.json_path(config),
+            gate_options.outputs(config),
+            gate,
+            asking.baselines(gate),
+        )
         hooks = Hooks(config, session)
         config.pluginmanager.register(hooks, _HOOKS)
+        config.pluginmanager.register(hooks.closing)
         config.pluginmanager.register(session.timers)
     return hooks  # type: ignore[no-any-return]  # pluggy's registry is untyped
 
@@ -224,7 +233,7 @@ def _collect(config: pytest.Config) -> None:
 
         following = Collecting(
             lambda: _finder(config).found,
-            lambda ran, not_run: _hooks(config).begin(
+            lambda ran, not_run: _hooks(config).closing.begin(
                 ran, not_run, _finder(config).selections, _finder(config).found
             ),
         )

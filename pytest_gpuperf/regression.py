@@ -5,10 +5,10 @@ from math import inf
 from pytest_gpuperf import units
 from pytest_gpuperf.model import Estimate, Metric, Outcome, Tolerance
 
-__all__ = ["LESS_IS_BETTER", "apart", "beside", "change", "judge", "ratio", "words"]
+__all__ = ["LESS_IS_BETTER", "NAMES", "apart", "beside", "change", "judge", "ratio", "words"]
 
 LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu", "cpu", "threshold", "memory"})
-_NAMES: dict[Metric, str] = {
+NAMES: dict[Metric, str] = {
     "speedup": "speedup",
     "gpu": "GPU time",
     "cpu": "CPU time",
@@ -51,31 +51,30 @@ def ratio(before: Estimate, now: Estimate) -> Estimate | None:
         return None
     return Estimate(
         value=now.value / before.value,
-        low=low / most if low > 0 and most < inf else None,
+        low=low / most if now.low is not None and most < inf else None,
         high=high / least if least > 0 and high < inf else None,
     )
 
 
 def change(found: Estimate) -> str:
-    """Return a ratio in words: `20 % less [16, 24]`."""
-    less = found.value < 1
-    ends = (found.high, found.low) if less else (found.low, found.high)
-    percent = [None if end is None else 100 * (1 - end if less else end - 1) for end in ends]
-    shown = ", ".join("?" if each is None else f"{each:.0f}" for each in percent)
-    return f"{100 * abs(found.value - 1):.0f} % {'less' if less else 'more'} [{shown}]"
+    """Return a ratio in words: `-20.0 % [-24.1, -16.3]`, without its interval where it is exact."""
+    ends = ", ".join("?" if end is None else _percent(end) for end in (found.low, found.high))
+    exact = found.low == found.value == found.high
+    return f"{_percent(found.value)} %" if exact else f"{_percent(found.value)} % [{ends}]"
 
 
 def words(before: Estimate, now: Estimate, tolerance: Tolerance, outcome: Outcome) -> str:
-    """Return the numbers of an outcome: `speedup got worse: 8.0x [7.8, 8.2], baseline 10.0x ...`."""
+    """Return the numbers of an outcome: `speedup got worse: 8.00x [7.80, 8.20], baseline 10.0x ...`."""
     found = ratio(before, now)
     metric = tolerance.metric
-    told = f"{_NAMES[metric]} {_VERBS[outcome]}: {beside(metric, now)}, baseline {beside(metric, before)}"
+    told = f"{NAMES[metric]} {_VERBS[outcome]}: {beside(metric, now)}, baseline {beside(metric, before)}"
     limit = f"{100 * tolerance.share:g} % {'more' if metric in LESS_IS_BETTER else 'less'} is allowed"
-    return f"{told}: {change(found)}, {limit}" if found else f"{told}; {limit}"
+    rest = "the baseline is stale" if outcome == "improved" else limit
+    return f"{told}: {change(found)}, {rest}" if found else f"{told}; {rest}"
 
 
 def beside(metric: Metric, found: Estimate) -> str:
-    """Return an estimate in its metric's unit, with its interval: `8.0x [7.8, 8.2]`, `1.2 ms [1.1, 1.3]`."""
+    """Return an estimate in its metric's unit: `8.00x [7.80, 8.20]`, `1.20 ms [1.10 ms, 1.30 ms]`."""
     if metric == "memory":
         return units.size(found.value)
     if metric == "threshold":
@@ -90,10 +89,17 @@ def beside(metric: Metric, found: Estimate) -> str:
 def _limits(before: Estimate, tolerance: Tolerance) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return from where to where "worse than allowed" may begin, and "better by as much"."""
     least, most = _ends(before)
-    worse, better = 1 - tolerance.share, 1 + tolerance.share
-    if tolerance.metric in LESS_IS_BETTER:
-        worse, better = better, worse
-    return (least * worse, most * worse), (least * better, most * better)
+    less, more = 1 - tolerance.share, 1 + tolerance.share
+    fewer = (least * less, most * less if less else 0.0)  # where all may be lost, of an unbounded end, too
+    greater = (least * more, most * more)
+    return (greater, fewer) if tolerance.metric in LESS_IS_BETTER else (fewer, greater)
+
+
+def _percent(ratio: float) -> str:
+    """Return a ratio as a change in percent, with its sign; 0 where it shows none."""
+    percent = 100 * (ratio - 1)
+    shown = f"{percent:+.0f}" if abs(percent) >= 99.95 else f"{percent:+.1f}"
+    return shown if float(shown) else "0"
 
 
 def _ends(found: Estimate) -> tuple[float, float]:

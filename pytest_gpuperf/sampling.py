@@ -18,16 +18,19 @@ _FEWEST = 2  # rounds that are taken whatever they cost, dropped ones counted
 class Sampling:
     """The rounds of one test as its demand gates them; `dropped` were taken while the GPU was throttled.
 
-    `left` tells the seconds that the test has left. `decide` is a speedup that it must be told from, too.
+    `left` tells the seconds that the test has left. `apart` are ranges of speedups that it must be told
+    from, too.
     """
 
-    def __init__(self, demand: Demand, plan: Plan, left: Callable[[], float], decide: float | None) -> None:
-        self._demand, self._plan, self._left, self._decide = demand, plan, left, decide
+    def __init__(
+        self, demand: Demand, plan: Plan, left: Callable[[], float], apart: Sequence[tuple[float, float]] = ()
+    ) -> None:
+        self._demand, self._plan, self._left, self._apart = demand, plan, left, apart
         self.start_afresh()
 
     def start_afresh(self) -> None:
         """Give up every round."""
-        self._estimation = Estimation(self._demand, self._plan, self._decide)
+        self._estimation = Estimation(self._demand, self._plan, self._apart)
         self.rounds: list[Round] = []
         self.begun = 0
         self.dropped = 0

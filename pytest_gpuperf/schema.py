@@ -1,10 +1,10 @@
 """Run <-> the JSON document, version 1.3, and the check against its published schema."""
 
-import json
-from functools import cache
-from importlib import resources
-from typing import Any, cast
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
 
+from pytest_gpuperf import jsontext, layout, validation
 from pytest_gpuperf.documents import (
     dump_environment,
     dump_record,
@@ -16,9 +16,10 @@ from pytest_gpuperf.documents import (
     load_record,
     load_selections,
     load_threshold,
+    load_valid_record,
     plain,
 )
-from pytest_gpuperf.model import GpuPerfError, Run
+from pytest_gpuperf.model import GpuPerfError, Record, Run
 
 __all__ = [
     "VERSION",
@@ -30,6 +31,7 @@ __all__ = [
     "load_environment",
     "load_record",
     "load_selections",
+    "parse",
     "text",
     "validate",
 ]
@@ -57,13 +59,52 @@ def document(run: Run) -> dict[str, Any]:
 
 
 def text(run: Run) -> str:
-    """Return a run as JSON text; raise GpuPerfError, naming the place, if it breaks the schema."""
-    content = document(run)
-    validate(content)
+    """Return a run as JSON text; raise GpuPerfError, naming the place, if it breaks the schema.
+
+    Each record is a line, so that reports can be compared line by line.
+    """
+    heading = document(replace(run, records=())) | {"summary": dict(run.summary)}
+    validation.check(heading, VERSION)
     try:
-        return json.dumps(content, indent=1, allow_nan=False) + "\n"
+        return layout.text(heading, "records", _lines(run.records))
     except ValueError as error:
         raise GpuPerfError(f"the report holds a number that is not finite: {error}") from error
+
+
+def _lines(records: Iterable[Record]) -> Iterator[str]:
+    """Yield the text of each record, of which the document exists one at a time."""
+    for index, record in enumerate(records):
+        content = dump_record(record)
+        validation.check_record(content, VERSION, index)
+        yield jsontext.line(content)
+
+
+def parse(content: bytes) -> Run:
+    """Return the run in a report's text, in UTF-8.
+
+    Raises ValueError, with the place, when it is no JSON, and GpuPerfError as `load` does.
+    """
+    try:
+        laid = layout.split(content, "records")
+        if laid is not None:
+            return _streamed(*laid)
+    except ValueError:  # a line of it is no JSON: its place is found in the whole
+        pass
+    return load(jsontext.parse(content.decode("utf-8-sig")))
+
+
+def _streamed(heading: dict[str, Any], lines: Iterable[bytes]) -> Run:
+    """Return the run of a text as `text` writes it, of which one record's document exists at a time."""
+    version = _version(heading)
+    validation.check(heading, version)
+    return _run(heading, tuple(_records(lines, version)))
+
+
+def _records(lines: Iterable[bytes], version: str) -> Iterator[Record]:
+    for index, line in enumerate(lines):
+        content = jsontext.parse_line(line)
+        validation.check_record(content, version, index)
+        yield load_valid_record(content)
 
 
 def load(content: Any) -> Run:
@@ -71,40 +112,40 @@ def load(content: Any) -> Run:
 
     Documents of earlier minor versions have less in them: what they lack is None, or empty.
     """
+    validation.check(content, _version(content))
+    return _run(content, tuple(map(load_valid_record, content["records"])))
+
+
+def validate(content: Any) -> None:
+    """Raise GpuPerfError, with the place and the cause, when a document breaks the schema of its version."""
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    validation.check(content, version if version in _READABLE else VERSION)
+
+
+def _version(content: Any) -> str:
+    """Return a document's version; raises GpuPerfError when it is none that can be read."""
     version = content.get("schema_version") if isinstance(content, dict) else None
     if not isinstance(version, str) or not version.startswith("1."):
-        raise GpuPerfError(f"this is no report that this version can read: schema_version is {version!r}")
+        raise GpuPerfError(
+            f"this is no report that this version can read: schema_version is {repr(version)[:80]}"
+        )
     if version not in _READABLE:
-        raise GpuPerfError(f"the report's schema {version} is newer than {VERSION}; update pytest-gpuperf")
-    validate(content)
+        raise GpuPerfError(
+            f"the report's schema {version:.20} is newer than {VERSION}; update pytest-gpuperf"
+        )
+    return version
+
+
+def _run(content: dict[str, Any], records: tuple[Record, ...]) -> Run:
     return Run(
         environment=load_environment(content["environment"]),
         started=content["started"],
         complete=content["complete"],
         cost_ratio=content.get("cost_ratio"),
-        records=tuple(load_record(record) for record in content["records"]),
+        records=records,
         thresholds=tuple(load_threshold(threshold) for threshold in content.get("thresholds", ())),
         selections=load_selections(content.get("selections", ())),
         merged=load_merged(content["merged"]) if content.get("merged") else None,
         commit=load_commit(content["commit"]) if content.get("commit") else None,
         gate=load_gate(content["gate"]) if content.get("gate") else None,
     )
-
-
-def validate(content: Any) -> None:
-    """Raise GpuPerfError, with the place and the cause, when a document breaks the schema of its version."""
-    from jsonschema.exceptions import best_match
-
-    version = content.get("schema_version") if isinstance(content, dict) else None
-    error = best_match(_validator(version if version in _READABLE else VERSION).iter_errors(content))
-    if error is not None:
-        raise GpuPerfError(f"the report breaks its schema at {error.json_path}: {error.message[:200]}")
-
-
-@cache
-def _validator(version: str) -> Any:
-    """Return the validator; jsonschema is imported here because only a run with a report needs it."""
-    from jsonschema import Draft202012Validator
-
-    file = resources.files("pytest_gpuperf").joinpath(f"report-{version}.schema.json")
-    return Draft202012Validator(cast("dict[str, Any]", json.loads(file.read_text(encoding="utf-8"))))

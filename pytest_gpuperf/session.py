@@ -1,14 +1,8 @@
 """What a run knows: the walk of each speedup test, its records, and what it says to pytest."""
 
-import logging
-import os
-import random
-import sys
 import unittest
-import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,18 +10,24 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf import bodies, diagnosis, environment, faults, schema, settlement
+from pytest_gpuperf import bodies, diagnosis, environment, faults, gating, schema, settlement, traces
+from pytest_gpuperf.baseline import Baseline
 from pytest_gpuperf.calls import Bind
 from pytest_gpuperf.comparisons import Comparisons
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.families import Families
+from pytest_gpuperf.gating import Gating
 from pytest_gpuperf.items import Shape
 from pytest_gpuperf.ledger import Ledger
 from pytest_gpuperf.machine import Machine
 from pytest_gpuperf.model import (
+    Environment,
     Fault,
+    GatePlan,
     GpuPerfError,
     InconclusiveWarning,
+    NotComparableWarning,
+    Outputs,
     Pairing,
     Plan,
     Record,
@@ -35,6 +35,7 @@ from pytest_gpuperf.model import (
     Unavailable,
     Verdict,
 )
+from pytest_gpuperf.report import properties
 from pytest_gpuperf.sides import Side
 from pytest_gpuperf.timers import Timers
 from pytest_gpuperf.trial import Trial
@@ -47,22 +48,35 @@ SKIPS = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 _TRACED = (
     "coverage, a debugger or a profiler traces the timed code: the times are distorted (pytest-cov: --no-cov)"
 )
-_CAPTURES = ("capsys", "capsysbinary", "capteesys", "capfd", "capfdbinary")  # fixtures that show output
-_MONITORED = (0, 1, 2)  # sys.monitoring's tools: debugger, coverage, profiler
+
+
+_NOTHING, _NO_GATE = Outputs(), GatePlan()
 
 
 class Session:
     """One run's state. Errors that the user should see leave it as GpuPerfError or as pytest's outcomes."""
 
-    def __init__(self, config: pytest.Config, plan: Plan, report: Path | None) -> None:
-        self.plan = plan
+    def __init__(
+        self,
+        config: pytest.Config,
+        plan: Plan,
+        report: Path | None = None,
+        outputs: Outputs = _NOTHING,
+        gate: GatePlan = _NO_GATE,
+        bases: Sequence[Baseline] = (),
+    ) -> None:
+        self.plan = gating.sampling(plan, gate)
+        self.outputs = outputs
+        self.gating = Gating(gate, bases, self._surveyed)
         self.ledger = Ledger(report, plan.cost_ratio)
         self.families = Families()
         self.machine = Machine(plan.gpu, partial(_registered, config), _worker(config))
-        self.comparisons = Comparisons(plan, self.machine, self.gpu, self.ledger.records)
+        self.comparisons = Comparisons(self.plan, self.machine, self.gpu, self.ledger.records)
         self.timers = Timers()
         self._turns = Turns.chosen(plan.lock)
+        self._is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
         self.runs: Counter[str] = Counter()
+        self._unlike: set[str] = set()
 
     def check(self) -> None:
         """Raise UsageError for a device that no backend offers; nothing is probed for it."""
@@ -95,7 +109,7 @@ class Session:
             reason = f"one call takes {elapsed:.1f} s, more than an eighth of --gpuperf-max-time"
             self.without_measurement(item, shape, "skipped", reason)
             return
-        with self.timers.stopped(item), _as_it_was(item):  # the test itself has had its time
+        with self.timers.stopped(item), traces.as_it_was(item):  # the test itself has had its time
             try:
                 self.measure(item, shape)
             except (KeyboardInterrupt, pytest.exit.Exception):
@@ -106,13 +120,14 @@ class Session:
 
     def measure(self, item: pytest.Function, shape: Shape, bind: Bind | None = None) -> Record:
         """Measure one item and keep its record; exceptions of the body pass through."""
-        plan = _quick(self.plan) if shape.source == "all" else self.plan
+        plan = _quick(self.plan, self.gating.asked) if shape.source == "all" else self.plan
         trial = Trial(
             nodeid=shape.nodeid,
             demand=shape.demand,
             plan=plan,
             family=shape.family,
             take_turn=partial(self._turns.take, partial(self.timers.stopped, item)),
+            apart=self.gating.limits(shape.nodeid),
         )
         faulty: str | None = None
         try:
@@ -134,9 +149,10 @@ class Session:
             trial.forget()
             self.machine.release()
             pytest.fail(faulty, pytrace=False)
-        if _is_traced():
+        if traces.is_traced():
             trial.notes.append(_TRACED)
         record = _diagnosed(self._placed(trial.record(found.status, found.reason), shape))
+        record = self.gating.compared(record)
         trial.forget()  # pytest keeps the frames of a test that fails until the next one has run
         self.keep(record, item)
         return record
@@ -146,13 +162,26 @@ class Session:
         threshold = self.families.ended(record, self.ledger.records.values())
         if threshold is not None:
             self.families.told.add(threshold.name)
-        end = settlement.ending(record, threshold, self.plan)
+            held = self.gating.threshold(threshold, list(self.ledger.records.values()))
+            record = replace(record, comparisons=(*record.comparisons, *held))
+            self.keep(record, item)
+        self._warn_of_differences(record, item)
+        end = settlement.ending(record, threshold, self.plan, self.gating.asked)
         for warning in end.warnings:
             item.warn(InconclusiveWarning(warning))
         if end.failure is not None:
             pytest.fail(end.failure, pytrace=False)
         if end.skip is not None:
             pytest.skip(end.skip)
+
+    def settle_watched(self, item: pytest.Item, shape: Shape) -> None:
+        """Fail a test that nobody marked for what it lost since the baseline, and for nothing else."""
+        record = self.ledger.records.get(shape.nodeid)
+        if record is None:
+            return
+        self._warn_of_differences(record, item)
+        if lost := settlement.gated(record.comparisons, self.gating.asked, self.plan):
+            pytest.fail("\n".join(lost), pytrace=False)
 
     def keep(self, record: Record, item: pytest.Item | None = None) -> None:
         """Keep a record; with its item, other plugins' reports learn of it."""
@@ -161,15 +190,8 @@ class Session:
             self.families.leave(record.family.name, record.nodeid)
         if item is None:
             return
-        item.user_properties[:] = [
-            pair for pair in item.user_properties if not pair[0].startswith("gpuperf.")
-        ]
-        item.user_properties.append(("gpuperf.status", record.status))
-        if record.speedup:
-            for name in ("speedup", "low", "high"):
-                value = getattr(record.speedup, "value" if name == "speedup" else name)
-                if value is not None:
-                    item.user_properties.append((f"gpuperf.{name}", value))
+        others = [pair for pair in item.user_properties if not pair[0].startswith(properties.PREFIX)]
+        item.user_properties[:] = [*others, *properties.pairs(record)]
 
     def without_measurement(self, item: pytest.Item, shape: Shape, status: Status, reason: str) -> None:
         """Keep the record of a speedup test that ended before it was measured."""
@@ -195,6 +217,25 @@ class Session:
         """Take the environment that another process measured in, and which thresholds it told."""
         self.families.told.update(told)
         self.machine.learn(schema.load_environment(surveyed))
+
+    @property
+    def publishes(self) -> bool:
+        """Whether anything of the run is written down."""
+        return bool(self.ledger.report or self.gating.to_create or self.outputs != _NOTHING)
+
+    def _surveyed(self) -> Environment:
+        """Return the environment of the measurements, on the GPU that this process can use."""
+        if not self._is_controller:
+            self.machine.has_gpu()
+        return self.machine.surveyed()
+
+    def _warn_of_differences(self, record: Record, item: pytest.Item) -> None:
+        """Warn once of what makes a baseline another machine's."""
+        for found in record.comparisons:
+            differences = "; ".join(found.differences)
+            if self.gating.asked.is_gate and differences and differences not in self._unlike:
+                self._unlike.add(differences)
+                item.warn(NotComparableWarning(found.reason or differences))
 
     def _placed(self, record: Record, shape: Shape) -> Record:
         """Return a record with what asked for it, and its place among its siblings."""
@@ -225,9 +266,12 @@ class Session:
         return Verdict(status="error", reason=f"{what}, raised {where}")
 
 
-def _quick(plan: Plan) -> Plan:
+def _quick(plan: Plan, gate: GatePlan) -> Plan:
     """Return a plan for tests that nobody asked for one by one: there may be thousands."""
-    return replace(plan, record_time=0.05, precision_time=0.02, warmup_time=0.02, fresh_starts=0)
+    seconds = 0.3 if gate.is_gate or gate.create else 0.02
+    return replace(
+        plan, record_time=max(0.05, seconds), precision_time=seconds, warmup_time=0.02, fresh_starts=0
+    )
 
 
 def _worker(config: pytest.Config) -> int | None:
@@ -250,43 +294,3 @@ def _diagnosed(record: Record) -> Record:
     if not (record.cpu.device.emulated or record.gpu.device.emulated):
         usable, threads = environment.usable_processors(), environment.pool_threads()
     return replace(record, diagnosis=diagnosis.find(record, usable=usable, pool_threads=threads))
-
-
-@contextmanager
-def _as_it_was(item: pytest.Function) -> Iterator[None]:
-    """Leave no trace of calls that the suite does not know of: draws, warnings, output, properties."""
-    drawn, numpy = random.getstate(), sys.modules.get("numpy")
-    numpy_drawn = numpy.random.get_state() if numpy else None
-    properties = [pair for pair in item.user_properties if not pair[0].startswith("gpuperf.")]
-    try:
-        with warnings.catch_warnings(record=True), _unheard(item):
-            yield
-    finally:
-        random.setstate(drawn)
-        if numpy is not None:
-            numpy.random.set_state(numpy_drawn)
-        ours = [pair for pair in item.user_properties if pair[0].startswith("gpuperf.")]
-        item.user_properties[:] = properties + ours
-
-
-@contextmanager
-def _unheard(item: pytest.Function) -> Iterator[None]:
-    """Drop what is printed and logged at every call, but for a test that looks at it."""
-    root, caplog = logging.getLogger(), item.funcargs.get("caplog")
-    handlers, heard = root.handlers[:], getattr(caplog, "handler", None)
-    with ExitStack() as stack:
-        if not any(name in item.fixturenames for name in _CAPTURES):
-            nowhere = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
-            stack.enter_context(redirect_stdout(nowhere))
-            stack.enter_context(redirect_stderr(nowhere))
-        root.handlers[:] = [heard or logging.NullHandler()]
-        stack.callback(root.handlers.__setitem__, slice(None), handlers)
-        yield
-
-
-def _is_traced() -> bool:
-    """Say whether something follows the program line by line."""
-    if sys.gettrace() is not None:
-        return True
-    monitoring: Any = getattr(sys, "monitoring", None)  # from Python 3.12 on
-    return monitoring is not None and any(monitoring.get_tool(tool) for tool in _MONITORED)

@@ -9,8 +9,6 @@ from pytest_gpuperf.model import Comparison, GatePlan, Outcome, Plan, Record, Th
 __all__ = ["ONE_SIDED", "Ending", "ending", "fails", "gated", "nothing_measured", "unanswered"]
 
 ONE_SIDED = "one side only (--gpuperf-side): gpuperf merge compares it with a report of the other"
-
-
 _NO_GATE = GatePlan()
 
 
@@ -38,9 +36,9 @@ def ending(record: Record, threshold: Threshold | None, plan: Plan, gate: GatePl
         threshold is not None and threshold.status == "inconclusive" and _is_asked(threshold) and _warns(plan)
     ):
         warnings.append(f"{threshold.name}: {threshold.reason}")
-    if gate.is_gate and not failures:
+    if gate.is_gate and not failures and _warns(plan):
         doubts = (each for each in record.comparisons if each.outcome == "cannot_tell")
-        warnings += [f"{record.nodeid}: {each.reason}" for each in doubts if _warns(plan)]
+        warnings += [f"{record.nodeid}: {each.reason}" for each in doubts]
     skip = None
     if record.status == "skipped":
         skip = record.reason or ""

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["Journal", "read_journal", "replace"]
+__all__ = ["Journal", "create", "read_journal", "replace"]
 
 
 def replace(path: Path, text: str) -> None:
@@ -16,7 +16,7 @@ def replace(path: Path, text: str) -> None:
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with beside.open("w", encoding="utf-8") as file:
+        with beside.open("w", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -25,6 +25,17 @@ def replace(path: Path, text: str) -> None:
         with suppress(OSError):
             beside.unlink()
         raise
+
+
+def create(path: Path, text: str) -> None:
+    """Write a new file whole or not at all; raises OSError, and leaves it as it is, when one is there."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        replace(beside, text)
+        os.link(beside, path)  # unlike a rename, it fails where another process was faster
+    finally:
+        with suppress(OSError):
+            beside.unlink()
 
 
 class Journal:

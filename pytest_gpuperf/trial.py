@@ -1,5 +1,6 @@
 """From a test's body and its devices to a record: one test's walk, without pytest."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from zlib import crc32
@@ -47,11 +48,13 @@ class Trial:
         plan: Plan,
         family: Family | None = None,
         take_turn: TakeTurn | None = None,
+        apart: Sequence[tuple[float, float]] = (),
     ) -> None:
         self.nodeid = nodeid
         self.demand = demand
         self.family = family
         self.plan = replace(plan, max_time=demand.max_time or plan.max_time)
+        self._apart = (*apart, *([(1.0, 1.0)] if family else []))
         self._budget = Budget(self.plan.max_time, take_turn)
         self._rounds = self._no_rounds()
         self._order = Random(crc32(nodeid.encode("utf-8", "surrogatepass")))  # noqa: S311 - an order, not a secret
@@ -219,7 +222,7 @@ class Trial:
         return bool(self.demand.limits) and verdict.stands(speedup, self.demand, disturbance.own)
 
     def _no_rounds(self) -> Sampling:
-        return Sampling(self.demand, self.plan, self._budget.left, 1.0 if self.family else None)
+        return Sampling(self.demand, self.plan, self._budget.left, self._apart)
 
     def _gated(self, workload: Workload) -> Workload:
         """Return the workload as the demand gates it: in blocks, or call by call."""

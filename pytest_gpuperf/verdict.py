@@ -4,7 +4,7 @@ from math import inf
 from typing import Literal
 
 from pytest_gpuperf import units
-from pytest_gpuperf.model import Demand, Memory, Plan, Record, Regime, Speedup, Verdict
+from pytest_gpuperf.model import Demand, Estimate, Memory, Plan, Record, Regime, Speedup, Verdict
 
 __all__ = [
     "decision",
@@ -118,7 +118,7 @@ def unanswered(gpu: Record) -> str:
     return f"its GPU sibling {gpu.nodeid} was {gpu.status}: {gpu.reason}"
 
 
-def ratio(speedup: Speedup) -> str:
+def ratio(speedup: Speedup | Estimate) -> str:
     """Return a speedup with its interval, the digits that tell them apart: `2.9x [2.6, 3.2]`."""
     ends = [speedup.low, speedup.high]
     return (

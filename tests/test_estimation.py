@@ -227,7 +227,7 @@ def test_wrong_verdicts_at_the_limit_stay_below_alpha(seed):
 
 def near_one(rounds, demand):
     """Return whether that many rounds about 1.05 are enough to tell a size of a family."""
-    estimation = Estimation(demand, Plan(), decide=1.0)
+    estimation = Estimation(demand, Plan(), apart=[(1.0, 1.0)])
     for step in range(rounds):
         estimation.add(Round(cpu=(1.02, 1.05, 1.08)[step % 3], gpu=1.0))
     return estimation.enough(spent=5.0, left=100.0)
@@ -240,7 +240,7 @@ def test_a_size_of_a_family_is_sampled_until_it_is_won_or_lost(demand):
 
 
 def test_a_size_that_nothing_tells_from_one_ends_all_the_same():
-    estimation = Estimation(Demand(), Plan(max_rounds=20), decide=1.0)
+    estimation = Estimation(Demand(), Plan(max_rounds=20), apart=[(1.0, 1.0)])
     for step in range(20):
         estimation.add(Round(cpu=0.9 + 0.2 * (step % 2), gpu=1.0))
         assert (step == 19) == estimation.enough(spent=5.0, left=100.0)

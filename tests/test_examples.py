@@ -82,14 +82,15 @@ def pytest_lines():
     return [line for line in SHELL if line.startswith("pytest ")]
 
 
-@pytest.mark.parametrize("line", pytest_lines())
-def test_a_pytest_command_of_the_readme_runs(pytester, line):
+def test_the_pytest_commands_of_the_readme_run_one_after_the_other(pytester):
     (pytester.path / "examples").mkdir()
     shutil.copy(ROOT / "examples" / "test_dense_layers_pay.py", pytester.path / "examples")
-    result = pytester.runpytest_inprocess(
-        *shlex.split(line)[1:], "--gpuperf-gpu=simulated", "-p", "no:randomly"
-    )
-    assert set(result.parseoutcomes()) == {"passed"}
+    assert len(pytest_lines()) > 4
+    for line in pytest_lines():
+        result = pytester.runpytest_inprocess(
+            *shlex.split(line)[1:], "--gpuperf-gpu=simulated", "-p", "no:randomly"
+        )
+        assert set(result.parseoutcomes()) == {"passed"}, line
 
 
 def one_sided(report, side, other):
@@ -100,18 +101,25 @@ def one_sided(report, side, other):
     return {**report, "records": records}
 
 
-def test_the_gpuperf_commands_of_the_readme_run(run, tmp_path, monkeypatch, pytester):
-    run(PYTHON[0], "--gpuperf-json=report.json")
+def test_the_gpuperf_commands_of_the_readme_run(run, monkeypatch, pytester):
+    run(PYTHON[0], "--gpuperf-json=report.json", "--gpuperf-history=speedups")
     monkeypatch.chdir(pytester.path)
-    lines = [shlex.split(line)[1:] for line in SHELL if line.startswith("gpuperf ")]
-    assert [line[0] for line in lines] == ["validate", "merge", "recover"]
-    assert main(lines[0]) == 0
     heading = json.loads((pytester.path / "report.json").read_text())
     for side, other in (("cpu", "gpu"), ("gpu", "cpu")):
         (pytester.path / f"{side}.json").write_text(json.dumps(one_sided(heading, side, other)))
-    assert main(lines[1]) == 0
-    (pytester.path / lines[2][1]).write_text(json.dumps(heading) + "\n")
-    assert main(lines[2]) == 0
+    lines = [shlex.split(line)[1:] for line in SHELL if line.startswith("gpuperf ")]
+    names = ["baseline", "devices", "compare", "history", "validate", "merge", "recover"]
+    assert names == [line[0] for line in lines]
+    (pytester.path / lines[-1][1]).write_text(json.dumps(heading) + "\n")
+    assert [0] * len(lines) == [main(line) for line in lines]
+
+
+def test_every_command_is_in_the_readme(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = re.findall(r"^    ([a-z]+) ", capsys.readouterr().out, flags=re.MULTILINE)
+    assert len(shown) > 8
+    assert [] == [name for name in shown if f"`gpuperf {name}" not in README and f"`{name}`" not in README]
 
 
 BY_ENVIRONMENT = """

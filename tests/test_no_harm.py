@@ -41,6 +41,8 @@ def test_a_plain_suite_imports_nothing_of_ours_but_the_door(pytester):
     assert ours == {
         "pytest_gpuperf",
         "pytest_gpuperf.plugin",
+        "pytest_gpuperf.gate_options",
+        "pytest_gpuperf.option",
         "pytest_gpuperf.options",
         "pytest_gpuperf.hookspecs",
     }

@@ -54,7 +54,7 @@ class Bench:
             calls.prepare(lambda seen: partial(adding, seen), device)[0] for device in (here, there)
         )
         begun = self.clock()
-        self.sampling = Sampling(demand or Demand(), plan, lambda: begun + allowed - self.clock(), None)
+        self.sampling = Sampling(demand or Demand(), plan, lambda: begun + allowed - self.clock())
 
     @property
     def workloads(self) -> list[Workload]:
@@ -283,10 +283,10 @@ def test_a_fresh_start_gives_up_every_round():
 def test_a_family_goes_on_until_its_speedup_is_told_from_the_threshold():
     plan = Plan(precision_time=0.0)
     rounds = {}
-    for decide in (None, 1.0):
+    for apart in ((), ((1.0, 1.0),)):
         bench = Bench(cpu=1.05e-3, gpu=1e-3)
-        sampling = Sampling(Demand(min=0.1), plan, lambda: inf, decide)
+        sampling = Sampling(Demand(min=0.1), plan, lambda: inf, apart)
         sampling.interleaved(bench.cpu, bench.gpu, None, order())
-        rounds[decide] = sampling.begun
-    assert rounds[None] == 3
-    assert rounds[1.0] > 3
+        rounds[apart] = sampling.begun
+    assert rounds[()] == 3
+    assert rounds[((1.0, 1.0),)] > 3

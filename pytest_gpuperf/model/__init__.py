@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         Demand,
         Family,
         Kind,
+        Outputs,
         Pairing,
         Plan,
         Selection,
@@ -28,7 +29,13 @@ if TYPE_CHECKING:
         Outcome,
         Tolerance,
     )
-    from pytest_gpuperf.model.errors import Fault, GpuPerfError, InconclusiveWarning, Unavailable
+    from pytest_gpuperf.model.errors import (
+        Fault,
+        GpuPerfError,
+        InconclusiveWarning,
+        NotComparableWarning,
+        Unavailable,
+    )
     from pytest_gpuperf.model.measured import (
         Copies,
         DeviceInfo,
@@ -95,8 +102,10 @@ __all__ = [
     "Merged",
     "Metric",
     "Neighbours",
+    "NotComparableWarning",
     "Offload",
     "Outcome",
+    "Outputs",
     "Pairing",
     "Parity",
     "Plan",
@@ -121,9 +130,9 @@ __all__ = [
 ]
 
 _PARTS = {
-    "asked": "Demand Family Kind Pairing Plan Selection Settlement Source Transfers",
+    "asked": "Demand Family Kind Outputs Pairing Plan Selection Settlement Source Transfers",
     "compared": "METRICS Commit Comparison Gate GatePlan Metric Outcome Tolerance",
-    "errors": "Fault GpuPerfError InconclusiveWarning Unavailable",
+    "errors": "Fault GpuPerfError InconclusiveWarning NotComparableWarning Unavailable",
     "measured": "Copies DeviceInfo Estimate Inspection Measurement Memory Neighbours Parity Round Speedup "
     "Transfer",
     "offloaded": "BreakEven Diagnosis GpuLimits Link Offload Point Price Regime Threshold",

@@ -1,6 +1,7 @@
 """What a marker asks of a test, and how a run measures."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 __all__ = [
@@ -122,3 +123,21 @@ class Plan:
     resolution: float = 0.01
     fresh_starts: int = 2
     record_rounds: int = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """The files that a run writes beside its report: summaries, exports by format, a folder for the history.
+
+    `summary` is a file of the CI's to which ours is appended.
+    """
+
+    markdown: tuple[Path, ...] = ()
+    summary: Path | None = None
+    exports: tuple[tuple[str, Path], ...] = ()
+    history: Path | None = None
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files that are written anew."""
+        return (*self.markdown, *(path for _, path in self.exports))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Fault", "GpuPerfError", "InconclusiveWarning", "Unavailable"]
+__all__ = ["Fault", "GpuPerfError", "InconclusiveWarning", "NotComparableWarning", "Unavailable"]
 
 
 class GpuPerfError(Exception):
@@ -23,6 +23,10 @@ class Unavailable(GpuPerfError):
 
 class InconclusiveWarning(UserWarning):
     """A speedup test ended in doubt close to its limit, and passed with this warning."""
+
+
+class NotComparableWarning(UserWarning):
+    """A test was not compared with its baseline, which was made on another machine or of other work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

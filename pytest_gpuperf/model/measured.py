@@ -3,7 +3,7 @@
 from array import array
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pytest_gpuperf.model.asked import Kind
 
@@ -21,10 +21,15 @@ __all__ = [
     "Transfer",
 ]
 
+if TYPE_CHECKING:
+    Samples = array[float]
+else:
+    Samples = array  # which can only be told of what from Python 3.12 on
+
 Neighbours = Literal["interleaved", "siblings"]  # whether the samples of a round were taken side by side
 
 
-def _no_samples() -> "array[float]":
+def _no_samples() -> Samples:
     return array("d")
 
 
@@ -83,7 +88,7 @@ class Measurement:
     """
 
     device: DeviceInfo
-    samples: "array[float]"
+    samples: Samples
     block_calls: int
     setup: float | None
     first_call: float
@@ -94,7 +99,7 @@ class Measurement:
     block_time: float | None = None
     waited: float | None = None
     processors: float | None = None
-    latencies: "array[float]" = field(default_factory=_no_samples)
+    latencies: Samples = field(default_factory=_no_samples)
     dtypes: tuple[str, ...] = ()
     shapes: tuple[str, ...] = ()
     inspection: Inspection | None = None
@@ -110,7 +115,7 @@ class Measurement:
         return median(self.waited_for) if self.waited_for else None
 
     @property
-    def waited_for(self) -> "array[float]":
+    def waited_for(self) -> Samples:
         """The samples of calls that were waited for one by one."""
         return self.samples if self.block_calls == 1 else self.latencies
 
@@ -129,7 +134,7 @@ class Copies:
 
     bytes: int
     arrays: int
-    samples: "array[float]" = field(default_factory=_no_samples)
+    samples: Samples = field(default_factory=_no_samples)
     memory: Literal["pinned", "pageable"] | None = None
 
     @property

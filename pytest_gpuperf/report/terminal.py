@@ -5,11 +5,20 @@ from textwrap import wrap
 
 from pytest_gpuperf import units
 from pytest_gpuperf.model import Offload, Record, Run, Threshold
+from pytest_gpuperf.report import changes
 from pytest_gpuperf.verdict import ratio, unanswered
 
-__all__ = ["lines", "readable"]
+__all__ = [
+    "bracket",
+    "lines",
+    "readable",
+    "short_names",
+    "shortened",
+    "wanted",
+    "why",
+]
 
-_HEADINGS = ("test", "CPU", "GPU", "speedup", "with copies", "wanted", "verdict")
+_HEADINGS = ("test", "CPU", "GPU", "speedup", "with copies", "wanted", "change", "verdict")
 _SHORTEST_NAME = 24  # a column that leaves less for a test's name is left out
 _GAP = "  "
 _MOST_OTHERS = 20  # rows for tests that nobody asked for one by one
@@ -19,12 +28,13 @@ def lines(run: Run, width: int) -> list[str]:
     """Return the section's lines, none of them longer than `width` (at least 80) columns."""
     found = [record for record in run.records if not (record.is_deselected and record.cpu is None)]
     if not found:
-        return _selections(run, ())
+        return [*_selections(run, ()), *_gate(run, width)]
     shown = _slowest(found)
-    names = _names(shown)
+    names = short_names(shown)
     table = ["", *_table(shown, names, width)] if shown else []
     below = [*_limits(shown, run.cost_ratio, width), *_thresholds(run.thresholds, width)]
     below += [*_summary(found, run.cost_ratio), *_waits(found), *_selections(run, shown)]
+    below += _gate(run, width)
     return [*_devices(run, width), *table, *_reasons(shown, names, width), *below]
 
 
@@ -75,7 +85,9 @@ def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> l
 
     What is wanted cannot be spared where it says what a speedup includes.
     """
-    headings = [heading for heading in _HEADINGS if heading != "with copies" or _any_copies(records)]
+    unused = {"with copies"} if not _any_copies(records) else set()
+    unused |= set() if any(record.comparisons for record in records) else {"change"}
+    headings = [heading for heading in _HEADINGS if heading not in unused]
     plain = all(record.demand.transfer == "never" and not record.demand.latency for record in records)
     for spare in (None, "with copies", "wanted") if plain else (None, "with copies"):
         headings = [heading for heading in headings if heading != spare]
@@ -92,7 +104,7 @@ def _any_copies(records: Iterable[Record]) -> bool:
     return any(record.offload is not None and record.offload.always is not None for record in records)
 
 
-def _names(records: Sequence[Record]) -> dict[str, str]:
+def short_names(records: Sequence[Record]) -> dict[str, str]:
     """Return the tests' names; with their files, or whole node ids, where those would be ambiguous."""
     nodeids = [record.nodeid for record in records]
     for short in (_name, _name_in_file):
@@ -120,10 +132,15 @@ def _row(record: Record, names: Mapping[str, str], headings: Iterable[str]) -> l
         "GPU": readable(record.gpu.median) if record.gpu else _allowed(record),
         "speedup": ratio(record.speedup) if record.speedup else "-",
         "with copies": _with_copies(record),
-        "wanted": _wanted(record),
-        "verdict": record.status,
+        "wanted": wanted(record),
+        "change": changes.briefly(record),
+        "verdict": "regressed" if _is_regressed(record) else record.status,
     }
     return [cells[heading] for heading in headings]
+
+
+def _is_regressed(record: Record) -> bool:
+    return any(found.outcome == "regressed" for found in record.comparisons)
 
 
 def _allowed(record: Record) -> str:
@@ -139,7 +156,8 @@ def _with_copies(record: Record) -> str:
     return f"{units.digits(always.value)}x" if always else "-"
 
 
-def _wanted(record: Record) -> str:
+def wanted(record: Record) -> str:
+    """Return the demand as short as a cell: `>=3x always`; a dash when nothing was demanded."""
     demand = record.demand
     least, most = demand.min, demand.max
     if least is not None and most is not None:
@@ -156,12 +174,12 @@ def _wanted(record: Record) -> str:
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     name, *others, status = row
-    cells = [_shortened(name, widths[0]).ljust(widths[0])]
+    cells = [shortened(name, widths[0]).ljust(widths[0])]
     cells += [cell.rjust(size) for cell, size in zip(others, widths[1:], strict=False)]
     return _GAP.join([*cells, status])
 
 
-def _shortened(name: str, width: int) -> str:
+def shortened(name: str, width: int) -> str:
     """Return the end of a name, which tells tests apart, where the whole does not fit."""
     return name if len(name) <= width else f"~{name[len(name) - width + 1 :]}"
 
@@ -171,7 +189,7 @@ def _reasons(records: Sequence[Record], names: Mapping[str, str], width: int) ->
     tests: dict[str, dict[str, None]] = {}
     told = {unanswered(record) for record in records}
     for record in records:
-        for reason in _why(record):
+        for reason in why(record):
             if reason not in told:
                 tests.setdefault(reason, {})[names[record.nodeid]] = None
     found = []
@@ -181,9 +199,9 @@ def _reasons(records: Sequence[Record], names: Mapping[str, str], width: int) ->
     return ["", *found] if found else []
 
 
-def _why(record: Record) -> Iterator[str]:
+def why(record: Record) -> Iterator[str]:
     """Yield a record's reason and its doubts; what holds it back too when it failed or does not pay."""
-    yield from (*filter(None, [record.reason]), *record.notes)
+    yield from (*filter(None, [record.reason, *(each.reason for each in record.comparisons)]), *record.notes)
     offload = record.offload
     if offload is None or (offload.worth and offload.price.saves is not False and record.status != "failed"):
         return
@@ -204,7 +222,7 @@ def _thresholds(thresholds: Iterable[Threshold], width: int) -> list[str]:
     found = []
     for threshold in (each for each in thresholds if each.status != "skipped"):
         reason = f": {threshold.reason}" if threshold.reason else ""
-        text = f"threshold of {threshold.name}: {_bracket(threshold)}, {threshold.status}{reason}"
+        text = f"threshold of {threshold.name}: {bracket(threshold)}, {threshold.status}{reason}"
         found += wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
     return ["", *found] if found else []
 
@@ -217,7 +235,8 @@ def _limits(records: Iterable[Record], price: float | None, width: int) -> list[
     return ["", *wrap(text, width)]
 
 
-def _bracket(threshold: Threshold) -> str:
+def bracket(threshold: Threshold) -> str:
+    """Return from which size on the GPU wins, and up to which it does not."""
     name, least, most = threshold.parameter, threshold.largest_not_won, threshold.smallest_won
     if threshold.outcome is None:
         return "not known"
@@ -228,6 +247,11 @@ def _bracket(threshold: Threshold) -> str:
         return f"the GPU does not win at the largest {name}, {least:.16g}"
     below = f"not at {least:.16g}" if least is not None else "the smallest"
     return f"the GPU wins from {name} = {most:.16g} on, {below}"
+
+
+def _gate(run: Run, width: int) -> list[str]:
+    told = [part for line in changes.gate_lines(run) for part in wrap(line, width, subsequent_indent="  ")]
+    return ["", *told] if told else []
 
 
 def _summary(records: Sequence[Record], price: float | None) -> list[str]:

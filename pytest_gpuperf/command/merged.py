@@ -1,0 +1,84 @@
+"""`gpuperf merge`: the reports of a suite that ran once on each device, to one."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_gpuperf import fingerprint, reading, schema, store
+from pytest_gpuperf.command.done import FAILED, FINE, Done
+from pytest_gpuperf.command.reports import width
+from pytest_gpuperf.model import GpuPerfError, Plan, Run, Settlement
+from pytest_gpuperf.report import terminal
+
+if TYPE_CHECKING:
+    from pytest_gpuperf.merging import MergedRun
+    from pytest_gpuperf.reading import Report
+
+__all__ = ["INCONCLUSIVE", "add"]
+
+INCONCLUSIVE = (
+    "an undecided test: warn passes it near its limit and fails it elsewhere; fail and pass settle it (warn)"
+)
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    command = commands.add_parser("merge", help="join reports of a suite that ran once on each device")
+    command.add_argument("reports", type=Path, nargs="+", metavar="REPORT", help="two of them or more")
+    command.add_argument("-o", "--output", type=Path, required=True, help="the report to write")
+    command.add_argument(
+        "--inconclusive", choices=("warn", "fail", "pass"), default="warn", help=INCONCLUSIVE
+    )
+    command.set_defaults(run=lambda chosen: _merge(chosen.reports, chosen.output, chosen.inconclusive))
+
+
+def _merge(paths: Sequence[Path], output: Path, inconclusive: Settlement) -> Done:
+    from pytest_gpuperf import merging  # with NumPy behind it, which few commands need
+
+    if len(paths) < 2:
+        raise GpuPerfError("one report has nothing to be joined with; name two or more")
+    reports = [reading.Report(name=str(path), run=reading.read(path)) for path in paths]
+    _check_replaceable(output, paths)
+    merged = merging.merge(reports)
+    store.replace(output, schema.text(merged.run))
+    failures = merged.failures(Plan(inconclusive=inconclusive))
+    told = "\n".join(_told(merged, reports, failures))
+    return Done(text=told, code=FAILED if failures else FINE)
+
+
+def _check_replaceable(output: Path, inputs: Iterable[Path]) -> None:
+    """Refuse to overwrite what is read, or what is no report."""
+    if not output.exists():
+        return
+    if any(output.samefile(path) for path in inputs):
+        raise GpuPerfError(f"{output} is one of the reports to join; name another file")
+    try:
+        reading.read(output)
+    except (GpuPerfError, OSError) as error:
+        raise GpuPerfError(f"{output} is there and no report; name another file ({error})") from error
+
+
+def _told(merged: "MergedRun", reports: Sequence["Report"], failures: Sequence[str]) -> Iterator[str]:
+    """Yield what failed or is in doubt, the table, and what was joined."""
+    doubts = [doubt for doubt in merged.doubts if doubt not in failures]
+    yield from (*failures, *doubts, "")
+    yield from (*terminal.lines(merged.run, width()), "")
+    if merged.run.merged and merged.run.merged.differences:
+        yield f"the runs differ: {'; '.join(merged.run.merged.differences)}"
+    for report in (each for each in reports if not each.run.complete):
+        yield f"{report.name} is incomplete, and so is what was made of it: its run ended early"
+    yield f"{_counted(merged, failures)}; {_where(merged.run, reports)}"
+
+
+def _counted(merged: "MergedRun", failures: Sequence[str]) -> str:
+    joined, skipped = len(merged.joined), merged.run.summary["skipped"]
+    counts = [f"{joined} {'test' if joined == 1 else 'tests'} joined", f"{len(failures)} failed"]
+    return ", ".join([*counts, *([f"{skipped} skipped"] if skipped else [])])
+
+
+def _where(run: Run, reports: Iterable["Report"]) -> str:
+    names = ", ".join(fingerprint.machines([report.run.environment for report in reports]))
+    differ = run.merged.hosts_differ if run.merged else None
+    if differ is None:
+        return "whether the hosts differ is not known"
+    return f"hosts differ: {names}" if differ else f"all on one host: {names}"

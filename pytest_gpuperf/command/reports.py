@@ -1,0 +1,90 @@
+"""`gpuperf show`, `validate`, `export` and `recover`: one report, or the journal of a run that was killed."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import Any
+
+from pytest_gpuperf import jsontext, reading, schema, store
+from pytest_gpuperf.command.done import Done
+from pytest_gpuperf.model import GpuPerfError, Run
+from pytest_gpuperf.report import exports, markdown, terminal
+
+__all__ = ["add", "width"]
+
+_NARROWEST = 80  # columns of the table
+_MARKDOWN = "markdown"
+
+
+def add(commands: Any) -> None:
+    """Add the commands."""
+    command = commands.add_parser("show", help="print a report as pytest does", description=show.__doc__)
+    command.add_argument("report", type=Path, metavar="REPORT")
+    command.set_defaults(run=lambda chosen: show(chosen.report))
+    command = commands.add_parser("validate", help="check a report against its schema")
+    command.add_argument("report", type=Path, metavar="REPORT")
+    command.set_defaults(run=lambda chosen: validate(chosen.report))
+    command = commands.add_parser(
+        "export",
+        help="write a report as another tool, or a pull request, has it",
+        epilog="example: gpuperf export report.json --as csv -o speedups.csv",
+    )
+    command.add_argument("report", type=Path, metavar="REPORT")
+    command.add_argument("--as", dest="format", choices=[*exports.FORMATS, _MARKDOWN], required=True)
+    command.add_argument("-o", "--output", type=Path, metavar="PATH", help="a file, not standard output")
+    command.set_defaults(run=lambda chosen: export(chosen.report, chosen.format, chosen.output))
+    command = commands.add_parser("recover", help="make a report from the journal of a run that was killed")
+    command.add_argument("journal", type=Path, help="REPORT.PID.journal, beside where the report would be")
+    command.add_argument("report", type=Path, help="the report to write; it must not exist")
+    command.set_defaults(run=lambda chosen: recover(chosen.journal, chosen.report))
+
+
+def width() -> int:
+    """Return the columns of the terminal, or of a table that can still be read."""
+    return max(_NARROWEST, get_terminal_size().columns)
+
+
+def show(report: Path) -> Done:
+    """Print a report's table, and why its tests ended as they did."""
+    run = reading.read(report)
+    lines = terminal.lines(run, width())
+    early = [] if run.complete else ["", "the run ended early: this is not all of it"]
+    return Done(text="\n".join([*(lines or ["no test with a speedup marker ran"]), *early]))
+
+
+def validate(report: Path) -> Done:
+    """Check a report against its schema."""
+    return Done(text=f"{report}: valid, {len(reading.read(report).records)} records")
+
+
+def export(report: Path, format: str, output: Path | None) -> Done:
+    """Write a report in another form, to a file or to standard output."""
+    run = reading.read(report)
+    text = markdown.text(run) if format == _MARKDOWN else exports.text(format, run)
+    if output is None:
+        return Done(text=text.rstrip("\n"))
+    if output.exists() and output.samefile(report):
+        raise GpuPerfError(f"{output} is the report itself; name another file")
+    store.replace(output, text)
+    return Done(text=f"{output}: {len(run.records)} records as {format}")
+
+
+def recover(journal: Path, report: Path) -> Done:
+    """Make a report of what had finished when a run was killed."""
+    if report.exists():
+        raise GpuPerfError(f"{report} exists; name a new file, so that nothing is lost")
+    run = _run_in(store.read_journal(journal))
+    store.replace(report, schema.text(run))
+    return Done(text=f"{report}: {len(run.records)} records recovered; {journal} can be removed")
+
+
+def _run_in(lines: Iterable[str]) -> Run:
+    """Return the run that a journal's lines hold; raise GpuPerfError for a line that is none of its own."""
+    try:
+        heading, *contents = map(jsontext.parse, lines)
+        records = {content["nodeid"]: schema.load_record(content) for content in contents}
+        surveyed = schema.load_environment(heading["environment"])
+        started = heading["started"]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise GpuPerfError(f"this is no whole journal of a run: {error}") from error
+    return Run(environment=surveyed, started=started, records=tuple(records.values()), complete=False)

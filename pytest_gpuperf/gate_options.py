@@ -1,0 +1,185 @@
+"""From the command line and the ini file to what a run is held against, and to what it leaves for others."""
+
+import os
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_gpuperf.option import Option, check_file, given, read, read_all, writable
+
+if TYPE_CHECKING:
+    from pytest_gpuperf.model import GatePlan, Outputs, Tolerance
+
+__all__ = ["GITHUB", "OPTIONS", "gate", "outputs", "tolerance"]
+
+GITHUB = "github"
+_IMPROVEMENT = "improvement"
+_FORMATS = {  # how a file begins that we may write again
+    "pytest-benchmark": (b"{",),
+    "github-action-benchmark": (b"[",),
+    "bencher": (b"{",),
+    "csv": (b"test,",),
+}
+_MARKDOWN = (b"### Speedups",)
+
+
+def _tolerance(text: str) -> Any:
+    return _IMPROVEMENT if text == _IMPROVEMENT else tolerance(text)
+
+
+def _on_missing(text: str) -> str:
+    if text not in ("fail", "create"):
+        raise ValueError(f"{text!r} is neither fail nor create")
+    return text
+
+
+def _path(text: str) -> str:
+    if not text:
+        raise ValueError("name a file, or none")
+    return text
+
+
+def _export(text: str) -> tuple[str, str]:
+    name, _, path = text.partition(":")
+    if name not in _FORMATS:
+        raise ValueError(f"{name!r} is no format; say one of {', '.join(_FORMATS)}, as in csv:speedups.csv")
+    if not path:
+        raise ValueError(f"{text!r} names no file, as {name}:PATH does")
+    return name, path
+
+
+_BASELINE = Option(
+    "baseline", "compare with an earlier report, or the newest of a folder", read=_path, metavar="PATH"
+)
+_MISSING = Option(
+    "baseline-missing",
+    "what a baseline that is not there does: fail, or create makes one of this run",
+    read=_on_missing,
+    metavar="fail|create",
+)
+_FAIL_ON = Option(
+    "fail-on",
+    "fail what got worse than the baseline beyond a tolerance: speedup:10%, gpu, cpu, latency, always, "
+    "threshold, memory; improvement fails what got better; may be repeated",
+    read=_tolerance,
+    metavar="METRIC:PERCENT",
+    ini="args",
+)
+_STRICT = Option("strict", "fail tests that cannot be compared with the baseline: another machine, say")
+_NO_GPU = Option("allow-no-gpu", "let a gate pass that measured nothing for want of a GPU")
+_MISSED = Option("allow-missing", "let a gate pass that did not run all of the baseline's tests")
+_MARKDOWN_TO = Option(
+    "markdown",
+    f"write a summary for pull requests to PATH; {GITHUB} appends it to the job's summary; may be repeated",
+    read=_path,
+    metavar=f"PATH|{GITHUB}",
+    ini="args",
+)
+_EXPORT = Option(
+    "export",
+    f"write the report as {', '.join(_FORMATS)}; may be repeated",
+    read=_export,
+    metavar="FORMAT:PATH",
+    ini="args",
+)
+_HISTORY = Option("history", "keep a small file of this run in DIR", read=_path, metavar="DIR")
+OPTIONS = (
+    _BASELINE,
+    _MISSING,
+    _FAIL_ON,
+    _STRICT,
+    _NO_GPU,
+    _MISSED,
+    _MARKDOWN_TO,
+    _EXPORT,
+    _HISTORY,
+)
+
+
+def tolerance(text: str) -> "Tolerance":
+    """Return the tolerance in a text like `speedup:10%`; raise ValueError that says what it should be."""
+    from pytest_gpuperf.model import METRICS, Tolerance
+
+    metric, colon, percent = text.partition(":")
+    known = next((each for each in METRICS if each == metric.strip()), None)
+    if known is None:
+        raise ValueError(f"{metric!r} is no metric; say one of {', '.join(METRICS)}, as in speedup:10%")
+    try:
+        share = float(percent.strip().removesuffix("%")) / 100 if colon else -1.0
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < inf or (share >= 1 and known in ("speedup", "latency", "always")):
+        raise ValueError(f"{text!r} has no percentage to tolerate from 0 up, as speedup:10% has")
+    return Tolerance(metric=known, share=share)
+
+
+def gate(config: pytest.Config) -> "GatePlan":
+    """Return what this run is held against; raise UsageError, naming the option, for what cannot be."""
+    from pytest_gpuperf.model import GatePlan
+
+    asked = read_all(config, _FAIL_ON)
+    tolerances = tuple(each for each in asked if each != _IMPROVEMENT)
+    named = [each.metric for each in tolerances]
+    if doubles := {metric for metric in named if named.count(metric) > 1}:
+        raise pytest.UsageError(f"--gpuperf-fail-on: {doubles.pop()} has two tolerances; keep one")
+    path, creates = read(config, _BASELINE), read(config, _MISSING) == "create"
+    if asked and path is None:
+        raise pytest.UsageError(
+            "--gpuperf-fail-on: there is nothing to compare with; say with --gpuperf-baseline what is"
+        )
+    if asked and config.getoption("--gpuperf-off"):
+        raise pytest.UsageError(
+            "--gpuperf-off measures nothing, so that --gpuperf-fail-on could not fail; leave one of them out"
+        )
+    if creates and path is None:
+        raise pytest.UsageError("--gpuperf-baseline-missing: say with --gpuperf-baseline which one")
+    return GatePlan(
+        baseline=None if path is None else config.invocation_params.dir / path,
+        tolerances=tolerances,
+        improvements=_IMPROVEMENT in asked,
+        create=creates,
+        strict=bool(given(config, _STRICT)),
+        allow_no_gpu=bool(given(config, _NO_GPU)),
+        allow_missing=bool(given(config, _MISSED)),
+    )
+
+
+def outputs(config: pytest.Config) -> "Outputs":
+    """Return the files that this process writes beside the report; none in xdist's workers.
+
+    Raises UsageError, before the first test, for a place where one cannot be written, and where something
+    else of the user's would be lost.
+    """
+    from pytest_gpuperf.model import Outputs
+
+    if hasattr(config, "workerinput"):
+        return Outputs()
+    here = config.invocation_params.dir
+    markdown = read_all(config, _MARKDOWN_TO)
+    files = [here / path for path in markdown if path != GITHUB]
+    exports = [(name, here / path) for name, path in read_all(config, _EXPORT)]
+    for path in files:
+        check_file("--gpuperf-markdown", path, _MARKDOWN, "summary of ours")
+    for name, path in exports:
+        check_file("--gpuperf-export", path, _FORMATS[name], f"file of {name}")
+    history = read(config, _HISTORY)
+    summary = os.environ.get("GITHUB_STEP_SUMMARY") if GITHUB in markdown else None
+    return Outputs(
+        markdown=tuple(files),
+        summary=Path(summary) if summary else None,
+        exports=tuple(exports),
+        history=None if history is None else _folder(here / history),
+    )
+
+
+def _folder(path: Path) -> Path:
+    """Return the folder for the history, which may be made; raise UsageError where it cannot be."""
+    if path.exists() and not path.is_dir():
+        raise pytest.UsageError(f"--gpuperf-history: {path} is no folder; name another place")
+    if not path.parent.is_dir():
+        raise pytest.UsageError(f"--gpuperf-history: there is no folder {path.parent}; make it first")
+    if not writable(path / "entry" if path.is_dir() else path):
+        raise pytest.UsageError(f"--gpuperf-history: nothing can be written in {path}; choose another place")
+    return path

@@ -1,0 +1,70 @@
+"""From a record to a metric with its interval, and to why it decides less than that says."""
+
+from dataclasses import dataclass, replace
+from math import inf
+
+from pytest_gpuperf import disturbances
+from pytest_gpuperf.estimation import estimate
+from pytest_gpuperf.model import Estimate, Measurement, Metric, Plan, Record, Speedup
+
+__all__ = ["Found", "found", "value"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A metric of a record, and why it decides nothing by itself."""
+
+    estimate: Estimate
+    doubt: str | None = None
+
+
+def value(record: Record, metric: Metric) -> Estimate | None:
+    """Return a metric with its interval, in seconds, bytes or as a ratio; None where a record has none."""
+    if record.status == "error" or (record.parity is not None and record.parity.agreed is False):
+        return None  # of work that was not what was asked for
+    if record.status == "skipped" and metric != "cpu":
+        return None
+    if metric in ("cpu", "gpu"):
+        return _time(record.cpu if metric == "cpu" else record.gpu, record.alpha)
+    if metric == "memory":
+        peak = record.memory.peak if record.memory else None
+        return None if peak is None else Estimate(value=peak, low=peak, high=peak)
+    ratio: Speedup | None = record.speedup if metric == "speedup" else getattr(record.offload, metric, None)
+    return Estimate(value=ratio.value, low=ratio.low, high=ratio.high) if ratio else None
+
+
+def found(record: Record, metric: Metric) -> Found | None:
+    """Return a metric, its interval as wide as what disturbed the measurement leaves it."""
+    known = value(record, metric)
+    if known is None or metric == "memory":
+        return Found(estimate=known) if known else None
+    own = 1.0 if metric == "gpu" else _own(record)
+    rounds = record.speedup.rounds if record.speedup else 0
+    slowed = None
+    if metric != "cpu":
+        slowed = disturbances.throttled(record.dropped_rounds, record.dropped_rounds + rounds)
+    low = None if known.low is None or own <= 0 else known.low * own
+    return Found(estimate=replace(known, low=low), doubt=slowed)
+
+
+def _own(record: Record) -> float:
+    """Return the share of the CPU's time that was surely the workload's own."""
+    measured = record.cpu
+    if measured is None or not measured.samples:
+        return 1.0
+    seen = disturbances.find(
+        measured.samples,
+        block_calls=measured.block_calls,
+        waited=measured.waited or 0.0,
+        fastest=min(measured.samples),
+    )
+    doubt = (record.reason or "").partition(": ")[2]  # of a verdict that could not stand for it
+    seen = seen or disturbances.stated([*record.notes, doubt])
+    return seen.own if seen else 1.0
+
+
+def _time(measured: Measurement | None, alpha: float) -> Estimate | None:
+    if measured is None or not measured.samples or not all(0 < each < inf for each in measured.samples):
+        return None
+    time = estimate(measured.samples, Plan(alpha=alpha), "siblings")
+    return Estimate(value=time.value, low=time.low, high=time.high) if time else None

@@ -1,0 +1,110 @@
+"""One option: `--gpuperf-NAME` on the command line, `gpuperf_name` in the ini file, and how it is read."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+__all__ = ["Option", "add", "check_file", "given", "listed", "read", "read_all", "writable"]
+
+
+class Option:
+    """One option; one that may be given several times has its values in the ini file one beside the other."""
+
+    def __init__(
+        self,
+        name: str,
+        help: str,
+        *,
+        read: Callable[[str], Any] | None = None,
+        metavar: str | None = None,
+        ini: Literal["string", "bool", "float", "args"] = "string",
+    ) -> None:
+        self.flag = f"--gpuperf-{name}"
+        self.key = f"gpuperf_{name.replace('-', '_')}"
+        self.help = help
+        self.read = read
+        self.metavar = metavar
+        self.ini = ini
+
+
+def add(parser: pytest.Parser, group: Any, option: Option) -> None:
+    """Add an option to the command line and the ini file."""
+    shown = option.help.replace("%", "%%")  # argparse formats its help
+    if option.read is None:
+        group.addoption(option.flag, action="store_true", default=None, help=shown)
+        parser.addini(option.key, option.help, type="bool", default=None)
+        return
+    action = "append" if option.ini == "args" else "store"
+    group.addoption(option.flag, action=action, default=None, metavar=option.metavar, help=shown)
+    parser.addini(option.key, option.help, type=option.ini, default=None)
+
+
+def given(config: pytest.Config, option: Option) -> Any:
+    """Return what the command line says, else the ini file, else None."""
+    value = config.getoption(option.flag)
+    if value is not None:
+        return value
+    try:
+        return config.getini(option.key)
+    except (ValueError, TypeError, pytest.UsageError) as error:
+        raise pytest.UsageError(f"{option.key} in the ini file: {error}") from error
+
+
+def listed(config: pytest.Config, key: str) -> list[str]:
+    """Return what the ini file lists."""
+    try:
+        return [str(entry) for entry in config.getini(key)]
+    except (ValueError, TypeError, pytest.UsageError) as error:
+        raise pytest.UsageError(f"{key} in the ini file: {error}") from error
+
+
+def read(config: pytest.Config, option: Option) -> Any:
+    """Return an option's value, None where it is not given; raise UsageError for a wrong one."""
+    value = given(config, option)
+    if value is None or option.read is None:
+        return value
+    try:
+        return option.read(str(value))
+    except ValueError as error:
+        raise pytest.UsageError(f"{option.flag} (ini: {option.key}): {error}") from error
+
+
+def read_all(config: pytest.Config, option: Option) -> tuple[Any, ...]:
+    """Return the values of an option that may be given several times; raise UsageError for a wrong one."""
+    try:
+        return tuple(option.read(str(each)) for each in given(config, option) or () if option.read)
+    except ValueError as error:
+        raise pytest.UsageError(f"{option.flag} (ini: {option.key}): {error}") from error
+
+
+def check_file(flag: str, path: Path, begins: tuple[bytes, ...], what: str) -> None:
+    """Raise UsageError unless a file can be written there that is new, empty, or begins as ours do."""
+    if path.is_dir():
+        raise pytest.UsageError(f"{flag}: {path} is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise pytest.UsageError(f"{flag}: there is no folder {path.parent}; make it first")
+    if path.exists() and not _begins(path, begins):
+        raise pytest.UsageError(f"{flag}: {path} is there and no {what}; name another file")
+    if not writable(path):
+        raise pytest.UsageError(f"{flag}: no file can be written at {path}; choose another place")
+
+
+def _begins(path: Path, begins: tuple[bytes, ...]) -> bool:
+    with path.open("rb") as file:
+        content = file.read(256).lstrip()
+    return not content or content.startswith(begins)
+
+
+def writable(path: Path) -> bool:
+    """Try to open a new file beside the report, as writing it will."""
+    trial = path.with_name(f".{path.name}.{os.getpid()}.trial")
+    try:
+        with trial.open("xb"):
+            pass
+        trial.unlink()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,34 @@
+"""Run -> text in the format of another tool, one module per format."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+from types import MappingProxyType
+from typing import cast
+
+from pytest_gpuperf.model import GpuPerfError, Run
+
+__all__ = ["FORMATS", "text"]
+
+
+def text(format: str, run: Run) -> str:
+    """Return a run in a format; raise GpuPerfError, naming the formats, when there is none of that name."""
+    if format not in FORMATS:
+        raise GpuPerfError(f"there is no export format {format!r}; choose one of {', '.join(FORMATS)}")
+    return FORMATS[format](run)
+
+
+def _text_by(module: str, run: Run) -> str:
+    """Return what the format's module makes of a run; it is imported when it is asked for."""
+    return cast("str", import_module(f"{__name__}.{module}").text(run))
+
+
+FORMATS: Mapping[str, Callable[[Run], str]] = MappingProxyType(
+    {
+        "pytest-benchmark": partial(_text_by, "pytest_benchmark"),
+        "github-action-benchmark": partial(_text_by, "github_action_benchmark"),
+        "bencher": partial(_text_by, "bencher"),
+        "csv": partial(_text_by, "comma_separated"),
+    }
+)
+"""What makes the text, by the name of the format."""

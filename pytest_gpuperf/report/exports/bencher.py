@@ -1,0 +1,39 @@
+"""Run -> Bencher Metric Format, as `bencher run --adapter json` reads it."""
+
+from pytest_gpuperf.model import Measurement, Record, Run, Speedup
+from pytest_gpuperf.report.exports.objects import json_text
+from pytest_gpuperf.report.names import distinct
+
+__all__ = ["text"]
+
+_LONGEST_NAME = 1024  # bytes, says Bencher's BenchmarkName
+_NANOSECONDS = 1e9  # the unit of Bencher's own latency
+
+
+def text(run: Run) -> str:
+    """Return one benchmark for each test that was measured: its speedup, and the medians in nanoseconds.
+
+    What an emulated device measured is a measure of its own: no threshold for a GPU's numbers sees it.
+    """
+    found = {distinct(record.nodeid, _LONGEST_NAME): _measures(record) for record in run.records}
+    return json_text({name: measures for name, measures in found.items() if measures})
+
+
+def _measures(record: Record) -> dict[str, dict[str, float]]:
+    found = {}
+    if record.speedup:
+        found[f"{_emulated(record.gpu)}speedup"] = _speedup(record.speedup)
+    for side, measured in (("cpu", record.cpu), ("gpu", record.gpu)):
+        if measured and measured.median is not None:
+            found[f"{_emulated(measured)}{side}-ns"] = {"value": measured.median * _NANOSECONDS}
+    return found
+
+
+def _speedup(speedup: Speedup) -> dict[str, float]:
+    """Return the value with the ends of its interval that are bounded: the format has no null."""
+    parts = {"value": speedup.value, "lower_value": speedup.low, "upper_value": speedup.high}
+    return {name: part for name, part in parts.items() if part is not None}
+
+
+def _emulated(measured: Measurement | None) -> str:
+    return "emulated-" if measured and measured.device.emulated else ""

@@ -1,0 +1,40 @@
+"""Run -> the list that github-action-benchmark reads with `tool: customBiggerIsBetter`."""
+
+from typing import Any
+
+from pytest_gpuperf.model import Record, Run, Speedup
+from pytest_gpuperf.report.exports.objects import json_text
+from pytest_gpuperf.report.names import distinct, printable
+from pytest_gpuperf.report.terminal import readable
+from pytest_gpuperf.verdict import ratio
+
+__all__ = ["text"]
+
+
+def text(run: Run) -> str:
+    """Return one entry for each test that has a speedup; a null would be charted as 0."""
+    return json_text([_entry(record, record.speedup) for record in run.records if record.speedup])
+
+
+def _entry(record: Record, speedup: Speedup) -> dict[str, Any]:
+    emulated = record.gpu is not None and record.gpu.device.emulated
+    return {
+        "name": distinct(record.nodeid) + (" (emulated)" if emulated else ""),  # no chart mixes the two
+        "unit": "x",
+        "value": speedup.value,
+        "range": ratio(speedup).partition(" ")[2],
+        "extra": _tooltip(record, speedup, emulated=emulated),
+    }
+
+
+def _tooltip(record: Record, speedup: Speedup, *, emulated: bool) -> str:
+    """Return what the chart's tooltip says of a test: the times, the devices and the verdict."""
+    lines = [
+        f"{side}: {readable(found.median)} on {printable(found.device.name)}"
+        for side, found in (("CPU", record.cpu), ("GPU", record.gpu))
+        if found
+    ]
+    lines.append(f"{record.status}, {speedup.rounds} rounds, {speedup.confidence:.0%} interval")
+    if emulated:
+        lines.append("emulated: not a GPU's speedup")
+    return "\n".join(lines)

@@ -1,0 +1,651 @@
+"""Baseline: an earlier run's records and a later one's, matched by their tests and compared in words."""
+
+from array import array
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_gpuperf import metrics
+from pytest_gpuperf.baseline import Baseline, closest, compare, compare_thresholds
+from pytest_gpuperf.estimation import estimate
+from pytest_gpuperf.model import (
+    METRICS,
+    Demand,
+    DeviceInfo,
+    Environment,
+    Estimate,
+    Family,
+    Measurement,
+    Memory,
+    Offload,
+    Pairing,
+    Parity,
+    Plan,
+    Point,
+    Price,
+    Record,
+    Run,
+    Speedup,
+    Threshold,
+    Tolerance,
+)
+
+TEST = "tests/test_fft.py::test_fft[64]"
+ROUNDS = 12
+CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2.4.6")
+GPU = DeviceInfo(kind="gpu", backend="cupy", name="a GPU", library="cupy 13.4, CUDA 12.8")
+HERE = Environment(
+    host={"name": "here"},
+    cpu={"name": "a processor", "logical": 8, "usable": 8, "quota": None},
+    gpu=GPU,
+    gpu_reason=None,
+    python="3.11.7",
+    packages={},
+    variables={},
+)
+WANDERS = "the CPU's times wander: their median is 0.5 s, a block took 0.1 s"
+TIMED = {
+    "setup": None,
+    "first_call": 0.1,
+    "warmup": 0.1,
+    "warmup_calls": 9,
+    "steady": True,
+    "synchronize_cost": 0.0,
+}
+
+
+def measured(on: DeviceInfo, *seconds, **changes) -> Measurement:
+    samples = seconds * ROUNDS if len(seconds) == 1 else seconds
+    return Measurement(**{"device": on, "samples": array("d", samples), "block_calls": 1, **TIMED, **changes})
+
+
+def speedup(value=10.0, low=None, high=None, rounds=ROUNDS) -> Speedup:
+    """Return a speedup whose interval is 5 % to either side, or as said."""
+    return Speedup(
+        value=value,
+        low=value * 0.95 if low is None else low,
+        high=value * 1.05 if high is None else high,
+        confidence=0.95,
+        resolution=0.01,
+        rounds=rounds,
+        evidence=None,
+        autocorrelation=None,
+    )
+
+
+def offload(**found) -> Offload:
+    price = Price(ratio=2.5, needed=2.5, saves=None, saving_percent=None)
+    return Offload(worth=True, reason="it pays", regime="never", by_latency=False, price=price, **found)
+
+
+def record(value=10.0, **changes) -> Record:
+    """Return the record of a test that took 10 ms on the CPU, with this speedup."""
+    known = {
+        "nodeid": TEST,
+        "status": "recorded",
+        "reason": None,
+        "demand": Demand(),
+        "alpha": 0.025,
+        "scope": "call",
+        "cpu": measured(CPU, 10e-3),
+        "gpu": measured(GPU, 10e-3 / value),
+        "speedup": speedup(value),
+        "offload": offload(always=speedup(value / 2), latency=speedup(value / 4)),
+        "memory": Memory(peak=round(1e6 / value)),
+    }
+    return Record(**{**known, **changes})
+
+
+def skipped(**changes) -> Record:
+    absent = dict.fromkeys(("cpu", "gpu", "speedup", "offload", "memory", "scope"))
+    return record(**{**absent, "status": "skipped", "reason": "no GPU", **changes})
+
+
+def base_of(*records, environment=HERE, **changes) -> Baseline:
+    return Baseline("base.json", Run(environment=environment, started="", records=records, **changes))
+
+
+def within(share=0.1, metric="speedup") -> Tolerance:
+    return Tolerance(metric=metric, share=share)
+
+
+def compared(now: Record, *before: Record, metric="speedup", here=HERE):
+    """Return the one comparison of a record with a baseline."""
+    (found,) = compare(now, here, base_of(*before), [within(metric=metric)])
+    return found
+
+
+# One metric after the other
+
+
+@pytest.mark.parametrize(
+    ("expected", "now"),
+    [("regressed", 8.0), ("cannot_tell", 9.0), ("not_regressed", 10.0), ("improved", 13.0)],
+)
+def test_a_speedup_is_compared_with_the_baselines(expected, now):
+    found = compared(record(now), record())
+    assert (expected, "speedup", 0.1) == (found.outcome, found.metric, found.tolerance)
+    assert found.baseline == Estimate(value=10.0, low=9.5, high=10.5)
+    assert found.found == Estimate(value=now, low=now * 0.95, high=now * 1.05)
+    assert found.ratio.value == now / 10.0
+    assert found.differences == ()
+    assert (found.reason is None) == (expected == "not_regressed")
+
+
+@pytest.mark.parametrize(
+    ("expected", "metric", "now"),
+    [
+        ("speedup got worse: 8.00x [7.60, 8.40], baseline 10.0x [9.50, 10.5]: -20.0 %", "speedup", 8.0),
+        ("speedup with copies got worse: 4.00x [3.80, 4.20], baseline 5.00x", "always", 8.0),
+        ("speedup by latency got worse: 2.00x [1.90, 2.10], baseline 2.50x", "latency", 8.0),
+        ("GPU time got worse: 1.25 ms [1.24 ms, 1.26 ms], baseline 1.00 ms", "gpu", 8.0),
+        ("memory got worse: 125 kB, baseline 100 kB: +25.0 %, 10 % more is allowed", "memory", 8.0),
+        ("speedup got better: 13.0x", "speedup", 13.0),
+        ("speedup with copies got better: 6.50x", "always", 13.0),
+        ("speedup by latency got better: 3.25x", "latency", 13.0),
+        ("GPU time got better: 769 us", "gpu", 13.0),
+        ("memory got better: 76.9 kB", "memory", 13.0),
+    ],
+)
+def test_each_metric_is_compared_in_its_own_unit(expected, metric, now):
+    assert compared(record(now), record(), metric=metric).reason.startswith(expected)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_same_record_has_not_regressed(metric):
+    found = compare(record(), HERE, base_of(record()), [within(metric=metric)])
+    assert [each.outcome for each in found] == ([] if metric == "threshold" else ["not_regressed"])
+
+
+@pytest.mark.parametrize(("expected", "seconds"), [("regressed", 12e-3), ("improved", 8e-3)])
+def test_a_cpu_is_compared_by_its_own_time(expected, seconds):
+    found = compared(record(cpu=measured(CPU, seconds)), record(), metric="cpu")
+    assert expected == found.outcome
+    assert found.baseline.value == pytest.approx(10e-3)
+    assert found.found.value == pytest.approx(seconds)
+
+
+def test_a_gpu_siblings_cpu_time_is_compared_where_it_was_taken():
+    pairing = Pairing(side="gpu", library="cupy", partner="tests/test_fft.py::test_fft[numpy]")
+    now = record(pairing=pairing)
+    asked = [within(metric=metric) for metric in ("speedup", "cpu", "gpu")]
+    assert ["speedup", "gpu"] == [each.metric for each in compare(now, HERE, base_of(now), asked)]
+    alone = replace(now, pairing=replace(pairing, partner=None))
+    assert ["speedup", "cpu", "gpu"] == [each.metric for each in compare(alone, HERE, base_of(alone), asked)]
+
+
+def test_a_cpu_sibling_has_its_time_and_no_speedup():
+    now = record(gpu=None, speedup=None, offload=None, memory=None)
+    now = replace(now, pairing=Pairing(side="cpu", library="numpy"))
+    asked = [within(metric=metric) for metric in METRICS]
+    assert ["cpu"] == [each.metric for each in compare(now, HERE, base_of(now), asked)]
+
+
+@pytest.mark.parametrize("samples", [(), (0.0,), (float("inf"),), (1.0, -1.0)])
+def test_times_that_are_none_are_no_metric(samples):
+    none = measured(CPU) if not samples else measured(CPU, *samples)
+    assert metrics.value(record(cpu=none), "cpu") is None
+
+
+def test_a_time_has_the_interval_of_its_samples():
+    samples = [1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.1, 0.9, 1.02, 0.98]
+    expected = estimate(samples, Plan(alpha=0.025), "siblings")
+    found = metrics.value(record(gpu=measured(GPU, *samples)), "gpu")
+    assert (expected.value, expected.low, expected.high) == (found.value, found.low, found.high)
+
+
+def test_a_time_is_judged_at_the_level_of_its_record():
+    samples = [1.0 + 0.01 * (step * 7 % 10) for step in range(30)]
+    strict, loose = (
+        metrics.value(record(gpu=measured(GPU, *samples), alpha=alpha), "gpu") for alpha in (0.001, 0.2)
+    )
+    assert strict.low < loose.low
+    assert loose.high < strict.high
+
+
+# What has nothing to compare with
+
+
+def test_a_test_that_the_baseline_does_not_know_is_new():
+    found = compared(record(), record(nodeid="another"))
+    assert found.outcome == "new"
+    assert found.reason == "nothing to compare with: the baseline base.json does not know this test"
+
+
+@pytest.mark.parametrize(
+    ("expected", "before", "metric"),
+    [
+        ("has no speedup of this test (skipped: no GPU)", skipped(), "speedup"),
+        ("has no GPU time of this test (skipped: no GPU)", skipped(), "gpu"),
+        ("has no speedup with copies of this test", record(offload=None), "always"),
+        ("has no memory of this test", record(memory=Memory(peak=None, reason="untold")), "memory"),
+        (
+            "has no speedup of this test (error: it broke)",
+            record(status="error", reason="it broke"),
+            "speedup",
+        ),
+    ],
+)
+def test_what_the_baseline_has_not_measured_is_new(expected, before, metric):
+    found = compared(record(), before, metric=metric)
+    assert found.outcome == "new"
+    assert found.reason.endswith(f"the baseline base.json {expected}")
+
+
+@pytest.mark.parametrize("before", [skipped(), record(nodeid="another")])
+def test_what_neither_run_has_is_not_compared(before):
+    assert compare(skipped(), HERE, base_of(before), [within()]) == ()
+
+
+def test_what_was_skipped_is_not_compared():
+    assert compare(skipped(), HERE, base_of(record()), [within()]) == ()
+
+
+def test_what_only_the_baseline_has_is_a_doubt_that_says_why():
+    broken = skipped(status="error", reason="the device was lost")
+    found = compared(broken, record())
+    assert found.outcome == "cannot_tell"
+    assert found.reason == "there is no speedup in this run: the device was lost"
+    assert found.baseline.value == 10.0
+    assert found.found is None
+    silent = record(offload=None)
+    assert compared(silent, record(), metric="always").reason.endswith("copies in this run: recorded")
+
+
+WRONG = Parity(agreed=False, error=1.0, tolerance=1e-3, reason="they differ")
+
+
+@pytest.mark.parametrize("metric", [metric for metric in METRICS if metric != "threshold"])
+@pytest.mark.parametrize("bad", [{"status": "error", "reason": "no work reached it"}, {"parity": WRONG}])
+def test_a_failed_measurement_and_a_wrong_answer_have_no_metric(metric, bad):
+    assert metrics.value(record(**bad), metric) is None
+    assert compared(record(20.0, **bad), record(), metric=metric).outcome == "cannot_tell"
+    assert compared(record(5.0), record(**bad), metric=metric).outcome == "new"
+
+
+@pytest.mark.parametrize("metric", [metric for metric in METRICS if metric not in ("threshold", "cpu")])
+def test_a_test_that_skipped_itself_half_way_has_no_metric_of_the_gpu(metric):
+    half_way = record(status="skipped", reason="not today")
+    assert metrics.value(half_way, metric) is None
+    assert metrics.value(half_way, "cpu").value == pytest.approx(10e-3)
+
+
+@pytest.mark.parametrize("agreed", [True, None])
+def test_an_answer_that_nobody_could_compare_is_not_wrong(agreed):
+    told = Parity(agreed=agreed, error=None, tolerance=None, reason=None)
+    assert compared(record(parity=told), record(parity=told)).outcome == "not_regressed"
+
+
+@pytest.mark.parametrize("status", ["passed", "failed", "inconclusive", "recorded"])
+def test_every_other_status_has_its_metrics(status):
+    assert compared(record(8.0, status=status, reason="so"), record(status=status)).outcome == "regressed"
+
+
+# Doubt
+
+
+def test_a_doubt_says_both_numbers_and_what_would_decide():
+    now = record(9.0, speedup=speedup(9.0, low=7.0, high=12.0))
+    assert compared(now, record()).reason == (
+        "speedup in doubt: 9.00x [7.00, 12.0], baseline 10.0x [9.50, 10.5]: -10.0 % [-33.3, +26.3], "
+        "10 % less is allowed; more time (max_time) or a quieter machine would decide it"
+    )
+
+
+def test_a_wide_baseline_is_to_be_made_anew():
+    before = record(speedup=speedup(10.0, low=5.0, high=20.0))
+    found = compared(record(9.0), before)
+    assert found.outcome == "cannot_tell"
+    assert found.reason.endswith(
+        "a baseline that was measured longer would decide it: make it anew with --gpuperf-fail-on"
+    )
+
+
+SLOWED = "the GPU was slowed down in 6 of 18 rounds; cool it, or give it the power that it may draw"
+
+
+@pytest.mark.parametrize("metric", ["speedup", "gpu", "latency", "always"])
+@pytest.mark.parametrize(
+    ("expected", "now"), [("cannot_tell", 5.0), ("not_regressed", 10.0), ("improved", 20.0)]
+)
+def test_a_gpu_that_was_slowed_down_has_not_regressed_beyond_doubt(expected, now, metric):
+    found = compared(record(now, dropped_rounds=6), record(), metric=metric)
+    assert expected == found.outcome
+    if expected == "cannot_tell":
+        assert "in doubt" in found.reason
+        assert found.reason.endswith(f"is allowed; {SLOWED}")
+
+
+@pytest.mark.parametrize("metric", ["speedup", "gpu", "latency", "always"])
+@pytest.mark.parametrize(
+    ("expected", "now"), [("regressed", 5.0), ("cannot_tell", 10.0), ("cannot_tell", 20.0)]
+)
+def test_a_baseline_of_a_gpu_that_was_slowed_down_passes_nothing_beyond_doubt(expected, now, metric):
+    found = compared(record(now), record(dropped_rounds=6), metric=metric)
+    assert expected == found.outcome
+    if expected == "cannot_tell":
+        assert found.reason.endswith(f"; when the baseline was made {SLOWED}")
+
+
+@pytest.mark.parametrize("now", [5.0, 10.0, 20.0])
+def test_two_slow_gpus_tell_nothing_but_what_got_better(now):
+    outcome = compared(record(now, dropped_rounds=6), record(dropped_rounds=6)).outcome
+    assert outcome == "cannot_tell"
+
+
+def test_a_doubt_that_more_time_would_not_end_says_what_would():
+    now = record(9.0, dropped_rounds=6)
+    assert compared(now, record()).reason.endswith(SLOWED)
+    assert compared(record(9.0), record(dropped_rounds=6)).reason.endswith(SLOWED)
+
+
+def test_a_fifth_of_the_rounds_may_be_dropped():
+    assert compared(record(5.0, dropped_rounds=3), record()).outcome == "regressed"
+    assert compared(record(5.0, dropped_rounds=4), record()).outcome == "cannot_tell"
+
+
+@pytest.mark.parametrize("metric", ["cpu", "memory"])
+def test_a_slow_gpu_is_no_doubt_about_the_cpu_or_the_memory(metric):
+    worse = record(5.0, cpu=measured(CPU, 20e-3), dropped_rounds=6)
+    assert compared(worse, record(), metric=metric).outcome == "regressed"
+
+
+WAITED = {"waited": 0.06}  # in twelve blocks of 10 ms: half of the time was the workload's own
+
+
+def test_time_that_the_cpu_lost_to_others_makes_no_speedup():
+    """A CPU twice as slow shows a speedup of 10 where it is 5: nothing says that it is still there."""
+    found = compared(record(cpu=measured(CPU, 10e-3, **WAITED)), record())
+    assert found.outcome == "cannot_tell"
+    assert found.found == Estimate(value=10.0, low=pytest.approx(4.75), high=10.5)
+
+
+def test_a_speedup_that_is_too_low_on_a_disturbed_cpu_is_too_low():
+    found = compared(record(8.0, cpu=measured(CPU, 10e-3, **WAITED)), record())
+    assert found.outcome == "regressed"
+
+
+@pytest.mark.parametrize(
+    "disturbed",
+    [
+        {"cpu": measured(CPU, 10e-3, **WAITED)},
+        {"notes": (WANDERS,)},
+        {
+            "reason": f"speedup 9x [8, 11], wanted at least 5x: {WANDERS}; a quiet machine",
+            "status": "inconclusive",
+        },
+        {"cpu": measured(CPU, 1e-3, *([10e-3] * 9))},
+    ],
+)
+def test_a_baseline_of_a_disturbed_cpu_fails_no_good_run(disturbed):
+    """Its speedup of 10 may have been 5: with a quiet CPU it is no regression."""
+    assert compared(record(8.0), record()).outcome == "regressed"
+    assert compared(record(8.0), record(**disturbed)).outcome == "cannot_tell"
+    assert compared(record(10.0), record(**disturbed)).outcome == "not_regressed"
+    assert compared(record(20.0), record(**disturbed)).outcome == "improved"
+
+
+def test_a_cpu_that_waited_has_not_become_slow_beyond_doubt():
+    slow = measured(CPU, 20e-3, waited=0.12)
+    assert compared(record(cpu=measured(CPU, 20e-3)), record(), metric="cpu").outcome == "regressed"
+    assert compared(record(cpu=slow), record(), metric="cpu").outcome == "cannot_tell"
+
+
+@pytest.mark.parametrize("metric", ["gpu", "memory"])
+def test_a_disturbed_cpu_is_no_doubt_about_the_gpu(metric):
+    assert compared(record(5.0, notes=(WANDERS,)), record(notes=(WANDERS,)), metric=metric).outcome == (
+        "regressed"
+    )
+
+
+# What cannot be compared
+
+
+def test_another_machine_is_not_comparable_and_what_differs_is_listed():
+    there = replace(HERE, cpu={**HERE.cpu, "name": "another"}, python="3.12.1")
+    found = compared(record(1.0), record(), here=there)
+    assert found.outcome == "not_comparable"
+    assert found.differences == ("CPU: a processor, another", "python: 3.11, 3.12")
+    assert found.reason == (
+        "not comparable with the baseline base.json: CPU: a processor, another; python: 3.11, 3.12"
+    )
+    assert (10.0, 1.0, None) == (found.baseline.value, found.found.value, found.ratio)
+
+
+@pytest.mark.parametrize(
+    ("expected", "metric", "changes"),
+    [
+        ("not_comparable", "speedup", {"gpu": measured(replace(GPU, name="another"), 1e-3)}),
+        ("not_comparable", "memory", {"gpu": measured(replace(GPU, name="another"), 1e-3)}),
+        ("not_regressed", "cpu", {"gpu": measured(replace(GPU, name="another"), 1e-3)}),
+        ("not_comparable", "speedup", {"cpu": measured(replace(CPU, library="numpy 1.26"), 10e-3)}),
+        ("not_regressed", "gpu", {"cpu": measured(replace(CPU, library="numpy 1.26"), 10e-3)}),
+        ("not_comparable", "always", {"demand": Demand(transfer="always")}),
+        ("not_regressed", "gpu", {"demand": Demand(transfer="always")}),
+        ("not_comparable", "gpu", {"scope": "body"}),
+    ],
+)
+def test_a_metric_depends_on_its_own_side_only(expected, metric, changes):
+    assert expected == compared(record(**changes), record(), metric=metric).outcome
+
+
+# Baselines
+
+
+def test_a_baselines_tests_are_those_that_have_what_is_asked_for():
+    family = Family(name="f", parameter="n", size=1, sizes=(1, 2))
+    base = base_of(
+        record(nodeid="whole"),
+        record(nodeid="plain", offload=None),
+        skipped(nodeid="skipped"),
+        skipped(nodeid="cpu", cpu=measured(CPU, 1.0)),
+        record(nodeid="broken", status="error", reason="so"),
+        record(nodeid="sized", offload=None, family=family),
+        skipped(nodeid="sized and skipped", family=family),
+    )
+    assert ["whole", "plain", "sized"] == base.tests([within()])
+    assert ["whole"] == base.tests([within(metric="always")])
+    assert ["whole", "plain", "cpu", "sized"] == base.tests([within(metric="cpu")])
+    assert ["sized"] == base.tests([within(metric="threshold")])
+    assert ["whole", "sized"] == base.tests([within(metric="threshold"), within(metric="latency")])
+
+
+def made_on(name, gpu=GPU, **changes) -> Baseline:
+    return Baseline(name, Run(environment=replace(HERE, gpu=gpu, **changes), started=""))
+
+
+ANOTHER = replace(GPU, name="another GPU")
+
+
+@pytest.mark.parametrize(
+    ("expected", "names", "gpu"),
+    [
+        ("here", ["there", "here", "older"], GPU),
+        ("there", ["there", "here"], ANOTHER),
+        ("older", ["there", "older", "here"], GPU),
+        ("there", ["there", "elsewhere"], GPU),
+        ("here", ["no GPU", "here"], GPU),
+        ("no GPU", ["no GPU", "there"], GPU),
+        ("no GPU", ["no GPU", "here"], None),
+        ("here", ["elsewhere", "here", "no GPU"], None),
+        (None, [], GPU),
+    ],
+)
+def test_of_several_baselines_the_first_of_the_same_surroundings_is_taken(expected, names, gpu):
+    known = {
+        "here": made_on("here"),
+        "older": made_on("older"),
+        "there": made_on("there", ANOTHER),
+        "elsewhere": made_on("elsewhere", cpu={"name": "another"}),
+        "no GPU": made_on("no GPU", None),
+    }
+    found = closest([known[name] for name in names], replace(HERE, gpu=gpu), gpu)
+    assert expected == (found.name if found else None)
+
+
+# Thresholds
+
+SIZES = (64, 128, 256, 512)
+
+
+def threshold(states, **changes) -> Threshold:
+    """Return a threshold over sizes that were won (W), lost (L) or in doubt (?), smallest first."""
+    won = {"W": True, "L": False, "?": None}
+    curve = tuple(
+        Point(size=size, nodeid=f"f[{size}]", cpu=1.0, gpu=1.0, won=won[state])
+        for size, state in zip(SIZES, states, strict=False)
+    )
+    sure = len(states.rstrip("W"))
+    known = {
+        "name": "f",
+        "parameter": "n",
+        "at_most": None,
+        "at_least": None,
+        "regime": "never",
+        "by_latency": False,
+        "status": "recorded",
+        "reason": None,
+        "outcome": "bracket" if sure < len(states) else "none",
+        "largest_not_won": curve[sure - 1].size if sure else None,
+        "smallest_won": curve[sure].size if sure < len(states) else None,
+        "curve": curve,
+    }
+    return Threshold(**{**known, **changes})
+
+
+def thresholds_compared(now, before, share=0.1, records=(), base_records=()):
+    base = base_of(*base_records, thresholds=(before,) if before else ())
+    return compare_thresholds(now, records, HERE, base, within(share, "threshold"))
+
+
+@pytest.mark.parametrize(
+    ("expected", "before", "now"),
+    [
+        ("not_regressed", "LLWW", "LLWW"),
+        ("not_regressed", "WWWW", "WWWW"),
+        ("not_regressed", "LLLL", "LLLL"),
+        ("not_regressed", "L?WW", "L?WW"),
+        ("regressed", "LLWW", "LLLW"),
+        ("regressed", "LLWW", "LLLL"),
+        ("regressed", "L?WW", "LLLW"),
+        ("regressed", "WWWW", "WLWW"),
+        ("regressed", "LLWW", "LLWL"),
+        ("cannot_tell", "LLWW", "LL?W"),
+        ("cannot_tell", "LLWW", "LLW?"),
+        ("cannot_tell", "LL?W", "LLLW"),
+        ("cannot_tell", "LL??", "LLLW"),
+        ("cannot_tell", "????", "????"),
+        ("cannot_tell", "LL??", "LL??"),
+        ("cannot_tell", "LL??", "LLLL"),
+        ("improved", "LLWW", "LWWW"),
+        ("improved", "LLLL", "LLLW"),
+        ("improved", "LL?W", "LWWW"),
+        ("not_regressed", "LLWW", "L?WW"),
+        ("not_regressed", "LLLL", "LL??"),
+    ],
+)
+def test_a_threshold_is_compared_by_its_bounds(expected, before, now):
+    assert expected == thresholds_compared(threshold(now), threshold(before)).outcome
+
+
+LONGER = "more time (max_time) or a quieter machine would decide it"
+
+
+@pytest.mark.parametrize(
+    ("change", "sizes", "rest", "before", "now"),
+    [
+        ("got worse", ("from 512 on", "from 256 on"), "10 % more is allowed", "LLWW", "LLLW"),
+        ("got worse", ("for sure at no size", "from 256 on"), "10 % more is allowed", "LLWW", "LLLL"),
+        ("got better", ("from 128 on", "from 256 on"), "the baseline is stale", "LLWW", "LWWW"),
+        ("got better", ("from 512 on", "for sure at no size"), "the baseline is stale", "LLLL", "LLLW"),
+        ("in doubt", ("from 512 on", "from 256 on"), LONGER, "LLWW", "LL?W"),
+    ],
+)
+def test_a_threshold_is_said_with_both_sizes(change, sizes, rest, before, now):
+    found, was = sizes
+    expected = f"threshold {change}: the GPU wins {found}, in the baseline {was}; {rest}"
+    assert expected == thresholds_compared(threshold(now), threshold(before)).reason
+
+
+def test_a_threshold_that_is_as_it_was_needs_no_reason():
+    assert thresholds_compared(threshold("LLWW"), threshold("LLWW")).reason is None
+
+
+def test_a_threshold_is_shown_with_its_bounds():
+    found = thresholds_compared(threshold("L??W"), threshold("LL??"))
+    assert found.found == Estimate(value=512, low=128, high=512)
+    assert found.baseline == Estimate(value=256, low=256, high=None)
+    found = thresholds_compared(threshold("LLLL"), threshold("LLWW"))
+    assert (None, 256) == (found.found, found.baseline.value)
+
+
+@pytest.mark.parametrize(
+    ("expected", "share"), [("regressed", 0.99), ("not_regressed", 1.0), ("not_regressed", 3.0)]
+)
+def test_a_threshold_may_grow_by_its_tolerance(expected, share):
+    assert expected == thresholds_compared(threshold("LLLW"), threshold("LLWW"), share).outcome
+
+
+@pytest.mark.parametrize(("expected", "share"), [("improved", 0.49), ("not_regressed", 0.5)])
+def test_a_threshold_improves_by_more_than_its_tolerance(expected, share):
+    assert expected == thresholds_compared(threshold("LWWW"), threshold("LLWW"), share).outcome
+
+
+@pytest.mark.parametrize("before", [None, threshold("LLW", outcome=None)])
+def test_a_family_without_a_threshold_in_the_baseline_is_new(before):
+    found = thresholds_compared(threshold("LLWW"), before)
+    assert found.outcome == "new"
+    assert found.reason.endswith("the baseline base.json has no threshold of this family")
+
+
+def test_a_threshold_that_this_run_does_not_know_is_a_doubt():
+    absent = threshold("LLW", outcome=None, status="inconclusive", reason="no speedup at n=512")
+    found = thresholds_compared(absent, threshold("LLWW"))
+    assert found.outcome == "cannot_tell"
+    assert found.reason == "the threshold is not known: no speedup at n=512"
+
+
+@pytest.mark.parametrize(
+    ("expected", "now"),
+    [
+        ("sizes: (64, 128, 256, 512), (64, 128, 256)", threshold("LLW")),
+        ("transfer: never, always", threshold("LLWW", regime="always")),
+        ("transfer: never, never by latency", threshold("LLWW", by_latency=True)),
+    ],
+)
+def test_families_on_other_grids_are_not_comparable(expected, now):
+    found = thresholds_compared(now, threshold("LLWW"))
+    assert found.outcome == "not_comparable"
+    assert found.differences == (expected,)
+
+
+def test_families_on_other_devices_are_not_comparable_and_what_differs_is_said_once():
+    before = [record(nodeid=f"f[{size}]") for size in SIZES]
+    now = [replace(each, gpu=measured(ANOTHER, 1e-3)) for each in before]
+    found = thresholds_compared(threshold("LLLW"), threshold("LLWW"), records=now, base_records=before)
+    assert found.differences == ("GPU: a GPU, another GPU",)
+    same = thresholds_compared(threshold("LLLW"), threshold("LLWW"), records=before, base_records=before)
+    assert same.outcome == "regressed"
+    new = [record(nodeid="f[1024]", gpu=measured(ANOTHER, 1e-3))]
+    assert thresholds_compared(threshold("LLLW"), threshold("LLWW"), records=new).outcome == "regressed"
+
+
+STATES = st.text("WL?", min_size=4, max_size=4)
+BETTER = {"L": "?", "?": "W", "W": "W"}
+ORDER = ["regressed", "cannot_tell", "not_regressed", "improved"]
+
+
+@given(STATES, st.floats(0.0, 3.0))
+def test_a_threshold_beside_itself_neither_regresses_nor_improves(states, share):
+    found = thresholds_compared(threshold(states), threshold(states), share)
+    assert found.outcome in ("not_regressed", "cannot_tell")
+
+
+@given(STATES, STATES, st.integers(0, 3), st.floats(0.0, 3.0))
+def test_a_size_that_is_won_never_turns_a_threshold_red(before, now, place, share):
+    won = now[:place] + BETTER[now[place]] + now[place + 1 :]
+    first = thresholds_compared(threshold(now), threshold(before), share).outcome
+    then = thresholds_compared(threshold(won), threshold(before), share).outcome
+    assert then != "regressed" or first == "regressed"

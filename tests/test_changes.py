@@ -1,0 +1,173 @@
+"""Changes: a step and a slow drift are found, and noise is none."""
+
+import random
+from itertools import pairwise
+from math import exp, inf, log, nan
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_gpuperf import changes as room
+from pytest_gpuperf.changes import FEWEST, LEVEL, changes
+
+TOLERANCE = 0.1  # what a gate on the speedup would let pass from one run to the next
+
+
+def noisy(means, *, spread: float = 0.01, seed: int = 0) -> list[float]:
+    draws = random.Random(seed)  # noqa: S311 - noise, not secrets
+    return [mean * exp(draws.gauss(0, spread)) for mean in means]
+
+
+def energy(before, after) -> float:
+    """The statistic as the paper has it: pair by pair."""
+    n, m = len(before), len(after)
+    between = sum(abs(x - y) for x in before for y in after)
+    apart = [sum(abs(x - y) for i, x in enumerate(side) for y in side[:i]) for side in (before, after)]
+    distance = 2 / (n * m) * between
+    distance -= apart[0] / (n * (n - 1) / 2) + apart[1] / (m * (m - 1) / 2)
+    return n * m / (n + m) * distance
+
+
+def test_the_worked_number_of_the_statistic():
+    # Between: 7, 8, 9, 6, 7, 8, 5, 6 and 7, 63 in all; 2/9 of that is 14. Within: 1 + 2 + 1 = 4
+    # on either side, over 3 pairs. 14 - 4/3 - 4/3 = 34/3, and nm / (n + m) = 3/2.
+    assert pytest.approx(17) == room._energies(np.array([[1.0, 2, 3, 8, 9, 10]]))[0, 0]
+    assert pytest.approx(17) == energy([1, 2, 3], [8, 9, 10])
+
+
+@given(st.lists(st.floats(-5, 5), min_size=6, max_size=40))
+def test_the_statistic_of_every_split_is_that_of_its_pairs(values):
+    step = max(1, len(values) // 8)
+    ends = [range(len(values), at + 2, -step) for at in range(3, len(values) - 2)]
+    expected = [
+        max(energy(values[:at], values[at:end]) for end in ends[at - 3]) for at in range(3, len(values) - 2)
+    ]
+    assert pytest.approx(expected, abs=1e-9) == room._energies(np.array([values]))[0]
+
+
+def test_rows_have_nothing_to_do_with_each_other():
+    rows = np.array([noisy([1.0] * 21, seed=seed) for seed in range(5)])
+    expected = [room._energies(rows[[row]])[0] for row in range(5)]
+    assert np.allclose(expected, room._energies(rows))
+
+
+def test_a_step_is_found_where_it_is_with_the_means_beside_it():
+    found = changes(noisy([9.9] * 15 + [8.1] * 15))
+    assert [15] == [change.index for change in found]
+    assert pytest.approx((9.9, 8.1), rel=0.01) == (found[0].before, found[0].after)
+    assert pytest.approx(-18, abs=1) == found[0].percent
+    assert pytest.approx(1 / 200) == found[0].p
+
+
+def test_a_step_is_found_at_the_third_run_after_it():
+    values = noisy([10.0] * 30 + [9.0] * 3)
+    assert [] == [change.index for change in changes(values[:-1])]
+    assert [30] == [change.index for change in changes(values)]
+
+
+def test_two_runs_of_a_bad_hour_are_no_change():
+    assert () == changes(noisy([10.0] * 20 + [5.0] * 2 + [10.0] * 20))
+
+
+def test_a_regression_and_its_repair_are_two_changes():
+    found = changes(noisy([10.0] * 12 + [8.0] * 12 + [10.0] * 12))
+    assert [12, 24] == [change.index for change in found]
+    assert pytest.approx((10, 8, 8, 10), rel=0.01) == tuple(
+        mean for change in found for mean in (change.before, change.after)
+    )
+
+
+@pytest.mark.parametrize("flat", [0, 20])
+@pytest.mark.parametrize("percent", [1, -1])
+def test_a_drift_below_every_tolerance_is_found(flat, percent):
+    means = [10.0] * flat + [10 * (1 + percent / 100) ** commit for commit in range(1, 21)]
+    assert all(abs(log(after / before)) < TOLERANCE / 5 for before, after in pairwise(means))
+    found = changes(noisy(means))
+    assert found
+    assert all((change.after > change.before) == (percent > 0) for change in found)
+    assert abs(log(found[-1].after / found[0].before)) > 0.08
+
+
+def test_the_chance_of_a_false_alarm_is_the_level():
+    alarms = sum(bool(changes(noisy([5.0] * 30, spread=0.05, seed=seed))) for seed in range(400))
+    assert alarms / 400 <= LEVEL + 3 * (LEVEL / 400) ** 0.5
+
+
+def test_noise_of_which_one_run_in_ten_is_an_outlier_is_no_change():
+    values = [value * (0.3 if index % 10 == 7 else 1) for index, value in enumerate(noisy([5.0] * 100))]
+    assert () == changes(values)
+
+
+def test_a_change_of_the_spread_alone_is_none():
+    assert () == changes(noisy([5.0] * 40, spread=0.001) + [5 * 1.1 ** (-1) ** run for run in range(40)])
+
+
+@pytest.mark.parametrize(("smallest", "expected"), [(0.01, 0), (0.004, 1)])
+def test_a_change_below_the_smallest_is_none(smallest, expected):
+    values = noisy([5.0] * 40 + [5.025] * 40, spread=0.0005)
+    assert expected == len(changes(values, smallest=smallest))
+
+
+def test_a_change_left_out_does_not_hide_its_neighbours():
+    values = noisy([5.0] * 40 + [5.025] * 40 + [4.0] * 40, spread=0.0005)
+    found = changes(values)
+    assert [80] == [change.index for change in found]
+    assert pytest.approx(5.0125, rel=1e-3) == found[0].before
+
+
+def test_the_series_upside_down_has_the_same_changes():
+    values = noisy([9.9] * 15 + [8.1] * 15)
+    upright, inverse = changes(values), changes([1 / value for value in values])
+    assert [change.index for change in upright] == [change.index for change in inverse]
+    assert pytest.approx(upright[0].after / upright[0].before) == inverse[0].before / inverse[0].after
+
+
+def test_the_same_series_has_the_same_changes():
+    values = noisy([5.0] * 20 + [4.8] * 20, spread=0.05)
+    assert changes(values) == changes(values)
+
+
+@pytest.mark.parametrize("values", [[], [2.0], [2.0] * 50, [1.0, 9.0] * 25])
+def test_a_series_without_a_change_has_none(values):
+    assert () == changes(values)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_same_two_sides_in_another_order_count_as_well_split(seed):
+    values = noisy([10.0] * 5 + [1.0] * 5, seed=seed)
+    part = np.log([values])
+    sides = [set(part[0, :5]), set(part[0, 5:])]
+    rows = np.concatenate(list(room._shuffled(part, 199, np.random.default_rng(room._SEED))))
+    as_good = sum(set(row[:5]) in sides for row in rows)
+    assert as_good
+    assert [(1 + as_good) / 200] == [change.p for change in changes(values, level=0.5)]
+
+
+@pytest.mark.parametrize("value", [1e-12, 0.3, 5.0, 6.0, 1e12])
+def test_the_rounding_of_equal_values_is_no_split(value):
+    assert [] == list(room._splits([log(value)] * 501, 0, LEVEL, 199))
+
+
+def test_fewer_than_the_fewest_have_no_change_and_as_many_can_have_one():
+    values = noisy([10.0] * (FEWEST // 2) + [1.0] * (FEWEST // 2))
+    assert () == changes(values[1:])
+    assert 1 == len(changes(values))
+
+
+@pytest.mark.parametrize("value", [0, -1.0, inf, nan])
+def test_what_is_no_speedup_is_refused(value):
+    with pytest.raises(ValueError, match="finite and above zero"):
+        changes([1.0, value])
+
+
+@given(st.lists(st.floats(1e-12, 1e12), max_size=60))
+@settings(deadline=None)
+def test_changes_of_any_series_are_in_order_and_not_small(values):
+    found = changes(values)
+    places = [change.index for change in found]
+    assert sorted(set(places)) == places
+    assert all(0 < place < len(values) for place in places)
+    assert all(abs(log(change.after / change.before)) >= log(1.01) - 1e-9 for change in found)
+    assert all(0 < change.p <= LEVEL for change in found)

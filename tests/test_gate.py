@@ -1,0 +1,584 @@
+"""The gate, as pytest's users meet it: red when a speedup is lost, and when nothing could have been seen."""
+
+import json
+import os
+from xml.etree import ElementTree
+
+import pytest
+
+FAST = """
+import pytest
+
+@pytest.mark.speedup(min=3)
+def test_fast(device):
+    return lambda: device.launch(10e-3 if device.kind == "cpu" else {gpu})
+"""
+BARE = FAST.replace("(min=3)", "").replace("test_fast", "test_bare")
+GATE = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%")
+CREATE = (*GATE, "--gpuperf-baseline-missing=create")
+SERIAL, PARALLEL = (), ("-n", "2")
+BEFORE, SLOWER = 1e-3, 1.25e-3
+
+
+@pytest.fixture
+def ends(pytester, monkeypatch):
+    """Run a suite on the simulated device; return how pytest ended, with the records of its report."""
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "GITHUB_STEP_SUMMARY"):
+        monkeypatch.delenv(name, raising=False)
+
+    def call(source, *options, gpu=BEFORE, device="simulated"):
+        if source is not None:
+            pytester.makepyfile(test_it=source.format(gpu=gpu))
+        asked = (
+            "-p",
+            "no:randomly",
+            "-W",
+            "default",
+            f"--gpuperf-gpu={device}",
+            "--gpuperf-json=report.json",
+        )
+        result = pytester.runpytest_inprocess(*asked, *options)
+        result.report = None
+        if (pytester.path / "report.json").exists():
+            result.report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))
+        return result
+
+    return call
+
+
+@pytest.fixture
+def held(ends):
+    """Make a baseline of a suite; then run it against that."""
+
+    def call(source, *options, then=None, **others):
+        made = ends(source, *CREATE)
+        assert pytest.ExitCode.OK == made.ret
+        return ends(then or source, *GATE, *options, **others)
+
+    return call
+
+
+def outcomes(result):
+    """Return the outcomes of comparisons by the tests' names and metrics."""
+    return {
+        (record["nodeid"].rpartition("::")[2], found["metric"]): found["outcome"]
+        for record in result.report["records"]
+        for found in record["comparisons"]
+    }
+
+
+# Red when the speedup is lost
+
+
+@pytest.mark.parametrize("spread", [SERIAL, PARALLEL], ids=["serial", "-n 2"])
+def test_a_lost_speedup_fails_its_own_test_although_its_demand_is_met(held, spread):
+    result = held(FAST + BARE, *spread, gpu=SLOWER)
+    result.assert_outcomes(failed=2)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(
+        [
+            "speedup got worse: 7.97x [[]7.89, 8.05], baseline 9.95x [[]9.85, 10.0]: -19.9 % [[]*, *], *",
+            "test_fast * >=3x * -20 % * regressed",
+            "baseline base.json of * (tolerance: speedup 10 %): 2*",
+        ]
+    )
+    assert {"regressed"} == {*outcomes(result).values()}
+    assert ["passed", "recorded"] == sorted(record["status"] for record in result.report["records"])
+
+
+@pytest.mark.parametrize("spread", [SERIAL, PARALLEL], ids=["serial", "-n 2"])
+def test_an_unchanged_suite_passes(held, spread):
+    result = held(FAST + BARE, *spread)
+    result.assert_outcomes(passed=2)
+    assert pytest.ExitCode.OK == result.ret
+    assert {"not_regressed"} == {*outcomes(result).values()}
+
+
+def test_a_loss_within_the_tolerance_passes(held):
+    result = held(BARE, gpu=1.05e-3)
+    result.assert_outcomes(passed=1)
+    assert {("test_bare", "speedup"): "not_regressed"} == outcomes(result)
+
+
+def test_a_gain_is_told_and_passes(held):
+    result = held(BARE, gpu=0.5e-3)
+    assert pytest.ExitCode.OK == result.ret
+    result.stdout.fnmatch_lines(["*better beyond the tolerance (1 comparison): the baseline is stale;*"])
+
+
+def test_a_gain_fails_where_that_is_asked_for(held):
+    result = held(BARE, "--gpuperf-fail-on=improvement", gpu=0.5e-3)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["speedup got better: *"])
+
+
+def test_without_fail_on_a_loss_is_only_told(ends):
+    ends(BARE, *CREATE)
+    result = ends(BARE, "--gpuperf-baseline=base.json", gpu=SLOWER)
+    assert pytest.ExitCode.OK == result.ret
+    assert {("test_bare", "speedup"): "regressed"} == outcomes(result)
+    assert [] == result.report["gate"]["tolerances"]
+
+
+def test_report_only_fails_nothing(held):
+    result = held(BARE, "--gpuperf-report-only", gpu=SLOWER)
+    assert pytest.ExitCode.OK == result.ret
+    assert {("test_bare", "speedup"): "regressed"} == outcomes(result)
+
+
+def test_junit_has_the_failure_and_the_outcome_as_a_property(held, pytester):
+    held(BARE, "--junitxml=junit.xml", gpu=SLOWER)
+    suite = ElementTree.parse(pytester.path / "junit.xml").getroot()[0]
+    assert ("1", "0") == (suite.get("failures"), suite.get("errors"))
+    properties = {each.get("name"): each.get("value") for each in suite.iter("property")}
+    assert "regressed" == properties["gpuperf.baseline.speedup"]
+
+
+def test_a_strict_xfail_expects_the_loss(held):
+    marked = BARE.replace("@pytest.mark.speedup", "@pytest.mark.xfail(strict=True)\n@pytest.mark.speedup")
+    result = held(BARE, then=marked, gpu=SLOWER)
+    result.assert_outcomes(xfailed=1)
+
+
+def test_last_failed_runs_the_loss_again_and_asks_for_no_other_test(held, ends):
+    held(FAST + BARE, then=FAST.format(gpu=BEFORE) + BARE.format(gpu=SLOWER)).assert_outcomes(
+        passed=1, failed=1
+    )
+    again = ends(None, *GATE, "--lf")
+    again.assert_outcomes(failed=1)
+    again.stdout.no_fnmatch_line("*did not run*")
+
+
+def test_a_rerun_takes_the_loss_back(held):
+    pytest.importorskip("pytest_rerunfailures", reason="the extra `test` has pytest-rerunfailures")
+    flaky = BARE.replace("import pytest\n", "import pytest\nruns = []\n").replace(
+        "    return", "    runs.append(1)\n    gpu = 1e-3 if len(runs) > 2 else 2e-3\n    return"
+    )
+    result = held(BARE, "--reruns=1", then=flaky.replace("{gpu}", "gpu"))
+    assert pytest.ExitCode.OK == result.ret
+    assert {("test_bare", "speedup"): "not_regressed"} == outcomes(result)
+
+
+@pytest.mark.parametrize(
+    ("metric", "slower", "fails"),
+    [
+        ("gpu", "gpu", True),
+        ("gpu", "cpu", False),
+        ("cpu", "cpu", True),
+        ("cpu", "gpu", False),
+        ("latency", "gpu", True),
+        ("always", "gpu", True),
+        ("memory", "gpu", False),
+    ],
+)
+def test_each_metric_has_its_own_tolerance(ends, metric, slower, fails):
+    asked = ("--gpuperf-baseline=base.json", f"--gpuperf-fail-on={metric}:10%")
+    source = """
+import pytest
+
+@pytest.mark.speedup
+def test_it(device):
+    a = device.asarray([1.0] * 1000)
+    return lambda: device.launch({gpu})
+"""
+    before, later = '20e-3 if device.kind == "cpu" else 2e-3', f'* (1.3 if device.kind == "{slower}" else 1)'
+    assert pytest.ExitCode.OK == ends(source, *asked, "--gpuperf-baseline-missing=create", gpu=before).ret
+    result = ends(source, *asked, gpu=f"({before}) {later}")
+    assert fails == (result.ret == pytest.ExitCode.TESTS_FAILED)
+    assert {("test_it", metric): "regressed" if fails else "not_regressed"} == outcomes(result)
+
+
+def test_a_threshold_that_moved_up_fails_the_last_test_of_its_family(ends):
+    source = """
+import pytest
+
+@pytest.mark.offload_threshold("n")
+@pytest.mark.parametrize("n", [1, 2, 4, 8])
+@pytest.mark.speedup
+def test_it(device, n):
+    return lambda: device.launch(n * 1e-3 if device.kind == "cpu" else {gpu})
+"""
+    asked = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=threshold:10%")
+    ends(source, *asked, "--gpuperf-baseline-missing=create", gpu=1.5e-3).assert_outcomes(passed=4)
+    ends(source, *asked, gpu=1.6e-3).assert_outcomes(passed=4)
+    result = ends(source, *asked, gpu=5e-3)
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(["threshold got worse: the GPU wins from 8 on, in the baseline from 2*"])
+
+
+def test_a_test_that_nobody_marked_fails_for_what_it_lost(suite):
+    source = """
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_it(device):
+    conftest.LIBRARIES[device].ones(3 if device == "cpu" else {n})
+"""
+    launch = "\n    LIBRARIES['gpu'].ones = lambda n: BACKEND.gpu('').launch(n * 1e-3)"
+    options = ("--gpuperf-all", "--gpuperf-gpu=cupy", *GATE)
+    made = suite(source.format(n=1), *options, "--gpuperf-baseline-missing=create", conftest=launch)
+    made.ended(passed=2)
+    lost = suite(source.format(n=2), *options, conftest=launch)
+    lost.ended(passed=1, failed=1)
+
+
+# Doubt is no failure
+
+
+NOISY = """
+import itertools, pytest
+
+TIMES = itertools.cycle([5e-3, 20e-3, 10e-3, 40e-3, 2e-3])
+
+@pytest.mark.speedup
+def test_bare(device):
+    return lambda: device.launch(next(TIMES) if device.kind == "cpu" else {gpu})
+"""
+
+
+def test_a_noisy_baseline_cannot_fail_a_good_run(held):
+    result = held(NOISY, then=BARE, gpu=1.4e-3)
+    assert pytest.ExitCode.OK == result.ret
+    assert {("test_bare", "speedup"): "cannot_tell"} == outcomes(result)
+    result.stdout.fnmatch_lines(["*InconclusiveWarning*speedup in doubt*make it anew with *fail-on*"])
+
+
+def test_doubt_fails_where_all_doubt_does(held):
+    result = held(NOISY, "--gpuperf-inconclusive=fail", then=BARE, gpu=1.4e-3)
+    result.assert_outcomes(failed=1)
+
+
+# Comparable or not
+
+
+def edit_baseline(pytester, change):
+    path = pytester.path / "base.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def on_another_machine(content):
+    content["environment"]["cpu"]["name"] = "another processor"
+    for record in content["records"]:
+        record["gpu"]["device"]["name"] = "another GPU"
+
+
+def test_another_machine_is_not_compared_and_warns_once(ends, pytester):
+    ends(FAST + BARE, *CREATE)
+    edit_baseline(pytester, on_another_machine)
+    result = ends(FAST + BARE, *GATE, gpu=SLOWER)
+    result.assert_outcomes(passed=2, warnings=1)
+    assert {"not_comparable"} == {*outcomes(result).values()}
+    result.stdout.fnmatch_lines(
+        ["*NotComparableWarning: not comparable with the baseline base.json: *CPU: another processor, *"]
+    )
+    found = result.report["records"][0]["comparisons"][0]["differences"]
+    assert "GPU: another GPU, simulated GPU" in found
+
+
+def test_another_machine_fails_with_strict(ends, pytester):
+    ends(FAST + BARE, *CREATE)
+    edit_baseline(pytester, on_another_machine)
+    ends(FAST + BARE, *GATE, "--gpuperf-strict").assert_outcomes(failed=2)
+
+
+def test_other_work_is_not_compared(ends, pytester):
+    source = """
+import numpy as np
+import pytest
+
+@pytest.mark.speedup
+def test_it(device):
+    a = device.asarray(np.ones({gpu}))
+    return lambda: a + 1
+"""
+    ends(source, *CREATE, gpu=1000)
+    result = ends(source, *GATE, gpu=2000)
+    assert pytest.ExitCode.OK == result.ret
+    assert ["CPU shapes: 1000, 2000", "GPU shapes: 1000, 2000"] == sorted(
+        result.report["records"][0]["comparisons"][0]["differences"]
+    )
+
+
+def test_of_a_folder_the_newest_report_of_such_a_machine_is_taken(ends, pytester):
+    folder = pytester.mkdir("kept")
+    for number, change in enumerate([lambda content: None, lambda content: None, on_another_machine]):
+        ends(BARE, *CREATE, gpu=[2e-3, 1e-3, 1e-3][number])
+        edit_baseline(
+            pytester,
+            lambda content, number=number, change=change: (
+                change(content),
+                content.update(started=f"2026-01-0{number + 1}T00:00:00+00:00"),
+                content["environment"]["gpu"].update(name="another GPU" if number == 2 else "simulated GPU"),
+            ),
+        )
+        (pytester.path / "base.json").rename(folder / f"{9 - number}.json")
+    result = ends(BARE, "--gpuperf-baseline=kept", "--gpuperf-fail-on=speedup:10%")
+    assert ("8.json", {"not_regressed"}) == (
+        result.report["gate"]["baseline"],
+        {*outcomes(result).values()},
+    )
+
+
+# Never a false green
+
+
+@pytest.mark.parametrize("spread", [SERIAL, PARALLEL], ids=["serial", "-n 2"])
+def test_a_run_without_any_speedup_test_fails(held, spread):
+    result = held(BARE, *spread, "--gpuperf-allow-missing", then="def test_it(): pass\n")
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(["FAILED: nothing was measured: no test with a speedup marker ran"])
+
+
+HOST = """
+import numpy as np
+import pytest
+
+@pytest.mark.speedup(min=0.001)
+def test_host(device):
+    a = device.asarray(np.ones(3))
+    return lambda: a + 1
+"""
+
+
+@pytest.mark.parametrize("spread", [SERIAL, PARALLEL], ids=["serial", "-n 2"])
+def test_a_run_in_which_every_test_was_skipped_fails(held, spread):
+    result = held(HOST, *spread, device="none")
+    result.assert_outcomes(skipped=1)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(
+        ["FAILED: every test of the gate was skipped (1): *; on a runner that has no GPU say *"]
+    )
+
+
+@pytest.mark.parametrize("spread", [SERIAL, PARALLEL], ids=["serial", "-n 2"])
+def test_a_runner_without_a_gpu_may_say_so(held, spread):
+    assert pytest.ExitCode.OK == held(HOST, *spread, "--gpuperf-allow-no-gpu", device="none").ret
+
+
+def test_where_a_gpu_is_used_a_skip_for_another_reason_is_not_excused(held):
+    source = HOST.replace("    return", "    pytest.skip('not today')\n    return")
+    result = held(HOST, "--gpuperf-allow-no-gpu", then=source)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(["FAILED: every test of the gate was skipped (1): not today"])
+
+
+RENAMED = BARE.replace("test_bare", "test_bear")
+
+
+@pytest.mark.parametrize("spread", [SERIAL, PARALLEL], ids=["serial", "-n 2"])
+@pytest.mark.parametrize(
+    ("later", "options"),
+    [
+        (FAST + RENAMED, ()),
+        (FAST + BARE.replace("@pytest.mark.speedup", ""), ()),
+        (FAST + BARE, ("-k", "fast")),
+    ],
+    ids=["renamed", "unmarked", "deselected"],
+)
+def test_a_test_of_the_baseline_that_did_not_run_fails(held, spread, later, options):
+    result = held(FAST + BARE, *spread, *options, then=later)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(
+        ["FAILED: 1 of the baseline's tests did not run: test_it.py::test_bare; renamed, unmarked or *"]
+    )
+    assert 1 == len(result.report["gate"]["failures"])
+
+
+def test_a_test_may_be_missing_where_that_is_said(held):
+    assert pytest.ExitCode.OK == held(FAST + BARE, "--gpuperf-allow-missing", "-k", "fast").ret
+
+
+def test_a_file_that_was_renamed_is_missed(held, pytester):
+    held(FAST)
+    (pytester.path / "test_it.py").rename(pytester.path / "test_other.py")
+    result = pytester.runpytest_inprocess("--gpuperf-gpu=simulated", *GATE)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(
+        [
+            "FAILED: the baseline base.json knows none of the tests that were measured (1)",
+            "FAILED: 1 of the baseline's tests did not*",
+        ]
+    )
+
+
+def test_other_files_are_not_missed(ends, pytester):
+    pytester.makepyfile(test_other=BARE.format(gpu=BEFORE))
+    assert pytest.ExitCode.OK == ends(FAST, *CREATE).ret
+    assert pytest.ExitCode.OK == ends(FAST, *GATE, "test_it.py").ret
+    assert pytest.ExitCode.OK == ends(FAST + BARE, *GATE, "test_it.py::test_fast").ret
+
+
+def test_off_measures_nothing_and_so_refuses_a_gate(held):
+    result = held(BARE, "--gpuperf-off")
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["*--gpuperf-off measures nothing, so that --gpuperf-fail-on could not*"])
+
+
+def test_a_worker_that_crashes_with_a_test_of_the_gate_fails_the_run(held):
+    crash = BARE.replace("    return", "    import os\n    os._exit(3)\n    return")
+    result = held(FAST + BARE, *PARALLEL, then=FAST + crash)
+    assert pytest.ExitCode.OK != result.ret
+    result.stdout.fnmatch_lines(["FAILED: test_it.py::test_bare was lost with the process that ran it: *"])
+
+
+def test_a_measurement_that_is_not_valid_fails_although_nothing_was_demanded(held):
+    kept = HOST.replace("(min=0.001)", "")
+    broken = kept.replace("return lambda: a + 1", "return lambda: __import__('numpy').ones(3) + 1")
+    result = held(kept, then=broken)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["the gate has no valid measurement: *"])
+
+
+# What cannot be asked
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "there is no *base.json; --gpuperf-baseline-missing=create makes one"),
+        ("", "*base.json*not JSON*"),
+        ('{"schema_version": "1.3", ', "*base.json*not JSON*"),
+        ("[]", "*base.json*this is no report*"),
+        ('{"schema_version": "2.0"}', "*base.json*this is no report that this version can read*"),
+        ('{"schema_version": "1.3"}', "*base.json*the report breaks its schema*"),
+    ],
+)
+def test_a_baseline_that_cannot_be_read_ends_the_run_before_the_first_test(ends, pytester, content, message):
+    if content is not None:
+        (pytester.path / "base.json").write_text(content, encoding="utf-8")
+    result = ends(BARE, *GATE)
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([f"ERROR: --gpuperf-baseline: {message}"])
+    assert result.report is None
+
+
+def test_a_baseline_that_measured_nothing_ends_the_run(ends):
+    ends(HOST, device="none")
+    result = ends(HOST, "--gpuperf-baseline=report.json", "--gpuperf-fail-on=speedup:10%")
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["*report.json has no test with a speedup to compare with*"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--gpuperf-fail-on=speedup:10%"], "there is nothing to compare with; say with --gpuperf-baseline"),
+        ([*GATE, "--gpuperf-fail-on=speed:10%"], "'speed' is no metric; say one of speedup, gpu, cpu,"),
+        ([*GATE, "--gpuperf-fail-on=gpu"], "'gpu' has no percentage to tolerate"),
+        ([*GATE, "--gpuperf-fail-on=gpu:-1%"], "'gpu:-1%' has no percentage"),
+        ([*GATE, "--gpuperf-fail-on=gpu:nan%"], "'gpu:nan%' has no percentage"),
+        ([*GATE, "--gpuperf-fail-on=always:100%"], "'always:100%' has no percentage"),
+        ([*GATE, "--gpuperf-fail-on=speedup:20%"], "speedup has two tolerances; keep one"),
+        (["--gpuperf-baseline-missing=create"], "say with --gpuperf-baseline which one"),
+        ([*GATE, "--gpuperf-baseline-missing=maybe"], "'maybe' is neither fail nor create"),
+        (["--gpuperf-export=xml:x"], "'xml' is no format; say one of pytest-benchmark,"),
+        (["--gpuperf-export=csv"], "'csv' names no file, as csv:PATH does"),
+        (["--gpuperf-markdown=gone/x.md"], "there is no folder"),
+        (["--gpuperf-markdown=notes.md"], "notes.md is there and no summary of ours; name another file"),
+        (["--gpuperf-history=notes.md"], "notes.md is no folder"),
+    ],
+)
+def test_what_cannot_be_asked_ends_the_run_before_the_first_test(ends, pytester, options, message):
+    (pytester.path / "notes.md").write_text("# My notes\n", encoding="utf-8")
+    result = ends(BARE, *options)
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([f"ERROR: --gpuperf-*{message.replace('[', '[[]')}*"])
+    assert "# My notes\n" == (pytester.path / "notes.md").read_text(encoding="utf-8")
+
+
+def test_the_ini_file_asks_for_the_same(held, ends, pytester):
+    held(BARE)
+    pytester.makeini("[pytest]\ngpuperf_baseline = base.json\ngpuperf_fail_on = memory:5% speedup:10%\n")
+    result = ends(BARE, gpu=SLOWER)
+    result.assert_outcomes(failed=1)
+    assert ["memory", "speedup"] == [each["metric"] for each in result.report["gate"]["tolerances"]]
+
+
+# The baseline is made
+
+
+@pytest.mark.parametrize("spread", [SERIAL, PARALLEL], ids=["serial", "-n 2"])
+def test_a_missing_baseline_is_made_and_not_made_again(ends, pytester, spread):
+    result = ends(BARE, *CREATE, *spread)
+    assert pytest.ExitCode.OK == result.ret
+    result.stdout.fnmatch_lines(["new baseline: *base.json"])
+    made = (pytester.path / "base.json").read_bytes()
+    ends(BARE, *CREATE, *spread).stdout.no_fnmatch_line("new baseline: *")
+    assert made == (pytester.path / "base.json").read_bytes()
+
+
+def test_a_folder_gets_a_report_of_its_own(ends, pytester):
+    pytester.mkdir("kept")
+    asked = ("--gpuperf-baseline=kept", "--gpuperf-fail-on=speedup:10%", "--gpuperf-baseline-missing=create")
+    assert pytest.ExitCode.OK == ends(BARE, *asked).ret
+    assert 1 == len([*(pytester.path / "kept").iterdir()])
+    ends(BARE, *asked, gpu=SLOWER).assert_outcomes(failed=1)
+
+
+def test_a_run_that_measured_nothing_makes_no_baseline(ends, pytester):
+    result = ends("def test_it(): pass\n", *CREATE)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(["the new baseline was not written: this run measured nothing*"])
+    assert not (pytester.path / "base.json").exists()
+
+
+def test_a_run_that_ended_early_makes_no_baseline(ends, pytester):
+    failing = "def test_first(): assert False\n"
+    result = ends(f"{failing}{BARE}", *CREATE, "-x")
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    assert not (pytester.path / "base.json").exists()
+
+
+# Files for others
+
+
+def test_summary_exports_and_history_are_written(ends, pytester):
+    result = ends(
+        BARE,
+        "--gpuperf-markdown=summary.md",
+        "--gpuperf-export=csv:it.csv",
+        "--gpuperf-export=bencher:it.json",
+        "--gpuperf-history=kept",
+    )
+    assert pytest.ExitCode.OK == result.ret
+    assert (pytester.path / "summary.md").read_text(encoding="utf-8").startswith("### Speedups")
+    assert (pytester.path / "it.csv").read_text(encoding="utf-8").startswith("test,")
+    assert "test_it.py::test_bare" in json.loads((pytester.path / "it.json").read_text(encoding="utf-8"))
+    assert 1 == len([*(pytester.path / "kept").iterdir()])
+    result.stdout.fnmatch_lines(["summary: *summary.md", "export as csv: *it.csv", "history: *kept*"])
+
+
+def test_they_are_written_anew_by_the_next_run(ends, pytester):
+    options = ("--gpuperf-markdown=summary.md", "--gpuperf-export=csv:it.csv", "--gpuperf-history=kept")
+    ends(BARE, *options)
+    assert pytest.ExitCode.OK == ends(FAST, *options).ret
+    assert "test_fast" in (pytester.path / "it.csv").read_text(encoding="utf-8")
+    assert 2 == len([*(pytester.path / "kept").iterdir()])
+
+
+def test_githubs_summary_is_appended_to(ends, pytester, monkeypatch):
+    summary = pytester.path / "step.md"
+    summary.write_text("before\n", encoding="utf-8")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    ends(BARE, "--gpuperf-markdown=github")
+    written = summary.read_text(encoding="utf-8")
+    assert written.startswith("before\n")
+    assert 1 == written.count("### Speedups")
+
+
+def test_elsewhere_githubs_summary_is_none(ends):
+    assert pytest.ExitCode.OK == ends(BARE, "--gpuperf-markdown=github").ret
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a folder that cannot be written to is made as POSIX has it")
+def test_a_file_that_cannot_be_written_is_told_fails_the_run_and_loses_no_other(ends, pytester):
+    source = BARE.replace("import pytest\n", "import pathlib, pytest, shutil\n").replace(
+        "    return", "    shutil.rmtree('out', ignore_errors=True)\n    return"
+    )
+    pytester.mkdir("out")
+    result = ends(source, "--gpuperf-markdown=out/summary.md", "--gpuperf-export=csv:it.csv")
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(
+        ["test_bare *", "the summary was not written: *No such file*", "export as csv: *"]
+    )
+    assert (pytester.path / "it.csv").exists()

@@ -1,0 +1,80 @@
+"""The benchmark of the gate: its replay has the changes that it says, and its tables count them."""
+
+import sys
+from contextlib import nullcontext
+from importlib import import_module
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+SHARED = ("common", "truth", "gate")
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """Import the script as it is run: from its own folder."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    for name in SHARED:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield import_module("gate")
+    for name in SHARED:
+        sys.modules.pop(name, None)
+
+
+def trace(gate, name, seed, spread=0.02, blocks=700):
+    """Return the block times of a workload that takes about a millisecond."""
+    chance = Random(seed)  # noqa: S311 - noise, not a secret
+    times = tuple(1e-3 * chance.lognormvariate(0.0, spread) for _ in range(blocks))
+    return gate.Trace(name=name, times=times, median=sorted(times)[blocks // 2])
+
+
+def task(gate, marker, factor, runs=10):
+    cpu, gpu = trace(gate, "one", 1), trace(gate, "other", 2)
+    return gate.Task(cpu=cpu, gpu=gpu, marker=marker, factor=factor, runs=runs, seed=1)
+
+
+@pytest.mark.parametrize("marker", ["bare", "min=3"])
+@pytest.mark.parametrize(("expected", "factor"), [(0.0, 1.0), (100.0, 0.8), (0.0, 1.2)])
+def test_on_steady_noise_the_gate_finds_what_was_lost_and_nothing_else(gate, expected, marker, factor):
+    found = gate.tally(task(gate, marker, factor))
+    assert (expected, 0.0, 100.0 - expected) == (found.regressed, found.undecided, found.fine)
+    assert 3 <= found.rounds <= gate.MOST_ROUNDS
+
+
+def test_at_the_limit_itself_the_later_run_goes_on_and_cannot_tell(gate):
+    found = gate.tally(task(gate, "min=3", 0.9, runs=3))
+    assert (0.0, 100.0) == (found.regressed, found.undecided)
+    assert found.rounds == gate.PLAN.max_rounds
+    assert found.baseline_rounds < gate.PLAN.max_rounds
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.8])
+def test_both_runs_have_the_speedups_that_they_should(gate, factor):
+    before, now = gate.compare(task(gate, "bare", factor), Random(3))  # noqa: S311 - a simulation
+    assert before.speedup.value == pytest.approx(gate.SPEEDUP, rel=0.02)
+    assert now.speedup.value == pytest.approx(gate.SPEEDUP * factor, rel=0.02)
+    assert before.comparisons == ()
+    assert [each.metric for each in now.comparisons] == ["speedup"]
+
+
+def test_the_tables_and_the_targets_are_those_of_the_outcomes(gate, monkeypatch, tmp_path, capsys):
+    for name, seed in (("one", 1), ("other", 2)):
+        lines = [str(seconds) for seconds in trace(gate, name, seed).times]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["seconds_per_call", *lines]), encoding="utf-8")
+    here = SimpleNamespace(map=lambda call, tasks, chunksize: [call(each) for each in tasks])
+    monkeypatch.setattr(gate, "Pool", lambda processes: nullcontext(here))  # a fork of pytest would warn
+    monkeypatch.setattr(sys, "argv", ["gate.py", f"--noise={tmp_path}", "--runs=2", "--seed=1"])
+    assert gate.main() == 0
+    shown = capsys.readouterr().out
+    assert "one / other" in shown
+    assert "other / one" in shown
+    assert shown.count("yes\n") == 4
+
+
+def test_one_trace_is_no_pair(gate, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["gate.py", f"--noise={tmp_path}"])
+    with pytest.raises(SystemExit, match="two traces or more are needed"):
+        gate.main()

@@ -1,0 +1,452 @@
+"""Gating: a run held against an earlier one; what it measured, matched or compared nothing of, it says."""
+
+from array import array
+from dataclasses import replace
+
+import pytest
+
+from pytest_gpuperf.baseline import Baseline
+from pytest_gpuperf.gating import Gating, Seen, sampling
+from pytest_gpuperf.model import (
+    DESELECTED,
+    METRICS,
+    Comparison,
+    Demand,
+    DeviceInfo,
+    Environment,
+    Family,
+    Gate,
+    GatePlan,
+    Measurement,
+    Pairing,
+    Plan,
+    Point,
+    Record,
+    Run,
+    Speedup,
+    Threshold,
+    Tolerance,
+)
+
+CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
+GPU = DeviceInfo(kind="gpu", backend="cupy", name="a GPU", library="cupy 13")
+HERE = Environment(
+    host={"name": "here"},
+    cpu={"name": "a processor", "usable": 8},
+    gpu=GPU,
+    gpu_reason=None,
+    python="3.11.7",
+    packages={},
+)
+ELSEWHERE = replace(HERE, cpu={"name": "another", "usable": 8})
+NO_GPU = "no GPU was found"
+UPDATE = "the baseline is stale; gpuperf baseline update makes it hold what was gained"
+
+
+def within(metric="speedup", share=0.1) -> Tolerance:
+    return Tolerance(metric=metric, share=share)
+
+
+GATE = GatePlan(tolerances=(within(),))
+
+
+def speedup(value, width=1.05) -> Speedup:
+    return Speedup(
+        value=value,
+        low=value / width,
+        high=value * width,
+        confidence=0.95,
+        resolution=0.01,
+        rounds=12,
+        evidence=None,
+        autocorrelation=None,
+    )
+
+
+def measured(on, seconds) -> Measurement:
+    return Measurement(
+        device=on,
+        samples=array("d", [seconds] * 12),
+        block_calls=1,
+        setup=None,
+        first_call=0.1,
+        warmup=0.1,
+        warmup_calls=9,
+        steady=True,
+        synchronize_cost=0.0,
+    )
+
+
+def record(nodeid="a", value=10.0, **changes) -> Record:
+    known = {
+        "nodeid": nodeid,
+        "status": "recorded",
+        "reason": None,
+        "demand": Demand(),
+        "alpha": 0.025,
+        "scope": "call",
+        "cpu": measured(CPU, 10e-3),
+        "gpu": measured(GPU, 10e-3 / value),
+        "speedup": speedup(value),
+    }
+    return Record(**{**known, **changes})
+
+
+def skipped(nodeid="a", reason=NO_GPU, **changes) -> Record:
+    absent = dict.fromkeys(("cpu", "gpu", "speedup", "scope"))
+    return record(nodeid, **{**absent, "status": "skipped", "reason": reason, **changes})
+
+
+def base_of(*records, name="base.json", environment=HERE, **changes) -> Baseline:
+    return Baseline(name, Run(environment=environment, started=f"{name} began", records=records, **changes))
+
+
+def gating(*bases, asked=GATE, here=HERE) -> Gating:
+    return Gating(asked, bases, lambda: here)
+
+
+def seen(*, missing=(), crashed=None, has_gpu=True) -> Seen:
+    return Seen(expects=lambda nodeid: nodeid in missing, crashed=crashed or {}, has_gpu=has_gpu)
+
+
+def ended(now, *before, asked=GATE, plan=None, here=HERE, **saw) -> Gate:
+    """Return what a gate with one baseline says of a run's records, compared before as they ended."""
+    held = gating(base_of(*before), asked=asked, here=here)
+    return held.ended([held.compared(each) for each in now], seen(**saw), plan or Plan())
+
+
+# How a gate samples
+
+
+def test_a_run_without_a_gate_samples_as_ever():
+    assert sampling(Plan(), GatePlan()) == Plan()
+    assert sampling(Plan(max_rounds=7), GatePlan(strict=True, allow_missing=True)) == Plan(max_rounds=7)
+
+
+@pytest.mark.parametrize(
+    "asked", [GATE, GatePlan(improvements=True), GatePlan(create=True), GatePlan(tolerances=(within("gpu"),))]
+)
+def test_a_gate_and_a_new_baseline_sample_for_longer(asked):
+    plan, longer = Plan(), sampling(Plan(), asked)
+    assert longer.precision < plan.precision
+    assert longer.precision_time > plan.precision_time
+    assert longer.max_rounds > plan.max_rounds
+    assert longer.aside_time == plan.aside_time
+    assert replace(longer, precision=0.05, precision_time=0.05, max_rounds=60) == plan
+
+
+@pytest.mark.parametrize(
+    ("expected", "metric"),
+    [(metric in ("latency", "always"), metric) for metric in METRICS],
+)
+def test_what_is_timed_beside_the_verdict_takes_longer_where_a_gate_rests_on_it(expected, metric):
+    asked = GatePlan(tolerances=(within("speedup"), within(metric)))
+    assert expected is (sampling(Plan(), asked).aside_time > Plan().aside_time)
+
+
+# What a test is held against
+
+
+def test_a_test_is_sampled_until_it_is_told_from_the_limit_of_its_baseline():
+    ((low, high),) = gating(base_of(record())).limits("a")
+    assert (pytest.approx(10 / 1.05 * 0.9), pytest.approx(10 * 1.05 * 0.9)) == (low, high)
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        gating(),
+        gating(base_of(record("another"))),
+        gating(base_of(skipped())),
+        gating(base_of(record(status="error", reason="lost"))),
+        gating(base_of(record()), asked=GatePlan()),
+        gating(base_of(record()), asked=GatePlan(tolerances=(within("gpu"),))),
+        gating(base_of(record(speedup=speedup(10.0, width=1.12)))),
+        gating(base_of(record(speedup=replace(speedup(10.0), low=None)))),
+        gating(base_of(record(speedup=replace(speedup(10.0), high=None)))),
+    ],
+)
+def test_without_a_limit_that_sampling_could_tell_there_is_none(held):
+    assert held.limits("a") == ()
+
+
+def test_a_record_is_held_against_each_tolerance():
+    asked = GatePlan(tolerances=(within("speedup"), within("gpu", 0.5), within("speedup", 0.3)))
+    found = gating(base_of(record()), asked=asked).compared(record(value=8.0)).comparisons
+    assert [
+        ("speedup", 0.1, "regressed"),
+        ("gpu", 0.5, "not_regressed"),
+        ("speedup", 0.3, "not_regressed"),
+    ] == [(each.metric, each.tolerance, each.outcome) for each in found]
+
+
+def test_without_a_gate_the_speedup_is_compared_all_the_same():
+    asked = GatePlan()
+    (found,) = gating(base_of(record()), asked=asked).compared(record(value=8.0)).comparisons
+    assert ("speedup", "regressed") == (found.metric, found.outcome)
+
+
+def test_without_a_baseline_nothing_is_compared():
+    held = gating(asked=GatePlan(tolerances=(within(),), create=True))
+    assert held.base is None
+    assert held.compared(record()) == record()
+    assert held.threshold(threshold(), [record()]) == ()
+
+
+def test_the_only_baseline_is_taken_wherever_it_was_made():
+    assert gating(base_of(environment=ELSEWHERE)).base.name == "base.json"
+
+
+def test_of_several_baselines_the_newest_of_this_machine_is_taken():
+    newest, fitting = base_of(name="new.json", environment=ELSEWHERE), base_of(name="old.json")
+    assert gating(newest, fitting).base.name == "old.json"
+    assert gating(newest, fitting, here=ELSEWHERE).base.name == "new.json"
+    assert gating(newest, fitting, here=replace(HERE, python="3.13.0")).base.name == "new.json"
+
+
+def test_the_machine_is_looked_at_once_and_only_when_it_matters():
+    looks = []
+    held = Gating(GATE, [base_of(record())], lambda: looks.append(1) or HERE)
+    assert held.base is not None
+    assert looks == []
+    held.compared(record())
+    held.compared(record())
+    assert looks == [1]
+
+
+# Thresholds
+
+
+def threshold(won=(False, True), status="recorded", **changes) -> Threshold:
+    curve = tuple(
+        Point(size=size, nodeid=f"f[{size}]", cpu=1.0, gpu=1.0, won=each)
+        for size, each in zip((1, 2), won, strict=True)
+    )
+    known = {
+        "name": "f",
+        "parameter": "n",
+        "at_most": None,
+        "at_least": None,
+        "regime": "never",
+        "by_latency": False,
+        "status": status,
+        "reason": None,
+        "outcome": "bracket" if won[-1] else "none",
+        "largest_not_won": None,
+        "smallest_won": next((point.size for point in curve if point.won), None),
+        "curve": curve,
+    }
+    return Threshold(**{**known, **changes})
+
+
+OF_THRESHOLDS = GatePlan(tolerances=(within("speedup"), within("threshold"), within("threshold", 1.0)))
+
+
+def test_a_familys_threshold_is_held_against_each_tolerance_for_thresholds():
+    held = gating(base_of(thresholds=(threshold((True, True)),)), asked=OF_THRESHOLDS)
+    found = held.threshold(threshold((False, True)), [record()])
+    assert [(0.1, "regressed"), (1.0, "not_regressed")] == [(each.tolerance, each.outcome) for each in found]
+    assert gating(base_of(thresholds=(threshold(),))).threshold(threshold(), []) == ()
+
+
+def test_only_a_familys_own_records_make_its_threshold_incomparable():
+    def member(name, on):
+        family = Family(name=name, parameter="n", size=1, sizes=(1, 2))
+        return record(f"{name}[1]", family=family, gpu=measured(on, 1e-3))
+
+    another = replace(GPU, name="another GPU")
+    held = gating(base_of(member("f", GPU), member("g", GPU), thresholds=(threshold(),)), asked=OF_THRESHOLDS)
+    assert held.threshold(threshold(), [member("f", GPU), member("g", another)])[0].differences == ()
+    assert held.threshold(threshold(), [member("f", another), member("g", GPU)])[0].differences == (
+        "GPU: a GPU, another GPU",
+    )
+
+
+def test_a_family_that_was_skipped_is_not_compared():
+    held = gating(base_of(thresholds=(threshold(),)), asked=OF_THRESHOLDS)
+    assert held.threshold(threshold(status="skipped", outcome=None, reason=NO_GPU), []) == ()
+
+
+# The run as a whole
+
+
+def test_a_run_that_measured_what_its_baseline_knows_has_no_failure():
+    found = ended([record(), record("b")], record(), record("b"))
+    assert found == Gate(
+        baseline="base.json", started="base.json began", tolerances=GATE.tolerances, failures=(), notes=()
+    )
+
+
+def test_there_is_no_gate_without_a_baseline_and_without_a_tolerance(tmp_path):
+    assert gating(asked=GatePlan()).ended([record()], seen(), Plan()) is None
+    asked = GatePlan(baseline=tmp_path)
+    assert gating(base_of(), asked=asked).ended([], seen(), Plan()).failures == ()
+
+
+def test_a_gate_that_makes_its_baseline_has_none_to_fail_against():
+    held = gating(asked=GatePlan(tolerances=(within(),), create=True))
+    found = held.ended([record()], seen(), Plan())
+    assert (None, None, ()) == (found.baseline, found.started, found.failures)
+    assert held.ended([skipped()], seen(), Plan()).failures != ()
+
+
+REMEDY = "on a runner that has no GPU say --gpuperf-allow-no-gpu"
+CPU_SIDE = Pairing(side="cpu", library="numpy")
+
+
+@pytest.mark.parametrize(
+    ("expected", "now", "has_gpu"),
+    [
+        ("nothing was measured: no test with a speedup marker ran", [], True),
+        ("nothing was measured: no test with a speedup marker ran", [skipped(reason=DESELECTED)], True),
+        (f"every test of the gate was skipped (1): {NO_GPU}; {REMEDY}", [skipped()], False),
+        (f"every test of the gate was skipped (2): {NO_GPU}; {REMEDY}", [skipped(), skipped("b")], False),
+        ("every test of the gate was skipped (1): not today", [skipped(reason="not today")], True),
+        (
+            f"every test of the gate was skipped (1): {NO_GPU}; {REMEDY}",
+            [skipped("a[numpy]", None, status="recorded", pairing=CPU_SIDE), skipped("a[cupy]")],
+            False,
+        ),
+        (
+            "nothing was measured that the gate is about; b: it broke",
+            [skipped(), skipped("b", "it broke", status="error")],
+            True,
+        ),
+        (
+            "nothing was measured that the gate is about; a: recorded",
+            [skipped("a", None, status="recorded", pairing=CPU_SIDE)],
+            True,
+        ),
+    ],
+)
+def test_a_gate_that_measured_nothing_fails_and_says_why(expected, now, has_gpu):
+    assert (expected,) == ended(now, record("old"), has_gpu=has_gpu).failures
+
+
+def test_a_gate_that_measured_nothing_for_want_of_a_gpu_may_be_allowed():
+    asked = replace(GATE, allow_no_gpu=True)
+    assert ended([skipped()], record(), asked=asked, has_gpu=False).failures == ()
+    assert ended([], record(), asked=asked, has_gpu=False).failures == ()
+    (failure,) = ended([skipped()], record(), asked=asked, has_gpu=True).failures
+    assert failure == f"every test of the gate was skipped (1): {NO_GPU}"
+
+
+def test_one_test_that_was_measured_is_not_nothing():
+    assert ended([skipped("b"), record()], record(), record("b")).failures == ()
+
+
+@pytest.mark.parametrize(("expected", "metric"), [(1, "speedup"), (1, "gpu"), (0, "cpu"), (1, "threshold")])
+def test_what_counts_as_measured_is_what_the_gate_is_about(expected, metric):
+    on_cpu = skipped(cpu=measured(CPU, 1.0))
+    assert expected == len(ended([on_cpu], record(), asked=GatePlan(tolerances=(within(metric),))).failures)
+
+
+@pytest.mark.parametrize("bad", [{"status": "error", "reason": "lost"}])
+def test_a_failed_measurement_is_not_measured(bad):
+    assert ended([record(**bad)], record()).failures == (
+        "nothing was measured that the gate is about; a: lost",
+    )
+
+
+def test_a_baseline_that_knows_none_of_the_tests_compares_nothing():
+    expected = ("the baseline base.json knows none of the tests that were measured (2)",)
+    assert expected == ended([record("x"), record("y")], record(), record("b")).failures
+    assert expected == ended([record("x"), record("y")]).failures
+    assert ended([record("x"), record()], record()).failures == ()
+
+
+def test_a_baseline_of_another_machine_is_known_and_noted():
+    found = ended([record(), record("b")], record(), record("b"), here=ELSEWHERE)
+    assert found.failures == ()
+    assert found.notes == ("not comparable, for the runs differ (2 comparisons): CPU: a processor, another",)
+
+
+@pytest.mark.parametrize("asked", [GATE, replace(GATE, allow_no_gpu=True)])
+def test_a_baselines_test_that_this_run_should_have_had_fails_it(asked):
+    before = [record(name) for name in "abcdef"]
+    (failure,) = ended([record()], *before, asked=asked, missing="bc", has_gpu=False).failures
+    assert failure == (
+        "2 of the baseline's tests did not run: b, c; renamed, unmarked or deselected? Run them, update the "
+        "baseline (gpuperf baseline update), or say --gpuperf-allow-missing"
+    )
+    (failure,) = ended([record()], *before, asked=asked, missing="bcdef").failures
+    assert failure.startswith("5 of the baseline's tests did not run: b, c, d and 2 more; renamed")
+
+
+def test_a_deselected_test_did_not_run_though_it_has_a_record():
+    (failure,) = ended([record(), skipped("b", DESELECTED)], record(), record("b"), missing="b").failures
+    assert "did not run: b;" in failure
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "missing"),
+    [
+        ([record()], [record(), record("b")], ""),  # its file was not collected
+        ([record(), skipped("b")], [record(), record("b")], "b"),  # it ran, and skipped
+        ([record()], [record(), skipped("b")], "b"),  # the baseline has nothing of it
+        ([record()], [record(), record("b", status="error", reason="lost")], "b"),
+    ],
+)
+def test_a_test_that_need_not_have_run_is_not_missing(now, before, missing):
+    assert ended(now, *before, missing=missing).failures == ()
+
+
+def test_missing_tests_may_be_allowed():
+    asked = replace(GATE, allow_missing=True)
+    assert ended([record()], record(), record("b"), asked=asked, missing="b").failures == ()
+
+
+@pytest.mark.parametrize("nodeid", ["a", "b", "new"])
+def test_a_gated_test_that_was_lost_with_its_worker_fails_the_run(nodeid):
+    now = [record(), record("new"), record("b")]
+    found = ended(now, record(), record("b"), crashed={nodeid: "gw0 crashed"})
+    assert found.failures == (f"{nodeid} was lost with the process that ran it: gw0 crashed",)
+
+
+def test_a_lost_test_of_the_baseline_is_told_once():
+    found = ended([record()], record(), record("b"), missing="b", crashed={"b": "gw0 crashed"})
+    assert found.failures == ("b was lost with the process that ran it: gw0 crashed",)
+
+
+def test_a_lost_test_that_is_not_the_gates_is_pytests_own_matter():
+    assert ended([record()], record(), crashed={"unmarked": "gw0 crashed"}).failures == ()
+
+
+@pytest.mark.parametrize(
+    ("plan", "asked"), [(Plan(report_only=True), GATE), (Plan(), GatePlan())], ids=["report-only", "no gate"]
+)
+def test_what_only_reports_fails_no_run(plan, asked, tmp_path):
+    asked = replace(asked, baseline=tmp_path)
+    found = ended([], record(), asked=asked, plan=plan, missing="a", crashed={"a": "gw0 crashed"})
+    assert found.failures == ()
+
+
+@pytest.mark.parametrize(
+    ("expected", "now"),
+    [
+        (f"better beyond the tolerance (1 comparison): {UPDATE}", [record(value=20.0), record("b")]),
+        (
+            f"better beyond the tolerance (2 comparisons): {UPDATE}",
+            [record(value=20.0), record("b", value=20.0)],
+        ),
+        (f"1 of the baseline's tests was skipped: b: {NO_GPU}", [record(), skipped("b")]),
+        (f"2 of the baseline's tests were skipped: a: {NO_GPU}", [skipped(), skipped("b"), record("c")]),
+    ],
+)
+def test_what_to_know_of_a_run_is_noted(expected, now):
+    assert (expected,) == ended(now, record(), record("b"), record("c")).notes
+
+
+@pytest.mark.parametrize(
+    "now", [[record(), skipped("new")], [record(), skipped("b", DESELECTED)], [record(value=5.0)]]
+)
+def test_what_is_told_elsewhere_is_not_noted(now):
+    assert ended(now, record(), record("b")).notes == ()
+
+
+def test_comparisons_count_where_they_stand_a_thresholds_too():
+    compared = Comparison(metric="threshold", tolerance=0.1, outcome="improved", reason="so", differences=())
+    held = gating(base_of(record()), asked=GatePlan(tolerances=(within("threshold"),)))
+    found = held.ended([record(comparisons=(compared,))], seen(), Plan())
+    assert found.failures == ()
+    assert found.notes == (f"better beyond the tolerance (1 comparison): {UPDATE}",)

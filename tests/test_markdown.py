@@ -1,0 +1,425 @@
+"""Markdown: what stands first, what is left out, and that nobody's text becomes mark-up."""
+
+from array import array
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from pytest_gpuperf.model import (
+    Commit,
+    Comparison,
+    Demand,
+    DeviceInfo,
+    Environment,
+    Estimate,
+    Gate,
+    Measurement,
+    Merged,
+    Record,
+    Run,
+    Speedup,
+    Threshold,
+    Tolerance,
+)
+from pytest_gpuperf.report.markdown import text
+from pytest_gpuperf.report.names import printable
+from pytest_gpuperf.report.spans import code
+
+GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
+CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
+EMULATED = replace(GPU, backend="sycl", name="a CPU", emulated=True)
+A_COMMENT = 65_536  # characters that GitHub takes
+OURS = {
+    "h3",
+    "p",
+    "strong",
+    "code",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "ul",
+    "li",
+    "details",
+    "summary",
+}
+HARD = st.sampled_from(tuple("|`\\<>&@#*_[]()!~$: \n\r\t\x1b\ud800\u202e"))
+HOSTILE = st.lists(HARD | st.characters(), max_size=80).map("".join)
+TRAPS = [
+    "<img src=x onerror=alert(1)>",
+    "a|b|c",
+    "a\\|b",
+    "ends in a backslash\\",
+    "`ticks`",
+    "``` `` `",
+    "`",
+    "@octocat and #1 and GH-2",
+    "https://example.org www.example.org me@example.org",
+    "[link](https://example.org) ![image](x) [^1]",
+    "line\nbreak\r\n\n# heading",
+    "\x1b[31mred\x1b[0m",
+    "\ud800 alone",
+    "</details></table><h1>",
+    "<!-- comment",
+    ":smile: $x$ ~~gone~~ **bold** _it_",
+    "\u202ereversed",
+    " spaces ",
+    "",
+]
+
+
+def measurement(device: DeviceInfo, seconds: float) -> Measurement:
+    return Measurement(
+        device=device,
+        samples=array("d", [seconds] * 3),
+        block_calls=1,
+        setup=None,
+        first_call=0.0,
+        warmup=0.0,
+        warmup_calls=3,
+        steady=True,
+        synchronize_cost=0.0,
+    )
+
+
+def speedup(value=10.0, low=9.0, high=11.0) -> Speedup:
+    return Speedup(
+        value=value,
+        low=low,
+        high=high,
+        confidence=0.95,
+        resolution=0.01,
+        rounds=12,
+        evidence=50.0,
+        autocorrelation=None,
+    )
+
+
+def record(nodeid="tests/test_fft.py::test_fft", **changes) -> Record:
+    known = {
+        "nodeid": nodeid,
+        "status": "passed",
+        "reason": None,
+        "demand": Demand(min=3),
+        "alpha": 0.025,
+        "cpu": measurement(CPU, 12.3e-3),
+        "gpu": measurement(GPU, 1.23e-3),
+        "speedup": speedup(),
+    }
+    return Record(**{**known, **changes})
+
+
+def failed(nodeid: str, reason="speedup 2.1x [1.9, 2.3], wanted at least 3x") -> Record:
+    return record(nodeid, status="failed", reason=reason)
+
+
+def skipped(nodeid: str, reason="no GPU: CuPy is not installed") -> Record:
+    return record(nodeid, status="skipped", reason=reason, cpu=None, gpu=None, speedup=None)
+
+
+def compared(outcome: str, **changes) -> Comparison:
+    known = {
+        "metric": "speedup",
+        "tolerance": 0.1,
+        "outcome": outcome,
+        "reason": f"it {outcome}",
+        "baseline": Estimate(value=12.5, low=12.0, high=13.0),
+        "found": Estimate(value=10.0, low=9.0, high=11.0),
+        "ratio": Estimate(value=0.8, low=0.7, high=0.9),
+    }
+    return Comparison(**{**known, **changes})
+
+
+def run_of(*records: Record, gpu: DeviceInfo | None = GPU, **changes) -> Run:
+    environment = Environment(
+        host={"name": "runner"}, cpu={"name": "EPYC"}, gpu=gpu, gpu_reason=None, python="3.11", packages={}
+    )
+    known = {"environment": environment, "started": "2026-11-21T10:54:31+00:00", "records": records}
+    return Run(**{**known, **changes})
+
+
+def headline(run: Run) -> str:
+    return text(run).splitlines()[0]
+
+
+def rows(run: Run) -> list[list[str]]:
+    """Return the cells of the first table as a reader of Markdown sees them, without its headings."""
+    table = rendered(text(run)).tables[0]
+    return table[1:]
+
+
+def rendered(markdown: str) -> SimpleNamespace:
+    """Return what a renderer of GitHub's Markdown with raw HTML makes of it: elements, tables and code."""
+    parser = MarkdownIt("gfm-like", {"html": True})
+    elements, tables, spans, raw = set(), [], [], []
+    for token in parser.parse(markdown):
+        elements.add(token.tag)
+        raw += [token.content] if token.type == "html_block" else []
+        if token.type == "table_open":
+            tables.append([])
+        elif token.type == "tr_open":
+            tables[-1].append([])
+        for child in token.children or ():
+            elements.add(child.tag)
+            raw += [child.content] if child.type == "html_inline" else []
+            spans += [child.content] if child.type == "code_inline" else []
+        if token.type == "inline" and token.level == 4 and tables:
+            tables[-1][-1].append("".join(child.content for child in token.children))
+    return SimpleNamespace(elements=elements - {""}, tables=tables, spans=spans, raw=raw)
+
+
+def test_the_headline_counts_what_failed_and_changed_first():
+    found = headline(
+        run_of(
+            record("a"),
+            skipped("b"),
+            record("c", comparisons=(compared("improved"),)),
+            failed("d"),
+            record("e", comparisons=(compared("regressed"),)),
+            record("f", comparisons=(compared("cannot_tell"),)),
+            record("g", comparisons=(compared("not_comparable"),)),
+            record("h", status="error", reason="lost", speedup=None),
+        )
+    )
+    assert (
+        "### Speedups: 1 failed, 1 error, 1 regressed, 1 improved, 1 cannot tell, 1 not comparable, "
+        "5 passed, 1 skipped" == found
+    )
+
+
+def test_a_failed_gate_and_failed_thresholds_stand_in_the_headline():
+    gate = Gate(baseline="old.json", started="then", tolerances=(), failures=("nothing was compared",))
+    threshold = Threshold(
+        name="test_fft",
+        parameter="n",
+        at_most=100.0,
+        at_least=None,
+        regime="never",
+        by_latency=False,
+        status="failed",
+        reason="the GPU wins from n = 4096 on, wanted at most 100",
+        outcome="bracket",
+        largest_not_won=2048.0,
+        smallest_won=4096.0,
+        curve=(),
+    )
+    run = run_of(record(), gate=gate, thresholds=(threshold,))
+    assert headline(run) == "### Speedups: the gate failed, 1 threshold failed, 1 passed"
+    assert "**The gate failed:**\n\n- `nothing was compared`" in text(run)
+    assert "the GPU wins from n = 4096 on, wanted at most 100" in text(run)
+
+
+def test_a_run_without_tests_or_without_speedups_is_not_green():
+    assert headline(run_of()) == "### Speedups: no test was measured"
+    assert "**No speedup was measured.**" in text(run_of(skipped("a")))
+    assert "No speedup" not in text(run_of(record()))
+
+
+def test_failures_and_regressions_stand_first_and_skipped_tests_last():
+    run = run_of(
+        skipped("skipped"),
+        record("passed"),
+        record("improved", comparisons=(compared("improved"),)),
+        record("in_doubt", comparisons=(compared("cannot_tell"),)),
+        record("regressed", comparisons=(compared("regressed"),)),
+        failed("failed"),
+    )
+    assert ["regressed", "failed", "in_doubt", "improved", "passed", "skipped"] == [
+        row[0] for row in rows(run)
+    ]
+
+
+def test_a_row_holds_times_speedup_demand_baseline_and_verdict():
+    run = run_of(record(comparisons=(compared("not_regressed"), compared("regressed"))))
+    assert [
+        "test_fft",
+        "12.3 ms",
+        "1.23 ms",
+        "10.0x [9.00, 11.0]",
+        ">=3x",
+        "12.5x",
+        "-20.0 % [-30.0, -10.0]",
+        "passed, regressed",
+    ] == rows(run)[0]
+
+
+@pytest.mark.parametrize(
+    ("expected", "metric", "baseline"),
+    [
+        ("GPU 1.23 ms", "gpu", 1.23e-3),
+        ("CPU 1.23 ms", "cpu", 1.23e-3),
+        ("memory 4.19 MB", "memory", 4.19e6),
+        ("threshold 4096", "threshold", 4096.0),
+        ("with copies 2.50x", "always", 2.5),
+        ("latency 2.50x", "latency", 2.5),
+    ],
+)
+def test_a_baseline_has_its_metric_and_its_unit(expected, metric, baseline):
+    estimate = Estimate(value=baseline, low=None, high=None)
+    one = compared("regressed", metric=metric, baseline=estimate)
+    assert expected == rows(run_of(record(comparisons=(one,))))[0][5]
+
+
+def test_columns_that_no_test_needs_are_left_out():
+    assert "wanted" not in text(run_of(record(demand=Demand())))
+    assert "baseline" not in text(run_of(record()))
+
+
+def test_what_is_not_in_the_table_is_said_in_words():
+    run = run_of(*(record(f"a[{n}]") for n in range(50)), skipped("b"), skipped("c"))
+    assert "2 more tests are not in the table, only in the report: 2 skipped." in text(run)
+    assert len(rows(run)) == 50
+
+
+def test_tests_that_share_a_reason_are_told_once():
+    found = text(run_of(*(skipped(f"a[{n}]") for n in range(100))))
+    assert found.count("CuPy is not installed") == 1
+    assert "- `a[0]` and 99 more: `no GPU: CuPy is not installed`" in found
+
+
+def test_reasons_of_regressions_and_failures_are_told():
+    found = text(run_of(failed("a"), record("b", comparisons=(compared("regressed", reason="20 % slower"),))))
+    assert "- `a`: `speedup 2.1x [1.9, 2.3], wanted at least 3x`" in found
+    assert "- `b`: `20 % slower`" in found
+
+
+def test_an_emulated_device_is_never_called_a_gpu():
+    run = run_of(record(gpu=measurement(EMULATED, 1e-3)), gpu=EMULATED)
+    assert headline(run).startswith("### Speedups on an emulated device: ")
+    assert "**1 test was measured on an emulated device: this is not a GPU's speedup.**" in text(run)
+    assert "emulated" not in text(run_of(record()))
+
+
+def test_a_run_that_ended_early_says_so():
+    assert "**The run ended early: this is not all of it.**" in text(run_of(record(), complete=False))
+
+
+def test_runs_that_were_merged_say_how_they_differ():
+    merged = Merged(reports=("a", "b"), hosts_differ=True, differences=("python: 3.11, 3.12",))
+    assert "- `python: 3.11, 3.12`" in text(run_of(record(), merged=merged))
+
+
+def test_the_gate_says_what_it_compared_with_and_what_fails():
+    gate = Gate(
+        baseline="old.json",
+        started="then",
+        tolerances=(Tolerance(metric="speedup", share=0.1), Tolerance(metric="gpu", share=0.025)),
+        notes=("3 tests are new",),
+    )
+    found = text(run_of(record(), gate=gate))
+    assert (
+        "Compared with `old.json` of `then`; fails what is worse by more than: speedup 10 %, gpu 2.5 %."
+        in found
+    )
+    assert "- `3 tests are new`" in found
+    assert "There is no baseline" in text(run_of(record(), gate=replace(gate, baseline=None)))
+
+
+def test_the_commit_is_named():
+    commit = Commit(id="abc123", branch="main", changed=True)
+    found = text(run_of(record(), commit=commit))
+    assert "commit `abc123` of `main`, with files that differ from it" in found
+
+
+def test_the_environment_is_folded():
+    found = text(run_of(record()))
+    inside = found.partition("<details>\n<summary>Environment</summary>\n\n")[2].partition("\n\n</details>")[
+        0
+    ]
+    assert "| `python` | `3.11` |" in inside
+    assert "| `host name` | `runner` |" in inside
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_anybodys_text_is_shown_as_it_is(trap):
+    assert_literal(trap)
+
+
+@settings(max_examples=300, deadline=None)
+@given(HOSTILE)
+def test_no_text_becomes_markup(anything):
+    assert_literal(anything)
+
+
+def assert_literal(anything: str) -> None:
+    """Everywhere where somebody's text can stand it is code, and no element is made of it."""
+    device = replace(GPU, name=anything, backend=anything)
+    environment = Environment(
+        host={anything: anything},
+        cpu={"name": anything},
+        gpu=device,
+        gpu_reason=anything,
+        python=anything,
+        packages={anything: anything},
+        variables={anything: anything},
+    )
+    found = text(
+        Run(
+            environment=environment,
+            started=anything,
+            records=(
+                record("a"),
+                failed(anything or "-", reason=anything),
+                record("b", comparisons=(compared("regressed", reason=anything),), notes=(anything,)),
+            ),
+            commit=Commit(id=anything, branch=anything),
+            gate=Gate(
+                baseline=anything, started=anything, tolerances=(), failures=(anything,), notes=(anything,)
+            ),
+            merged=Merged(reports=(), hosts_differ=None, differences=(anything,)),
+        )
+    )
+    found.encode()
+    shown = rendered(found)
+    assert shown.elements <= OURS
+    assert ["<details>\n<summary>Environment</summary>\n", "</details>\n"] == shown.raw
+    changes, facts = shown.tables
+    assert {8} == {len(row) for row in changes}
+    assert {"verdict", "failed", "passed", "passed, regressed"} == {row[-1] for row in changes}
+    assert {name.strip(): value.strip() for name, value in facts}["python"] == printable(anything).strip()
+    assert printable(anything).strip() in {span.strip() for span in shown.spans}
+
+
+@given(HOSTILE)
+def test_a_code_span_holds_its_text_and_nothing_else(anything):
+    shown = rendered(f"before {code(anything)} after")
+    assert [printable(anything).strip(" ")] == [span.strip(" ") for span in shown.spans]
+
+
+@pytest.mark.parametrize("filler", ["|", "`", "\\", "x", "<", "\u202e", "\U0001f600"])
+def test_the_longest_text_fits_a_comment(filler):
+    long = filler * 2000
+    huge = Estimate(value=1e300, low=1e300, high=1e300)
+    many = [
+        record(
+            f"{long}{n}",
+            status="failed",
+            reason=f"{n}{long}",
+            speedup=speedup(1e300, 1e300, 1e300),
+            comparisons=(compared("regressed", reason=f"{long}{n}", baseline=huge, ratio=huge),),
+        )
+        for n in range(200)
+    ]
+    environment = Environment(
+        host={},
+        cpu={"name": long},
+        gpu=replace(GPU, name=long, backend=long),
+        gpu_reason=long,
+        python=long,
+        packages={f"{long}{n}": long for n in range(100)},
+    )
+    lines = tuple(long for _ in range(100))
+    run = run_of(
+        *many,
+        environment=environment,
+        gate=Gate(baseline=long, started=long, tolerances=(), failures=lines, notes=lines),
+        merged=Merged(reports=(), hosts_differ=None, differences=lines),
+        commit=Commit(id=long, branch=long),
+    )
+    assert len(text(run)) < A_COMMENT

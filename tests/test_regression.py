@@ -1,0 +1,309 @@
+"""Regression: what two intervals say about a metric, in which words, and what may never turn a run red."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from pytest_gpuperf.model import METRICS, Estimate, Tolerance
+from pytest_gpuperf.regression import LESS_IS_BETTER, apart, beside, change, judge, ratio, words
+
+MORE_IS_BETTER = sorted(set(METRICS) - LESS_IS_BETTER)
+
+
+def about(value, low, high) -> Estimate:
+    return Estimate(value=value, low=low, high=high)
+
+
+def exactly(value) -> Estimate:
+    return about(value, value, value)
+
+
+def within(share, metric="speedup") -> Tolerance:
+    return Tolerance(metric=metric, share=share)
+
+
+TEN = about(10.0, 9.5, 10.5)  # a quarter less is allowed: the limit lies from 7.125 to 7.875, a quarter more
+# is from 11.875 to 13.125
+
+
+@pytest.mark.parametrize("metric", MORE_IS_BETTER)
+@pytest.mark.parametrize(
+    ("expected", "low", "high"),
+    [
+        ("regressed", 6.0, 7.1),
+        ("cannot_tell", 6.0, 7.125),
+        ("cannot_tell", 7.125, 7.875),
+        ("cannot_tell", 6.0, 9.0),
+        ("cannot_tell", 7.8, 9.0),
+        ("not_regressed", 7.875, 9.0),
+        ("not_regressed", 9.5, 10.5),
+        ("not_regressed", 13.125, 14.0),
+        ("improved", 13.2, 14.0),
+        ("regressed", None, 7.1),
+        ("cannot_tell", None, 7.125),
+        ("cannot_tell", None, 20.0),
+        ("cannot_tell", 7.8, None),
+        ("not_regressed", 7.875, None),
+        ("improved", 13.2, None),
+        ("cannot_tell", None, None),
+    ],
+)
+def test_where_more_is_better_the_whole_interval_decides(expected, metric, low, high):
+    assert expected == judge(TEN, about(8.0, low, high), within(0.25, metric))
+
+
+@pytest.mark.parametrize("metric", sorted(LESS_IS_BETTER))
+@pytest.mark.parametrize(
+    ("expected", "low", "high"),
+    [
+        ("regressed", 13.2, 14.0),
+        ("cannot_tell", 13.125, 14.0),
+        ("cannot_tell", 11.875, 13.125),
+        ("cannot_tell", 9.0, 11.9),
+        ("not_regressed", 9.0, 11.875),
+        ("not_regressed", 9.5, 10.5),
+        ("not_regressed", 6.0, 7.125),
+        ("improved", 6.0, 7.1),
+        ("regressed", 13.2, None),
+        ("cannot_tell", 9.0, None),
+        ("not_regressed", None, 11.875),
+        ("improved", None, 7.1),
+        ("cannot_tell", None, None),
+    ],
+)
+def test_where_less_is_better_the_whole_interval_decides(expected, metric, low, high):
+    assert expected == judge(TEN, about(10.0, low, high), within(0.25, metric))
+
+
+@pytest.mark.parametrize(
+    ("expected", "metric", "low", "high"),
+    [
+        ("regressed", "speedup", 9.5, None),
+        ("cannot_tell", "speedup", None, 10.5),
+        ("cannot_tell", "speedup", None, None),
+        ("regressed", "gpu", None, 10.5),
+        ("cannot_tell", "gpu", 9.5, None),
+        ("cannot_tell", "gpu", None, None),
+    ],
+)
+def test_a_baseline_fails_nothing_with_the_end_that_it_lacks(expected, metric, low, high):
+    worse = about(100.0, 99.0, 101.0) if metric == "gpu" else about(0.1, 0.09, 0.11)
+    assert expected == judge(about(10.0, low, high), worse, within(0.1, metric))
+
+
+def test_no_tolerance_at_all_fails_only_what_is_apart():
+    assert judge(TEN, about(9.5, 9.0, 9.5), within(0.0)) == "cannot_tell"
+    assert judge(TEN, about(9.4, 9.0, 9.4), within(0.0)) == "regressed"
+    assert judge(TEN, about(11.0, 10.5, 11.0), within(0.0)) == "not_regressed"
+
+
+def test_a_tolerance_of_everything_never_fails():
+    for high in (10.5, None):
+        assert judge(about(10.0, 9.5, high), about(0.1, 0.05, 0.2), within(1.0)) == "not_regressed"
+        assert judge(about(10.0, 9.5, high), about(0.1, None, 0.2), within(1.0)) == "not_regressed"
+
+
+@pytest.mark.parametrize("metric", sorted(LESS_IS_BETTER))
+def test_more_than_twice_as_much_may_be_tolerated_where_less_is_better(metric):
+    assert judge(TEN, about(30.0, 29.0, 31.0), within(2.0, metric)) == "cannot_tell"
+    assert judge(TEN, about(28.0, 27.0, 28.5), within(2.0, metric)) == "not_regressed"
+    assert judge(TEN, about(32.0, 31.6, 33.0), within(2.0, metric)) == "regressed"
+    assert judge(TEN, about(0.1, 0.1, 0.1), within(2.0, metric)) == "not_regressed"
+
+
+@pytest.mark.parametrize(("expected", "now"), [("not_regressed", 0), ("regressed", 1)])
+def test_beside_no_memory_any_is_more(expected, now):
+    assert expected == judge(exactly(0), exactly(now), within(0.5, "memory"))
+
+
+def test_the_limit_is_as_wide_as_the_baseline_makes_it():
+    assert (7.125, 7.875) == apart(TEN, within(0.25))
+    assert (11.875, 13.125) == apart(TEN, within(0.25, "gpu"))
+    assert (0.0, float("inf")) == apart(about(10.0, None, None), within(0.25))
+
+
+# In words
+
+
+@pytest.mark.parametrize(
+    ("expected", "before", "now"),
+    [
+        (about(0.8, 7.0 / 12.5, 9.0 / 8.0), about(10.0, 8.0, 12.5), about(8.0, 7.0, 9.0)),
+        (about(0.8, None, 9.0 / 8.0), about(10.0, 8.0, None), about(8.0, 7.0, 9.0)),
+        (about(0.8, 7.0 / 12.5, None), about(10.0, None, 12.5), about(8.0, 7.0, 9.0)),
+        (about(0.8, None, 9.0 / 8.0), about(10.0, 8.0, 12.5), about(8.0, None, 9.0)),
+        (about(0.8, 7.0 / 12.5, None), about(10.0, 8.0, 12.5), about(8.0, 7.0, None)),
+        (exactly(0.0), exactly(10.0), exactly(0.0)),
+        (None, exactly(0.0), exactly(5.0)),
+        (None, exactly(0.0), exactly(0.0)),
+    ],
+)
+def test_a_ratio_is_as_wide_as_both_intervals_leave_it(expected, before, now):
+    assert expected == ratio(before, now)
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        ("-20.0 % [-24.1, -16.3]", about(0.8, 0.759, 0.837)),
+        ("+30.0 % [+25.0, +35.0]", about(1.3, 1.25, 1.35)),
+        ("0 % [-3.9, +4.2]", about(1.0, 0.961, 1.042)),
+        ("0 % [0, 0]", about(1.0, 0.9999, 1.0001)),
+        ("-0.4 % [-75.0, +308]", about(0.996, 0.25, 4.08)),
+        ("-20.0 % [?, ?]", about(0.8, None, None)),
+        ("+100 % [+99.9, +100]", about(2.0, 1.9994, 2.0)),
+        ("-50.0 %", exactly(0.5)),
+        ("-100 %", exactly(0.0)),
+    ],
+)
+def test_a_change_is_said_in_percent_with_its_sign(expected, found):
+    assert expected == change(found)
+
+
+@pytest.mark.parametrize(
+    ("expected", "metric", "found"),
+    [
+        ("8.00x [7.80, 8.20]", "speedup", about(8.0, 7.8, 8.2)),
+        ("8.00x [7.80, ?]", "latency", about(8.0, 7.8, None)),
+        ("8.00x [?, 8.20]", "always", about(8.0, None, 8.2)),
+        ("1.20 ms [1.10 ms, 1.30 ms]", "gpu", about(1.2e-3, 1.1e-3, 1.3e-3)),
+        ("1.20 ms [?, 1.30 ms]", "cpu", about(1.2e-3, None, 1.3e-3)),
+        ("4.19 MB", "memory", exactly(4_190_000)),
+        ("65536", "threshold", about(65536, 1024, None)),
+    ],
+)
+def test_an_estimate_is_said_in_the_unit_of_its_metric(expected, metric, found):
+    assert expected == beside(metric, found)
+
+
+@pytest.mark.parametrize(
+    ("expected", "metric", "outcome"),
+    [
+        ("speedup got worse: 8.00x [7.50, 8.40], baseline 10.0x [9.50, 10.5]: ", "speedup", "regressed"),
+        ("speedup by latency in doubt: 8.00x", "latency", "cannot_tell"),
+        ("speedup with copies got worse: 8.00x", "always", "regressed"),
+        (
+            "GPU time got worse: 8.00 s [7.50 s, 8.40 s], baseline 10.0 s [9.50 s, 10.5 s]: ",
+            "gpu",
+            "regressed",
+        ),
+        ("CPU time got better: 8.00 s", "cpu", "improved"),
+        ("memory got better: 8 B, baseline 10 B: ", "memory", "improved"),
+    ],
+)
+def test_an_outcome_is_said_with_both_numbers(expected, metric, outcome):
+    told = words(TEN, about(8.0, 7.5, 8.4), within(0.1, metric), outcome)
+    assert told.startswith(expected)
+    assert "-20.0 % [-28.6, -11.6]" in told
+    assert "\n" not in told
+
+
+@pytest.mark.parametrize(
+    ("expected", "metric", "outcome"),
+    [
+        ("12.5 % less is allowed", "speedup", "regressed"),
+        ("12.5 % less is allowed", "always", "cannot_tell"),
+        ("12.5 % more is allowed", "gpu", "regressed"),
+        ("12.5 % more is allowed", "memory", "cannot_tell"),
+        ("the baseline is stale", "speedup", "improved"),
+        ("the baseline is stale", "cpu", "improved"),
+    ],
+)
+def test_an_outcome_ends_with_what_is_allowed_or_with_what_it_means(expected, metric, outcome):
+    assert words(TEN, TEN, within(0.125, metric), outcome).endswith(f", {expected}")
+
+
+def test_where_there_is_no_ratio_none_is_said():
+    told = words(exactly(0), exactly(5), within(0.1, "memory"), "regressed")
+    assert told == "memory got worse: 5 B, baseline 0 B; 10 % more is allowed"
+
+
+# What holds for all numbers
+
+ENDS = st.floats(min_value=1e-6, max_value=1e6)
+METRIC = st.sampled_from(METRICS)
+SHARES = st.floats(min_value=0.0, max_value=0.99)
+
+
+@st.composite
+def estimates(draw):
+    """Return an estimate, one in four without one of its ends."""
+    low, value, high = sorted(draw(st.tuples(ENDS, ENDS, ENDS)))
+    missing = draw(st.sampled_from([None, None, None, "low", "high"]))
+    found = about(value, low, high)
+    return replace(found, **{missing: None}) if missing else found
+
+
+def wider(found, by):
+    low = None if found.low is None else found.low / by
+    return replace(found, low=low, high=None if found.high is None else found.high * by)
+
+
+def scaled(found, by):
+    low = None if found.low is None else found.low * by
+    return about(found.value * by, low, None if found.high is None else found.high * by)
+
+
+def better(found, metric, by):
+    return scaled(found, 1 / by if metric in LESS_IS_BETTER else by)
+
+
+@given(estimates(), METRIC, SHARES)
+def test_a_run_beside_itself_never_regresses_nor_improves(found, metric, share):
+    assert judge(found, found, within(share, metric)) in ("not_regressed", "cannot_tell")
+
+
+@given(estimates(), estimates(), METRIC, SHARES, st.floats(1.0, 100.0))
+def test_a_wider_interval_never_turns_a_run_red(before, now, metric, share, by):
+    assume(judge(before, now, within(share, metric)) != "regressed")
+    assert judge(wider(before, by), now, within(share, metric)) != "regressed"
+    assert judge(before, wider(now, by), within(share, metric)) != "regressed"
+
+
+@given(estimates(), estimates(), METRIC, SHARES, st.floats(1.0, 100.0))
+def test_a_wider_interval_never_makes_a_doubt_a_pass(before, now, metric, share, by):
+    assume(judge(before, now, within(share, metric)) == "cannot_tell")
+    assert judge(wider(before, by), now, within(share, metric)) == "cannot_tell"
+    assert judge(before, wider(now, by), within(share, metric)) == "cannot_tell"
+
+
+ORDER = ["regressed", "cannot_tell", "not_regressed", "improved"]
+
+
+@given(estimates(), estimates(), METRIC, SHARES, st.floats(1.0, 100.0))
+def test_better_numbers_never_have_a_worse_outcome(before, now, metric, share, by):
+    tolerance = within(share, metric)
+    first, then = judge(before, now, tolerance), judge(before, better(now, metric, by), tolerance)
+    assert ORDER.index(first) <= ORDER.index(then)
+
+
+@given(estimates(), estimates(), METRIC, SHARES, st.floats(0.0, 0.9))
+def test_a_larger_tolerance_never_turns_a_run_red(before, now, metric, share, more):
+    assume(judge(before, now, within(share, metric)) != "regressed")
+    assert judge(before, now, within(share + more, metric)) != "regressed"
+
+
+@given(estimates(), estimates(), METRIC, SHARES, st.sampled_from([2.0**-20, 0.5, 4.0, 2.0**20]))
+def test_the_unit_does_not_matter(before, now, metric, share, unit):
+    tolerance = within(share, metric)
+    assert judge(before, now, tolerance) == judge(scaled(before, unit), scaled(now, unit), tolerance)
+
+
+@given(estimates(), estimates())
+def test_a_ratio_lies_in_its_interval(before, now):
+    found = ratio(before, now)
+    assert (found.low or 0.0) <= found.value * (1 + 1e-9)
+    assert found.high is None or found.value <= found.high * (1 + 1e-9)
+
+
+@given(estimates(), estimates(), METRIC, SHARES)
+def test_what_regressed_is_apart_from_the_limit_and_so_is_what_did_not(before, now, metric, share):
+    low, high = apart(before, within(share, metric))
+    outcome = judge(before, now, within(share, metric))
+    told = (now.high is not None and now.high < low) or (now.low is not None and now.low > high)
+    if outcome == "cannot_tell":
+        assert not told
+    elif outcome == "regressed":
+        assert told

@@ -1,0 +1,144 @@
+"""Settlement: how a test ends that is held against a baseline, from what was found to pass, warn and fail."""
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_gpuperf.model import Comparison, Demand, GatePlan, Plan, Record, Speedup, Threshold, Tolerance
+from pytest_gpuperf.settlement import ending, gated
+
+GATE = GatePlan(tolerances=(Tolerance(metric="speedup", share=0.1),))
+IMPROVEMENTS = GatePlan(improvements=True)
+STRICT = replace(GATE, strict=True)
+NO_GATE = GatePlan()
+OUTCOMES = ("regressed", "improved", "not_regressed", "cannot_tell", "not_comparable", "new")
+
+
+def found(outcome, reason="so", metric="speedup") -> Comparison:
+    reason = None if outcome == "not_regressed" else f"{outcome}: {reason}"
+    return Comparison(metric=metric, tolerance=0.1, outcome=outcome, reason=reason)
+
+
+def record(*outcomes, **changes) -> Record:
+    known = {"nodeid": "a", "status": "recorded", "reason": None, "demand": Demand(), "alpha": 0.025}
+    return Record(**{**known, "comparisons": tuple(found(each) for each in outcomes), **changes})
+
+
+@pytest.mark.parametrize(
+    ("expected", "gate", "plan"),
+    [
+        ({"regressed"}, GATE, Plan()),
+        ({"improved"}, IMPROVEMENTS, Plan()),
+        ({"regressed", "improved"}, replace(GATE, improvements=True), Plan()),
+        ({"regressed", "not_comparable"}, STRICT, Plan()),
+        ({"improved", "not_comparable"}, replace(IMPROVEMENTS, strict=True), Plan()),
+        ({"regressed", "cannot_tell"}, GATE, Plan(inconclusive="fail")),
+        ({"regressed"}, GATE, Plan(inconclusive="pass")),
+        (set(), NO_GATE, Plan(inconclusive="fail")),
+        (set(), GatePlan(strict=True, create=True), Plan(inconclusive="fail")),
+        (set(), replace(STRICT, improvements=True), Plan(report_only=True, inconclusive="fail")),
+    ],
+)
+def test_what_fails_is_what_the_gate_asks_for(expected, gate, plan):
+    assert expected == {each for each in OUTCOMES if gated([found(each)], gate, plan)}
+    failed = {each for each in OUTCOMES if ending(record(each), None, plan, gate).failure is not None}
+    assert expected == failed
+
+
+def test_a_failure_says_what_was_found_and_every_metric_in_its_own_line():
+    both = record(comparisons=(found("regressed", "8x"), found("new"), found("regressed", "2 ms", "gpu")))
+    assert ending(both, None, Plan(), GATE).failure == "regressed: 8x\nregressed: 2 ms"
+
+
+def test_a_verdict_and_a_regression_fail_together():
+    failed = record("regressed", status="failed", reason="too slow", demand=Demand(min=3))
+    assert ending(failed, None, Plan(), GATE).failure == "too slow\nregressed: so"
+
+
+def test_a_bare_marker_fails_for_a_regression_and_for_nothing_else():
+    assert ending(record("regressed"), None, Plan(), GATE).failure == "regressed: so"
+    assert ending(record("regressed"), None, Plan()).failure is None
+    assert ending(record("not_regressed"), None, Plan(), GATE) == ending(record(), None, Plan())
+
+
+@pytest.mark.parametrize(
+    ("expected", "gate", "plan"),
+    [
+        (("a: cannot_tell: so",), GATE, Plan()),
+        (("a: cannot_tell: so",), IMPROVEMENTS, Plan()),
+        ((), NO_GATE, Plan()),
+        ((), GATE, Plan(inconclusive="pass")),
+        ((), GATE, Plan(inconclusive="fail")),
+        ((), GATE, Plan(report_only=True)),
+    ],
+)
+def test_a_doubt_warns_where_doubts_do(expected, gate, plan):
+    assert expected == ending(record("cannot_tell", "new"), None, plan, gate).warnings
+
+
+def test_a_test_that_fails_warns_of_nothing_beside():
+    end = ending(record("regressed", "cannot_tell"), None, Plan(), GATE)
+    assert (("regressed: so"), ()) == (end.failure, end.warnings)
+
+
+@pytest.mark.parametrize(
+    ("expected", "gate", "plan"),
+    [
+        ("the gate has no valid measurement: it broke", GATE, Plan()),
+        (None, NO_GATE, Plan()),
+        (None, GATE, Plan(report_only=True)),
+        ("the gate has no valid measurement: it broke", GATE, Plan(inconclusive="pass")),
+    ],
+)
+def test_a_gated_test_that_could_not_be_measured_fails(expected, gate, plan):
+    end = ending(record(status="error", reason="it broke"), None, plan, gate)
+    assert expected == end.failure
+    assert end.skip == "there is no valid measurement: it broke"
+
+
+def test_a_test_with_a_demand_that_could_not_be_measured_says_so_once():
+    broken = record("cannot_tell", status="error", reason="it broke", demand=Demand(min=3))
+    assert ending(broken, None, Plan(), GATE).failure == "it broke"
+
+
+@pytest.mark.parametrize("gate", [GATE, STRICT, IMPROVEMENTS])
+@pytest.mark.parametrize("plan", [Plan(), Plan(inconclusive="fail")])
+def test_a_skipped_test_skips(gate, plan):
+    end = ending(record(status="skipped", reason="no GPU"), None, plan, gate)
+    assert (None, "no GPU", ()) == (end.failure, end.skip, end.warnings)
+
+
+def test_doubts_of_the_demand_and_of_the_baseline_are_both_told():
+    near = Speedup(
+        value=3.0,
+        low=2.5,
+        high=3.5,
+        confidence=0.95,
+        resolution=0.01,
+        rounds=60,
+        evidence=None,
+        autocorrelation=None,
+    )
+    doubtful = record(
+        "cannot_tell", status="inconclusive", reason="near 3x", demand=Demand(min=3), speedup=near
+    )
+    assert ending(doubtful, None, Plan(), GATE).warnings == ("a: near 3x", "a: cannot_tell: so")
+
+
+def test_a_threshold_that_fails_leaves_no_warning_of_the_baseline():
+    failed = Threshold(
+        name="f",
+        parameter="n",
+        at_most=1,
+        at_least=None,
+        regime="never",
+        by_latency=False,
+        status="failed",
+        reason="the GPU loses",
+        outcome="none",
+        largest_not_won=1,
+        smallest_won=None,
+        curve=(),
+    )
+    end = ending(record("cannot_tell"), failed, Plan(), GATE)
+    assert ("the GPU loses", ()) == (end.failure, end.warnings)

@@ -1,0 +1,178 @@
+"""Trend: each test's speedup over commits, and where it changed, in words and in JSON."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from pytest_gpuperf.history import Entry, History, Rejected, Result
+from pytest_gpuperf.model import Commit, Estimate
+from pytest_gpuperf.report.trend import document, lines, series
+
+STEP = [9.9, 9.95, 9.85, 9.9, 10.0, 9.8, 8.1, 8.15, 8.05, 8.1, 8.2, 8.0]
+
+
+def result(value: float | None, nodeid: str = "test_a", **changes) -> Result:
+    speedup = value and Estimate(value=value, low=value - 0.5, high=value + 0.5)
+    known = {"status": "passed" if value else "skipped", "fingerprint": "here", "cpu": 0.1, "gpu": None}
+    return Result(nodeid=nodeid, speedup=speedup, **{**known, **changes})
+
+
+def entry(day: int, *results: Result, **changes) -> Entry:
+    commit = Commit(id=f"{day:07x}" + 33 * "f", branch="main")
+    known = {"started": f"2026-01-{day:02}T12:00:00+00:00", "commit": commit, "results": results}
+    return Entry(**{**known, **changes})
+
+
+def history_of(values, **changes) -> History:
+    return History(entries=tuple(entry(day, result(value, **changes)) for day, value in enumerate(values, 1)))
+
+
+def test_a_history_in_full():
+    skipped = entry(13, result(None))
+    assert [
+        "13 runs from 2026-01-01 to 2026-01-13, 1 test",
+        "",
+        "== here",
+        "",
+        "test_a  ▇▇▇▇▇▇▁▁▁▁▁▁",
+        "  ... 10 earlier",
+        "  2026-01-11  000000b   8.20x [7.70, 8.70]",
+        "  2026-01-12  000000c   8.00x [7.50, 8.50]",
+        "  2026-01-13  000000d   no speedup: skipped",
+        "  from 9.90x to 8.10x (-18 %) at 0000007 of 2026-01-07",
+    ] == lines(replace(history_of(STEP), entries=(*history_of(STEP).entries, skipped)), last=3)
+
+
+def test_a_slow_drift_is_told_with_what_it_comes_to():
+    told = lines(history_of([10 * 0.98**day for day in range(31)]))
+    assert 2 <= sum(line.startswith("  from ") for line in told)
+    assert told[-1].startswith("  in all from 9.")
+
+
+def test_a_test_without_a_change_says_so():
+    assert "  no change in 12 runs" == lines(history_of([5.0] * 12))[-1]
+
+
+@pytest.mark.parametrize(("runs", "word"), [(1, "run"), (9, "runs")])
+def test_a_test_with_few_runs_says_that_it_needs_more(runs, word):
+    expected = f"  {runs} {word} with a speedup: changes are looked for in 10 or more"
+    assert expected == lines(history_of([5.0] * runs))[-1]
+
+
+def test_a_change_is_at_the_run_that_has_it_where_others_have_no_speedup():
+    found = series(history_of([None, *STEP]).entries)[0]
+    assert [("2026-01-08", -18)] == [
+        (found.timed[change.index].entry.started[:10], round(change.percent)) for change in found.changes
+    ]
+
+
+def test_runs_that_cannot_be_compared_stand_apart():
+    there = history_of([value * 2 for value in STEP[6:]], fingerprint="there").entries
+    told = lines(History(entries=(*history_of(STEP[:6]).entries, *there)))
+    assert ["== here", "== there"] == [line for line in told if line.startswith("==")]
+    assert 2 == sum("changes are looked for" in line for line in told)
+
+
+def test_series_of_different_fingerprints_are_never_mixed():
+    mixed = [
+        entry(day, result(value, fingerprint="ab"[day % 2]))
+        for day, value in enumerate([10.0 if day % 2 else 5.0 for day in range(1, 25)], 1)
+    ]
+    found = series(mixed)
+    assert [{10.0}, {5.0}] == [{finding.result.speedup.value for finding in each.timed} for each in found]
+    assert [(), ()] == [each.changes for each in found]
+
+
+def test_a_failed_test_s_speedup_is_a_point_of_its_series():
+    told = lines(history_of([5.0], status="failed"))
+    assert "  2026-01-01  0000001   5.00x [4.50, 5.50]  failed" in told
+
+
+def test_an_open_interval_has_a_question_mark():
+    open_end = Result(
+        nodeid="t", status="passed", fingerprint="f", speedup=Estimate(value=5.0, low=None, high=6.0)
+    )
+    assert "  2026-01-01  0000001   5.00x [?, 6.00]" in lines(History(entries=(entry(1, open_end),)))
+
+
+def test_a_test_that_never_had_a_speedup_says_how_it_ended():
+    told = lines(history_of([None, None, None]))
+    assert "test_a  no speedup in 3 runs: 3 skipped" == told[-1]
+
+
+def test_only_the_tests_that_were_asked_for_are_told():
+    both = History(entries=(entry(1, result(2.0, "test_fft"), result(3.0, "test_sort")),))
+    told = "\n".join(lines(both, only="fft"))
+    assert "test_fft" in told
+    assert "test_sort" not in told
+    assert ["test_fft"] == [each["nodeid"] for each in document(both, only="fft")["series"]]
+
+
+def test_a_name_that_no_test_has_is_told():
+    expected = ["12 runs from 2026-01-01 to 2026-01-12, and no test in them whose name has 'fft' in it"]
+    assert expected == lines(history_of(STEP), only="fft")
+
+
+def test_no_runs_say_how_to_make_one():
+    assert ["no runs yet: run pytest with --gpuperf-history=DIR"] == lines(History())
+
+
+def test_files_that_are_no_entries_are_told_even_without_runs():
+    rejected = (Rejected(name="a.json", reason="it is a link"),)
+    assert ["", "1 file left out:", "  a.json: it is a link"] == lines(History(rejected=rejected))[1:]
+
+
+def test_all_runs_are_told_if_asked_for():
+    assert 12 == sum("x [" in line for line in lines(history_of(STEP), last=None))
+
+
+def test_a_commit_that_files_differed_from_has_a_plus_and_none_is_unknown():
+    changed = entry(1, result(2.0), commit=Commit(id="a" * 40, changed=True))
+    unknown = entry(2, result(2.0), commit=None)
+    told = lines(History(entries=(changed, unknown)))
+    assert "  2026-01-01  aaaaaaa+  2.00x [1.50, 2.50]" in told
+    assert "  2026-01-02  unknown   2.00x [1.50, 2.50]" in told
+
+
+def test_the_date_is_that_of_utc():
+    late = entry(1, result(2.0), started="2026-01-01T23:30:00-02:00")
+    assert "1 run from 2026-01-02 to 2026-01-02, 1 test" == lines(History(entries=(late,)))[0]
+
+
+def test_all_marks_can_be_of_ascii():
+    assert all(line.isascii() for line in lines(history_of(STEP), unicode=False))
+
+
+def test_a_long_series_has_a_short_sparkline_and_noise_a_flat_one():
+    told = lines(history_of([5.0, 5.01] * 14))
+    assert "test_a  " + "▄" * 28 in told
+    many = History(entries=tuple(entry(day % 28 + 1, result(5.0 + (day >= 500))) for day in range(1000)))
+    assert "test_a  " + "▁" * 20 + "▇" * 20 in lines(many)
+
+
+@pytest.mark.parametrize("hostile", ["\x1b[2J", "a\nb", "\r", "\u202e", "\ud800", "\x9b"])
+def test_nothing_in_a_file_steers_the_terminal(hostile):
+    strange = entry(1, result(2.0, hostile, fingerprint=hostile), commit=Commit(id=hostile))
+    told = lines(History(entries=(strange,), rejected=(Rejected(name=hostile, reason=hostile),)))
+    assert all(letter.isprintable() for line in told for letter in line)
+
+
+def test_the_object_of_json_has_series_and_changes():
+    found = document(replace(history_of(STEP), rejected=(Rejected(name="a", reason="b"),)))
+    assert found == json.loads(json.dumps(found, allow_nan=False))
+    assert (12, 10, [{"name": "a", "reason": "b"}]) == (found["runs"], found["fewest"], found["rejected"])
+    (one,) = found["series"]
+    assert ("here", "test_a", 12) == (one["fingerprint"], one["nodeid"], len(one["findings"]))
+    assert {
+        "started": "2026-01-01T12:00:00+00:00",
+        "commit": {"id": "0000001" + 33 * "f", "branch": "main", "time": None, "changed": None},
+        "status": "passed",
+        "speedup": {"value": 9.9, "low": 9.4, "high": 10.4},
+        "cpu": 0.1,
+        "gpu": None,
+    } == one["findings"][0]
+    (change,) = one["changes"]
+    assert (6, "2026-01-07T12:00:00+00:00") == (change["index"], change["started"])
+    assert pytest.approx((9.9, 8.1, -18.2), abs=0.1) == (change["before"], change["after"], change["percent"])
+    assert 0 < change["p"] <= 0.01
