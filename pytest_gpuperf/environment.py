@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from pytest_gpuperf.model import Clocks, DeviceInfo, Environment, ThreadPool
 
-__all__ = ["cpu_name", "pool_threads", "survey", "usable_processors", "waited"]
+__all__ = ["THREADS", "cpu_name", "pool_threads", "survey", "usable_processors", "waited"]
 
 _PACKAGES = (
     "pytest-gpuperf",
@@ -29,13 +29,16 @@ _PACKAGES = (
     "dpnp",
     "dpctl",
 )
-_VARIABLES = (
+THREADS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
     "NUMEXPR_NUM_THREADS",
     "BLIS_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
+)
+_VARIABLES = (
+    *THREADS,
     "OPENBLAS_CORETYPE",
     "CUDA_VISIBLE_DEVICES",
     "CUPY_TF32",

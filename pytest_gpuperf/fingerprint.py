@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from pytest_gpuperf import units
+from pytest_gpuperf.environment import THREADS
 from pytest_gpuperf.model import DeviceInfo, Environment, Kind, Record
 
 __all__ = [
@@ -24,14 +25,6 @@ Conditions = Mapping[str, str | None]
 _PACKAGES = ("numpy", "pytest-gpuperf")
 _VERSION = re.compile(r"(\d+)(\.\d+)?[\w.+-]*")
 _CUDA = re.compile(r"\bcuda (\d\d)0(\d)0\b")  # as CUDA itself counts, and JAX tells it: 12090 is 12.9
-_THREADS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
 _ROUNDING = ("CUPY_TF32", "NVIDIA_TF32_OVERRIDE", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_ENABLE_X64")
 
 
@@ -77,9 +70,9 @@ def conditions(record: Record, surveyed: Environment, kinds: Iterable[Kind], ask
 
 
 def settings(surveyed: Environment) -> tuple[str, ...]:
-    """Return the interpreter and what environment variables set: `python 3.11`, `OMP_NUM_THREADS=1`."""
+    """Return the interpreter and what environment variables set: `python 3.11`, `OMP_NUMTHREADS=1`."""
     chosen = surveyed.variables or {}
-    names = (name for name in (*_THREADS, *_ROUNDING) if name in chosen)
+    names = (name for name in (*THREADS, *_ROUNDING) if name in chosen)
     return (f"python {_version(surveyed.python, 'minor')}", *(f"{name}={chosen[name]}" for name in names))
 
 
@@ -97,7 +90,7 @@ def _processor(surveyed: Environment) -> dict[str, str | None]:
         "CPU": _cpu(surveyed),
         "processors": f"{min(map(float, limits)):g}" if limits else None,
         "python": _version(surveyed.python, "minor"),
-        **_chosen(surveyed, _THREADS),
+        **_chosen(surveyed, THREADS),
     }
 
 

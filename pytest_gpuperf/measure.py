@@ -4,10 +4,8 @@ A sample is the time per call of one block: synchronize, host clock, k calls, sy
 the workload runs between the two readings.
 """
 
-import gc
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from math import ceil, inf
@@ -20,6 +18,7 @@ from pytest_gpuperf.devices import abilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.disturbances import Disturbance
 from pytest_gpuperf.environment import waited
+from pytest_gpuperf.garbage import uncollected
 from pytest_gpuperf.inputs import Input, Upload
 from pytest_gpuperf.model import GpuPerfError, Inspection, Measurement, Plan
 
@@ -143,14 +142,14 @@ def warm_up(workload: Workload, plan: Plan, most_calls: int = _MOST_CALLS) -> No
     resolution; it is shorter when that takes more than `most_calls`.
     """
     device = workload.device
-    with _collection_off():
+    with uncollected():
         workload.synchronize_cost = min(block(lambda: None, 1, device) for _ in range(5))
     shortest = max(plan.block_time, 20 * workload.synchronize_cost, 1000 * _resolution())
     workload.block_time = shortest
     started = device.clock()
     recent: list[float] = []
     while not workload.steady and not _warm(workload, device.clock() - started, plan):
-        with _collection_off():
+        with uncollected():
             sample = block(workload.call, workload.block_calls, device)
         workload.warmup_calls += workload.block_calls
         workload.fastest = min(workload.fastest, sample)
@@ -210,7 +209,7 @@ def sample(workload: Workload) -> None:
     """Time one block and keep its sample; a workload that raised is left running."""
     workload.running = True
     before, worked = _waited(workload.device), abilities.processor_time(workload.device)
-    with _collection_off():
+    with uncollected():
         taken = block(workload.call, workload.block_calls, workload.device)
     after, worked_after = _waited(workload.device), abilities.processor_time(workload.device)
     workload.running = False
@@ -271,18 +270,6 @@ def _more_calls(calls: int, sample: float, shortest: float) -> int:
     """Return how many calls fill a block with a tenth to spare, at most 100 times as many as before."""
     needed = ceil(1.1 * shortest / sample) if sample > 0 else 100 * calls
     return min(max(needed, calls + 1), 100 * calls, _MOST_CALLS)
-
-
-@contextmanager
-def _collection_off() -> Iterator[None]:
-    """Keep the garbage collector out of a block."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _resolution() -> float:

@@ -1,8 +1,6 @@
 """From a path to the reports there: whatever the file holds, a run or an error that names it."""
 
-import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from errno import EFBIG, EINVAL
@@ -10,6 +8,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
 from pytest_gpuperf import schema, units
+from pytest_gpuperf.garbage import uncollected
 from pytest_gpuperf.model import GpuPerfError, Run
 
 __all__ = ["LIMIT", "Report", "read", "read_all"]
@@ -33,7 +32,7 @@ def read(path: Path) -> Run:
     """
     try:
         content = _content(path)
-        with _uncollected():
+        with uncollected():
             return schema.parse(content)
     except OSError as error:
         raise _refusal(f"{path} cannot be read: {error.strerror}; name a report") from error
@@ -93,18 +92,6 @@ def _began(report: Report) -> datetime:
             f"as in 2026-01-01T00:00:00+00:00; the reports of a folder are put in order by it"
         )
     return began
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Pause the garbage collector: values hold no cycles, and looking for them takes twice the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _content(path: Path) -> bytes:

@@ -12,6 +12,7 @@ HOUSE = Path(pytest_gpuperf.__file__).parent
 FLOORS = {
     "model": 1,
     "option": 1,
+    "garbage": 1,
     "options": 3,
     "gate_options": 2,
     "devices": 2,
