@@ -6,20 +6,17 @@ baseline leaves. Both starts are random, so that the two runs see different stre
 compares them is `Gating`, whose surroundings are the same on both sides.
 """
 
-import os
 import sys
-from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import permutations, product
+from itertools import product
 from multiprocessing import Pool
-from pathlib import Path
 from random import Random
 from statistics import fmean
 
 from common import Target, conclude, table
-from truth import Trace, read, replay
+from truth import Trace, pairs, read_arguments, replay
 
 from pytest_gpuperf import gating
 from pytest_gpuperf.baseline import Baseline
@@ -72,30 +69,16 @@ class Tally:
 
 
 def main() -> int:
-    arguments = read_arguments()
-    traces = [read(path) for path in sorted(arguments.noise.glob("*.csv"))]
-    if len(traces) < 2:
-        raise SystemExit(f"{arguments.noise}: two traces or more are needed, as CSV files")
+    arguments = read_arguments(__doc__, runs=500)
     tasks = [
         Task(cpu=cpu, gpu=gpu, marker=marker, factor=factor, runs=arguments.runs, seed=arguments.seed)
-        for (cpu, gpu), marker, factor in product(permutations(traces, 2), DEMANDS, FACTORS)
+        for (cpu, gpu), marker, factor in product(pairs(arguments.noise), DEMANDS, FACTORS)
     ]
     with Pool(arguments.processes) as pool:
         tallies = pool.map(tally, tasks, chunksize=1)
     print_pairs(tallies, arguments.runs)
     print_factors(tallies)
     return conclude(targets(tallies))
-
-
-def read_arguments() -> Namespace:
-    parser = ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--noise", type=Path, required=True, metavar="DIR", help="folder of CSV files with seconds_per_call"
-    )
-    parser.add_argument("--runs", type=int, default=500, help="runs for each pair, marker and factor")
-    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="processes to use")
-    parser.add_argument("--seed", type=int, default=1, help="of the starts and of the order in rounds")
-    return parser.parse_args()
 
 
 def tally(task: Task) -> Tally:
@@ -134,9 +117,8 @@ def compare(task: Task, chance: Random) -> tuple[Record, Record]:
 def measure(task: Task, factor: float, apart: Sequence[tuple[float, float]], chance: Random) -> Record:
     """Sample two stretches of noise until that is enough for the demand and the limits."""
     demand, clock = DEMANDS[task.marker], Clock()
-    scale = task.cpu.median / (task.gpu.median * SPEEDUP * factor)
-    cpu = replay("cpu", task.cpu, 1.0, clock, MOST_ROUNDS, chance)
-    gpu = replay("gpu", task.gpu, scale, clock, MOST_ROUNDS, chance)
+    ratio = SPEEDUP * factor
+    cpu, gpu = replay(task.cpu, task.gpu, ratio=ratio, rounds=MOST_ROUNDS, clock=clock, chance=chance)
     sampling = Sampling(demand, PLAN, lambda: PLAN.max_time - clock(), apart)
     sampling.interleaved(cpu, gpu, None, chance)
     return Record(

@@ -83,10 +83,7 @@ class Tally:
 
 
 def main() -> int:
-    arguments = read_arguments()
-    traces = [read(path) for path in sorted(arguments.noise.glob("*.csv"))]
-    if len(traces) < 2:
-        raise SystemExit(f"{arguments.noise}: two traces or more are needed, as CSV files")
+    arguments = read_arguments(__doc__, runs=1000)
     tasks = [
         Task(
             cpu=cpu,
@@ -96,7 +93,7 @@ def main() -> int:
             runs=arguments.runs,
             seed=arguments.seed,
         )
-        for cpu, gpu in permutations(traces, 2)
+        for cpu, gpu in pairs(arguments.noise)
         for factor in (AT_THE_LIMIT, *FACTORS)
     ]
     with Pool(arguments.processes) as pool:
@@ -106,15 +103,23 @@ def main() -> int:
     return conclude(targets(tallies))
 
 
-def read_arguments() -> Namespace:
-    parser = ArgumentParser(description=__doc__.partition("\n")[0])
+def read_arguments(told: str, *, runs: int) -> Namespace:
+    parser = ArgumentParser(description=told.partition("\n")[0])
     parser.add_argument(
         "--noise", type=Path, required=True, metavar="DIR", help="folder of CSV files with seconds_per_call"
     )
-    parser.add_argument("--runs", type=int, default=1000, help="runs for each pair and factor")
+    parser.add_argument("--runs", type=int, default=runs, help="runs for each pair under each condition")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="processes to use")
     parser.add_argument("--seed", type=int, default=1, help="of the starts and of the order in rounds")
     return parser.parse_args()
+
+
+def pairs(folder: Path) -> list[tuple[Trace, Trace]]:
+    """Return every trace of a folder beside every other one, either as the CPU's."""
+    traces = [read(path) for path in sorted(folder.glob("*.csv"))]
+    if len(traces) < 2:
+        raise SystemExit(f"{folder}: two traces or more are needed, as CSV files")
+    return list(permutations(traces, 2))
 
 
 def read(path: Path) -> Trace:
@@ -146,9 +151,8 @@ def tally(task: Task) -> Tally:
 def compare(task: Task, chance: Random) -> tuple[Status, int]:
     """Measure one comparison on two stretches of noise; return the verdict and the rounds it took."""
     demand, clock = Demand(min=LIMIT), Clock()
-    scale = task.cpu.median / (task.gpu.median * LIMIT * task.factor)
-    cpu = replay("cpu", task.cpu, 1.0, clock, task.plan.max_rounds, chance)
-    gpu = replay("gpu", task.gpu, scale, clock, task.plan.max_rounds, chance)
+    ratio, rounds = LIMIT * task.factor, task.plan.max_rounds
+    cpu, gpu = replay(task.cpu, task.gpu, ratio=ratio, rounds=rounds, clock=clock, chance=chance)
     sampling = Sampling(demand, task.plan, left=lambda: task.plan.max_time - clock())
     sampling.interleaved(cpu, gpu, None, chance)
     speedup = sampling.speedup("interleaved")
@@ -156,11 +160,19 @@ def compare(task: Task, chance: Random) -> tuple[Status, int]:
     return verdict.judge(speedup, demand, task.plan).status, speedup.rounds
 
 
-def replay(kind: Kind, trace: Trace, scale: float, clock: Clock, rounds: int, chance: Random) -> Workload:
-    """Return a workload whose blocks take a trace's times, from a random start that leaves enough of them."""
-    start = chance.randrange(len(trace.times) - rounds)
-    device = SimulatedDevice(kind, clock=clock, noise=trace.stretch(start, scale).__next__)
-    return Workload(device=device, call=partial(device.launch, 1.0), scope="call", setup=None)
+def replay(
+    cpu: Trace, gpu: Trace, *, ratio: float, rounds: int, clock: Clock, chance: Random
+) -> tuple[Workload, Workload]:
+    """Return workloads whose blocks take the traces' times, each from a random start that leaves enough of
+    them; the GPU's are scaled so that the ratio of the medians is `ratio`.
+    """
+
+    def side(kind: Kind, trace: Trace, scale: float) -> Workload:
+        start = chance.randrange(len(trace.times) - rounds)
+        device = SimulatedDevice(kind, clock=clock, noise=trace.stretch(start, scale).__next__)
+        return Workload(device=device, call=partial(device.launch, 1.0), scope="call", setup=None)
+
+    return side("cpu", cpu, 1.0), side("gpu", gpu, cpu.median / (gpu.median * ratio))
 
 
 def print_pairs(tallies: Sequence[Tally], runs: int) -> None:

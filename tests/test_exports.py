@@ -26,13 +26,10 @@ from pytest_gpuperf.model import (
     Environment,
     Estimate,
     GpuPerfError,
-    Measurement,
     Memory,
     Offload,
     Price,
     Record,
-    Run,
-    Speedup,
     Transfer,
 )
 from pytest_gpuperf.report import exports
@@ -87,53 +84,8 @@ GITHUB_ACTION_BENCHMARK = {
 }
 
 
-def measurement(device: DeviceInfo, *samples: float) -> Measurement:
-    return Measurement(
-        device=device,
-        samples=array("d", samples),
-        block_calls=4,
-        setup=None,
-        first_call=0.5,
-        warmup=0.0,
-        warmup_calls=3,
-        steady=True,
-        synchronize_cost=0.0,
-    )
-
-
-def speedup(value=10.0, low: float | None = 9.0, high: float | None = 11.0) -> Speedup:
-    return Speedup(
-        value=value,
-        low=low,
-        high=high,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=12,
-        evidence=50.0,
-        autocorrelation=None,
-    )
-
-
-def record(nodeid=NODEID, **changes) -> Record:
-    known = {
-        "nodeid": nodeid,
-        "status": "passed",
-        "reason": None,
-        "demand": Demand(min=3),
-        "alpha": 0.025,
-        "cpu": measurement(CPU, 0.02, 0.03, 0.01),
-        "gpu": measurement(GPU, 0.002, 0.001, 0.003, 0.0015),
-        "speedup": speedup(),
-    }
-    return Record(**{**known, **changes})
-
-
-def skipped(nodeid: str, **changes) -> Record:
-    known = {"status": "skipped", "reason": "no GPU", "cpu": None, "gpu": None, "speedup": None}
-    return record(nodeid, **{**known, **changes})
-
-
-def full() -> Record:
+@pytest.fixture(scope="module")
+def full(record, speedup) -> Record:
     """Return a record in which nothing is missing."""
     estimate = Estimate(value=2.0, low=1.5, high=3.0)
     copies = Copies(bytes=8, arrays=1, samples=array("d", [0.001]))
@@ -169,28 +121,28 @@ def full() -> Record:
     )
 
 
-def run_of(*records: Record, **changes) -> Run:
-    environment = Environment(
-        host={"name": "runner", "system": "Linux", "machine": "x86_64"},
-        cpu={"name": "EPYC", "logical": 2},
-        gpu=GPU,
-        gpu_reason=None,
-        python="3.11.7",
-        packages={},
-    )
-    known = {"environment": environment, "started": "2026-11-21T10:54:31+00:00", "records": records}
-    return Run(**{**known, **changes})
+@pytest.fixture(scope="module")
+def loaded(run_of):
+    """Return what a reader of JSON makes of the file of a format."""
+
+    def call(format: str, *records: Record):
+        return json.loads(exports.text(format, run_of(*records)))
+
+    return call
 
 
-def loaded(format: str, *records: Record):
-    return json.loads(exports.text(format, run_of(*records)))
+@pytest.fixture(scope="module")
+def rows(run_of):
+    """Return what a reader of CSV makes of our file."""
+
+    def call(*records: Record) -> list[dict[str, str]]:
+        file = io.StringIO(exports.text("csv", run_of(*records)), newline="")
+        return list(csv.DictReader(file, strict=True))
+
+    return call
 
 
-def rows(*records: Record) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(exports.text("csv", run_of(*records)), newline=""), strict=True))
-
-
-def test_the_formats_are_named_where_there_is_none_of_a_name():
+def test_the_formats_are_named_where_there_is_none_of_a_name(run_of):
     assert ["pytest-benchmark", "github-action-benchmark", "bencher", "csv"] == list(exports.FORMATS)
     with pytest.raises(GpuPerfError, match=r"'xml'; choose one of pytest-benchmark, github.*, bencher, csv"):
         exports.text("xml", run_of())
@@ -208,7 +160,7 @@ def test_a_format_is_loaded_when_it_is_asked_for():
 @pytest.mark.parametrize("format", exports.FORMATS)
 @settings(max_examples=60, deadline=None)
 @given(anything=HOSTILE)
-def test_every_format_can_be_encoded_whatever_a_test_is_called(format, anything):
+def test_every_format_can_be_encoded_whatever_a_test_is_called(run_of, record, measurement, format, anything):
     device = replace(GPU, name=anything, backend=anything)
     environment = Environment(
         host={"name": anything},
@@ -227,7 +179,7 @@ def test_every_format_can_be_encoded_whatever_a_test_is_called(format, anything)
 
 
 @pytest.mark.parametrize("format", ["pytest-benchmark", "github-action-benchmark", "bencher"])
-def test_a_number_that_json_has_not_is_an_error(format):
+def test_a_number_that_json_has_not_is_an_error(run_of, record, speedup, format):
     endless = record(speedup=speedup(value=inf))
     with pytest.raises(GpuPerfError, match="not finite"):
         exports.text(format, run_of(endless))
@@ -259,8 +211,8 @@ def test_a_name_that_needs_no_change_stays():
     assert distinct(NODEID, 1024) == NODEID
 
 
-def test_github_action_benchmark_gets_its_published_fields():
-    found = loaded("github-action-benchmark", full(), record("b", speedup=speedup(low=None)), skipped("c"))
+def test_github_action_benchmark_gets_its_published_fields(loaded, full, record, skipped, speedup):
+    found = loaded("github-action-benchmark", full, record("b", speedup=speedup(low=None)), skipped("c"))
     Draft202012Validator(GITHUB_ACTION_BENCHMARK).validate(found)
     assert {
         "name": NODEID,
@@ -271,18 +223,18 @@ def test_github_action_benchmark_gets_its_published_fields():
     } == found[0]
 
 
-def test_github_action_benchmark_gets_no_test_without_a_speedup():
+def test_github_action_benchmark_gets_no_test_without_a_speedup(loaded, record, skipped):
     assert ["a"] == [entry["name"] for entry in loaded("github-action-benchmark", record("a"), skipped("b"))]
 
 
-def test_an_emulated_speedup_is_charted_apart():
+def test_an_emulated_speedup_is_charted_apart(loaded, record, measurement):
     (found,) = loaded("github-action-benchmark", record("a", gpu=measurement(EMULATED, 0.001)))
     assert found["name"] == "a (emulated)"
     assert found["extra"].endswith("emulated: not a GPU's speedup")
 
 
-def test_bencher_gets_its_published_metrics():
-    found = loaded("bencher", full(), record("b", speedup=speedup(high=None)), skipped("c"))
+def test_bencher_gets_its_published_metrics(loaded, full, record, skipped, speedup):
+    found = loaded("bencher", full, record("b", speedup=speedup(high=None)), skipped("c"))
     Draft202012Validator(BENCHER).validate(found)
     assert {"value": 10.0, "lower_value": 9.0, "upper_value": 11.0} == found[NODEID]["speedup"]
     assert {"value": 10.0, "lower_value": 9.0} == found["b"]["speedup"]
@@ -290,21 +242,21 @@ def test_bencher_gets_its_published_metrics():
     assert {"value": pytest.approx(1.75e6)} == found[NODEID]["gpu-ns"]
 
 
-def test_bencher_gets_no_test_that_was_not_measured():
+def test_bencher_gets_no_test_that_was_not_measured(loaded, record, skipped, measurement):
     assert ["a"] == list(loaded("bencher", record("a"), skipped("b"), skipped("c", cpu=measurement(CPU))))
 
 
-def test_bencher_gets_the_cpu_where_there_was_no_gpu():
+def test_bencher_gets_the_cpu_where_there_was_no_gpu(loaded, skipped, measurement):
     found = loaded("bencher", skipped("a", cpu=measurement(CPU, 0.02)))
     assert {"a": {"cpu-ns": {"value": pytest.approx(2e7)}}} == found
 
 
-def test_bencher_has_measures_of_its_own_for_an_emulated_device():
+def test_bencher_has_measures_of_its_own_for_an_emulated_device(loaded, record, measurement):
     found = loaded("bencher", record("a", gpu=measurement(EMULATED, 0.001)))
     assert {"emulated-speedup", "cpu-ns", "emulated-gpu-ns"} == set(found["a"])
 
 
-def test_names_that_cannot_be_kept_stay_different_everywhere():
+def test_names_that_cannot_be_kept_stay_different_everywhere(loaded, record):
     written_out, literal = record("test[\x1b]"), record("test[\\x1b]")
     assert len(loaded("bencher", written_out, literal)) == 2
     charted = loaded("github-action-benchmark", written_out, literal)
@@ -314,15 +266,15 @@ def test_names_that_cannot_be_kept_stay_different_everywhere():
     assert all(name.isprintable() for name in groups)
 
 
-def test_names_that_are_too_long_for_bencher_stay_different():
+def test_names_that_are_too_long_for_bencher_stay_different(loaded, record):
     long = f"test[{'é' * 600}"  # 1,205 bytes
     found = list(loaded("bencher", record(f"{long}1]"), record(f"{long}2]")))
     assert len(found) == 2
     assert all(len(name.encode()) <= 1024 for name in found)
 
 
-def test_csv_has_a_column_for_each_number():
-    (found,) = rows(full())
+def test_csv_has_a_column_for_each_number(rows, full):
+    (found,) = rows(full)
     assert [] == [name for name, cell in found.items() if cell == ""]
     expected = {
         "test": NODEID,
@@ -352,20 +304,20 @@ def test_csv_has_a_column_for_each_number():
     assert expected == {name: found[name] for name in expected}
 
 
-def test_csv_has_the_same_columns_and_a_row_for_every_test():
-    found = rows(full(), skipped("b"), record("c", speedup=speedup(high=None)))
+def test_csv_has_the_same_columns_and_a_row_for_every_test(rows, full, record, skipped, speedup):
+    found = rows(full, skipped("b"), record("c", speedup=speedup(high=None)))
     assert ["failed", "skipped", "passed"] == [row["status"] for row in found]
     assert found[1]["speedup_x"] == found[2]["speedup_high_x"] == ""
     assert list(found[0]) == list(rows(skipped("b"))[0])
 
 
-def test_csv_has_the_line_ends_of_its_standard():
+def test_csv_has_the_line_ends_of_its_standard(run_of, record):
     assert exports.text("csv", run_of(record())).count("\r\n") == 2
 
 
 @settings(deadline=None)
 @given(HOSTILE)
-def test_no_cell_of_text_is_a_formula(anything):
+def test_no_cell_of_text_is_a_formula(rows, record, anything):
     (found,) = rows(record(anything, reason=anything))
     for cell in (found["test"], found["reason"]):
         assert not cell.startswith(
@@ -375,13 +327,13 @@ def test_no_cell_of_text_is_a_formula(anything):
 
 
 @pytest.mark.parametrize("begin", FORMULAS)
-def test_text_that_begins_like_a_formula_is_marked_as_text(begin):
+def test_text_that_begins_like_a_formula_is_marked_as_text(rows, record, begin):
     (found,) = rows(record(f"{begin}1+1"))
     assert found["test"][0] in ("'", "\\")
 
 
-def test_a_negative_number_is_no_formula():
-    assert rows(full())[0]["speedup_change_percent"] == "-25.0"
+def test_a_negative_number_is_no_formula(rows, full):
+    assert rows(full)[0]["speedup_change_percent"] == "-25.0"
 
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=40))
@@ -423,8 +375,8 @@ def theirs(pytester, monkeypatch):
     return json.loads((pytester.path / "theirs.json").read_text(encoding="utf-8"))
 
 
-def test_our_file_has_every_field_of_pytest_benchmarks_own(theirs):
-    ours = loaded("pytest-benchmark", full())
+def test_our_file_has_every_field_of_pytest_benchmarks_own(loaded, full, theirs):
+    ours = loaded("pytest-benchmark", full)
     assert list(theirs) == list(ours)
     assert set(theirs["commit_info"]) == set(ours["commit_info"])
     assert set(theirs["machine_info"]) <= set(ours["machine_info"])
@@ -434,7 +386,7 @@ def test_our_file_has_every_field_of_pytest_benchmarks_own(theirs):
     assert set(their_benchmark["options"]) == set(our_benchmark["options"])
 
 
-def test_pytest_benchmark_gets_one_benchmark_for_each_device():
+def test_pytest_benchmark_gets_one_benchmark_for_each_device(loaded, record, skipped, measurement):
     found = loaded("pytest-benchmark", record(f"{NODEID}[8::a/b]"), skipped("b", cpu=measurement(CPU)))
     assert [f"{NODEID}[8::a/b][cpu]", f"{NODEID}[8::a/b][gpu]"] == [
         b["fullname"] for b in found["benchmarks"]
@@ -452,7 +404,7 @@ def test_pytest_benchmark_gets_one_benchmark_for_each_device():
     assert (0.02, 4, [0.02, 0.03, 0.01]) == tuple(cpu["stats"][n] for n in ("median", "iterations", "data"))
 
 
-def test_pytest_benchmark_gets_the_commit():
+def test_pytest_benchmark_gets_the_commit(run_of, record):
     commit = Commit(id="abc", branch="main", time="2026-11-21T10:54:31+00:00", changed=True)
     found = json.loads(exports.text("pytest-benchmark", run_of(record(), commit=commit)))["commit_info"]
     assert ("abc", "main", "2026-11-21T10:54:31+00:00", True) == tuple(
@@ -467,7 +419,7 @@ def compare(pytester, *arguments: str) -> str:
     return done.stdout.str()
 
 
-def test_pytest_benchmark_compares_our_file(pytester):
+def test_pytest_benchmark_compares_our_file(run_of, record, measurement, pytester):
     one, zero = record(f"{NODEID}[8]"), record("zero", cpu=measurement(CPU, 0.0))
     content = exports.text("pytest-benchmark", run_of(one, zero))
     (pytester.path / "ours.json").write_text(content, encoding="utf-8")
@@ -483,7 +435,7 @@ def test_pytest_benchmark_compares_our_file(pytester):
     } == medians
 
 
-def test_pytest_benchmark_groups_our_file_by_device_and_between_runs(pytester):
+def test_pytest_benchmark_groups_our_file_by_device_and_between_runs(run_of, record, pytester):
     for name in ("old.json", "new.json"):
         content = exports.text("pytest-benchmark", run_of(record()))
         (pytester.path / name).write_text(content, encoding="utf-8")

@@ -2,7 +2,6 @@
 
 import json
 import os
-from array import array
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,11 +25,7 @@ from pytest_gpuperf.model import (
     Environment,
     Estimate,
     GpuPerfError,
-    Measurement,
     Pairing,
-    Record,
-    Run,
-    Speedup,
 )
 from pytest_gpuperf.peers import fingerprint
 
@@ -51,16 +46,6 @@ HERE = Environment(
     python="3.11.7",
     packages={},
 )
-SPEEDUP = Speedup(
-    value=9.87654321,
-    low=9.1,
-    high=None,
-    confidence=0.95,
-    resolution=0.01,
-    rounds=3,
-    evidence=None,
-    autocorrelation=None,
-)
 COMMIT = Commit(id="0123456789abcdef0123", branch="main", time="2026-01-01T00:00:00+01:00", changed=False)
 KEPT = Entry(
     started="2026-01-02T03:04:05+00:00",
@@ -77,42 +62,6 @@ KEPT = Entry(
         Result(nodeid="test_b", status="skipped", fingerprint="here"),
     ),
 )
-
-
-def measured(device: DeviceInfo, *samples: float) -> Measurement:
-    return Measurement(
-        device=device,
-        samples=array("d", samples),
-        block_calls=1,
-        setup=None,
-        first_call=0.5,
-        warmup=0.1,
-        warmup_calls=9,
-        steady=True,
-        synchronize_cost=1e-6,
-    )
-
-
-def record(nodeid: str = "test_a", **changes) -> Record:
-    known = {
-        "status": "passed",
-        "reason": None,
-        "demand": Demand(),
-        "alpha": 0.025,
-        "cpu": measured(CPU, 0.1, 0.2, 1 / 3),
-        "gpu": measured(GPU, 0.01, 0.02, 0.03),
-        "speedup": SPEEDUP,
-    }
-    return Record(nodeid=nodeid, **{**known, **changes})
-
-
-def unmeasured(nodeid: str, status: str = "skipped", reason: str = "why", **changes) -> Record:
-    return record(nodeid, status=status, reason=reason, cpu=None, gpu=None, speedup=None, **changes)
-
-
-def run_of(*records: Record, **changes) -> Run:
-    known = {"environment": HERE, "started": "2026-01-02T03:04:05+00:00", "records": records}
-    return Run(**{**known, **changes})
 
 
 def reasons(folder: Path) -> dict[str, str]:
@@ -132,7 +81,13 @@ def changed(folder: Path, edit) -> str:
 # What is kept of a run.
 
 
-def test_an_entry_has_the_medians_and_the_interval_in_six_digits():
+def test_an_entry_has_the_medians_and_the_interval_in_six_digits(run_of, record, measurement, speedup):
+    measured = record(
+        "test_a",
+        cpu=measurement(CPU, 0.1, 0.2, 1 / 3),
+        gpu=measurement(GPU, 0.01, 0.02, 0.03),
+        speedup=speedup(9.87654321, 9.1, None),
+    )
     assert (
         Result(
             nodeid="test_a",
@@ -142,32 +97,32 @@ def test_an_entry_has_the_medians_and_the_interval_in_six_digits():
             cpu=0.2,
             gpu=0.02,
         )
-        == entry(run_of(record())).results[0]
+        == entry(run_of(measured, environment=HERE)).results[0]
     )
 
 
-def test_an_entry_has_the_start_and_the_commit_of_its_run():
-    kept = entry(run_of(record(), commit=COMMIT))
+def test_an_entry_has_the_start_and_the_commit_of_its_run(run_of, record):
+    kept = entry(run_of(record(), started="2026-01-02T03:04:05+00:00", commit=COMMIT))
     assert ("2026-01-02T03:04:05+00:00", COMMIT) == (kept.started, kept.commit)
 
 
-def test_a_run_without_a_speedup_is_kept_with_how_its_tests_ended():
-    several = [unmeasured(f"test_{status}", status) for status in STATUSES]
+def test_a_run_without_a_speedup_is_kept_with_how_its_tests_ended(run_of, skipped):
+    several = [skipped(f"test_{status}", status=status) for status in STATUSES]
     assert list(STATUSES) == [result.status for result in entry(run_of(*several)).results]
 
 
-def test_a_deselected_test_was_not_in_the_run():
-    assert () == entry(run_of(unmeasured("test_a", reason="deselected by -k"))).results
+def test_a_deselected_test_was_not_in_the_run(run_of, skipped):
+    assert () == entry(run_of(skipped("test_a", "deselected by -k"))).results
 
 
-def test_a_cpu_sibling_stands_with_its_gpu_sibling():
+def test_a_cpu_sibling_stands_with_its_gpu_sibling(run_of, record):
     cpu = record("test_a[cpu]", gpu=None, speedup=None, pairing=Pairing(side="cpu", library="numpy"))
     gpu = record("test_a[gpu]", pairing=Pairing(side="gpu", library="cupy", partner="test_a[cpu]"))
     assert ["test_a[gpu]"] == [result.nodeid for result in entry(run_of(cpu, gpu)).results]
 
 
-def test_a_test_that_failed_early_stands_with_the_runs_in_which_it_did_not():
-    kept = entry(run_of(record("test_a"), unmeasured("test_b", "error")))
+def test_a_test_that_failed_early_stands_with_the_runs_in_which_it_did_not(run_of, record, skipped):
+    kept = entry(run_of(record("test_a"), skipped("test_b", status="error")))
     assert kept.results[0].fingerprint == kept.results[1].fingerprint
 
 
@@ -241,10 +196,10 @@ def test_another_interpreter_or_number_of_threads_has_another_fingerprint(change
     assert fingerprint(HERE, CPU, GPU) != fingerprint(replace(HERE, **change), CPU, GPU)
 
 
-def test_what_else_is_in_a_run_does_not_change_a_test_s_fingerprint():
+def test_what_else_is_in_a_run_does_not_change_a_test_s_fingerprint(run_of, record, measurement):
     torch = replace(GPU, backend="torch", library="torch 2.6.0+cu124")
     alone = entry(run_of(record("test_a"))).results
-    together = entry(run_of(record("test_t", gpu=measured(torch, 1.0)), record("test_a"))).results
+    together = entry(run_of(record("test_t", gpu=measurement(torch, 1.0)), record("test_a"))).results
     assert alone[0].fingerprint == together[1].fingerprint
     assert "torch 2.6," in together[0].fingerprint
 
@@ -322,7 +277,7 @@ def test_a_reader_never_sees_half_a_file(tmp_path, monkeypatch):
     assert [history.History()] == seen
 
 
-def test_a_file_is_small(tmp_path):
+def test_a_file_is_small(run_of, record, tmp_path):
     tests = [record(f"tests/test_something.py::test_of_some_length[float32-{size}]") for size in range(100)]
     assert 250 * 100 > write(tmp_path, entry(run_of(*tests, commit=COMMIT))).stat().st_size
 

@@ -1,6 +1,5 @@
 """Terminal: the section's lines, their columns, units and width."""
 
-from array import array
 from dataclasses import replace
 
 import pytest
@@ -10,79 +9,28 @@ from pytest_gpuperf.model import (
     Demand,
     DeviceInfo,
     Diagnosis,
-    Environment,
     GpuLimits,
     Link,
-    Measurement,
     Offload,
     Point,
     Price,
     Record,
-    Run,
-    Speedup,
     Threshold,
 )
 from pytest_gpuperf.report.terminal import lines, readable
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
-CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
 WIDTHS = [80, 120]
 
 
-def measurement(device: DeviceInfo, seconds: float) -> Measurement:
-    return Measurement(
-        device=device,
-        samples=array("d", [seconds] * 3),
-        block_calls=1,
-        setup=None,
-        first_call=0.0,
-        warmup=0.0,
-        warmup_calls=3,
-        steady=True,
-        synchronize_cost=0.0,
-    )
+@pytest.fixture(scope="module")
+def section(run_of):
+    """Return the lines about a run of these records."""
 
+    def call(*records: Record, width=80, **changes) -> list[str]:
+        return lines(run_of(*records, **changes), width)
 
-def speedup(value=10.0, low=9.0, high=11.0) -> Speedup:
-    return Speedup(
-        value=value,
-        low=low,
-        high=high,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=12,
-        evidence=50.0,
-        autocorrelation=None,
-    )
-
-
-def record(nodeid="tests/test_fft.py::test_fft", **changes) -> Record:
-    known = {
-        "nodeid": nodeid,
-        "status": "passed",
-        "reason": None,
-        "demand": Demand(min=3),
-        "alpha": 0.025,
-        "cpu": measurement(CPU, 12.3e-3),
-        "gpu": measurement(GPU, 1.23e-3),
-        "speedup": speedup(),
-    }
-    return Record(**{**known, **changes})
-
-
-def skipped(nodeid: str, reason: str) -> Record:
-    return record(nodeid, status="skipped", reason=reason, cpu=None, gpu=None, speedup=None)
-
-
-def run_of(*records: Record, gpu: DeviceInfo | None = GPU, thresholds=()) -> Run:
-    environment = Environment(
-        host={}, cpu={"name": "EPYC"}, gpu=gpu, gpu_reason=None, python="3.11", packages={}
-    )
-    return Run(environment=environment, started="", records=records, thresholds=thresholds, cost_ratio=2.5)
-
-
-def section(*records: Record, width=80, gpu: DeviceInfo | None = GPU) -> list[str]:
-    return lines(run_of(*records, gpu=gpu), width)
+    return call
 
 
 def row_of(name: str, shown: list[str]) -> str:
@@ -114,19 +62,19 @@ def test_a_time_has_three_digits_and_its_unit(expected, seconds):
     assert expected == readable(seconds)
 
 
-def test_without_records_nothing_is_shown():
+def test_without_records_nothing_is_shown(section):
     assert section() == []
 
 
-def test_a_row_holds_times_speedup_demand_and_verdict():
+def test_a_row_holds_times_speedup_demand_and_verdict(section, record):
     shown = section(record())
     assert shown[0] == "CPU EPYC | GPU H200 through cupy"
     assert ["test", "CPU", "GPU", "speedup", "wanted", "verdict"] == shown[2].split()
-    expected = "test_fft  12.3 ms  1.23 ms  10.0x [9.00, 11.0]    >=3x  passed"
+    expected = "test_fft  20.0 ms  1.75 ms  10.0x [9.00, 11.0]    >=3x  passed"
     assert expected == row_of("test_fft", shown)
 
 
-def test_columns_stand_below_their_headings():
+def test_columns_stand_below_their_headings(section, record, speedup):
     shown = section(record(), record("test_x.py::test_longer_name", speedup=speedup(1234.0, 1000.0, 1500.0)))
     heading, *rows = shown[2:5]
     assert len(rows) == 2
@@ -145,88 +93,104 @@ def test_columns_stand_below_their_headings():
         (" - ", Demand()),
     ],
 )
-def test_what_was_wanted_is_shown(expected, demand):
+def test_what_was_wanted_is_shown(section, record, expected, demand):
     assert expected in row_of("test_fft", section(record(demand=demand)))
 
 
-def test_what_was_not_measured_is_a_dash():
+def test_what_was_not_measured_is_a_dash(section, record):
     row = row_of("test_fft", section(record(status="error", reason="lost", gpu=None, speedup=None)))
-    assert ["test_fft", "12.3", "ms", "-", "-", ">=3x", "error"] == row.split()
+    assert ["test_fft", "20.0", "ms", "-", "-", ">=3x", "error"] == row.split()
 
 
-LONG = "tests/" + "very/" * 20 + "test_" + "long_" * 30 + "name.py::test_" + "long_" * 30 + "end"
-RECORDS = {
-    "long name": record(LONG),
-    "long parameter": record("test_x.py::test_x[" + "float32-" * 30 + "1048576]"),
-    "doubt": record(status="inconclusive", reason="in doubt " * 30, demand=Demand(min=2.5, max=100)),
-    "narrow doubt": record(status="inconclusive", reason="in doubt", speedup=speedup(12.3, 10.1, 15.2)),
-    "large numbers": record(speedup=speedup(123456.0, 12345.0, 1234567.0), demand=Demand(min=0.333333)),
-    "unbounded": record(speedup=speedup(12.3, None, None)),
-    "long word": record(status="error", reason="x" * 300, speedup=None),
-    "note": record(notes=("dependent samples: " + "lag-1 " * 40,)),
-    "skipped": skipped(LONG, "no GPU library is installed; " * 5),
-}
+LONGEST = "tests/" + "very/" * 20 + "test_" + "long_" * 30 + "name.py::test_" + "long_" * 30 + "end"
+WIDE = [
+    "long name",
+    "long parameter",
+    "doubt",
+    "narrow doubt",
+    "large numbers",
+    "unbounded",
+    "long word",
+    "note",
+    "skipped",
+]
+
+
+@pytest.fixture(scope="module")
+def wide(record, skipped, speedup):
+    """Return records that are wide in one place each, by name."""
+    return {
+        "long name": record(LONGEST),
+        "long parameter": record("test_x.py::test_x[" + "float32-" * 30 + "1048576]"),
+        "doubt": record(status="inconclusive", reason="in doubt " * 30, demand=Demand(min=2.5, max=100)),
+        "narrow doubt": record(status="inconclusive", reason="in doubt", speedup=speedup(12.3, 10.1, 15.2)),
+        "large numbers": record(speedup=speedup(123456.0, 12345.0, 1234567.0), demand=Demand(min=0.333333)),
+        "unbounded": record(speedup=speedup(12.3, None, None)),
+        "long word": record(status="error", reason="x" * 300, speedup=None),
+        "note": record(notes=("dependent samples: " + "lag-1 " * 40,)),
+        "skipped": skipped(LONGEST, "no GPU library is installed; " * 5),
+    }
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", RECORDS)
-def test_no_line_is_wider_than_the_terminal(name, width):
-    shown = section(RECORDS[name], width=width)
+@pytest.mark.parametrize("name", WIDE)
+def test_no_line_is_wider_than_the_terminal(section, wide, name, width):
+    shown = section(wide[name], width=width)
     assert [line for line in shown if len(line) > width] == []
 
 
 @pytest.mark.parametrize("name", ["long name", "long parameter", "long word", "note", "skipped"])
-def test_long_texts_fit_into_sixty_columns_too(name):
-    shown = section(RECORDS[name], width=60)
+def test_long_texts_fit_into_sixty_columns_too(section, wide, name):
+    shown = section(wide[name], width=60)
     assert [line for line in shown if len(line) > 60] == []
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_all_records_together_fit_too(width):
-    shown = section(*RECORDS.values(), width=width)
+def test_all_records_together_fit_too(section, wide, width):
+    shown = section(*wide.values(), width=width)
     assert [line for line in shown if len(line) > width] == []
 
 
-def test_a_long_name_keeps_its_end_which_tells_tests_apart():
+def test_a_long_name_keeps_its_end_which_tells_tests_apart(section, record):
     shown = section(record("test_x.py::test_" + "x" * 100 + "[cpu-17]"))
     assert any(line.startswith("~") and "xx[cpu-17]  " in line for line in shown)
 
 
-def test_names_alike_are_shown_with_their_files():
+def test_names_alike_are_shown_with_their_files(section, record):
     shown = section(record("a/test_one.py::test_fft"), record("b/test_two.py::test_fft"))
     assert row_of("test_one.py::test_fft", shown)
     assert row_of("test_two.py::test_fft", shown)
 
 
-def test_names_and_files_alike_are_told_apart_by_their_folders():
+def test_names_and_files_alike_are_told_apart_by_their_folders(section, record):
     shown = section(record("a/test_it.py::test_fft"), record("b/test_it.py::test_fft"), width=120)
     assert row_of("a/test_it.py::test_fft", shown)
     assert row_of("b/test_it.py::test_fft", shown)
 
 
-def test_colons_in_a_parameter_belong_to_the_name():
+def test_colons_in_a_parameter_belong_to_the_name(section, record):
     assert row_of("test_op[aten::add]", section(record("test_x.py::TestOps::test_op[aten::add]")))
 
 
-def test_deselected_tests_are_not_shown():
+def test_deselected_tests_are_not_shown(section, record, skipped):
     unmeasured = skipped("test_x.py::test_other", DESELECTED)
     assert section(unmeasured) == []
     assert not any("test_other" in line for line in section(record(), unmeasured))
 
 
-def test_skipped_tests_are_shown_with_their_reason():
+def test_skipped_tests_are_shown_with_their_reason(section, skipped):
     shown = section(skipped("test_x.py::test_other", "no GPU here"))
     assert row_of("test_other", shown).endswith("skipped")
     assert "test_other: no GPU here" in shown
 
 
-def test_a_reason_that_tests_share_is_given_once():
+def test_a_reason_that_tests_share_is_given_once(section, skipped):
     tests = [skipped(f"test_x.py::test_{name}", "no GPU here") for name in "abc"]
     shown = section(*tests)
     assert [line for line in shown if "no GPU here" in line] == ["test_a and 2 more: no GPU here"]
 
 
-def test_what_became_of_a_gpu_sibling_is_told_with_it_and_not_again_with_the_other():
+def test_what_became_of_a_gpu_sibling_is_told_with_it_and_not_again_with_the_other(section, record, skipped):
     note = "its GPU sibling test_x.py::test_a[cupy] was skipped: no GPU here"
     numpy, cupy = (
         record("test_x.py::test_a[numpy]", notes=(note,)),
@@ -237,22 +201,22 @@ def test_what_became_of_a_gpu_sibling_is_told_with_it_and_not_again_with_the_oth
     assert any("its GPU sibling" in line for line in section(numpy, deselected))
 
 
-def test_a_note_is_given_like_a_reason():
+def test_a_note_is_given_like_a_reason(section, record):
     noted = record(notes=("dependent samples",), status="failed", reason="too slow")
     assert ["", "test_fft: too slow", "test_fft: dependent samples"] == section(noted)[-3:]
 
 
-def test_a_pass_needs_no_reasons():
+def test_a_pass_needs_no_reasons(section, record):
     assert section(record())[-1].endswith("passed")
 
 
-def test_an_emulated_device_is_never_called_a_gpu_without_saying_so():
+def test_an_emulated_device_is_never_called_a_gpu_without_saying_so(section, record):
     first = section(record(), gpu=replace(GPU, emulated=True))[0]
     assert "emulated: not a GPU's speedup" in first
     assert "emulated" not in section(record())[0]
 
 
-def test_a_run_without_a_gpu_says_so():
+def test_a_run_without_a_gpu_says_so(section, record):
     assert section(record(), gpu=None)[0] == "CPU EPYC | GPU none"
 
 
@@ -271,13 +235,19 @@ def offload(
     )
 
 
-def without_gpu(limits: GpuLimits, demand: Demand | None = None, links=()) -> Record:
-    known = offload(worth=None, saves=None, gpu_limits=limits, links=links, reason="it cannot pay")
-    demand = demand or Demand()
-    return record(demand=demand, gpu=None, speedup=None, status="skipped", reason="no GPU", offload=known)
+@pytest.fixture(scope="module")
+def without_gpu(record):
+    """Make the record of a test for which there was no GPU, with what a call may take on one."""
+
+    def call(limits: GpuLimits, demand: Demand | None = None, links=()) -> Record:
+        known = offload(worth=None, saves=None, gpu_limits=limits, links=links, reason="it cannot pay")
+        demand = demand or Demand()
+        return record(demand=demand, gpu=None, speedup=None, status="skipped", reason="no GPU", offload=known)
+
+    return call
 
 
-def test_the_speedup_with_copies_stands_beside_the_one_without():
+def test_the_speedup_with_copies_stands_beside_the_one_without(section, record, speedup):
     shown = section(record(offload=offload(always=speedup(2.34, 2, 3))), width=120)
     assert "with copies" in shown[2]
     assert "2.34x" in row_of("test_fft", shown)
@@ -295,7 +265,9 @@ LONG = "tests/test_fft.py::test_of_a_name_with_forty_characters_in"
         (set(), {"with copies", "wanted"}, 80),
     ],
 )
-def test_columns_that_leave_a_name_too_little_room_are_left_out(shown, hidden, width):
+def test_columns_that_leave_a_name_too_little_room_are_left_out(
+    section, record, speedup, shown, hidden, width
+):
     least = 3 if shown else 3.14159e-100
     wide = record(LONG, demand=Demand(min=least), offload=offload(always=speedup()))
     heading = section(wide, width=width)[2]
@@ -311,7 +283,9 @@ def test_columns_that_leave_a_name_too_little_room_are_left_out(shown, hidden, w
         (" - ", GpuLimits(demand=None, price=5e-3), Demand(max=1)),
     ],
 )
-def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one(expected, limits, demand):
+def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one(
+    section, without_gpu, expected, limits, demand
+):
     shown = section(without_gpu(limits, demand), gpu=None)
     assert expected in row_of("test_fft", shown)
     assert any(line.startswith("<=: ") for line in shown) == ("<=" in expected)
@@ -319,7 +293,7 @@ def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one(expected, limi
 
 
 @pytest.mark.parametrize(("expected", "bound"), [(True, 0.9), (False, 1.0), (False, None)])
-def test_without_a_gpu_only_what_no_link_allows_is_said_in_words(expected, bound):
+def test_without_a_gpu_only_what_no_link_allows_is_said_in_words(section, without_gpu, expected, bound):
     links = (Link(name="a wire", bandwidth=1e9, seconds=1.0, speedup_at_most=bound),)
     shown = section(without_gpu(GpuLimits(demand=None, price=5e-3), links=links), gpu=None)
     assert expected == ("test_fft: it cannot pay" in shown)
@@ -332,24 +306,26 @@ WHY = Diagnosis(code="float64", sentence="float64: it is slow", numbers={})
     ("expected", "status", "worth"),
     [(False, "passed", True), (True, "failed", True), (True, "passed", False), (True, "recorded", None)],
 )
-def test_what_holds_a_speedup_back_is_said_of_tests_that_fail_or_do_not_pay(expected, status, worth):
+def test_what_holds_a_speedup_back_is_said_of_tests_that_fail_or_do_not_pay(
+    section, record, expected, status, worth
+):
     reason = "too slow" if status == "failed" else None
     shown = section(record(status=status, reason=reason, offload=offload(worth=worth), diagnosis=(WHY,)))
     assert expected == ("test_fft: float64: it is slow" in shown)
     assert expected == ("test_fft: it is what it is" in shown)
 
 
-def test_a_doubt_that_is_noted_and_diagnosed_is_said_once():
+def test_a_doubt_that_is_noted_and_diagnosed_is_said_once(section, record):
     noted = record(offload=offload(worth=False), notes=("float64: it is slow",), diagnosis=(WHY,))
     assert section(noted).count("test_fft: float64: it is slow") == 1
 
 
-def test_how_many_tests_pay_and_save_money_is_counted():
+def test_how_many_tests_pay_and_save_money_is_counted(section, record):
     records = [record(f"test_{n}", offload=offload(worth=n > 0, saves=n > 1)) for n in range(3)]
     assert section(*records)[-1] == "worth it: 2 of 3; saves money at 2.5 times the price: 1"
 
 
-def test_one_test_alone_is_not_counted():
+def test_one_test_alone_is_not_counted(section, record):
     assert not any("worth it: " in line for line in section(record(offload=offload())))
 
 
@@ -380,23 +356,23 @@ def threshold(**changes) -> Threshold:
         ("not known, inconclusive: sizes are missing", {"outcome": None, "status": "inconclusive"}),
     ],
 )
-def test_a_threshold_is_told_in_a_line(expected, changes):
+def test_a_threshold_is_told_in_a_line(run_of, record, expected, changes):
     reason = "sizes are missing" if changes.get("outcome", "") is None else None
     run = run_of(record(), thresholds=(threshold(**changes, reason=reason),))
     assert lines(run, 120)[-1] == f"threshold of test_fft: {expected}"
 
 
-def test_a_threshold_that_was_skipped_with_its_tests_is_not_told_again():
+def test_a_threshold_that_was_skipped_with_its_tests_is_not_told_again(run_of, record):
     run = run_of(record(), thresholds=(threshold(status="skipped", outcome=None, reason="no GPU"),))
     assert not any(line.startswith("threshold") for line in lines(run, 120))
 
 
-def test_what_is_wanted_stays_where_it_says_what_the_speedup_includes():
+def test_what_is_wanted_stays_where_it_says_what_the_speedup_includes(section, record, speedup):
     wide = record(LONG, demand=Demand(min=3, transfer="once", calls=1000), offload=offload(always=speedup()))
     assert ">=3x once/1000" in section(wide)[3]
 
 
-def test_a_largest_size_in_doubt_is_not_called_lost():
+def test_a_largest_size_in_doubt_is_not_called_lost(run_of, record):
     point = Point(size=64, nodeid="test_fft[64]", cpu=1.0, gpu=1.0)
     found = threshold(outcome="none", smallest_won=None, curve=(point,))
     shown = lines(run_of(record(), thresholds=(found,)), 120)[-1]
@@ -405,5 +381,5 @@ def test_a_largest_size_in_doubt_is_not_called_lost():
     )
 
 
-def test_what_pays_in_time_and_not_in_money_is_told_too():
+def test_what_pays_in_time_and_not_in_money_is_told_too(section, record):
     assert "test_fft: it is what it is" in section(record(offload=offload(worth=True, saves=False)))
