@@ -1,0 +1,307 @@
+"""The workflows for CI are valid, and their commands end as their comments say, run in their order."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from pytest_gpuperf.command import main
+
+FOLDER = Path(__file__).parent.parent / "examples" / "ci"
+FILES = sorted(FOLDER.glob("*.yml"))
+README = (FOLDER / "README.md").read_text(encoding="utf-8")
+GATE_IN_INI = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)[0]
+BASELINE = Path("benchmarks", "baseline.json")
+PROGRAMS = ("pytest", "gpuperf")
+OTHERS = ("pip install ", "python -m venv ", "echo ")
+LEFT_BY_A_JOB = ("report.json", "junit.xml", "baseline.json")
+CONDITIONS = {  # of a step: from whether all before it was green, and whether a baseline is asked for by hand
+    None: lambda green, by_hand: green,
+    "always()": lambda green, by_hand: True,
+    "${{ !inputs.make-baseline }}": lambda green, by_hand: green and not by_hand,
+    "${{ inputs.make-baseline || hashFiles('benchmarks/baseline.json') == '' }}": lambda green, by_hand: (
+        green and (by_hand or not BASELINE.exists())
+    ),
+}
+SUITE = """
+    import time
+    import pytest
+
+    def work(device, seconds):
+        return lambda: getattr(device, "launch", time.sleep)(seconds[device.kind])
+
+    @pytest.mark.speedup(min=3)
+    def test_filter(device):
+        return work(device, {"cpu": 0.010, "gpu": 0.001})
+
+    @pytest.mark.speedup
+    def test_scan(device):
+        return work(device, {"cpu": 0.004, "gpu": 0.001})
+
+    def test_without_a_marker():
+        assert True
+"""
+SLOWER = SUITE.replace('{"cpu": 0.010, "gpu": 0.001}', '{"cpu": 0.010, "gpu": 0.00125}')
+TOO_SLOW = SUITE.replace('{"cpu": 0.010, "gpu": 0.001}', '{"cpu": 0.010, "gpu": 0.008}')
+RENAMED = SUITE.replace("test_scan", "test_prefix_sum")
+
+each_file = pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
+
+
+def workflow(file):
+    return YAML(typ="safe").load(file.read_text(encoding="utf-8"))
+
+
+def the_job(file):
+    """Return the only job of a workflow."""
+    (job,) = workflow(file)["jobs"].values()
+    return job
+
+
+def commands(step):
+    return [line for line in step.get("run", "").splitlines() if line.startswith(PROGRAMS)]
+
+
+def all_commands():
+    return [line for file in FILES for step in the_job(file)["steps"] for line in commands(step)]
+
+
+def action(file, name):
+    """Return what the steps that use an action give it."""
+    return [step["with"] for step in the_job(file)["steps"] if step.get("uses", "").startswith(f"{name}@")]
+
+
+@pytest.fixture
+def job(pytester, monkeypatch):
+    """Run a workflow's commands on a suite; return the exit code of each, by its line."""
+    (pytester.path / "benchmarks").mkdir()
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
+
+    def call(name, source, *, gpu="simulated", by_hand=False):
+        pytester.makepyfile(test_it=source)
+        for left in LEFT_BY_A_JOB:  # actions/checkout cleans the folder
+            (pytester.path / left).unlink(missing_ok=True)
+        codes = {}
+        for step in the_job(FOLDER / name)["steps"]:
+            if CONDITIONS[step.get("if")](not any(codes.values()), by_hand):
+                for line in commands(step):
+                    codes[line] = code(shlex.split(line), gpu)
+        return codes
+
+    def code(words, gpu):
+        program, *options = words
+        if program == "gpuperf":
+            return main(options)
+        ours = ["-p", "no:randomly", "-W", "default"]  # and not what our own suite makes of warnings
+        return int(pytester.runpytest_inprocess(*options, f"--gpuperf-gpu={gpu}", *ours).ret)
+
+    return call
+
+
+@pytest.fixture
+def gate(job):
+    """Make the baseline of a suite and commit it; return what runs the gate's job on another suite."""
+
+    def call(source):
+        return list(job("gpu.yml", source).values())
+
+    job("gpu.yml", SUITE, by_hand=True)
+    Path("baseline.json").rename(BASELINE)
+    return call
+
+
+@pytest.fixture
+def nights(monkeypatch):
+    """Let every run begin a day after the one before it."""
+
+    class Calendar(datetime):
+        last = datetime(2026, 1, 1, 3, 17, tzinfo=UTC)
+
+        @classmethod
+        def now(cls, tz=None):
+            cls.last += timedelta(days=1)
+            return cls.last
+
+    monkeypatch.setattr("pytest_gpuperf.ledger.datetime", Calendar)
+
+
+@each_file
+def test_a_workflow_meets_its_schema(file):
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
+    done = subprocess.run([*command, str(file)], capture_output=True, text=True, check=False, timeout=120)
+    assert (0, "") == (done.returncode, done.stderr), done.stdout
+
+
+@each_file
+def test_a_workflow_may_only_read_and_ends_in_time(file):
+    found = workflow(file)
+    assert found["permissions"] == {"contents": "read"}
+    assert found["defaults"]["run"]["shell"] == "bash"
+    assert "group" in found["concurrency"]
+    assert the_job(file)["timeout-minutes"] <= 120
+
+
+@each_file
+def test_a_pull_request_from_a_fork_runs_on_no_machine_of_ones_own(file):
+    job = the_job(file)
+    if "pull_request" in workflow(file)["on"] and "self-hosted" in job["runs-on"]:
+        assert "github.event.pull_request.head.repo.full_name == github.repository" in job["if"]
+
+
+@each_file
+def test_every_line_of_a_workflow_is_run_here_or_known_not_to_be(file):
+    lines = [line for step in the_job(file)["steps"] for line in step.get("run", "").splitlines()]
+    assert [] == [line for line in lines if not line.startswith(PROGRAMS + OTHERS)]
+    assert any(line.startswith("pytest") for line in lines)
+
+
+@each_file
+def test_a_report_is_uploaded_after_a_red_run_too(file):
+    steps = the_job(file)["steps"]
+    (upload,) = [step for step in steps if step.get("uses", "").startswith("actions/upload-artifact@")]
+    assert upload["if"] == "always()"
+    assert "report.json*" in upload["with"]["path"].split()
+    assert "github.run_attempt" in upload["with"]["name"]
+
+
+def test_every_option_of_pytest_in_the_workflows_exists(run):
+    shown = set(re.findall(r"--[a-z][a-z-]+", run("", "--help", gpu=None).stdout.str()))
+    lines = [line for line in all_commands() if line.startswith("pytest")]
+    used = {word.partition("=")[0] for line in lines for word in shlex.split(line)[1:]}
+    texts = "".join(path.read_text(encoding="utf-8") for path in (*FILES, FOLDER / "README.md"))
+    assert used | set(re.findall(r"--gpuperf-[a-z-]+", texts)) <= shown
+    assert "--junit-xml" in used
+
+
+def test_every_command_of_gpuperf_in_the_workflows_exists(capsys):
+    lines = [shlex.split(line)[1:] for line in all_commands() if line.startswith("gpuperf")]
+    assert sorted(line[0] for line in lines) == ["devices", "history"]
+    for name, *options in lines:
+        with pytest.raises(SystemExit, match="0"):
+            main([name, "--help"])
+        shown = capsys.readouterr().out
+        assert all(option in shown for option in options if option.startswith("-"))
+
+
+def test_the_readme_names_every_workflow():
+    named = re.findall(r"^\| `(\S+\.yml)` ", README, flags=re.MULTILINE)
+    assert [path.name for path in FILES] == sorted(named)
+
+
+def test_the_cpu_job_is_green_without_a_gpu_and_says_what_one_must_reach(job):
+    assert [0] == list(job("cpu.yml", SUITE, gpu="none").values())
+    records = json.loads(Path("report.json").read_text(encoding="utf-8"))["records"]
+    assert ["skipped", "skipped"] == [record["status"] for record in records]
+    assert "test_filter" in Path("summary.md").read_text(encoding="utf-8")
+
+
+def test_the_cpu_job_is_green_where_the_ini_file_has_the_gate(job, gate, pytester):
+    (pytester.path / "pyproject.toml").write_text(GATE_IN_INI, encoding="utf-8")
+    assert [0] == list(job("cpu.yml", SUITE, gpu="none").values())
+
+
+def test_without_its_word_that_it_has_no_gpu_the_cpu_job_would_be_red_there(gate, pytester):
+    (pytester.path / "pyproject.toml").write_text(GATE_IN_INI, encoding="utf-8")
+    assert pytester.runpytest_inprocess("--gpuperf-gpu=none", "-p", "no:randomly").ret == 1
+
+
+def test_the_cpu_job_is_red_where_the_ini_file_names_a_baseline_that_is_not_committed(job, pytester):
+    (pytester.path / "pyproject.toml").write_text(GATE_IN_INI, encoding="utf-8")
+    assert [4] == list(job("cpu.yml", SUITE, gpu="none").values())
+
+
+def test_the_cpu_job_is_red_for_a_test_of_the_baseline_that_is_gone(job, gate, pytester):
+    (pytester.path / "pyproject.toml").write_text(GATE_IN_INI, encoding="utf-8")
+    assert [1] == list(job("cpu.yml", RENAMED, gpu="none").values())
+
+
+def test_the_first_run_is_red_and_leaves_a_baseline_for_the_second(job, capsys):
+    assert [0, 0, 4] == list(job("gpu.yml", SUITE).values())
+    assert f"there is no {BASELINE.absolute()}" in capsys.readouterr().err
+    Path("baseline.json").rename(BASELINE)
+    assert [0, 0] == list(job("gpu.yml", SUITE).values())
+
+
+def test_by_hand_only_the_baseline_is_made(job):
+    BASELINE.write_text("{}", encoding="utf-8")
+    assert [0, 0] == list(job("gpu.yml", SUITE, by_hand=True).values())
+    assert {"baseline.json", "report.json", "junit.xml"} <= {path.name for path in Path().iterdir()}
+
+
+def test_the_gate_is_green_for_an_unchanged_suite(gate):
+    assert [0, 0] == gate(SUITE)
+
+
+@pytest.mark.parametrize("source", [SLOWER, RENAMED], ids=["slower", "renamed"])
+def test_the_gate_is_red_until_the_baseline_has_the_change(gate, source):
+    assert [0, 1] == gate(source)
+    (update,) = re.findall(r"^gpuperf .*", README, flags=re.MULTILINE)
+    assert main(shlex.split(update)[1:]) == 0
+    assert [0, 0] == gate(source)
+
+
+def test_the_gate_is_red_on_a_machine_that_the_baseline_is_not_of(gate):
+    text = BASELINE.read_text(encoding="utf-8")
+    assert '"name":"simulated GPU"' in text
+    BASELINE.write_text(text.replace('"name":"simulated GPU"', '"name":"another GPU"'), encoding="utf-8")
+    assert [0, 1] == gate(SUITE)
+
+
+def test_the_gate_is_red_where_the_gpu_is_gone(job, gate):
+    assert [0, 1] == list(job("gpu.yml", SUITE, gpu="none").values())
+
+
+@pytest.mark.parametrize("name", ["gpu.yml", "nightly.yml"])
+def test_no_baseline_is_made_where_the_gpu_is_gone(job, name):
+    assert 1 in job(name, SUITE, gpu="none", by_hand=True).values()
+    assert not Path("baseline.json").exists()
+    assert Path("report.json").exists()
+
+
+def test_a_demand_that_fails_leaves_a_report_of_the_run_that_was_to_make_the_baseline(job):
+    assert [0, 1] == list(job("gpu.yml", TOO_SLOW, by_hand=True).values())
+    assert Path("report.json").exists()
+
+
+def test_a_red_night_is_kept_and_the_history_is_shown(job, capsys):
+    for night, source in enumerate([SUITE, TOO_SLOW, SUITE], start=1):
+        codes = list(job("nightly.yml", source).values())
+        assert codes == ([1, 0] if source is TOO_SLOW else [0, 0])
+        assert len(list(Path("speedups").iterdir())) == night
+    assert "3 runs" in capsys.readouterr().out
+
+
+def test_the_nights_show_a_change_and_stay_green(job, nights, capsys):
+    ended = [job("nightly.yml", source) for source in [SUITE] * 6 + [SLOWER] * 6]
+    assert {0} == {code for night in ended for code in night.values()}
+    assert "from 9.95x to 7.97x (-20 %) at unknown of 2026-01-08" in capsys.readouterr().out
+
+
+def test_a_nights_baseline_may_become_the_gates(job):
+    job("nightly.yml", SUITE)
+    Path("baseline.json").rename(BASELINE)
+    assert [0, 0] == list(job("gpu.yml", SUITE).values())
+    assert [0, 1] == list(job("gpu.yml", SLOWER).values())
+
+
+def test_the_nights_are_no_gate_where_the_ini_file_has_one(job, gate, pytester):
+    (pytester.path / "pyproject.toml").write_text(GATE_IN_INI, encoding="utf-8")
+    assert [0, 0] == list(job("nightly.yml", SLOWER).values())
+
+
+def test_the_cache_has_the_folder_of_the_history_and_a_key_for_each_attempt():
+    nightly = FOLDER / "nightly.yml"
+    (restored,), (saved,) = (action(nightly, f"actions/cache/{name}") for name in ("restore", "save"))
+    pytest_line, history_line = (line for step in the_job(nightly)["steps"] for line in commands(step))
+    assert f"--gpuperf-history={saved['path']} " in pytest_line
+    assert history_line.endswith(f" {saved['path']}")
+    assert (saved["path"], saved["key"]) == (restored["path"], restored["key"])
+    assert restored["key"].startswith(restored["restore-keys"])
+    assert "github.run_id" in saved["key"]
+    assert "github.run_attempt" in saved["key"]
