@@ -21,7 +21,7 @@ class Ledger:
         self.unwritten: str | None = None
         self.selections: tuple[Selection, ...] = ()
         self._cost_ratio = cost_ratio
-        self.started = datetime.now(UTC).isoformat(timespec="seconds")
+        self.started = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._journal = store.Journal(report) if report else None
 
     def keep(self, record: Record) -> None:

@@ -66,7 +66,7 @@ def briefly(record: Record) -> str:
     if found is None:
         return "-"
     if found.ratio is None:
-        return outcome_words(found.outcome)
+        return "differs" if found.outcome == "not_comparable" else outcome_words(found.outcome)
     doubt = "?" if found.outcome == "cannot_tell" else ""
     return f"{_METRICS.get(found.metric, '')}{100 * (found.ratio.value - 1):+.0f} %{doubt}"
 
@@ -91,8 +91,14 @@ def gate_lines(run: Run) -> Iterator[str]:
     limits = ", ".join(f"{each.metric} {100 * each.share:g} %" for each in gate.tolerances)
     asked = f" (tolerance: {limits})" if limits else ""
     if gate.baseline is not None:
-        yield f"baseline {gate.baseline} of {gate.started}{asked}: {counts(found) or 'nothing was compared'}"
+        what = counts(found) or "nothing was compared"
+        yield f"baseline {gate.baseline} of {_moment(gate.started)}{asked}: {what}"
     yield from gate.notes
+
+
+def _moment(started: str | None) -> str:
+    """Return the minute of a time in ISO 8601: `2026-01-01 09:30`."""
+    return started[:16].replace("T", " ") if started else "a time that is not known"
 
 
 def _percent(ratio: float | None) -> str:
