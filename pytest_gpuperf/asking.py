@@ -12,7 +12,7 @@ from pytest_gpuperf.model import GatePlan, GpuPerfError
 from pytest_gpuperf.selection import Patterns
 from pytest_gpuperf.sides import Side, Sides
 
-__all__ = ["WRONG", "baselines", "finder", "narrowed", "usage_error"]
+__all__ = ["WRONG", "baselines", "finder", "narrowed", "repeats", "usage_error"]
 
 WRONG = "gpuperf-wrong"
 """In what a worker of pytest-xdist leaves for its controller: why the run ends."""
@@ -64,6 +64,8 @@ def baselines(gate: GatePlan) -> tuple[Baseline, ...]:
         reports = reading.read_all(path) if path.exists() else ()
     except GpuPerfError as error:
         raise pytest.UsageError(f"--gpuperf-baseline: {error}") from error
+    except OSError as error:  # a name that is too long, say
+        raise pytest.UsageError(f"--gpuperf-baseline: {path} cannot be read: {error.strerror}") from error
     if not reports and gate.create:
         _check_folder(path)
         return ()
@@ -91,6 +93,20 @@ def _check_folder(path: Path) -> None:
 
 
 def narrowed(config: pytest.Config) -> list[str]:
-    """Return the paths and node ids that the user gave on the command line, if any."""
+    """Return the paths, resolved, and node ids that the user gave on the command line, if any."""
     given = config.args_source is pytest.Config.ArgsSource.ARGS
-    return [str(config.invocation_params.dir / argument) for argument in config.args] if given else []
+    parts = (argument.partition("::") for argument in config.args if given)
+    return [
+        f"{(config.invocation_params.dir / place).resolve()}{colons}{name}" for place, colons, name in parts
+    ]
+
+
+def repeats(config: pytest.Config) -> bool:
+    """Say whether only tests are run again that failed before; where none has, --lf and --sw run them all."""
+    cache = getattr(config, "cache", None)
+    if cache is None:
+        return False
+    if config.getoption("lf", default=False) and cache.get("cache/lastfailed", None):
+        return True
+    stopped = cache.get("cache/stepwise", None) if config.getoption("stepwise", default=False) else None
+    return bool(stopped.get("last_failed") if isinstance(stopped, dict) else stopped)

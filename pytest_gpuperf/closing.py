@@ -10,7 +10,7 @@ from pytest_gpuperf import asking, commits, publishing, schema, settlement
 from pytest_gpuperf.collected import Collected
 from pytest_gpuperf.gating import Seen
 from pytest_gpuperf.items import SHAPE
-from pytest_gpuperf.model import DESELECTED, Run, Selection
+from pytest_gpuperf.model import DESELECTED, ENDED, Run, Selection
 from pytest_gpuperf.report import terminal
 from pytest_gpuperf.session import Session
 
@@ -32,7 +32,7 @@ class Closing:
         self._collected = Collected(
             root=config.rootpath,
             asked=asking.narrowed(config),
-            again=bool(config.getoption("lf", default=False) or config.getoption("stepwise", default=False)),
+            again=asking.repeats(config),
         )
         self._began = False
         self._crashed: dict[str, str] = {}
@@ -62,6 +62,10 @@ class Closing:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Remember which files were collected."""
         self._collected.note(report)
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Remember that its file was collected."""
+        self._collected.find(item.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take a finished test's record, whichever process measured it."""
@@ -154,7 +158,12 @@ class Closing:
             self._wrong.append(ledger.unwritten)
         elif ledger.report:
             self._told.append(f"report: {ledger.report}")
-        done = publishing.publish(run, self.session.outputs, self.session.gating.to_create)
+        gating = self.session.gating
+        new = gating.to_create
+        if new is not None and gating.excuses(run.records, has_gpu=run.environment.gpu is not None):
+            self._told.append(f"no baseline was made at {new}: no GPU was there to measure")
+            new = None
+        done = publishing.publish(run, self.session.outputs, new)
         self._wrong += done.problems
         self._told += done.told
 
@@ -175,7 +184,7 @@ class Closing:
             known = self.session.ledger.records.get(nodeid)
             if known is not None:
                 self.session.ledger.keep(replace(known, status="error", reason=reason))
-        not_run = self._fill_in(self._selected, "not run: the session ended before it")
+        not_run = self._fill_in(self._selected, ENDED)
         self._fill_in(self._deselected, DESELECTED)
         if not self._is_worker:
             for record in settlement.unanswered(list(self.session.ledger.records.values())):

@@ -12,7 +12,7 @@ from pytest_gpuperf.option import Option, check_file, given, read, read_all, wri
 if TYPE_CHECKING:
     from pytest_gpuperf.model import GatePlan, Outputs, Tolerance
 
-__all__ = ["GITHUB", "OPTIONS", "gate", "outputs", "tolerance"]
+__all__ = ["GITHUB", "OPTIONS", "check_apart", "gate", "outputs", "tolerance"]
 
 GITHUB = "github"
 _IMPROVEMENT = "improvement"
@@ -172,6 +172,30 @@ def outputs(config: pytest.Config) -> "Outputs":
         exports=tuple(exports),
         history=None if history is None else _folder(here / history),
     )
+
+
+def check_apart(gate: "GatePlan", report: Path | None, outputs: "Outputs") -> None:
+    """Raise UsageError where two files of a run are one, or where one would be a gate's next baseline."""
+    named = [("--gpuperf-json", report)] if report else []
+    named += [("--gpuperf-markdown", path) for path in outputs.markdown]
+    named += [("--gpuperf-export", path) for _, path in outputs.exports]
+    taken: dict[Path, str] = {}
+    for flag, path in named:
+        place = path.resolve()
+        if place in taken:
+            raise pytest.UsageError(f"{flag}: {path} is written by {taken[place]}, too; name another file")
+        taken[place] = flag
+    if gate.baseline is None or not (gate.is_gate or gate.create):
+        return
+    base = gate.baseline.resolve()
+    for place, flag in taken.items():
+        if place == base or (place.parent == base and place.suffix == ".json"):
+            raise pytest.UsageError(
+                f"{flag}: {place} would be what the next run is compared with, whatever this one loses; name "
+                "a file elsewhere (gpuperf baseline update takes a good report into a baseline)"
+            )
+    if outputs.history is not None and outputs.history.resolve() == base:
+        raise pytest.UsageError(f"--gpuperf-history: {base} holds the baselines; name another folder")
 
 
 def _folder(path: Path) -> Path:

@@ -1,6 +1,6 @@
 """From an earlier run and what may not get worse to comparisons, and to why a run as a whole fails."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from pytest_gpuperf.model import (
     Plan,
     Record,
     Threshold,
+    Tolerance,
 )
 
 __all__ = ["Gating", "Seen", "sampling"]
@@ -93,6 +94,13 @@ class Gating:
         found = baseline.compare(record, self._here, self.base, self.asked.compared)
         return replace(record, comparisons=found)
 
+    def lost(self, record: Record) -> str | None:
+        """Return that a test has no value of what the gate is about, where its baseline has one."""
+        before = self.base.records.get(record.nodeid) if self.asked.is_gate and self.base else None
+        if before is None or not self._has_value(before) or self._has_value(record):
+            return None
+        return f"the gate has no valid measurement: {record.reason or record.status}"
+
     def threshold(self, found: Threshold, records: Sequence[Record]) -> tuple[Comparison, ...]:
         """Return how a family's threshold stands beside the baseline, where that is asked for."""
         if self.base is None or found.status == "skipped":
@@ -103,6 +111,10 @@ class Gating:
             for each in self.asked.compared
             if each.metric == "threshold"
         )
+
+    def excuses(self, records: Sequence[Record], *, has_gpu: bool) -> bool:
+        """Say whether a run may have measured nothing, for want of a GPU, and did."""
+        return self.asked.allow_no_gpu and not has_gpu and not any(map(self._has_value, records))
 
     def ended(self, records: Sequence[Record], seen: Seen, plan: Plan) -> Gate | None:
         """Return what the gate found in a run as a whole; None where there is neither gate nor baseline."""
@@ -125,32 +137,56 @@ class Gating:
 
     def _failures(self, records: Sequence[Record], seen: Seen) -> Iterator[str]:
         """Yield in which ways the gate measured, matched or compared nothing."""
-        selected = [record for record in records if not record.is_deselected]
+        cut_off = [record.nodeid for record in records if record.is_cut_off]
+        selected = [record for record in records if not (record.is_deselected or record.is_cut_off)]
+        excused = self.asked.allow_no_gpu and not seen.has_gpu
         measured = [record for record in selected if self._has_value(record)]
-        if not measured and not (self.asked.allow_no_gpu and not seen.has_gpu):
+        if not measured and not excused:
             yield _nothing(selected, seen)
         elif measured and self.base is not None and all(_is_new(record) for record in measured):
-            known = f"the baseline {self.base.name} knows none of the tests"
-            yield f"{known} that were measured ({len(measured)})"
+            yield self._nothing_known(measured, self.base)
+        elif measured and self.base is not None and not excused:
+            yield from self._unmeasured(selected, self.base)
+        if cut_off:
+            yield f"the session ended before {_tests(len(cut_off))} of the gate could run: {cut_off[0]}"
         if self.base is not None and not self.asked.allow_missing:
-            yield from self._missing(selected, self.base, seen)
+            yield from self._missing({record.nodeid for record in selected} | {*cut_off}, self.base, seen)
         gated = {record.nodeid for record in selected} | {*(self.base.records if self.base else ())}
         for nodeid, reason in seen.crashed.items():
             if nodeid in gated:
                 yield f"{nodeid} was lost with the process that ran it: {reason}"
 
     def _has_value(self, record: Record) -> bool:
-        asked = (each.metric for each in self.asked.compared)
-        kinds: list[Metric] = ["speedup" if metric == "threshold" else metric for metric in asked]
-        return any(metrics.value(record, metric) for metric in kinds)
+        return any(metrics.value(record, _measure(each)) for each in self.asked.compared)
 
-    def _missing(self, selected: Sequence[Record], base: Baseline, seen: Seen) -> Iterator[str]:
+    def _nothing_known(self, measured: Sequence[Record], base: Baseline) -> str:
+        """Return why the baseline has nothing to compare the measured tests with."""
+        count = f"({len(measured)})"
+        if not any(record.nodeid in base.records for record in measured):
+            return (
+                f"the baseline {base.name} knows none of the tests that were measured {count}; node ids are "
+                "relative to the rootdir: was it made with another?"
+            )
+        names = ", ".join(regression.NAMES[each.metric] for each in self.asked.compared)
+        return (
+            f"nothing was compared: no {names} in both the baseline {base.name} and what was measured {count}"
+        )
+
+    def _unmeasured(self, selected: Sequence[Record], base: Baseline) -> Iterator[str]:
+        """Yield of which metrics no test has a value although the baseline's have."""
+        for asked in self.asked.compared:
+            known = {*base.tests([asked])}
+            held = [record for record in selected if record.nodeid in known]
+            if held and not any(metrics.value(record, _measure(asked)) for record in held):
+                why = f"{held[0].nodeid}: {held[0].reason or held[0].status}"
+                yield f"no {regression.NAMES[asked.metric]} was measured ({_tests(len(held))}): {why}"
+
+    def _missing(self, there: Set[str], base: Baseline, seen: Seen) -> Iterator[str]:
         """Yield which of the baseline's tests this run should have had and did not have."""
-        there = {record.nodeid for record in selected} | {*seen.crashed}
         missing = [
             nodeid
             for nodeid in base.tests(self.asked.compared)
-            if nodeid not in there and seen.expects(nodeid)
+            if nodeid not in there and nodeid not in seen.crashed and seen.expects(nodeid)
         ]
         if missing:
             shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
@@ -165,11 +201,14 @@ class Gating:
         if self.base is None:
             return
         known = {*self.base.tests(self.asked.compared)}
-        skipped = [each for each in records if each.status == "skipped" and not each.is_deselected]
-        skipped = [each for each in skipped if each.nodeid in known and not self._has_value(each)]
+        skipped = [each for each in records if each.status == "skipped" and not self._has_value(each)]
+        skipped = [each for each in skipped if not (each.is_deselected or each.is_cut_off)]
+        skipped = [each for each in skipped if each.nodeid in known]
         if skipped:
             count = f"{len(skipped)} of the baseline's tests {'was' if len(skipped) == 1 else 'were'}"
             yield f"{count} skipped: {skipped[0].nodeid}: {skipped[0].reason}"
+        if any(each.metric == "threshold" for each in self.asked.compared):
+            yield from self._untold(records, self.base)
         unlike = [each for record in records for each in record.comparisons if each.differences]
         if unlike:
             differences = "; ".join(dict.fromkeys(name for each in unlike for name in each.differences))
@@ -180,6 +219,16 @@ class Gating:
                 f"better beyond the tolerance ({_comparisons(better)}): the baseline is stale; "
                 "gpuperf baseline update makes it hold what was gained"
             )
+
+    def _untold(self, records: Sequence[Record], base: Baseline) -> Iterator[str]:
+        """Yield of which families no test could tell the threshold."""
+        measured = [record for record in records if record.family and self._has_value(record)]
+        names = dict.fromkeys(record.family.name for record in measured if record.family)
+        compared = [each for each in measured if any(one.metric == "threshold" for one in each.comparisons)]
+        told = {record.family.name for record in compared if record.family}
+        for name in names:
+            if name in base.thresholds and name not in told:
+                yield f"the threshold of {name} was not compared: the last of its tests was not measured"
 
 
 def _is_new(record: Record) -> bool:
@@ -200,6 +249,15 @@ def _nothing(selected: Sequence[Record], seen: Seen) -> str:
 
 def _is_cpu_sibling(record: Record) -> bool:
     return record.pairing is not None and record.pairing.side == "cpu"
+
+
+def _measure(asked: Tolerance) -> Metric:
+    """Return what a test must have for a metric to be compared: a threshold is made of speedups."""
+    return "speedup" if asked.metric == "threshold" else asked.metric
+
+
+def _tests(count: int) -> str:
+    return f"{count} test{'' if count == 1 else 's'}"
 
 
 def _comparisons(count: int) -> str:

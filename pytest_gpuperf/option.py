@@ -82,14 +82,25 @@ def read_all(config: pytest.Config, option: Option) -> tuple[Any, ...]:
 
 def check_file(flag: str, path: Path, begins: tuple[bytes, ...], what: str) -> None:
     """Raise UsageError unless a file can be written there that is new, empty, or begins as ours do."""
+    try:
+        wrong = _unfit(path, begins, what)
+    except OSError as error:
+        wrong = f"{path} cannot be looked at: {error.strerror}; name another file"
+    if wrong is not None:
+        raise pytest.UsageError(f"{flag}: {wrong}")
+
+
+def _unfit(path: Path, begins: tuple[bytes, ...], what: str) -> str | None:
+    """Return why a file should not be written there, or cannot be."""
     if path.is_dir():
-        raise pytest.UsageError(f"{flag}: {path} is a folder; name a file in it")
+        return f"{path} is a folder; name a file in it"
     if not path.parent.is_dir():
-        raise pytest.UsageError(f"{flag}: there is no folder {path.parent}; make it first")
+        return f"there is no folder {path.parent}; make it first"
+    if path.exists() and not path.is_file():  # a device, which a file in its place would destroy
+        return f"{path} is no regular file; name another"
     if path.exists() and not _begins(path, begins):
-        raise pytest.UsageError(f"{flag}: {path} is there and no {what}; name another file")
-    if not writable(path):
-        raise pytest.UsageError(f"{flag}: no file can be written at {path}; choose another place")
+        return f"{path} is there and no {what}; name another file"
+    return None if writable(path) else f"no file can be written at {path}; choose another place"
 
 
 def _begins(path: Path, begins: tuple[bytes, ...]) -> bool:

@@ -211,14 +211,9 @@ def _hooks(config: pytest.Config) -> "Hooks":
         from pytest_gpuperf.session import Session
 
         gate = gate_options.gate(config)
-        session = Session(
-            config,
-            options.plan(config),
-            options.json_path(config),
-            gate_options.outputs(config),
-            gate,
-            asking.baselines(gate),
-        )
+        report, outputs = options.json_path(config), gate_options.outputs(config)
+        gate_options.check_apart(gate, report, outputs)
+        session = Session(config, options.plan(config), report, outputs, gate, asking.baselines(gate))
         hooks = Hooks(config, session)
         config.pluginmanager.register(hooks, _HOOKS)
         config.pluginmanager.register(hooks.closing)

@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from pytest_gpuperf import schema, store
-from pytest_gpuperf.model import GpuPerfError, Outputs, Run
+from pytest_gpuperf.baseline import Baseline
+from pytest_gpuperf.model import GatePlan, GpuPerfError, Outputs, Run
 
 __all__ = ["Published", "publish"]
 
@@ -77,7 +78,8 @@ def _remember(folder: Path, run: Run) -> Path:
 
 def _make(path: Path, run: Run) -> Path:
     """Make a run's report the baseline that is missing; one that has come meanwhile stays as it is."""
-    if not any(record.speedup or record.cpu for record in run.records):
+    gate = GatePlan(tolerances=run.gate.tolerances if run.gate else ())
+    if not Baseline(path.name, run).tests(gate.compared):
         raise GpuPerfError("this run measured nothing that a later one could be compared with")
     if not run.complete:
         raise GpuPerfError("this run ended early, and would be compared with as if it were whole")

@@ -25,8 +25,8 @@ def ending(record: Record, threshold: Threshold | None, plan: Plan, gate: GatePl
     """Return how a test ends; `threshold` is its family's, if it was the last member."""
     failures = [record.reason or record.status] if _record_fails(record, plan) else []
     failures += gated(record.comparisons, gate, plan)
-    if record.status == "error" and not failures and gate.is_gate and not plan.report_only:
-        failures.append(f"the gate has no valid measurement: {record.reason}")
+    if gate.is_gate and not failures and not plan.report_only and (invalid := _invalid(record)) is not None:
+        failures.append(f"the gate has no valid measurement: {invalid}")
     warnings = []
     if record.status == "inconclusive" and not failures and not record.demand.bare and _warns(plan):
         warnings.append(f"{record.nodeid}: {record.reason}")
@@ -45,6 +45,13 @@ def ending(record: Record, threshold: Threshold | None, plan: Plan, gate: GatePl
     if record.status == "error":
         skip = f"there is no valid measurement: {record.reason}"
     return Ending(failure="\n".join(failures) or None, skip=skip, warnings=tuple(warnings))
+
+
+def _invalid(record: Record) -> str | None:
+    """Return why what was measured counts for nothing, if so: it failed, or the answers are wrong."""
+    if record.parity is not None and record.parity.agreed is False:
+        return f"the devices disagree: {record.parity.reason}"
+    return record.reason if record.status == "error" else None
 
 
 def gated(comparisons: Iterable[Comparison], gate: GatePlan, plan: Plan) -> list[str]:

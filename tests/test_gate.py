@@ -220,6 +220,43 @@ def test_it(device):
     lost.ended(passed=1, failed=1)
 
 
+WATCHED = """
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+@pytest.mark.parametrize("n", [1, 2])
+def test_it(device, n):
+    conftest.LIBRARIES[device].ones(n)
+"""
+CALLS = """
+    import os, time
+    calls = []
+
+    def ones(n):
+        calls.append(n)
+        {then}
+        BACKEND.gpu("").launch(1e-3)
+
+    LIBRARIES["gpu"].ones = ones
+    LIBRARIES["cpu"].ones = lambda n: BACKEND.cpu().launch(10e-3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "reason"),
+    [
+        ("time.sleep(0.3 if n == 2 else 0)", "one call takes 0.3 s, more than an eighth of *"),
+        ("assert n == 1 or calls.count(2) < 2, 'not twice'", "AssertionError: not twice*"),
+    ],
+    ids=["too slow", "fails when called again"],
+)
+def test_a_test_that_nobody_marked_fails_when_it_cannot_be_measured_any_more(suite, then, reason):
+    options = ("--gpuperf-all", "--gpuperf-gpu=cupy", "--gpuperf-max-time=2", *GATE)
+    made = suite(WATCHED, *options, "--gpuperf-baseline-missing=create", conftest=CALLS.format(then="pass"))
+    made.ended(passed=4)
+    lost = suite(WATCHED, *options, conftest=CALLS.format(then=then))
+    lost.ended(passed=3, failed=1)
+    lost.says(f"the gate has no valid measurement: {reason}")
+
+
 # Doubt is no failure
 
 
@@ -395,7 +432,7 @@ def test_a_file_that_was_renamed_is_missed(held, pytester):
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(
         [
-            "FAILED: the baseline base.json knows none of the tests that were measured (1)",
+            "FAILED: the baseline base.json knows none of the tests that were measured (1); node ids are *",
             "FAILED: 1 of the baseline's tests did not*",
         ]
     )
@@ -429,6 +466,114 @@ def test_a_measurement_that_is_not_valid_fails_although_nothing_was_demanded(hel
     result.stdout.fnmatch_lines(["the gate has no valid measurement: *"])
 
 
+def test_a_wrong_answer_is_no_measurement_although_nothing_was_demanded(held):
+    kept = FAST + HOST.replace("(min=0.001)", "")
+    wrong = kept.replace("a + 1", "a + (device.kind == 'gpu')")
+    result = held(kept, then=wrong)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["the gate has no valid measurement: the devices disagree: *"])
+
+
+def test_a_metric_that_no_test_has_any_more_fails_beside_one_that_all_have(suite):
+    source = """
+@pytest.mark.speedup
+@pytest.mark.parametrize("xp", ["numpy", "cupy"])
+def test_it(xp):
+    if xp == "cupy" and {skips}: pytest.skip("not today")
+    conftest.LIBRARIES[xp].ones(3)
+"""
+    launch = """
+    numpy.ones = lambda n: BACKEND.cpu().launch(10e-3)
+    cupy.ones = lambda n: BACKEND.gpu("").launch(1e-3)
+"""
+    options = ("--gpuperf-gpu=cupy", *GATE, "--gpuperf-fail-on=cpu:20%")
+    made = suite(source.format(skips=False), *options, "--gpuperf-baseline-missing=create", conftest=launch)
+    made.ended(passed=2)
+    lost = suite(source.format(skips=True), *options, conftest=launch)
+    assert pytest.ExitCode.TESTS_FAILED == lost.result.ret
+    lost.says("FAILED: no speedup was measured (1 test): test_it.py::test_it[[]cupy]: not today")
+
+
+def test_a_run_that_ends_itself_as_a_success_fails(held):
+    result = held(FAST + BARE, then=FAST + "\ndef test_exit(): pytest.exit('enough', returncode=0)\n" + BARE)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(
+        ["FAILED: the session ended before 1 test of the gate could run: test_it.py::test_bare"]
+    )
+
+
+def test_a_run_that_ended_before_its_first_test_is_not_told_to_allow_it(held):
+    result = held(BARE, "-x", then="def test_first(): assert False\n" + BARE)
+    result.stdout.fnmatch_lines(["FAILED: nothing was measured: no test with a speedup marker ran"])
+    result.stdout.no_fnmatch_line("*--gpuperf-allow-no-gpu*")
+
+
+@pytest.mark.parametrize("option", ["--lf", "--sw"])
+def test_running_what_failed_before_misses_a_test_where_none_has(held, pytester, option):
+    result = held(FAST + BARE, option, then=FAST + RENAMED)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(["FAILED: 1 of the baseline's tests did not run: test_it.py::test_bare; *"])
+
+
+IN_A_CLASS = """
+import pytest
+
+@pytest.mark.speedup
+class TestIt:
+    @pytest.mark.parametrize("n", {sizes})
+    def test_bare(self, device, n):
+        return lambda: device.launch(10e-3 if device.kind == "cpu" else 1e-3)
+"""
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["{path}/../{path.name}", "../{path.name}-link", "test_it.py::TestIt", "test_it.py::TestIt::test_bare"],
+    ids=["dots", "link", "class", "test"],
+)
+def test_a_test_is_missed_however_the_command_line_names_its_place(held, pytester, asked):
+    path = pytester.path
+    (path.parent / f"{path.name}-link").symlink_to(path)
+    made, later = (IN_A_CLASS.replace("{sizes}", sizes) for sizes in ("[1, 2]", "[1, 3]"))
+    result = held(made, f"--rootdir={path}", asked.format(path=path), then=later)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(["FAILED: 1 of the baseline's tests did not run: *TestIt::test_bare[[]2]; *"])
+
+
+@pytest.mark.parametrize("spread", [SERIAL, PARALLEL], ids=["serial", "-n 2"])
+def test_a_folder_that_skips_itself_is_missed(ends, pytester, spread):
+    folder = pytester.mkdir("sub")
+    (folder / "test_sub.py").write_text(BARE.format(gpu=BEFORE), encoding="utf-8")
+    assert pytest.ExitCode.OK == ends(FAST, *CREATE).ret
+    (folder / "conftest.py").write_text("import pytest\npytest.importorskip('no_such')\n", encoding="utf-8")
+    result = ends(FAST, *GATE, *spread)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(["FAILED: 1 of the baseline's tests did not run: sub/test_sub.py::*"])
+
+
+def test_a_threshold_whose_last_test_was_skipped_is_said_to_be_compared_with_nothing(ends):
+    source = """
+import pytest
+
+@pytest.mark.offload_threshold("n")
+@pytest.mark.parametrize("n", [1, 2, 4])
+@pytest.mark.speedup
+def test_it(device, n):
+    if n == {gpu}: pytest.skip("not today")
+    return lambda: device.launch(n * 1e-3 if device.kind == "cpu" else 1.5e-3)
+"""
+    asked = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=threshold:10%")
+    ends(source, *asked, "--gpuperf-baseline-missing=create", gpu=0).assert_outcomes(passed=3)
+    result = ends(source, *asked, gpu=4)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(
+        [
+            "the threshold of test_it.py::test_it was not compared: the last of its tests *",
+            "FAILED: nothing was compared: no threshold in both the baseline base.json and *(2)",
+        ]
+    )
+
+
 # What cannot be asked
 
 
@@ -452,11 +597,12 @@ def test_a_baseline_that_cannot_be_read_ends_the_run_before_the_first_test(ends,
     assert result.report is None
 
 
-def test_a_baseline_that_measured_nothing_ends_the_run(ends):
+def test_a_baseline_that_measured_nothing_ends_the_run(ends, pytester):
     ends(HOST, device="none")
-    result = ends(HOST, "--gpuperf-baseline=report.json", "--gpuperf-fail-on=speedup:10%")
+    (pytester.path / "report.json").rename(pytester.path / "base.json")
+    result = ends(HOST, *GATE)
     assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(["*report.json has no test with a speedup to compare with*"])
+    result.stderr.fnmatch_lines(["*base.json has no test with a speedup to compare with*"])
 
 
 @pytest.mark.parametrize(
@@ -529,6 +675,19 @@ def test_a_run_that_ended_early_makes_no_baseline(ends, pytester):
     assert not (pytester.path / "base.json").exists()
 
 
+def test_a_runner_without_a_gpu_makes_no_baseline_and_may_say_so(ends, pytester):
+    result = ends(HOST, *CREATE, "--gpuperf-allow-no-gpu", device="none")
+    assert pytest.ExitCode.OK == result.ret
+    result.stdout.fnmatch_lines(["no baseline was made at *base.json: no GPU was there to measure"])
+    assert not (pytester.path / "base.json").exists()
+
+
+def test_no_baseline_is_made_without_what_the_gate_is_about(ends, pytester):
+    result = ends(HOST, *CREATE, device="none")
+    result.stdout.fnmatch_lines(["the new baseline was not written: this run measured nothing*"])
+    assert not (pytester.path / "base.json").exists()
+
+
 # Files for others
 
 
@@ -582,3 +741,44 @@ def test_a_file_that_cannot_be_written_is_told_fails_the_run_and_loses_no_other(
         ["test_bare *", "the summary was not written: *No such file*", "export as csv: *"]
     )
     assert (pytester.path / "it.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--gpuperf-json=base.json"], "--gpuperf-json: *base.json would be what the next run is compared*"),
+        (["--gpuperf-export=bencher:./base.json"], "--gpuperf-export: *base.json would be what the next*"),
+        (["--gpuperf-baseline=kept", "--gpuperf-json=kept/new.json"], "--gpuperf-json: *new.json would be*"),
+        (["--gpuperf-baseline=kept", "--gpuperf-history=kept"], "--gpuperf-history: *kept holds the basel*"),
+        (
+            ["--gpuperf-export=bencher:report.json"],
+            "--gpuperf-export: *report.json is written by --gpuperf-j*",
+        ),
+        (
+            ["--gpuperf-markdown=x.md", "--gpuperf-markdown=./x.md"],
+            "--gpuperf-markdown: *x.md is written by*",
+        ),
+    ],
+)
+def test_no_file_of_a_run_takes_the_place_of_another_or_of_the_baseline(held, pytester, options, message):
+    (pytester.mkdir("kept") / "a.json").write_text("{}", encoding="utf-8")
+    result = held(BARE, *options, gpu=SLOWER)
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no files that are neither")
+@pytest.mark.parametrize("option", ["markdown=", "export=csv:", "json="])
+def test_what_is_no_regular_file_stays_what_it_is(ends, pytester, option):
+    os.mkfifo(pytester.path / "pipe")
+    result = ends(BARE, f"--gpuperf-{option}pipe")
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["ERROR: --gpuperf-*: *pipe is no regular file; name another"])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere such a name is just not there")
+@pytest.mark.parametrize("option", ["baseline", "json", "markdown"])
+def test_a_name_that_no_file_can_have_is_told(ends, option):
+    result = ends(BARE, f"--gpuperf-{option}={'x' * 300}")
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([f"ERROR: --gpuperf-{option}: *"])

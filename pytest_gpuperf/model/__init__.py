@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     )
     from pytest_gpuperf.model.recorded import (
         DESELECTED,
+        ENDED,
         STATUSES,
         Clocks,
         Environment,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DESELECTED",
+    "ENDED",
     "METRICS",
     "STATUSES",
     "BreakEven",
@@ -136,7 +138,7 @@ _PARTS = {
     "measured": "Copies DeviceInfo Estimate Inspection Measurement Memory Neighbours Parity Round Speedup "
     "Transfer",
     "offloaded": "BreakEven Diagnosis GpuLimits Link Offload Point Price Regime Threshold",
-    "recorded": "DESELECTED STATUSES Clocks Environment Merged Record Run Status ThreadPool Verdict",
+    "recorded": "DESELECTED ENDED STATUSES Clocks Environment Merged Record Run Status ThreadPool Verdict",
 }
 _PART_OF = {name: part for part, names in _PARTS.items() for name in names.split()}
 

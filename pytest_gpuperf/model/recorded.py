@@ -10,6 +10,7 @@ from pytest_gpuperf.model.offloaded import Diagnosis, Offload, Threshold
 
 __all__ = [
     "DESELECTED",
+    "ENDED",
     "STATUSES",
     "Clocks",
     "Environment",
@@ -23,6 +24,7 @@ __all__ = [
 
 Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped", "error"]
 DESELECTED = "deselected on the command line or by a plugin"
+ENDED = "not run: the session ended before it"
 STATUSES: tuple[Status, ...] = ("passed", "failed", "inconclusive", "recorded", "skipped", "error")
 
 
@@ -72,6 +74,11 @@ class Record:
     def is_deselected(self) -> bool:
         """Whether the test was not to run at all."""
         return self.status == "skipped" and self.reason == DESELECTED
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the session ended before the test's turn came."""
+        return self.status == "skipped" and self.reason == ENDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
