@@ -1,6 +1,7 @@
-"""What large reports cost to write and to load: seconds and memory, and how both grow."""
+"""What large reports cost to write, to load and to compare: seconds and memory, and how both grow."""
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from math import log10
 from pathlib import Path
 from random import Random
 from statistics import median
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from time import perf_counter, process_time
 
 from common import Target, conclude, table
@@ -44,6 +45,8 @@ MOST_SECONDS = 2.0
 MOST_MEGABYTES = 300.0
 MOST_GROWTH = 1.3  # time per record at the largest report, in that of the middle one
 SAMPLES = 10
+UNIT = 1 if sys.platform == "darwin" else 1024  # of the system's peak
+COMMAND = "import sys; from pytest_gpuperf.command import main; sys.exit(main())"
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="AMD EPYC 7763", library="numpy 2.4.6")
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="NVIDIA A100", library="cupy 13.6, driver 13.0")
 LINKS = (("PCIe 3 x16", 15.75e9), ("PCIe 4 x16", 31.5e9), ("PCIe 5 x16", 63e9), ("NVLink-C2C", 450e9))
@@ -61,7 +64,7 @@ class Cost:
 def main() -> int:
     arguments = read_arguments()
     if arguments.step:
-        print(json.dumps(asdict(STEPS[arguments.step](arguments.report, arguments.records))))
+        print(json.dumps(asdict(STEPS[arguments.step](arguments.report, arguments.records, arguments.seed))))
         return 0
     with TemporaryDirectory() as name:
         costs = measure(arguments.sizes, Path(name), arguments.repeats)
@@ -79,6 +82,7 @@ def read_arguments() -> Namespace:
     parser.add_argument("--step", choices=STEPS, help="be one of the processes")
     parser.add_argument("--report", type=Path)
     parser.add_argument("--records", type=int)
+    parser.add_argument("--seed", type=int, default=1, help="of the numbers in the report")
     return parser.parse_args()
 
 
@@ -99,10 +103,11 @@ def measure(sizes: Sequence[int], folder: Path, repeats: int) -> dict[str, dict[
     return costs
 
 
-def apart(step: str, report: Path, records: int) -> Cost:
+def apart(step: str, report: Path, records: int, seed: int = 1) -> Cost:
     """Return what a step takes in a process of its own."""
-    command = [sys.executable, __file__, "--step", step, "--report", report, "--records", str(records)]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    chosen = ["--step", step, "--report", report, "--records", records, "--seed", seed]
+    command = list(map(str, [sys.executable, __file__, *chosen]))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{step} of {records} records failed:\n{done.stdout}{done.stderr}")
     return Cost(**json.loads(done.stdout))
@@ -137,42 +142,65 @@ def targets(costs: dict[str, dict[int, Cost]]) -> Iterator[Target]:
                     figure=growth,
                     limit=MOST_GROWTH,
                 )
-    if middle := costs["load two"].get(MIDDLE):
-        yield Target(
-            name=f"load two of {MIDDLE:,} records, MB", figure=middle.peak / 1e6, limit=MOST_MEGABYTES
-        )
+    for step in ("load two", "compare"):
+        if middle := costs[step].get(MIDDLE):
+            yield Target(
+                name=f"{step} of {MIDDLE:,} records, MB", figure=middle.peak / 1e6, limit=MOST_MEGABYTES
+            )
 
 
-def write(report: Path, records: int) -> Cost:
+def write(report: Path, records: int, seed: int) -> Cost:
     """Write a report, its check against the schema included; the run that it is of was there before."""
-    run = made(records)
+    run = made(records, seed)
     return timed(lambda: store.replace(report, schema.text(run)))
 
 
-def load(report: Path, _: int) -> Cost:
+def load(report: Path, *_: int) -> Cost:
     return timed(lambda: reading.read(report))
 
 
-def load_two(report: Path, _: int) -> Cost:
+def load_two(report: Path, *_: int) -> Cost:
     """Load a report twice, and hold both: what a comparison starts with."""
     return timed(lambda: (reading.read(report), reading.read(report)))
 
 
-STEPS: dict[str, Callable[[Path, int], Cost]] = {"write": write, "load": load, "load two": load_two}
+def compare(report: Path, records: int, seed: int) -> Cost:
+    """Compare a report with another by `gpuperf compare`: the whole process, from its start to its end."""
+    new = report.with_suffix(".new.json")
+    apart("write", new, records, seed + 1)
+    command = [sys.executable, "-c", COMMAND, "compare", str(report), str(new)]
+    with TemporaryFile() as told:
+        wall = perf_counter()
+        process = subprocess.Popen(command, stdout=told)
+        _, status, used = os.wait4(process.pid, 0)  # of this child alone
+        wall = perf_counter() - wall
+        process.returncode = os.waitstatus_to_exitcode(status)
+    new.unlink()
+    if process.returncode not in (0, 1):
+        raise SystemExit(f"gpuperf compare ended with {process.returncode}")
+    return Cost(wall=wall, cpu=used.ru_utime + used.ru_stime, peak=used.ru_maxrss * UNIT)
+
+
+STEPS: dict[str, Callable[[Path, int, int], Cost]] = {
+    "write": write,
+    "load": load,
+    "load two": load_two,
+    "compare": compare,
+}
 
 
 def timed(work: Callable[[], object]) -> Cost:
     wall, cpu = perf_counter(), process_time()
     held = work()
     wall, cpu = perf_counter() - wall, process_time() - cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * UNIT
     del held
     return Cost(wall=wall, cpu=cpu, peak=peak)
 
 
-def made(records: int) -> Run:
+def made(records: int, seed: int = 1) -> Run:
     """Return a run of so many tests, alike but for their numbers."""
-    chance = Random(1)  # noqa: S311 - a simulation
+    chance = Random(seed)  # noqa: S311 - a simulation
     return Run(
         environment=Environment(
             host={"name": "runner", "system": "Linux", "machine": "x86_64", "memory": 1 << 37},
@@ -294,7 +322,9 @@ def plot(costs: dict[str, dict[int, Cost]]) -> str:
             for size in sorted(set(sizes))
         ),
     ]
-    for (step, found), colour in zip(costs.items(), ("#1f77b4", "#2ca02c", "#d62728"), strict=True):
+    for (step, found), colour in zip(
+        costs.items(), ("#1f77b4", "#2ca02c", "#d62728", "#9467bd"), strict=True
+    ):
         places = [(across(size), down(cost.cpu), cost.cpu) for size, cost in sorted(found.items())]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in places)
         parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}"/>')

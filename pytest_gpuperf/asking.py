@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf import option, options, reading
+from pytest_gpuperf import options, places, reading
 from pytest_gpuperf.baseline import Baseline
 from pytest_gpuperf.finding import Finder
 from pytest_gpuperf.model import GatePlan, GpuPerfError
@@ -88,7 +88,7 @@ def _check_folder(path: Path) -> None:
     folder = path if path.is_dir() else path.parent
     if not folder.is_dir():
         raise pytest.UsageError(f"--gpuperf-baseline: there is no folder {folder}; make it first")
-    if not option.writable(folder / "baseline"):
+    if not places.writable(folder / "baseline"):
         raise pytest.UsageError(f"--gpuperf-baseline: nothing can be written in {folder}; choose another")
 
 

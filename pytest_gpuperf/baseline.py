@@ -151,8 +151,11 @@ def _judged(was: Found, now: Found, tolerance: Tolerance) -> Comparison:
         reason = regression.words(was.estimate, now.estimate, tolerance, outcome)
     if outcome == "cannot_tell":
         reason = f"{reason}; {doubt or _remedy(was.estimate, now.estimate)}"
-    return replace(
-        _told(tolerance, outcome, reason),
+    return Comparison(
+        metric=tolerance.metric,
+        tolerance=tolerance.share,
+        outcome=outcome,
+        reason=reason,
         baseline=was.estimate,
         found=now.estimate,
         ratio=regression.ratio(was.estimate, now.estimate),

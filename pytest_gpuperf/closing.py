@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -131,14 +132,13 @@ class Closing:
         """Return the run with what the gate found in it as a whole."""
         session, surveyed = self.session, self.session.machine.surveyed()
         run = session.ledger.run(surveyed, complete=complete)
-        seen = Seen(expects=self._expects, crashed=self._crashed, has_gpu=surveyed.gpu is not None)
+        has_gpu = surveyed.gpu is not None
+        files = has_gpu or not session.gating.asked.allow_no_gpu  # that skip themselves should have run
+        expects = partial(self._collected.expects, skipped_files=files)
+        seen = Seen(expects=expects, crashed=self._crashed, has_gpu=has_gpu)
         gate = session.gating.ended(run.records, seen, session.plan)
         commit = commits.current(self._collected.root) if session.publishes else None
         return replace(run, gate=gate, commit=commit)
-
-    def _expects(self, nodeid: str) -> bool:
-        asked, gpu = self.session.gating.asked, self.session.machine.surveyed().gpu
-        return self._collected.expects(nodeid, skipped_files=not (asked.allow_no_gpu and gpu is None))
 
     def _failures(self, run: Run) -> Iterator[str]:
         """Yield why the run fails beside its tests."""

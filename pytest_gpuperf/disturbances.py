@@ -25,10 +25,11 @@ class Disturbance:
 
 def find(samples: Sequence[float], *, block_calls: int, waited: float, fastest: float) -> Disturbance | None:
     """Return what samples hold beside the workload; `waited` and `fastest` are in seconds."""
-    if not samples:
+    timed = sum(samples) * block_calls
+    if timed <= 0:
         return None
     middle = median(samples)
-    waiting = waited / (sum(samples) * block_calls)
+    waiting = waited / timed
     if waiting > _DISTURBED:
         reason = f"{_WAITING}, {waiting:.1f} s in each second of the CPU's blocks"
         return Disturbance(own=max(0.0, 1 - waiting), reason=reason)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Literal
 
 from pytest_gpuperf import units
@@ -78,6 +79,8 @@ def settings(surveyed: Environment) -> tuple[str, ...]:
 
 def unlike(before: Conditions, now: Conditions) -> tuple[str, ...]:
     """Return what differs, `name: before, now`; what either does not tell differs from nothing."""
+    if before == now:
+        return ()
     pairs = ((name, before.get(name), value) for name, value in now.items())
     return tuple(f"{name}: {was}, {value}" for name, was, value in pairs if was and value and was != value)
 
@@ -121,6 +124,7 @@ def _chosen(surveyed: Environment, names: Iterable[str]) -> dict[str, str | None
     return {name: None if variables is None else variables.get(name, "not set") for name in names}
 
 
+@cache
 def _version(text: str | None, part: Literal["major", "minor"]) -> str | None:
     """Return a text with each version in it cut down to its major or minor part: `numpy 2.4`."""
     groups = r"\1" if part == "major" else r"\1\2"

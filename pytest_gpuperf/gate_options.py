@@ -1,32 +1,27 @@
 """From the command line and the ini file to what a run is held against, and to what it leaves for others."""
 
 import os
-from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_gpuperf.option import Option, check_file, given, read, read_all, writable
+from pytest_gpuperf import places
+from pytest_gpuperf.option import Option, check_file, given, read, read_all, start
 
 if TYPE_CHECKING:
     from pytest_gpuperf.model import GatePlan, Outputs, Tolerance
 
-__all__ = ["GITHUB", "OPTIONS", "check_apart", "gate", "outputs", "tolerance"]
+__all__ = ["GITHUB", "OPTIONS", "check_apart", "gate", "outputs"]
 
 GITHUB = "github"
-_IMPROVEMENT = "improvement"
-_FORMATS = {  # how a file begins that we may write again
-    "pytest-benchmark": (b"{",),
-    "github-action-benchmark": (b"[",),
-    "bencher": (b"{",),
-    "csv": (b"test,",),
-}
-_MARKDOWN = (b"### Speedups",)
+_NO_BASELINE = "none"
 
 
-def _tolerance(text: str) -> Any:
-    return _IMPROVEMENT if text == _IMPROVEMENT else tolerance(text)
+def _tolerance(text: str) -> "Tolerance | str":
+    from pytest_gpuperf import tolerances  # the door of every suite; few of them have a gate
+
+    return tolerances.parse(text)
 
 
 def _on_missing(text: str) -> str:
@@ -37,21 +32,25 @@ def _on_missing(text: str) -> str:
 
 def _path(text: str) -> str:
     if not text:
-        raise ValueError("name a file, or none")
+        raise ValueError("name a file or folder")
     return text
 
 
 def _export(text: str) -> tuple[str, str]:
     name, _, path = text.partition(":")
-    if name not in _FORMATS:
-        raise ValueError(f"{name!r} is no format; say one of {', '.join(_FORMATS)}, as in csv:speedups.csv")
+    if name not in places.EXPORTS:
+        known = ", ".join(places.EXPORTS)
+        raise ValueError(f"{name!r} is no format; say one of {known}, as in csv:speedups.csv")
     if not path:
         raise ValueError(f"{text!r} names no file, as {name}:PATH does")
     return name, path
 
 
 _BASELINE = Option(
-    "baseline", "compare with an earlier report, or the newest of a folder", read=_path, metavar="PATH"
+    "baseline",
+    "compare with an earlier report, or the newest of a folder; none turns off what the ini file asks for",
+    read=_path,
+    metavar="PATH|none",
 )
 _MISSING = Option(
     "baseline-missing",
@@ -79,7 +78,7 @@ _MARKDOWN_TO = Option(
 )
 _EXPORT = Option(
     "export",
-    f"write the report as {', '.join(_FORMATS)}; may be repeated",
+    f"write the report as {', '.join(places.EXPORTS)}; may be repeated",
     read=_export,
     metavar="FORMAT:PATH",
     ini="args",
@@ -98,47 +97,33 @@ OPTIONS = (
 )
 
 
-def tolerance(text: str) -> "Tolerance":
-    """Return the tolerance in a text like `speedup:10%`; raise ValueError that says what it should be."""
-    from pytest_gpuperf.model import METRICS, Tolerance
-
-    metric, colon, percent = text.partition(":")
-    known = next((each for each in METRICS if each == metric.strip()), None)
-    if known is None:
-        raise ValueError(f"{metric!r} is no metric; say one of {', '.join(METRICS)}, as in speedup:10%")
-    try:
-        share = float(percent.strip().removesuffix("%")) / 100 if colon else -1.0
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < inf or (share >= 1 and known in ("speedup", "latency", "always")):
-        raise ValueError(f"{text!r} has no percentage to tolerate from 0 up, as speedup:10% has")
-    return Tolerance(metric=known, share=share)
-
-
 def gate(config: pytest.Config) -> "GatePlan":
     """Return what this run is held against; raise UsageError, naming the option, for what cannot be."""
+    from pytest_gpuperf import tolerances
     from pytest_gpuperf.model import GatePlan
 
     asked = read_all(config, _FAIL_ON)
-    tolerances = tuple(each for each in asked if each != _IMPROVEMENT)
-    named = [each.metric for each in tolerances]
-    if doubles := {metric for metric in named if named.count(metric) > 1}:
-        raise pytest.UsageError(f"--gpuperf-fail-on: {doubles.pop()} has two tolerances; keep one")
     path, creates = read(config, _BASELINE), read(config, _MISSING) == "create"
-    if asked and path is None:
+    if path == _NO_BASELINE and config.getoption(_FAIL_ON.flag) is None:
+        return GatePlan()  # whatever the ini file asks for
+    try:
+        held = tolerances.checked(asked)
+    except ValueError as error:
+        raise pytest.UsageError(f"--gpuperf-fail-on: {error}") from error
+    if asked and path in (None, _NO_BASELINE):
         raise pytest.UsageError(
             "--gpuperf-fail-on: there is nothing to compare with; say with --gpuperf-baseline what is"
         )
-    if asked and config.getoption("--gpuperf-off"):
+    if asked and (config.getoption("--gpuperf-off") or config.getini("gpuperf_off")):
         raise pytest.UsageError(
             "--gpuperf-off measures nothing, so that --gpuperf-fail-on could not fail; leave one of them out"
         )
     if creates and path is None:
         raise pytest.UsageError("--gpuperf-baseline-missing: say with --gpuperf-baseline which one")
     return GatePlan(
-        baseline=None if path is None else config.invocation_params.dir / path,
-        tolerances=tolerances,
-        improvements=_IMPROVEMENT in asked,
+        baseline=None if path is None else start(config, _BASELINE) / path,
+        tolerances=held,
+        improvements=tolerances.IMPROVEMENT in asked,
         create=creates,
         strict=bool(given(config, _STRICT)),
         allow_no_gpu=bool(given(config, _NO_GPU)),
@@ -156,21 +141,20 @@ def outputs(config: pytest.Config) -> "Outputs":
 
     if hasattr(config, "workerinput"):
         return Outputs()
-    here = config.invocation_params.dir
     markdown = read_all(config, _MARKDOWN_TO)
-    files = [here / path for path in markdown if path != GITHUB]
-    exports = [(name, here / path) for name, path in read_all(config, _EXPORT)]
+    files = [start(config, _MARKDOWN_TO) / path for path in markdown if path != GITHUB]
+    exports = [(name, start(config, _EXPORT) / path) for name, path in read_all(config, _EXPORT)]
     for path in files:
-        check_file("--gpuperf-markdown", path, _MARKDOWN, "summary of ours")
+        check_file("--gpuperf-markdown", path, places.MARKDOWN, "summary of ours")
     for name, path in exports:
-        check_file("--gpuperf-export", path, _FORMATS[name], f"file of {name}")
+        check_file("--gpuperf-export", path, places.EXPORTS[name], f"file of {name}")
     history = read(config, _HISTORY)
     summary = os.environ.get("GITHUB_STEP_SUMMARY") if GITHUB in markdown else None
     return Outputs(
         markdown=tuple(files),
         summary=Path(summary) if summary else None,
         exports=tuple(exports),
-        history=None if history is None else _folder(here / history),
+        history=None if history is None else _folder(start(config, _HISTORY) / history),
     )
 
 
@@ -204,6 +188,6 @@ def _folder(path: Path) -> Path:
         raise pytest.UsageError(f"--gpuperf-history: {path} is no folder; name another place")
     if not path.parent.is_dir():
         raise pytest.UsageError(f"--gpuperf-history: there is no folder {path.parent}; make it first")
-    if not writable(path / "entry" if path.is_dir() else path):
+    if not places.writable(path / "entry" if path.is_dir() else path):
         raise pytest.UsageError(f"--gpuperf-history: nothing can be written in {path}; choose another place")
     return path

@@ -44,12 +44,14 @@ def sampling(plan: Plan, gate: GatePlan) -> Plan:
 class Seen:
     """What a run looked at: `expects` says of a baseline's test whether this run should have had it.
 
-    `crashed` are tests, with the reason, that a process took down with it. `has_gpu` says that one was used.
+    `crashed` are tests, with the reason, that a process took down with it. `has_gpu` says that one was used,
+    and `flags` how the options that remedies name begin.
     """
 
     expects: Callable[[str], bool]
     crashed: Mapping[str, str]
     has_gpu: bool
+    flags: str = "--gpuperf-"
 
 
 class Gating:
@@ -192,8 +194,8 @@ class Gating:
             shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
             yield (
                 f"{len(missing)} of the baseline's tests did not run: {shown}; renamed, unmarked or "
-                "deselected? Run them, update the baseline (gpuperf baseline update), or say "
-                "--gpuperf-allow-missing"
+                "deselected? Run them, take them out (gpuperf baseline update --prune), or say "
+                f"{seen.flags}allow-missing"
             )
 
     def _notes(self, records: Sequence[Record]) -> Iterator[str]:
@@ -243,7 +245,7 @@ def _nothing(selected: Sequence[Record], seen: Seen) -> str:
     first = next((record for record in judged if record.status != "skipped"), None)
     if first is not None:
         return f"nothing was measured that the gate is about; {first.nodeid}: {first.reason or first.status}"
-    remedy = "" if seen.has_gpu else "; on a runner that has no GPU say --gpuperf-allow-no-gpu"
+    remedy = "" if seen.has_gpu else f"; on a runner that has no GPU say {seen.flags}allow-no-gpu"
     return f"every test of the gate was skipped ({len(judged)}): {judged[0].reason}{remedy}"
 
 

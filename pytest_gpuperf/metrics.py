@@ -43,8 +43,9 @@ def found(record: Record, metric: Metric) -> Found | None:
     slowed = None
     if metric != "cpu":
         slowed = disturbances.throttled(record.dropped_rounds, record.dropped_rounds + rounds)
-    low = None if known.low is None or own <= 0 else known.low * own
-    return Found(estimate=replace(known, low=low), doubt=slowed)
+    if own < 1:
+        known = replace(known, low=known.low * own if known.low is not None and own > 0 else None)
+    return Found(estimate=known, doubt=slowed)
 
 
 def _own(record: Record) -> float:

@@ -1,13 +1,14 @@
 """One option: `--gpuperf-NAME` on the command line, `gpuperf_name` in the ini file, and how it is read."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
-__all__ = ["Option", "add", "check_file", "given", "listed", "read", "read_all", "writable"]
+from pytest_gpuperf import places
+
+__all__ = ["Option", "add", "check_file", "given", "listed", "read", "read_all", "start"]
 
 
 class Option:
@@ -40,6 +41,15 @@ def add(parser: pytest.Parser, group: Any, option: Option) -> None:
     action = "append" if option.ini == "args" else "store"
     group.addoption(option.flag, action=action, default=None, metavar=option.metavar, help=shown)
     parser.addini(option.key, option.help, type=option.ini, default=None)
+
+
+def start(config: pytest.Config, option: Option) -> Path:
+    """Return the folder that a path of this option starts from.
+
+    That is where pytest was called for the command line, and the root of the suite for the ini file.
+    """
+    on_command_line = config.getoption(option.flag) is not None
+    return config.invocation_params.dir if on_command_line else config.rootpath
 
 
 def given(config: pytest.Config, option: Option) -> Any:
@@ -83,39 +93,8 @@ def read_all(config: pytest.Config, option: Option) -> tuple[Any, ...]:
 def check_file(flag: str, path: Path, begins: tuple[bytes, ...], what: str) -> None:
     """Raise UsageError unless a file can be written there that is new, empty, or begins as ours do."""
     try:
-        wrong = _unfit(path, begins, what)
+        found = places.objection(path, begins, what)
     except OSError as error:
-        wrong = f"{path} cannot be looked at: {error.strerror}; name another file"
-    if wrong is not None:
-        raise pytest.UsageError(f"{flag}: {wrong}")
-
-
-def _unfit(path: Path, begins: tuple[bytes, ...], what: str) -> str | None:
-    """Return why a file should not be written there, or cannot be."""
-    if path.is_dir():
-        return f"{path} is a folder; name a file in it"
-    if not path.parent.is_dir():
-        return f"there is no folder {path.parent}; make it first"
-    if path.exists() and not path.is_file():  # a device, which a file in its place would destroy
-        return f"{path} is no regular file; name another"
-    if path.exists() and not _begins(path, begins):
-        return f"{path} is there and no {what}; name another file"
-    return None if writable(path) else f"no file can be written at {path}; choose another place"
-
-
-def _begins(path: Path, begins: tuple[bytes, ...]) -> bool:
-    with path.open("rb") as file:
-        content = file.read(256).lstrip()
-    return not content or content.startswith(begins)
-
-
-def writable(path: Path) -> bool:
-    """Try to open a new file beside the report, as writing it will."""
-    trial = path.with_name(f".{path.name}.{os.getpid()}.trial")
-    try:
-        with trial.open("xb"):
-            pass
-        trial.unlink()
-    except OSError:
-        return False
-    return True
+        found = f"{path} cannot be looked at: {error.strerror}; name another file"
+    if found is not None:
+        raise pytest.UsageError(f"{flag}: {found}")

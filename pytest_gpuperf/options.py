@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_gpuperf import gate_options, option
-from pytest_gpuperf.option import Option, check_file, given, listed, read, writable
+from pytest_gpuperf import gate_options, option, places
+from pytest_gpuperf.option import Option, check_file, given, listed, read
 
 if TYPE_CHECKING:
     from pytest_gpuperf.model import Plan
@@ -189,15 +189,15 @@ def has_foreign_marker(config: pytest.Config) -> bool:
 
 
 def json_path(config: pytest.Config) -> Path | None:
-    """Return where this process writes the report, relative to where pytest was called, or None.
+    """Return where this process writes the report, or None.
 
     Raises UsageError when that is not a place where a file can be written.
     """
     name = read(config, _JSON)
     if name is None or hasattr(config, "workerinput"):  # xdist's controller writes for its workers
         return None
-    path: Path = config.invocation_params.dir / name
-    check_file("--gpuperf-json", path, (b"{",), "report")
+    path: Path = option.start(config, _JSON) / name
+    check_file("--gpuperf-json", path, places.REPORT, "report")
     return path
 
 
@@ -209,6 +209,6 @@ def _lock_file(path: Path) -> Path:
         raise pytest.UsageError(f"--gpuperf-lock: there is no folder {path.parent}; make it first")
     if path.is_symlink() or (path.exists() and (not path.is_file() or path.stat().st_size)):
         raise pytest.UsageError(f"--gpuperf-lock: {path} is there and no lock file; name another file")
-    if not (os.access(path, os.R_OK | os.W_OK) if path.exists() else writable(path)):
+    if not (os.access(path, os.R_OK | os.W_OK) if path.exists() else places.writable(path)):
         raise pytest.UsageError(f"--gpuperf-lock: {path} cannot be opened to write; choose another place")
     return path

@@ -11,7 +11,7 @@ from pytest_gpuperf import schema, units
 from pytest_gpuperf.garbage import uncollected
 from pytest_gpuperf.model import GpuPerfError, Run
 
-__all__ = ["LIMIT", "Report", "read", "read_all"]
+__all__ = ["LIMIT", "Report", "began", "read", "read_all"]
 
 LIMIT = 2_000_000_000
 """Bytes; a report of 100,000 tests has about a quarter of them."""
@@ -56,7 +56,7 @@ def read_all(path: Path) -> tuple[Report, ...]:
     if not path.is_dir():
         return (Report(name=str(path), run=read(path)),)
     reports = [Report(name=str(file), run=read(file)) for file in _files(path)]
-    return tuple(sorted(reports, key=_began, reverse=True))
+    return tuple(sorted(reports, key=began, reverse=True))
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -80,18 +80,18 @@ def _leads_into(link: Path, folder: Path) -> bool:
         return False
 
 
-def _began(report: Report) -> datetime:
-    """Return the instant at which a run began."""
+def began(report: Report) -> datetime:
+    """Return the instant at which a run began; raise GpuPerfError for a report that does not say it."""
     try:
-        began = datetime.fromisoformat(report.run.started)
+        found = datetime.fromisoformat(report.run.started)
     except ValueError:
-        began = None
-    if began is None or began.utcoffset() is None:
+        found = None
+    if found is None or found.utcoffset() is None:
         raise _refusal(
             f"{report.name}: $.started is {report.run.started[:80]!r}, which is no time with an offset, "
-            f"as in 2026-01-01T00:00:00+00:00; the reports of a folder are put in order by it"
+            f"as in 2026-01-01T00:00:00+00:00; reports are put in order by it"
         )
-    return began
+    return found
 
 
 def _content(path: Path) -> bytes:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pytest_gpuperf import thresholds, verdict
 from pytest_gpuperf.model import Comparison, GatePlan, Outcome, Plan, Record, Threshold
 
-__all__ = ["ONE_SIDED", "Ending", "ending", "fails", "gated", "nothing_measured", "unanswered"]
+__all__ = ["ONE_SIDED", "Ending", "ending", "fails", "gated", "held", "nothing_measured", "unanswered"]
 
 ONE_SIDED = "one side only (--gpuperf-side): gpuperf merge compares it with a report of the other"
 _NO_GATE = GatePlan()
@@ -24,9 +24,7 @@ class Ending:
 def ending(record: Record, threshold: Threshold | None, plan: Plan, gate: GatePlan = _NO_GATE) -> Ending:
     """Return how a test ends; `threshold` is its family's, if it was the last member."""
     failures = [record.reason or record.status] if _record_fails(record, plan) else []
-    failures += gated(record.comparisons, gate, plan)
-    if gate.is_gate and not failures and not plan.report_only and (invalid := _invalid(record)) is not None:
-        failures.append(f"the gate has no valid measurement: {invalid}")
+    failures += gated(record.comparisons, gate, plan) if failures else held(record, gate, plan)
     warnings = []
     if record.status == "inconclusive" and not failures and not record.demand.bare and _warns(plan):
         warnings.append(f"{record.nodeid}: {record.reason}")
@@ -64,6 +62,15 @@ def gated(comparisons: Iterable[Comparison], gate: GatePlan, plan: Plan) -> list
         failing |= {"not_comparable"} if gate.strict else set()
         failing |= {"cannot_tell"} if plan.inconclusive == "fail" else set()
     return [each.reason or each.outcome for each in comparisons if each.outcome in failing]
+
+
+def held(record: Record, gate: GatePlan, plan: Plan) -> list[str]:
+    """Return why a gate fails a test, whatever its own demand does; a lost measurement is no green one."""
+    failures = gated(record.comparisons, gate, plan)
+    invalid = _invalid(record) if gate.is_gate and not plan.report_only else None
+    if invalid is not None and not failures:
+        failures.append(f"the gate has no valid measurement: {invalid}")
+    return failures
 
 
 def fails(threshold: Threshold, plan: Plan) -> bool:

@@ -12,7 +12,7 @@ __all__ = ["Journal", "create", "read_journal", "replace"]
 def replace(path: Path, text: str) -> None:
     """Write a file whole or not at all: beside it, to the disk, then in its place.
 
-    Raises OSError, and leaves what was there, when it cannot be written.
+    Raises OSError that names it, and leaves what was there, when it cannot be written.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -21,10 +21,11 @@ def replace(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-    except OSError:
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
         with suppress(OSError):
             beside.unlink()
-        raise
 
 
 def create(path: Path, text: str) -> None:

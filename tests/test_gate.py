@@ -613,7 +613,13 @@ def test_a_baseline_that_measured_nothing_ends_the_run(ends, pytester):
         ([*GATE, "--gpuperf-fail-on=gpu"], "'gpu' has no percentage to tolerate"),
         ([*GATE, "--gpuperf-fail-on=gpu:-1%"], "'gpu:-1%' has no percentage"),
         ([*GATE, "--gpuperf-fail-on=gpu:nan%"], "'gpu:nan%' has no percentage"),
-        ([*GATE, "--gpuperf-fail-on=always:100%"], "'always:100%' has no percentage"),
+        ([*GATE, "--gpuperf-fail-on=always:100%"], "'always:100%': always cannot lose 100 % or more"),
+        ([*GATE, "--gpuperf-fail-on=improvement:10%"], "'improvement:10%': improvement takes no percentage"),
+        (
+            ["--gpuperf-baseline=base.json", "--gpuperf-fail-on=improvement"],
+            "improvement is beyond a tolerance; say which",
+        ),
+        (["--gpuperf-baseline=none", "--gpuperf-fail-on=speedup:10%"], "there is nothing to compare with"),
         ([*GATE, "--gpuperf-fail-on=speedup:20%"], "speedup has two tolerances; keep one"),
         (["--gpuperf-baseline-missing=create"], "say with --gpuperf-baseline which one"),
         ([*GATE, "--gpuperf-baseline-missing=maybe"], "'maybe' is neither fail nor create"),
@@ -638,6 +644,29 @@ def test_the_ini_file_asks_for_the_same(held, ends, pytester):
     result = ends(BARE, gpu=SLOWER)
     result.assert_outcomes(failed=1)
     assert ["memory", "speedup"] == [each["metric"] for each in result.report["gate"]["tolerances"]]
+
+
+def test_the_command_line_turns_off_what_the_ini_file_asks_for(ends, pytester):
+    pytester.makeini("[pytest]\ngpuperf_baseline = gone.json\ngpuperf_fail_on = speedup:10%\n")
+    assert pytest.ExitCode.USAGE_ERROR == ends(BARE).ret
+    assert pytest.ExitCode.OK == ends(BARE, "--gpuperf-baseline=none").ret
+
+
+def test_measuring_that_the_ini_file_turns_off_refuses_a_gate_too(held, ends, pytester):
+    held(BARE)
+    pytester.makeini("[pytest]\ngpuperf_off = true\n")
+    assert pytest.ExitCode.USAGE_ERROR == ends(BARE, *GATE).ret
+
+
+def test_paths_of_the_ini_file_start_at_its_folder(held, ends, pytester, monkeypatch):
+    held(BARE)
+    ini = "gpuperf_baseline = base.json\ngpuperf_fail_on = speedup:10%\ngpuperf_markdown = summary.md\n"
+    pytester.makeini(f"[pytest]\n{ini}")
+    monkeypatch.chdir(pytester.mkdir("below"))
+    result = ends(None, "../test_it.py", "--gpuperf-json=../below/other.json")
+    assert pytest.ExitCode.OK == result.ret
+    assert (pytester.path / "summary.md").exists()
+    assert (pytester.path / "below" / "other.json").exists()
 
 
 # The baseline is made

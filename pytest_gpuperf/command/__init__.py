@@ -1,12 +1,16 @@
 """The command `gpuperf`: what can be done with reports outside pytest."""
 
 import argparse
+import gc
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from pytest_gpuperf.command import baselines, comparing, devices, histories, merged, reports
 from pytest_gpuperf.command.done import WRONG, Done
 from pytest_gpuperf.model import GpuPerfError
+from pytest_gpuperf.report.names import printable
 
 __all__ = ["main"]
 
@@ -20,15 +24,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
     chosen = _parser().parse_args(arguments)
     try:
-        done: Done = chosen.run(chosen)
-    except (GpuPerfError, OSError, ValueError) as error:
-        print(f"gpuperf: {_encodable(str(error), sys.stderr)}", file=sys.stderr)
-        return WRONG
+        with _uncollected():
+            done: Done = chosen.run(chosen)
+    except (GpuPerfError, OSError, ValueError, ArithmeticError) as error:
+        return _wrong(_words(error))
     try:
         print(_encodable(done.text, sys.stdout), flush=True)
     except BrokenPipeError:  # as of `gpuperf show | head`
-        sys.stderr.close()
+        _discard_output()
+    except OSError as error:
+        _discard_output()
+        return _wrong(f"standard output cannot be written: {error.strerror}")
     return done.code
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, ArithmeticError):
+        return f"there is a number that no measurement gives ({error}); measure anew"
+    return str(error)
+
+
+def _wrong(text: str) -> int:
+    print(f"gpuperf: {printable(text)}", file=sys.stderr)
+    return WRONG
+
+
+def _discard_output() -> None:
+    """Let the interpreter's last flush go nowhere: https://docs.python.org/3/library/signal.html#note-on-sigpipe."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Pause the garbage collector: a command holds what it reads until it ends."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _encodable(text: str, stream: object) -> str:
@@ -39,7 +78,9 @@ def _encodable(text: str, stream: object) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="gpuperf", description="Work with reports of pytest-gpuperf.", epilog=_EXIT_CODES
+        prog="gpuperf",
+        description="Work with reports of pytest-gpuperf.",
+        epilog=f"gpuperf COMMAND --help has examples. {_EXIT_CODES[0].upper()}{_EXIT_CODES[1:]}.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for group in (devices, reports, comparing, baselines, merged, histories):

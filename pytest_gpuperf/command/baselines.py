@@ -1,14 +1,17 @@
 """`gpuperf baseline update`: reports to the baseline that later runs are compared with."""
 
 import argparse
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf import fingerprint, reading, schema, store, thresholds
-from pytest_gpuperf.command.done import INCOMPARABLE, Done
+from pytest_gpuperf import baseline, fingerprint, metrics, reading, schema, store, thresholds
+from pytest_gpuperf.baseline import Baseline
+from pytest_gpuperf.command.done import INCOMPARABLE, Done, told
 from pytest_gpuperf.model import GpuPerfError, Record, Run
+from pytest_gpuperf.reading import Report
 
 __all__ = ["add"]
 
@@ -26,49 +29,98 @@ def add(commands: Any) -> None:
     action = actions.add_parser(
         "update",
         help="take what reports have measured into a baseline",
+        description="Take what reports have measured into a baseline.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     action.add_argument("base", type=Path, metavar="BASE", help="the baseline; made where it is not there")
-    action.add_argument("reports", type=Path, nargs="+", metavar="REPORT")
+    action.add_argument("reports", type=Path, nargs="+", metavar="REPORT", help="of later runs")
     action.add_argument("--prune", action="store_true", help="leave out the tests that no report measured")
     action.set_defaults(run=lambda chosen: _update(chosen.base, chosen.reports, prune=chosen.prune))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Update:
+    """What a baseline holds, by node id: records that are `fresh`, and those that are `kept` as they were."""
+
+    known: dict[str, Record]
+    fresh: dict[str, Record]
+    kept: dict[str, Record]
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All records in the order of the baseline, new ones at its end: a small change is a small diff."""
+        placed = {**self.known, **self.fresh}
+        found = (self.fresh.get(nodeid) or self.kept.get(nodeid) for nodeid in placed)
+        return tuple(replace(record, comparisons=()) for record in found if record is not None)
+
+
 def _update(base: Path, paths: Sequence[Path], *, prune: bool) -> Done:
-    runs = sorted((reading.read(path) for path in paths), key=lambda run: run.started)
-    before = _before(base)
-    fresh = {record.nodeid: record for run in runs for record in run.records if _is_measured(record)}
-    if not fresh:
+    reports = sorted((Report(name=str(path), run=reading.read(path)) for path in paths), key=reading.began)
+    runs = [report.run for report in reports]
+    before = _before(base, runs[-1])
+    early = [report.name for report in reports if not report.run.complete]
+    if early and (before is None or prune):
+        raise GpuPerfError(f"{early[0]} is incomplete, and would be taken for whole: its run ended early")
+    if not any(_is_measured(record) for run in runs for record in run.records):
         raise GpuPerfError("the reports measured nothing that a later run could be compared with")
-    kept = [] if before is None or prune else [each for each in before.records if each.nodeid not in fresh]
-    apart = _differences([*runs, *([before] if before and any(map(_is_measured, kept)) else [])])
-    if apart:
-        text = f"{base} was left as it is, for the runs differ: {'; '.join(apart)}"
-        remedy = "--prune leaves out what was measured elsewhere" if before else "make a baseline of each"
-        return Done(text=f"{text}; {remedy}", code=INCOMPARABLE)
-    records = tuple(_in_order(before, fresh, kept))
-    last = runs[-1]
-    run = replace(last, records=records, thresholds=thresholds.find(records), gate=None, complete=True)
-    path = base / f"{last.started.replace(':', '')}.json" if base.is_dir() else base
-    store.replace(path, schema.text(run))
-    return Done(text="\n".join(_told(path, before, fresh, kept)))
+    update = _planned(runs, before, prune=prune)
+    if (refusal := _refusal(base, runs, before, update)) is not None:
+        return told([refusal], INCOMPARABLE)
+    path = _write(base, runs[-1], update.records)
+    return told([*_counted(path, update), *(f"{name} is incomplete: its run ended early" for name in early)])
 
 
-def _before(base: Path) -> Run | None:
-    """Return the run that the baseline holds; of a folder the newest."""
+def _planned(runs: Sequence[Run], before: Run | None, *, prune: bool) -> _Update:
+    known = {record.nodeid: record for record in before.records} if before else {}
+    fresh = _fresh(runs, {} if prune else known)
+    kept = {} if prune else {nodeid: known[nodeid] for nodeid in known if nodeid not in fresh}
+    return _Update(known=known, fresh=fresh, kept=kept)
+
+
+def _before(base: Path, run: Run) -> Run | None:
+    """Return the run that the baseline holds; of a folder the newest that was made in such surroundings."""
     if not base.exists():
         return None
-    found = reading.read_all(base)
-    return found[0].run if found else None
+    found = [Baseline(report.name, report.run) for report in reading.read_all(base)]
+    if not base.is_dir():
+        return found[0].run
+    nearest = baseline.closest(found, run.environment, run.environment.gpu)
+    return nearest.run if nearest and not _differences([nearest.run, run]) else None
+
+
+def _fresh(runs: Iterable[Run], known: dict[str, Record]) -> dict[str, Record]:
+    """Return the measured records, the latest of each test; one side alone replaces no speedup."""
+    fresh: dict[str, Record] = {}
+    for record in (record for run in runs for record in run.records if _is_measured(record)):
+        before = fresh.get(record.nodeid) or known.get(record.nodeid)
+        if before is None or metrics.value(record, "speedup") or not metrics.value(before, "speedup"):
+            fresh[record.nodeid] = record
+    return fresh
 
 
 def _is_measured(record: Record) -> bool:
     """Say whether a record has a speedup that is valid, or the times of its one side."""
-    if record.status in ("error", "skipped"):
+    if record.status == "skipped":
         return False
+    if metrics.value(record, "speedup") is not None:
+        return True
     alone = record.pairing is not None and record.pairing.partner is None
-    return record.speedup is not None or (alone and bool(record.cpu or record.gpu))
+    return alone and any(metrics.value(record, side) for side in ("cpu", "gpu"))
+
+
+def _refusal(base: Path, runs: Sequence[Run], before: Run | None, update: _Update) -> str | None:
+    """Return why records of these runs would not stand side by side, and what to do."""
+    if apart := _differences(runs):
+        return (
+            f"{base} was left as it is, for the reports differ: {'; '.join(apart)}; make a baseline of each"
+        )
+    if before is None or not any(map(_is_measured, update.kept.values())):
+        return None
+    if apart := _differences([before, *runs]):
+        remedy = "--prune leaves out what was measured elsewhere, a folder holds a baseline of each machine"
+        return f"{base} was left as it is, for the runs differ: {'; '.join(apart)}; {remedy}"
+    return None
 
 
 def _differences(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -77,23 +129,30 @@ def _differences(runs: Sequence[Run]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for other in others for each in fingerprint.unlike(first, other)))
 
 
-def _in_order(before: Run | None, fresh: dict[str, Record], kept: Sequence[Record]) -> Iterator[Record]:
-    """Yield the records in the order of the baseline, new ones at its end: a small change is a small diff."""
-    stay = {record.nodeid: record for record in kept}
-    known = [record.nodeid for record in before.records] if before else []
-    for nodeid in known:
-        record = fresh.get(nodeid) or stay.get(nodeid)
-        if record is not None:
-            yield replace(record, comparisons=())
-    for nodeid, record in fresh.items():
-        if nodeid not in known:
-            yield replace(record, comparisons=())
+def _write(base: Path, last: Run, records: tuple[Record, ...]) -> Path:
+    """Write a baseline, in a folder to a file of its own, and return its path."""
+    run = replace(last, records=records, thresholds=thresholds.find(records), gate=None, complete=True)
+    if not base.is_dir():
+        store.replace(base, schema.text(run))
+        return base
+    began = reading.began(Report(name="the report", run=last)).astimezone(UTC)
+    path = base / f"{began:%Y-%m-%dT%H%M%SZ}.json"
+    try:
+        store.create(path, schema.text(run))
+    except FileExistsError as error:
+        raise GpuPerfError(
+            f"{path} is there already, of a run that began then; take it away first"
+        ) from error
+    return path
 
 
-def _told(path: Path, before: Run | None, fresh: dict[str, Record], kept: Sequence[Record]) -> Iterator[str]:
-    known = {record.nodeid for record in before.records} if before else set()
-    new = [nodeid for nodeid in fresh if nodeid not in known]
-    yield f"{path}: {len(fresh) - len(new)} tests updated, {len(new)} new, {len(kept)} kept as they were"
-    gone = len(known - fresh.keys() - {record.nodeid for record in kept})
-    if gone:
-        yield f"{gone} taken out"
+def _counted(path: Path, update: _Update) -> Iterator[str]:
+    new = len(update.fresh.keys() - update.known.keys())
+    updated, kept = len(update.fresh) - new, len(update.kept)
+    yield f"{path}: {updated} {_tests(updated)} updated, {new} new, {kept} kept as before"
+    if gone := len(update.known.keys() - update.fresh.keys() - update.kept.keys()):
+        yield f"{gone} {_tests(gone)} taken out"
+
+
+def _tests(count: int) -> str:
+    return "test" if count == 1 else "tests"

@@ -7,21 +7,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf import gate_options, reading, settlement, store
+from pytest_gpuperf import places, reading, settlement, store, tolerances
 from pytest_gpuperf.baseline import Baseline
-from pytest_gpuperf.command.done import FAILED, FINE, INCOMPARABLE, Done
+from pytest_gpuperf.command.done import FAILED, FINE, INCOMPARABLE, Done, told
 from pytest_gpuperf.gating import Gating, Seen
 from pytest_gpuperf.model import GatePlan, GpuPerfError, Plan, Record, Run, Tolerance
-from pytest_gpuperf.report import changes, markdown
+from pytest_gpuperf.report import changes
 
-__all__ = ["add", "tolerances"]
+__all__ = ["add"]
 
 _MOST_ROWS = 50
+_ASKED = (Tolerance(metric="speedup", share=0.1),)
 _EPILOG = """\
 example: gpuperf compare baseline.json report.json --fail-on speedup:10% --fail-on memory:5%
 
 A metric regressed when the whole of its new interval lies beyond the baseline's, less the tolerance. Without
---fail-on it is speedup:10%."""
+--fail-on it is speedup:10%.
+
+exit codes: 0 nothing regressed; 1 something did, or the gate saw too little; 2 the reports could not be
+compared, or an option is wrong; 3 they have nothing in common that could be compared"""
 
 
 def add(commands: Any) -> None:
@@ -29,47 +33,89 @@ def add(commands: Any) -> None:
     command = commands.add_parser(
         "compare",
         help="compare a report with an earlier one",
+        description="Compare a report with an earlier one, as pytest does with --gpuperf-baseline.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("base", type=Path, metavar="BASE", help="the earlier report, or a folder of them")
-    command.add_argument("new", type=Path, metavar="NEW")
+    command.add_argument("new", type=Path, metavar="NEW", help="the report to hold against it")
     command.add_argument(
-        "--fail-on", action="append", metavar="METRIC:PERCENT", help="what may not get worse; repeatable"
+        "--fail-on",
+        action="append",
+        type=_tolerance,
+        metavar="METRIC:PERCENT",
+        help="what may not get worse: speedup, gpu, cpu, latency, always, threshold, memory; improvement "
+        "fails what got better; may be repeated",
     )
     command.add_argument("--strict", action="store_true", help="fail what cannot be compared, too")
+    command.add_argument(
+        "--allow-no-gpu", action="store_true", help="NEW may have measured nothing for want of a GPU"
+    )
     command.add_argument("--allow-missing", action="store_true", help="tests of BASE may be missing in NEW")
     command.add_argument(
-        "--inconclusive", choices=("warn", "fail", "pass"), default="warn", help="what doubt does"
+        "--inconclusive",
+        choices=("warn", "fail", "pass"),
+        default="warn",
+        help="a metric of which the two reports cannot tell: warn and pass let it be, fail fails it (warn)",
     )
     command.add_argument("--markdown", type=Path, metavar="PATH", help="write a summary for pull requests")
     command.set_defaults(run=_compare)
 
 
-def tolerances(given: Sequence[str] | None) -> tuple[Tolerance, ...]:
-    """Return what `--fail-on` says; raise ValueError for what it cannot."""
-    return tuple(gate_options.tolerance(text) for text in given or ["speedup:10%"])
+def _tolerance(text: str) -> Tolerance | str:
+    try:
+        return tolerances.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _compare(chosen: argparse.Namespace) -> Done:
-    plan = Plan(inconclusive=chosen.inconclusive)
-    gate = GatePlan(
-        baseline=chosen.base,
-        tolerances=tolerances(chosen.fail_on),
-        strict=chosen.strict,
-        allow_missing=chosen.allow_missing,
-    )
-    bases = [Baseline(Path(each.name).name, each.run) for each in reading.read_all(chosen.base)]
-    if not bases:
-        raise GpuPerfError(f"{chosen.base} has no report to compare with")
+    gate, plan = _gate(chosen), Plan(inconclusive=chosen.inconclusive)
+    if chosen.markdown is not None:
+        _check_replaceable(chosen.markdown)
+    bases = _bases(gate, chosen.base)
     run = _compared(reading.read(chosen.new), bases, gate, plan)
     if chosen.markdown is not None:
-        store.replace(chosen.markdown, markdown.text(run))
-    failing = [(record, settlement.gated(record.comparisons, gate, plan)) for record in run.records]
-    failures = [f"{record.nodeid}: {reason}" for record, reasons in failing for reason in reasons]
-    failures += run.gate.failures if run.gate else ()
-    text = "\n".join(_told(run, failures))
-    return Done(text=text, code=_code(run, failures))
+        _summarize(run, chosen.markdown)
+    failures = list(_failures(run, gate, plan))
+    early = () if run.complete else (f"{chosen.new} is incomplete: its run ended early",)
+    return told([*_told(run), *early, *failures], _code(run, failures, gate))
+
+
+def _gate(chosen: argparse.Namespace) -> GatePlan:
+    """Return what the new report is held against."""
+    asked = chosen.fail_on or _ASKED
+    held = tolerances.checked(asked)
+    return GatePlan(
+        baseline=chosen.base,
+        tolerances=held,
+        improvements=tolerances.IMPROVEMENT in asked,
+        strict=chosen.strict,
+        allow_no_gpu=chosen.allow_no_gpu,
+        allow_missing=chosen.allow_missing,
+    )
+
+
+def _check_replaceable(path: Path) -> None:
+    found = places.objection(path, places.MARKDOWN, "summary of ours")
+    if found is not None:
+        raise GpuPerfError(found)
+
+
+def _bases(gate: GatePlan, path: Path) -> list[Baseline]:
+    """Return what can be compared with, newest first; where nothing can, all of it, to say so."""
+    found = [Baseline(Path(each.name).name, each.run) for each in reading.read_all(path)]
+    if not found:
+        raise GpuPerfError(f"{path} has no report to compare with")
+    if len(found) == 1:
+        return found
+    return [base for base in found if base.tests(gate.compared)] or found
+
+
+def _summarize(run: Run, path: Path) -> None:
+    from pytest_gpuperf.report import markdown
+
+    store.replace(path, markdown.text(run))
 
 
 def _compared(run: Run, bases: Sequence[Baseline], gate: GatePlan, plan: Plan) -> Run:
@@ -83,29 +129,41 @@ def _compared(run: Run, bases: Sequence[Baseline], gate: GatePlan, plan: Plan) -
             records[last] = replace(records[last], comparisons=(*records[last].comparisons, *found))
     files = {_file(record.nodeid) for record in run.records}
     seen = Seen(
-        expects=lambda nodeid: _file(nodeid) in files, crashed={}, has_gpu=run.environment.gpu is not None
+        expects=lambda nodeid: _file(nodeid) in files,
+        crashed={},
+        has_gpu=run.environment.gpu is not None,
+        flags="--",
     )
     compared = tuple(records.values())
     return replace(run, records=compared, gate=held.ended(compared, seen, plan))
 
 
-def _code(run: Run, failures: Sequence[str]) -> int:
+def _failures(run: Run, gate: GatePlan, plan: Plan) -> Iterator[str]:
+    """Yield why the gate fails: test by test, and then as a whole."""
+    for record in run.records:
+        for reason in settlement.held(record, gate, plan):
+            yield f"FAILED: {record.nodeid}: {reason}"
+    yield from (f"FAILED: {failure}" for failure in (run.gate.failures if run.gate else ()))
+
+
+def _code(run: Run, failures: Sequence[str], gate: GatePlan) -> int:
     """Return 3 where nothing could be compared, whatever else is said of it: that is no regression."""
     outcomes = {each.outcome for record in run.records for each in record.comparisons}
+    if not outcomes and not failures and gate.allow_no_gpu and run.environment.gpu is None:
+        return FINE
     if not outcomes - {"not_comparable", "new"}:
         return INCOMPARABLE
     return FAILED if failures else FINE
 
 
-def _told(run: Run, failures: Sequence[str]) -> Iterator[str]:
-    """Yield the changes, the gravest first, the counts, and what fails."""
+def _told(run: Run) -> Iterator[str]:
+    """Yield the changes, the gravest first, and the counts."""
     found = sorted((record for record in run.records if _is_noted(record)), key=changes.gravity)
     yield from _rows(found[:_MOST_ROWS])
     if len(found) > _MOST_ROWS:
         left = Counter(each.outcome for record in found[_MOST_ROWS:] for each in record.comparisons)
-        yield f"and {len(found) - _MOST_ROWS} more: {changes.counts(left)}"
+        yield f"and {len(found) - _MOST_ROWS} more tests: {changes.counts(left)}"
     yield from ("", *changes.gate_lines(run)) if found else changes.gate_lines(run)
-    yield from (f"FAILED: {failure}" for failure in failures)
 
 
 def _is_noted(record: Record) -> bool:

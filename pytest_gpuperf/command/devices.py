@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_gpuperf.command.done import Done
+from pytest_gpuperf.command.done import Done, told
 from pytest_gpuperf.model import DeviceInfo, Unavailable
 
 if TYPE_CHECKING:
@@ -29,8 +29,12 @@ class Found:
 
 def add(commands: Any) -> None:
     """Add the command."""
-    command = commands.add_parser("devices", help="list the devices: what can be used, and what is missing")
-    command.add_argument("--json", action="store_true", help="for programs")
+    command = commands.add_parser(
+        "devices",
+        help="list the devices: what can be used, and what is missing",
+        description=devices.__doc__,
+    )
+    command.add_argument("--json", action="store_true", help="as an object of JSON, for programs")
     command.set_defaults(run=lambda chosen: devices(as_json=chosen.json))
 
 
@@ -53,7 +57,7 @@ def devices(*, as_json: bool) -> Done:
         _FIRST,
         _OTHERS,
     ]
-    return Done(text="\n".join(lines))
+    return told(lines)
 
 
 def _found(offered: list["Backend"]) -> Iterator[Found]:
@@ -65,10 +69,14 @@ def _found(offered: list["Backend"]) -> Iterator[Found]:
             try:
                 device = backend.gpu(selector).info
             except Unavailable as cause:
-                reason = str(cause)
+                reason = _one_line(str(cause))
             except Exception as error:  # noqa: BLE001 - a vendor's library may raise anything
-                reason = f"it cannot be used: {type(error).__name__}: {error}"
+                reason = f"it cannot be used: {type(error).__name__}: {_one_line(str(error))}"
             yield Found(choice=choice, device=device, reason=reason, automatic=backend.automatic)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _selectors(backend: Any) -> list[str]:

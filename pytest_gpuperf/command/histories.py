@@ -17,11 +17,15 @@ A change needs ten runs at least, three of them after it; of series without a ch
 shows one. Runs on other devices, drivers or libraries stand apart."""
 
 
+_DIGITS = 9  # no history has more runs
+
+
 def add(commands: Any) -> None:
     """Add the command."""
     command = commands.add_parser(
         "history",
         help="show speedups over commits, and where they changed",
+        description="Show each test's speedup over commits, and where it changed.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -30,15 +34,14 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--last", type=_number, default=10, metavar="N", help="runs to list for each test (10)"
     )
-    command.add_argument("--json", action="store_true", help="for programs")
+    command.add_argument("--json", action="store_true", help="as an object of JSON, for programs")
     command.set_defaults(run=lambda chosen: _history(chosen))
 
 
 def _number(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no number of runs")
-    return number
+    if not text.isdecimal() or int(text[:_DIGITS]) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of runs from 1 up")
+    return int(text[:_DIGITS])
 
 
 def _history(chosen: argparse.Namespace) -> Done:

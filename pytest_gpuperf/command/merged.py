@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpuperf import fingerprint, reading, schema, store
-from pytest_gpuperf.command.done import FAILED, FINE, Done
+from pytest_gpuperf.command.done import FAILED, FINE, Done, told
 from pytest_gpuperf.command.reports import width
 from pytest_gpuperf.model import GpuPerfError, Plan, Run, Settlement
 from pytest_gpuperf.report import terminal
@@ -23,9 +23,16 @@ INCONCLUSIVE = (
 
 def add(commands: Any) -> None:
     """Add the command."""
-    command = commands.add_parser("merge", help="join reports of a suite that ran once on each device")
+    command = commands.add_parser(
+        "merge",
+        help="join reports of a suite that ran once on each device",
+        description="Join the reports of a suite that ran once on each device, test by test.",
+        epilog="example: gpuperf merge cpu.json gpu.json -o merged.json",
+    )
     command.add_argument("reports", type=Path, nargs="+", metavar="REPORT", help="two of them or more")
-    command.add_argument("-o", "--output", type=Path, required=True, help="the report to write")
+    command.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="PATH", help="the report to write"
+    )
     command.add_argument(
         "--inconclusive", choices=("warn", "fail", "pass"), default="warn", help=INCONCLUSIVE
     )
@@ -42,8 +49,7 @@ def _merge(paths: Sequence[Path], output: Path, inconclusive: Settlement) -> Don
     merged = merging.merge(reports)
     store.replace(output, schema.text(merged.run))
     failures = merged.failures(Plan(inconclusive=inconclusive))
-    told = "\n".join(_told(merged, reports, failures))
-    return Done(text=told, code=FAILED if failures else FINE)
+    return told(_told(merged, reports, failures), FAILED if failures else FINE)
 
 
 def _check_replaceable(output: Path, inputs: Iterable[Path]) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any
 
-from pytest_gpuperf import jsontext, reading, schema, store
-from pytest_gpuperf.command.done import Done
+from pytest_gpuperf import jsontext, places, reading, schema, store
+from pytest_gpuperf.command.done import Done, told
 from pytest_gpuperf.model import GpuPerfError, Run
 from pytest_gpuperf.report import exports, markdown, terminal
 
@@ -21,21 +21,38 @@ def add(commands: Any) -> None:
     command = commands.add_parser("show", help="print a report as pytest does", description=show.__doc__)
     command.add_argument("report", type=Path, metavar="REPORT")
     command.set_defaults(run=lambda chosen: show(chosen.report))
-    command = commands.add_parser("validate", help="check a report against its schema")
+    command = commands.add_parser(
+        "validate", help="check a report against its schema", description=validate.__doc__
+    )
     command.add_argument("report", type=Path, metavar="REPORT")
     command.set_defaults(run=lambda chosen: validate(chosen.report))
     command = commands.add_parser(
         "export",
         help="write a report as another tool, or a pull request, has it",
+        description="Write a report in the form of another tool, or as a summary for a pull request.",
         epilog="example: gpuperf export report.json --as csv -o speedups.csv",
     )
     command.add_argument("report", type=Path, metavar="REPORT")
-    command.add_argument("--as", dest="format", choices=[*exports.FORMATS, _MARKDOWN], required=True)
-    command.add_argument("-o", "--output", type=Path, metavar="PATH", help="a file, not standard output")
+    command.add_argument(
+        "--as",
+        dest="format",
+        choices=[*exports.FORMATS, _MARKDOWN],
+        required=True,
+        help="the form: that of a tool, csv for spreadsheets, markdown for pull requests",
+    )
+    command.add_argument(
+        "-o", "--output", type=Path, metavar="PATH", help="a file, in place of standard output"
+    )
     command.set_defaults(run=lambda chosen: export(chosen.report, chosen.format, chosen.output))
-    command = commands.add_parser("recover", help="make a report from the journal of a run that was killed")
-    command.add_argument("journal", type=Path, help="REPORT.PID.journal, beside where the report would be")
-    command.add_argument("report", type=Path, help="the report to write; it must not exist")
+    command = commands.add_parser(
+        "recover",
+        help="make a report from the journal of a run that was killed",
+        description=recover.__doc__,
+    )
+    command.add_argument(
+        "journal", type=Path, metavar="JOURNAL", help="REPORT.PID.journal, beside where the report would be"
+    )
+    command.add_argument("report", type=Path, metavar="REPORT", help="the report to write; it must not exist")
     command.set_defaults(run=lambda chosen: recover(chosen.journal, chosen.report))
 
 
@@ -49,33 +66,49 @@ def show(report: Path) -> Done:
     run = reading.read(report)
     lines = terminal.lines(run, width())
     early = [] if run.complete else ["", "the run ended early: this is not all of it"]
-    return Done(text="\n".join([*(lines or ["no test with a speedup marker ran"]), *early]))
+    return told([*(lines or ["no test with a speedup marker ran"]), *early])
 
 
 def validate(report: Path) -> Done:
     """Check a report against its schema."""
-    return Done(text=f"{report}: valid, {len(reading.read(report).records)} records")
+    return told([f"{report}: valid, {_records(reading.read(report))}"])
 
 
 def export(report: Path, format: str, output: Path | None) -> Done:
     """Write a report in another form, to a file or to standard output."""
+    if output is not None:
+        _check_replaceable(output, report, format)
     run = reading.read(report)
     text = markdown.text(run) if format == _MARKDOWN else exports.text(format, run)
     if output is None:
-        return Done(text=text.rstrip("\n"))
-    if output.exists() and output.samefile(report):
-        raise GpuPerfError(f"{output} is the report itself; name another file")
+        return Done(text=text.removesuffix("\n").removesuffix("\r"))
     store.replace(output, text)
-    return Done(text=f"{output}: {len(run.records)} records as {format}")
+    return told([f"{output}: {_records(run)} as {format}"])
+
+
+def _check_replaceable(output: Path, report: Path, format: str) -> None:
+    """Refuse to overwrite the report itself, and files that are none of the format."""
+    if output.exists() and report.exists() and output.samefile(report):
+        raise GpuPerfError(f"{output} is the report itself; name another file")
+    begins = places.MARKDOWN if format == _MARKDOWN else places.EXPORTS[format]
+    if (found := places.objection(output, begins, f"file of {format}")) is not None:
+        raise GpuPerfError(found)
 
 
 def recover(journal: Path, report: Path) -> Done:
     """Make a report of what had finished when a run was killed."""
     if report.exists():
         raise GpuPerfError(f"{report} exists; name a new file, so that nothing is lost")
+    if journal.exists() and not journal.is_file():
+        raise GpuPerfError(f"{journal} is no file; name the journal of a run")
     run = _run_in(store.read_journal(journal))
     store.replace(report, schema.text(run))
-    return Done(text=f"{report}: {len(run.records)} records recovered; {journal} can be removed")
+    return told([f"{report}: {_records(run)} recovered; {journal} can be removed"])
+
+
+def _records(run: Run) -> str:
+    count = len(run.records)
+    return f"{count} record{'' if count == 1 else 's'}"
 
 
 def _run_in(lines: Iterable[str]) -> Run:

@@ -77,7 +77,7 @@ def _devices(run: Run, width: int) -> list[str]:
         there = f"{gpu.name} through {gpu.backend}, emulated: not a GPU's speedup"
     else:
         there = f"{gpu.name} through {gpu.backend}"
-    return wrap(f"CPU {environment.cpu['name']} | GPU {there}", width)
+    return wrap(f"CPU {environment.cpu.get('name') or 'unknown'} | GPU {there}", width)
 
 
 def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> list[str]:
