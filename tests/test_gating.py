@@ -368,8 +368,8 @@ def test_a_baselines_test_that_this_run_should_have_had_fails_it(asked):
     before = [record(name) for name in "abcdef"]
     (failure,) = ended([record()], *before, asked=asked, missing="bc", has_gpu=False).failures
     assert failure == (
-        "2 of the baseline's tests did not run: b, c; renamed, unmarked or deselected? Run them, take them out "
-        "(gpuperf baseline update --prune), or say --gpuperf-allow-missing"
+        "2 of the baseline's tests did not run: b, c; renamed, unmarked or deselected? Run them, take them "
+        "out (gpuperf baseline update --prune), or say --gpuperf-allow-missing"
     )
     (failure,) = ended([record()], *before, asked=asked, missing="bcdef").failures
     assert failure.startswith("5 of the baseline's tests did not run: b, c, d and 2 more; renamed")
