@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from pytest_gpuperf import fingerprint, settlement, thresholds
 from pytest_gpuperf.joining import MeasuredSide, alone, join
@@ -71,9 +71,10 @@ class _Found:
 
 
 def merge(reports: Sequence[Report]) -> MergedRun:
-    """Return the run that reports make together.
+    """Return the run that reports make together: of runs on one device each, or of shards of one run.
 
-    Raises GpuPerfError when two of them have the same side of a test, and when no test could be joined.
+    Raises GpuPerfError when two of them have the same side of a test, when shards were measured in different
+    surroundings, and when no test was compared, in one report or between two.
     """
     tests: dict[str, list[_Found]] = {}
     for found in (each for report in reports for each in _records(report)):
@@ -85,9 +86,14 @@ def merge(reports: Sequence[Report]) -> MergedRun:
     pairs = {nodeid: _pair(several) for nodeid, several in tests.items()}
     records = tuple(_record(several, pairs[nodeid], ratio) for nodeid, several in tests.items())
     joined = tuple(record.nodeid for record in records if pairs[record.nodeid] and record.speedup)
-    if not joined or sources["cpu"] is None or sources["gpu"] is None:
+    shards = [report for report in reports if any(record.speedup for record in report.run.records)]
+    if not joined and not shards:
         raise GpuPerfError(_nothing(records))
-    return MergedRun(run=_run(reports, records, sources["cpu"].run, sources["gpu"].run, ratio), joined=joined)
+    _check_alike(shards)
+    cpu, gpu = (sources[kind] if joined else shards[0] for kind in _KINDS)
+    if cpu is None or gpu is None:
+        raise AssertionError("what was joined has a source on either side")
+    return MergedRun(run=_run(reports, records, cpu.run, gpu.run, ratio), joined=joined)
 
 
 def _records(report: Report) -> Iterator[_Found]:
@@ -113,6 +119,18 @@ def _check_once(several: Sequence[_Found]) -> None:
                 remedy += "; a CPU run is joined with one GPU run at a time"
             names = f"{one.report.name} and {other.report.name}"
             raise GpuPerfError(f"{names} both have {one.record.nodeid} with its {sides}; {remedy}")
+
+
+def _check_alike(shards: Sequence[Report]) -> None:
+    """Refuse shards of different machines: a report has one environment, which its speedups depend on."""
+    for one, other in pairwise(shards):
+        made = (each.run.environment for each in (one, other))
+        here, there = (fingerprint.surroundings(each, each.gpu) for each in made)
+        if unlike := fingerprint.unlike(here, there):
+            raise GpuPerfError(
+                f"{one.name} and {other.name} were not measured in the same surroundings "
+                f"({'; '.join(unlike)}), and one report cannot tell them apart; keep them as two"
+            )
 
 
 def _source(reports: Sequence[Report], tests: dict[str, list[_Found]], kind: Kind) -> Report | None:

@@ -1,5 +1,6 @@
 """The gate, as pytest's users meet it: red when a speedup is lost, and when nothing could have been seen."""
 
+import errno
 import json
 import os
 from xml.etree import ElementTree
@@ -445,8 +446,9 @@ def test_other_files_are_not_missed(ends, pytester):
     assert pytest.ExitCode.OK == ends(FAST + BARE, *GATE, "test_it.py::test_fast").ret
 
 
-def test_off_measures_nothing_and_so_refuses_a_gate(held):
-    result = held(BARE, "--gpuperf-off")
+@pytest.mark.parametrize("spread", [SERIAL, PARALLEL], ids=["serial", "-n 2"])
+def test_off_measures_nothing_and_so_refuses_a_gate(held, spread):
+    result = held(BARE, "--gpuperf-off", *spread)
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(["*--gpuperf-off measures nothing, so that --gpuperf-fail-on could not*"])
 
@@ -756,6 +758,20 @@ def test_githubs_summary_is_appended_to(ends, pytester, monkeypatch):
 
 def test_elsewhere_githubs_summary_is_none(ends):
     assert pytest.ExitCode.OK == ends(BARE, "--gpuperf-markdown=github").ret
+
+
+def test_a_full_disk_is_told_and_the_results_are_printed_all_the_same(ends, pytester, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    result = ends(BARE, *CREATE, "--gpuperf-markdown=summary.md", "--gpuperf-export=csv:it.csv")
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(["test_bare * recorded"])
+    for what in ("report *", "summary", "export as csv", "new baseline"):
+        result.stdout.fnmatch_lines([f"the {what} was not written: *No space left on device*"])
+    left = {path.suffix for path in pytester.path.iterdir() if path.is_file()}
+    assert {".py", ".journal"} == left
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a folder that cannot be written to is made as POSIX has it")

@@ -17,6 +17,7 @@ from pytest_gpuperf.disturbances import find, stated
 from pytest_gpuperf.fingerprint import differences, hosts_differ, machines
 from pytest_gpuperf.merging import Report, merge
 from pytest_gpuperf.model import (
+    DESELECTED,
     Clocks,
     Copies,
     Demand,
@@ -637,9 +638,27 @@ def test_reports_without_records_are_refused():
     assert "no test could be joined" in refused(report("cpu.json"), report("gpu.json"))
 
 
-def test_runs_on_both_devices_have_nothing_to_join():
-    said = refused(report("one.json", whole(TEST)), report("two.json", whole(OTHER)))
-    assert "no test could be joined" in said
+def test_shards_of_one_run_make_one_report_in_which_nothing_is_lost():
+    skip = replace(ended("gpu", "skipped", "no driver"), nodeid="t[x]")
+    first, second = report("one.json", whole(TEST), skip), report("two.json", whole(OTHER))
+    made = merge([first, second])
+    assert (whole(TEST), skip, whole(OTHER)) == made.run.records
+    assert () == made.joined
+    assert ("one.json", "two.json") == made.run.merged.reports
+
+
+def test_a_shard_that_deselected_a_test_does_not_hide_anothers():
+    left_out = Record(nodeid=TEST, status="skipped", reason=DESELECTED, demand=Demand(), alpha=0.025)
+    made = merge([report("one.json", whole(OTHER), left_out), report("two.json", whole(TEST))])
+    assert (whole(OTHER), whole(TEST)) == made.run.records
+
+
+def test_shards_of_different_machines_are_refused_with_what_differs():
+    elsewhere = replace(HERE, cpu={**HERE.cpu, "name": "Xeon"})
+    one = report("one.json", whole(TEST), environment=HERE)
+    said = refused(one, report("two.json", whole(OTHER), environment=elsewhere))
+    assert "one.json and two.json were not measured in the same surroundings (CPU: " in said
+    assert said.endswith("Xeon), and one report cannot tell them apart; keep them as two")
 
 
 # The run that they make
@@ -979,8 +998,14 @@ def test_one_report_alone_is_refused(folder, capsys):
     untouched(name, "-o", "merged.json", said="name two or more", capsys=capsys)
 
 
-def test_nothing_joined_is_no_success(folder, capsys):
+def test_shards_are_joined_and_told(folder, capsys):
     names = written(report("one.json", whole(TEST)), report("two.json", whole(OTHER)))
+    assert 0 == main(["merge", *names, "-o", "merged.json"])
+    assert "2 tests from one report each" in capsys.readouterr().out
+
+
+def test_nothing_joined_is_no_success(folder, capsys):
+    names = written(report("one.json", side("cpu", 1.0)), report("two.json", side("gpu", 1.0, nodeid=OTHER)))
     untouched(*names, "-o", "merged.json", said="no test could be joined", capsys=capsys)
 
 
