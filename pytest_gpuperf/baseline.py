@@ -35,6 +35,8 @@ class Baseline:
     def __init__(self, name: str, run: Run) -> None:
         self.name = name
         self.run = run
+        self._tests: dict[tuple[Tolerance, ...], list[str]] = {}
+        self._around: dict[tuple[Kind, ...], tuple[Environment, tuple[str, ...]]] = {}
 
     @cached_property
     def records(self) -> dict[str, Record]:
@@ -46,8 +48,25 @@ class Baseline:
         """The thresholds by name."""
         return {threshold.name: threshold for threshold in self.run.thresholds}
 
+    def unlike(self, surveyed: Environment, kinds: tuple[Kind, ...]) -> tuple[str, ...]:
+        """Return how an environment differs from the baseline's: the same for all tests, and found once."""
+        known = self._around.get(kinds)
+        if known is None or known[0] is not surveyed:
+            was = fingerprint.around(self.run.environment, kinds)
+            known = self._around[kinds] = (
+                surveyed,
+                fingerprint.unlike(was, fingerprint.around(surveyed, kinds)),
+            )
+        return known[1]
+
     def tests(self, tolerances: Iterable[Tolerance]) -> list[str]:
         """Return the node ids of the tests that have something to compare with."""
+        asked = tuple(tolerances)
+        if asked not in self._tests:
+            self._tests[asked] = self._with_any(asked)
+        return self._tests[asked]
+
+    def _with_any(self, tolerances: Iterable[Tolerance]) -> list[str]:
         asked = [tolerance.metric for tolerance in tolerances]
         families = {record.nodeid for record in self.run.records if record.family and record.speedup}
         return [
@@ -169,8 +188,11 @@ def _differences(
         return ()
     kinds = _SIDES.get(tolerance.metric, _BOTH)
     asked = kinds == _BOTH
-    was = fingerprint.conditions(before, base.run.environment, kinds, asked)
-    return fingerprint.unlike(was, fingerprint.conditions(now, surveyed, kinds, asked))
+    around = base.unlike(surveyed, kinds)
+    if fingerprint.traits(before, kinds) == fingerprint.traits(now, kinds):
+        return around
+    was = fingerprint.conditions(before, kinds, asked)
+    return (*around, *fingerprint.unlike(was, fingerprint.conditions(now, kinds, asked)))
 
 
 def _of_bounds(

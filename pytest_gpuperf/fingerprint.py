@@ -11,12 +11,14 @@ from pytest_gpuperf.model import DeviceInfo, Environment, Kind, Record
 
 __all__ = [
     "Conditions",
+    "around",
     "conditions",
     "differences",
     "hosts_differ",
     "machines",
     "settings",
     "surroundings",
+    "traits",
     "unlike",
 ]
 
@@ -58,12 +60,27 @@ def surroundings(surveyed: Environment, gpu: DeviceInfo | None) -> Conditions:
     return {**_processor(surveyed), **_device("GPU", gpu), **_chosen(surveyed, _ROUNDING)}
 
 
-def conditions(record: Record, surveyed: Environment, kinds: Iterable[Kind], asked: bool) -> Conditions:  # noqa: FBT001 - the last of the parts that count
+def around(surveyed: Environment, kinds: Iterable[Kind]) -> Conditions:
+    """Return what every test's times on these devices depend on."""
+    found: dict[str, str | None] = {}
+    for kind in kinds:
+        found |= _processor(surveyed) if kind == "cpu" else _chosen(surveyed, _ROUNDING)
+    return found
+
+
+def traits(record: Record, kinds: Iterable[Kind]) -> tuple[object, ...]:
+    """Return what `conditions` are made of: where it is the same, so are they."""
+    demand = record.demand
+    sides = (record.cpu if kind == "cpu" else record.gpu for kind in kinds)
+    of_sides = (side and (side.device, side.dtypes, side.shapes) for side in sides)
+    return (record.scope, demand.transfer, demand.calls, demand.latency, *of_sides)
+
+
+def conditions(record: Record, kinds: Iterable[Kind], asked: bool) -> Conditions:  # noqa: FBT001 - the last of the parts that count
     """Return what one test's times on these devices depend on, and with `asked` what its speedup includes."""
     found: dict[str, str | None] = {"scope": record.scope}
     for kind in kinds:
         side = record.cpu if kind == "cpu" else record.gpu
-        found |= _processor(surveyed) if kind == "cpu" else _chosen(surveyed, _ROUNDING)
         found |= _device(kind.upper(), side.device if side else None)
         found[f"{kind.upper()} dtypes"] = ", ".join(sorted(side.dtypes)) or None if side else None
         found[f"{kind.upper()} shapes"] = ", ".join(side.shapes) or None if side else None
@@ -71,7 +88,7 @@ def conditions(record: Record, surveyed: Environment, kinds: Iterable[Kind], ask
 
 
 def settings(surveyed: Environment) -> tuple[str, ...]:
-    """Return the interpreter and what environment variables set: `python 3.11`, `OMP_NUMTHREADS=1`."""
+    """Return the interpreter and what environment variables set: `python 3.11`, `OMP_NUM_THREADS=1`."""
     chosen = surveyed.variables or {}
     names = (name for name in (*THREADS, *_ROUNDING) if name in chosen)
     return (f"python {_version(surveyed.python, 'minor')}", *(f"{name}={chosen[name]}" for name in names))

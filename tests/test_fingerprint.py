@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.fingerprint import conditions, surroundings, unlike
+from pytest_gpuperf.fingerprint import around, conditions, surroundings, traits, unlike
 from pytest_gpuperf.model import Demand, DeviceInfo, Environment, Measurement, Record
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="NumPy", library="numpy 2.4.6")
@@ -72,8 +72,19 @@ def here(**changes) -> Environment:
 
 
 def differs(now: Record, surveyed=HERE, *, before=None, kinds=("cpu", "gpu"), asked=True, was=HERE):
-    found = conditions(before or record(), was, kinds, asked)
-    return unlike(found, conditions(now, surveyed, kinds, asked))
+    found = {**around(was, kinds), **conditions(before or record(), kinds, asked)}
+    return unlike(found, {**around(surveyed, kinds), **conditions(now, kinds, asked)})
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("kinds", [("cpu", "gpu"), ("cpu",), ("gpu",)], ids=str)
+def test_records_of_the_same_traits_have_the_same_conditions(kinds, asked):
+    one, other = on_cpu(), on_cpu(library="numpy 1.0")
+    for each in (one, other, record()):
+        for two in (one, other, record()):
+            if traits(each, kinds) == traits(two, kinds):
+                assert conditions(each, kinds, asked) == conditions(two, kinds, asked)
+    assert (traits(one, kinds) == traits(other, kinds)) == ("cpu" not in kinds)
 
 
 def test_the_same_test_on_the_same_machine_is_comparable():
