@@ -72,7 +72,7 @@ class Baseline:
         return [
             record.nodeid
             for record in self.run.records
-            if any(metrics.value(record, metric) for metric in asked if metric != "threshold")
+            if any(metrics.has(record, metric) for metric in asked if metric != "threshold")
             or ("threshold" in asked and record.nodeid in families)
         ]
 

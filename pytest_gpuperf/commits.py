@@ -15,7 +15,7 @@ _BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME")
 
 def current(folder: Path) -> Commit | None:
     """Return the commit that git, or else the CI's environment, names; None outside of a repository."""
-    told = _git(folder, "log", "-1", "--format=%H %cI")
+    told = _git(folder, "log", "-1", "--no-show-signature", "--format=%H %cI")
     if told:
         name, _, time = told.partition(" ")
         branch = _git(folder, "branch", "--show-current") or _first(_BRANCHES)

@@ -20,6 +20,7 @@ __all__ = [
     "surroundings",
     "traits",
     "unlike",
+    "version",
 ]
 
 Conditions = Mapping[str, str | None]
@@ -91,7 +92,7 @@ def settings(surveyed: Environment) -> tuple[str, ...]:
     """Return the interpreter and what environment variables set: `python 3.11`, `OMP_NUM_THREADS=1`."""
     chosen = surveyed.variables or {}
     names = (name for name in (*THREADS, *_ROUNDING) if name in chosen)
-    return (f"python {_version(surveyed.python, 'minor')}", *(f"{name}={chosen[name]}" for name in names))
+    return (f"python {version(surveyed.python, 'minor')}", *(f"{name}={chosen[name]}" for name in names))
 
 
 def unlike(before: Conditions, now: Conditions) -> tuple[str, ...]:
@@ -109,7 +110,7 @@ def _processor(surveyed: Environment) -> dict[str, str | None]:
     return {
         "CPU": _cpu(surveyed),
         "processors": f"{min(map(float, limits)):g}" if limits else None,
-        "python": _version(surveyed.python, "minor"),
+        "python": version(surveyed.python, "minor"),
         **_chosen(surveyed, THREADS),
     }
 
@@ -122,9 +123,9 @@ def _device(side: str, device: DeviceInfo | None) -> dict[str, str | None]:
         **({side: device.name} if device.kind == "gpu" else {}),  # a CPU's is the processor's
         f"{side} backend": device.backend,
         f"{side} emulated": "yes" if device.emulated else "no",
-        f"{side} library": _version(library, "minor"),
-        f"{side} driver": _version(device.driver, "major"),
-        f"{side} runtime": _version(device.runtime, "major"),
+        f"{side} library": version(library, "minor"),
+        f"{side} driver": version(device.driver, "major"),
+        f"{side} runtime": version(device.runtime, "major"),
         f"{side} precision": device.reduced_precision or "full",
     }
 
@@ -142,7 +143,7 @@ def _chosen(surveyed: Environment, names: Iterable[str]) -> dict[str, str | None
 
 
 @cache
-def _version(text: str | None, part: Literal["major", "minor"]) -> str | None:
+def version(text: str | None, part: Literal["major", "minor"]) -> str | None:
     """Return a text with each version in it cut down to its major or minor part: `numpy 2.4`."""
     groups = r"\1" if part == "major" else r"\1\2"
     return _VERSION.sub(groups, _CUDA.sub(r"cuda \1.\2", text)) if text else None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_gpuperf import baseline, metrics, regression
+from pytest_gpuperf import baseline, metrics, regression, settlement
 from pytest_gpuperf.baseline import Baseline
 from pytest_gpuperf.model import (
     Comparison,
@@ -103,6 +103,12 @@ class Gating:
             return None
         return f"the gate has no valid measurement: {record.reason or record.status}"
 
+    def watched(self, record: Record, plan: Plan) -> list[str]:
+        """Return why the gate fails a test that nobody marked: for what it lost, and for nothing else."""
+        failures = settlement.gated(record.comparisons, self.asked, plan)
+        unmeasured = None if plan.report_only else self.lost(record)
+        return failures or ([unmeasured] if unmeasured else [])
+
     def threshold(self, found: Threshold, records: Sequence[Record]) -> tuple[Comparison, ...]:
         """Return how a family's threshold stands beside the baseline, where that is asked for."""
         if self.base is None or found.status == "skipped":
@@ -159,7 +165,7 @@ class Gating:
                 yield f"{nodeid} was lost with the process that ran it: {reason}"
 
     def _has_value(self, record: Record) -> bool:
-        return any(metrics.value(record, _measure(each)) for each in self.asked.compared)
+        return any(metrics.has(record, _measure(each)) for each in self.asked.compared)
 
     def _nothing_known(self, measured: Sequence[Record], base: Baseline) -> str:
         """Return why the baseline has nothing to compare the measured tests with."""
@@ -179,7 +185,7 @@ class Gating:
         for asked in self.asked.compared:
             known = {*base.tests([asked])}
             held = [record for record in selected if record.nodeid in known]
-            if held and not any(metrics.value(record, _measure(asked)) for record in held):
+            if held and not any(metrics.has(record, _measure(asked)) for record in held):
                 why = f"{held[0].nodeid}: {held[0].reason or held[0].status}"
                 yield f"no {regression.NAMES[asked.metric]} was measured ({_tests(len(held))}): {why}"
 

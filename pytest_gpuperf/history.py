@@ -92,7 +92,8 @@ def entry(run: Run) -> Entry:
     Left out are deselected tests, and CPU siblings, whose times stand with the GPU siblings.
     """
     partners = {record.pairing.partner for record in run.records if record.pairing}
-    kept = [record for record in run.records if record.nodeid not in partners and not _is_deselected(record)]
+    shown = [record for record in run.records if not record.is_deselected or record.cpu]
+    kept = [record for record in shown if record.nodeid not in partners]
     both = next((record for record in kept if record.cpu and record.gpu), None)
     cpu = both.cpu.device if both and both.cpu else None
     gpu = run.environment.gpu or (both.gpu.device if both and both.gpu else None)
@@ -145,10 +146,6 @@ def read(folder: Path) -> History:
             rejected.append(_rejected(path, str(error)))
     found.sort(key=lambda each: each[:2])
     return History(entries=tuple(entry for _, _, entry in found), rejected=tuple(rejected))
-
-
-def _is_deselected(record: Record) -> bool:
-    return record.status == "skipped" and not record.cpu and (record.reason or "").startswith("deselected")
 
 
 def _result(

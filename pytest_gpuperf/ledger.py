@@ -64,8 +64,7 @@ class Ledger:
         """
         if self.report is None or self._journal is None:
             return
-        measured = any(record.cpu or record.gpu for record in run.records)
-        if not run.complete and not measured and self.report.exists():
+        if run.is_empty and self.report.exists():
             self.unwritten = f"{self.report} was left as it is: this run ended before it measured anything"
             self._journal.close(keep=False)
             return

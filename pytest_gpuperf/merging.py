@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from itertools import combinations
 
 from pytest_gpuperf import fingerprint, settlement, thresholds
 from pytest_gpuperf.joining import MeasuredSide, alone, join
 from pytest_gpuperf.model import (
+    Commit,
     Environment,
     GpuPerfError,
     Kind,
@@ -123,7 +124,7 @@ def _check_once(several: Sequence[_Found]) -> None:
 
 def _check_alike(shards: Sequence[Report]) -> None:
     """Refuse shards of different machines: a report has one environment, which its speedups depend on."""
-    for one, other in pairwise(shards):
+    for one, other in combinations(shards, 2):
         made = (each.run.environment for each in (one, other))
         here, there = (fingerprint.surroundings(each, each.gpu) for each in made)
         if unlike := fingerprint.unlike(here, there):
@@ -196,7 +197,14 @@ def _run(reports: Sequence[Report], records: tuple[Record, ...], cpu: Run, gpu: 
         complete=all(report.run.complete for report in reports),
         selections=_selections(reports),
         merged=_merged(reports),
+        commit=_commit(reports),
     )
+
+
+def _commit(reports: Sequence[Report]) -> Commit | None:
+    """Return the commit that was measured, if it is the same in all reports."""
+    first, *others = (report.run.commit for report in reports)
+    return first if all(other == first for other in others) else None
 
 
 def _environment(cpu: Environment, gpu: Environment) -> Environment:

@@ -7,7 +7,7 @@ from pytest_gpuperf import disturbances
 from pytest_gpuperf.estimation import estimate
 from pytest_gpuperf.model import Estimate, Measurement, Metric, Plan, Record, Speedup
 
-__all__ = ["Found", "found", "value"]
+__all__ = ["Found", "found", "has", "value"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,11 +18,16 @@ class Found:
     doubt: str | None = None
 
 
+def has(record: Record, metric: Metric) -> bool:
+    """Say whether a record has a metric, without the work of making its interval."""
+    if metric in ("cpu", "gpu"):
+        return _counts(record, metric) and _is_timed(record.cpu if metric == "cpu" else record.gpu)
+    return value(record, metric) is not None
+
+
 def value(record: Record, metric: Metric) -> Estimate | None:
     """Return a metric with its interval, in seconds, bytes or as a ratio; None where a record has none."""
-    if record.status == "error" or (record.parity is not None and record.parity.agreed is False):
-        return None  # of work that was not what was asked for
-    if record.status == "skipped" and metric != "cpu":
+    if not _counts(record, metric):
         return None
     if metric in ("cpu", "gpu"):
         return _time(record.cpu if metric == "cpu" else record.gpu, record.alpha)
@@ -48,6 +53,13 @@ def found(record: Record, metric: Metric) -> Found | None:
     return Found(estimate=known, doubt=slowed)
 
 
+def _counts(record: Record, metric: Metric) -> bool:
+    """Say whether what was measured is of the work that was asked for."""
+    if record.status == "error" or (record.parity is not None and record.parity.agreed is False):
+        return False
+    return record.status != "skipped" or metric == "cpu"
+
+
 def _own(record: Record) -> float:
     """Return the share of the CPU's time that was surely the workload's own."""
     measured = record.cpu
@@ -65,7 +77,13 @@ def _own(record: Record) -> float:
 
 
 def _time(measured: Measurement | None, alpha: float) -> Estimate | None:
-    if measured is None or not measured.samples or not all(0 < each < inf for each in measured.samples):
+    if measured is None or not _is_timed(measured):
         return None
     time = estimate(measured.samples, Plan(alpha=alpha), "siblings")
     return Estimate(value=time.value, low=time.low, high=time.high) if time else None
+
+
+def _is_timed(measured: Measurement | None) -> bool:
+    if measured is None or not measured.samples:
+        return False
+    return all(0 < each < inf for each in measured.samples)

@@ -76,6 +76,12 @@ def _file(text: str) -> str:
 
 
 _JSON = Option("json", "write the report to PATH", read=str, metavar="PATH")
+_LOCK = Option(
+    "lock",
+    "the file by which processes take turns to measure (one for the whole machine); none: they don't",
+    read=_file,
+    metavar="PATH|none",
+)
 _PLAN = (
     Option(
         "gpu",
@@ -113,12 +119,7 @@ _PLAN = (
         metavar="R",
         ini="float",
     ),
-    Option(
-        "lock",
-        "the file by which processes take turns to measure (one for the whole machine); none: they don't",
-        read=_file,
-        metavar="PATH|none",
-    ),
+    _LOCK,
 )
 _ALL = Option("all", "time every test that has siblings on both devices, marked or not, and fail none for it")
 _OPTIONS = (*_PLAN, _JSON, _ALL)
@@ -156,7 +157,7 @@ def plan(config: pytest.Config) -> "Plan":
 
     values = {each.key.removeprefix("gpuperf_"): read(config, each) for each in _PLAN}
     if values["lock"] not in (None, "auto", "none"):
-        values["lock"] = str(_lock_file(config.invocation_params.dir / values["lock"]))
+        values["lock"] = str(_lock_file(option.start(config, _LOCK) / values["lock"]))
     return Plan(**{name: value for name, value in values.items() if value is not None})
 
 

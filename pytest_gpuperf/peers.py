@@ -1,9 +1,8 @@
 """From an environment and two devices to the text that all results share that can be compared with theirs."""
 
-import re
 from collections.abc import Iterable, Iterator
 
-from pytest_gpuperf.fingerprint import settings
+from pytest_gpuperf.fingerprint import settings, version
 from pytest_gpuperf.model import Demand, DeviceInfo, Environment
 
 __all__ = ["fingerprint"]
@@ -31,24 +30,18 @@ def _software(device: DeviceInfo | None) -> Iterator[str]:
     """Yield what a device's times depend on beside itself."""
     if device is None:
         return
-    library = _version(device.library.partition(",")[0], digits=2)
+    library = version(device.library.partition(",")[0], "minor") or ""
     if device.backend not in library:
         yield device.backend
     yield library
     if device.driver:
-        yield f"driver {_version(device.driver, digits=1)}"
-    if device.runtime:
-        yield _version(device.runtime, digits=1)
+        yield f"driver {version(device.driver, 'major')}"
+    if runtime := version(device.runtime, "major"):
+        yield runtime
     if device.reduced_precision:
         yield device.reduced_precision
     if device.emulated:
         yield "emulated"
-
-
-def _version(text: str, *, digits: int) -> str:
-    """Return a text with its first version cut to so many numbers: `torch 2.6.0+cu124` to `torch 2.6`."""
-    shortened = r"\b(\d+" + r"(?:\.\d+)?" * (digits - 1) + r")(?:\.\S*|\b)"
-    return re.sub(shortened, r"\1", text, count=1)
 
 
 def _included(demand: Demand) -> Iterator[str]:

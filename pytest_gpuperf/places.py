@@ -6,15 +6,15 @@ from pathlib import Path
 __all__ = ["EXPORTS", "MARKDOWN", "REPORT", "objection", "writable"]
 
 _ENOUGH = 256  # bytes to know a file by
-REPORT = (b"{",)
-MARKDOWN = (b"### Speedups",)
+REPORT = (b'{"schema_version"',)
+MARKDOWN = (b"###Speedups",)
 EXPORTS = {
-    "pytest-benchmark": (b"{",),
-    "github-action-benchmark": (b"[",),
+    "pytest-benchmark": (b'{"machine_info"',),
+    "github-action-benchmark": (b'[{"name"', b"[]"),
     "bencher": (b"{",),
     "csv": (b"test,",),
 }
-"""How the files of each format begin."""
+"""How the files of each format begin, without their white space."""
 
 
 def objection(path: Path, begins: tuple[bytes, ...], what: str) -> str | None:
@@ -54,5 +54,5 @@ def _obstacle(path: Path) -> str | None:
 
 def _begins(path: Path, begins: tuple[bytes, ...]) -> bool:
     with path.open("rb") as file:
-        content = file.read(_ENOUGH).lstrip()
+        content = b"".join(file.read(_ENOUGH).split())
     return not content or content.startswith(begins)

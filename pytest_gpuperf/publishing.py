@@ -35,14 +35,19 @@ def publish(run: Run, outputs: Outputs, baseline: Path | None) -> Published:
 
 
 def _steps(run: Run, outputs: Outputs, baseline: Path | None) -> Iterator[tuple[str, Callable[[], Path]]]:
-    """Yield each file's name in words, and what writes it and returns its place."""
+    """Yield each file's name in words, and what writes it and returns its place.
+
+    A run that was cut short before it measured anything leaves earlier files as they are.
+    """
     for path in outputs.markdown:
-        yield "summary", partial(_summarize, path, run)
+        if not (run.is_empty and path.exists()):
+            yield "summary", partial(_summarize, path, run)
     if outputs.summary is not None:
         yield "job's summary", partial(_append_summary, outputs.summary, run)
     for name, path in outputs.exports:
-        yield f"export as {name}", partial(_export, name, path, run)
-    if outputs.history is not None:
+        if not (run.is_empty and path.exists()):
+            yield f"export as {name}", partial(_export, name, path, run)
+    if outputs.history is not None and not run.is_empty:
         yield "history", partial(_remember, outputs.history, run)
     if baseline is not None:
         yield "new baseline", partial(_make, baseline, run)

@@ -5,7 +5,7 @@ from math import inf
 from pytest_gpuperf import units
 from pytest_gpuperf.model import Estimate, Metric, Outcome, Tolerance
 
-__all__ = ["LESS_IS_BETTER", "NAMES", "apart", "beside", "change", "judge", "ratio", "words"]
+__all__ = ["LESS_IS_BETTER", "NAMES", "amount", "apart", "beside", "change", "judge", "ratio", "words"]
 
 LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu", "cpu", "threshold", "memory"})
 NAMES: dict[Metric, str] = {
@@ -75,15 +75,20 @@ def words(before: Estimate, now: Estimate, tolerance: Tolerance, outcome: Outcom
 
 def beside(metric: Metric, found: Estimate) -> str:
     """Return an estimate in its metric's unit: `8.00x [7.80, 8.20]`, `1.20 ms [1.10 ms, 1.30 ms]`."""
+    shown = amount(metric, found.value)
+    if metric in ("memory", "threshold"):
+        return shown
+    bounds = ("?" if end is None else amount(metric, end) for end in (found.low, found.high))
+    return f"{shown} [{', '.join(bound.removesuffix('x') for bound in bounds)}]"
+
+
+def amount(metric: Metric, value: float) -> str:
+    """Return a value in its metric's unit: `8.00x`, `1.20 ms`."""
     if metric == "memory":
-        return units.size(found.value)
+        return units.size(value)
     if metric == "threshold":
-        return f"{found.value:.16g}"
-    if metric in ("cpu", "gpu"):
-        ends = ", ".join("?" if end is None else units.seconds(end) for end in (found.low, found.high))
-        return f"{units.seconds(found.value)} [{ends}]"
-    ends = ", ".join("?" if end is None else units.digits(end) for end in (found.low, found.high))
-    return f"{units.digits(found.value)}x [{ends}]"
+        return f"{value:.16g}"
+    return units.seconds(value) if metric in ("cpu", "gpu") else f"{units.digits(value)}x"
 
 
 def _limits(before: Estimate, tolerance: Tolerance) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -180,10 +180,8 @@ class Session:
         if record is None:
             return
         self._warn_of_differences(record, item)
-        lost = settlement.gated(record.comparisons, self.gating.asked, self.plan)
-        unmeasured = None if self.plan.report_only else self.gating.lost(record)
-        if lost or unmeasured:
-            pytest.fail("\n".join(lost or [unmeasured or ""]), pytrace=False)
+        if failures := self.gating.watched(record, self.plan):
+            pytest.fail("\n".join(failures), pytrace=False)
 
     def keep(self, record: Record, item: pytest.Item | None = None) -> None:
         """Keep a record; with its item, other plugins' reports learn of it."""

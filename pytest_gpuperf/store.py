@@ -33,7 +33,13 @@ def create(path: Path, text: str) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         replace(beside, text)
-        os.link(beside, path)  # unlike a rename, it fails where another process was faster
+        try:
+            os.link(beside, path)  # unlike a rename, it fails where another process was faster
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            with path.open("x", encoding="utf-8", newline="") as file:
+                file.write(text)
     finally:
         with suppress(OSError):
             beside.unlink()

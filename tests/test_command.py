@@ -681,6 +681,23 @@ def test_a_lost_measurement_fails_as_it_does_in_pytest(call):
     assert (1, said) == (code, lines[-1])
 
 
+def test_an_unmarked_test_that_never_had_a_measurement_fails_here_no_more_than_in_pytest(call):
+    absent = dict.fromkeys(("cpu", "gpu", "speedup"))
+    never = record("test_a.py::test_2", status="error", reason="it raised", source="all", **absent)
+    written("base.json", record(), never)
+    written("new.json", record(), never)
+    assert 0 == call("compare", "base.json", "new.json")[0]
+
+
+def test_an_unmarked_test_that_lost_its_measurement_fails_as_it_does_in_pytest(call):
+    lost = record("test_a.py::test_2", status="error", reason="it raised", source="all", speedup=None)
+    written("base.json", record(), record("test_a.py::test_2", source="all"))
+    written("new.json", record(), lost)
+    code, lines, _ = call("compare", "base.json", "new.json")
+    said = "FAILED: test_a.py::test_2: the gate has no valid measurement: it raised"
+    assert (1, said) == (code, lines[-1])
+
+
 @pytest.mark.parametrize(("expected", "options"), [(1, []), (0, ["--allow-missing"])])
 def test_a_test_of_the_baseline_that_did_not_run_fails(call, expected, options):
     written("base.json", record(), record("test_a.py::test_2"), record("test_b.py::test_3"))

@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pytest_gpuperf.command import main
+
 FAST = """
 import pytest
 
@@ -758,6 +760,38 @@ def test_githubs_summary_is_appended_to(ends, pytester, monkeypatch):
 
 def test_elsewhere_githubs_summary_is_none(ends):
     assert pytest.ExitCode.OK == ends(BARE, "--gpuperf-markdown=github").ret
+
+
+def test_somebody_elses_json_is_not_taken_for_ours(ends, pytester):
+    theirs = '{"name": "mine", "private": true}'
+    for name in ("package.json", "list.json"):
+        (pytester.path / name).write_text(theirs, encoding="utf-8")
+    for option in ("json=package.json", "export=pytest-benchmark:package.json"):
+        assert pytest.ExitCode.USAGE_ERROR == pytester.runpytest_inprocess(f"--gpuperf-{option}").ret
+    assert theirs == (pytester.path / "package.json").read_text(encoding="utf-8")
+
+
+def test_a_run_that_ended_before_it_measured_leaves_earlier_files_as_they_are(ends, pytester):
+    options = ("--gpuperf-markdown=summary.md", "--gpuperf-export=csv:it.csv", "--gpuperf-history=kept")
+    ends(BARE, *options)
+    before = [(pytester.path / name).read_bytes() for name in ("report.json", "summary.md", "it.csv")]
+    assert pytest.ExitCode.INTERRUPTED == ends("def test_it(: pass\n", *options).ret
+    assert before == [(pytester.path / name).read_bytes() for name in ("report.json", "summary.md", "it.csv")]
+    assert 1 == len([*(pytester.path / "kept").iterdir()])
+
+
+def test_a_baseline_of_cpu_times_is_made_held_and_updated(ends, pytester, monkeypatch):
+    cpu = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=cpu:50%")
+    assert pytest.ExitCode.OK == ends(HOST, *cpu, "--gpuperf-baseline-missing=create", device="none").ret
+    ends(HOST, *cpu, device="none")
+    monkeypatch.chdir(pytester.path)
+    assert 0 == main(["baseline", "update", "base.json", "report.json"])
+
+
+def test_the_summary_says_what_got_better_where_that_fails(held, pytester):
+    result = held(BARE, "--gpuperf-fail-on=improvement", "--gpuperf-markdown=summary.md", gpu=0.5e-3)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    assert "speedup got better: " in (pytester.path / "summary.md").read_text(encoding="utf-8")
 
 
 def test_a_full_disk_is_told_and_the_results_are_printed_all_the_same(ends, pytester, monkeypatch):

@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 from pytest_gpuperf import history, store
 from pytest_gpuperf.history import Entry, Result, entry, read, write
 from pytest_gpuperf.model import (
+    DESELECTED,
     STATUSES,
     Commit,
     Demand,
@@ -112,7 +113,11 @@ def test_a_run_without_a_speedup_is_kept_with_how_its_tests_ended(run_of, skippe
 
 
 def test_a_deselected_test_was_not_in_the_run(run_of, skipped):
-    assert () == entry(run_of(skipped("test_a", "deselected by -k"))).results
+    assert () == entry(run_of(skipped("test_a", DESELECTED))).results
+
+
+def test_a_skip_of_the_suite_s_own_stays_whatever_its_reason_is(run_of, skipped):
+    assert 1 == len(entry(run_of(skipped("test_a", "deselected hardware"))).results)
 
 
 def test_a_cpu_sibling_stands_with_its_gpu_sibling(run_of, record):
@@ -168,6 +173,11 @@ def test_another_device_has_another_fingerprint(change):
 )
 def test_a_patch_of_a_library_or_driver_has_the_same_fingerprint(change):
     assert fingerprint(HERE, CPU, GPU) == fingerprint(HERE, CPU, replace(GPU, **change))
+
+
+def test_a_patch_of_cuda_as_jax_counts_it_has_the_same_fingerprint():
+    one, other = (replace(GPU, runtime=f"cuda {version}") for version in (12080, 12090))
+    assert fingerprint(HERE, CPU, one) == fingerprint(HERE, CPU, other)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpuperf.store import Journal, read_journal, replace
+from pytest_gpuperf.store import Journal, create, read_journal, replace
 
 
 def test_a_report_is_written_where_there_was_none(tmp_path):
@@ -84,6 +84,17 @@ def test_of_two_writers_one_leaves_a_whole_report(tmp_path):
         list(writers.map(partial(replace, path), texts))
     assert path.read_text(encoding="utf-8") in texts
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_new_file_is_made_where_links_are_refused_and_an_old_one_stays(tmp_path, monkeypatch):
+    def refused(*places):
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr("os.link", refused)
+    create(tmp_path / "new.json", "text")
+    with pytest.raises(FileExistsError):
+        create(tmp_path / "new.json", "other")
+    assert ["text"] == [path.read_text(encoding="utf-8") for path in tmp_path.iterdir()]
 
 
 def test_a_journal_is_made_at_its_first_line(tmp_path):

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_gpuperf import turns
+from pytest_gpuperf import options, turns
 from pytest_gpuperf.budget import Budget
 from pytest_gpuperf.timers import Timers
 from pytest_gpuperf.turns import Turn, Turns
@@ -498,6 +498,12 @@ def test_a_bad_lock_file_is_a_usage_error_before_the_first_test(run, pytester, c
     result = run("def test_it(): raise SystemExit('a test ran')", f"--gpuperf-lock={choice}", gpu=None)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*{said}*"])
+
+
+def test_a_lock_file_in_the_ini_file_starts_at_the_root_wherever_pytest_is_called(pytester, monkeypatch):
+    pytester.makeini("[pytest]\ngpuperf_lock = turn.lock\n")
+    monkeypatch.chdir(pytester.mkdir("below"))
+    assert str(pytester.path / "turn.lock") == options.plan(pytester.parseconfig(pytester.path)).lock
 
 
 @pytest.mark.parametrize("place", ["an option", "the ini file"])

@@ -1,14 +1,13 @@
 """The command `gpuperf`: what can be done with reports outside pytest."""
 
 import argparse
-import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from pytest_gpuperf.command import baselines, comparing, devices, histories, merged, reports
 from pytest_gpuperf.command.done import WRONG, Done
+from pytest_gpuperf.garbage import uncollected
 from pytest_gpuperf.model import GpuPerfError
 from pytest_gpuperf.report.names import printable
 
@@ -24,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
     chosen = _parser().parse_args(arguments)
     try:
-        with _uncollected():
+        with uncollected():  # a command holds what it reads until it ends
             done: Done = chosen.run(chosen)
     except (GpuPerfError, OSError, ValueError, ArithmeticError) as error:
         return _wrong(_words(error))
@@ -56,18 +55,6 @@ def _discard_output() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Pause the garbage collector: a command holds what it reads until it ends."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _encodable(text: str, stream: object) -> str:

@@ -62,9 +62,9 @@ def _update(base: Path, paths: Sequence[Path], *, prune: bool) -> Done:
     early = [report.name for report in reports if not report.run.complete]
     if early and (before is None or prune):
         raise GpuPerfError(f"{early[0]} is incomplete, and would be taken for whole: its run ended early")
-    if not any(_is_measured(record) for run in runs for record in run.records):
-        raise GpuPerfError("the reports measured nothing that a later run could be compared with")
     update = _planned(runs, before, prune=prune)
+    if not update.fresh:
+        raise GpuPerfError("the reports measured nothing that a later run could be compared with")
     if (refusal := _refusal(base, runs, before, update)) is not None:
         return told([refusal], INCOMPARABLE)
     path = _write(base, runs[-1], update.records)
@@ -92,9 +92,12 @@ def _before(base: Path, run: Run) -> Run | None:
 def _fresh(runs: Iterable[Run], known: dict[str, Record]) -> dict[str, Record]:
     """Return the measured records, the latest of each test; one side alone replaces no speedup."""
     fresh: dict[str, Record] = {}
-    for record in (record for run in runs for record in run.records if _is_measured(record)):
+    for record in (record for run in runs for record in run.records):
         before = fresh.get(record.nodeid) or known.get(record.nodeid)
-        if before is None or metrics.value(record, "speedup") or not metrics.value(before, "speedup"):
+        of_cpu = before is not None and metrics.has(before, "cpu") and metrics.has(record, "cpu")
+        if not (_is_measured(record) or of_cpu):
+            continue
+        if before is None or metrics.has(record, "speedup") or not metrics.has(before, "speedup"):
             fresh[record.nodeid] = record
     return fresh
 
@@ -103,10 +106,10 @@ def _is_measured(record: Record) -> bool:
     """Say whether a record has a speedup that is valid, or the times of its one side."""
     if record.status == "skipped":
         return False
-    if metrics.value(record, "speedup") is not None:
+    if metrics.has(record, "speedup"):
         return True
     alone = record.pairing is not None and record.pairing.partner is None
-    return alone and any(metrics.value(record, side) for side in ("cpu", "gpu"))
+    return alone and any(metrics.has(record, side) for side in ("cpu", "gpu"))
 
 
 def _refusal(base: Path, runs: Sequence[Run], before: Run | None, update: _Update) -> str | None:

@@ -74,10 +74,12 @@ def _compare(chosen: argparse.Namespace) -> Done:
     if chosen.markdown is not None:
         _check_replaceable(chosen.markdown)
     bases = _bases(gate, chosen.base)
-    run = _compared(reading.read(chosen.new), bases, gate, plan)
+    new = reading.read(chosen.new)
+    gating = Gating(gate, bases, lambda: new.environment)
+    run = _compared(new, gating, plan)
     if chosen.markdown is not None:
         _summarize(run, chosen.markdown)
-    failures = list(_failures(run, gate, plan))
+    failures = list(_failures(run, gating, plan))
     early = () if run.complete else (f"{chosen.new} is incomplete: its run ended early",)
     return told([*_told(run), *early, *failures], _code(run, failures, gate))
 
@@ -118,12 +120,11 @@ def _summarize(run: Run, path: Path) -> None:
     store.replace(path, markdown.text(run))
 
 
-def _compared(run: Run, bases: Sequence[Baseline], gate: GatePlan, plan: Plan) -> Run:
+def _compared(run: Run, gating: Gating, plan: Plan) -> Run:
     """Return a run with how it stands beside its baseline, test by test and as a whole."""
-    held = Gating(gate, bases, lambda: run.environment)
-    records = {record.nodeid: held.compared(record) for record in run.records}
+    records = {record.nodeid: gating.compared(record) for record in run.records}
     for threshold in run.thresholds:
-        found = held.threshold(threshold, list(records.values()))
+        found = gating.threshold(threshold, list(records.values()))
         last = threshold.curve[-1].nodeid if threshold.curve else None
         if found and last in records:
             records[last] = replace(records[last], comparisons=(*records[last].comparisons, *found))
@@ -135,13 +136,15 @@ def _compared(run: Run, bases: Sequence[Baseline], gate: GatePlan, plan: Plan) -
         flags="--",
     )
     compared = tuple(records.values())
-    return replace(run, records=compared, gate=held.ended(compared, seen, plan))
+    return replace(run, records=compared, gate=gating.ended(compared, seen, plan))
 
 
-def _failures(run: Run, gate: GatePlan, plan: Plan) -> Iterator[str]:
+def _failures(run: Run, gating: Gating, plan: Plan) -> Iterator[str]:
     """Yield why the gate fails: test by test, and then as a whole."""
     for record in run.records:
-        for reason in settlement.held(record, gate, plan):
+        watched = record.source == "all"
+        reasons = gating.watched(record, plan) if watched else settlement.held(record, gating.asked, plan)
+        for reason in reasons:
             yield f"FAILED: {record.nodeid}: {reason}"
     yield from (f"FAILED: {failure}" for failure in (run.gate.failures if run.gate else ()))
 

@@ -80,7 +80,7 @@ def _counted(merged: "MergedRun", failures: Sequence[str]) -> str:
     joined, skipped = len(merged.joined), merged.run.summary["skipped"]
     counts = [f"{joined} {'test' if joined == 1 else 'tests'} joined", f"{len(failures)} failed"]
     whole = sum(record.speedup is not None for record in merged.run.records) - joined
-    counts += [f"{whole} tests from one report each"] if whole else []
+    counts += [f"{whole} {'test' if whole == 1 else 'tests'} from one report each"] if whole else []
     return ", ".join([*counts, *([f"{skipped} skipped"] if skipped else [])])
 
 

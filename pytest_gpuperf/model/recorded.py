@@ -147,6 +147,11 @@ class Run:
     gate: Gate | None = None
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the run ended early, before it measured anything."""
+        return not self.complete and not any(record.cpu or record.gpu for record in self.records)
+
+    @property
     def summary(self) -> dict[Status, int]:
         """How many records have each status, every status named."""
         counts = dict.fromkeys(STATUSES, 0)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from pytest_gpuperf import units
+from pytest_gpuperf import regression
 from pytest_gpuperf.model import Comparison, Metric, Outcome, Record, Run
 
 __all__ = ["before", "briefly", "by_how_much", "counts", "foremost", "gate_lines", "gravity", "outcome_words"]
@@ -40,24 +40,13 @@ def before(comparison: Comparison) -> str:
     """Return the baseline's value with its unit, and its metric if that is no speedup: `GPU 1.23 ms`."""
     if comparison.baseline is None:
         return "-"
-    value = comparison.baseline.value
-    if comparison.metric in ("gpu", "cpu"):
-        shown = units.seconds(value)
-    elif comparison.metric == "memory":
-        shown = units.size(value)
-    elif comparison.metric == "threshold":
-        shown = f"{value:.16g}"
-    else:
-        shown = f"{units.digits(value)}x"
+    shown = regression.amount(comparison.metric, comparison.baseline.value)
     return f"{_METRICS.get(comparison.metric, '')}{shown}"
 
 
 def by_how_much(comparison: Comparison) -> str:
     """Return the change from the baseline in percent, with its interval: `-12.3 % [-15.0, -9.1]`."""
-    ratio = comparison.ratio
-    if ratio is None:
-        return "-"
-    return f"{_percent(ratio.value)} % [{_percent(ratio.low)}, {_percent(ratio.high)}]"
+    return "-" if comparison.ratio is None else regression.change(comparison.ratio)
 
 
 def briefly(record: Record) -> str:
@@ -99,7 +88,3 @@ def gate_lines(run: Run) -> Iterator[str]:
 def _moment(started: str | None) -> str:
     """Return the minute of a time in ISO 8601: `2026-01-01 09:30`."""
     return started[:16].replace("T", " ") if started else "a time that is not known"
-
-
-def _percent(ratio: float | None) -> str:
-    return "?" if ratio is None else f"{(ratio - 1) * 100:+.1f}"

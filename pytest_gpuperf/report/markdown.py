@@ -24,6 +24,7 @@ from pytest_gpuperf.verdict import ratio, unanswered
 __all__ = ["text"]
 
 _MOST_ROWS = 50
+_NOTED = ("regressed", "improved", "cannot_tell", "not_comparable")
 _MOST_REASONS = 15
 _MOST_OTHERS = 10  # thresholds, failures and notes of a gate, differences
 _MOST_FACTS = 40  # of the environment
@@ -182,7 +183,7 @@ def _reasons(records: Sequence[Record]) -> Iterator[str]:
 def _why(record: Record) -> Iterator[str]:
     """Yield what a reader of the table asks: why a test failed, is in doubt, got worse or was skipped."""
     for comparison in record.comparisons:
-        if comparison.reason and comparison.outcome in ("regressed", "cannot_tell", "not_comparable"):
+        if comparison.reason and comparison.outcome in _NOTED:
             yield comparison.reason
     if record.status in ("failed", "error", "inconclusive"):
         yield from why(record)

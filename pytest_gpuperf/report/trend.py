@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import log
 from statistics import median
 from typing import Any
@@ -12,6 +12,7 @@ from pytest_gpuperf import units
 from pytest_gpuperf.changes import FEWEST, Change, changes
 from pytest_gpuperf.history import Entry, History, Result
 from pytest_gpuperf.model import Estimate
+from pytest_gpuperf.report.names import printable
 from pytest_gpuperf.verdict import ratio
 
 __all__ = ["Finding", "Series", "document", "lines", "series"]
@@ -68,9 +69,9 @@ def lines(
     """
     found = series(history.entries, only=only)
     told = [_runs(history, found, only)]
-    for shared in dict.fromkeys(each.fingerprint for each in found):
-        together = [each for each in found if each.fingerprint == shared]
-        told += ["", f"== {_plain(shared)}"]
+    for shared, several in groupby(found, key=lambda each: each.fingerprint):
+        together = list(several)
+        told += ["", f"== {printable(shared)}"]
         told += [line for each in together if each.timed for line in _told(each, last, unicode=unicode)]
         told += _untimed([each for each in together if not each.timed])
     return [*told, *_rejected(history)]
@@ -109,7 +110,7 @@ def _told(one: Series, last: int | None, *, unicode: bool) -> Iterator[str]:
     """Yield a test's name and sparkline, its last runs, and its changes."""
     values = [finding.result.speedup.value for finding in one.timed if finding.result.speedup]
     yield ""
-    yield f"{_plain(one.nodeid)}  {_sparkline(values, _BLOCKS if unicode else _LETTERS)}"
+    yield f"{printable(one.nodeid)}  {_sparkline(values, _BLOCKS if unicode else _LETTERS)}"
     shown = one.findings if last is None else one.findings[max(0, len(one.findings) - last) :]
     if hidden := len(one.findings) - len(shown):
         yield f"{_INDENT}... {hidden} earlier"
@@ -153,7 +154,7 @@ def _untimed(several: Sequence[Series]) -> Iterator[str]:
     for one in several:
         counts = Counter(finding.result.status for finding in one.findings)
         ended = ", ".join(f"{count} {status}" for status, count in counts.items())
-        yield f"{_plain(one.nodeid)}  no speedup in {_counted(len(one.findings), 'run')}: {ended}"
+        yield f"{printable(one.nodeid)}  no speedup in {_counted(len(one.findings), 'run')}: {ended}"
 
 
 def _rejected(history: History) -> Iterator[str]:
@@ -161,7 +162,7 @@ def _rejected(history: History) -> Iterator[str]:
         yield ""
         yield f"{_counted(len(history.rejected), 'file')} left out:"
     for rejected in history.rejected:
-        yield f"{_INDENT}{_plain(rejected.name)}: {_plain(rejected.reason)}"
+        yield f"{_INDENT}{printable(rejected.name)}: {printable(rejected.reason)}"
 
 
 def _sparkline(values: Sequence[float], marks: str) -> str:
@@ -183,16 +184,11 @@ def _commit(entry: Entry) -> str:
     """Return the first letters of the commit; a plus says that files differed from it."""
     if entry.commit is None:
         return "unknown"
-    return _plain(entry.commit.id[:_SHORT]) + ("+" if entry.commit.changed else "")
+    return printable(entry.commit.id[:_SHORT]) + ("+" if entry.commit.changed else "")
 
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _plain(text: str) -> str:
-    """Return a text without what would steer a terminal: it is from a file that anyone may have written."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def _content(one: Series) -> dict[str, Any]:
