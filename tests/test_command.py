@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import resource
 import subprocess
 import sys
 from array import array
@@ -168,9 +167,9 @@ def usage(capsys, *arguments) -> str:
     return capsys.readouterr().err
 
 
-def apart(*arguments, **options):
-    """Run the command in a process of its own."""
-    program = "import sys; from pytest_gpuperf.command import main; sys.exit(main())"
+def apart(*arguments, first="", **options):
+    """Run the command in a process of its own, after the line `first`."""
+    program = f"{first}\nimport sys; from pytest_gpuperf.command import main; sys.exit(main())"
     command = [sys.executable, "-c", program, *map(str, arguments)]
     options = {"capture_output": True, "text": True, "check": False, "timeout": 60, **options}
     return subprocess.run(command, **options)
@@ -370,10 +369,8 @@ def test_a_file_that_may_not_grow_leaves_what_was_there(folder):
     written("base.json", record("test_a.py::test_0"))
     before = Path("base.json").read_bytes()
 
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-
-    ran = apart("baseline", "update", "base.json", many(), preexec_fn=limit)
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))"
+    ran = apart("baseline", "update", "base.json", many(), first=limit)
     assert (2, "gpuperf: base.json: File too large\n") == (ran.returncode, ran.stderr)
     assert before == Path("base.json").read_bytes()
     assert {path.name for path in folder.iterdir()} == {"base.json", "r.json"}

@@ -3,7 +3,10 @@
 Without dpnp these tests skip; with GPUPERF_NO_SKIP set, as in CI's second environment, they fail instead.
 """
 
+import json
 import os
+import subprocess
+import sys
 from importlib.util import find_spec
 
 import numpy as np
@@ -93,9 +96,16 @@ def test_without_an_intel_gpu_the_remedy_is_named():
         SyclBackend("a processor").gpu("gpu")
 
 
-def test_observing_leaves_a_profiler_in_place(cpu_device):
-    import sys
+def test_the_command_lists_the_cpu_beside_the_gpu_that_is_looked_for_first():
+    """SYCL's loaders look once in a process, and so it is a process of its own."""
+    program = "from pytest_gpuperf.command import main; main(['devices', '--json'])"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    listed = {each["choice"]: each for each in json.loads(ran.stdout)["gpus"]}
+    assert list(listed).index("sycl") < list(listed).index("sycl:cpu")
+    assert (True, True, None) == tuple(listed["sycl:cpu"][name] for name in ("usable", "emulated", "reason"))
 
+
+def test_observing_leaves_a_profiler_in_place(cpu_device):
     seen = []
 
     def profiler(*event):

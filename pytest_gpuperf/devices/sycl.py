@@ -191,12 +191,12 @@ def _no_device(kind: str) -> str:
 def _show_runtime(kind: str) -> None:
     """Tell SYCL's loaders where the CPU is; they read the environment at the first SYCL call only.
 
-    The package intel-opencl-rt puts the CPU runtime where the OpenCL loader does not look, and new arrays
+    The package intel-opencl-rt puts the CPU runtime where the OpenCL loader does not look: it is named even
+    when a GPU is asked for, since a process that looked for one could not have the CPU any more. New arrays
     (`xp.ones`) go to SYCL's default device, which is a GPU where there is one unless the CPU was chosen.
     """
-    if kind == "gpu":
-        return
-    environ.setdefault("ONEAPI_DEVICE_SELECTOR", "*:cpu")
+    if kind == "cpu":
+        environ.setdefault("ONEAPI_DEVICE_SELECTOR", "*:cpu")
     if (runtime := _cpu_runtime()) is not None:
         listed = environ.get("OCL_ICD_FILENAMES", "")
         if str(runtime) not in listed.split(pathsep):
