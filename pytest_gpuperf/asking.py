@@ -74,7 +74,9 @@ def baselines(gate: GatePlan) -> tuple[Baseline, ...]:
         raise pytest.UsageError(f"--gpuperf-baseline: {what}; --gpuperf-baseline-missing=create makes one")
     found = (Baseline(Path(report.name).name, report.run) for report in reports)
     usable = tuple(base for base in found if base.tests(gate.compared))
-    if not usable:
+    if gate.create and path.is_dir():
+        _check_folder(path)
+    elif not usable:
         metrics = ", ".join(each.metric for each in gate.compared)
         raise pytest.UsageError(
             f"--gpuperf-baseline: {path} has no test with a {metrics} to compare with; make it on a machine "

@@ -21,7 +21,7 @@ from pytest_gpuperf.model import (
     Tolerance,
 )
 
-__all__ = ["Baseline", "closest", "compare", "compare_thresholds"]
+__all__ = ["Baseline", "closest", "compare", "compare_thresholds", "is_alike"]
 
 _SIDES: dict[Metric, tuple[Kind, ...]] = {"cpu": ("cpu",), "gpu": ("gpu",), "memory": ("gpu",)}
 _BOTH: tuple[Kind, ...] = ("cpu", "gpu")
@@ -121,14 +121,17 @@ def closest(bases: Sequence[Baseline], surveyed: Environment, gpu: DeviceInfo | 
 
     One that was made without a GPU is none for a run that has one.
     """
-    now = fingerprint.surroundings(surveyed, gpu)
-    for base in bases:
-        before = base.run.environment
-        if gpu is not None and before.gpu is None:
-            continue
-        if not fingerprint.unlike(fingerprint.surroundings(before, before.gpu), now):
-            return base
-    return next(iter(bases), None)
+    alike = (base for base in bases if is_alike(base, surveyed, gpu))
+    return next(alike, next(iter(bases), None))
+
+
+def is_alike(base: Baseline, surveyed: Environment, gpu: DeviceInfo | None) -> bool:
+    """Say whether a baseline was made in such surroundings, with a GPU where there is one."""
+    before = base.run.environment
+    if gpu is not None and before.gpu is None:
+        return False
+    was, now = fingerprint.surroundings(before, before.gpu), fingerprint.surroundings(surveyed, gpu)
+    return not fingerprint.unlike(was, now)
 
 
 def _comparison(

@@ -159,7 +159,7 @@ class Closing:
         elif ledger.report:
             self._told.append(f"report: {ledger.report}")
         gating = self.session.gating
-        new = gating.to_create
+        new = gating.to_create(run.records)
         if new is not None and gating.excuses(run.records, has_gpu=run.environment.gpu is not None):
             self._told.append(f"no baseline was made at {new}: no GPU was there to measure")
             new = None

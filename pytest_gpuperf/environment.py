@@ -4,7 +4,6 @@ import os
 import platform
 from collections.abc import Iterator
 from functools import cache
-from importlib import metadata
 from math import inf
 from pathlib import Path, PurePosixPath
 
@@ -215,6 +214,8 @@ def _read(path: Path) -> str | None:
 
 
 def _version(name: str) -> str | None:
+    from importlib import metadata  # brings the e-mail parser along, which the command does not need
+
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

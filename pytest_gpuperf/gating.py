@@ -74,11 +74,6 @@ class Gating:
                 self._base = baseline.closest(self._bases, self._here, self._here.gpu)
         return self._base
 
-    @property
-    def to_create(self) -> Path | None:
-        """Where the baseline is to be made that was missing."""
-        return self.asked.baseline if self.asked.create and not self._bases else None
-
     def limits(self, nodeid: str) -> tuple[tuple[float, float], ...]:
         """Return from what, beside its demand, a test's speedup must be told: the limit of a regression."""
         if not self.asked.is_gate or self.base is None or nodeid not in self.base.records:
@@ -119,6 +114,18 @@ class Gating:
             for each in self.asked.compared
             if each.metric == "threshold"
         )
+
+    def to_create(self, records: Sequence[Record]) -> Path | None:
+        """Return where a run makes the baseline that was missing.
+
+        In a folder it is missing, too, where all that are there were made in other surroundings than a run's
+        that has something to compare with.
+        """
+        path = self.asked.baseline if self.asked.create else None
+        if path is None or not self._bases:
+            return path
+        has_none = not any(baseline.is_alike(base, self._here, self._here.gpu) for base in self._bases)
+        return path if path.is_dir() and has_none and any(map(self._has_value, records)) else None
 
     def excuses(self, records: Sequence[Record], *, has_gpu: bool) -> bool:
         """Say whether a run may have measured nothing, for want of a GPU, and did."""
@@ -208,6 +215,8 @@ class Gating:
         """Yield what to know of the comparison: what could not be compared, and what got better."""
         if self.base is None:
             return
+        if not self.base.run.complete:
+            yield f"the run of the baseline {self.base.name} ended early: tests that it did not reach are new"
         known = {*self.base.tests(self.asked.compared)}
         skipped = [each for each in records if each.status == "skipped" and not self._has_value(each)]
         skipped = [each for each in skipped if not (each.is_deselected or each.is_cut_off)]

@@ -1,4 +1,4 @@
-"""Values <-> JSON text: strict, and quick where orjson is installed."""
+"""Values <-> JSON text: strict, and quick where msgspec is installed."""
 
 import json
 import re

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pytest_gpuperf import schema, store
+from pytest_gpuperf import reading, schema, store
 from pytest_gpuperf.baseline import Baseline
 from pytest_gpuperf.model import GatePlan, GpuPerfError, Outputs, Run
 
@@ -89,6 +89,6 @@ def _make(path: Path, run: Run) -> Path:
     if not run.complete:
         raise GpuPerfError("this run ended early, and would be compared with as if it were whole")
     if path.is_dir():
-        path = path / f"{run.started.replace(':', '')}.json"
+        path = path / reading.file_name(reading.Report(name="this run", run=run))
     store.create(path, schema.text(run))
     return path

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from errno import EFBIG, EINVAL
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -11,7 +11,7 @@ from pytest_gpuperf import schema, units
 from pytest_gpuperf.garbage import uncollected
 from pytest_gpuperf.model import GpuPerfError, Run
 
-__all__ = ["LIMIT", "Report", "began", "read", "read_all"]
+__all__ = ["LIMIT", "Report", "began", "file_name", "read", "read_all"]
 
 LIMIT = 2_000_000_000
 """Bytes; a report of 100,000 tests has about a quarter of them."""
@@ -92,6 +92,12 @@ def began(report: Report) -> datetime:
             f"as in 2026-01-01T00:00:00+00:00; reports are put in order by it"
         )
     return found
+
+
+def file_name(report: Report) -> str:
+    """Return the name of a run's report in a folder of them; raise GpuPerfError as `began` does."""
+    start = began(report).astimezone(UTC)
+    return f"{start:%Y-%m-%dT%H%M%S}.{start.microsecond // 1000:03}Z.json"
 
 
 def _content(path: Path) -> bytes:

@@ -221,7 +221,7 @@ class Session:
     @property
     def publishes(self) -> bool:
         """Whether anything of the run is written down."""
-        return bool(self.ledger.report or self.gating.to_create or self.outputs != _NOTHING)
+        return bool(self.ledger.report or self.gating.asked.create or self.outputs != _NOTHING)
 
     def _surveyed(self) -> Environment:
         """Return the environment of the measurements, on the GPU that this process can use."""

@@ -389,7 +389,7 @@ def test_a_folder_that_may_only_be_read_is_named(folder, refused, monkeypatch, a
 
     monkeypatch.setattr(Path, "open", only_read)
     said = refused(*arguments)
-    if arguments[0] in ("export", "compare"):
+    if arguments[0] in ("export", "compare", "merge"):
         assert said == "no file can be written at out (Permission denied); choose another place"
     else:
         assert said == "out: Permission denied"
@@ -533,7 +533,7 @@ def test_an_export_does_not_overwrite_its_report(refused, form, output):
     written("r.json", record())
     Path("link.json").hardlink_to("r.json")
     said = refused("export", "r.json", "--as", form, "-o", output)
-    assert said == f"{Path(output)} is the report itself; name another file"
+    assert said == f"{Path(output)} is read by this command; name another file to write"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -770,11 +770,27 @@ def test_an_empty_folder_has_nothing_to_compare_with(refused):
     assert refused("compare", "folder", "new.json") == "folder has no report to compare with"
 
 
-def test_an_incomplete_report_is_called_so(call):
+def test_a_report_of_a_run_that_ended_early_fails(call):
     written("base.json", record())
     written("new.json", record(), complete=False)
     code, lines, _ = call("compare", "base.json", "new.json")
-    assert (0, "new.json is incomplete: its run ended early") == (code, lines[-1])
+    assert (1, "FAILED: new.json is incomplete: its run ended early") == (code, lines[-1])
+
+
+def test_a_baseline_of_a_run_that_ended_early_is_called_so(call):
+    written("base.json", record(), complete=False)
+    code, lines, _ = call("compare", "base.json", written("new.json", record()))
+    said = "the run of the baseline base.json ended early: tests that it did not reach are new"
+    assert (0, 1) == (code, sum(said in line for line in lines))
+
+
+def test_files_that_only_the_baseline_has_are_named(call):
+    names = [f"{letter}.py::test_{number}" for letter in "bcde" for number in range(2)]
+    written("base.json", record(), *map(record, names))
+    code, lines, _ = call("compare", "base.json", written("new.json", record()))
+    said = "the new report has nothing of b.py, c.py, d.py and 1 more (tests in the baseline: 8)"
+    assert (0, said) == (code, lines[-1])
+    assert "nothing of" not in "".join(call("compare", "base.json", "base.json")[1])
 
 
 def test_of_many_changes_the_gravest_have_rows_and_all_are_counted(call):
@@ -790,8 +806,11 @@ def test_of_many_changes_the_gravest_have_rows_and_all_are_counted(call):
 
 def test_a_summary_is_written_over_its_like_only(refused, call):
     written("base.json", record())
-    said = "base.json is there and no summary of ours; name another file"
+    said = "base.json is read by this command; name another file to write"
     assert refused("compare", "base.json", "base.json", "--markdown=base.json") == said
+    Path("notes.md").write_text("what I think of it", encoding="utf-8")
+    said = "notes.md is there and no summary of ours; name another file"
+    assert refused("compare", "base.json", "base.json", "--markdown=notes.md") == said
     assert [call("compare", "base.json", "base.json", "--markdown=s.md")[0] for _ in range(2)] == [0, 0]
     assert Path("s.md").read_text(encoding="utf-8").startswith("### Speedups")
 
@@ -996,19 +1015,22 @@ def test_a_folder_gets_a_file_of_its_own(call, refused):
     written("folder/else.json", record(), environment=ELSEWHERE, started="2025-06-01T00:00:00+00:00")
     before = {path: path.read_bytes() for path in Path("folder").iterdir()}
     written("r.json", record(value=12.0), started="2026-01-01T01:00:00+01:00")
-    told = ["folder/2026-01-01T000000Z.json: 1 test updated, 0 new, 1 kept as before"]
+    told = ["folder/2026-01-01T000000.000Z.json: 1 test updated, 0 new, 1 kept as before"]
     assert (0, told) == update(call, "folder", "r.json")
-    assert values("folder/2026-01-01T000000Z.json") == {"test_a.py::test_1": 12.0, "test_a.py::test_2": 10.0}
+    assert values("folder/2026-01-01T000000.000Z.json") == {
+        "test_a.py::test_1": 12.0,
+        "test_a.py::test_2": 10.0,
+    }
     assert before == {path: path.read_bytes() for path in before}
     said = refused("baseline", "update", "folder", "r.json")
-    assert said.startswith("folder/2026-01-01T000000Z.json is there already")
+    assert said.startswith("folder/2026-01-01T000000.000Z.json is there already")
 
 
 def test_a_folder_gets_the_first_baseline_of_a_machine_beside_those_of_others(call):
     Path("folder").mkdir()
     written("folder/else.json", record(), record("test_a.py::test_2"), environment=ELSEWHERE)
     written("r.json", record(value=12.0), started="2026-02-01T00:00:00+00:00")
-    told = ["folder/2026-02-01T000000Z.json: 0 tests updated, 1 new, 0 kept as before"]
+    told = ["folder/2026-02-01T000000.000Z.json: 0 tests updated, 1 new, 0 kept as before"]
     assert (0, told) == update(call, "folder", "r.json")
 
 

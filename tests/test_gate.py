@@ -694,6 +694,49 @@ def test_a_folder_gets_a_report_of_its_own(ends, pytester):
     ends(BARE, *asked, gpu=SLOWER).assert_outcomes(failed=1)
 
 
+def made_elsewhere(path):
+    """Make it a report of another machine."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["environment"]["cpu"]["name"] = "another processor"
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def test_a_folder_of_other_machines_gets_one_of_this_machine_beside_them(ends, pytester):
+    folder = pytester.mkdir("kept")
+    asked = ("--gpuperf-baseline=kept", "--gpuperf-fail-on=speedup:10%", "--gpuperf-baseline-missing=create")
+    ends(BARE, *asked)
+    made_elsewhere(*folder.iterdir())
+    result = ends(BARE, *asked)
+    assert pytest.ExitCode.OK == result.ret
+    result.stdout.fnmatch_lines(["not comparable*: CPU: another processor, *", "new baseline: *"])
+    assert 2 == len([*folder.iterdir()])
+    held = ends(BARE, *asked, gpu=SLOWER)
+    held.assert_outcomes(failed=1)
+    held.stdout.no_fnmatch_line("new baseline: *")
+    assert 2 == len([*folder.iterdir()])
+
+
+def test_a_baseline_in_a_file_is_of_another_machine_until_it_is_made_anew(ends, pytester):
+    ends(BARE, *CREATE)
+    path = pytester.path / "base.json"
+    made_elsewhere(path)
+    before = path.read_bytes()
+    result = ends(BARE, *CREATE)
+    assert pytest.ExitCode.OK == result.ret
+    result.stdout.fnmatch_lines(["not comparable*: CPU: another processor, *"])
+    assert before == path.read_bytes()
+
+
+def test_without_a_gpu_a_folder_of_other_machines_stays_as_it_is(ends, pytester):
+    folder = pytester.mkdir("kept")
+    asked = ("--gpuperf-baseline=kept", "--gpuperf-baseline-missing=create")
+    ends(BARE, *asked)
+    made_elsewhere(*folder.iterdir())
+    result = ends(HOST, *asked, device="none")
+    assert pytest.ExitCode.OK == result.ret
+    assert 1 == len([*folder.iterdir()])
+
+
 def test_a_run_that_measured_nothing_makes_no_baseline(ends, pytester):
     result = ends("def test_it(): pass\n", *CREATE)
     assert pytest.ExitCode.TESTS_FAILED == result.ret

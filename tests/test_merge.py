@@ -1013,10 +1013,10 @@ def test_nothing_joined_is_no_success(folder, capsys):
 def test_a_report_that_is_joined_is_not_overwritten(folder, capsys, output):
     names = written(*sides_of(3.0))
     Path("link.json").hardlink_to("gpu.json")
-    untouched(*names, "-o", output, said="is one of the reports to join; name another file", capsys=capsys)
+    untouched(*names, "-o", output, said="is read by this command; name another file", capsys=capsys)
 
 
-@pytest.mark.parametrize("content", ["", "notes", "{}", '{"schema_version": "1.2"}'])
+@pytest.mark.parametrize("content", ["notes", "{}", '[{"schema_version": "1.2"}]'])
 def test_a_file_that_is_no_report_is_not_overwritten(folder, capsys, content):
     names = written(*sides_of(3.0))
     Path("merged.json").write_text(content)
@@ -1027,7 +1027,7 @@ def test_a_folder_is_not_overwritten(folder, capsys):
     names = written(*sides_of(3.0))
     Path("merged.json").mkdir()
     assert merged(*names) == 2
-    assert "merged.json is there and no report" in capsys.readouterr().err
+    assert "merged.json is a folder; name a file in it" in capsys.readouterr().err
     assert Path("merged.json").is_dir()
 
 

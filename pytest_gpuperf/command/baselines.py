@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -138,8 +137,7 @@ def _write(base: Path, last: Run, records: tuple[Record, ...]) -> Path:
     if not base.is_dir():
         store.replace(base, schema.text(run))
         return base
-    began = reading.began(Report(name="the report", run=last)).astimezone(UTC)
-    path = base / f"{began:%Y-%m-%dT%H%M%SZ}.json"
+    path = base / reading.file_name(Report(name="the report", run=last))
     try:
         store.create(path, schema.text(run))
     except FileExistsError as error:

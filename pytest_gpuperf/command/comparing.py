@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_gpuperf import places, reading, settlement, store, tolerances
 from pytest_gpuperf.baseline import Baseline
-from pytest_gpuperf.command.done import FAILED, FINE, INCOMPARABLE, Done, told
+from pytest_gpuperf.command.done import FAILED, FINE, INCOMPARABLE, Done, check_replaceable, told
 from pytest_gpuperf.gating import Gating, Seen
 from pytest_gpuperf.model import GatePlan, GpuPerfError, Plan, Record, Run, Tolerance
 from pytest_gpuperf.report import changes
@@ -72,7 +72,8 @@ def _tolerance(text: str) -> Tolerance | str:
 def _compare(chosen: argparse.Namespace) -> Done:
     gate, plan = _gate(chosen), Plan(inconclusive=chosen.inconclusive)
     if chosen.markdown is not None:
-        _check_replaceable(chosen.markdown)
+        inputs = (chosen.base, chosen.new)
+        check_replaceable(chosen.markdown, places.MARKDOWN, "summary of ours", inputs)
     bases = _bases(gate, chosen.base)
     new = reading.read(chosen.new)
     gating = Gating(gate, bases, lambda: new.environment)
@@ -80,8 +81,10 @@ def _compare(chosen: argparse.Namespace) -> Done:
     if chosen.markdown is not None:
         _summarize(run, chosen.markdown)
     failures = list(_failures(run, gating, plan))
-    early = () if run.complete else (f"{chosen.new} is incomplete: its run ended early",)
-    return told([*_told(run), *early, *failures], _code(run, failures, gate))
+    if not run.complete:
+        failures.append(f"FAILED: {chosen.new} is incomplete: its run ended early")
+    absent = _absent(run, gating.base) if gating.base else ()
+    return told([*_told(run), *absent, *failures], _code(run, failures, gate))
 
 
 def _gate(chosen: argparse.Namespace) -> GatePlan:
@@ -96,12 +99,6 @@ def _gate(chosen: argparse.Namespace) -> GatePlan:
         allow_no_gpu=chosen.allow_no_gpu,
         allow_missing=chosen.allow_missing,
     )
-
-
-def _check_replaceable(path: Path) -> None:
-    found = places.objection(path, places.MARKDOWN, "summary of ours")
-    if found is not None:
-        raise GpuPerfError(found)
 
 
 def _bases(gate: GatePlan, path: Path) -> list[Baseline]:
@@ -137,6 +134,16 @@ def _compared(run: Run, gating: Gating, plan: Plan) -> Run:
     )
     compared = tuple(records.values())
     return replace(run, records=compared, gate=gating.ended(compared, seen, plan))
+
+
+def _absent(run: Run, base: Baseline) -> Iterator[str]:
+    """Yield which files of the baseline a run has nothing of: it may have been of a part of the suite."""
+    there = {_file(record.nodeid) for record in run.records}
+    left = Counter(_file(record.nodeid) for record in base.run.records)
+    absent = {file: count for file, count in left.items() if file not in there}
+    if absent:
+        names = ", ".join([*absent][:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
+        yield f"the new report has nothing of {names} (tests in the baseline: {sum(absent.values())})"
 
 
 def _failures(run: Run, gating: Gating, plan: Plan) -> Iterator[str]:

@@ -1,11 +1,14 @@
-"""What a command has to say, and its exit code."""
+"""What a command has to say, its exit code, and what it may write over."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
+from pytest_gpuperf import places
+from pytest_gpuperf.model import GpuPerfError
 from pytest_gpuperf.report.names import printable
 
-__all__ = ["FAILED", "FINE", "INCOMPARABLE", "WRONG", "Done", "told"]
+__all__ = ["FAILED", "FINE", "INCOMPARABLE", "WRONG", "Done", "check_replaceable", "told"]
 
 FINE, FAILED, WRONG, INCOMPARABLE = 0, 1, 2, 3
 """Exit codes: 1 a demand failed or a metric regressed, 2 it could not be done, 3 nothing to compare."""
@@ -22,3 +25,11 @@ class Done:
 def told(lines: Iterable[str], code: int = FINE) -> Done:
     """Return lines for people: what is in a report, which anyone may have written, steers no terminal."""
     return Done(text="\n".join(map(printable, lines)), code=code)
+
+
+def check_replaceable(output: Path, begins: tuple[bytes, ...], what: str, inputs: Iterable[Path]) -> None:
+    """Raise GpuPerfError for an output in the place of an input, or of a file of another kind."""
+    if output.exists() and any(path.exists() and output.samefile(path) for path in inputs):
+        raise GpuPerfError(f"{output} is read by this command; name another file to write")
+    if (found := places.objection(output, begins, what)) is not None:
+        raise GpuPerfError(found)

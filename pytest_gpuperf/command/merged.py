@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_gpuperf import fingerprint, reading, schema, store
-from pytest_gpuperf.command.done import FAILED, FINE, Done, told
+from pytest_gpuperf import fingerprint, places, reading, schema, store
+from pytest_gpuperf.command.done import FAILED, FINE, Done, check_replaceable, told
 from pytest_gpuperf.command.reports import width
 from pytest_gpuperf.model import GpuPerfError, Plan, Run, Settlement
 from pytest_gpuperf.report import terminal
@@ -45,23 +45,11 @@ def _merge(paths: Sequence[Path], output: Path, inconclusive: Settlement) -> Don
     if len(paths) < 2:
         raise GpuPerfError("one report has nothing to be joined with; name two or more")
     reports = [reading.Report(name=str(path), run=reading.read(path)) for path in paths]
-    _check_replaceable(output, paths)
+    check_replaceable(output, places.REPORT, "report", paths)
     merged = merging.merge(reports)
     store.replace(output, schema.text(merged.run))
     failures = merged.failures(Plan(inconclusive=inconclusive))
     return told(_told(merged, reports, failures), FAILED if failures else FINE)
-
-
-def _check_replaceable(output: Path, inputs: Iterable[Path]) -> None:
-    """Refuse to overwrite what is read, or what is no report."""
-    if not output.exists():
-        return
-    if any(output.samefile(path) for path in inputs):
-        raise GpuPerfError(f"{output} is one of the reports to join; name another file")
-    try:
-        reading.read(output)
-    except (GpuPerfError, OSError) as error:
-        raise GpuPerfError(f"{output} is there and no report; name another file ({error})") from error
 
 
 def _told(merged: "MergedRun", reports: Sequence["Report"], failures: Sequence[str]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from shutil import get_terminal_size
 from typing import Any
 
 from pytest_gpuperf import jsontext, places, reading, schema, store
-from pytest_gpuperf.command.done import Done, told
+from pytest_gpuperf.command.done import Done, check_replaceable, told
 from pytest_gpuperf.model import GpuPerfError, Run
 from pytest_gpuperf.report import exports, markdown, terminal
 
@@ -77,22 +77,14 @@ def validate(report: Path) -> Done:
 def export(report: Path, format: str, output: Path | None) -> Done:
     """Write a report in another form, to a file or to standard output."""
     if output is not None:
-        _check_replaceable(output, report, format)
+        begins = places.MARKDOWN if format == _MARKDOWN else places.EXPORTS[format]
+        check_replaceable(output, begins, f"file of {format}", [report])
     run = reading.read(report)
     text = markdown.text(run) if format == _MARKDOWN else exports.text(format, run)
     if output is None:
         return Done(text=text.removesuffix("\n").removesuffix("\r"))
     store.replace(output, text)
     return told([f"{output}: {_records(run)} as {format}"])
-
-
-def _check_replaceable(output: Path, report: Path, format: str) -> None:
-    """Refuse to overwrite the report itself, and files that are none of the format."""
-    if output.exists() and report.exists() and output.samefile(report):
-        raise GpuPerfError(f"{output} is the report itself; name another file")
-    begins = places.MARKDOWN if format == _MARKDOWN else places.EXPORTS[format]
-    if (found := places.objection(output, begins, f"file of {format}")) is not None:
-        raise GpuPerfError(found)
 
 
 def recover(journal: Path, report: Path) -> Done:
