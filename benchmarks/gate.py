@@ -18,7 +18,7 @@ from statistics import fmean
 from common import Target, conclude, table
 from truth import Trace, pairs, read_arguments, replay
 
-from pytest_gpuperf import gating
+from pytest_gpuperf import pace
 from pytest_gpuperf.baseline import Baseline
 from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.gating import Gating
@@ -31,11 +31,13 @@ UNCHANGED = 1.0
 AT_THE_LIMIT = 1 - TOLERANCE
 LOST = 0.8
 FACTORS = (UNCHANGED, AT_THE_LIMIT, LOST)
-DEMANDS = {"bare": Demand(), "min=3": Demand(min=3)}  # the limit is far from any speedup here
+SLOW = "bare, 50 ms"
+DEMANDS = {"bare": Demand(), "min=3": Demand(min=3), SLOW: Demand()}  # the limit is far from any speedup here
+CALLS = {SLOW: 0.05}  # seconds that a call takes on the CPU, where the trace is made longer
 MOST_FALSE = 1.0
 LEAST_FOUND = 99.0
 ASKED = GatePlan(tolerances=(Tolerance(metric="speedup", share=TOLERANCE),))
-PLAN = gating.sampling(Plan(), ASKED)
+PLAN = pace.of_gate(Plan(), ASKED)
 MOST_ROUNDS = max(PLAN.max_rounds, PLAN.record_rounds)
 NODEID = "test_it.py::test_it"
 HERE = Environment(host={}, cpu={}, gpu=None, gpu_reason=None, python="", packages={})
@@ -117,8 +119,8 @@ def compare(task: Task, chance: Random) -> tuple[Record, Record]:
 def measure(task: Task, factor: float, apart: Sequence[tuple[float, float]], chance: Random) -> Record:
     """Sample two stretches of noise until that is enough for the demand and the limits."""
     demand, clock = DEMANDS[task.marker], Clock()
-    ratio = SPEEDUP * factor
-    cpu, gpu = replay(task.cpu, task.gpu, ratio=ratio, rounds=MOST_ROUNDS, clock=clock, chance=chance)
+    ratio, slower = SPEEDUP * factor, task.cpu.lasting(CALLS.get(task.marker, task.cpu.median))
+    cpu, gpu = replay(slower, task.gpu, ratio=ratio, rounds=MOST_ROUNDS, clock=clock, chance=chance)
     sampling = Sampling(demand, PLAN, lambda: PLAN.max_time - clock(), apart)
     sampling.interleaved(cpu, gpu, None, chance)
     return Record(

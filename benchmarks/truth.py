@@ -12,7 +12,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, permutations
 from multiprocessing import Pool
@@ -44,6 +44,11 @@ class Trace:
     name: str
     times: tuple[float, ...]
     median: float
+
+    def lasting(self, seconds: float) -> "Trace":
+        """Return the same noise of calls that take so many seconds."""
+        scale = seconds / self.median
+        return replace(self, times=tuple(scale * each for each in self.times), median=seconds)
 
     def stretch(self, start: int, scale: float) -> Iterator[float]:
         """Yield its times from a place on, scaled."""

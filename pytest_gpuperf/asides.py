@@ -116,5 +116,5 @@ def _sample(
         spent = clock() - started
         if taken >= rounds or spent / taken > left():
             return
-        if taken >= plan.min_rounds and spent >= plan.aside_time:
+        if taken >= max(plan.min_rounds, plan.aside_rounds) and spent >= plan.aside_time:
             return

@@ -11,6 +11,7 @@ from pytest_gpuperf.model import Demand, Neighbours, Plan, Round, Speedup
 __all__ = ["Estimation", "estimate", "gated"]
 
 _FEWEST = 2  # rounds that are taken whatever they cost: one alone can never decide
+_MOST_OF_IT = 0.75  # of max_time is for precision; the rest is for what is sampled beside the verdict
 _LARGEST = 700.0  # e**700 is still a float
 
 
@@ -58,12 +59,13 @@ class Estimation:
             return True
         if taken < plan.min_rounds:
             return False
+        waited = taken >= plan.precision_rounds or spent >= _MOST_OF_IT * plan.max_time
         if not self._demand.limits:
-            recorded = self._precise or spent >= plan.record_time or taken >= plan.record_rounds
+            recorded = self._precise or (waited and spent >= plan.record_time) or taken >= plan.record_rounds
             return recorded and (self._is_told or taken >= plan.max_rounds)
         if taken >= plan.max_rounds:
             return True
-        return self._decided and (self._precise or spent >= plan.precision_time)
+        return self._decided and (self._precise or (waited and spent >= plan.precision_time))
 
     def speedup(self, sampling: Neighbours) -> Speedup | None:
         """Return the estimate from the rounds so far, None before the first."""

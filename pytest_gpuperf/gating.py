@@ -18,26 +18,7 @@ from pytest_gpuperf.model import (
     Tolerance,
 )
 
-__all__ = ["Gating", "Seen", "sampling"]
-
-_PRECISION = (
-    0.04  # of a run that is held against another: together with the baseline's it tells 20 % from 10 %
-)
-_SECONDS = 1.0
-_ROUNDS = 100
-_ASIDE = 0.25
-_ASIDES = frozenset({"latency", "always"})  # metrics that are sampled beside the verdict
-
-
-def sampling(plan: Plan, gate: GatePlan) -> Plan:
-    """Return how a run measures that is a gate, or makes its baseline: as precisely as a change must show.
-
-    On recorded noise 20 % are then told from 10 % in at least 99 % of runs (benchmarks/gate.py).
-    """
-    if not (gate.is_gate or gate.create):
-        return plan
-    aside = _ASIDE if any(each.metric in _ASIDES for each in gate.tolerances) else plan.aside_time
-    return replace(plan, precision=_PRECISION, precision_time=_SECONDS, max_rounds=_ROUNDS, aside_time=aside)
+__all__ = ["Gating", "Seen"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,8 +188,8 @@ class Gating:
             shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
             yield (
                 f"{len(missing)} of the baseline's tests did not run: {shown}; renamed, unmarked or "
-                "deselected? Run them, take them out (gpuperf baseline update --prune), or say "
-                f"{seen.flags}allow-missing"
+                f"deselected? Run them, say {seen.flags}allow-missing, or take them out with a report of the "
+                f"whole suite: gpuperf baseline update --prune {base.name} REPORT"
             )
 
     def _notes(self, records: Sequence[Record]) -> Iterator[str]:
@@ -230,6 +211,9 @@ class Gating:
         if unlike:
             differences = "; ".join(dict.fromkeys(name for each in unlike for name in each.differences))
             yield f"not comparable, for the runs differ ({_comparisons(len(unlike))}): {differences}"
+        worse = sum(each.outcome == "regressed" for record in records for each in record.comparisons)
+        if worse and not self.asked.is_gate:
+            yield f"nothing fails for what regressed ({_comparisons(worse)}) without --gpuperf-fail-on"
         better = sum(each.outcome == "improved" for record in records for each in record.comparisons)
         if better:
             yield (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf import bodies, diagnosis, environment, faults, gating, schema, settlement, traces
+from pytest_gpuperf import bodies, diagnosis, environment, faults, pace, schema, settlement, traces
 from pytest_gpuperf.baseline import Baseline
 from pytest_gpuperf.calls import Bind
 from pytest_gpuperf.comparisons import Comparisons
@@ -65,7 +65,7 @@ class Session:
         gate: GatePlan = _NO_GATE,
         bases: Sequence[Baseline] = (),
     ) -> None:
-        self.plan = gating.sampling(plan, gate)
+        self.plan = pace.of_gate(plan, gate)
         self.outputs = outputs
         self.gating = Gating(gate, bases, self._surveyed)
         self.ledger = Ledger(report, plan.cost_ratio)
@@ -120,7 +120,7 @@ class Session:
 
     def measure(self, item: pytest.Function, shape: Shape, bind: Bind | None = None) -> Record:
         """Measure one item and keep its record; exceptions of the body pass through."""
-        plan = _quick(self.plan, self.gating.asked) if shape.source == "all" else self.plan
+        plan = pace.quick(self.plan, self.gating.asked) if shape.source == "all" else self.plan
         trial = Trial(
             nodeid=shape.nodeid,
             demand=shape.demand,
@@ -264,14 +264,6 @@ class Session:
             return Verdict(status="error", reason=f"interrupted {where} by {what}")
         error.add_note(f"raised {where}")
         return Verdict(status="error", reason=f"{what}, raised {where}")
-
-
-def _quick(plan: Plan, gate: GatePlan) -> Plan:
-    """Return a plan for tests that nobody asked for one by one: there may be thousands."""
-    seconds = 0.3 if gate.is_gate or gate.create else 0.02
-    return replace(
-        plan, record_time=max(0.05, seconds), precision_time=seconds, warmup_time=0.02, fresh_starts=0
-    )
 
 
 def _worker(config: pytest.Config) -> int | None:

@@ -16,6 +16,7 @@ FLOORS = {
     "option": 2,
     "options": 4,
     "tolerances": 2,
+    "pace": 2,
     "gate_options": 3,
     "devices": 2,
     "evidence": 2,

@@ -102,6 +102,12 @@ def test_the_other_kind_has_at_most_as_many_rounds_as_the_plan_allows():
     assert samples_of(workload) == (0, 4)
 
 
+def test_the_other_kind_has_the_rounds_that_a_gate_on_it_needs_though_its_time_is_used_up():
+    workload = warmed_up(simulated())
+    other_kind([workload], THROUGHPUT, Plan(aside_time=1e-9, aside_rounds=7))
+    assert samples_of(workload) == (0, 7)
+
+
 def test_the_other_kind_has_three_rounds_though_they_take_longer_than_an_aside_may():
     workload = warmed_up(simulated())
     other_kind([workload], THROUGHPUT, Plan(aside_time=1e-9))

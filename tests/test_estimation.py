@@ -48,6 +48,18 @@ def test_a_clear_case_goes_on_for_precision_while_it_is_cheap():
     assert rounds_until_enough([10.0] * 60, Demand(min=3), each=1e-3) == 10
 
 
+@pytest.mark.parametrize("demand", [Demand(min=3), Demand()])
+@pytest.mark.parametrize(("expected", "allowed"), [(20, 1000.0), (15, 10.0), (8, 5.0)])
+def test_a_slow_workload_has_its_rounds_where_a_change_must_show(expected, allowed, demand):
+    plan = Plan(precision=1e-9, precision_rounds=20, max_time=allowed)
+    assert rounds_until_enough([10.0] * 60, demand, plan, each=0.5, allowed=allowed) == expected
+
+
+def test_a_slow_workload_that_is_precise_takes_no_more_rounds():
+    plan = Plan(precision_rounds=20, max_time=1000.0)
+    assert rounds_until_enough([10.0] * 60, Demand(min=3), plan, each=0.5) == 10
+
+
 def test_a_verdict_in_doubt_is_waited_for_beyond_the_precision_time():
     # the sign alone decides here: (2**(n + 1) - 1) / (n + 1) / 3 reaches 40 at ten rounds
     assert rounds_until_enough([1.1] * 60, Demand(min=1), each=0.1) == 10

@@ -676,6 +676,22 @@ def test_paths_of_the_ini_file_start_at_its_folder(held, ends, pytester, monkeyp
 # The baseline is made
 
 
+@pytest.mark.parametrize("source", [BARE, FAST.replace("min=3", "min=0.1")], ids=["bare", "with a demand"])
+def test_what_a_slow_workload_lost_is_found_too(ends, source):
+    slow = source.replace("10e-3", "0.2")
+    ends(slow, *CREATE, gpu=0.2).assert_outcomes(passed=1)
+    ends(slow, *CREATE, gpu=0.2).assert_outcomes(passed=1)
+    ends(slow, *CREATE, gpu=0.4).assert_outcomes(failed=1)
+
+
+@pytest.mark.parametrize("metric", ["gpu", "latency"])
+def test_what_a_slow_workload_lost_in_another_metric_is_found_too(ends, metric):
+    asked = ("--gpuperf-baseline=base.json", f"--gpuperf-fail-on={metric}:20%")
+    slow = BARE.replace("10e-3", "0.05")
+    ends(slow, *asked, "--gpuperf-baseline-missing=create", gpu=0.05).assert_outcomes(passed=1)
+    ends(slow, *asked, gpu=0.1).assert_outcomes(failed=1)
+
+
 @pytest.mark.parametrize("spread", [SERIAL, PARALLEL], ids=["serial", "-n 2"])
 def test_a_missing_baseline_is_made_and_not_made_again(ends, pytester, spread):
     result = ends(BARE, *CREATE, *spread)

@@ -36,7 +36,7 @@ def task(gate, marker, factor, runs=10):
     return gate.Task(cpu=cpu, gpu=gpu, marker=marker, factor=factor, runs=runs, seed=1)
 
 
-@pytest.mark.parametrize("marker", ["bare", "min=3"])
+@pytest.mark.parametrize("marker", ["bare", "min=3", "bare, 50 ms"])
 @pytest.mark.parametrize(("expected", "factor"), [(0.0, 1.0), (100.0, 0.8), (0.0, 1.2)])
 def test_on_steady_noise_the_gate_finds_what_was_lost_and_nothing_else(gate, expected, marker, factor):
     found = gate.tally(task(gate, marker, factor))
@@ -71,7 +71,7 @@ def test_the_tables_and_the_targets_are_those_of_the_outcomes(gate, monkeypatch,
     shown = capsys.readouterr().out
     assert "one / other" in shown
     assert "other / one" in shown
-    assert shown.count("yes\n") == 4
+    assert shown.count("yes\n") == 6
 
 
 def test_one_trace_is_no_pair(gate, monkeypatch, tmp_path):

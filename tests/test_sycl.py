@@ -100,7 +100,10 @@ def test_the_command_lists_the_cpu_beside_the_gpu_that_is_looked_for_first():
     """SYCL's loaders look once in a process, and so it is a process of its own."""
     program = "from pytest_gpuperf.command import main; main(['devices', '--json'])"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    listed = {each["choice"]: each for each in json.loads(ran.stdout)["gpus"]}
+    found = json.loads(ran.stdout)
+    listed = {each["choice"]: each for each in found["gpus"]}
+    assert found["auto"] != "sycl:cpu"
+    assert not listed["sycl:cpu"]["automatic"]
     assert list(listed).index("sycl") < list(listed).index("sycl:cpu")
     assert (True, True, None) == tuple(listed["sycl:cpu"][name] for name in ("usable", "emulated", "reason"))
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add", "devices"]
 
+_CPU = "cpu"  # of sycl: it only stands for a GPU, and is taken by name
 _FIRST = "auto takes the first GPU that can be used; another is chosen by name, as in --gpuperf-gpu=torch"
 _OTHERS = "devices that other plugins offer are listed by pytest only: pytest --gpuperf-gpu=NAME"
 
@@ -72,7 +73,8 @@ def _found(offered: list["Backend"]) -> Iterator[Found]:
                 reason = _one_line(str(cause))
             except Exception as error:  # noqa: BLE001 - a vendor's library may raise anything
                 reason = f"it cannot be used: {type(error).__name__}: {_one_line(str(error))}"
-            yield Found(choice=choice, device=device, reason=reason, automatic=backend.automatic)
+            automatic = backend.automatic and selector != _CPU
+            yield Found(choice=choice, device=device, reason=reason, automatic=automatic)
 
 
 def _one_line(text: str) -> str:
@@ -82,7 +84,7 @@ def _one_line(text: str) -> str:
 def _selectors(backend: Any) -> list[str]:
     """Return a selector for each device; just the first where a backend does not count them."""
     if backend.name == "sycl":
-        return ["", "cpu"]
+        return ["", _CPU]
     try:
         count = int(backend.count())
     except Exception:  # noqa: BLE001 - few backends count, and what fails here fails again, with its reason

@@ -92,12 +92,13 @@ class Plan:
 
     A block lasts at least `block_time`; warm-up ends when three blocks agree within `steady`, at the latest
     after `warmup_time`. Sampling goes on after the verdict until the interval is within `precision` of its
-    value, for at most `precision_time`; without a demand for at most `record_time`. What no demand rests on
-    (copies, latency) is sampled beside it, for at most `aside_time` each. A doubt within `doubt` of the limit
-    only warns. No interval claims more than the `resolution`. Samples of a slow spell are
-    taken again up to `fresh_starts` times. A GPU machine costs `cost_ratio` times a CPU
-    one. `side` is the device of tests that do not choose theirs, `lock` the file by which processes take
-    turns to measure, `auto` or `none`.
+    value, for at most `precision_time`; without a demand for at most `record_time`. A slow workload that
+    has fewer than `precision_rounds` by then may take most of `max_time` for them. What no demand rests on
+    (copies, latency) is sampled beside it, for at most `aside_time` each, or `aside_rounds`. A doubt within
+    `doubt` of the limit only warns. No interval claims more than the `resolution`. Samples of a slow spell
+    are taken again up to `fresh_starts` times. A GPU machine costs `cost_ratio` times a CPU one. `side` is
+    the device of tests that do not choose theirs, `lock` the file by which processes take turns to measure,
+    `auto` or `none`.
     """
 
     alpha: float = 0.025
@@ -117,8 +118,10 @@ class Plan:
     warmup_time: float = 0.1
     precision: float = 0.05
     precision_time: float = 0.05
+    precision_rounds: int = 0
     record_time: float = 1.0
     aside_time: float = 0.01
+    aside_rounds: int = 0
     doubt: float = 0.05
     resolution: float = 0.01
     fresh_starts: int = 2

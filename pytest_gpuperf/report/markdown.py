@@ -73,11 +73,16 @@ def _headline(run: Run, records: Sequence[Record]) -> str:
 
 
 def _counts(records: Iterable[Record]) -> list[str]:
-    """Return how many tests there are of each kind: `2 failed`; a test may be of two."""
+    """Return how many tests there are of each kind: `2 failed`.
+
+    A test may be of two; but what a gate noted of it stands for a verdict that is nothing to look at.
+    """
     counted: Counter[str] = Counter()
     for record in records:
         outcomes = {outcome_words(each.outcome) for each in record.comparisons}
-        counted.update({record.status, *outcomes})
+        is_noted = any(each.outcome in _NOTED for each in record.comparisons)
+        told = set() if is_noted and record.status in ("passed", "recorded") else {record.status}
+        counted.update(told | outcomes)
     return [
         _number(counted[name], name, name.replace("error", "errors")) for name in _COUNTED if counted[name]
     ]

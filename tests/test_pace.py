@@ -1,0 +1,53 @@
+"""How long a run measures: as ever, or until a change must show."""
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_gpuperf.model import METRICS, GatePlan, Plan, Tolerance
+from pytest_gpuperf.pace import of_gate, quick
+
+OF_SPEEDUP = Tolerance(metric="speedup", share=0.1)
+OF_TIMES = Tolerance(metric="gpu", share=0.1)
+GATE = GatePlan(tolerances=(OF_SPEEDUP,))
+
+
+def test_a_run_without_a_gate_samples_as_ever():
+    assert of_gate(Plan(), GatePlan()) == Plan()
+    assert of_gate(Plan(max_rounds=7), GatePlan(strict=True, allow_missing=True)) == Plan(max_rounds=7)
+
+
+@pytest.mark.parametrize(
+    "asked", [GATE, GatePlan(improvements=True), GatePlan(create=True), GatePlan(tolerances=(OF_TIMES,))]
+)
+def test_a_gate_and_a_new_baseline_sample_for_longer(asked):
+    plan, longer = Plan(), of_gate(Plan(), asked)
+    assert longer.precision < plan.precision
+    assert longer.precision_time > plan.precision_time
+    assert longer.max_rounds > plan.max_rounds
+    assert longer.precision_rounds > plan.precision_rounds
+    assert longer.aside_time == plan.aside_time
+    assert replace(longer, precision=0.05, precision_time=0.05, precision_rounds=0, max_rounds=60) == plan
+
+
+@pytest.mark.parametrize(
+    ("expected", "metric"),
+    [(metric in ("latency", "always"), metric) for metric in METRICS],
+)
+def test_what_is_timed_beside_the_verdict_takes_longer_where_a_gate_rests_on_it(expected, metric):
+    asked = GatePlan(tolerances=(OF_SPEEDUP, Tolerance(metric=metric, share=0.1)))
+    plan, longer = Plan(), of_gate(Plan(), asked)
+    assert expected is (longer.aside_time > plan.aside_time)
+    assert expected is (longer.aside_rounds > plan.aside_rounds)
+
+
+def test_what_nobody_marked_is_measured_for_a_shorter_time():
+    plan = of_gate(Plan(), GATE)
+    shorter = quick(plan, GATE)
+    assert 0 < shorter.precision_rounds < plan.precision_rounds
+    assert shorter.precision_time < plan.precision_time
+    assert shorter.record_time < plan.record_time
+
+
+def test_without_a_gate_it_has_no_rounds_to_wait_for():
+    assert quick(Plan(), GatePlan()).precision_rounds == 0
