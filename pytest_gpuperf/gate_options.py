@@ -159,7 +159,7 @@ def outputs(config: pytest.Config) -> "Outputs":
 
 
 def check_apart(gate: "GatePlan", report: Path | None, outputs: "Outputs") -> None:
-    """Raise UsageError where two files of a run are one, or where one would be a gate's next baseline."""
+    """Raise UsageError where two files of a run are one, or where one would be the next run's baseline."""
     named = [("--gpuperf-json", report)] if report else []
     named += [("--gpuperf-markdown", path) for path in outputs.markdown]
     named += [("--gpuperf-export", path) for _, path in outputs.exports]
@@ -169,7 +169,7 @@ def check_apart(gate: "GatePlan", report: Path | None, outputs: "Outputs") -> No
         if place in taken:
             raise pytest.UsageError(f"{flag}: {path} is written by {taken[place]}, too; name another file")
         taken[place] = flag
-    if gate.baseline is None or not (gate.is_gate or gate.create):
+    if gate.baseline is None:
         return
     base = gate.baseline.resolve()
     for place, flag in taken.items():

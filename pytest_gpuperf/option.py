@@ -90,7 +90,7 @@ def read_all(config: pytest.Config, option: Option) -> tuple[Any, ...]:
         raise pytest.UsageError(f"{option.flag} (ini: {option.key}): {error}") from error
 
 
-def check_file(flag: str, path: Path, begins: tuple[bytes, ...], what: str) -> None:
+def check_file(flag: str, path: Path, begins: bytes, what: str) -> None:
     """Raise UsageError unless a file can be written there that is new, empty, or begins as ours do."""
     try:
         found = places.objection(path, begins, what)

@@ -1,23 +1,30 @@
 """From a path to why no file of ours may be written there, if it may not; the standard library only."""
 
 import os
+import re
 from pathlib import Path
 
-__all__ = ["EXPORTS", "MARKDOWN", "REPORT", "objection", "writable"]
+__all__ = ["EXPORTS", "MARKDOWN", "REPORT", "is_folder", "objection", "writable"]
 
-_ENOUGH = 256  # bytes to know a file by
-REPORT = (b'{"schema_version"',)
-MARKDOWN = (b"###Speedups",)
+_ENOUGH = 65_536  # bytes to know a file by: it may begin with a node id, which can be long
+_TEXT = rb'"(?:[^"\\]|\\.)*+"'
+REPORT = rb'\{"schema_version":"[0-9]+\.[0-9]+","started":"'
+MARKDOWN = rb"###Speedups(?:onanemulateddevice)?:[a-z0-9,]+CPU`"
 EXPORTS = {
-    "pytest-benchmark": (b'{"machine_info"',),
-    "github-action-benchmark": (b'[{"name"', b"[]"),
-    "bencher": (b"{",),
-    "csv": (b"test,",),
+    "pytest-benchmark": rb'\{"machine_info":\{',  # pytest-benchmark's own files are of this format, too
+    "github-action-benchmark": rb'\[(?:\]\Z|\{"name":' + _TEXT + rb',"unit":"x","value":[^,"]+,"range":")',
+    "bencher": rb"\{(?:\}\Z|" + _TEXT + rb':\{"(?:emulated-)?(?:speedup|cpu-ns|gpu-ns)":\{"value":)',
+    "csv": rb"test,status,reason,cpu_device,gpu_device,gpu_emulated,",  # whatever columns follow
 }
-"""How the files of each format begin, without their white space."""
+"""How our files of each format begin, without their white space: patterns, compiled when one is needed."""
 
 
-def objection(path: Path, begins: tuple[bytes, ...], what: str) -> str | None:
+def is_folder(path: Path) -> bool:
+    """Say whether a path is that of a folder of baselines: one to be made is, where it has no suffix."""
+    return path.is_dir() or not (path.suffix or path.exists())
+
+
+def objection(path: Path, begins: bytes, what: str) -> str | None:
     """Return why there cannot be a file of ours: only one that is new, empty, or begins so is written.
 
     Raises OSError for a file that cannot be read.
@@ -52,7 +59,10 @@ def _obstacle(path: Path) -> str | None:
     return None
 
 
-def _begins(path: Path, begins: tuple[bytes, ...]) -> bool:
+def _begins(path: Path, begins: bytes) -> bool:
     with path.open("rb") as file:
-        content = b"".join(file.read(_ENOUGH).split())
-    return not content or content.startswith(begins)
+        head = file.read(_ENOUGH)
+    content = b"".join(head.split())
+    if not content:
+        return len(head) < _ENOUGH  # a file may begin with a lot of white space and hold something
+    return re.match(begins, content) is not None

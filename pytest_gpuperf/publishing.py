@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pytest_gpuperf import reading, schema, store
+from pytest_gpuperf import places, reading, schema, store
 from pytest_gpuperf.baseline import Baseline
 from pytest_gpuperf.model import GatePlan, GpuPerfError, Outputs, Run
 
@@ -88,7 +88,10 @@ def _make(path: Path, run: Run) -> Path:
         raise GpuPerfError("this run measured nothing that a later one could be compared with")
     if not run.complete:
         raise GpuPerfError("this run ended early, and would be compared with as if it were whole")
-    if path.is_dir():
-        path = path / reading.file_name(reading.Report(name="this run", run=run))
-    store.create(path, schema.text(run))
+    text = schema.text(run)
+    if places.is_folder(path):
+        name = reading.file_name(reading.Report(name="this run", run=run))
+        path.mkdir(exist_ok=True)
+        path = path / name
+    store.create(path, text)
     return path

@@ -55,8 +55,12 @@ def read_all(path: Path) -> tuple[Report, ...]:
     """
     if not path.is_dir():
         return (Report(name=str(path), run=read(path)),)
-    reports = [Report(name=str(file), run=read(file)) for file in _files(path)]
-    return tuple(sorted(reports, key=began, reverse=True))
+    files = tuple(_files(path))
+    try:
+        reports = [Report(name=str(file), run=read(file)) for file in files]
+        return tuple(sorted(reports, key=began, reverse=True))
+    except GpuPerfError as error:
+        raise GpuPerfError(f"{error}; or move the file out of the folder") from error
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -1,5 +1,6 @@
 """Run <-> the JSON document, version 1.3, and the check against its published schema."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -125,15 +126,27 @@ def validate(content: Any) -> None:
 def _version(content: Any) -> str:
     """Return a document's version; raises GpuPerfError when it is none that can be read."""
     version = content.get("schema_version") if isinstance(content, dict) else None
-    if not isinstance(version, str) or not version.startswith("1."):
-        raise GpuPerfError(
-            f"this is no report that this version can read: schema_version is {repr(version)[:80]}"
-        )
-    if version not in _READABLE:
-        raise GpuPerfError(
-            f"the report's schema {version:.20} is newer than {VERSION}; update pytest-gpuperf"
-        )
-    return version
+    if not isinstance(version, str):
+        raise GpuPerfError("this is no report; name one that --gpuperf-json wrote")
+    if version in _READABLE:
+        return version
+    if _is_newer(version):
+        raise GpuPerfError(f"the report's schema {version} is newer than {VERSION}; update pytest-gpuperf")
+    raise GpuPerfError(
+        f"this is no report that can be read: its schema_version is {repr(version)[:80]}; "
+        "name one that --gpuperf-json wrote"
+    )
+
+
+def _is_newer(version: str) -> bool:
+    """Say whether a document's version comes after ours; one that is no version, or absurd, does not."""
+    if not re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", version):
+        return False
+    return _numbers(version) > _numbers(VERSION)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def _run(content: dict[str, Any], records: tuple[Record, ...]) -> Run:

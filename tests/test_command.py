@@ -324,11 +324,11 @@ def test_an_output_that_is_full_is_an_error_in_words():
 
 
 WRITERS = {
-    "export": ["export", "r.json", "--as=csv", "-o", "out"],
-    "baseline": ["baseline", "update", "out", "r.json"],
-    "merge": ["merge", "cpu.json", "gpu.json", "-o", "out"],
-    "compare": ["compare", "r.json", "r.json", "--markdown", "out"],
-    "recover": ["recover", "r.journal", "out"],
+    "export": ["export", "r.json", "--as=csv", "-o", "out.json"],
+    "baseline": ["baseline", "update", "out.json", "r.json"],
+    "merge": ["merge", "cpu.json", "gpu.json", "-o", "out.json"],
+    "compare": ["compare", "r.json", "r.json", "--markdown", "out.json"],
+    "recover": ["recover", "r.journal", "out.json"],
 }
 
 
@@ -350,9 +350,9 @@ def test_what_is_written_is_there_and_nothing_else(folder, call, arguments):
     before = {path.name for path in folder.iterdir()}
     code, lines, err = call(*arguments)
     assert (0, "") == (code, err)
-    assert {path.name for path in folder.iterdir()} - before == {"out"}
+    assert {path.name for path in folder.iterdir()} - before == {"out.json"}
     if "compare" not in arguments:
-        assert "out" in lines[-1] or "1 test joined" in lines[-1]
+        assert "out.json" in lines[-1] or "1 test joined" in lines[-1]
 
 
 @pytest.mark.parametrize("arguments", WRITERS.values(), ids=WRITERS)
@@ -362,7 +362,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(refused, monkeypatch, arguments
 
     inputs()
     monkeypatch.setattr(os, "fsync", full)
-    assert refused(*arguments) == "out: No space left on device"
+    assert refused(*arguments) == "out.json: No space left on device"
 
 
 def test_a_file_that_may_not_grow_leaves_what_was_there(folder):
@@ -390,15 +390,15 @@ def test_a_folder_that_may_only_be_read_is_named(folder, refused, monkeypatch, a
     monkeypatch.setattr(Path, "open", only_read)
     said = refused(*arguments)
     if arguments[0] in ("export", "compare", "merge"):
-        assert said == "no file can be written at out (Permission denied); choose another place"
+        assert said == "no file can be written at out.json (Permission denied); choose another place"
     else:
-        assert said == "out: Permission denied"
+        assert said == "out.json: Permission denied"
 
 
 @pytest.mark.parametrize("arguments", WRITERS.values(), ids=WRITERS)
 def test_a_folder_that_is_not_there_is_named(refused, arguments):
     inputs()
-    where = [each.replace("out", "nowhere/out") if each == "out" else each for each in arguments]
+    where = [f"nowhere/{each}" if each == "out.json" else each for each in arguments]
     said = refused(*where)
     assert "nowhere" in said
     assert "no folder nowhere" in said or "No such file or directory" in said
@@ -548,6 +548,16 @@ def test_an_export_does_not_overwrite_its_report(refused, form, output):
     Path("link.json").hardlink_to("r.json")
     said = refused("export", "r.json", "--as", form, "-o", output)
     assert said == f"{Path(output)} is read by this command; name another file to write"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_export_leaves_a_report_and_other_peoples_json_as_they_are(refused, form):
+    written("r.json", record())
+    written("base.json", record())
+    Path("package.json").write_text('{"name": "mine", "private": true}')
+    for name in ("base.json", "package.json"):
+        said = refused("export", "r.json", "--as", form, "-o", name)
+        assert said == f"{name} is there and no file of {form}; name another file"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -1046,6 +1056,34 @@ def test_a_folder_gets_the_first_baseline_of_a_machine_beside_those_of_others(ca
     written("r.json", record(value=12.0), started="2026-02-01T00:00:00+00:00")
     told = ["folder/2026-02-01T000000.000Z.json: 0 tests updated, 1 new, 0 kept as before"]
     assert (0, told) == update(call, "folder", "r.json")
+
+
+def test_a_folder_that_is_not_there_is_made_for_its_first_baseline(call):
+    written("r.json", record())
+    told = ["folder/2026-01-01T000000.000Z.json: 0 tests updated, 1 new, 0 kept as before"]
+    assert (0, told) == update(call, "folder/", "r.json")
+    assert values("folder/2026-01-01T000000.000Z.json") == {"test_a.py::test_1": 10.0}
+
+
+def test_no_folder_is_made_for_a_baseline_that_cannot_be(refused):
+    written("r.json", skipped())
+    assert "measured nothing" in refused("baseline", "update", "folder", "r.json")
+    written("r.json", record(), started="yesterday")
+    assert "which is no time with an offset" in refused("baseline", "update", "folder", "r.json")
+    written("r.json", record())
+    assert "nowhere/folder: No such file" in refused("baseline", "update", "nowhere/folder", "r.json")
+    assert ["r.json"] == [path.name for path in Path().iterdir()]
+
+
+def test_a_stray_file_in_a_folder_can_be_moved_out_of_it(refused):
+    Path("folder").mkdir()
+    written("folder/base.json", record())
+    Path("folder/package.json").write_text("{}")
+    written("r.json", record())
+    for arguments in (["compare", "folder", "r.json"], ["baseline", "update", "folder", "r.json"]):
+        said = refused(*arguments)
+        assert said.startswith("folder/package.json: this is no report; ")
+        assert said.endswith("; or move the file out of the folder")
 
 
 @pytest.mark.parametrize("started", ["../outside", "/outside", "yesterday", "2026-01-01", "\0"])

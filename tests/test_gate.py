@@ -588,7 +588,10 @@ def test_it(device, n):
         ("", "*base.json*not JSON*"),
         ('{"schema_version": "1.3", ', "*base.json*not JSON*"),
         ("[]", "*base.json*this is no report*"),
-        ('{"schema_version": "2.0"}', "*base.json*this is no report that this version can read*"),
+        (
+            '{"schema_version": "2.0"}',
+            "*base.json: the report's schema 2.0 is newer than *; update pytest-gpuperf",
+        ),
         ('{"schema_version": "1.3"}', "*base.json*the report breaks its schema*"),
     ],
 )
@@ -710,6 +713,39 @@ def test_a_folder_gets_a_report_of_its_own(ends, pytester):
     ends(BARE, *asked, gpu=SLOWER).assert_outcomes(failed=1)
 
 
+def test_a_folder_that_is_not_there_is_made_for_its_first_baseline(ends, pytester):
+    asked = ("--gpuperf-baseline=kept/", "--gpuperf-fail-on=speedup:10%", "--gpuperf-baseline-missing=create")
+    watched = BARE.replace("import pytest\n", "import pathlib, pytest\n").replace(
+        "    return", "    assert not pathlib.Path('kept').exists()\n    return"
+    )
+    result = ends(watched, *asked)
+    assert pytest.ExitCode.OK == result.ret
+    result.stdout.fnmatch_lines(["new baseline: *kept*.json"])
+    assert [".json"] == [path.suffix for path in (pytester.path / "kept").iterdir()]
+    ends(BARE, *asked, gpu=SLOWER).assert_outcomes(failed=1)
+
+
+def test_a_run_that_measured_nothing_makes_no_folder(ends, pytester):
+    asked = ("--gpuperf-baseline=kept", "--gpuperf-fail-on=speedup:10%", "--gpuperf-baseline-missing=create")
+    assert pytest.ExitCode.TESTS_FAILED == ends("def test_it(): pass\n", *asked).ret
+    assert not (pytester.path / "kept").exists()
+
+
+def test_a_folder_that_could_not_be_made_ends_the_run_before_the_first_test(ends, pytester):
+    result = ends(BARE, "--gpuperf-baseline=gone/kept", "--gpuperf-baseline-missing=create")
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["ERROR: --gpuperf-baseline: there is no folder *gone; make it first"])
+
+
+def test_a_stray_file_in_a_folder_ends_the_run_and_can_be_moved_out(ends, pytester):
+    (pytester.mkdir("kept") / "package.json").write_text("{}", encoding="utf-8")
+    result = ends(BARE, "--gpuperf-baseline=kept", "--gpuperf-fail-on=speedup:10%")
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(
+        ["ERROR: *package.json: this is no report; *; or move the file out of the folder"]
+    )
+
+
 def made_elsewhere(path):
     """Make it a report of another machine."""
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -825,8 +861,9 @@ def test_somebody_elses_json_is_not_taken_for_ours(ends, pytester):
     theirs = '{"name": "mine", "private": true}'
     for name in ("package.json", "list.json"):
         (pytester.path / name).write_text(theirs, encoding="utf-8")
-    for option in ("json=package.json", "export=pytest-benchmark:package.json"):
-        assert pytest.ExitCode.USAGE_ERROR == pytester.runpytest_inprocess(f"--gpuperf-{option}").ret
+    forms = ("pytest-benchmark", "github-action-benchmark", "bencher", "csv")
+    for option in ("json=", "markdown=", *(f"export={form}:" for form in forms)):
+        assert pytest.ExitCode.USAGE_ERROR == ends(BARE, f"--gpuperf-{option}package.json").ret
     assert theirs == (pytester.path / "package.json").read_text(encoding="utf-8")
 
 
@@ -885,12 +922,19 @@ def test_a_file_that_cannot_be_written_is_told_fails_the_run_and_loses_no_other(
     ("options", "message"),
     [
         (["--gpuperf-json=base.json"], "--gpuperf-json: *base.json would be what the next run is compared*"),
-        (["--gpuperf-export=bencher:./base.json"], "--gpuperf-export: *base.json would be what the next*"),
+        (
+            ["--gpuperf-export=bencher:./base.json"],
+            "--gpuperf-export: *base.json is there and no file of ben*",
+        ),
+        (
+            ["--gpuperf-baseline=kept", "--gpuperf-export=bencher:./kept/new.json"],
+            "--gpuperf-export: *new.json would be what the next*",
+        ),
         (["--gpuperf-baseline=kept", "--gpuperf-json=kept/new.json"], "--gpuperf-json: *new.json would be*"),
         (["--gpuperf-baseline=kept", "--gpuperf-history=kept"], "--gpuperf-history: *kept holds the basel*"),
         (
-            ["--gpuperf-export=bencher:report.json"],
-            "--gpuperf-export: *report.json is written by --gpuperf-j*",
+            ["--gpuperf-json=new.json", "--gpuperf-export=bencher:./new.json"],
+            "--gpuperf-export: *new.json is written by --gpuperf-j*",
         ),
         (
             ["--gpuperf-markdown=x.md", "--gpuperf-markdown=./x.md"],
@@ -903,6 +947,25 @@ def test_no_file_of_a_run_takes_the_place_of_another_or_of_the_baseline(held, py
     result = held(BARE, *options, gpu=SLOWER)
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
+
+
+@pytest.mark.parametrize(
+    ("baseline", "option"),
+    [
+        ("base.json", "json=./base.json"),
+        ("kept", "json=kept/new.json"),
+        ("kept", "export=bencher:kept/new.json"),
+        ("kept", "history=kept"),
+    ],
+)
+def test_no_file_takes_the_place_of_a_baseline_that_no_gate_holds(ends, pytester, baseline, option):
+    ends(BARE, *CREATE)
+    before = (pytester.path / "base.json").read_bytes()
+    (pytester.mkdir("kept") / "a.json").write_bytes(before)
+    result = ends(BARE, f"--gpuperf-baseline={baseline}", f"--gpuperf-{option}", gpu=SLOWER)
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    assert before == (pytester.path / "base.json").read_bytes()
+    assert ["a.json"] == [path.name for path in (pytester.path / "kept").iterdir()]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no files that are neither")

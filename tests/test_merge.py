@@ -967,7 +967,7 @@ def untouched(*options, said, capsys) -> None:
     [
         ("no report", "wrong.json is not JSON"),
         ("[" * 100_000, "wrong.json is not JSON"),
-        ("{}", "wrong.json: this is no report that this version can read"),
+        ("{}", "wrong.json: this is no report; name one that --gpuperf-json wrote"),
         ('{"schema_version": "1.2"}', "wrong.json: the report breaks its schema"),
         ('{"schema_version": "1.9"}', "wrong.json: the report's schema 1.9 is newer"),
         ("\udcff", "wrong.json is not JSON"),

@@ -143,11 +143,14 @@ BODY = TEXT.removeprefix("{\n")
         (TEXT.replace('"x":1.5', '"x":1.5,"\\u0078" :1'), "an object has the key 'x' again at line "),
         ("[" * 100_000, "is not JSON: it is nested too deeply"),
         (TEXT.replace('"notes":[', '"notes":[' + "[" * 900 + "]" * 900 + ","), "$.records[0].notes"),
-        ("[]", "this is no report that this version can read"),
-        ('"1.3"', "this is no report that this version can read"),
-        (TEXT.replace('"1.3"', '"2.0"'), "schema_version is '2.0'"),
+        ("[]", "this is no report; name one that --gpuperf-json wrote"),
+        ("null", "this is no report; name one that --gpuperf-json wrote"),
+        ('"1.3"', "this is no report; name one that --gpuperf-json wrote"),
+        ('{"history_version": "1.0"}', "this is no report; name one that --gpuperf-json wrote"),
+        (TEXT.replace('"1.3"', '"2.0"'), "schema 2.0 is newer than 1.3; update pytest-gpuperf"),
+        (TEXT.replace('"1.3"', '"0.9"'), "its schema_version is '0.9'; name one that --gpuperf-json wrote"),
         (TEXT.replace('"1.3"', '"1.9"'), "schema 1.9 is newer than 1.3; update pytest-gpuperf"),
-        (TEXT.replace('"1.3"', '["1.3"]'), "schema_version is ['1.3']"),
+        (TEXT.replace('"1.3"', '["1.3"]'), "this is no report; name one that --gpuperf-json wrote"),
         (TEXT.replace('"python": "', '"python": 3, "old": "'), "breaks its schema at $.environment"),
         (
             TEXT.replace('"status":"failed"', '"status":"green"', 1),
@@ -326,15 +329,21 @@ def test_other_files_in_a_folder_are_left_out(tmp_path):
 def test_a_file_in_a_folder_that_is_no_report_is_named(tmp_path):
     written(tmp_path / "good.json", TEXT)
     written(tmp_path / "wrong.json", "{}")
-    with pytest.raises(GpuPerfError, match=r"wrong\.json: this is no report"):
+    with pytest.raises(
+        GpuPerfError, match=r"wrong\.json: this is no report.*; or move the file out of the fold"
+    ):
         reading.read_all(tmp_path)
+    with pytest.raises(
+        GpuPerfError, match=r"wrong\.json: this is no report; name one that --gpuperf-json wrote$"
+    ):
+        reading.read_all(tmp_path / "wrong.json")
 
 
 @pytest.mark.parametrize("started", ["yesterday", "", "2026-01-01T00:00:00", "2026-13-01T00:00:00+00:00"])
 def test_a_report_in_a_folder_that_does_not_say_when_it_began_is_named(tmp_path, started):
     path = written(tmp_path / "report.json", schema.text(replace(RUN, started=started)))
     assert reading.read(path).started == started
-    with pytest.raises(GpuPerfError, match=r"report\.json: \$\.started is .* no time with an offset"):
+    with pytest.raises(GpuPerfError, match=r"report\.json: \$\.started is .* with an offset.*; or move the"):
         reading.read_all(tmp_path)
 
 

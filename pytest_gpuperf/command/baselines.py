@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf import baseline, fingerprint, metrics, reading, schema, store, thresholds
+from pytest_gpuperf import baseline, fingerprint, metrics, places, reading, schema, store, thresholds
 from pytest_gpuperf.baseline import Baseline
 from pytest_gpuperf.command.done import INCOMPARABLE, Done, told
 from pytest_gpuperf.model import GpuPerfError, Record, Run
@@ -18,7 +18,8 @@ _EPILOG = """\
 example: gpuperf baseline update baseline.json report.json
 
 A test that a report measured takes the place of the baseline's; one that it skipped, or could not measure,
-does not. Tests that no report has stay, unless --prune takes them out. A folder gets a file of its own."""
+does not. Tests that no report has stay, unless --prune takes them out. A folder gets a file of its own.
+A BASE that is not there is made, and is a folder where its name has no suffix."""
 
 
 def add(commands: Any) -> None:
@@ -134,12 +135,14 @@ def _differences(runs: Sequence[Run]) -> tuple[str, ...]:
 def _write(base: Path, last: Run, records: tuple[Record, ...]) -> Path:
     """Write a baseline, in a folder to a file of its own, and return its path."""
     run = replace(last, records=records, thresholds=thresholds.find(records), gate=None, complete=True)
-    if not base.is_dir():
-        store.replace(base, schema.text(run))
+    text = schema.text(run)
+    if not places.is_folder(base):
+        store.replace(base, text)
         return base
     path = base / reading.file_name(Report(name="the report", run=last))
+    base.mkdir(exist_ok=True)
     try:
-        store.create(path, schema.text(run))
+        store.create(path, text)
     except FileExistsError as error:
         raise GpuPerfError(
             f"{path} is there already, of a run that began then; take it away first"

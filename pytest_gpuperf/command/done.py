@@ -27,7 +27,7 @@ def told(lines: Iterable[str], code: int = FINE) -> Done:
     return Done(text="\n".join(map(printable, lines)), code=code)
 
 
-def check_replaceable(output: Path, begins: tuple[bytes, ...], what: str, inputs: Iterable[Path]) -> None:
+def check_replaceable(output: Path, begins: bytes, what: str, inputs: Iterable[Path]) -> None:
     """Raise GpuPerfError for an output in the place of an input, or of a file of another kind."""
     if output.exists() and any(path.exists() and output.samefile(path) for path in inputs):
         raise GpuPerfError(f"{output} is read by this command; name another file to write")

@@ -1,0 +1,121 @@
+"""Places: what may be written over, and which paths are folders."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pytest_gpuperf import places, schema
+from pytest_gpuperf.model import DeviceInfo
+from pytest_gpuperf.report import exports, markdown
+
+EMULATED = DeviceInfo(kind="gpu", backend="sycl", name="a CPU", library="dpnp 0.17", emulated=True)
+HARD = st.sampled_from(tuple(",;\"'[]{}:`\\ \n\r\t\x1b\ud800\u2028"))
+HOSTILE = st.lists(HARD | st.characters(), max_size=60).map("".join)
+WRITTEN = {
+    "report": schema.text,
+    "markdown": markdown.text,
+    **{name: lambda run, name=name: exports.text(name, run) for name in exports.FORMATS},
+}
+BEGINS = {"report": places.REPORT, "markdown": places.MARKDOWN, **places.EXPORTS}
+OTHERS = {
+    "package.json": '{"name": "mine", "private": true}',
+    "a configuration": '{"compilerOptions": {"strict": true}}',
+    "settings in objects": '{"editor": {"speedup": 2}, "gpu-ns": {"value": 3}}',
+    "another tool's metrics": '{"test_it": {"latency": {"value": 3.0}}}',
+    "another tool's report": '{"schema_version": "1.4.0", "id": "GHSA-1"}',
+    "a history entry": '{"history_version": "1.0", "started": "2026-01-01T00:00:00+00:00"}',
+    "a list": '[{"name": "mine", "value": 3}]',
+    "another tool's chart": '[{"name": "mine", "unit": "ms", "value": 3, "range": "1"}]',
+    "a list of lists": "[[]]",
+    "grades": "test,mark\r\nalgebra,2\r\n",
+    "another table": "test,status,reason\r\ntest_it,passed,\r\n",
+    "notes": "# Speedups\n\nof last week",
+    "more notes": "### Speedups\n\nof last week",
+    "white space and then something": " " * 100_000 + "precious",
+}
+
+
+@pytest.fixture(scope="module")
+def runs(run_of, record, skipped, measurement, speedup):
+    """Make the runs that a format's output may be of, with tests of this name."""
+
+    def call(nodeid: str) -> dict:
+        whole = record(nodeid)
+        emulated = replace(whole, gpu=replace(whole.gpu, device=EMULATED))
+        open_ended = record(nodeid, speedup=speedup(10.0, None, None))
+        return {
+            "empty": run_of(),
+            "skipped": run_of(skipped(nodeid)),
+            "whole": run_of(whole),
+            "several": run_of(skipped(nodeid), whole, record("test_a.py::test_2")),
+            "emulated": run_of(emulated),
+            "emulated only": run_of(replace(emulated, cpu=None, speedup=None)),
+            "open": run_of(open_ended),
+            "CPU only": run_of(record(nodeid, gpu=None, speedup=None)),
+            "GPU only": run_of(record(nodeid, cpu=None, speedup=None)),
+            "ended early": run_of(whole, complete=False, gpu=None),
+        }
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def objected(tmp_path_factory):
+    """Say why a file of a kind may not be written over a text, if it may not."""
+    path = tmp_path_factory.mktemp("places") / "there"
+
+    def call(kind: str, text: str) -> str | None:
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        return places.objection(path, BEGINS[kind], kind)
+
+    return call
+
+
+@pytest.mark.parametrize("kind", BEGINS)
+@settings(max_examples=30, deadline=None)
+@given(nodeid=HOSTILE)
+@example(nodeid="")
+@example(nodeid='tests/test_a.py::test["quoted \\\\", {"a": [1, 2]}]')
+@example(nodeid="\N{PILE OF POO}" * 5_000)
+def test_what_we_wrote_is_written_over(runs, objected, kind, nodeid):
+    for name, run in runs(nodeid).items():
+        assert objected(kind, WRITTEN[kind](run)) is None, name
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BEGINS if kind not in ("markdown", "csv")])
+def test_json_of_ours_is_written_over_however_it_is_laid_out(runs, objected, kind):
+    for run in runs("test_a.py::test_1").values():
+        assert objected(kind, json.dumps(json.loads(WRITTEN[kind](run)), indent=4)) is None
+
+
+@pytest.mark.parametrize("kind", BEGINS)
+@pytest.mark.parametrize("other", WRITTEN)
+def test_what_we_wrote_in_another_form_is_not(runs, objected, kind, other):
+    for name, run in runs("test_a.py::test_1").items():
+        found = objected(kind, WRITTEN[other](run))
+        assert (kind == other) == (found is None), name
+
+
+@pytest.mark.parametrize("kind", BEGINS)
+@pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
+def test_what_others_wrote_is_not(objected, kind, text):
+    assert f"is there and no {kind}; name another file" in (objected(kind, text) or "")
+
+
+@pytest.mark.parametrize("kind", BEGINS)
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_file_is_anybodys(objected, kind, text):
+    assert objected(kind, text) is None
+
+
+def test_a_path_that_is_not_there_is_a_folder_where_it_has_no_suffix(tmp_path):
+    (tmp_path / "base").write_text("a file without a suffix", encoding="utf-8")
+    (tmp_path / "kept.d").mkdir()
+    found = {
+        name: places.is_folder(tmp_path / name)
+        for name in ("new", "new.json", "base", "kept.d", "kept.d/new")
+    }
+    assert {"new": True, "new.json": False, "base": False, "kept.d": True, "kept.d/new": True} == found
