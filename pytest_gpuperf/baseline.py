@@ -21,12 +21,16 @@ from pytest_gpuperf.model import (
     Tolerance,
 )
 
-__all__ = ["Baseline", "closest", "compare", "compare_thresholds", "is_alike"]
+__all__ = ["Baseline", "closest", "compare", "compare_thresholds", "is_alike", "ungated"]
 
 _SIDES: dict[Metric, tuple[Kind, ...]] = {"cpu": ("cpu",), "gpu": ("gpu",), "memory": ("gpu",)}
 _BOTH: tuple[Kind, ...] = ("cpu", "gpu")
 _LONGER = "more time (max_time) or a quieter machine would decide it"
-_ANEW = "a baseline that was measured longer would decide it: make it anew with --gpuperf-fail-on"
+_GATED = "measure it with --gpuperf-baseline and --gpuperf-fail-on: without a gate a run stops at its verdict"
+_ANEW = (
+    "a baseline that was measured longer would decide it: remove it and make it anew with --gpuperf-fail-on, "
+    "or give gpuperf baseline update the report of a run that had a gate"
+)
 
 
 class Baseline:
@@ -55,7 +59,7 @@ class Baseline:
             was = fingerprint.around(self.run.environment, kinds)
             known = self._around[kinds] = (
                 surveyed,
-                fingerprint.unlike(was, fingerprint.around(surveyed, kinds)),
+                fingerprint.unlike(was, fingerprint.around(surveyed, kinds), fingerprint.SINCE),
             )
         return known[1]
 
@@ -100,7 +104,8 @@ def compare_thresholds(
         return _new(tolerance, base, "has no threshold of this family")
     if now.outcome is None:
         return _told(tolerance, "cannot_tell", f"the threshold is not known: {now.reason}")
-    sizes = tuple(f"{name}: {was}, {new}" for name, was, new in _grids(before, now) if was != new)
+    grids = ((name, was, new) for name, was, new in _grids(before, now) if was != new)
+    sizes = tuple(fingerprint.SINCE.format(*each) for each in grids)
     pairs = ((record, base.records.get(record.nodeid)) for record in records)
     differences = [_differences(*pair, surveyed, base, tolerance) for pair in pairs]
     unlike = tuple(dict.fromkeys([*sizes, *(each for several in differences for each in several)]))
@@ -114,6 +119,11 @@ def compare_thresholds(
         baseline=_bracket(was_low, was_high),
         found=_bracket(low, high),
     )
+
+
+def ungated(found: Comparison) -> Comparison:
+    """Return a comparison with what would decide it for a run that had no gate, and so had time left."""
+    return replace(found, reason=found.reason and found.reason.replace(_LONGER, _GATED))
 
 
 def closest(bases: Sequence[Baseline], surveyed: Environment, gpu: DeviceInfo | None) -> Baseline | None:
@@ -195,7 +205,8 @@ def _differences(
     if fingerprint.traits(before, kinds) == fingerprint.traits(now, kinds):
         return around
     was = fingerprint.conditions(before, kinds, asked)
-    return (*around, *fingerprint.unlike(was, fingerprint.conditions(now, kinds, asked)))
+    here = fingerprint.conditions(now, kinds, asked)
+    return (*around, *fingerprint.unlike(was, here, fingerprint.SINCE))
 
 
 def _of_bounds(

@@ -10,6 +10,7 @@ from pytest_gpuperf.environment import THREADS
 from pytest_gpuperf.model import DeviceInfo, Environment, Kind, Record
 
 __all__ = [
+    "SINCE",
     "Conditions",
     "around",
     "conditions",
@@ -25,6 +26,9 @@ __all__ = [
 
 Conditions = Mapping[str, str | None]
 """What must be the same for two measurements to be comparable, by name; None for what is not told."""
+
+SINCE = "{}: {} in the baseline, {} now"
+"""How a difference from a baseline is told: its name, what was, and what is."""
 
 _PACKAGES = ("numpy", "pytest-gpuperf")
 _VERSION = re.compile(r"(\d+)(\.\d+)?[\w.+-]*")
@@ -95,12 +99,12 @@ def settings(surveyed: Environment) -> tuple[str, ...]:
     return (f"python {version(surveyed.python, 'minor')}", *(f"{name}={chosen[name]}" for name in names))
 
 
-def unlike(before: Conditions, now: Conditions) -> tuple[str, ...]:
+def unlike(before: Conditions, now: Conditions, form: str = "{}: {}, {}") -> tuple[str, ...]:
     """Return what differs, `name: before, now`; what either does not tell differs from nothing."""
     if before == now:
         return ()
     pairs = ((name, before.get(name), value) for name, value in now.items())
-    return tuple(f"{name}: {was}, {value}" for name, was, value in pairs if was and value and was != value)
+    return tuple(form.format(*pair) for pair in pairs if pair[1] and pair[2] and pair[1] != pair[2])
 
 
 def _processor(surveyed: Environment) -> dict[str, str | None]:

@@ -7,7 +7,7 @@ from errno import EFBIG, EINVAL
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
-from pytest_gpuperf import schema, units
+from pytest_gpuperf import schema, store, units
 from pytest_gpuperf.garbage import uncollected
 from pytest_gpuperf.model import GpuPerfError, Run
 
@@ -33,7 +33,7 @@ def read(path: Path) -> Run:
     try:
         content = _content(path)
         with uncollected():
-            return schema.parse(content)
+            return _run(content)
     except OSError as error:
         raise _refusal(f"{path} cannot be read: {error.strerror}; name a report") from error
     except GpuPerfError as error:
@@ -45,6 +45,15 @@ def read(path: Path) -> Run:
         raise _refusal(f"{path} is not JSON: {error}") from error
     except MemoryError:
         raise _refusal(f"{path} needs more memory to be read than there is; split the run") from None
+
+
+def _run(content: bytes) -> Run:
+    if store.is_journal(content):
+        raise GpuPerfError(
+            "this is the journal of a run that did not end; gpuperf recover JOURNAL REPORT makes a report of "
+            "what it measured"
+        )
+    return schema.parse(content)
 
 
 def read_all(path: Path) -> tuple[Report, ...]:

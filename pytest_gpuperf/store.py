@@ -6,7 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["Journal", "create", "read_journal", "replace"]
+from pytest_gpuperf import jsontext
+
+__all__ = ["Journal", "create", "is_journal", "read_journal", "replace"]
 
 
 def replace(path: Path, text: str) -> None:
@@ -75,6 +77,18 @@ class Journal:
             self._file.close()
             if not keep:
                 self.path.unlink()
+
+
+def is_journal(content: bytes) -> bool:
+    """Say whether a file's bytes begin with the heading of a journal."""
+    end = content.find(b"\n")
+    if end < 0 or not content.startswith(b'{"started"'):
+        return False
+    try:
+        heading = jsontext.parse(content[:end].decode("utf-8"))
+    except ValueError:
+        return False
+    return isinstance(heading, dict) and heading.keys() == {"started", "environment"}
 
 
 def read_journal(path: Path) -> Iterator[str]:

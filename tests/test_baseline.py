@@ -299,7 +299,8 @@ def test_a_wide_baseline_is_to_be_made_anew():
     found = compared(record(9.0), before)
     assert found.outcome == "cannot_tell"
     assert found.reason.endswith(
-        "a baseline that was measured longer would decide it: make it anew with --gpuperf-fail-on"
+        "a baseline that was measured longer would decide it: remove it and make it anew with "
+        "--gpuperf-fail-on, or give gpuperf baseline update the report of a run that had a gate"
     )
 
 
@@ -407,9 +408,13 @@ def test_another_machine_is_not_comparable_and_what_differs_is_listed():
     there = replace(HERE, cpu={**HERE.cpu, "name": "another"}, python="3.12.1")
     found = compared(record(1.0), record(), here=there)
     assert found.outcome == "not_comparable"
-    assert found.differences == ("CPU: a processor, another", "python: 3.11, 3.12")
+    assert found.differences == (
+        "CPU: a processor in the baseline, another now",
+        "python: 3.11 in the baseline, 3.12 now",
+    )
     assert found.reason == (
-        "not comparable with the baseline base.json: CPU: a processor, another; python: 3.11, 3.12"
+        "not comparable with the baseline base.json: CPU: a processor in the baseline, another now; "
+        "python: 3.11 in the baseline, 3.12 now"
     )
     assert (10.0, 1.0, None) == (found.baseline.value, found.found.value, found.ratio)
 
@@ -610,9 +615,9 @@ def test_a_threshold_that_this_run_does_not_know_is_a_doubt():
 @pytest.mark.parametrize(
     ("expected", "now"),
     [
-        ("sizes: (64, 128, 256, 512), (64, 128, 256)", threshold("LLW")),
-        ("transfer: never, always", threshold("LLWW", regime="always")),
-        ("transfer: never, never by latency", threshold("LLWW", by_latency=True)),
+        ("sizes: (64, 128, 256, 512) in the baseline, (64, 128, 256) now", threshold("LLW")),
+        ("transfer: never in the baseline, always now", threshold("LLWW", regime="always")),
+        ("transfer: never in the baseline, never by latency now", threshold("LLWW", by_latency=True)),
     ],
 )
 def test_families_on_other_grids_are_not_comparable(expected, now):
@@ -625,7 +630,7 @@ def test_families_on_other_devices_are_not_comparable_and_what_differs_is_said_o
     before = [record(nodeid=f"f[{size}]") for size in SIZES]
     now = [replace(each, gpu=measured(ANOTHER, 1e-3)) for each in before]
     found = thresholds_compared(threshold("LLLW"), threshold("LLWW"), records=now, base_records=before)
-    assert found.differences == ("GPU: a GPU, another GPU",)
+    assert found.differences == ("GPU: a GPU in the baseline, another GPU now",)
     same = thresholds_compared(threshold("LLLW"), threshold("LLWW"), records=before, base_records=before)
     assert same.outcome == "regressed"
     new = [record(nodeid="f[1024]", gpu=measured(ANOTHER, 1e-3))]

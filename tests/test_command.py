@@ -22,12 +22,14 @@ from pytest_gpuperf.model import (
     DeviceInfo,
     Environment,
     Family,
+    Gate,
     Measurement,
     Pairing,
     Parity,
     Record,
     Run,
     Speedup,
+    Tolerance,
     Unavailable,
 )
 
@@ -44,6 +46,8 @@ HERE = Environment(
 ELSEWHERE = replace(HERE, cpu={"name": "another", "usable": 8})
 NO_GPU = replace(HERE, gpu=None, gpu_reason="no GPU was found")
 NONE = "no GPU was found"
+GATE = Gate(baseline="base.json", started=None, tolerances=(Tolerance(metric="speedup", share=0.1),))
+GATED = "measure it with --gpuperf-baseline and --gpuperf-fail-on: without a gate a run stops at its verdict"
 HOSTILE = "test_a.py::test[\x1b[31m\r\nall is well\x07]"
 FORMS = {
     "pytest-benchmark": "{",
@@ -338,9 +342,13 @@ def inputs() -> None:
     for kind in ("cpu", "gpu"):
         absent = {"gpu" if kind == "cpu" else "cpu": None, "speedup": None}
         written(f"{kind}.json", record(pairing=Pairing(side=kind, library="numpy"), **absent))
-    run = run_of()
-    heading = {"started": run.started, "environment": schema.dump_environment(run.environment)}
-    lines = [json.dumps(heading), json.dumps(schema.dump_record(record())), '{"cut o']
+    journaled(record())
+
+
+def journaled(*records, environment=HERE) -> None:
+    """Write the journal of a run that was killed."""
+    heading = {"started": run_of().started, "environment": schema.dump_environment(environment)}
+    lines = [json.dumps(heading), *(json.dumps(schema.dump_record(each)) for each in records), '{"cut o']
     Path("r.journal").write_text("\n".join(lines), encoding="utf-8")
 
 
@@ -613,6 +621,50 @@ def test_a_recovered_report_is_incomplete(call):
     assert read("out")["complete"] is False
 
 
+def test_a_recovered_report_has_the_gpu_that_only_its_records_tell(call):
+    emulated = measured(replace(GPU, emulated=True), 1e-3)
+    alone = record(gpu=None, speedup=None)
+    journaled(alone, record(OTHER, gpu=emulated), environment=replace(HERE, gpu=None))
+    assert call("recover", "r.journal", "out")[0] == 0
+    found = read("out")["environment"]
+    assert ("a GPU", None) == (found["gpu"]["name"], found["gpu_reason"])
+    assert "emulated: not a GPU's speedup" in call("show", "out")[1][0]
+
+
+@pytest.mark.parametrize(
+    ("expected", "environment"), [(GPU.name, HERE), (None, NO_GPU)], ids=["a heading's own", "none at all"]
+)
+def test_a_recovered_report_has_the_gpu_of_its_heading(call, expected, environment):
+    other = measured(replace(GPU, name="another"), 1e-3)
+    journaled(record(gpu=other if environment.gpu else None, speedup=None), environment=environment)
+    call("recover", "r.journal", "out")
+    found = read("out")["environment"]
+    assert (expected, environment.gpu_reason) == (found["gpu"] and found["gpu"]["name"], found["gpu_reason"])
+
+
+@pytest.mark.parametrize("command", ["show", "validate"])
+def test_a_journal_is_called_so_and_how_to_make_a_report_of_it(refused, command):
+    inputs()
+    assert refused(command, "r.journal") == (
+        "r.journal: this is the journal of a run that did not end; gpuperf recover JOURNAL REPORT makes a "
+        "report of what it measured"
+    )
+
+
+def test_a_report_needs_no_recovery(refused):
+    written("r.json", record())
+    said = "r.json is a report, not a journal, and needs no recovery"
+    assert refused("recover", "r.json", "out") == said
+    Path("r.json").write_text(json.dumps(read("r.json")) + "\n", encoding="utf-8")  # on one line
+    assert refused("recover", "r.json", "out") == said
+
+
+def test_an_empty_journal_is_called_so(refused):
+    Path("r.journal").touch()
+    said = "r.journal is empty: the run ended before it measured anything"
+    assert refused("recover", "r.journal", "out") == said
+
+
 # compare
 
 
@@ -671,6 +723,23 @@ def test_doubt_ends_as_was_chosen(call, expected, option):
     written("base.json", record())
     written("new.json", record(value=9.1))
     assert expected == call("compare", "base.json", "new.json", f"--inconclusive={option}")[0]
+
+
+@pytest.mark.parametrize(
+    ("expected", "gate"),
+    [
+        ("more time (max_time) or a quieter machine would decide it", GATE),
+        (GATED, replace(GATE, tolerances=())),
+        (GATED, None),
+    ],
+    ids=["a gate", "a baseline alone", "neither"],
+)
+def test_what_would_decide_a_doubt_depends_on_how_the_new_run_was_measured(call, expected, gate):
+    written("base.json", record())
+    written("new.json", record(value=9.0, speedup=speedup(9.0, width=1.1)), gate=gate)
+    code, lines, _ = call("compare", "base.json", "new.json", "--inconclusive=fail")
+    assert code == 1
+    assert [True, True] == [line.endswith(expected) for line in lines if "in doubt" in line and "x [" in line]
 
 
 @pytest.mark.parametrize(
@@ -953,6 +1022,126 @@ def test_the_latest_report_wins_whatever_the_order_of_the_names(call):
     assert (3.0, 3.0) == (*values("base.json").values(), *values("again.json").values())
 
 
+OLD = {"started": "2025-12-31T00:00:00+00:00"}
+OTHER = "test_a.py::test_2"
+
+
+def test_an_older_report_adds_what_is_missing_and_replaces_nothing(call):
+    written("base.json", record(), skipped(OTHER), environment=replace(HERE, packages={"numpy": "2"}))
+    written("old.json", record(value=3.0), record(OTHER, 4.0), record("test_a.py::test_3", 5.0), **OLD)
+    told = [
+        "base.json: 1 test updated, 1 new, 1 kept as before",
+        "old.json was measured before the baseline: 1 test kept as it was",
+    ]
+    assert (0, told) == update(call, "base.json", "old.json")
+    assert values("base.json") == {"test_a.py::test_1": 10.0, OTHER: 4.0, "test_a.py::test_3": 5.0}
+    found = read("base.json")
+    assert ("2026-01-01T00:00:00+00:00", {"numpy": "2"}) == (
+        found["started"],
+        found["environment"]["packages"],
+    )
+
+
+def test_an_older_report_replaces_nothing_beside_a_newer_one(call):
+    written("base.json", record(), record(OTHER))
+    written("old.json", record(value=3.0), record(OTHER, 4.0), record("test_a.py::test_3", 5.0), **OLD)
+    written("new.json", record(OTHER, 12.0), started="2026-02-01T00:00:00+00:00")
+    told = [
+        "base.json: 1 test updated, 1 new, 1 kept as before",
+        "old.json was measured before the baseline: 1 test kept as it was",
+    ]
+    assert (0, told) == update(call, "base.json", "old.json", "new.json")
+    assert values("base.json") == {"test_a.py::test_1": 10.0, OTHER: 12.0, "test_a.py::test_3": 5.0}
+    assert read("base.json")["started"] == "2026-02-01T00:00:00+00:00"
+
+
+def test_a_report_that_is_only_older_changes_nothing_and_is_called_so(refused):
+    written("base.json", record(), record(OTHER))
+    written("old.json", record(value=3.0), record(OTHER, status="skipped", reason=NONE), **OLD)
+    said = "old.json is older than the baseline, which has all that it measured; measure anew, or remove "
+    assert refused("baseline", "update", "base.json", "old.json") == (
+        f"{said}the baseline to make it of this report"
+    )
+
+
+def test_an_older_report_that_measured_nothing_is_no_matter_of_its_age(refused):
+    written("base.json", record())
+    written("old.json", skipped(), **OLD)
+    said = "the reports measured nothing that a later run could be compared with"
+    assert refused("baseline", "update", "base.json", "old.json") == said
+
+
+def test_an_older_report_is_no_measure_of_what_to_take_out(refused):
+    written("base.json", record(), record(OTHER))
+    written("old.json", record(value=3.0), record("test_a.py::test_3"), **OLD)
+    said = "old.json was measured before the baseline base.json; leave out --prune, or remove the baseline "
+    assert refused("baseline", "update", "base.json", "old.json", "--prune") == f"{said}to make it anew"
+    assert values("base.json") == {"test_a.py::test_1": 10.0, OTHER: 10.0}
+
+
+def test_beside_a_newer_report_an_older_one_says_what_stays_and_replaces_nothing(call):
+    written("base.json", record(), record(OTHER), record("test_a.py::gone"))
+    written("old.json", record(value=3.0), record("test_a.py::test_3"), **OLD)
+    written("new.json", record(OTHER, value=12.0), started="2026-02-01T00:00:00+00:00")
+    code, lines = update(call, "base.json", "new.json", "old.json", "--prune")
+    assert code == 0
+    assert values("base.json") == {"test_a.py::test_1": 10.0, OTHER: 12.0, "test_a.py::test_3": 10.0}
+    assert "old.json was measured before the baseline: 1 test kept as it was" in lines
+
+
+def test_two_shards_make_a_baseline_anew_as_often_as_they_are_asked_to(call):
+    written("one.json", record(), **OLD)
+    written("two.json", record(OTHER))
+    for _ in range(2):
+        assert update(call, "base.json", "one.json", "two.json", "--prune")[0] == 0
+        assert values("base.json") == {"test_a.py::test_1": 10.0, OTHER: 10.0}
+
+
+def test_an_older_report_of_another_machine_is_not_told_to_take_out_what_is_newer(call):
+    written("base.json", record())
+    written("old.json", record(OTHER), environment=ELSEWHERE, **OLD)
+    code, (line,) = update(call, "base.json", "old.json")
+    assert (3, True) == (code, line.endswith("another; a folder holds a baseline of each machine"))
+
+
+def test_a_baseline_that_measured_nothing_is_older_than_any_report(call):
+    written("base.json", skipped(), environment=NO_GPU)
+    written("old.json", record(), **OLD)
+    assert (0, ["base.json: 1 test updated, 0 new, 0 kept as before"]) == update(
+        call, "base.json", "old.json"
+    )
+    assert read("base.json")["started"] == OLD["started"]
+    assert read("base.json")["environment"]["gpu"]
+
+
+def test_the_same_report_twice_is_no_older_one(call):
+    written("r.json", record(), record(OTHER))
+    update(call, "base.json", "r.json")
+    before = Path("base.json").read_bytes()
+    assert (0, ["base.json: 2 tests updated, 0 new, 0 kept as before"]) == update(call, "base.json", "r.json")
+    assert before == Path("base.json").read_bytes()
+
+
+def test_a_folder_takes_no_report_that_is_older_than_its_nearest_baseline(call, refused):
+    Path("folder").mkdir()
+    written("folder/new.json", record())
+    written("old.json", record(OTHER), **OLD)
+    said = refused("baseline", "update", "folder", "old.json")
+    assert said == (
+        "old.json was measured before folder/new.json, and no run would choose the older of them; update "
+        "that file, or take it out of the folder first"
+    )
+    assert said == refused("baseline", "update", "folder", "old.json", "--prune")
+    assert update(call, "folder/new.json", "old.json")[0] == 0
+
+
+def test_a_folder_takes_an_older_report_of_another_machine(call):
+    Path("folder").mkdir()
+    written("folder/new.json", record())
+    written("old.json", record(), environment=ELSEWHERE, **OLD)
+    assert update(call, "folder", "old.json")[0] == 0
+
+
 WRONG = Parity(agreed=False, error=1.0, tolerance=1e-3, reason="they differ")
 LESS = {
     "skipped": skipped(),
@@ -1108,9 +1297,11 @@ def test_a_run_that_ended_early_adds_what_it_measured_and_makes_no_baseline(call
         "r.json is incomplete: its run ended early",
     ]
     assert (0, told) == update(call, "base.json", "r.json")
-    said = "r.json is incomplete, and would be taken for whole: its run ended early"
-    assert refused("baseline", "update", "new.json", "r.json") == said
-    assert refused("baseline", "update", "base.json", "r.json", "--prune") == said
+    said = (
+        "r.json is incomplete, and would be taken for whole: its run ended early; run it again to its end, or"
+    )
+    assert refused("baseline", "update", "new.json", "r.json") == f"{said} update a baseline that is there"
+    assert refused("baseline", "update", "base.json", "r.json", "--prune") == f"{said} leave out --prune"
 
 
 def test_a_baseline_holds_no_comparison_and_no_gate(call):

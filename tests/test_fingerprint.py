@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.fingerprint import around, conditions, surroundings, traits, unlike
+from pytest_gpuperf.fingerprint import SINCE, around, conditions, surroundings, traits, unlike
 from pytest_gpuperf.model import Demand, DeviceInfo, Environment, Measurement, Record
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="NumPy", library="numpy 2.4.6")
@@ -265,6 +265,12 @@ def test_several_differences_are_told_together():
         "GPU: NVIDIA H100, NVIDIA A100",
         "GPU emulated: no, yes",
     )
+
+
+def test_a_difference_from_a_baseline_says_which_value_is_whose():
+    now = here(variables={**HERE.variables, "OPENBLAS_NUM_THREADS": "2"})
+    told = "OPENBLAS_NUM_THREADS: not set in the baseline, 2 now"
+    assert unlike(surroundings(HERE, GPU), surroundings(now, GPU), SINCE) == (told,)
 
 
 def test_a_run_without_a_gpu_has_the_surroundings_of_its_processor():

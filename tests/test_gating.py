@@ -229,7 +229,7 @@ def test_only_a_familys_own_records_make_its_threshold_incomparable():
     held = gating(base_of(member("f", GPU), member("g", GPU), thresholds=(threshold(),)), asked=OF_THRESHOLDS)
     assert held.threshold(threshold(), [member("f", GPU), member("g", another)])[0].differences == ()
     assert held.threshold(threshold(), [member("f", another), member("g", GPU)])[0].differences == (
-        "GPU: a GPU, another GPU",
+        "GPU: a GPU in the baseline, another GPU now",
     )
 
 
@@ -331,7 +331,8 @@ def test_a_baseline_that_knows_none_of_the_tests_compares_nothing():
 def test_a_baseline_of_another_machine_is_known_and_noted():
     found = ended([record(), record("b")], record(), record("b"), here=ELSEWHERE)
     assert found.failures == ()
-    assert found.notes == ("not comparable, for the runs differ (2 comparisons): CPU: a processor, another",)
+    differences = "CPU: a processor in the baseline, another now"
+    assert found.notes == (f"not comparable, for the runs differ (2 comparisons): {differences}",)
 
 
 def test_a_comparison_that_fails_nothing_says_how_it_would():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpuperf.store import Journal, create, read_journal, replace
+from pytest_gpuperf.store import Journal, create, is_journal, read_journal, replace
 
 
 def test_a_report_is_written_where_there_was_none(tmp_path):
@@ -140,6 +140,23 @@ def test_an_empty_journal_has_no_lines(tmp_path):
     path = tmp_path / "empty.journal"
     path.touch()
     assert list(read_journal(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "content"),
+    [
+        (True, b'{"started": "", "environment": {}}\n'),
+        (True, b'{"started": "", "environment": {}}\n{"nodeid": "a"}\n{"cut o'),
+        (False, b""),
+        (False, b'{"started": "", "environment": {}}'),  # its first line was not finished
+        (False, b'{"started": "", "environment": {}, "records": []}\n'),
+        (False, b'{"started": \xff}\n'),
+        (False, b'{"started": \n}'),
+        (False, b'{"nodeid": "a"}\n{"started": "", "environment": {}}\n'),
+    ],
+)
+def test_a_journal_is_known_by_its_heading(expected, content):
+    assert expected is is_journal(content)
 
 
 def test_a_closed_journal_is_removed(tmp_path):

@@ -50,6 +50,11 @@ def test_a_slow_drift_is_told_with_what_it_comes_to():
     assert told[-1].startswith("  in all from 9.")
 
 
+def test_a_change_at_a_run_of_no_known_commit_has_its_time():
+    entries = tuple(replace(each, commit=None) for each in history_of(STEP).entries)
+    assert "  from 9.90x to 8.10x (-18 %) at 2026-01-07 12:00" == lines(History(entries=entries))[-1]
+
+
 def test_a_test_without_a_change_says_so():
     assert "  no change in 12 runs" == lines(history_of([5.0] * 12))[-1]
 

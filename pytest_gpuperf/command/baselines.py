@@ -19,6 +19,7 @@ example: gpuperf baseline update baseline.json report.json
 
 A test that a report measured takes the place of the baseline's; one that it skipped, or could not measure,
 does not. Tests that no report has stay, unless --prune takes them out. A folder gets a file of its own.
+A report of a run that began before the baseline's adds what is not measured there, and replaces nothing.
 A BASE that is not there is made, and is a folder where its name has no suffix."""
 
 
@@ -58,35 +59,71 @@ class _Update:
 def _update(base: Path, paths: Sequence[Path], *, prune: bool) -> Done:
     reports = sorted((Report(name=str(path), run=reading.read(path)) for path in paths), key=reading.began)
     runs = [report.run for report in reports]
-    before = _before(base, runs[-1])
+    found = _before(base, runs[-1])
+    before = found.run if found else None
     early = [report.name for report in reports if not report.run.complete]
     if early and (before is None or prune):
-        raise GpuPerfError(f"{early[0]} is incomplete, and would be taken for whole: its run ended early")
-    update = _planned(runs, before, prune=prune)
+        remedy = "leave out --prune" if before else "update a baseline that is there"
+        raise GpuPerfError(
+            f"{early[0]} is incomplete, and would be taken for whole: its run ended early; run it again to "
+            f"its end, or {remedy}"
+        )
+    older = _older(reports, found) if found else ()
+    if found and len(older) == len(reports):
+        _check_order(base, older[-1], found, prune=prune)
+    update = _planned(runs[: len(older)], runs[len(older) :], before, prune=prune)
     if not update.fresh:
-        raise GpuPerfError("the reports measured nothing that a later run could be compared with")
-    if (refusal := _refusal(base, runs, before, update)) is not None:
+        raise GpuPerfError(_nothing(older, update))
+    if (refusal := _refusal(base, runs, before, update, older)) is not None:
         return told([refusal], INCOMPARABLE)
-    path = _write(base, runs[-1], update.records)
-    return told([*_counted(path, update), *(f"{name} is incomplete: its run ended early" for name in early)])
+    last = before if before and len(older) == len(runs) else runs[-1]
+    path = _write(base, last, update.records)
+    lines = [*_counted(path, update), *_kept(older, update)]
+    return told([*lines, *(f"{name} is incomplete: its run ended early" for name in early)])
 
 
-def _planned(runs: Sequence[Run], before: Run | None, *, prune: bool) -> _Update:
+def _older(reports: Iterable[Report], found: Baseline) -> tuple[Report, ...]:
+    """Return the reports of runs that began before the baseline's, unless that has measured nothing."""
+    if not any(map(_is_measured, found.run.records)):
+        return ()
+    start = reading.began(Report(name=found.name, run=found.run))
+    return tuple(report for report in reports if reading.began(report) < start)
+
+
+def _check_order(base: Path, last: Report, found: Baseline, *, prune: bool) -> None:
+    """Raise GpuPerfError where older measurements would replace newer ones, or stand where no run looks."""
+    if base.is_dir():
+        raise GpuPerfError(
+            f"{last.name} was measured before {found.name}, and no run would choose the older of them; "
+            "update that file, or take it out of the folder first"
+        )
+    if prune:
+        raise GpuPerfError(
+            f"{last.name} was measured before the baseline {found.name}; leave out --prune, or remove "
+            "the baseline to make it anew"
+        )
+
+
+def _planned(older: Sequence[Run], newer: Sequence[Run], before: Run | None, *, prune: bool) -> _Update:
     known = {record.nodeid: record for record in before.records} if before else {}
-    fresh = _fresh(runs, {} if prune else known)
-    kept = {} if prune else {nodeid: known[nodeid] for nodeid in known if nodeid not in fresh}
+    measured = {nodeid for nodeid, record in known.items() if _is_measured(record)}
+    added = {nodeid: record for nodeid, record in _fresh(older, {}).items() if nodeid not in measured}
+    fresh = {**added, **_fresh(newer, {} if prune else {**known, **added})}
+    seen = {record.nodeid for run in older for record in run.records if _is_measured(record)}
+    left = (nodeid for nodeid in known if nodeid not in fresh)
+    kept = {nodeid: known[nodeid] for nodeid in left if nodeid in seen or not prune}
     return _Update(known=known, fresh=fresh, kept=kept)
 
 
-def _before(base: Path, run: Run) -> Run | None:
-    """Return the run that the baseline holds; of a folder the newest that was made in such surroundings."""
+def _before(base: Path, run: Run) -> Baseline | None:
+    """Return the baseline that is there; of a folder the newest that was made in such surroundings."""
     if not base.exists():
         return None
     found = [Baseline(report.name, report.run) for report in reading.read_all(base)]
     if not base.is_dir():
-        return found[0].run
+        return found[0]
     nearest = baseline.closest(found, run.environment, run.environment.gpu)
-    return nearest.run if nearest and not _differences([nearest.run, run]) else None
+    return nearest if nearest and not _differences([nearest.run, run]) else None
 
 
 def _fresh(runs: Iterable[Run], known: dict[str, Record]) -> dict[str, Record]:
@@ -112,7 +149,20 @@ def _is_measured(record: Record) -> bool:
     return alone and any(metrics.has(record, side) for side in ("cpu", "gpu"))
 
 
-def _refusal(base: Path, runs: Sequence[Run], before: Run | None, update: _Update) -> str | None:
+def _nothing(older: Iterable[Report], update: _Update) -> str:
+    """Return why reports change no baseline, and what to do."""
+    name = next((report.name for report in older if _held_back(report, update)), None)
+    if name is None:
+        return "the reports measured nothing that a later run could be compared with"
+    return (
+        f"{name} is older than the baseline, which has all that it measured; measure anew, or remove the "
+        "baseline to make it of this report"
+    )
+
+
+def _refusal(
+    base: Path, runs: Sequence[Run], before: Run | None, update: _Update, older: Sequence[Report]
+) -> str | None:
     """Return why records of these runs would not stand side by side, and what to do."""
     if apart := _differences(runs):
         return (
@@ -121,7 +171,9 @@ def _refusal(base: Path, runs: Sequence[Run], before: Run | None, update: _Updat
     if before is None or not any(map(_is_measured, update.kept.values())):
         return None
     if apart := _differences([before, *runs]):
-        remedy = "--prune leaves out what was measured elsewhere, a folder holds a baseline of each machine"
+        remedy = "a folder holds a baseline of each machine"
+        if not older:
+            remedy = f"--prune leaves out what was measured elsewhere, {remedy}"
         return f"{base} was left as it is, for the runs differ: {'; '.join(apart)}; {remedy}"
     return None
 
@@ -156,6 +208,19 @@ def _counted(path: Path, update: _Update) -> Iterator[str]:
     yield f"{path}: {updated} {_tests(updated)} updated, {new} new, {kept} kept as before"
     if gone := len(update.known.keys() - update.fresh.keys() - update.kept.keys()):
         yield f"{gone} {_tests(gone)} taken out"
+
+
+def _kept(older: Iterable[Report], update: _Update) -> Iterator[str]:
+    """Yield how much of older reports was left out, for the baseline has it newer."""
+    for report in older:
+        count = _held_back(report, update)
+        were = "it was" if count == 1 else "they were"
+        yield f"{report.name} was measured before the baseline: {count} {_tests(count)} kept as {were}"
+
+
+def _held_back(report: Report, update: _Update) -> int:
+    measured = {record.nodeid for record in report.run.records if _is_measured(record)}
+    return len(measured & update.kept.keys())
 
 
 def _tests(count: int) -> str:

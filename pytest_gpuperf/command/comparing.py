@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf import places, reading, settlement, store, tolerances
+from pytest_gpuperf import baseline, places, reading, settlement, store, tolerances
 from pytest_gpuperf.baseline import Baseline
 from pytest_gpuperf.command.done import FAILED, FINE, INCOMPARABLE, Done, check_replaceable, told
 from pytest_gpuperf.gating import Gating, Seen
@@ -125,6 +125,8 @@ def _compared(run: Run, gating: Gating, plan: Plan) -> Run:
         last = threshold.curve[-1].nodeid if threshold.curve else None
         if found and last in records:
             records[last] = replace(records[last], comparisons=(*records[last].comparisons, *found))
+    if run.gate is None or not run.gate.tolerances:
+        records = {nodeid: _ungated(record) for nodeid, record in records.items()}
     files = {_file(record.nodeid) for record in run.records}
     seen = Seen(
         expects=lambda nodeid: _file(nodeid) in files,
@@ -134,6 +136,12 @@ def _compared(run: Run, gating: Gating, plan: Plan) -> Run:
     )
     compared = tuple(records.values())
     return replace(run, records=compared, gate=gating.ended(compared, seen, plan))
+
+
+def _ungated(record: Record) -> Record:
+    if not any(each.outcome == "cannot_tell" for each in record.comparisons):
+        return record
+    return replace(record, comparisons=tuple(map(baseline.ungated, record.comparisons)))
 
 
 def _absent(run: Run, base: Baseline) -> Iterator[str]:

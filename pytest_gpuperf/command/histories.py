@@ -13,8 +13,8 @@ __all__ = ["add"]
 _EPILOG = """\
 example: gpuperf history speedups/ --only test_fft
 
-A change needs ten runs at least, three of them after it; of series without a change about one in a hundred
-shows one. Runs on other devices, drivers or libraries stand apart."""
+A change needs ten runs at least, and three or four of them after it; of series without a change about one
+in a hundred shows one. Runs on other devices, drivers or libraries stand apart."""
 
 
 _DIGITS = 9  # no history has more runs

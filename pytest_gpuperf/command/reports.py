@@ -1,13 +1,14 @@
 """`gpuperf show`, `validate`, `export` and `recover`: one report, or the journal of a run that was killed."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any
 
 from pytest_gpuperf import jsontext, places, reading, schema, store
 from pytest_gpuperf.command.done import Done, check_replaceable, told
-from pytest_gpuperf.model import GpuPerfError, Run
+from pytest_gpuperf.model import Environment, GpuPerfError, Record, Run
 from pytest_gpuperf.report import exports, markdown, terminal
 
 __all__ = ["add", "width"]
@@ -93,9 +94,21 @@ def recover(journal: Path, report: Path) -> Done:
         raise GpuPerfError(f"{report} exists; name a new file, so that nothing is lost")
     if journal.exists() and not journal.is_file():
         raise GpuPerfError(f"{journal} is no file; name the journal of a run")
+    if _is_report(journal):
+        raise GpuPerfError(f"{journal} is a report, not a journal, and needs no recovery")
+    if journal.exists() and not journal.stat().st_size:
+        raise GpuPerfError(f"{journal} is empty: the run ended before it measured anything")
     run = _run_in(store.read_journal(journal))
     store.replace(report, schema.text(run))
     return told([f"{report}: {_records(run)} recovered; {journal} can be removed"])
+
+
+def _is_report(path: Path) -> bool:
+    try:
+        reading.read(path)
+    except GpuPerfError:
+        return False
+    return True
 
 
 def _records(run: Run) -> str:
@@ -112,4 +125,14 @@ def _run_in(lines: Iterable[str]) -> Run:
         started = heading["started"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise GpuPerfError(f"this is no whole journal of a run: {error}") from error
-    return Run(environment=surveyed, started=started, records=tuple(records.values()), complete=False)
+    found = tuple(records.values())
+    return Run(environment=_measured_on(surveyed, found), started=started, records=found, complete=False)
+
+
+def _measured_on(surveyed: Environment, records: Iterable[Record]) -> Environment:
+    """Return a journal's environment with the GPU of its records, where its heading has none.
+
+    Under pytest-xdist the heading is written before any worker has told its GPU.
+    """
+    gpu = surveyed.gpu or next((record.gpu.device for record in records if record.gpu), None)
+    return replace(surveyed, gpu=gpu, gpu_reason=None) if gpu else surveyed

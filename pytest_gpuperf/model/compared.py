@@ -31,7 +31,7 @@ class Comparison:
     """One metric of one test beside its baseline; the reason is None only for `not_regressed`.
 
     `ratio` is found / baseline with the interval that both intervals leave it. `differences` name what is
-    not the same in a comparison that cannot be made: `CPU: EPYC, Xeon`, the baseline's first.
+    not the same in a comparison that cannot be made: `CPU: EPYC in the baseline, Xeon now`.
     """
 
     metric: Metric

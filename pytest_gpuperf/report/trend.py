@@ -128,7 +128,7 @@ def _changes(one: Series) -> Iterator[str]:
         yield f"no change in {runs} runs"
     for change in found:
         entry = one.timed[change.index].entry
-        yield f"{_words(change.before, change.after)} at {_commit(entry)} of {_date(entry)}"
+        yield f"{_words(change.before, change.after)} at {_place(entry)}"
     if len(found) > 1:
         yield f"in all {_words(found[0].before, found[-1].after)}"
 
@@ -178,6 +178,11 @@ def _sparkline(values: Sequence[float], marks: str) -> str:
 
 def _date(entry: Entry) -> str:
     return f"{entry.time:%Y-%m-%d}"
+
+
+def _place(entry: Entry) -> str:
+    """Return the commit and its day, or where no commit is known the time at which the run began, in UTC."""
+    return f"{_commit(entry)} of {_date(entry)}" if entry.commit else f"{entry.time:%Y-%m-%d %H:%M}"
 
 
 def _commit(entry: Entry) -> str:
