@@ -182,7 +182,8 @@ def _judged(was: Found, now: Found, tolerance: Tolerance) -> Comparison:
     if outcome != "not_regressed":
         reason = regression.words(was.estimate, now.estimate, tolerance, outcome)
     if outcome == "cannot_tell":
-        reason = f"{reason}; {doubt or _remedy(was.estimate, now.estimate)}"
+        wide = f"; it reaches so far down because {now.widened}" if now.widened else ""
+        reason = f"{reason}{wide}; {doubt or _remedy(was.estimate, now.estimate)}"
     return Comparison(
         metric=tolerance.metric,
         tolerance=tolerance.share,

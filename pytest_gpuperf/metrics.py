@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from pytest_gpuperf import disturbances
+from pytest_gpuperf.disturbances import Disturbance
 from pytest_gpuperf.estimation import estimate
 from pytest_gpuperf.model import Estimate, Measurement, Metric, Plan, Record, Speedup
 
@@ -12,10 +13,11 @@ __all__ = ["Found", "found", "has", "value"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A metric of a record, and why it decides nothing by itself."""
+    """A metric of a record, why it decides nothing by itself, and what its interval is the wider for."""
 
     estimate: Estimate
     doubt: str | None = None
+    widened: str | None = None
 
 
 def has(record: Record, metric: Metric) -> bool:
@@ -43,14 +45,16 @@ def found(record: Record, metric: Metric) -> Found | None:
     known = value(record, metric)
     if known is None or metric == "memory":
         return Found(estimate=known) if known else None
-    own = 1.0 if metric == "gpu" else _own(record)
+    disturbance = None if metric == "gpu" else _disturbance(record)
     rounds = record.speedup.rounds if record.speedup else 0
     slowed = None
     if metric != "cpu":
         slowed = disturbances.throttled(record.dropped_rounds, record.dropped_rounds + rounds)
-    if own < 1:
-        known = replace(known, low=known.low * own if known.low is not None and own > 0 else None)
-    return Found(estimate=known, doubt=slowed)
+    if disturbance is None:
+        return Found(estimate=known, doubt=slowed)
+    own = disturbance.own
+    known = replace(known, low=known.low * own if known.low is not None and own > 0 else None)
+    return Found(estimate=known, doubt=slowed, widened=disturbance.reason)
 
 
 def _counts(record: Record, metric: Metric) -> bool:
@@ -60,11 +64,11 @@ def _counts(record: Record, metric: Metric) -> bool:
     return record.status != "skipped" or metric == "cpu"
 
 
-def _own(record: Record) -> float:
-    """Return the share of the CPU's time that was surely the workload's own."""
+def _disturbance(record: Record) -> Disturbance | None:
+    """Return what took a share of the CPU's time from the workload, if anything did."""
     measured = record.cpu
     if measured is None or not measured.samples:
-        return 1.0
+        return None
     seen = disturbances.find(
         measured.samples,
         block_calls=measured.block_calls,
@@ -72,8 +76,7 @@ def _own(record: Record) -> float:
         fastest=min(measured.samples),
     )
     doubt = (record.reason or "").partition(": ")[2]  # of a verdict that could not stand for it
-    seen = seen or disturbances.stated([*record.notes, doubt])
-    return seen.own if seen else 1.0
+    return seen or disturbances.stated([*record.notes, doubt])
 
 
 def _time(measured: Measurement | None, alpha: float) -> Estimate | None:

@@ -13,6 +13,7 @@ from pytest_gpuperf.transfers import Copying
 __all__ = ["Sampling"]
 
 _FEWEST = 2  # rounds that are taken whatever they cost, dropped ones counted
+_WORTH_IT = 0.5  # of the time that rounds took must be left for others to take their place
 
 
 class Sampling:
@@ -56,6 +57,11 @@ class Sampling:
         """Take a round for each sample that was taken of the CPU before."""
         workloads = [gpu, *(copying.workloads if copying else ())]
         self._take(_with_each(cpu_samples, workloads), gpu, copying, workloads)
+
+    @property
+    def are_late(self) -> bool:
+        """Whether so little time is left that others instead of these would be far fewer."""
+        return self._left() < _WORTH_IT * (self.elapsed or 0.0)
 
     def alone(self, workload: Workload, blocks: int, seconds: float) -> None:
         """Take samples of one device without the other: two, and more up to `blocks` within `seconds`."""

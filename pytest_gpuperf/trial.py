@@ -85,7 +85,7 @@ class Trial:
                     self.notes.append("time was up: the answers after timing were not compared")
                     return self._judge()
                 after, there = self._finish(self._cpu), self._finish(self._gpu)
-                if self._sound or not starts_left:
+                if self._sound or not starts_left or self._rounds.are_late:
                     break
                 after, there = [], []  # no more than two results are held
                 self._start_afresh(self._cpu, self._gpu)

@@ -361,6 +361,8 @@ def test_time_that_the_cpu_lost_to_others_makes_no_speedup():
     found = compared(record(cpu=measured(CPU, 10e-3, **WAITED)), record())
     assert found.outcome == "cannot_tell"
     assert found.found == Estimate(value=10.0, low=pytest.approx(4.75), high=10.5)
+    said = "; it reaches so far down because threads waited for a processor, 0.5 s in each second of"
+    assert said in found.reason
 
 
 def test_a_speedup_that_is_too_low_on_a_disturbed_cpu_is_too_low():

@@ -507,6 +507,14 @@ def test_a_disturbed_measurement_is_begun_again_and_the_quiet_one_counts(monkeyp
     assert found.speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
 
 
+def test_a_disturbed_measurement_of_a_slow_workload_stands_where_a_second_would_have_few_samples(monkeypatch):
+    disturbed(monkeypatch, 0.1, 1.0)
+    plan = Plan(precision=1e-9, precision_time=1.0, precision_rounds=60)
+    found = Bench(cpu=0.2, gpu=0.2).compare(quick, Demand(), plan=plan)
+    assert found.speedup.rounds > 12
+    assert not any("started afresh" in note for note in found.notes)
+
+
 def test_a_disturbed_cpu_sibling_leaves_its_gpu_sibling_in_doubt(monkeypatch):
     disturbed(monkeypatch, 0.1)
     bench = Bench()
