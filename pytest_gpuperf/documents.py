@@ -110,7 +110,7 @@ def load_record(content: dict[str, Any]) -> Record:
 def load_valid_record(content: dict[str, Any]) -> Record:
     """Return the record of a content that keeps the schema, as `load_record` does, and quickly."""
     convert = _converter()
-    if convert is not None and "comparisons" in content:  # before schema 1.3, parts have other places
+    if convert is not None:
         with suppress(ValueError, TypeError, OverflowError):  # a float where it wants an integer: 2.0
             return convert(content | {"alpha": content["demand"]["alpha"]})
     return load_record(content)
@@ -183,12 +183,9 @@ def load_environment(content: dict[str, Any]) -> Environment:
 
 
 def _measurement(content: dict[str, Any]) -> Measurement:
-    inspection = content.get("inspection")
-    if inspection is None and content["device_time"] is not None:  # schema 1.0 had no other place for it
-        inspection = {"host_time": None, "device_time": content["device_time"]}
     return _load(
         Measurement,
-        {**content, "inspection": inspection},
+        content,
         device=_of(DeviceInfo),
         samples=_doubles,
         latencies=_doubles,

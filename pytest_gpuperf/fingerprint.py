@@ -141,7 +141,7 @@ def _included(record: Record) -> dict[str, str | None]:
 
 
 def _chosen(surveyed: Environment, names: Iterable[str]) -> dict[str, str | None]:
-    """Return what environment variables set; a report of schema 1.0 does not tell them."""
+    """Return what environment variables set; None where the report does not list them."""
     variables = surveyed.variables
     return {name: None if variables is None else variables.get(name, "not set") for name in names}
 

@@ -215,7 +215,6 @@ def test_what_either_environment_does_not_tell_differs_from_nothing(surveyed):
 
 
 def test_a_driver_that_only_the_library_names_is_not_told():
-    """Reports of schema 1.0 have it there, in other words than the driver's own."""
     older = on_gpu(library="cupy 13.4.1, CUDA 12.8, driver for 12.9", driver=None)
     assert differs(on_gpu(driver="for CUDA 13.0"), before=older) == ()
 

@@ -349,7 +349,7 @@ def test_an_empty_folder_is_an_empty_history(tmp_path):
         (b'{"history_version": "1.0"}', "breaks the schema"),
         (b'{"history_version": "1.1"}', "newer than 1.0; update"),
         (b'{"history_version": "2.0"}', "newer than 1.0; update"),
-        (b'{"schema_version": "1.3"}', "no history_version"),
+        (b'{"schema_version": "1.0"}', "no history_version"),
     ],
 )
 def test_a_file_that_is_no_entry_is_named(tmp_path, text, reason):
