@@ -14,7 +14,8 @@ from time import perf_counter
 from typing import TypeVar
 
 from pytest_gpuperf.devices.host import HostDevice
-from pytest_gpuperf.model import DeviceInfo, Kind
+from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.measurement import DeviceInfo
 
 __all__ = [
     "ALONE",

@@ -19,8 +19,10 @@ from loops import Copied, call_median, copy_medians
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.protocol import Device, TimedDevice
-from pytest_gpuperf.model import Demand, Measurement, Plan, Record
-from pytest_gpuperf.trial import Bind, Trial
+from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.measurement import Measurement
+from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.timing.trial import Bind, Trial
 
 # It makes no array: one of 1 MB and more costs fresh pages or not, as the allocator happens to stand.
 STATEMENT = "numpy.logaddexp.reduce(data)"

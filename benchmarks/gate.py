@@ -18,12 +18,14 @@ from statistics import fmean
 from common import Target, conclude, table
 from truth import Trace, pairs, read_arguments, replay
 
-from pytest_gpuperf import pace
-from pytest_gpuperf.baseline import Baseline
 from pytest_gpuperf.devices.simulated import Clock
-from pytest_gpuperf.gating import Gating
-from pytest_gpuperf.model import Demand, Environment, GatePlan, Outcome, Plan, Record, Run, Tolerance
-from pytest_gpuperf.sampling import Sampling
+from pytest_gpuperf.gate.baseline import Baseline
+from pytest_gpuperf.gate.gate import Gating
+from pytest_gpuperf.model.comparison import GatePlan, Outcome, Tolerance
+from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.timing import presets
+from pytest_gpuperf.timing.rounds import Sampling
 
 SPEEDUP = 10.0
 TOLERANCE = 0.1
@@ -37,7 +39,7 @@ CALLS = {SLOW: 0.05}  # seconds that a call takes on the CPU, where the trace is
 MOST_FALSE = 1.0
 LEAST_FOUND = 99.0
 ASKED = GatePlan(tolerances=(Tolerance(metric="speedup", share=TOLERANCE),))
-PLAN = pace.of_gate(Plan(), ASKED)
+PLAN = presets.of_gate(Plan(), ASKED)
 MOST_ROUNDS = max(PLAN.max_rounds, PLAN.record_rounds)
 NODEID = "test_it.py::test_it"
 HERE = Environment(host={}, cpu={}, gpu=None, gpu_reason=None, python="", packages={})

@@ -15,8 +15,9 @@ from common import Target, conclude, table
 
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model import Demand, Plan, Record, Transfers
-from pytest_gpuperf.trial import Bind, Trial
+from pytest_gpuperf.model.demand import Demand, Plan, Transfers
+from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.timing.trial import Bind, Trial
 
 SAMPLE_BYTES = 8.0
 KERNEL = 1e-3

@@ -18,27 +18,22 @@ from time import perf_counter, process_time
 
 from common import Target, conclude, table
 
-from pytest_gpuperf import reading, schema, store
-from pytest_gpuperf.model import (
-    BreakEven,
+from pytest_gpuperf import schema
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import (
     Copies,
-    Demand,
     DeviceInfo,
-    Environment,
     Estimate,
-    GpuLimits,
     Inspection,
-    Link,
     Measurement,
     Memory,
-    Offload,
     Parity,
-    Price,
-    Record,
-    Run,
     Speedup,
     Transfer,
 )
+from pytest_gpuperf.model.offload import BreakEven, GpuLimits, Link, Offload, Price
+from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.report import files, reader
 
 MIDDLE = 10_000
 MOST_SECONDS = 2.0
@@ -46,7 +41,7 @@ MOST_MEGABYTES = 300.0
 MOST_GROWTH = 1.3  # time per record at the largest report, in that of the middle one
 SAMPLES = 10
 UNIT = 1 if sys.platform == "darwin" else 1024  # of the system's peak
-COMMAND = "import sys; from pytest_gpuperf.command import main; sys.exit(main())"
+COMMAND = "import sys; from pytest_gpuperf.cli import main; sys.exit(main())"
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="AMD EPYC 7763", library="numpy 2.4.6")
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="NVIDIA A100", library="cupy 13.6, driver 13.0")
 LINKS = (("PCIe 3 x16", 15.75e9), ("PCIe 4 x16", 31.5e9), ("PCIe 5 x16", 63e9), ("NVLink-C2C", 450e9))
@@ -152,16 +147,16 @@ def targets(costs: dict[str, dict[int, Cost]]) -> Iterator[Target]:
 def write(report: Path, records: int, seed: int) -> Cost:
     """Write a report, its check against the schema included; the run that it is of was there before."""
     run = made(records, seed)
-    return timed(lambda: store.replace(report, schema.text(run)))
+    return timed(lambda: files.replace(report, schema.text(run)))
 
 
 def load(report: Path, *_: int) -> Cost:
-    return timed(lambda: reading.read(report))
+    return timed(lambda: reader.read(report))
 
 
 def load_two(report: Path, *_: int) -> Cost:
     """Load a report twice, and hold both: what a comparison starts with."""
-    return timed(lambda: (reading.read(report), reading.read(report)))
+    return timed(lambda: (reader.read(report), reader.read(report)))
 
 
 def compare(report: Path, records: int, seed: int) -> Cost:

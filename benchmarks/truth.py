@@ -22,11 +22,12 @@ from statistics import fmean, median
 
 from common import Target, conclude, table
 
-from pytest_gpuperf import verdict
+from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
-from pytest_gpuperf.measure import Workload
-from pytest_gpuperf.model import Demand, Kind, Plan, Status
-from pytest_gpuperf.sampling import Sampling
+from pytest_gpuperf.model.demand import Demand, Kind, Plan
+from pytest_gpuperf.model.record import Status
+from pytest_gpuperf.timing.blocks import Workload
+from pytest_gpuperf.timing.rounds import Sampling
 
 LIMIT = 3.0
 AT_THE_LIMIT = 1.0

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from common import ALONE, Pairs, Target, conclude, duel, pytest, table
 
-from pytest_gpuperf.turns import Turns
+from pytest_gpuperf.timing.lock import Turns
 
 MOST_PERCENT = 5.0
 MOST_OF_A_PROCESSOR = 1.0  # percent
@@ -49,7 +49,7 @@ def test_plain(number):
 HOLD = """
 import sys
 from pathlib import Path
-from pytest_gpuperf.turns import Turns
+from pytest_gpuperf.timing.lock import Turns
 
 with Turns(Path(sys.argv[1])).take():
     print("held", flush=True)

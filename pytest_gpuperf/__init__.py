@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_gpuperf.devices.protocol import Device
-    from pytest_gpuperf.model import InconclusiveWarning, NotComparableWarning
+    from pytest_gpuperf.model.errors import InconclusiveWarning, NotComparableWarning
 
 __all__ = ["Device", "InconclusiveWarning", "NotComparableWarning", "__version__"]
 
 _HOMES = {
     "Device": "pytest_gpuperf.devices.protocol",
-    "InconclusiveWarning": "pytest_gpuperf.model",
-    "NotComparableWarning": "pytest_gpuperf.model",
+    "InconclusiveWarning": "pytest_gpuperf.model.errors",
+    "NotComparableWarning": "pytest_gpuperf.model.errors",
 }
 
 

@@ -7,38 +7,30 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar
 
-from pytest_gpuperf.model import (
-    BreakEven,
-    Clocks,
-    Commit,
-    Comparison,
+from pytest_gpuperf.model.comparison import Commit, Comparison, Gate, Tolerance
+from pytest_gpuperf.model.demand import Demand, Family, Pairing, Selection
+from pytest_gpuperf.model.measurement import (
     Copies,
-    Demand,
     DeviceInfo,
-    Diagnosis,
-    Environment,
     Estimate,
-    Family,
-    Gate,
-    GpuLimits,
     Inspection,
-    Link,
     Measurement,
     Memory,
-    Merged,
-    Offload,
-    Pairing,
     Parity,
-    Point,
-    Price,
-    Record,
-    Selection,
     Speedup,
-    ThreadPool,
-    Threshold,
-    Tolerance,
     Transfer,
 )
+from pytest_gpuperf.model.offload import (
+    BreakEven,
+    Diagnosis,
+    GpuLimits,
+    Link,
+    Offload,
+    Point,
+    Price,
+    Threshold,
+)
+from pytest_gpuperf.model.record import Clocks, Environment, Merged, Record, ThreadPool
 
 __all__ = [
     "dump_environment",

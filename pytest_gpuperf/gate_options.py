@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_gpuperf import places
 from pytest_gpuperf.option import Option, check_file, given, read, read_all, start
+from pytest_gpuperf.report import paths
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.model import GatePlan, Outputs, Tolerance
+    from pytest_gpuperf.model.comparison import GatePlan, Tolerance
+    from pytest_gpuperf.model.demand import Outputs
 
 __all__ = ["GITHUB", "OPTIONS", "check_apart", "gate", "outputs"]
 
@@ -19,9 +20,9 @@ _NO_BASELINE = "none"
 
 
 def _tolerance(text: str) -> "Tolerance | str":
-    from pytest_gpuperf import tolerances  # the door of every suite; few of them have a gate
+    from pytest_gpuperf.gate import tolerance  # the door of every suite; few of them have a gate
 
-    return tolerances.parse(text)
+    return tolerance.parse(text)
 
 
 def _on_missing(text: str) -> str:
@@ -38,8 +39,8 @@ def _path(text: str) -> str:
 
 def _export(text: str) -> tuple[str, str]:
     name, _, path = text.partition(":")
-    if name not in places.EXPORTS:
-        known = ", ".join(places.EXPORTS)
+    if name not in paths.EXPORTS:
+        known = ", ".join(paths.EXPORTS)
         raise ValueError(f"{name!r} is no format; say one of {known}, as in csv:speedups.csv")
     if not path:
         raise ValueError(f"{text!r} names no file, as {name}:PATH does")
@@ -78,7 +79,7 @@ _MARKDOWN_TO = Option(
 )
 _EXPORT = Option(
     "export",
-    f"write the report as {', '.join(places.EXPORTS)}; may be repeated",
+    f"write the report as {', '.join(paths.EXPORTS)}; may be repeated",
     read=_export,
     metavar="FORMAT:PATH",
     ini="args",
@@ -99,15 +100,15 @@ OPTIONS = (
 
 def gate(config: pytest.Config) -> "GatePlan":
     """Return what this run is held against; raise UsageError, naming the option, for what cannot be."""
-    from pytest_gpuperf import tolerances
-    from pytest_gpuperf.model import GatePlan
+    from pytest_gpuperf.gate import tolerance
+    from pytest_gpuperf.model.comparison import GatePlan
 
     asked = read_all(config, _FAIL_ON)
     path, creates = read(config, _BASELINE), read(config, _MISSING) == "create"
     if path == _NO_BASELINE and config.getoption(_FAIL_ON.flag) is None:
         return GatePlan()  # whatever the ini file asks for
     try:
-        held = tolerances.checked(asked)
+        held = tolerance.checked(asked)
     except ValueError as error:
         raise pytest.UsageError(f"--gpuperf-fail-on: {error}") from error
     if asked and path in (None, _NO_BASELINE):
@@ -123,7 +124,7 @@ def gate(config: pytest.Config) -> "GatePlan":
     return GatePlan(
         baseline=None if path is None else start(config, _BASELINE) / path,
         tolerances=held,
-        improvements=tolerances.IMPROVEMENT in asked,
+        improvements=tolerance.IMPROVEMENT in asked,
         create=creates,
         strict=bool(given(config, _STRICT)),
         allow_no_gpu=bool(given(config, _NO_GPU)),
@@ -137,7 +138,7 @@ def outputs(config: pytest.Config) -> "Outputs":
     Raises UsageError, before the first test, for a place where one cannot be written, and where something
     else of the user's would be lost.
     """
-    from pytest_gpuperf.model import Outputs
+    from pytest_gpuperf.model.demand import Outputs
 
     if hasattr(config, "workerinput"):
         return Outputs()
@@ -145,9 +146,9 @@ def outputs(config: pytest.Config) -> "Outputs":
     files = [start(config, _MARKDOWN_TO) / path for path in markdown if path != GITHUB]
     exports = [(name, start(config, _EXPORT) / path) for name, path in read_all(config, _EXPORT)]
     for path in files:
-        check_file("--gpuperf-markdown", path, places.MARKDOWN, "summary of ours")
+        check_file("--gpuperf-markdown", path, paths.MARKDOWN, "summary of ours")
     for name, path in exports:
-        check_file("--gpuperf-export", path, places.EXPORTS[name], f"file of {name}")
+        check_file("--gpuperf-export", path, paths.EXPORTS[name], f"file of {name}")
     history = read(config, _HISTORY)
     summary = os.environ.get("GITHUB_STEP_SUMMARY") if GITHUB in markdown else None
     return Outputs(
@@ -188,6 +189,6 @@ def _folder(path: Path) -> Path:
         raise pytest.UsageError(f"--gpuperf-history: {path} is no folder; name another place")
     if not path.parent.is_dir():
         raise pytest.UsageError(f"--gpuperf-history: there is no folder {path.parent}; make it first")
-    if not places.writable(path / "entry" if path.is_dir() else path):
+    if not paths.writable(path / "entry" if path.is_dir() else path):
         raise pytest.UsageError(f"--gpuperf-history: nothing can be written in {path}; choose another place")
     return path

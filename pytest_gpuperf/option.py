@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from pytest_gpuperf import places
+from pytest_gpuperf.report import paths
 
 __all__ = ["Option", "add", "check_file", "given", "listed", "read", "read_all", "start"]
 
@@ -93,7 +93,7 @@ def read_all(config: pytest.Config, option: Option) -> tuple[Any, ...]:
 def check_file(flag: str, path: Path, begins: bytes, what: str) -> None:
     """Raise UsageError unless a file can be written there that is new, empty, or begins as ours do."""
     try:
-        found = places.objection(path, begins, what)
+        found = paths.objection(path, begins, what)
     except OSError as error:
         found = f"{path} cannot be looked at: {error.strerror}; name another file"
     if found is not None:

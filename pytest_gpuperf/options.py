@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_gpuperf import gate_options, option, places
+from pytest_gpuperf import gate_options, option
 from pytest_gpuperf.option import Option, check_file, given, listed, read
+from pytest_gpuperf.report import paths
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.model import Plan
+    from pytest_gpuperf.model.demand import Plan
 
 __all__ = [
     "MARKERS",
@@ -153,7 +154,7 @@ def chosen(config: pytest.Config) -> bool:
 
 def plan(config: pytest.Config) -> "Plan":
     """Return how this run measures; raise UsageError, naming the option, for a value that can't be."""
-    from pytest_gpuperf.model import Plan
+    from pytest_gpuperf.model.demand import Plan
 
     values = {each.key.removeprefix("gpuperf_"): read(config, each) for each in _PLAN}
     if values["lock"] not in (None, "auto", "none"):
@@ -198,7 +199,7 @@ def json_path(config: pytest.Config) -> Path | None:
     if name is None or hasattr(config, "workerinput"):  # xdist's controller writes for its workers
         return None
     path: Path = option.start(config, _JSON) / name
-    check_file("--gpuperf-json", path, places.REPORT, "report")
+    check_file("--gpuperf-json", path, paths.REPORT, "report")
     return path
 
 
@@ -210,6 +211,6 @@ def _lock_file(path: Path) -> Path:
         raise pytest.UsageError(f"--gpuperf-lock: there is no folder {path.parent}; make it first")
     if path.is_symlink() or (path.exists() and (not path.is_file() or path.stat().st_size)):
         raise pytest.UsageError(f"--gpuperf-lock: {path} is there and no lock file; name another file")
-    if not (os.access(path, os.R_OK | os.W_OK) if path.exists() else places.writable(path)):
+    if not (os.access(path, os.R_OK | os.W_OK) if path.exists() else paths.writable(path)):
         raise pytest.UsageError(f"--gpuperf-lock: {path} cannot be opened to write; choose another place")
     return path

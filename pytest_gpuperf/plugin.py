@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.both import Both
+    from pytest_gpuperf.collection.finder import Finder
     from pytest_gpuperf.devices.protocol import Device
-    from pytest_gpuperf.finding import Finder
-    from pytest_gpuperf.hooks import Hooks
-    from pytest_gpuperf.session import Session
+    from pytest_gpuperf.session.gpuperf_fixture import Both
+    from pytest_gpuperf.session.run_hooks import Hooks
+    from pytest_gpuperf.session.session import Session
 
 __all__ = ["cpu", "device", "gpu", "gpuperf", "xp"]
 
@@ -50,16 +50,16 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("dist", "no") != "no":
         config.pluginmanager.register(_Listener(config))
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
-        from pytest_gpuperf import scheduling
+        from pytest_gpuperf.integrations import xdist
 
-        scheduling.join(config, lambda: config.pluginmanager.has_plugin(_COLLECTING))
+        xdist.join(config, lambda: config.pluginmanager.has_plugin(_COLLECTING))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrize `device` where it is no slot; last, so that the suite's own values are known."""
     if "device" in metafunc.fixturenames:
-        from pytest_gpuperf import fixtures
+        from pytest_gpuperf.collection import fixtures
 
         fixtures.parametrize(metafunc)
 
@@ -97,16 +97,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     finder = config.stash.get(_FINDER, None)
     if finder is None and not late and not config.stash[_IS_ASKED]:
         return
-    from pytest_gpuperf import asking
-    from pytest_gpuperf.items import SHAPE
-    from pytest_gpuperf.siblings import in_order
+    from pytest_gpuperf.collection.items import SHAPE
+    from pytest_gpuperf.collection.siblings import in_order
+    from pytest_gpuperf.session import baselines
 
     finder = _finder(config)
     again = [item for item in late if SHAPE in item.stash]
     wrong = [*finder.late(items, late), *finder.marked_again(again), *finder.complete(items)]
-    wrong += [] if wrong else finder.missing(config.rootpath, asking.narrowed(config))
+    wrong += [] if wrong else finder.missing(config.rootpath, baselines.narrowed(config))
     if wrong:
-        raise asking.usage_error(config, "\n".join(wrong))
+        raise baselines.usage_error(config, "\n".join(wrong))
     if finder.found and not config.pluginmanager.has_plugin(_COLLECTING):  # which orders them, else
         _collect(config)
         items[:] = in_order(items)
@@ -157,7 +157,7 @@ def xp(device: "Device") -> Any:
 @pytest.fixture
 def gpuperf(request: pytest.FixtureRequest) -> "Both":
     """Both devices inside one test: `gpuperf.both(body)` returns both results; a speedup test is timed."""
-    from pytest_gpuperf.both import Both
+    from pytest_gpuperf.session.gpuperf_fixture import Both
 
     return Both(_session(request.config), request.node)
 
@@ -176,7 +176,7 @@ class _Listener:
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """End the run for a mistake in what was asked for: a worker has found it, and xdist does not tell."""
-        from pytest_gpuperf.asking import WRONG
+        from pytest_gpuperf.session.baselines import WRONG
 
         wrong = getattr(node, "workeroutput", {}).get(WRONG)
         if wrong is not None:
@@ -206,14 +206,15 @@ def _hooks(config: pytest.Config) -> "Hooks":
     """Return the hooks of a run that measures, registered with its session when the first test needs them."""
     hooks: Any = config.pluginmanager.get_plugin(_HOOKS)
     if hooks is None:
-        from pytest_gpuperf import asking, gate_options, options
-        from pytest_gpuperf.hooks import Hooks
-        from pytest_gpuperf.session import Session
+        from pytest_gpuperf import gate_options, options
+        from pytest_gpuperf.session import baselines
+        from pytest_gpuperf.session.run_hooks import Hooks
+        from pytest_gpuperf.session.session import Session
 
         gate = gate_options.gate(config)
         report, outputs = options.json_path(config), gate_options.outputs(config)
         gate_options.check_apart(gate, report, outputs)
-        session = Session(config, options.plan(config), report, outputs, gate, asking.baselines(gate))
+        session = Session(config, options.plan(config), report, outputs, gate, baselines.baselines(gate))
         hooks = Hooks(config, session)
         config.pluginmanager.register(hooks, _HOOKS)
         config.pluginmanager.register(hooks.closing)
@@ -224,7 +225,7 @@ def _hooks(config: pytest.Config) -> "Hooks":
 def _collect(config: pytest.Config) -> None:
     """Follow pytest while it collects, from the first speedup test on."""
     if not config.pluginmanager.has_plugin(_COLLECTING):
-        from pytest_gpuperf.collecting import Collecting
+        from pytest_gpuperf.collection.hooks import Collecting
 
         following = Collecting(
             lambda: _finder(config).found,
@@ -238,9 +239,9 @@ def _collect(config: pytest.Config) -> None:
 def _finder(config: pytest.Config) -> "Finder":
     """Return what finds this run's speedup tests, made when the first thing asks for it."""
     if _FINDER not in config.stash:
-        from pytest_gpuperf import asking
+        from pytest_gpuperf.session import baselines
 
-        config.stash[_FINDER] = asking.finder(config)
+        config.stash[_FINDER] = baselines.finder(config)
     return config.stash[_FINDER]
 
 
@@ -273,6 +274,6 @@ def _marked_late(items: list[pytest.Item]) -> list[pytest.Item]:
             late.append((item, own + above[parent] > 1))
     if not late:
         return []
-    from pytest_gpuperf.items import SHAPE
+    from pytest_gpuperf.collection.items import SHAPE
 
     return [item for item, is_marked_twice in late if is_marked_twice or SHAPE not in item.stash]

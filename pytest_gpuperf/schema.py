@@ -20,7 +20,8 @@ from pytest_gpuperf.documents import (
     load_valid_record,
     plain,
 )
-from pytest_gpuperf.model import GpuPerfError, Record, Run
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Record, Run
 
 __all__ = [
     "VERSION",

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_gpuperf import environment
-from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.devices import capabilities, environment
 from pytest_gpuperf.devices.host import HostDevice, Immediate
 from pytest_gpuperf.devices.protocol import Backend, Device, TimedDevice
-from pytest_gpuperf.model import DeviceInfo, GpuPerfError, Kind, Unavailable
+from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+from pytest_gpuperf.model.measurement import DeviceInfo
 
 __all__ = ["DeviceConformance", "StandIn"]
 
@@ -227,10 +228,10 @@ class DeviceConformance:
 
     def test_a_device_that_can_be_occupied_is_busy_for_that_long(self, gpu: TimedDevice) -> None:
         """Where the device can be kept busy, the call returns at once and waiting takes as long as asked."""
-        abilities.occupy(gpu, 1e-3)  # the first time may compile something
+        capabilities.occupy(gpu, 1e-3)  # the first time may compile something
         gpu.synchronize()
         started = gpu.clock()
-        occupied = abilities.occupy(gpu, 0.05)
+        occupied = capabilities.occupy(gpu, 0.05)
         returned = gpu.clock()
         gpu.synchronize()
         assert not occupied or (returned - started < 0.025 and gpu.clock() - started >= 0.045)

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from pytest_gpuperf import jsontext
-from pytest_gpuperf.model import GpuPerfError
+from pytest_gpuperf.model.errors import GpuPerfError
 
 __all__ = ["check", "check_record"]
 

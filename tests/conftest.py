@@ -8,22 +8,24 @@ from importlib.util import find_spec
 
 import pytest
 
-from pytest_gpuperf.model import Demand, DeviceInfo, Environment, Measurement, Record, Run, Speedup
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Speedup
+from pytest_gpuperf.model.record import Environment, Record, Run
 
 # pytester forgets modules that an in-process run imported, and C extensions cannot be imported twice.
 for name in ("numpy", "jsonschema", "dpnp", "dpctl", "cupy", "filelock", "hypothesis"):
     if find_spec(name) is not None:
         import_module(name)
-for room in (
-    "hooks",
-    "command",
+for module in (
+    "session.run_hooks",
+    "cli",
     "devices.simulated",
     "devices.cupy",
     "devices.sycl",
     "devices.torch",
     "devices.jax",
 ):
-    import_module(f"pytest_gpuperf.{room}")
+    import_module(f"pytest_gpuperf.{module}")
 
 pytest_plugins = ["pytester"]
 

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model import Clocks
+from pytest_gpuperf.model.record import Clocks
 
 COOL = Clocks(sm_mhz=1980, memory_mhz=3201, celsius=41, watts=123.0, throttle=())
 ABILITIES = ("occupy", "clocks", "throttle", "host_memory", "processor_time")
@@ -17,11 +17,11 @@ ABILITIES = ("occupy", "clocks", "throttle", "host_memory", "processor_time")
 def ask(name, device):
     """Use an ability of a device, with what it takes beside the device."""
     beside = {"occupy": (0.5,), "host_memory": (np.ones(3),)}.get(name, ())
-    return getattr(abilities, name)(device, *beside)
+    return getattr(capabilities, name)(device, *beside)
 
 
 def test_these_are_all_of_them():
-    assert sorted(ABILITIES) == sorted(abilities.__all__)
+    assert sorted(ABILITIES) == sorted(capabilities.__all__)
 
 
 @pytest.mark.parametrize("name", ABILITIES)
@@ -44,10 +44,10 @@ def test_the_host_has_none_of_them_but_its_processor_time(name):
 
 def test_the_host_tells_the_time_that_its_processors_worked():
     device = HostDevice("a processor")
-    before = abilities.processor_time(device)
-    while abilities.processor_time(device) < before + 1e-3:
+    before = capabilities.processor_time(device)
+    while capabilities.processor_time(device) < before + 1e-3:
         sum(range(1000))
-    assert abilities.processor_time(device) > before
+    assert capabilities.processor_time(device) > before
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ def test_a_device_that_has_an_ability_is_asked(expected, name):
 def test_what_is_to_be_copied_is_what_the_device_is_asked_about():
     host = np.ones(3)
     asked = []
-    abilities.host_memory(SimpleNamespace(host_memory=asked.append), host)
+    capabilities.host_memory(SimpleNamespace(host_memory=asked.append), host)
     assert asked[0] is host
 
 
 def test_a_device_that_is_occupied_is_busy_for_so_long_and_the_call_returns_at_once():
     clock = Clock()
     gpu = SimulatedDevice("gpu", clock=clock)
-    assert abilities.occupy(gpu, 0.5) is True
+    assert capabilities.occupy(gpu, 0.5) is True
     assert (0.0, 0) == (clock(), gpu.launches)
     gpu.synchronize()
     assert clock() == 0.5
@@ -76,16 +76,16 @@ def test_a_device_that_is_occupied_is_busy_for_so_long_and_the_call_returns_at_o
 
 def test_the_simulated_gpu_has_all_but_clocks_and_processors():
     gpu = SimulatedDevice("gpu", clock=Clock(), throttle=lambda: ("power cap",))
-    assert (None, None) == (abilities.clocks(gpu), abilities.processor_time(gpu))
-    assert ("power cap",) == abilities.throttle(gpu)
-    assert abilities.host_memory(gpu, np.ones(3)) == "pageable"
+    assert (None, None) == (capabilities.clocks(gpu), capabilities.processor_time(gpu))
+    assert ("power cap",) == capabilities.throttle(gpu)
+    assert capabilities.host_memory(gpu, np.ones(3)) == "pageable"
 
 
 def test_the_simulated_cpu_tells_the_time_that_its_threads_worked():
     cpu = SimulatedDevice("cpu", clock=Clock(), timing=Timing(kernel=2e-3, threads=4))
     cpu.launch()
-    assert abilities.processor_time(cpu) == pytest.approx(8e-3)
-    assert abilities.throttle(cpu) == ()
+    assert capabilities.processor_time(cpu) == pytest.approx(8e-3)
+    assert capabilities.throttle(cpu) == ()
 
 
 class Failing:
@@ -101,11 +101,11 @@ class Failing:
 @pytest.mark.parametrize(
     ("expected", "ability"),
     [
-        (None, lambda device: abilities.occupy(device, 1.0)),
-        (None, abilities.clocks),
-        ((), abilities.throttle),
-        (None, lambda device: abilities.host_memory(device, b"")),
-        (None, abilities.processor_time),
+        (None, lambda device: capabilities.occupy(device, 1.0)),
+        (None, capabilities.clocks),
+        ((), capabilities.throttle),
+        (None, lambda device: capabilities.host_memory(device, b"")),
+        (None, capabilities.processor_time),
     ],
 )
 def test_an_ability_that_fails_is_like_one_that_is_not_there(expected, ability):

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_gpuperf import calls
-from pytest_gpuperf.answers import Answers
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
-from pytest_gpuperf.model import Demand, GpuPerfError
-from pytest_gpuperf.parity import Leaf
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.timing import inspection
+from pytest_gpuperf.timing.checks import Answers
+from pytest_gpuperf.timing.parity import Leaf
 
 BARE, GATE, UNCHECKED = Demand(), Demand(min=3), Demand(min=3, parity=False)
 COPIED = Demand(min=3, parity=False, transfer="always")
@@ -58,7 +59,7 @@ def compared(*pairs, demand=GATE) -> Answers:
 
 def prepared(body):
     """Prepare a body that takes the device."""
-    return calls.prepare(lambda seen: partial(body, seen), simulated())[0]
+    return inspection.prepare(lambda seen: partial(body, seen), simulated())[0]
 
 
 def lazily():

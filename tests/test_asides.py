@@ -8,7 +8,6 @@ from random import Random
 import numpy as np
 import pytest
 
-from pytest_gpuperf import asides, calls, measure
 from pytest_gpuperf.devices.simulated import (
     Clock,
     SimulatedDevice,
@@ -16,9 +15,10 @@ from pytest_gpuperf.devices.simulated import (
     SimulatedOutOfMemory,
     Timing,
 )
-from pytest_gpuperf.measure import Workload
-from pytest_gpuperf.model import Demand, Plan
-from pytest_gpuperf.transfers import Copying
+from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.timing import blocks, inspection, secondary
+from pytest_gpuperf.timing.blocks import Workload
+from pytest_gpuperf.timing.transfers import Copying
 
 SIZE = 8000  # bytes of an array of a thousand numbers
 THROUGHPUT, LATENCY = Demand(min=3), Demand(min=3, latency=True)
@@ -38,12 +38,12 @@ def simulated(kind="gpu", clock=None, *, kernel=21e-6, **timing) -> SimulatedDev
 
 def warmed_up(device) -> Workload:
     workload = Workload(device=device, call=device.launch, scope="call")
-    measure.warm_up(workload, Plan())
+    blocks.warm_up(workload, Plan())
     return workload
 
 
 def other_kind(workloads, demand, plan=None, left=plenty) -> None:
-    asides.other_kind(workloads, demand, plan or Plan(), order(), left)
+    secondary.other_kind(workloads, demand, plan or Plan(), order(), left)
 
 
 def samples_of(workload) -> tuple[int, int]:
@@ -90,7 +90,7 @@ def test_of_two_devices_only_the_one_with_longer_blocks_is_sampled():
 def test_the_latency_of_a_single_call_includes_its_launch_and_its_synchronize():
     workload = warmed_up(simulated(kernel=10e-6, launch=5e-6, synchronize=2e-6))
     other_kind([workload], THROUGHPUT)
-    measure.sample(workload)
+    blocks.sample(workload)
     at_the_blocks_end = 2e-6 / workload.single.block_calls
     assert workload.measurement.latency == pytest.approx(5e-6 + 10e-6 + 2e-6 + at_the_blocks_end)
     assert workload.measurement.median == pytest.approx(10e-6 + (5e-6 + 2e-6) / workload.block_calls)
@@ -116,7 +116,7 @@ def test_the_other_kind_has_three_rounds_though_they_take_longer_than_an_aside_m
 
 def test_another_round_is_taken_only_when_the_test_has_time_for_it():
     workload = warmed_up(simulated())
-    single = measure.single(workload, Plan())
+    single = blocks.single(workload, Plan())
     clock = workload.device.clock
     until = clock() + 2.5 * single.block_calls * 21e-6
     other_kind([workload], THROUGHPUT, left=lambda: until - clock())
@@ -130,11 +130,11 @@ def adding(device):
 
 def prepared(device, body=adding) -> Workload:
     """Prepare a body that takes the device."""
-    return calls.prepare(lambda seen: partial(body, seen), device)[0]
+    return inspection.prepare(lambda seen: partial(body, seen), device)[0]
 
 
 def copies(workload, rounds=60, plan=None, left=plenty):
-    return asides.copies(workload, rounds, plan or Plan(), order(), left)
+    return secondary.copies(workload, rounds, plan or Plan(), order(), left)
 
 
 def rounds_of(copying) -> int:
@@ -189,24 +189,24 @@ def test_where_there_is_nothing_to_copy_there_is_nothing_to_say(body):
 def test_without_time_copies_are_not_timed_and_the_sentence_says_so():
     workload = prepared(simulated())
     launches = workload.device.launches
-    assert copies(workload, left=lambda: -1e-9) == asides.NO_TIME
-    assert asides.NO_TIME == "time was up before the copies were timed; allow more with max_time"
+    assert copies(workload, left=lambda: -1e-9) == secondary.NO_TIME
+    assert secondary.NO_TIME == "time was up before the copies were timed; allow more with max_time"
     assert launches == workload.device.launches
 
 
 def test_without_rounds_copies_are_not_timed_and_the_sentence_says_so():
     workload = prepared(simulated())
     launches = workload.device.launches
-    assert copies(workload, rounds=0) == asides.NO_ROUNDS
-    assert "no round was kept" in asides.NO_ROUNDS
+    assert copies(workload, rounds=0) == secondary.NO_ROUNDS
+    assert "no round was kept" in secondary.NO_ROUNDS
     assert launches == workload.device.launches
 
 
 def test_without_room_for_them_copies_are_not_timed_and_the_sentence_says_so():
     device = simulated(memory=2 * SIZE + SIZE // 2)
     workload = prepared(device)
-    assert copies(workload) == asides.NO_ROOM
-    assert asides.NO_ROOM.startswith("the device has no room for a second copy of what goes up")
+    assert copies(workload) == secondary.NO_ROOM
+    assert secondary.NO_ROOM.startswith("the device has no room for a second copy of what goes up")
     assert device.released == 1
 
 
@@ -229,7 +229,7 @@ def test_before_memory_is_given_back_nothing_but_the_inputs_is_held(copies_befor
 
     device.asarray = asarray_until_full
     device.release = lambda: held.append(device.live_bytes)
-    assert copies(workload, plan=Plan(aside_time=inf)) == asides.NO_ROOM
+    assert copies(workload, plan=Plan(aside_time=inf)) == secondary.NO_ROOM
     assert [SIZE] == held
 
 

@@ -7,30 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gpuperf import metrics
-from pytest_gpuperf.baseline import Baseline, closest, compare, compare_thresholds
-from pytest_gpuperf.estimation import estimate
-from pytest_gpuperf.model import (
-    METRICS,
-    Demand,
-    DeviceInfo,
-    Environment,
-    Estimate,
-    Family,
-    Measurement,
-    Memory,
-    Offload,
-    Pairing,
-    Parity,
-    Plan,
-    Point,
-    Price,
-    Record,
-    Run,
-    Speedup,
-    Threshold,
-    Tolerance,
-)
+from pytest_gpuperf.analysis.estimation import estimate
+from pytest_gpuperf.gate import metrics
+from pytest_gpuperf.gate.baseline import Baseline, closest, compare, compare_thresholds
+from pytest_gpuperf.model.comparison import METRICS, Tolerance
+from pytest_gpuperf.model.demand import Demand, Family, Pairing, Plan
+from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Measurement, Memory, Parity, Speedup
+from pytest_gpuperf.model.offload import Offload, Point, Price, Threshold
+from pytest_gpuperf.model.record import Environment, Record, Run
 
 TEST = "tests/test_fft.py::test_fft[64]"
 ROUNDS = 12

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_gpuperf import calls, measure
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.measure import Workload
-from pytest_gpuperf.model import GpuPerfError
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.timing import blocks, inspection
+from pytest_gpuperf.timing.blocks import Workload
 
 
 def simulated(kind="gpu", *, kernel=1e-3, **timing) -> SimulatedDevice:
@@ -25,22 +25,22 @@ def workload_on(device, call=None) -> Workload:
 
 def prepared(device, body, **brought) -> Workload:
     """Prepare a body that takes the device, and what its fixtures brought."""
-    workload, _ = calls.prepare(lambda seen: partial(body, seen, **brought), device)
+    workload, _ = inspection.prepare(lambda seen: partial(body, seen, **brought), device)
     return workload
 
 
 def inspected(device, call=None):
     """Return the inspection of a call after its last one."""
     workload = workload_on(device, call)
-    calls.finish(workload)
+    inspection.finish(workload)
     return workload.inspection
 
 
 def looked_behind(device, call=None):
     """Return the inspection of a call after one more behind an occupied device."""
     workload = workload_on(device, call)
-    calls.finish(workload)
-    calls.look_behind(workload)
+    inspection.finish(workload)
+    inspection.look_behind(workload)
     return workload.inspection
 
 
@@ -55,7 +55,7 @@ def test_a_body_that_returns_a_callable_was_the_setup():
     assert workload.scope == "call"
     assert workload.setup == pytest.approx(2e-3)
     assert workload.first_call == pytest.approx(7e-3)
-    assert measure.block(workload.call, 1, device) == pytest.approx(7e-3)
+    assert blocks.block(workload.call, 1, device) == pytest.approx(7e-3)
 
 
 def test_any_other_body_is_the_workload_itself():
@@ -63,13 +63,13 @@ def test_any_other_body_is_the_workload_itself():
     workload = prepared(device, lambda seen: seen.xp.ones(1))
     assert ("body", None) == (workload.scope, workload.setup)
     assert workload.first_call == pytest.approx(2e-3)
-    assert measure.block(workload.call, 1, device) == pytest.approx(2e-3)
+    assert blocks.block(workload.call, 1, device) == pytest.approx(2e-3)
 
 
 def test_the_first_result_comes_with_the_workload():
     device = simulated()
-    _, of_body = calls.prepare(lambda seen: lambda: 5, device)
-    _, of_call = calls.prepare(lambda seen: lambda: lambda: 7, device)
+    _, of_body = inspection.prepare(lambda seen: lambda: 5, device)
+    _, of_call = inspection.prepare(lambda seen: lambda: lambda: 7, device)
     assert (5, 7) == (of_body, of_call)
 
 
@@ -105,7 +105,7 @@ def test_the_last_call_is_timed_by_the_devices_own_events():
     device = simulated()
     workload = workload_on(device, call=lambda: (device.launch(3e-3), device.launch(4e-3), "result")[-1])
     device.launch(1.0)
-    assert calls.finish(workload) == "result"
+    assert inspection.finish(workload) == "result"
     assert workload.inspection.device_time == pytest.approx(7e-3)
 
 
@@ -113,7 +113,7 @@ def test_work_from_before_the_last_call_is_not_in_it():
     workload = workload_on(simulated(kernel=3e-3))
     workload.device.launch(1.0)
     workload.device.launch(2.0, stream=1)
-    calls.finish(workload)
+    inspection.finish(workload)
     assert (pytest.approx(3e-3), 0) == (workload.inspection.device_time, workload.inspection.outside_time)
     assert workload.fastest == pytest.approx(3e-3)
 
@@ -128,7 +128,7 @@ def test_the_last_call_tells_how_soon_it_returned():
 def test_a_last_call_that_is_the_fastest_is_remembered_as_such():
     workload = workload_on(simulated(kernel=3e-3))
     workload.fastest = 4e-3
-    calls.finish(workload)
+    inspection.finish(workload)
     assert workload.fastest == pytest.approx(3e-3)
 
 
@@ -143,7 +143,7 @@ def test_a_last_call_that_does_no_work_where_the_first_did_is_refused():
 
     workload = prepared(device, lambda seen: call)
     with pytest.raises(GpuPerfError, match="the last call did no work on simulated GPU, as the first did"):
-        calls.finish(workload)
+        inspection.finish(workload)
 
 
 def test_work_on_a_side_stream_ends_outside_of_the_events():
@@ -169,7 +169,7 @@ def test_a_cpu_has_no_events_to_be_outside_of():
 def test_the_devices_own_allocations_are_counted_and_not_those_from_its_pool(expected, pool):
     device = simulated(pool=pool)
     workload = prepared(device, lambda seen: lambda: seen.xp.ones(10) + seen.xp.ones(10))
-    calls.finish(workload)
+    inspection.finish(workload)
     assert expected == workload.inspection.allocations
 
 
@@ -177,7 +177,7 @@ def test_a_pool_that_has_to_grow_allocates():
     device = simulated()
     sizes = iter([10, 20])
     workload = prepared(device, lambda seen: lambda: seen.xp.ones(next(sizes)))
-    calls.finish(workload)
+    inspection.finish(workload)
     assert workload.inspection.allocations == 1
 
 
@@ -189,7 +189,7 @@ def test_the_memory_of_a_call_is_the_most_that_it_holds_above_its_inputs():
         return lambda: ((a + 1) + 2)[:500]  # 8000 bytes for a time, and 8000 for its result
 
     workload = prepared(device, body)
-    calls.finish(workload)
+    inspection.finish(workload)
     assert workload.inspection.memory == 16_000
 
 
@@ -280,7 +280,7 @@ def test_a_call_that_takes_long_to_submit_is_left_alone(expected, submitting):
 
 def test_a_call_that_was_not_watched_is_left_alone():
     workload = workload_on(simulated())
-    calls.look_behind(workload)
+    inspection.look_behind(workload)
     assert (None, 0) == (workload.inspection, workload.device.launches)
 
 

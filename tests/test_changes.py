@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_gpuperf import changes as room
-from pytest_gpuperf.changes import FEWEST, LEVEL, changes
+from pytest_gpuperf.analysis import changepoint as room
+from pytest_gpuperf.analysis.changepoint import FEWEST, LEVEL, changes
 
 TOLERANCE = 0.1  # what a gate on the speedup would let pass from one run to the next
 

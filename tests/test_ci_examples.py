@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from pytest_gpuperf.command import main
+from pytest_gpuperf.cli import main
 
 FOLDER = Path(__file__).parent.parent / "examples" / "ci"
 FILES = sorted(FOLDER.glob("*.yml"))
@@ -128,7 +128,7 @@ def nights(monkeypatch):
             cls.last += timedelta(days=1)
             return cls.last
 
-    monkeypatch.setattr("pytest_gpuperf.ledger.datetime", Calendar)
+    monkeypatch.setattr("pytest_gpuperf.session.records.datetime", Calendar)
 
 
 @each_file

@@ -12,26 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpuperf import history, schema
-from pytest_gpuperf.command import main
+from pytest_gpuperf import schema
+from pytest_gpuperf.cli import main
 from pytest_gpuperf.devices.simulated import SimulatedBackend
-from pytest_gpuperf.model import (
-    DESELECTED,
-    Commit,
-    Demand,
-    DeviceInfo,
-    Environment,
-    Family,
-    Gate,
-    Measurement,
-    Pairing,
-    Parity,
-    Record,
-    Run,
-    Speedup,
-    Tolerance,
-    Unavailable,
-)
+from pytest_gpuperf.model.comparison import Commit, Gate, Tolerance
+from pytest_gpuperf.model.demand import Demand, Family, Pairing
+from pytest_gpuperf.model.errors import Unavailable
+from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Parity, Speedup
+from pytest_gpuperf.model.record import DESELECTED, Environment, Record, Run
+from pytest_gpuperf.report import history
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="a GPU", library="cupy 13")
@@ -173,7 +162,7 @@ def usage(capsys, *arguments) -> str:
 
 def apart(*arguments, first="", **options):
     """Run the command in a process of its own, after the line `first`."""
-    program = f"{first}\nimport sys; from pytest_gpuperf.command import main; sys.exit(main())"
+    program = f"{first}\nimport sys; from pytest_gpuperf.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", program, *map(str, arguments)]
     options = {"capture_output": True, "text": True, "check": False, "timeout": 60, **options}
     return subprocess.run(command, **options)
@@ -308,7 +297,7 @@ def many() -> str:
 
 def test_a_reader_that_has_seen_enough_is_no_error(folder):
     many()
-    program = "import sys; from pytest_gpuperf.command import main; sys.exit(main())"
+    program = "import sys; from pytest_gpuperf.cli import main; sys.exit(main())"
     for arguments in (["show", "r.json"], ["export", "r.json", "--as=csv"]):
         with subprocess.Popen(
             [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -434,7 +423,7 @@ class Backend(SimulatedBackend):
 @pytest.fixture
 def offering(monkeypatch):
     def call(*offered):
-        monkeypatch.setattr("pytest_gpuperf.devices.backends", lambda *_: list(offered))
+        monkeypatch.setattr("pytest_gpuperf.devices.registry.backends", lambda *_: list(offered))
 
     return call
 
@@ -909,7 +898,7 @@ def test_a_summary_is_written_over_its_like_only(refused, call):
 
 
 def test_a_familys_threshold_is_compared_and_told_once(call):
-    from pytest_gpuperf import thresholds
+    from pytest_gpuperf.analysis import threshold
 
     def family(*won):
         sizes = tuple(float(size) for size in range(1, len(won) + 1))
@@ -921,7 +910,7 @@ def test_a_familys_threshold_is_compared_and_told_once(call):
             )
             for size, wins in zip(sizes, won, strict=True)
         ]
-        return {"records": tuple(found), "thresholds": thresholds.find(found)}
+        return {"records": tuple(found), "thresholds": threshold.find(found)}
 
     for name, won in {"base.json": (False, True, True), "new.json": (False, False, True)}.items():
         Path(name).write_text(schema.text(replace(run_of(), **family(*won))), encoding="utf-8")
@@ -1316,7 +1305,7 @@ def test_a_baseline_holds_no_comparison_and_no_gate(call):
 def test_two_runs_that_write_one_baseline_leave_a_whole_one(folder):
     written("a.json", record(value=3.0))
     written("b.json", record(value=5.0))
-    program = "import sys; from pytest_gpuperf.command import main; sys.exit(main())"
+    program = "import sys; from pytest_gpuperf.cli import main; sys.exit(main())"
     runs = [
         subprocess.Popen([sys.executable, "-c", program, "baseline", "update", "base.json", name])
         for name in ("a.json", "b.json")
@@ -1382,7 +1371,7 @@ def test_a_number_of_runs_is_one(capsys, last):
 def test_the_commands_load_neither_pytest_nor_numpy():
     written("r.json", record())
     program = (
-        "import sys; from pytest_gpuperf.command import main; main(sys.argv[1:]); "
+        "import sys; from pytest_gpuperf.cli import main; main(sys.argv[1:]); "
         "assert not {'pytest', 'numpy', 'jsonschema'} & {*sys.modules}"
     )
     for arguments in (

@@ -12,10 +12,12 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from pytest_gpuperf.devices import Devices, abilities
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.cupy import CupyBackend, CupyDevice
 from pytest_gpuperf.devices.host import HostDevice
-from pytest_gpuperf.model import Clocks, GpuPerfError, Unavailable
+from pytest_gpuperf.devices.registry import Devices
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+from pytest_gpuperf.model.record import Clocks
 
 H200 = 9  # the first number of its compute capability
 BUS = "0000:18:00.0"
@@ -279,14 +281,14 @@ def test_reduced_precision_names_the_setting_behind_it(
 
 @pytest.mark.parametrize(("seconds", "nanoseconds"), [(0.005, 5_000_000), (1.0, 10**9), (30.0, 10**9)])
 def test_a_spinning_kernel_occupies_the_device_for_at_most_a_second(device, cuda, seconds, nanoseconds):
-    assert abilities.occupy(device, seconds)
+    assert capabilities.occupy(device, seconds)
     assert cuda.launched == [((1,), (1,), (nanoseconds,))]
     assert cuda.waited == []
 
 
 def test_rocm_has_no_spinning_kernel(monkeypatch):
     library = fake(monkeypatch, hip=True)
-    assert abilities.occupy(CupyDevice(library, 0), 0.005) is None
+    assert capabilities.occupy(CupyDevice(library, 0), 0.005) is None
     assert library.cuda.launched == []
 
 
@@ -294,16 +296,16 @@ def test_rocm_has_no_spinning_kernel(monkeypatch):
 def test_host_memory_is_pinned_when_cuda_knows_it(device, cuda, registered, said):
     host = np.ones(3)
     cuda.registered = {host.ctypes.data} if registered else set()
-    assert abilities.host_memory(device, host) == said
+    assert capabilities.host_memory(device, host) == said
 
 
 def test_what_is_no_numpy_array_has_no_host_memory(device):
-    assert abilities.host_memory(device, [1.0, 2.0]) is None
+    assert capabilities.host_memory(device, [1.0, 2.0]) is None
 
 
 def test_host_memory_is_unknown_when_cuda_fails(device, cuda):
     cuda.lost = True
-    assert abilities.host_memory(device, np.ones(3)) is None
+    assert capabilities.host_memory(device, np.ones(3)) is None
 
 
 class FakeWatch:
@@ -316,15 +318,18 @@ class FakeWatch:
 
 def test_clocks_and_throttle_are_nvmls_asked_for_at_first_use(with_nvml, device):
     asked = with_nvml(FakeWatch())
-    assert (abilities.clocks(device).sm_mhz, abilities.throttle(device)) == (1980, ("hardware slowdown",))
-    assert abilities.clocks(device).throttle == ("power cap",)
+    assert (capabilities.clocks(device).sm_mhz, capabilities.throttle(device)) == (
+        1980,
+        ("hardware slowdown",),
+    )
+    assert capabilities.clocks(device).throttle == ("power cap",)
     assert asked == [BUS]
     assert device.clocks_reason is None
 
 
 def test_without_nvml_the_clocks_are_unknown_and_the_reason_is_known(with_nvml, device):
     asked = with_nvml(GpuPerfError("no NVML; install it"))
-    assert (abilities.clocks(device), abilities.throttle(device)) == (None, ())
+    assert (capabilities.clocks(device), capabilities.throttle(device)) == (None, ())
     assert device.clocks_reason == "no NVML; install it"
     assert asked == [BUS]
 
@@ -413,7 +418,7 @@ def test_what_kept_the_device_busy_before_the_call_is_not_the_calls(device, cuda
 
 def test_the_host_counts_the_time_of_its_processors():
     before = process_time()
-    counted = abilities.processor_time(HostDevice("a processor"))
+    counted = capabilities.processor_time(HostDevice("a processor"))
     assert before <= counted <= process_time()
 
 

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from pytest_gpuperf.devices import Devices, backends
 from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.devices.simulated import (
     Clock,
     Injected,
@@ -18,7 +18,7 @@ from pytest_gpuperf.devices.simulated import (
     SimulatedOutOfMemory,
     Timing,
 )
-from pytest_gpuperf.model import GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 
 

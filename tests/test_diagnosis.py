@@ -5,22 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.diagnosis import find
-from pytest_gpuperf.model import (
-    BreakEven,
+from pytest_gpuperf.analysis.diagnosis import find
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import (
     Copies,
-    Demand,
     DeviceInfo,
-    Diagnosis,
     Estimate,
     Inspection,
     Measurement,
-    Offload,
-    Price,
-    Record,
     Speedup,
     Transfer,
 )
+from pytest_gpuperf.model.offload import BreakEven, Diagnosis, Offload, Price
+from pytest_gpuperf.model.record import Record
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")

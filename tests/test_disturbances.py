@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_gpuperf.disturbances import Disturbance, find, stated, throttled
+from pytest_gpuperf.analysis.noise import Disturbance, find, stated, throttled
 
 WAITED = "threads waited for a processor, 0.5 s in each second of the CPU's blocks"
 WANDERS = "the CPU's times wander: their median is 4 s, a block took 1 s"

@@ -6,9 +6,10 @@ from math import exp
 import numpy as np
 import pytest
 
-from pytest_gpuperf.estimation import Estimation, estimate
-from pytest_gpuperf.model import Demand, Plan, Round
-from pytest_gpuperf.verdict import judge
+from pytest_gpuperf.analysis.estimation import Estimation, estimate
+from pytest_gpuperf.analysis.verdict import judge
+from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.measurement import Round
 
 PLENTY = 10.0
 

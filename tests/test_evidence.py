@@ -5,7 +5,7 @@ from math import comb, inf, isfinite, log
 import numpy as np
 import pytest
 
-from pytest_gpuperf.evidence import (
+from pytest_gpuperf.analysis.evidence import (
     _SHIFTS,
     Evidence,
     _margin_evidence,

@@ -15,26 +15,15 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pytest_benchmark.stats import Stats
 
-from pytest_gpuperf.model import (
-    METRICS,
-    BreakEven,
-    Commit,
-    Comparison,
-    Copies,
-    Demand,
-    DeviceInfo,
-    Environment,
-    Estimate,
-    GpuPerfError,
-    Memory,
-    Offload,
-    Price,
-    Record,
-    Transfer,
-)
+from pytest_gpuperf.model.comparison import METRICS, Commit, Comparison
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.measurement import Copies, DeviceInfo, Estimate, Memory, Transfer
+from pytest_gpuperf.model.offload import BreakEven, Offload, Price
+from pytest_gpuperf.model.record import Environment, Record
 from pytest_gpuperf.report import exports
+from pytest_gpuperf.report.escape import distinct, printable
 from pytest_gpuperf.report.exports.spread import spread
-from pytest_gpuperf.report.names import distinct, printable
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")

@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.fingerprint import SINCE, around, conditions, surroundings, traits, unlike
-from pytest_gpuperf.model import Demand, DeviceInfo, Environment, Measurement, Record
+from pytest_gpuperf.gate.fingerprint import SINCE, around, conditions, surroundings, traits, unlike
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import DeviceInfo, Measurement
+from pytest_gpuperf.model.record import Environment, Record
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="NumPy", library="numpy 2.4.6")
 GPU = DeviceInfo(

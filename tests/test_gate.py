@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_gpuperf.command import main
+from pytest_gpuperf.cli import main
 
 FAST = """
 import pytest

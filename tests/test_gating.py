@@ -6,27 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpuperf.baseline import Baseline
-from pytest_gpuperf.gating import Gating, Seen
-from pytest_gpuperf.model import (
-    DESELECTED,
-    Comparison,
-    Demand,
-    DeviceInfo,
-    Environment,
-    Family,
-    Gate,
-    GatePlan,
-    Measurement,
-    Pairing,
-    Plan,
-    Point,
-    Record,
-    Run,
-    Speedup,
-    Threshold,
-    Tolerance,
-)
+from pytest_gpuperf.gate.baseline import Baseline
+from pytest_gpuperf.gate.gate import Gating, Seen
+from pytest_gpuperf.model.comparison import Comparison, Gate, GatePlan, Tolerance
+from pytest_gpuperf.model.demand import Demand, Family, Pairing, Plan
+from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Speedup
+from pytest_gpuperf.model.offload import Point, Threshold
+from pytest_gpuperf.model.record import DESELECTED, Environment, Record, Run
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="a GPU", library="cupy 13")

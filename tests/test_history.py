@@ -15,20 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from pytest_gpuperf import history, store
-from pytest_gpuperf.history import Entry, Result, entry, read, write
-from pytest_gpuperf.model import (
-    DESELECTED,
-    STATUSES,
-    Commit,
-    Demand,
-    DeviceInfo,
-    Environment,
-    Estimate,
-    GpuPerfError,
-    Pairing,
-)
-from pytest_gpuperf.peers import fingerprint
+from pytest_gpuperf.gate.peers import fingerprint
+from pytest_gpuperf.model.comparison import Commit
+from pytest_gpuperf.model.demand import Demand, Pairing
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.measurement import DeviceInfo, Estimate
+from pytest_gpuperf.model.record import DESELECTED, STATUSES, Environment
+from pytest_gpuperf.report import files, history
+from pytest_gpuperf.report.history import Entry, Result, entry, read, write
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2.4.1")
 GPU = DeviceInfo(
@@ -316,7 +310,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         write(tmp_path, KEPT)
     assert [] == list(tmp_path.iterdir())

@@ -5,10 +5,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from pytest_gpuperf import calls, inputs
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
-from pytest_gpuperf.measure import Workload
+from pytest_gpuperf.timing import inputs, inspection
+from pytest_gpuperf.timing.blocks import Workload
 
 
 def simulated() -> SimulatedDevice:
@@ -17,7 +17,7 @@ def simulated() -> SimulatedDevice:
 
 def prepared(device, body) -> Workload:
     """Prepare a body that takes the device."""
-    return calls.prepare(lambda seen: partial(body, seen), device)[0]
+    return inspection.prepare(lambda seen: partial(body, seen), device)[0]
 
 
 class Model:

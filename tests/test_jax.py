@@ -13,11 +13,11 @@ from time import perf_counter, process_time
 import numpy as np
 import pytest
 
-from pytest_gpuperf import inputs
-from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax import JaxBackend, JaxDevice
-from pytest_gpuperf.model import GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance
+from pytest_gpuperf.timing import inputs
 
 if find_spec("jax") is None:
     if os.environ.get("GPUPERF_NO_SKIP"):
@@ -233,7 +233,7 @@ def test_jaxs_words_for_too_large_an_array_name_the_bytes(cpu):
 
 
 def test_it_counts_the_time_of_its_processors(cpu):
-    assert abilities.processor_time(cpu) <= process_time()
+    assert capabilities.processor_time(cpu) <= process_time()
 
 
 def test_without_an_accelerator_the_remedies_are_named():

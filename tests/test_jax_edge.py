@@ -11,9 +11,9 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax import JaxBackend
-from pytest_gpuperf.model import GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
 
 class XlaRuntimeError(RuntimeError):
@@ -231,8 +231,8 @@ def test_reduced_precision_is_what_is_set_at_that_moment(
 
 
 def test_the_host_side_of_a_copy_is_unknown(device):
-    assert abilities.host_memory(device, np.ones(3)) is None
-    assert abilities.processor_time(device) is None
+    assert capabilities.host_memory(device, np.ones(3)) is None
+    assert capabilities.processor_time(device) is None
 
 
 def test_every_copy_to_the_host_is_of_a_new_view(device):

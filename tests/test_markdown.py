@@ -8,22 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from pytest_gpuperf.model import (
-    Commit,
-    Comparison,
-    Demand,
-    DeviceInfo,
-    Environment,
-    Estimate,
-    Gate,
-    Merged,
-    Record,
-    Run,
-    Threshold,
-    Tolerance,
-)
+from pytest_gpuperf.model.comparison import Commit, Comparison, Gate, Tolerance
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import DeviceInfo, Estimate
+from pytest_gpuperf.model.offload import Threshold
+from pytest_gpuperf.model.record import Environment, Merged, Record, Run
+from pytest_gpuperf.report.escape import printable
 from pytest_gpuperf.report.markdown import text
-from pytest_gpuperf.report.names import printable
 from pytest_gpuperf.report.spans import code
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")

@@ -8,11 +8,12 @@ from random import Random
 
 import pytest
 
-from pytest_gpuperf import measure
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.measure import Workload
-from pytest_gpuperf.model import GpuPerfError, Plan
+from pytest_gpuperf.model.demand import Plan
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.timing import blocks
+from pytest_gpuperf.timing.blocks import Workload
 
 
 def order() -> Random:
@@ -46,13 +47,13 @@ def workload_on(device, call=None, **changes) -> Workload:
 
 def warmed_up(device, call=None, plan=None) -> Workload:
     workload = workload_on(device, call)
-    measure.warm_up(workload, plan or Plan())
+    blocks.warm_up(workload, plan or Plan())
     return workload
 
 
 def test_a_block_is_synchronized_on_both_sides_of_its_calls():
     device = Recorder()
-    sample = measure.block(lambda: device.steps.append("call"), 3, device)
+    sample = blocks.block(lambda: device.steps.append("call"), 3, device)
     assert device.steps == ["synchronize", "clock", "call", "call", "call", "synchronize", "clock"]
     assert sample == 1 / 3
 
@@ -61,23 +62,23 @@ def test_a_block_is_synchronized_on_both_sides_of_its_calls():
 @pytest.mark.parametrize("calls", [1, 7])
 def test_a_sample_is_the_time_of_one_call(kind, calls):
     device = simulated(kind)
-    assert measure.block(device.launch, calls, device) == pytest.approx(1e-3)
+    assert blocks.block(device.launch, calls, device) == pytest.approx(1e-3)
 
 
 def test_a_synchronize_is_shared_by_the_calls_of_its_block():
     device = simulated(synchronize=1e-3)
-    assert measure.block(device.launch, 10, device) == pytest.approx(1.1e-3)
+    assert blocks.block(device.launch, 10, device) == pytest.approx(1.1e-3)
 
 
 def test_work_from_before_the_block_is_not_in_it():
     device = simulated()
     device.launch(5.0)
-    assert measure.block(device.launch, 1, device) == pytest.approx(1e-3)
+    assert blocks.block(device.launch, 1, device) == pytest.approx(1e-3)
 
 
 def test_work_on_a_side_stream_is_in_the_sample():
     device = simulated()
-    assert measure.block(lambda: device.launch(10e-3, stream=1), 1, device) == pytest.approx(10e-3)
+    assert blocks.block(lambda: device.launch(10e-3, stream=1), 1, device) == pytest.approx(10e-3)
 
 
 @pytest.mark.parametrize("kernel", [1e-7, 1e-6, 1e-5, 0.9e-3])
@@ -104,7 +105,7 @@ def test_a_block_lasts_twenty_empty_synchronizes(cost):
 
 
 def test_a_block_lasts_a_thousand_steps_of_its_clock(monkeypatch):
-    monkeypatch.setattr(measure, "_resolution", lambda: 15e-6)
+    monkeypatch.setattr(blocks, "_resolution", lambda: 15e-6)
     workload = warmed_up(simulated(kernel=1e-3))
     assert 15 <= workload.block_calls <= 20
 
@@ -171,14 +172,14 @@ def test_the_time_and_the_calls_of_warm_up_are_counted():
 
 
 def test_a_workload_that_takes_no_time_is_an_error_and_no_hang(monkeypatch):
-    monkeypatch.setattr(measure, "_MOST_CALLS", 1000)
+    monkeypatch.setattr(blocks, "_MOST_CALLS", 1000)
     calls = count()
     with pytest.raises(GpuPerfError, match="calls take no time that the clock can show"):
         warmed_up(simulated(), call=lambda: next(calls))
     assert next(calls) <= 1 + 100 + 1000, "a block has at most that many calls"
 
 
-@pytest.mark.parametrize("step", [measure.sample, partial(measure.warm_up, plan=Plan())])
+@pytest.mark.parametrize("step", [blocks.sample, partial(blocks.warm_up, plan=Plan())])
 def test_the_garbage_collector_is_off_inside_blocks_and_on_again(step):
     device = simulated()
     states = []
@@ -192,7 +193,7 @@ def test_the_garbage_collector_is_off_inside_blocks_and_on_again(step):
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize("step", [measure.sample, partial(measure.warm_up, plan=Plan())])
+@pytest.mark.parametrize("step", [blocks.sample, partial(blocks.warm_up, plan=Plan())])
 def test_the_garbage_collector_is_on_again_after_an_exception(step):
     def call():
         raise RuntimeError("in the workload")
@@ -205,7 +206,7 @@ def test_the_garbage_collector_is_on_again_after_an_exception(step):
 def test_a_garbage_collector_that_was_off_stays_off():
     gc.disable()
     try:
-        measure.sample(workload_on(simulated()))
+        blocks.sample(workload_on(simulated()))
         assert not gc.isenabled()
     finally:
         gc.enable()
@@ -215,7 +216,7 @@ def test_a_workload_that_raised_is_left_running():
     device = simulated()
     workload = workload_on(device, call=lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        measure.sample(workload)
+        blocks.sample(workload)
     assert workload.running
     assert workload.samples == array("d")
 
@@ -223,7 +224,7 @@ def test_a_workload_that_raised_is_left_running():
 def test_the_result_of_each_call_is_dropped_as_it_comes():
     device = simulated(kernel=1e-5)
     workload = warmed_up(device, call=lambda: device.xp.ones(1000))
-    measure.sample(workload)
+    blocks.sample(workload)
     assert workload.block_calls > 50
     assert (0, 8000) == (device.live_bytes, device.peak_bytes)
 
@@ -232,7 +233,7 @@ def test_rounds_have_one_sample_of_each_device():
     clock = Clock()
     cpu = workload_on(simulated("cpu", clock, kernel=10e-3))
     gpu = workload_on(simulated("gpu", clock, kernel=2e-3))
-    for taken, _ in enumerate(islice(measure.rounds([cpu, gpu], order()), 2), start=1):
+    for taken, _ in enumerate(islice(blocks.rounds([cpu, gpu], order()), 2), start=1):
         assert [pytest.approx(10e-3)] * taken == list(cpu.samples)
         assert [pytest.approx(2e-3)] * taken == list(gpu.samples)
 
@@ -246,7 +247,7 @@ def order_of(seed: int, rounds: int = 40) -> list[str]:
     def on(device):
         return workload_on(device, call=lambda: (steps.append(device.kind), device.launch()))
 
-    list(islice(measure.rounds([on(cpu), on(gpu)], Random(seed)), rounds))  # noqa: S311 - as above
+    list(islice(blocks.rounds([on(cpu), on(gpu)], Random(seed)), rounds))  # noqa: S311 - as above
     assert all(
         {first, second} == {"cpu", "gpu"} for first, second in zip(steps[::2], steps[1::2], strict=True)
     )
@@ -266,9 +267,9 @@ def test_each_device_comes_first_in_about_half_of_the_rounds(seed):
 def test_a_measurement_is_what_is_known_by_now():
     device = simulated(kernel=2e-3)
     workload = warmed_up(device)
-    measure.sample(workload)
+    blocks.sample(workload)
     found = workload.measurement
-    measure.sample(workload)
+    blocks.sample(workload)
     assert found.device == device.info
     assert found.samples == array("d", [workload.samples[0]])
     assert found.median == pytest.approx(2e-3)
@@ -282,27 +283,27 @@ def test_without_samples_there_is_no_median():
 def test_a_block_that_takes_no_time_is_an_error_and_no_infinite_speedup():
     workload = workload_on(simulated(kernel=0.0), call=lambda: None)
     with pytest.raises(GpuPerfError, match="took no time that the clock can show"):
-        measure.sample(workload)
+        blocks.sample(workload)
     assert not workload.samples
 
 
 def told(monkeypatch, *delays):
     left = iter(delays)
-    monkeypatch.setattr(measure, "waited", lambda: next(left))
+    monkeypatch.setattr(blocks, "waited", lambda: next(left))
 
 
 def test_the_wait_for_a_processor_is_counted_over_the_blocks_alone(monkeypatch):
     told(monkeypatch, 1.0, 1.5, 7.0, 7.25)
     workload = workload_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
-    measure.sample(workload)
-    measure.sample(workload)
+    blocks.sample(workload)
+    blocks.sample(workload)
     assert workload.waited == 0.75
 
 
 def test_a_system_that_does_not_tell_the_wait_has_none(monkeypatch):
     told(monkeypatch, None, None)
     workload = workload_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
-    measure.sample(workload)
+    blocks.sample(workload)
     assert workload.waited is None
 
 
@@ -319,29 +320,29 @@ def test_what_disturbed_the_samples_is_taken_off(expected, waited, fastest):
 
 def test_simulated_time_has_no_wait_in_it():
     workload = workload_on(simulated())
-    measure.sample(workload)
+    blocks.sample(workload)
     assert workload.waited is None
 
 
 def test_a_cpu_keeps_as_many_processors_busy_as_its_threads_worked():
     workload = workload_on(simulated("cpu", kernel=2e-3, threads=3.5), block_calls=4)
-    measure.sample(workload)
-    measure.sample(workload)
+    blocks.sample(workload)
+    blocks.sample(workload)
     assert workload.measurement.processors == pytest.approx(3.5)
 
 
 def test_a_cpu_that_waits_keeps_no_processor_busy():
     device = simulated("cpu")
     workload = workload_on(device, call=lambda: device.clock.advance(1e-3))
-    measure.sample(workload)
+    blocks.sample(workload)
     assert workload.measurement.processors == 0
 
 
 def test_processors_are_those_of_the_timed_blocks_alone():
     workload = workload_on(simulated("cpu", threads=2.0))
-    measure.sample(workload)
+    blocks.sample(workload)
     workload.device.launch(5.0)
-    measure.sample(workload)
+    blocks.sample(workload)
     assert workload.measurement.processors == pytest.approx(2)
 
 
@@ -351,30 +352,30 @@ def test_without_samples_nobody_tells_the_processors():
 
 def test_a_gpu_does_not_tell_the_processors():
     workload = workload_on(simulated("gpu"))
-    measure.sample(workload)
+    blocks.sample(workload)
     assert workload.measurement.processors is None
 
 
 def test_where_a_block_is_one_call_its_samples_are_latencies():
     workload = warmed_up(simulated(kernel=2e-3))
-    assert measure.single(workload, Plan()) is workload
-    measure.sample(workload)
+    assert blocks.single(workload, Plan()) is workload
+    blocks.sample(workload)
     assert [pytest.approx(2e-3)] == list(workload.measurement.waited_for)
     assert (array("d"), pytest.approx(2e-3)) == (workload.measurement.latencies, workload.measurement.latency)
 
 
 def test_where_a_block_is_many_calls_its_samples_are_no_latencies():
     workload = warmed_up(simulated(kernel=1e-5))
-    measure.sample(workload)
+    blocks.sample(workload)
     assert (array("d"), None) == (workload.measurement.waited_for, workload.measurement.latency)
 
 
 def test_a_single_call_is_waited_for_and_keeps_its_samples_apart():
     workload = warmed_up(simulated(kernel=10e-6, launch=5e-6))
-    single = measure.single(workload, Plan())
-    assert measure.single(workload, Plan()) is single
-    measure.sample(single)
-    measure.sample(workload)
+    single = blocks.single(workload, Plan())
+    assert blocks.single(workload, Plan()) is single
+    blocks.sample(single)
+    blocks.sample(workload)
     calls = workload.block_calls
     assert [pytest.approx(15e-6)] == list(workload.measurement.latencies)
     assert [pytest.approx(10e-6 + 5e-6 / calls)] == list(workload.measurement.samples)
@@ -383,15 +384,15 @@ def test_a_single_call_is_waited_for_and_keeps_its_samples_apart():
 def test_what_is_sampled_aside_is_warmed_up_for_a_quarter_of_its_time():
     device = simulated()
     times = (1e-3 * (1 + step % 2) for step in count(1))
-    workload = measure.timed(lambda: device.launch(next(times)), device, Plan(aside_time=10e-3))
+    workload = blocks.timed(lambda: device.launch(next(times)), device, Plan(aside_time=10e-3))
     assert not workload.steady
     assert 2.5e-3 <= workload.warmup < 2.5e-3 + 2e-3
 
 
 def test_a_fresh_start_gives_up_the_samples_and_what_was_counted_beside_them():
     workload = warmed_up(simulated("cpu", kernel=1e-5, threads=2.0))
-    measure.single(workload, Plan())
-    measure.sample(workload)
+    blocks.single(workload, Plan())
+    blocks.sample(workload)
     workload.waited, fastest = 1.0, workload.fastest
     workload.start_afresh()
     assert (array("d"), 1, False) == (workload.samples, workload.block_calls, workload.steady)
@@ -401,11 +402,11 @@ def test_a_fresh_start_gives_up_the_samples_and_what_was_counted_beside_them():
 
 def test_a_workload_whose_single_call_raised_is_running():
     workload = warmed_up(simulated(kernel=1e-5))
-    single = measure.single(workload, Plan())
+    single = blocks.single(workload, Plan())
     assert not workload.is_running
     single.call = lambda: 1 / 0
     with pytest.raises(ZeroDivisionError):
-        measure.sample(single)
+        blocks.sample(single)
     assert workload.is_running
 
 
@@ -414,7 +415,7 @@ def test_a_round_that_is_taken_back_leaves_no_sample_of_any_workload():
     workloads = [workload_on(simulated(kind, clock, kernel=2e-3)) for kind in ("cpu", "gpu")]
     for workload in workloads:
         workload.samples.extend([1.0, 2.0, 3.0])
-    measure.take_back(workloads)
+    blocks.take_back(workloads)
     assert [[1.0, 2.0]] * 2 == [list(workload.samples) for workload in workloads]
 
 
@@ -425,6 +426,6 @@ def test_three_workloads_come_in_every_order():
     def named(name):
         return workload_on(device, call=lambda: (steps.append(name), device.launch()))
 
-    list(islice(measure.rounds([named(name) for name in "abc"], order()), 60))
+    list(islice(blocks.rounds([named(name) for name in "abc"], order()), 60))
     taken = {"".join(steps[first : first + 3]) for first in range(0, len(steps), 3)}
     assert {"abc", "acb", "bac", "bca", "cab", "cba"} == taken

@@ -11,33 +11,16 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf import schema
-from pytest_gpuperf.command import main
+from pytest_gpuperf.analysis.noise import find, stated
+from pytest_gpuperf.cli import main
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.disturbances import find, stated
-from pytest_gpuperf.fingerprint import differences, hosts_differ, machines
-from pytest_gpuperf.merging import Report, merge
-from pytest_gpuperf.model import (
-    DESELECTED,
-    Clocks,
-    Copies,
-    Demand,
-    DeviceInfo,
-    Environment,
-    Family,
-    GpuPerfError,
-    Measurement,
-    Memory,
-    Merged,
-    Pairing,
-    Parity,
-    Plan,
-    Record,
-    Run,
-    Selection,
-    ThreadPool,
-    Transfer,
-)
-from pytest_gpuperf.trial import Trial
+from pytest_gpuperf.gate.fingerprint import differences, hosts_differ, machines
+from pytest_gpuperf.model.demand import Demand, Family, Pairing, Plan, Selection
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.measurement import Copies, DeviceInfo, Measurement, Memory, Parity, Transfer
+from pytest_gpuperf.model.record import DESELECTED, Clocks, Environment, Merged, Record, Run, ThreadPool
+from pytest_gpuperf.report.merge import Report, merge
+from pytest_gpuperf.timing.trial import Trial
 
 TEST = "tests/test_fft.py::test_fft[64]"
 OTHER = "tests/test_fft.py::test_other"

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_gpuperf.devices import nvml
-from pytest_gpuperf.model import Clocks, GpuPerfError
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Clocks
 
 BUS = "0000:18:00.0"
 NEWER, OLDER = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"

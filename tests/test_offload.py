@@ -7,19 +7,18 @@ from random import Random
 
 import pytest
 
-from pytest_gpuperf.model import (
+from pytest_gpuperf.analysis.offload import LINKS, Observed, weigh, weigh_cpu
+from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.measurement import (
     Copies,
-    Demand,
     DeviceInfo,
     Estimate,
-    GpuLimits,
     Measurement,
-    Plan,
     Round,
     Speedup,
     Transfer,
 )
-from pytest_gpuperf.offload import LINKS, Observed, weigh, weigh_cpu
+from pytest_gpuperf.model.offload import GpuLimits
 
 ROUNDS = 12  # enough for intervals that only the resolution of 1 % widens
 PLAN = Plan()

@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pytest_gpuperf.markers import demand
-from pytest_gpuperf.model import Demand
+from pytest_gpuperf.collection.markers import demand
+from pytest_gpuperf.model.demand import Demand
 
 
 def asked(*args, **kwargs) -> Demand:

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.model import METRICS, GatePlan, Plan, Tolerance
-from pytest_gpuperf.pace import of_gate, quick
+from pytest_gpuperf.model.comparison import METRICS, GatePlan, Tolerance
+from pytest_gpuperf.model.demand import Plan
+from pytest_gpuperf.timing.presets import of_gate, quick
 
 OF_SPEEDUP = Tolerance(metric="speedup", share=0.1)
 OF_TIMES = Tolerance(metric="gpu", share=0.1)

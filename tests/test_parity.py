@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_gpuperf.model import Demand, Parity
-from pytest_gpuperf.parity import compare, leaves, snapshot
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import Parity
+from pytest_gpuperf.timing.parity import compare, leaves, snapshot
 
 HALF, SINGLE, DOUBLE = sqrt(2**-10), sqrt(2**-23), sqrt(2**-52)  # 0.03125, 3.45e-4, 1.49e-8
 

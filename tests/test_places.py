@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_gpuperf import places, schema
-from pytest_gpuperf.model import DeviceInfo
-from pytest_gpuperf.report import exports, markdown
+from pytest_gpuperf import schema
+from pytest_gpuperf.model.measurement import DeviceInfo
+from pytest_gpuperf.report import exports, markdown, paths
 
 EMULATED = DeviceInfo(kind="gpu", backend="sycl", name="a CPU", library="dpnp 0.17", emulated=True)
 HARD = st.sampled_from(tuple(",;\"'[]{}:`\\ \n\r\t\x1b\ud800\u2028"))
@@ -19,7 +19,7 @@ WRITTEN = {
     "markdown": markdown.text,
     **{name: lambda run, name=name: exports.text(name, run) for name in exports.FORMATS},
 }
-BEGINS = {"report": places.REPORT, "markdown": places.MARKDOWN, **places.EXPORTS}
+BEGINS = {"report": paths.REPORT, "markdown": paths.MARKDOWN, **paths.EXPORTS}
 OTHERS = {
     "package.json": '{"name": "mine", "private": true}',
     "a configuration": '{"compilerOptions": {"strict": true}}',
@@ -69,7 +69,7 @@ def objected(tmp_path_factory):
 
     def call(kind: str, text: str) -> str | None:
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
-        return places.objection(path, BEGINS[kind], kind)
+        return paths.objection(path, BEGINS[kind], kind)
 
     return call
 
@@ -115,7 +115,6 @@ def test_a_path_that_is_not_there_is_a_folder_where_it_has_no_suffix(tmp_path):
     (tmp_path / "base").write_text("a file without a suffix", encoding="utf-8")
     (tmp_path / "kept.d").mkdir()
     found = {
-        name: places.is_folder(tmp_path / name)
-        for name in ("new", "new.json", "base", "kept.d", "kept.d/new")
+        name: paths.is_folder(tmp_path / name) for name in ("new", "new.json", "base", "kept.d", "kept.d/new")
     }
     assert {"new": True, "new.json": False, "base": False, "kept.d": True, "kept.d/new": True} == found

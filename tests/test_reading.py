@@ -14,9 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from pytest_gpuperf import documents, jsontext, layout, reading, schema, validation
-from pytest_gpuperf.command import main
-from pytest_gpuperf.model import GpuPerfError, Run
+from pytest_gpuperf import documents, jsontext, layout, schema, validation
+from pytest_gpuperf.cli import main
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Run
+from pytest_gpuperf.report import reader
 
 REPORTS = Path(__file__).parent / "reports"
 QUICKLY = settings(
@@ -66,7 +68,7 @@ def written(path: Path, content: str | bytes) -> Path:
 def refused(path: Path) -> str:
     """Return the message with which a file is refused; it names the file, and no terminal obeys it."""
     with pytest.raises(GpuPerfError) as refusal:
-        reading.read(path)
+        reader.read(path)
     named = "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(path))
     assert str(refusal.value).startswith(named)
     assert str(refusal.value).isprintable()
@@ -76,7 +78,7 @@ def refused(path: Path) -> str:
 def found_in(path: Path) -> Run | None:
     """Return the run in a file, None where it is refused; a run's document keeps the schema."""
     try:
-        run = reading.read(path)
+        run = reader.read(path)
     except GpuPerfError:
         refused(path)
         return None
@@ -88,18 +90,18 @@ def found_in(path: Path) -> Run | None:
 
 
 def test_a_report_is_read_as_it_was_written(tmp_path):
-    assert reading.read(written(tmp_path / "report.json", TEXT)) == RUN
+    assert reader.read(written(tmp_path / "report.json", TEXT)) == RUN
 
 
 @pytest.mark.parametrize("indent", [None, 1, 4])
 @pytest.mark.parametrize("sort_keys", [True, False])
 def test_a_report_that_another_tool_laid_out_is_read(tmp_path, indent, sort_keys):
     text = json.dumps(FULL, indent=indent, sort_keys=sort_keys, ensure_ascii=False)
-    assert reading.read(written(tmp_path / "report.json", text)) == RUN
+    assert reader.read(written(tmp_path / "report.json", text)) == RUN
 
 
 def test_a_mark_that_windows_puts_first_is_no_part_of_a_report(tmp_path):
-    assert reading.read(written(tmp_path / "report.json", b"\xef\xbb\xbf" + TEXT.encode())) == RUN
+    assert reader.read(written(tmp_path / "report.json", b"\xef\xbb\xbf" + TEXT.encode())) == RUN
 
 
 BODY = TEXT.removeprefix("{\n")
@@ -185,25 +187,25 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
 
 def test_a_file_beyond_the_limit_is_refused_unread(tmp_path, monkeypatch):
     with (tmp_path / "huge.json").open("wb") as file:
-        file.truncate(reading.LIMIT + 1)
+        file.truncate(reader.LIMIT + 1)
     assert "has more than 2.00 GB" in refused(tmp_path / "huge.json")
     path = written(tmp_path / "report.json", TEXT)
-    monkeypatch.setattr(reading, "LIMIT", len(TEXT) - 1)
+    monkeypatch.setattr(reader, "LIMIT", len(TEXT) - 1)
     assert "the most that is read" in refused(path)
-    monkeypatch.setattr(reading, "LIMIT", len(TEXT))
-    assert reading.read(path) == RUN
+    monkeypatch.setattr(reader, "LIMIT", len(TEXT))
+    assert reader.read(path) == RUN
 
 
 def test_a_file_that_is_too_large_is_not_even_opened(tmp_path, monkeypatch):
     path = written(tmp_path / "report.json", TEXT)
-    monkeypatch.setattr(reading, "LIMIT", len(TEXT) - 1)
+    monkeypatch.setattr(reader, "LIMIT", len(TEXT) - 1)
     monkeypatch.setattr(Path, "open", lambda *_: pytest.fail("it was opened"))
     assert "the most that is read" in refused(path)
 
 
 @pytest.mark.skipif(not Path("/proc/version").exists(), reason="needs a file that does not tell its size")
 def test_a_file_that_grows_beyond_the_limit_is_refused(monkeypatch):
-    monkeypatch.setattr(reading, "LIMIT", 3)
+    monkeypatch.setattr(reader, "LIMIT", 3)
     assert "the most that is read" in refused(Path("/proc/version"))
 
 
@@ -222,7 +224,7 @@ def test_a_hostile_node_id_is_a_text_like_any_other(tmp_path):
     run = replace(RUN, records=(replace(RUN.records[0], nodeid=hostile),))
     before = sorted(tmp_path.parent.iterdir())
     path = written(tmp_path / "report.json", schema.text(run))
-    assert reading.read(path) == run
+    assert reader.read(path) == run
     assert list(tmp_path.iterdir()) == [path]
     assert sorted(tmp_path.parent.iterdir()) == before
 
@@ -231,7 +233,7 @@ def test_the_collector_works_as_before_when_a_report_was_read(tmp_path):
     import gc
 
     assert gc.isenabled()
-    reading.read(written(tmp_path / "report.json", TEXT))
+    reader.read(written(tmp_path / "report.json", TEXT))
     refused(written(tmp_path / "report.json", "wrong"))
     assert gc.isenabled()
 
@@ -243,12 +245,12 @@ def test_the_collector_works_as_before_when_a_report_was_read(tmp_path):
 def test_what_the_quick_reader_cannot_take_is_read_by_the_other(tmp_path, part, written_as):
     text = TEXT.replace(part, written_as)
     assert text != TEXT
-    assert schema.load(json.loads(text)) == reading.read(written(tmp_path / "report.json", text))
+    assert schema.load(json.loads(text)) == reader.read(written(tmp_path / "report.json", text))
 
 
 def test_half_a_character_is_a_text(tmp_path):
     run = replace(RUN, records=(replace(RUN.records[0], reason="half: \ud800"),))
-    assert reading.read(written(tmp_path / "report.json", schema.text(run))) == run
+    assert reader.read(written(tmp_path / "report.json", schema.text(run))) == run
 
 
 @pytest.mark.parametrize(
@@ -282,11 +284,11 @@ def test_a_list_elsewhere_is_not_taken_for_the_records():
 
 def test_a_file_gives_its_one_report(tmp_path):
     path = written(tmp_path / "report.json", TEXT)
-    assert (reading.Report(name=str(path), run=RUN),) == reading.read_all(path)
+    assert (reader.Report(name=str(path), run=RUN),) == reader.read_all(path)
 
 
 def test_an_empty_folder_has_no_reports(tmp_path):
-    assert reading.read_all(tmp_path) == ()
+    assert reader.read_all(tmp_path) == ()
 
 
 STARTS = {
@@ -301,9 +303,7 @@ def test_a_folder_gives_its_reports_newest_first(tmp_path):
     for name, started in STARTS.items():
         written(tmp_path / name, schema.text(replace(RUN, started=started)))
     assert ["c.json", "b.json", "a.json", "d.json"] == [
-        Path(report.name).name
-        for report in reading.read_all(tmp_path)
-        if Path(report.name).parent == tmp_path
+        Path(report.name).name for report in reader.read_all(tmp_path) if Path(report.name).parent == tmp_path
     ]
 
 
@@ -317,7 +317,7 @@ def test_other_files_in_a_folder_are_left_out(tmp_path):
     (folder / "loop.json").symlink_to("loop.json")
     report = written(folder / "report.json", TEXT)
     (folder / "within.json").symlink_to("report.json")
-    assert [str(report), str(folder / "within.json")] == [each.name for each in reading.read_all(folder)]
+    assert [str(report), str(folder / "within.json")] == [each.name for each in reader.read_all(folder)]
 
 
 def test_a_file_in_a_folder_that_is_no_report_is_named(tmp_path):
@@ -326,19 +326,19 @@ def test_a_file_in_a_folder_that_is_no_report_is_named(tmp_path):
     with pytest.raises(
         GpuPerfError, match=r"wrong\.json: this is no report.*; or move the file out of the fold"
     ):
-        reading.read_all(tmp_path)
+        reader.read_all(tmp_path)
     with pytest.raises(
         GpuPerfError, match=r"wrong\.json: this is no report; name one that --gpuperf-json wrote$"
     ):
-        reading.read_all(tmp_path / "wrong.json")
+        reader.read_all(tmp_path / "wrong.json")
 
 
 @pytest.mark.parametrize("started", ["yesterday", "", "2026-01-01T00:00:00", "2026-13-01T00:00:00+00:00"])
 def test_a_report_in_a_folder_that_does_not_say_when_it_began_is_named(tmp_path, started):
     path = written(tmp_path / "report.json", schema.text(replace(RUN, started=started)))
-    assert reading.read(path).started == started
+    assert reader.read(path).started == started
     with pytest.raises(GpuPerfError, match=r"report\.json: \$\.started is .* with an offset.*; or move the"):
-        reading.read_all(tmp_path)
+        reader.read_all(tmp_path)
 
 
 # -- how a report is written ---------------------------------------------------------------------
@@ -354,9 +354,9 @@ def test_each_record_is_a_line():
 def test_a_report_written_without_the_quick_libraries_reads_the_same(tmp_path):
     with without("msgspec", "jsonschema_rs"):
         plain = written(tmp_path / "plain.json", schema.text(RUN))
-        assert reading.read(plain) == RUN
-        assert reading.read(written(tmp_path / "quick.json", TEXT)) == RUN
-    assert reading.read(plain) == RUN
+        assert reader.read(plain) == RUN
+        assert reader.read(written(tmp_path / "quick.json", TEXT)) == RUN
+    assert reader.read(plain) == RUN
 
 
 def test_records_are_the_same_whichever_library_makes_them():

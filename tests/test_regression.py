@@ -6,8 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_gpuperf.model import METRICS, Estimate, Tolerance
-from pytest_gpuperf.regression import LESS_IS_BETTER, apart, beside, change, judge, ratio, words
+from pytest_gpuperf.gate.regression import LESS_IS_BETTER, apart, beside, change, judge, ratio, words
+from pytest_gpuperf.model.comparison import METRICS, Tolerance
+from pytest_gpuperf.model.measurement import Estimate
 
 MORE_IS_BETTER = sorted(set(METRICS) - LESS_IS_BETTER)
 

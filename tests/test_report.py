@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from pytest_gpuperf.command import main
+from pytest_gpuperf.cli import main
 
 SUITE = """
     import numpy as np

@@ -9,12 +9,13 @@ from random import Random
 import numpy as np
 import pytest
 
-from pytest_gpuperf import calls
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.measure import Workload
-from pytest_gpuperf.model import Demand, Plan, Round
-from pytest_gpuperf.sampling import Sampling
-from pytest_gpuperf.transfers import Copying
+from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.measurement import Round
+from pytest_gpuperf.timing import inspection
+from pytest_gpuperf.timing.blocks import Workload
+from pytest_gpuperf.timing.rounds import Sampling
+from pytest_gpuperf.timing.transfers import Copying
 
 TEN = Plan(precision=0.0, record_rounds=10, record_time=inf)  # rounds of a bare demand, whatever they show
 HOT = "power cap"
@@ -51,7 +52,7 @@ class Bench:
         timing = Timing(kernel=gpu, bandwidth=1e6, upload=4e6)
         there = SimulatedDevice("gpu", clock=self.clock, timing=timing, throttle=throttle)
         self.cpu, self.gpu = (
-            calls.prepare(lambda seen: partial(adding, seen), device)[0] for device in (here, there)
+            inspection.prepare(lambda seen: partial(adding, seen), device)[0] for device in (here, there)
         )
         begun = self.clock()
         self.sampling = Sampling(demand or Demand(), plan, lambda: begun + allowed - self.clock())

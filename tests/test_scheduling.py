@@ -11,9 +11,9 @@ pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
 
 from xdist import scheduler as xdist
 
-from pytest_gpuperf import scheduling
-from pytest_gpuperf.groups import Together
-from pytest_gpuperf.schedulers import OURS
+from pytest_gpuperf.integrations.xdist import _LINE, _Controller
+from pytest_gpuperf.integrations.xdist_groups import Together
+from pytest_gpuperf.integrations.xdist_schedulers import OURS
 
 MODES = [ours for theirs, ours in OURS.items()]
 BY_NAME = {ours.__name__: ours for ours in MODES}
@@ -368,7 +368,9 @@ def test_twenty_thousand_tests_cost_no_more_than_in_proportion(monkeypatch, mode
 
         def count_calls(frame, event, argument):
             nonlocal calls
-            if event == "call" and frame.f_code.co_filename.endswith(("scheduling.py", "schedulers.py")):
+            if event == "call" and frame.f_code.co_filename.endswith(
+                ("integrations/xdist.py", "xdist_schedulers.py")
+            ):
                 calls += 1
 
         ids = ids_of(count, files=20)
@@ -389,9 +391,9 @@ def test_twenty_thousand_tests_cost_no_more_than_in_proportion(monkeypatch, mode
 
 
 def test_the_line_of_a_worker_is_taken_off_before_anyone_sees_it():
-    controller = scheduling._Controller()
+    controller = _Controller()
     controller._scheduler = SimpleNamespace(together=None)
-    ids = ["a", "b", "c", scheduling._LINE + '{"groups": [[0, 2]], "needs": [[2, 0]]}']
+    ids = ["a", "b", "c", _LINE + '{"groups": [[0, 2]], "needs": [[2, 0]]}']
     hook = controller.pytest_xdist_node_collection_finished(ids)
     next(hook)
     assert ["a", "b", "c"] == ids

@@ -12,41 +12,31 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pytest_gpuperf import schema
-from pytest_gpuperf.model import (
-    STATUSES,
-    BreakEven,
-    Clocks,
-    Commit,
-    Comparison,
+from pytest_gpuperf.model.comparison import Commit, Comparison, Gate, Tolerance
+from pytest_gpuperf.model.demand import Demand, Family, Pairing, Selection
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.measurement import (
     Copies,
-    Demand,
     DeviceInfo,
-    Diagnosis,
-    Environment,
     Estimate,
-    Family,
-    Gate,
-    GpuLimits,
-    GpuPerfError,
     Inspection,
-    Link,
     Measurement,
     Memory,
-    Merged,
-    Offload,
-    Pairing,
     Parity,
-    Point,
-    Price,
-    Record,
-    Run,
-    Selection,
     Speedup,
-    ThreadPool,
-    Threshold,
-    Tolerance,
     Transfer,
 )
+from pytest_gpuperf.model.offload import (
+    BreakEven,
+    Diagnosis,
+    GpuLimits,
+    Link,
+    Offload,
+    Point,
+    Price,
+    Threshold,
+)
+from pytest_gpuperf.model.record import STATUSES, Clocks, Environment, Merged, Record, Run, ThreadPool
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
 GPU = DeviceInfo(kind="gpu", backend="sycl", name="a device", library="dpnp 1, driver 2", emulated=True)

@@ -4,8 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.model import Comparison, Demand, GatePlan, Plan, Record, Speedup, Threshold, Tolerance
-from pytest_gpuperf.settlement import ending, gated
+from pytest_gpuperf.gate.policy import ending, gated
+from pytest_gpuperf.model.comparison import Comparison, GatePlan, Tolerance
+from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.measurement import Speedup
+from pytest_gpuperf.model.offload import Threshold
+from pytest_gpuperf.model.record import Record
 
 GATE = GatePlan(tolerances=(Tolerance(metric="speedup", share=0.1),))
 IMPROVEMENTS = GatePlan(improvements=True)

@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
-from pytest_gpuperf.items import Shape
-from pytest_gpuperf.model import Demand, Family
-from pytest_gpuperf.sides import Side
+from pytest_gpuperf.collection.items import Shape
+from pytest_gpuperf.devices.spec import Side
+from pytest_gpuperf.model.demand import Demand, Family
 
 WRAPPED = """
     cupy.__name__ = "array_api_compat.cupy"

@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 from pytest_gpuperf.devices.simulated import SimulatedBackend
-from pytest_gpuperf.sides import Side, Sides
+from pytest_gpuperf.devices.spec import Side, Sides
 
 NAMES = ("device", "xp", "module", "namespace", "array_namespace", "library", "backend", "nx")
 

@@ -10,12 +10,13 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from pytest_gpuperf.devices import Devices, abilities, backends
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.host import HostDevice
-from pytest_gpuperf.inputs import bytes_of, dtype_of
-from pytest_gpuperf.model import GpuPerfError, Unavailable
-from pytest_gpuperf.sides import Side, Sides
+from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.devices.spec import Side, Sides
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance, StandIn
+from pytest_gpuperf.timing.inputs import bytes_of, dtype_of
 
 README = Path(__file__).parents[1] / "README.md"
 STRICT = StandIn("array_api_strict")
@@ -90,8 +91,8 @@ def test_it_shares_with_the_cpu_what_any_device_would_and_not_the_processors_tim
     host, stand_in = HostDevice("a processor"), STRICT.gpu("")
     assert host.clock is stand_in.clock
     assert host.fault(MemoryError()) == stand_in.fault(MemoryError())
-    assert abilities.processor_time(host) > 0
-    assert abilities.processor_time(stand_in) is None
+    assert capabilities.processor_time(host) > 0
+    assert capabilities.processor_time(stand_in) is None
 
 
 def test_a_library_that_is_not_installed_is_named():

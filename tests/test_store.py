@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpuperf.store import Journal, create, is_journal, read_journal, replace
+from pytest_gpuperf.report.files import Journal, create, is_journal, read_journal, replace
 
 
 def test_a_report_is_written_where_there_was_none(tmp_path):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf.devices.sycl import SyclBackend
-from pytest_gpuperf.model import Unavailable
+from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 
 if find_spec("dpnp") is None:
@@ -98,7 +98,7 @@ def test_without_an_intel_gpu_the_remedy_is_named():
 
 def test_the_command_lists_the_cpu_beside_the_gpu_that_is_looked_for_first():
     """SYCL's loaders look once in a process, and so it is a process of its own."""
-    program = "from pytest_gpuperf.command import main; main(['devices', '--json'])"
+    program = "from pytest_gpuperf.cli import main; main(['devices', '--json'])"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     found = json.loads(ran.stdout)
     listed = {each["choice"]: each for each in found["gpus"]}

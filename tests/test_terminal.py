@@ -4,19 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.model import (
-    DESELECTED,
-    Demand,
-    DeviceInfo,
-    Diagnosis,
-    GpuLimits,
-    Link,
-    Offload,
-    Point,
-    Price,
-    Record,
-    Threshold,
-)
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import DeviceInfo
+from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link, Offload, Point, Price, Threshold
+from pytest_gpuperf.model.record import DESELECTED, Record
 from pytest_gpuperf.report.terminal import lines, readable
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")

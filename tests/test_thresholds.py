@@ -7,19 +7,11 @@ from random import Random
 
 import pytest
 
-from pytest_gpuperf.model import (
-    Demand,
-    DeviceInfo,
-    Estimate,
-    Family,
-    Measurement,
-    Offload,
-    Parity,
-    Price,
-    Record,
-    Speedup,
-)
-from pytest_gpuperf.thresholds import find, settled_near
+from pytest_gpuperf.analysis.threshold import find, settled_near
+from pytest_gpuperf.model.demand import Demand, Family
+from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Measurement, Parity, Speedup
+from pytest_gpuperf.model.offload import Offload, Price
+from pytest_gpuperf.model.record import Record
 
 WON, LOST, DOUBT = (3.0, 2.9, 3.1), (0.5, 0.4, 0.6), (1.02, 0.9, 1.1)
 FAR_DOUBT = (1.5, 0.9, 2.5)

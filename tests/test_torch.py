@@ -12,11 +12,11 @@ from time import process_time
 import numpy as np
 import pytest
 
-from pytest_gpuperf import inputs
-from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.torch import _MAKERS, TorchBackend, TorchDevice
-from pytest_gpuperf.model import Unavailable
+from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
+from pytest_gpuperf.timing import inputs
 
 if find_spec("torch") is None:
     if os.environ.get("GPUPERF_NO_SKIP"):
@@ -159,7 +159,7 @@ def test_torchs_words_for_too_large_an_array_name_the_bytes(cpu):
 
 
 def test_it_counts_the_time_of_its_processors(cpu):
-    assert abilities.processor_time(cpu) <= process_time()
+    assert capabilities.processor_time(cpu) <= process_time()
 
 
 def test_without_an_accelerator_torchs_own_cause_is_told():

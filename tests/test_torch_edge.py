@@ -10,9 +10,10 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.torch import TorchBackend, TorchDevice
-from pytest_gpuperf.model import Clocks, GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+from pytest_gpuperf.model.record import Clocks
 
 H200, V100 = 9, 7  # the first numbers of their compute capabilities
 
@@ -311,20 +312,20 @@ def test_reduced_precision_is_what_is_set_at_that_moment(
 def test_clocks_are_nvmls_for_the_devices_place_on_the_bus(with_nvml, device):
     clocks = Clocks(sm_mhz=1980, memory_mhz=None, celsius=None, watts=None, throttle=())
     asked = with_nvml(SimpleNamespace(clocks=lambda: clocks, throttle=lambda: ("hardware slowdown",)))
-    assert (abilities.clocks(device), abilities.throttle(device)) == (clocks, ("hardware slowdown",))
+    assert (capabilities.clocks(device), capabilities.throttle(device)) == (clocks, ("hardware slowdown",))
     assert asked == ["00000000:18:00.0"]
 
 
 def test_without_nvml_the_clocks_are_unknown_and_the_reason_is_known(with_nvml, device):
     with_nvml(GpuPerfError("no NVML; install it"))
-    assert (abilities.clocks(device), abilities.throttle(device)) == (None, ())
+    assert (capabilities.clocks(device), capabilities.throttle(device)) == (None, ())
     assert device.clocks_reason == "no NVML; install it"
 
 
 def test_a_torch_that_does_not_tell_the_place_on_the_bus_has_no_clocks(with_nvml, device, cuda):
     asked = with_nvml(None)
     del cuda.properties.pci_bus_id
-    assert abilities.clocks(device) is None
+    assert capabilities.clocks(device) is None
     assert "does not tell the GPU's place on the bus" in device.clocks_reason
     assert asked == []
 
@@ -332,6 +333,6 @@ def test_a_torch_that_does_not_tell_the_place_on_the_bus_has_no_clocks(with_nvml
 @pytest.mark.parametrize(("pinned", "said"), [(True, "pinned"), (False, "pageable")])
 def test_host_memory_is_pinned_when_cuda_knows_it(torch, device, pinned, said):
     torch.from_numpy = lambda host: SimpleNamespace(is_pinned=lambda: pinned)
-    assert abilities.host_memory(device, np.ones(3)) == said
-    assert abilities.host_memory(device, [1.0]) is None
-    assert abilities.host_memory(device, np.broadcast_to(1.0, (3,))) is None
+    assert capabilities.host_memory(device, np.ones(3)) == said
+    assert capabilities.host_memory(device, [1.0]) is None
+    assert capabilities.host_memory(device, np.broadcast_to(1.0, (3,))) is None

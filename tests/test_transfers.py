@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_gpuperf import calls, measure, transfers
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model import Copies, Plan, Transfer
-from pytest_gpuperf.transfers import Copying
+from pytest_gpuperf.model.demand import Plan
+from pytest_gpuperf.model.measurement import Copies, Transfer
+from pytest_gpuperf.timing import blocks, inspection, transfers
+from pytest_gpuperf.timing.transfers import Copying
 
 SIZE = 8000  # bytes of an array of a thousand numbers: 8 ms at a megabyte a second
 NOTHING = "no bytes move: "
@@ -23,7 +24,7 @@ def simulated(*, bandwidth=1e6, **timing) -> SimulatedDevice:
 
 def prepared(device, body):
     """Prepare a body that takes the device."""
-    return calls.prepare(lambda seen: partial(body, seen), device)[0]
+    return inspection.prepare(lambda seen: partial(body, seen), device)[0]
 
 
 def copying(body, *, rounds=1, device=None, **timing) -> Copying:
@@ -31,7 +32,7 @@ def copying(body, *, rounds=1, device=None, **timing) -> Copying:
     found = Copying(prepared(device or simulated(**timing), body), Plan())
     for _ in range(rounds):
         for workload in found.workloads:
-            measure.sample(workload)
+            blocks.sample(workload)
     return found
 
 
@@ -144,7 +145,7 @@ def test_lists_on_the_host_go_up_as_the_arrays_that_they_become():
     device = simulated()
     found = copying(lambda seen: partial(np.add, seen.asarray([1.0] * 1000), 1), device=device)
     went_up = watched(device)
-    measure.sample(found.workloads[0])
+    blocks.sample(found.workloads[0])
     assert [np.ndarray] == [type(value) for value in went_up]
     assert (SIZE, pytest.approx(8e-3)) == (found.transfer.h2d.bytes, found.transfer.h2d.samples[0])
 
@@ -154,7 +155,7 @@ def test_what_goes_up_is_what_went_up_first():
     values = np.arange(1000.0)
     found = copying(lambda seen: partial(np.add, seen.asarray(values), 1), device=device)
     went_up = watched(device)
-    measure.sample(found.workloads[0])
+    blocks.sample(found.workloads[0])
     assert len(went_up) == 1
     assert went_up[0] is values
 
@@ -162,11 +163,11 @@ def test_what_goes_up_is_what_went_up_first():
 def test_arrays_that_fixtures_put_up_are_copied_up_too():
     device = simulated()
     brought = device.asarray(host())
-    workload, _ = calls.prepare(
+    workload, _ = inspection.prepare(
         lambda seen: partial(lambda seen, weights: lambda: weights + 1, seen, weights=brought), device
     )
     found = Copying(workload, Plan())
-    measure.sample(found.workloads[0])
+    blocks.sample(found.workloads[0])
     assert (SIZE, pytest.approx(8e-3)) == (found.transfer.h2d.bytes, found.transfer.h2d.samples[0])
 
 
@@ -229,7 +230,7 @@ def test_the_samples_are_the_seconds_of_both_directions_round_by_round():
 def test_what_was_measured_by_now_does_not_grow_later():
     found = copying(both_ways)
     by_now = found.transfer
-    measure.sample(found.workloads[0])
+    blocks.sample(found.workloads[0])
     assert (1, 2) == (len(by_now.h2d.samples), len(found.transfer.h2d.samples))
 
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.history import Entry, History, Rejected, Result
-from pytest_gpuperf.model import Commit, Estimate
+from pytest_gpuperf.model.comparison import Commit
+from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.report.history import Entry, History, Rejected, Result
 from pytest_gpuperf.report.trend import document, lines, series
 
 STEP = [9.9, 9.95, 9.85, 9.9, 10.0, 9.8, 8.1, 8.15, 8.05, 8.1, 8.2, 8.0]

@@ -8,11 +8,13 @@ from itertools import count
 import numpy as np
 import pytest
 
-from pytest_gpuperf import measure
-from pytest_gpuperf.answers import CpuSide
 from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice, Timing
-from pytest_gpuperf.model import Demand, GpuPerfError, Plan, Record
-from pytest_gpuperf.trial import Trial
+from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.timing import blocks
+from pytest_gpuperf.timing.checks import CpuSide
+from pytest_gpuperf.timing.trial import Trial
 
 NODEID = "test_it.py::test_it"
 
@@ -299,9 +301,9 @@ def test_a_record_before_anything_ran_is_empty():
     assert (None, None, None, None) == (found.cpu, found.gpu, found.speedup, found.elapsed)
 
 
-def cpu_side(bench, body=ones, *, blocks=60, seconds=2.5) -> CpuSide:
+def cpu_side(bench, body=ones, *, most_blocks=60, seconds=2.5) -> CpuSide:
     trial = Trial(nodeid="test_it[cpu]", demand=Demand(), plan=Plan())
-    return trial.time_cpu(bound(body), bench.cpu, blocks=blocks, seconds=seconds)
+    return trial.time_cpu(bound(body), bench.cpu, most_blocks=most_blocks, seconds=seconds)
 
 
 def compare_with(bench, side, body=ones, demand=None) -> Record:
@@ -323,7 +325,7 @@ def test_a_sibling_is_compared_with_the_samples_of_the_other():
 
 def test_a_sibling_has_no_more_rounds_than_the_other_left_samples():
     bench = Bench(cpu=6e-3, gpu=2e-3)
-    found = compare_with(bench, cpu_side(bench, blocks=7), demand=Demand(min=3))
+    found = compare_with(bench, cpu_side(bench, most_blocks=7), demand=Demand(min=3))
     assert found.speedup.rounds == 7
     assert found.status == "inconclusive"
 
@@ -349,7 +351,7 @@ def test_a_cpu_sibling_whose_result_changes_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("expected", "blocks", "seconds"),
+    ("expected", "most_blocks", "seconds"),
     [
         (60, 60, 100.0),
         (10, 60, 0.095),  # blocks of 10 ms
@@ -358,8 +360,8 @@ def test_a_cpu_sibling_whose_result_changes_is_refused():
         (5, 5, 100.0),
     ],
 )
-def test_the_cpu_alone_is_timed_for_so_many_blocks_or_seconds(expected, blocks, seconds):
-    side = cpu_side(Bench(cpu=10e-3), blocks=blocks, seconds=seconds)
+def test_the_cpu_alone_is_timed_for_so_many_blocks_or_seconds(expected, most_blocks, seconds):
+    side = cpu_side(Bench(cpu=10e-3), most_blocks=most_blocks, seconds=seconds)
     assert expected == len(side.measurement.samples)
 
 
@@ -474,11 +476,11 @@ def disturbed(monkeypatch, *shares):
     def disturbance(workload):
         if workload.device.kind == "gpu" or not left:
             return None
-        return measure.Disturbance(
+        return blocks.Disturbance(
             own=left[0] if len(left) == 1 else left.pop(0), reason="a neighbour was busy"
         )
 
-    monkeypatch.setattr(measure.Workload, "disturbance", property(disturbance))
+    monkeypatch.setattr(blocks.Workload, "disturbance", property(disturbance))
 
 
 @pytest.mark.parametrize(
@@ -519,7 +521,7 @@ def test_a_disturbed_cpu_sibling_leaves_its_gpu_sibling_in_doubt(monkeypatch):
     disturbed(monkeypatch, 0.1)
     bench = Bench()
     trials = [Trial(nodeid=NODEID, demand=Demand(min=3), plan=Plan()) for _ in range(2)]
-    side = trials[0].time_cpu(bound(quick), bench.cpu, blocks=60, seconds=1.0)
+    side = trials[0].time_cpu(bound(quick), bench.cpu, most_blocks=60, seconds=1.0)
     found = trials[1].compare_with(side, bound(quick), bench.gpu)
     assert found.status == "inconclusive"
     assert "a quiet machine" in found.reason
@@ -528,16 +530,16 @@ def test_a_disturbed_cpu_sibling_leaves_its_gpu_sibling_in_doubt(monkeypatch):
 def test_a_cpu_that_is_timed_alone_says_what_disturbed_it(monkeypatch):
     disturbed(monkeypatch, *[0.1] * 9)
     trial = Trial(nodeid=NODEID, demand=Demand(), plan=Plan())
-    trial.time_cpu(bound(quick), Bench().cpu, blocks=5, seconds=1.0)
+    trial.time_cpu(bound(quick), Bench().cpu, most_blocks=5, seconds=1.0)
     assert trial.record("skipped", "no GPU").notes[-1] == "a neighbour was busy"
 
 
 def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch):
-    busy = measure.Disturbance(own=0.1, reason="a neighbour was busy")
+    busy = blocks.Disturbance(own=0.1, reason="a neighbour was busy")
     found = iter([busy, None, None])
-    monkeypatch.setattr(measure.Workload, "disturbance", property(lambda _: next(found)))
+    monkeypatch.setattr(blocks.Workload, "disturbance", property(lambda _: next(found)))
     trial = Trial(nodeid=NODEID, demand=Demand(), plan=Plan())
-    side = trial.time_cpu(bound(quick), Bench().cpu, blocks=5, seconds=1.0)
+    side = trial.time_cpu(bound(quick), Bench().cpu, most_blocks=5, seconds=1.0)
     assert side.disturbance is None
     assert trial.record("skipped", "no GPU").notes == (
         "started afresh: the machine had been busy with other work",
@@ -547,7 +549,7 @@ def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch
 def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
     disturbed(monkeypatch, *[0.1] * 9)
     trial = Trial(nodeid=NODEID, demand=Demand(min=3), plan=Plan())
-    trial.without_gpu(trial.time_cpu(bound(quick), Bench().cpu, blocks=5, seconds=1.0))
+    trial.without_gpu(trial.time_cpu(bound(quick), Bench().cpu, most_blocks=5, seconds=1.0))
     offload = trial.record("skipped", "no GPU").offload
     assert offload.gpu_limits is None
     assert "do not say what one must reach: a neighbour was busy" in offload.reason
@@ -666,7 +668,7 @@ def test_what_fails_beside_the_verdict_is_noted_and_the_verdict_stays(monkeypatc
     def fail(*_):
         raise RuntimeError("no second copy")
 
-    monkeypatch.setattr("pytest_gpuperf.asides.copies", fail)
+    monkeypatch.setattr("pytest_gpuperf.timing.secondary.copies", fail)
     found = Bench().compare(ones, Demand(min=9))
     assert found.status == "passed"
     assert found.notes == ("beside the verdict not all was measured: RuntimeError: no second copy",)
@@ -681,14 +683,14 @@ def test_what_was_dropped_leaves_unknown_values_unknown():
 
 
 def test_an_error_of_the_cpu_beside_the_verdict_is_not_blamed_on_the_gpu(monkeypatch):
-    waiting = measure.timed
+    waiting = blocks.timed
     seen = []
 
     def timed(call, device, plan):
         seen.append((device.kind, trial.device.kind))
         return waiting(call, device, plan)
 
-    monkeypatch.setattr(measure, "timed", timed)
+    monkeypatch.setattr(blocks, "timed", timed)
     bench = Bench(cpu=1e-5, gpu=1e-5)
     trial = Trial(nodeid=NODEID, demand=Demand(min=0.1), plan=Plan())
     trial.compare(bound(ones), bench.cpu, bench.gpu)

@@ -15,10 +15,11 @@ from time import get_clock_info
 import numpy as np
 import pytest
 
-from pytest_gpuperf import thresholds
+from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model import Demand, Family, Plan, Record
-from pytest_gpuperf.trial import Trial
+from pytest_gpuperf.model.demand import Demand, Family, Plan
+from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.timing.trial import Trial
 
 CASES = 240
 BODIES = 40
@@ -593,7 +594,7 @@ class Sizes:
         """Measure every size in an order of its own, and return the threshold."""
         order = list(self.truth)
         Random(self.seed).shuffle(order)  # noqa: S311 - as above
-        (found,) = thresholds.find(self.record(size) for size in order)
+        (found,) = threshold.find(self.record(size) for size in order)
         return found
 
     def record(self, size) -> Record:

@@ -16,15 +16,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_gpuperf import options, turns
-from pytest_gpuperf.budget import Budget
-from pytest_gpuperf.timers import Timers
-from pytest_gpuperf.turns import Turn, Turns
+from pytest_gpuperf import options
+from pytest_gpuperf.integrations.pytest_timeout import Timers
+from pytest_gpuperf.timing import lock
+from pytest_gpuperf.timing.budget import Budget
+from pytest_gpuperf.timing.lock import Turn, Turns
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from pytest_gpuperf.turns import Turns
+from pytest_gpuperf.timing.lock import Turns
 with Turns(Path(sys.argv[1])).take():
     print("held", flush=True)
     time.sleep(float(sys.argv[2]))
@@ -32,7 +33,7 @@ with Turns(Path(sys.argv[1])).take():
 TEN_TURNS = """
 import sys, time
 from pathlib import Path
-from pytest_gpuperf.turns import Turns
+from pytest_gpuperf.timing.lock import Turns
 turns = Turns(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
@@ -46,7 +47,7 @@ for _ in range(10):
 TAKE_AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from pytest_gpuperf.turns import Turns
+from pytest_gpuperf.timing.lock import Turns
 with Turns(Path(sys.argv[2])).take():
     pass  # everything is imported while it may be
 if os.getuid() == 0:
@@ -63,7 +64,7 @@ def file(tmp_path):
 
 def process(source, *arguments, **options):
     command = [sys.executable, "-c", source, *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(turns.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(lock.__file__).parents[1])}
     return subprocess.Popen(
         command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options
     )
@@ -151,7 +152,7 @@ def test_a_turn_within_a_turn_is_the_same(file):
 
 
 def test_an_error_ends_the_turn(file):
-    kept = turns._lock_on(file)  # what nobody keeps would end with the last reference to it, too
+    kept = lock._lock_on(file)  # what nobody keeps would end with the last reference to it, too
     with pytest.raises(ValueError, match="of the test"), Turns(file).take():
         raise ValueError("of the test")
     assert not kept.is_locked
@@ -183,10 +184,10 @@ def test_no_turns_are_taken_without_a_file(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a user's own temporary folder is the place there")
 def test_every_user_and_run_has_the_same_place(monkeypatch):
-    expected = turns.place()
+    expected = lock.place()
     monkeypatch.setenv("TMPDIR", "/var/tmp")  # noqa: S108 - where a user may want temporary files
     monkeypatch.setattr("tempfile.tempdir", None)
-    assert turns.place() == expected
+    assert lock.place() == expected
     assert expected.parent == Path("/tmp")  # noqa: S108 - as above
 
 
@@ -512,7 +513,7 @@ def test_no_file_is_locked_when_none_is_chosen(suite, pytester, file, place):
     pytester.makeconftest(REAL_TIME)
     pytester.makepyfile(test_it=NAP.format(seconds=1e-3))
     chosen = ["--gpuperf-lock=none"] if place == "an option" else []
-    with held(turns.place(), 60):
+    with held(lock.place(), 60):
         result = pytester.runpytest_subprocess("--gpuperf-gpu=hosts", *chosen, timeout=60)
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("waited*")
@@ -522,7 +523,7 @@ LOGGED = """
     import os
     import time
     from contextlib import contextmanager
-    from pytest_gpuperf.turns import Turns
+    from pytest_gpuperf.timing.lock import Turns
 
     take = Turns.take
 

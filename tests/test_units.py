@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_gpuperf.units import bandwidth, seconds, size
+from pytest_gpuperf.model.units import bandwidth, seconds, size
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,10 @@
 
 import pytest
 
-from pytest_gpuperf.model import Demand, Plan, Speedup
-from pytest_gpuperf.units import digits
-from pytest_gpuperf.verdict import decision, dependence, is_near, judge, ratio, stands, wanted
+from pytest_gpuperf.analysis.verdict import decision, dependence, is_near, judge, ratio, stands, wanted
+from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.measurement import Speedup
+from pytest_gpuperf.model.units import digits
 
 
 def speedup(value=2.9, low=2.6, high=3.2, **changes) -> Speedup:

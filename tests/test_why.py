@@ -6,10 +6,10 @@ from itertools import count
 import numpy as np
 import pytest
 
-from pytest_gpuperf import diagnosis
+from pytest_gpuperf.analysis import diagnosis
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model import Demand, Plan
-from pytest_gpuperf.trial import Trial
+from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.timing.trial import Trial
 
 
 def codes(body, *, cpu=None, gpu=None, noise=lambda: 1.0, precision=None, usable=4.0, demand=None):

@@ -328,7 +328,7 @@ def test_a_threshold_that_makes_no_sense_is_an_error_at_collection(suite, expect
 
 
 def test_diagnoses_know_the_processors_of_a_real_cpu(run, pytester, monkeypatch):
-    monkeypatch.setattr("pytest_gpuperf.environment.usable_processors", lambda: 64.0)
+    monkeypatch.setattr("pytest_gpuperf.devices.environment.usable_processors", lambda: 64.0)
     pytester.makeconftest(
         """
 import pytest

@@ -303,8 +303,10 @@ def test_without_xdist_nothing_of_it_is_imported(pytester):
     command = [sys.executable, "-m", "pytest", "-s", "--gpuperf-gpu=simulated"]
     ran = subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=True)
     (line,) = [line for line in ran.stdout.splitlines() if line.startswith("IMPORTED")]
-    assert "pytest_gpuperf.trial" in line.split()
-    assert not {"pytest_gpuperf.scheduling", "pytest_gpuperf.schedulers"} & set(line.split())
+    assert "pytest_gpuperf.timing.trial" in line.split()
+    assert not {"pytest_gpuperf.integrations.xdist", "pytest_gpuperf.integrations.xdist_schedulers"} & set(
+        line.split()
+    )
 
 
 MANY = """

@@ -13,7 +13,10 @@ import numpy as np
 from pytest_gpuperf.devices import nvml
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.protocol import Observation
-from pytest_gpuperf.model import Clocks, DeviceInfo, Fault, GpuPerfError, Kind, Unavailable
+from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
+from pytest_gpuperf.model.measurement import DeviceInfo
+from pytest_gpuperf.model.record import Clocks
 
 __all__ = ["CupyBackend", "CupyDevice"]
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from pytest_gpuperf.devices.protocol import Observation
-from pytest_gpuperf.model import DeviceInfo, Fault, Kind
+from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.errors import Fault
+from pytest_gpuperf.model.measurement import DeviceInfo
 
 __all__ = ["HostDevice", "Immediate"]
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices import faults
+from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.protocol import Observation
-from pytest_gpuperf.model import DeviceInfo, Fault, GpuPerfError, Kind, Unavailable
+from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
+from pytest_gpuperf.model.measurement import DeviceInfo
 
 __all__ = ["JaxBackend", "JaxDevice"]
 
@@ -110,7 +112,7 @@ class JaxDevice:
         """Recognize XLA's memory errors and the CUDA errors that outlive their call."""
         if isinstance(error, MemoryError):
             return Fault(kind="out_of_memory")
-        return faults.read(str(error)) if isinstance(error, RuntimeError) else None
+        return errors.read(str(error)) if isinstance(error, RuntimeError) else None
 
     def release(self) -> None:
         """Do nothing: JAX keeps its pool."""

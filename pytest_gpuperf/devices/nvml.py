@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from pytest_gpuperf.model import Clocks, GpuPerfError
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Clocks
 
 __all__ = ["Watch", "watch"]
 

@@ -5,7 +5,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from pytest_gpuperf.model import DeviceInfo, Fault, Kind
+from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.errors import Fault
+from pytest_gpuperf.model.measurement import DeviceInfo
 
 __all__ = ["Backend", "Device", "Observation", "TimedDevice"]
 
@@ -62,7 +64,7 @@ class Observation:
 class TimedDevice(Device, Protocol):
     """A device that can be measured: what the plugin needs beside what a test sees.
 
-    More that it may offer is in `pytest_gpuperf.devices.abilities`.
+    More that it may offer is in `pytest_gpuperf.devices.capabilities`.
     """
 
     @property

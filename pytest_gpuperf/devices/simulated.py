@@ -15,7 +15,9 @@ import numpy as np
 
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.devices.simulated_arrays import Namespace, SimulatedArray, plain, plain_all
-from pytest_gpuperf.model import DeviceInfo, Fault, GpuPerfError, Kind, Unavailable
+from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
+from pytest_gpuperf.model.measurement import DeviceInfo
 
 __all__ = ["Clock", "Injected", "SimulatedBackend", "SimulatedDevice", "Timing"]
 

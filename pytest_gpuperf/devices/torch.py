@@ -12,10 +12,13 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from pytest_gpuperf.devices import faults, nvml
+from pytest_gpuperf.devices import errors, nvml
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.protocol import Observation
-from pytest_gpuperf.model import Clocks, DeviceInfo, Fault, GpuPerfError, Kind, Unavailable
+from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
+from pytest_gpuperf.model.measurement import DeviceInfo
+from pytest_gpuperf.model.record import Clocks
 
 __all__ = ["TorchBackend", "TorchDevice"]
 
@@ -130,7 +133,7 @@ class TorchDevice:
         """Recognize torch's memory errors and the CUDA errors that outlive their call."""
         if isinstance(error, MemoryError):
             return Fault(kind="out_of_memory")
-        return faults.read(str(error)) if isinstance(error, RuntimeError) else None
+        return errors.read(str(error)) if isinstance(error, RuntimeError) else None
 
     def release(self) -> None:
         """Empty the pool of torch's allocator; on the CPU there is none."""

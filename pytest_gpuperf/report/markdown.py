@@ -7,9 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from pytest_gpuperf.model import Environment, Gate, Record, Run, Threshold
-from pytest_gpuperf.report.changes import before, by_how_much, foremost, outcome_words
-from pytest_gpuperf.report.names import printable
+from pytest_gpuperf.analysis.verdict import ratio, unanswered
+from pytest_gpuperf.model.comparison import Gate
+from pytest_gpuperf.model.offload import Threshold
+from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.report.comparison_text import before, by_how_much, foremost, outcome_words
+from pytest_gpuperf.report.escape import printable
 from pytest_gpuperf.report.spans import code, row
 from pytest_gpuperf.report.terminal import (
     bracket,
@@ -19,7 +22,6 @@ from pytest_gpuperf.report.terminal import (
     wanted,
     why,
 )
-from pytest_gpuperf.verdict import ratio, unanswered
 
 __all__ = ["text"]
 

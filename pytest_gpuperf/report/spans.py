@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from itertools import count
 
-from pytest_gpuperf.report.names import printable
+from pytest_gpuperf.report.escape import printable
 
 __all__ = ["code", "row"]
 

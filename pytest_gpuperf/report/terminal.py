@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 
-from pytest_gpuperf import units
-from pytest_gpuperf.model import Offload, Record, Run, Threshold
-from pytest_gpuperf.report import changes
-from pytest_gpuperf.verdict import ratio, unanswered
+from pytest_gpuperf.analysis.verdict import ratio, unanswered
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.offload import Offload, Threshold
+from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.report import comparison_text
 
 __all__ = [
     "bracket",
@@ -133,7 +134,7 @@ def _row(record: Record, names: Mapping[str, str], headings: Iterable[str]) -> l
         "speedup": ratio(record.speedup) if record.speedup else "-",
         "with copies": _with_copies(record),
         "wanted": wanted(record),
-        "change": changes.briefly(record),
+        "change": comparison_text.briefly(record),
         "verdict": "regressed" if _is_regressed(record) else record.status,
     }
     return [cells[heading] for heading in headings]
@@ -250,7 +251,9 @@ def bracket(threshold: Threshold) -> str:
 
 
 def _gate(run: Run, width: int) -> list[str]:
-    told = [part for line in changes.gate_lines(run) for part in wrap(line, width, subsequent_indent="  ")]
+    told = [
+        part for line in comparison_text.gate_lines(run) for part in wrap(line, width, subsequent_indent="  ")
+    ]
     return ["", *told] if told else []
 
 

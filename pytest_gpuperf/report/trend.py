@@ -8,12 +8,12 @@ from math import log
 from statistics import median
 from typing import Any
 
-from pytest_gpuperf import units
-from pytest_gpuperf.changes import FEWEST, Change, changes
-from pytest_gpuperf.history import Entry, History, Result
-from pytest_gpuperf.model import Estimate
-from pytest_gpuperf.report.names import printable
-from pytest_gpuperf.verdict import ratio
+from pytest_gpuperf.analysis.changepoint import FEWEST, Change, changes
+from pytest_gpuperf.analysis.verdict import ratio
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.report.escape import printable
+from pytest_gpuperf.report.history import Entry, History, Result
 
 __all__ = ["Finding", "Series", "document", "lines", "series"]
 

@@ -8,9 +8,9 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from pytest_gpuperf.devices import abilities, nvml
+from pytest_gpuperf.devices import capabilities, nvml
 from pytest_gpuperf.devices.cupy import CupyBackend, CupyDevice
-from pytest_gpuperf.model import Unavailable
+from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 
 try:
@@ -75,10 +75,10 @@ def test_precision_is_reduced_only_where_it_was_asked_for(cuda, monkeypatch):
 
 
 def test_an_occupied_device_is_busy_after_the_call_and_for_as_long_as_said(cuda):
-    abilities.occupy(cuda, 1e-6)  # compiles the kernel
+    capabilities.occupy(cuda, 1e-6)  # compiles the kernel
     cuda.synchronize()
     started = perf_counter()
-    assert abilities.occupy(cuda, 0.1)
+    assert capabilities.occupy(cuda, 0.1)
     returned = perf_counter() - started
     assert not cuda.xp.cuda.Stream.null.done
     cuda.synchronize()
@@ -88,7 +88,7 @@ def test_an_occupied_device_is_busy_after_the_call_and_for_as_long_as_said(cuda)
 
 def test_no_more_than_a_second_is_occupied(cuda):
     started = perf_counter()
-    abilities.occupy(cuda, 60)
+    capabilities.occupy(cuda, 60)
     cuda.synchronize()
     assert 0.9 < perf_counter() - started < 5
 
@@ -96,9 +96,9 @@ def test_no_more_than_a_second_is_occupied(cuda):
 def test_behind_other_work_the_events_see_only_the_calls_own(cuda):
     array = cuda.xp.ones((2048, 2048), dtype="float32")
     array @ array
-    abilities.occupy(cuda, 1e-6)
+    capabilities.occupy(cuda, 1e-6)
     cuda.synchronize()
-    abilities.occupy(cuda, 0.1)
+    capabilities.occupy(cuda, 0.1)
     with cuda.observe() as seen:
         array @ array
     assert 0 < seen.device_time < 0.05
@@ -106,16 +106,16 @@ def test_behind_other_work_the_events_see_only_the_calls_own(cuda):
 
 def test_clocks_are_numbers_or_have_a_reason(cuda, busy):
     busy(cuda)
-    clocks = abilities.clocks(cuda)
+    clocks = capabilities.clocks(cuda)
     if clocks is None:
         assert "the GPU's clocks are unknown: " in cuda.clocks_reason
-        assert abilities.throttle(cuda) == ()
+        assert capabilities.throttle(cuda) == ()
     else:
         assert cuda.clocks_reason is None
         assert (clocks.sm_mhz or 1) > 0
         assert 0 < (clocks.celsius or 1) < 150
         assert 0 < (clocks.watts or 1) < 2000
-        assert set(abilities.throttle(cuda)) <= set(nvml._BAD.values())
+        assert set(capabilities.throttle(cuda)) <= set(nvml._BAD.values())
 
 
 def test_memory_is_what_the_call_held_at_its_peak(cuda):
@@ -162,9 +162,9 @@ def test_work_on_a_side_stream_is_outside_of_what_the_events_see(cuda):
 
 def test_pinned_host_memory_is_told_from_pageable(cuda):
     cupyx = pytest.importorskip("cupyx")
-    assert abilities.host_memory(cuda, cupyx.empty_pinned(1 << 20, dtype="uint8")) == "pinned"
-    assert abilities.host_memory(cuda, np.ones(1 << 20)) == "pageable"
-    assert abilities.host_memory(cuda, cuda.xp.ones(3)) is None
+    assert capabilities.host_memory(cuda, cupyx.empty_pinned(1 << 20, dtype="uint8")) == "pinned"
+    assert capabilities.host_memory(cuda, np.ones(1 << 20)) == "pageable"
+    assert capabilities.host_memory(cuda, cuda.xp.ones(3)) is None
 
 
 def test_out_of_memory_names_the_bytes_and_leaves_the_device_usable(cuda, exhaust):

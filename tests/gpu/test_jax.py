@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf.devices.jax import JaxBackend
-from pytest_gpuperf.model import Unavailable
+from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 
 # JAX would take most of the GPU's memory for itself, and other libraries' tests run in this process.

@@ -6,9 +6,9 @@ Runs only where torch finds a CUDA device.
 import numpy as np
 import pytest
 
-from pytest_gpuperf.devices import abilities
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.torch import TorchBackend
-from pytest_gpuperf.model import Unavailable
+from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 
 try:
@@ -110,13 +110,13 @@ def test_reduced_precision_follows_the_setting(cuda, monkeypatch):
 
 
 def test_pinned_host_memory_is_told_from_pageable(cuda):
-    assert abilities.host_memory(cuda, torch.empty(1 << 20, pin_memory=True).numpy()) == "pinned"
-    assert abilities.host_memory(cuda, np.ones(1 << 20)) == "pageable"
-    assert abilities.host_memory(cuda, cuda.xp.ones(3)) is None
+    assert capabilities.host_memory(cuda, torch.empty(1 << 20, pin_memory=True).numpy()) == "pinned"
+    assert capabilities.host_memory(cuda, np.ones(1 << 20)) == "pageable"
+    assert capabilities.host_memory(cuda, cuda.xp.ones(3)) is None
 
 
 def test_clocks_are_numbers_or_have_a_reason(cuda):
-    clocks = abilities.clocks(cuda)
+    clocks = capabilities.clocks(cuda)
     assert (clocks is None) == (cuda.clocks_reason is not None)
 
 

@@ -6,7 +6,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import cast
 
-from pytest_gpuperf.model import GpuPerfError, Run
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Run
 
 __all__ = ["FORMATS", "text"]
 
@@ -28,7 +29,7 @@ FORMATS: Mapping[str, Callable[[Run], str]] = MappingProxyType(
         "pytest-benchmark": partial(_text_by, "pytest_benchmark"),
         "github-action-benchmark": partial(_text_by, "github_action_benchmark"),
         "bencher": partial(_text_by, "bencher"),
-        "csv": partial(_text_by, "comma_separated"),
+        "csv": partial(_text_by, "csv"),
     }
 )
 """What makes the text, by the name of the format."""

@@ -1,8 +1,9 @@
 """Run -> Bencher Metric Format, as `bencher run --adapter json` reads it."""
 
-from pytest_gpuperf.model import Measurement, Record, Run, Speedup
+from pytest_gpuperf.model.measurement import Measurement, Speedup
+from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.report.escape import distinct
 from pytest_gpuperf.report.exports.objects import json_text
-from pytest_gpuperf.report.names import distinct
 
 __all__ = ["text"]
 

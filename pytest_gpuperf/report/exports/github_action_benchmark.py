@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from pytest_gpuperf.model import Record, Run, Speedup
+from pytest_gpuperf.analysis.verdict import ratio
+from pytest_gpuperf.model.measurement import Speedup
+from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.report.escape import distinct, printable
 from pytest_gpuperf.report.exports.objects import json_text
-from pytest_gpuperf.report.names import distinct, printable
 from pytest_gpuperf.report.terminal import readable
-from pytest_gpuperf.verdict import ratio
 
 __all__ = ["text"]
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from pytest_gpuperf.model import GpuPerfError
+from pytest_gpuperf.model.errors import GpuPerfError
 
 __all__ = ["json_text"]
 

@@ -3,10 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from pytest_gpuperf.model import Commit, Environment, Kind, Measurement, Record, Run
+from pytest_gpuperf.model.comparison import Commit
+from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.measurement import Measurement
+from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.report.escape import distinct, printable
 from pytest_gpuperf.report.exports.objects import json_text
 from pytest_gpuperf.report.exports.spread import spread
-from pytest_gpuperf.report.names import distinct, printable
 
 __all__ = ["text"]
 

@@ -1,0 +1,1 @@
+"""Pure numbers: samples to evidence, estimates, verdicts and diagnoses."""

@@ -1,0 +1,54 @@
+"""`gpuperf history`: each test's speedup over commits, and where it changed."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pytest_gpuperf.cli.output import Done
+
+__all__ = ["add"]
+
+_EPILOG = """\
+example: gpuperf history speedups/ --only test_fft
+
+A change needs ten runs at least, and three or four of them after it; of series without a change about one
+in a hundred shows one. Runs on other devices, drivers or libraries stand apart."""
+
+
+_DIGITS = 9  # no history has more runs
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    command = commands.add_parser(
+        "history",
+        help="show speedups over commits, and where they changed",
+        description="Show each test's speedup over commits, and where it changed.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("folder", type=Path, metavar="DIR", help="where --gpuperf-history keeps its files")
+    command.add_argument("--only", metavar="TEXT", help="tests with this in their node ids")
+    command.add_argument(
+        "--last", type=_number, default=10, metavar="N", help="runs to list for each test (10)"
+    )
+    command.add_argument("--json", action="store_true", help="as an object of JSON, for programs")
+    command.set_defaults(run=lambda chosen: _history(chosen))
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or int(text[:_DIGITS]) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of runs from 1 up")
+    return int(text[:_DIGITS])
+
+
+def _history(chosen: argparse.Namespace) -> Done:
+    from pytest_gpuperf.report import history, trend
+
+    found = history.read(chosen.folder)
+    if chosen.json:
+        return Done(text=json.dumps(trend.document(found, only=chosen.only), indent=1))
+    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    return Done(text="\n".join(trend.lines(found, only=chosen.only, last=chosen.last, unicode=unicode)))

@@ -1,0 +1,139 @@
+"""`gpuperf show`, `validate`, `export` and `recover`: one report, or the journal of a run that was killed."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import Any
+
+from pytest_gpuperf import jsontext, schema
+from pytest_gpuperf.cli.output import Done, check_replaceable, told
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.report import exports, files, markdown, paths, reader, terminal
+
+__all__ = ["add", "width"]
+
+_NARROWEST = 80  # columns of the table
+_MARKDOWN = "markdown"
+
+
+def add(commands: Any) -> None:
+    """Add the commands."""
+    command = commands.add_parser("show", help="print a report as pytest does", description=show.__doc__)
+    command.add_argument("report", type=Path, metavar="REPORT")
+    command.set_defaults(run=lambda chosen: show(chosen.report))
+    command = commands.add_parser(
+        "validate", help="check a report against its schema", description=validate.__doc__
+    )
+    command.add_argument("report", type=Path, metavar="REPORT")
+    command.set_defaults(run=lambda chosen: validate(chosen.report))
+    command = commands.add_parser(
+        "export",
+        help="write a report as another tool, or a pull request, has it",
+        description="Write a report in the form of another tool, or as a summary for a pull request.",
+        epilog="example: gpuperf export report.json --as csv -o speedups.csv",
+    )
+    command.add_argument("report", type=Path, metavar="REPORT")
+    command.add_argument(
+        "--as",
+        dest="format",
+        choices=[*exports.FORMATS, _MARKDOWN],
+        required=True,
+        help="the form: that of a tool, csv for spreadsheets, markdown for pull requests",
+    )
+    command.add_argument(
+        "-o", "--output", type=Path, metavar="PATH", help="a file, in place of standard output"
+    )
+    command.set_defaults(run=lambda chosen: export(chosen.report, chosen.format, chosen.output))
+    command = commands.add_parser(
+        "recover",
+        help="make a report from the journal of a run that was killed",
+        description=recover.__doc__,
+    )
+    command.add_argument(
+        "journal", type=Path, metavar="JOURNAL", help="REPORT.PID.journal, beside where the report would be"
+    )
+    command.add_argument("report", type=Path, metavar="REPORT", help="the report to write; it must not exist")
+    command.set_defaults(run=lambda chosen: recover(chosen.journal, chosen.report))
+
+
+def width() -> int:
+    """Return the columns of the terminal, or of a table that can still be read."""
+    return max(_NARROWEST, get_terminal_size().columns)
+
+
+def show(report: Path) -> Done:
+    """Print a report's table, and why its tests ended as they did."""
+    run = reader.read(report)
+    lines = terminal.lines(run, width())
+    early = [] if run.complete else ["", "the run ended early: this is not all of it"]
+    return told([*(lines or ["no test with a speedup marker ran"]), *early])
+
+
+def validate(report: Path) -> Done:
+    """Check a report against its schema."""
+    return told([f"{report}: valid, {_records(reader.read(report))}"])
+
+
+def export(report: Path, format: str, output: Path | None) -> Done:
+    """Write a report in another form, to a file or to standard output."""
+    if output is not None:
+        begins = paths.MARKDOWN if format == _MARKDOWN else paths.EXPORTS[format]
+        check_replaceable(output, begins, f"file of {format}", [report])
+    run = reader.read(report)
+    text = markdown.text(run) if format == _MARKDOWN else exports.text(format, run)
+    if output is None:
+        return Done(text=text.removesuffix("\n").removesuffix("\r"))
+    files.replace(output, text)
+    return told([f"{output}: {_records(run)} as {format}"])
+
+
+def recover(journal: Path, report: Path) -> Done:
+    """Make a report of what had finished when a run was killed."""
+    if report.exists():
+        raise GpuPerfError(f"{report} exists; name a new file, so that nothing is lost")
+    if journal.exists() and not journal.is_file():
+        raise GpuPerfError(f"{journal} is no file; name the journal of a run")
+    if _is_report(journal):
+        raise GpuPerfError(f"{journal} is a report, not a journal, and needs no recovery")
+    if journal.exists() and not journal.stat().st_size:
+        raise GpuPerfError(f"{journal} is empty: the run ended before it measured anything")
+    run = _run_in(files.read_journal(journal))
+    files.replace(report, schema.text(run))
+    return told([f"{report}: {_records(run)} recovered; {journal} can be removed"])
+
+
+def _is_report(path: Path) -> bool:
+    try:
+        reader.read(path)
+    except GpuPerfError:
+        return False
+    return True
+
+
+def _records(run: Run) -> str:
+    count = len(run.records)
+    return f"{count} record{'' if count == 1 else 's'}"
+
+
+def _run_in(lines: Iterable[str]) -> Run:
+    """Return the run that a journal's lines hold; raise GpuPerfError for a line that is none of its own."""
+    try:
+        heading, *contents = map(jsontext.parse, lines)
+        records = {content["nodeid"]: schema.load_record(content) for content in contents}
+        surveyed = schema.load_environment(heading["environment"])
+        started = heading["started"]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise GpuPerfError(f"this is no whole journal of a run: {error}") from error
+    found = tuple(records.values())
+    return Run(environment=_measured_on(surveyed, found), started=started, records=found, complete=False)
+
+
+def _measured_on(surveyed: Environment, records: Iterable[Record]) -> Environment:
+    """Return a journal's environment with the GPU of its records, where its heading has none.
+
+    Under pytest-xdist the heading is written before any worker has told its GPU.
+    """
+    gpu = surveyed.gpu or next((record.gpu.device for record in records if record.gpu), None)
+    return replace(surveyed, gpu=gpu, gpu_reason=None) if gpu else surveyed

@@ -1,0 +1,1 @@
+"""Which pytest items are speedup tests, and what each asks for."""

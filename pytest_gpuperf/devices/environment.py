@@ -1,0 +1,223 @@
+"""What the numbers depend on: machine, interpreter, libraries, threads, settings."""
+
+import os
+import platform
+from collections.abc import Iterator
+from functools import cache
+from math import inf
+from pathlib import Path, PurePosixPath
+
+from pytest_gpuperf.model.measurement import DeviceInfo
+from pytest_gpuperf.model.record import Clocks, Environment, ThreadPool
+
+__all__ = ["THREADS", "cpu_name", "pool_threads", "survey", "usable_processors", "waited"]
+
+_PACKAGES = (
+    "pytest-gpuperf",
+    "pytest",
+    "numpy",
+    "scipy",
+    "threadpoolctl",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "cupy",
+    "nvidia-ml-py",
+    "torch",
+    "array-api-compat",
+    "jax",
+    "jaxlib",
+    "dpnp",
+    "dpctl",
+)
+THREADS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+_VARIABLES = (
+    *THREADS,
+    "OPENBLAS_CORETYPE",
+    "CUDA_VISIBLE_DEVICES",
+    "CUPY_TF32",
+    "NVIDIA_TF32_OVERRIDE",
+    "CUPY_ACCELERATORS",
+    "XLA_FLAGS",
+    "JAX_PLATFORMS",
+    "JAX_DEFAULT_MATMUL_PRECISION",
+    "JAX_ENABLE_X64",
+    "ONEAPI_DEVICE_SELECTOR",
+)
+_OWN_CGROUPS = Path("/proc/self/cgroup")
+_CGROUPS = Path("/sys/fs/cgroup")
+_CPUS = Path("/sys/devices/system/cpu")
+
+
+def survey(
+    gpu: DeviceInfo | None,
+    gpu_reason: str | None,
+    *,
+    clocks_at_start: Clocks | None = None,
+    clocks_at_end: Clocks | None = None,
+    clocks_reason: str | None = None,
+) -> Environment:
+    """Return the environment of this process; a value that cannot be had is None. Memory in bytes."""
+    return Environment(
+        host={
+            "name": platform.node(),
+            "system": platform.system(),
+            "machine": platform.machine(),
+            "memory": _memory(),
+        },
+        cpu={
+            "name": cpu_name(),
+            "logical": os.cpu_count(),
+            "usable": _usable(),
+            "quota": _quota(),
+            "governor": _governor(),
+        },
+        gpu=gpu,
+        gpu_reason=gpu_reason,
+        python=platform.python_version(),
+        packages={name: version for name in _PACKAGES if (version := _version(name)) is not None},
+        thread_pools=_thread_pools(),
+        variables={name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        clocks_at_start=clocks_at_start,
+        clocks_at_end=clocks_at_end,
+        clocks_reason=clocks_reason,
+    )
+
+
+def usable_processors() -> float:
+    """Return how many processors' worth of time this process can get; a quota may leave less than one."""
+    return min(_usable() or os.cpu_count() or 1, _quota() or inf)
+
+
+def cpu_name() -> str:
+    """Return the processor's model name, or the architecture where the system does not tell."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    models = (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name"))
+    return next(models, "") or platform.processor() or platform.machine()
+
+
+def waited() -> float | None:
+    """Return the seconds that this process's threads have waited for a processor, all together.
+
+    That is Linux's run-queue delay (proc_pid_schedstat(5)); None where the system does not tell. A thread
+    that waits is not at work: multithreaded BLAS then stands still, a thousand times as long as its work.
+    """
+    total = 0
+    try:
+        # Plain strings: this runs beside every block, and pathlib keeps every name that it has parsed.
+        for task in os.listdir("/proc/self/task"):  # noqa: PTH208 - as said above
+            with open(f"/proc/self/task/{task}/schedstat", "rb") as file:  # noqa: PTH123 - likewise
+                total += int(file.read().split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+    return total / 1e9
+
+
+def _usable() -> int | None:
+    """Return how many processors this process may run on; None where the system does not tell."""
+    try:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    except OSError:
+        return None
+
+
+def _quota() -> float | None:
+    """Return the processors' worth of time that cgroups leave to this process; None when they set no limit.
+
+    Every group up to the root has its own limit, and the smallest holds (cgroup v2: cpu.max; v1:
+    cpu.cfs_quota_us). In a container the root is the container's, and the path to it may not be there.
+    """
+    limits = (_limit(group) for group in _groups())
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _groups() -> Iterator[Path]:
+    """Yield the directories that may limit this process, for every hierarchy that it is in."""
+    for line in (_read(_OWN_CGROUPS) or "").splitlines():
+        controllers, _, path = line.partition(":")[2].partition(":")
+        if not path or (controllers and "cpu" not in controllers.split(",")):
+            continue
+        names = (controllers, "cpu") if controllers else ("", "unified")
+        inside = PurePosixPath(path.lstrip("/"))
+        yield from (_CGROUPS / name / group for name in names for group in (inside, *inside.parents))
+
+
+def _limit(group: Path) -> float | None:
+    """Return one group's limit in processors, or None when it has none."""
+    text = _read(group / "cpu.max")
+    if text is None:
+        text = f"{_read(group / 'cpu.cfs_quota_us')} {_read(group / 'cpu.cfs_period_us')}"
+    try:
+        quota, period = (int(number) for number in text.split())
+        return quota / period if quota > 0 else None
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def _governor() -> str | None:
+    """Return what sets the processors' clock; "mixed" when they differ."""
+    read = {_read(path) for path in _CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
+    governors = {text.strip() for text in read if text is not None}
+    return "mixed" if len(governors) > 1 else next(iter(governors), None)
+
+
+def _memory() -> int | None:
+    """Return the machine's memory in bytes."""
+    try:
+        pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+    return pages * size if pages > 0 and size > 0 else None
+
+
+def _thread_pools() -> tuple[ThreadPool, ...]:
+    """Return the pools of the libraries that are loaded: BLAS by its maker, OpenMP by its file's name."""
+    try:
+        from threadpoolctl import threadpool_info
+
+        return tuple(
+            ThreadPool(
+                library=pool["prefix"] if pool["user_api"] == "openmp" else pool["internal_api"],
+                api=pool["user_api"],
+                threads=pool["num_threads"],
+                version=pool["version"],
+            )
+            for pool in threadpool_info()
+            if pool["num_threads"] is not None
+        )
+    except Exception:  # noqa: BLE001 - it calls into foreign libraries, and no run fails for a description
+        return ()
+
+
+@cache
+def pool_threads() -> int | None:
+    """Return how many threads the largest pool of the loaded libraries may use; None without any pool.
+
+    Looked up once: libraries set their pools up when they are loaded.
+    """
+    return max((pool.threads for pool in _thread_pools()), default=None)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
+
+
+def _version(name: str) -> str | None:
+    from importlib import metadata  # brings the e-mail parser along, which the command does not need
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,1 @@
+"""Other pytest plugins and unittest, one file each."""

@@ -1,0 +1,160 @@
+"""What a run leaves: a record for each marked test, thresholds, and the environment they depend on."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_gpuperf.model.comparison import Commit, Comparison, Gate
+from pytest_gpuperf.model.demand import Demand, Family, Pairing, Selection, Source
+from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Memory, Parity, Speedup, Transfer
+from pytest_gpuperf.model.offload import Diagnosis, Offload, Threshold
+
+__all__ = [
+    "DESELECTED",
+    "ENDED",
+    "STATUSES",
+    "Clocks",
+    "Environment",
+    "Merged",
+    "Record",
+    "Run",
+    "Status",
+    "ThreadPool",
+    "Verdict",
+]
+
+Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped", "error"]
+DESELECTED = "deselected on the command line or by a plugin"
+ENDED = "not run: the session ended before it"
+STATUSES: tuple[Status, ...] = ("passed", "failed", "inconclusive", "recorded", "skipped", "error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the evidence says about the demand, and why."""
+
+    status: Status
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """Everything known about one speedup test; the reason is None only when passed or recorded.
+
+    `turn_wait` is the time (seconds) spent waiting while other processes of the machine measured, `reruns`
+    how often the test had been run before.
+    """
+
+    nodeid: str
+    status: Status
+    reason: str | None
+    demand: Demand
+    alpha: float
+    scope: Literal["body", "call"] | None = None
+    family: Family | None = None
+    cpu: Measurement | None = None
+    gpu: Measurement | None = None
+    speedup: Speedup | None = None
+    parity: Parity | None = None
+    transfer: Transfer | None = None
+    offload: Offload | None = None
+    memory: Memory | None = None
+    diagnosis: tuple[Diagnosis, ...] = ()
+    dropped_rounds: int = 0
+    parity_elapsed: float | None = None
+    rounds_elapsed: float | None = None
+    elapsed: float | None = None
+    notes: tuple[str, ...] = ()
+    pairing: Pairing | None = None
+    source: Source = "marker"
+    reruns: int = 0
+    turn_wait: float | None = None
+    comparisons: tuple[Comparison, ...] = ()
+
+    @property
+    def is_deselected(self) -> bool:
+        """Whether the test was not to run at all."""
+        return self.status == "skipped" and self.reason == DESELECTED
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the session ended before the test's turn came."""
+        return self.status == "skipped" and self.reason == ENDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadPool:
+    """A library's pool of threads, and how many of them it may use."""
+
+    library: str
+    api: str
+    threads: int
+    version: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocks:
+    """The state of a GPU at one moment: clocks in MHz, temperature in degrees Celsius, power in watts.
+
+    `throttle` names the reasons for which it ran slower than it could.
+    """
+
+    sm_mhz: int | None
+    memory_mhz: int | None
+    celsius: int | None
+    watts: float | None
+    throttle: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What the numbers depend on."""
+
+    host: dict[str, str | int | None]
+    cpu: dict[str, str | int | float | None]
+    gpu: DeviceInfo | None
+    gpu_reason: str | None
+    python: str
+    packages: dict[str, str]
+    thread_pools: tuple[ThreadPool, ...] = ()
+    variables: dict[str, str] | None = None
+    clocks_at_start: Clocks | None = None
+    clocks_at_end: Clocks | None = None
+    clocks_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """The reports that were joined, and how their environments differ; None when the hosts cannot be told."""
+
+    reports: tuple[str, ...]
+    hosts_differ: bool | None
+    differences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run's records, in the order in which the tests finished."""
+
+    environment: Environment
+    started: str
+    records: tuple[Record, ...] = ()
+    thresholds: tuple[Threshold, ...] = ()
+    cost_ratio: float | None = None
+    complete: bool = True
+    selections: tuple[Selection, ...] = ()
+    merged: Merged | None = None
+    commit: Commit | None = None
+    gate: Gate | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the run ended early, before it measured anything."""
+        return not self.complete and not any(record.cpu or record.gpu for record in self.records)
+
+    @property
+    def summary(self) -> dict[Status, int]:
+        """How many records have each status, every status named."""
+        counts = dict.fromkeys(STATUSES, 0)
+        for record in self.records:
+            counts[record.status] += 1
+        return counts

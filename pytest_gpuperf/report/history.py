@@ -1,0 +1,273 @@
+"""From a run to one small file of a folder, and from the folder to what its runs have found."""
+
+import json
+import os
+import re
+import stat
+from collections import Counter
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from math import isfinite
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, cast
+
+from pytest_gpuperf.gate.peers import fingerprint
+from pytest_gpuperf.model.comparison import Commit
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Speedup
+from pytest_gpuperf.model.record import Environment, Record, Run, Status
+from pytest_gpuperf.report import files
+
+__all__ = ["VERSION", "Entry", "History", "Rejected", "Result", "entry", "read", "write"]
+
+VERSION = "1.0"
+
+_MOST_BYTES = 8_000_000  # of a file that is read: forty thousand tests
+_LONGEST_REASON = 200
+_SAFELY = sum(
+    getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY")
+)  # as the system has them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What one run found of one test; times are medians in seconds, None where they could not be had.
+
+    Results with the same fingerprint can be compared.
+    """
+
+    nodeid: str
+    status: Status
+    fingerprint: str
+    speedup: Estimate | None = None
+    cpu: float | None = None
+    gpu: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One run: when it began (ISO 8601), the commit that it measured, and a result for each of its tests."""
+
+    started: str
+    commit: Commit | None = None
+    results: tuple[Result, ...] = ()
+    version: str = VERSION
+
+    @property
+    def time(self) -> datetime:
+        """When the run began, in UTC; raises ValueError or OverflowError where `started` tells no time."""
+        found = datetime.fromisoformat(self.started)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A file of the folder that is no entry of the history, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The entries of a folder, earliest first, and its files that are none."""
+
+    entries: tuple[Entry, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+
+
+def entry(run: Run) -> Entry:
+    """Return what a history keeps of a run: six digits of each number.
+
+    Left out are deselected tests, and CPU siblings, whose times stand with the GPU siblings.
+    """
+    partners = {record.pairing.partner for record in run.records if record.pairing}
+    shown = [record for record in run.records if not record.is_deselected or record.cpu]
+    kept = [record for record in shown if record.nodeid not in partners]
+    both = next((record for record in kept if record.cpu and record.gpu), None)
+    cpu = both.cpu.device if both and both.cpu else None
+    gpu = run.environment.gpu or (both.gpu.device if both and both.gpu else None)
+    results = [_result(run.environment, record, cpu, gpu) for record in kept]
+    return Entry(started=run.started, commit=run.commit, results=tuple(results))
+
+
+def write(folder: Path, entry: Entry) -> Path:
+    """Write an entry as a new file of a folder, which is made if need be, and return its path.
+
+    The name begins with the time, so that names sort by it, and ends with a random number, so that no two
+    runs of any machines meet. Raises GpuPerfError for an entry that breaks the schema, and OSError.
+    """
+    content = _document(entry)
+    _check(content)
+    try:
+        text = json.dumps(content, separators=(",", ":"), allow_nan=False) + "\n"
+        time = entry.time.strftime("%Y%m%dT%H%M%SZ")
+    except (ValueError, OverflowError) as error:
+        raise GpuPerfError(f"the run cannot be kept in a history: {error}") from error
+    if len(text) > _MOST_BYTES:
+        raise GpuPerfError(f"the run is too large for a history: {len(text)} bytes, at most {_MOST_BYTES}")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = _new(folder, time, entry.commit)
+    files.replace(path, text)
+    return path
+
+
+def read(folder: Path) -> History:
+    """Return the runs of a folder, earliest first, and the files in it that are none, with the reason.
+
+    A file that vanishes meanwhile is no error; hidden files are those of writers, or none of ours. Raises
+    GpuPerfError when there is no such folder, and OSError when it cannot be listed.
+    """
+    if not folder.is_dir():
+        raise GpuPerfError(f"{folder} is no folder; runs with --gpuperf-history={folder} make one")
+    found: list[tuple[datetime, str, Entry]] = []
+    rejected = []
+    for path in sorted(path for path in folder.iterdir() if not path.name.startswith(".")):
+        try:
+            entry = _load(_bytes(path))
+            found.append((entry.time, path.name, entry))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            rejected.append(_rejected(path, f"it cannot be read: {error.strerror}"))
+        except RecursionError:
+            rejected.append(_rejected(path, "it is nested too deeply"))
+        except (GpuPerfError, ValueError, OverflowError) as error:
+            rejected.append(_rejected(path, str(error)))
+    found.sort(key=lambda each: each[:2])
+    return History(entries=tuple(entry for _, _, entry in found), rejected=tuple(rejected))
+
+
+def _result(
+    environment: Environment, record: Record, cpu: DeviceInfo | None, gpu: DeviceInfo | None
+) -> Result:
+    """Return what is kept of a record; a side that was not measured is taken for the run's device."""
+    cpu = record.cpu.device if record.cpu else cpu
+    gpu = record.gpu.device if record.gpu else gpu
+    return Result(
+        nodeid=record.nodeid,
+        status=record.status,
+        fingerprint=fingerprint(environment, cpu, gpu, record.demand),
+        speedup=_estimate(record.speedup) if record.speedup else None,
+        cpu=_short(record.cpu.median) if record.cpu else None,
+        gpu=_short(record.gpu.median) if record.gpu else None,
+    )
+
+
+def _estimate(found: Speedup) -> Estimate:
+    return Estimate(value=float(f"{found.value:.6g}"), low=_short(found.low), high=_short(found.high))
+
+
+def _short(number: float | None) -> float | None:
+    return None if number is None else float(f"{number:.6g}")
+
+
+def _new(folder: Path, time: str, commit: Commit | None) -> Path:
+    """Return the path of a file that is not there."""
+    short = re.sub(r"[^0-9A-Za-z]", "", commit.id)[:12] if commit else ""
+    while (path := folder / f"{time}-{short or 'unknown'}-{token_hex(6)}.json").exists():
+        pass
+    return path
+
+
+def _document(entry: Entry) -> dict[str, Any]:
+    """Return an entry as an object of JSON; results that can be compared stand together."""
+    measured: dict[str, list[dict[str, Any]]] = {}
+    for result in entry.results:
+        content = {
+            "nodeid": result.nodeid,
+            "status": result.status,
+            "speedup": result.speedup and asdict(result.speedup),
+            "cpu": result.cpu,
+            "gpu": result.gpu,
+        }
+        measured.setdefault(result.fingerprint, []).append(content)
+    return {
+        "history_version": entry.version,
+        "started": entry.started,
+        "commit": entry.commit and asdict(entry.commit),
+        "measured": [{"fingerprint": shared, "tests": tests} for shared, tests in measured.items()],
+    }
+
+
+def _bytes(path: Path) -> bytes:
+    """Return what is in a file; a link may lead out of the folder, and a pipe never ends. Raises OSError."""
+    if path.is_symlink():
+        raise GpuPerfError("it is a link")
+    descriptor = os.open(path, os.O_RDONLY | _SAFELY)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise GpuPerfError("it is no file")
+        if status.st_size > _MOST_BYTES:
+            raise GpuPerfError(f"it is too large: {status.st_size} bytes, at most {_MOST_BYTES}")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(_MOST_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def _load(text: bytes) -> Entry:
+    """Return the entry in a file's text; raise GpuPerfError, with the cause, if it holds none."""
+    try:
+        content = json.loads(text.decode("utf-8"), parse_float=_finite, parse_constant=_finite)
+    except ValueError as error:
+        raise GpuPerfError(f"it is not JSON: {error}") from error
+    _check_version(content)
+    _check(content)
+    results = [
+        _tested(together["fingerprint"], test)
+        for together in content["measured"]
+        for test in together["tests"]
+    ]
+    if twice := [name for name, count in Counter(result.nodeid for result in results).items() if count > 1]:
+        raise GpuPerfError(f"it has {twice[0]} more than once")
+    return Entry(
+        version=content["history_version"],
+        started=content["started"],
+        commit=Commit(**content["commit"]) if content["commit"] else None,
+        results=tuple(results),
+    )
+
+
+def _tested(fingerprint: str, test: dict[str, Any]) -> Result:
+    speedup = Estimate(**test["speedup"]) if test["speedup"] else None
+    return Result(**{**test, "speedup": speedup}, fingerprint=fingerprint)
+
+
+def _finite(text: str) -> float:
+    if not isfinite(number := float(text)):
+        raise ValueError(f"{text} is not a finite number")
+    return number
+
+
+def _check_version(content: Any) -> None:
+    """Raise GpuPerfError for what is of another version, or of none."""
+    version = content.get("history_version") if isinstance(content, dict) else None
+    if not isinstance(version, str) or not re.fullmatch(r"[0-9]{1,4}[.][0-9]{1,4}", version):
+        raise GpuPerfError("it is no entry of a history: it has no history_version")
+    if version != VERSION:  # the first: there is none before it
+        raise GpuPerfError(f"its version {version} is newer than {VERSION}; update pytest-gpuperf")
+
+
+def _check(content: dict[str, Any]) -> None:
+    """Raise GpuPerfError, with the place and the cause, for what breaks the schema."""
+    error = next(_validator().iter_errors(content), None)  # the best of all would be looked for in all
+    if error is not None:
+        raise GpuPerfError(f"it breaks the schema of a history at {error.json_path}: {error.message}")
+
+
+@cache
+def _validator() -> Any:
+    """Return the validator; jsonschema is imported here because only a run with a history needs it."""
+    from jsonschema import Draft202012Validator
+
+    file = resources.files("pytest_gpuperf").joinpath(f"history-{VERSION}.schema.json")
+    return Draft202012Validator(cast("dict[str, Any]", json.loads(file.read_text(encoding="utf-8"))))
+
+
+def _rejected(path: Path, reason: str) -> Rejected:
+    return Rejected(name=path.name, reason=reason[:_LONGEST_REASON])

@@ -1,0 +1,249 @@
+"""From the two sides of one test, each measured in a run of its own, to its record."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import repeat
+from math import inf
+
+from pytest_gpuperf.analysis import diagnosis, estimation, noise, verdict
+from pytest_gpuperf.analysis.noise import Disturbance
+from pytest_gpuperf.analysis.offload import Observed
+from pytest_gpuperf.gate import fingerprint
+from pytest_gpuperf.gate.policy import ONE_SIDED
+from pytest_gpuperf.model.demand import Demand, Kind, Plan
+from pytest_gpuperf.model.measurement import Measurement, Memory, Round, Speedup, Transfer
+from pytest_gpuperf.model.record import Environment, Record, Status, Verdict
+from pytest_gpuperf.timing import outcome
+from pytest_gpuperf.timing.outcome import Judgement
+
+__all__ = ["MeasuredSide", "alone", "join"]
+
+_APART = "the answers were not compared: the two sides ran in two runs"
+_UNTOLD = "the report does not tell how much memory a call holds"
+_MEASURED = Verdict(status="recorded", reason=None)
+_ENDED: dict[Status, tuple[Status, str]] = {  # how a side ended, and what that makes of the whole
+    "skipped": ("skipped", "was skipped"),
+    "inconclusive": ("inconclusive", "is in doubt"),
+}
+_FAILED: tuple[Status, str] = ("error", "failed")
+_SAME_IDS = "a test has to have the same node id in both runs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredSide:
+    """One side of a test that was measured, with the report and the environment that it is from."""
+
+    kind: Kind
+    report: str
+    record: Record
+    measurement: Measurement
+    environment: Environment
+
+    def sampled(self, demand: Demand) -> Sequence[float]:
+        """Return the samples that the demand is about, in order."""
+        return self.measurement.waited_for if demand.latency else self.measurement.samples
+
+
+def join(cpu: MeasuredSide, gpu: MeasuredSide, cost_ratio: float) -> Record:
+    """Return the record of a test whose sides ran apart; one without a speedup says why."""
+    record = _side_by_side(cpu, gpu)
+    found = _unusable(cpu) or _unusable(gpu) or _disagreement(cpu, gpu) or _unpaired(cpu, gpu)
+    if found is not None:
+        return replace(record, status=found.status, reason=found.reason)
+    plan = Plan(alpha=record.alpha, cost_ratio=cost_ratio)
+    rounds = _rounds(cpu, gpu, record)
+    speedup = estimation.gated(rounds, record.demand, plan, "siblings")
+    if speedup is None:
+        raise AssertionError("sides that can be paired have a round")
+    judged = _judged(record, cpu, gpu, rounds, speedup, plan)
+    joined = replace(
+        record,
+        status=judged.verdict.status,
+        reason=judged.verdict.reason,
+        speedup=speedup,
+        offload=judged.offload,
+        notes=tuple(dict.fromkeys([*_apart(cpu, gpu), *record.notes, *judged.notes])),
+    )
+    return _diagnosed(joined, cpu.environment)
+
+
+def alone(side: MeasuredSide, other: Record | None) -> Record:
+    """Return the record of a side that nothing can be set beside; `other` says why, if anything does."""
+    absent = "GPU" if side.kind == "cpu" else "CPU"
+    found = _unusable(side)
+    if found is None and other is not None:
+        found = _ending(absent, other.status, other.reason)
+    if found is None:
+        found = Verdict(status="error", reason=f"no report has its {absent} side; {_SAME_IDS}")
+    return replace(side.record, status=found.status, reason=found.reason)
+
+
+def _side_by_side(cpu: MeasuredSide, gpu: MeasuredSide) -> Record:
+    """Return both sides in one record, with the GPU's demand unless only the CPU's asks for something."""
+    here, there = cpu.record, gpu.record
+    return replace(
+        there,
+        demand=here.demand if there.demand.bare else there.demand,
+        family=there.family or here.family,
+        cpu=cpu.measurement,
+        gpu=gpu.measurement,
+        parity=None,
+        offload=None,
+        diagnosis=(),
+        dropped_rounds=here.dropped_rounds + there.dropped_rounds,
+        parity_elapsed=None,
+        rounds_elapsed=_sum(here.rounds_elapsed, there.rounds_elapsed),
+        elapsed=_sum(here.elapsed, there.elapsed),
+        notes=tuple(dict.fromkeys(note for note in (*here.notes, *there.notes) if note != ONE_SIDED)),
+        pairing=there.pairing and replace(there.pairing, partner=here.nodeid),
+        reruns=max(here.reruns, there.reruns),
+        turn_wait=_sum(here.turn_wait, there.turn_wait),
+    )
+
+
+def _unusable(side: MeasuredSide) -> Verdict | None:
+    """Return what a side's own end makes of the whole, unless it was measured as it should be.
+
+    The only thing that one side can be judged by is its memory, and that is judged again.
+    """
+    record = side.record
+    of_memory = verdict.within(_MEASURED, _memory(record), record.demand)
+    if record.status in ("recorded", "passed") or of_memory == Verdict(
+        status=record.status, reason=record.reason
+    ):
+        return None
+    return _ending(side.kind.upper(), record.status, record.reason)
+
+
+def _ending(side: str, status: Status, reason: str | None) -> Verdict:
+    whole, words = _ENDED.get(status, _FAILED)
+    return Verdict(status=whole, reason=f"its {side} side {words}: {reason}")
+
+
+def _disagreement(cpu: MeasuredSide, gpu: MeasuredSide) -> Verdict | None:
+    """Return that the sides are not of the same test, or were not asked for the same."""
+    here, there = _asked(cpu.record), _asked(gpu.record)
+    names = [name for name in {**here, **there} if here.get(name) != there.get(name)]
+    if not names:
+        return None
+    on_cpu, on_gpu = (", ".join(f"{name}={asked.get(name)}" for name in names) for asked in (here, there))
+    reason = f"the two sides differ in what they ask: {on_cpu} in {cpu.report}, {on_gpu} in {gpu.report}"
+    return Verdict(status="error", reason=reason)
+
+
+def _asked(record: Record) -> dict[str, object]:
+    """Return the demand, and what else must be the same for two sides to be of one test."""
+    family = {} if record.family is None else asdict(record.family)
+    return {**asdict(record.demand), "alpha": record.alpha, "scope": record.scope, **family}
+
+
+def _unpaired(cpu: MeasuredSide, gpu: MeasuredSide) -> Verdict | None:
+    """Return why the samples cannot be paired, if they cannot."""
+    demand, transfer = gpu.record.demand, gpu.record.transfer
+    for side in (cpu, gpu):
+        samples = side.sampled(demand)
+        if not samples:
+            kind = " of calls that are waited for" if demand.latency else ""
+            return _error(f"its {side.kind.upper()} side left no samples{kind}")
+        if not all(0 < sample < inf for sample in samples):
+            return _error(f"its {side.kind.upper()} side has samples that are no times")
+    if demand.transfer == "never" or (transfer and (transfer.bytes == 0 or transfer.samples)):
+        return None
+    why = f": {transfer.reason}" if transfer and transfer.reason else ""
+    return _error(f"transfer={demand.transfer!r} needs the copies' times, and its GPU side has none{why}")
+
+
+def _error(reason: str) -> Verdict:
+    return Verdict(status="error", reason=reason)
+
+
+def _rounds(cpu: MeasuredSide, gpu: MeasuredSide, record: Record) -> list[Round]:
+    """Pair the samples in order, and with copies where the demand includes them."""
+    samples = (side.sampled(record.demand) for side in (cpu, gpu))
+    moved = record.demand.transfer != "never" and record.transfer and record.transfer.samples
+    triples = zip(*samples, moved or repeat(0.0), strict=False)
+    return [Round(cpu=here, gpu=there, copies=copies) for here, there, copies in triples]
+
+
+def _judged(
+    record: Record,
+    cpu: MeasuredSide,
+    gpu: MeasuredSide,
+    rounds: Sequence[Round],
+    speedup: Speedup,
+    plan: Plan,
+) -> Judgement:
+    seen = Observed(
+        demand=record.demand,
+        regime="body" if record.scope == "body" else record.demand.transfer,
+        cpu=cpu.measurement,
+        gpu=gpu.measurement,
+        rounds=rounds,
+        speedup=speedup,
+        copies=_moved(record.transfer)[: len(rounds)],
+        transfer=record.transfer,
+    )
+    dropped = gpu.record.dropped_rounds
+    return outcome.of(
+        seen,
+        plan,
+        memory=_memory(record),
+        disturbance=_disturbance(cpu, record.demand),
+        throttled=noise.throttled(dropped, dropped + len(gpu.sampled(record.demand))),
+    )
+
+
+def _moved(transfer: Transfer | None) -> list[float]:
+    return transfer.samples if transfer else []
+
+
+def _disturbance(cpu: MeasuredSide, demand: Demand) -> Disturbance | None:
+    """Return what disturbed the CPU, as its samples tell and, beyond that, as it was noted then.
+
+    The times of blocks before the samples are not in a report, nor how single calls had to wait.
+    """
+    measured, samples = cpu.measurement, cpu.sampled(demand)
+    in_blocks = samples is measured.samples
+    found = noise.find(
+        samples,
+        block_calls=measured.block_calls if in_blocks else 1,
+        waited=(measured.waited or 0.0) if in_blocks else 0.0,
+        fastest=min(samples),
+    )
+    noted = noise.stated(cpu.record.notes)
+    return found if noted is None or (found is not None and found.reason == noted.reason) else noted
+
+
+def _memory(record: Record) -> Memory:
+    return record.memory or Memory(peak=None, reason=_UNTOLD)
+
+
+def _apart(cpu: MeasuredSide, gpu: MeasuredSide) -> list[str]:
+    """Return what to know about a speedup of two runs."""
+    surveyed = (cpu.environment, gpu.environment)
+    notes = [_APART] if gpu.record.demand.parity else []
+    if fingerprint.hosts_differ(surveyed):
+        names = " and ".join(fingerprint.machines(surveyed))
+        notes.append(f"the two sides ran on different machines, {names}: the speedup is of two machines")
+    return notes
+
+
+def _diagnosed(record: Record, surveyed: Environment) -> Record:
+    """Return a record with what holds its speedup back, on the machine of its CPU side."""
+    emulated = any(side and side.device.emulated for side in (record.cpu, record.gpu))
+    usable = None if emulated else _usable(surveyed)
+    threads = None if emulated else max((pool.threads for pool in surveyed.thread_pools), default=None)
+    return replace(record, diagnosis=diagnosis.find(record, usable=usable, pool_threads=threads))
+
+
+def _usable(surveyed: Environment) -> float | None:
+    """Return how many processors' worth of time a run could get; None where its report does not tell."""
+    usable, quota = (surveyed.cpu.get(name) for name in ("usable", "quota"))
+    limits = [limit for limit in (usable or surveyed.cpu.get("logical"), quota) if limit]
+    return min((float(limit) for limit in limits), default=None)
+
+
+def _sum(*seconds: float | None) -> float | None:
+    """Return the sum of the times that are known, None of none."""
+    known = [each for each in seconds if each is not None]
+    return sum(known) if known else None

@@ -1,0 +1,138 @@
+"""From a path to the reports there: whatever the file holds, a run or an error that names it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from errno import EFBIG, EINVAL
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+
+from pytest_gpuperf import schema
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Run
+from pytest_gpuperf.report import files
+from pytest_gpuperf.timing.gc_pause import uncollected
+
+__all__ = ["LIMIT", "Report", "began", "file_name", "read", "read_all"]
+
+LIMIT = 2_000_000_000
+"""Bytes; a report of 100,000 tests has about a quarter of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A run, and the name of the file that it was read from."""
+
+    name: str
+    run: Run
+
+
+def read(path: Path) -> Run:
+    """Return the run in a report.
+
+    Raises GpuPerfError, with the file, what is wrong with it and where, when it holds none.
+    """
+    try:
+        content = _content(path)
+        with uncollected():
+            return _run(content)
+    except OSError as error:
+        raise _refusal(f"{path} cannot be read: {error.strerror}; name a report") from error
+    except GpuPerfError as error:
+        raise _refusal(f"{path}: {error}") from error
+    except UnicodeDecodeError as error:
+        place = f"byte {error.start + 1}"
+        raise _refusal(f"{path} is not JSON: it is not UTF-8 at {place}; save it as UTF-8") from error
+    except ValueError as error:
+        raise _refusal(f"{path} is not JSON: {error}") from error
+    except MemoryError:
+        raise _refusal(f"{path} needs more memory to be read than there is; split the run") from None
+
+
+def _run(content: bytes) -> Run:
+    if files.is_journal(content):
+        raise GpuPerfError(
+            "this is the journal of a run that did not end; gpuperf recover JOURNAL REPORT makes a report of "
+            "what it measured"
+        )
+    return schema.parse(content)
+
+
+def read_all(path: Path) -> tuple[Report, ...]:
+    """Return the report in a file, or those in a folder's `*.json` files, newest first.
+
+    Hidden files, folders and links that lead out of the folder are left out. Raises GpuPerfError as `read`
+    does, and for a report in a folder that does not say when its run began.
+    """
+    if not path.is_dir():
+        return (Report(name=str(path), run=read(path)),)
+    paths = tuple(_files(path))
+    try:
+        reports = [Report(name=str(file), run=read(file)) for file in paths]
+        return tuple(sorted(reports, key=began, reverse=True))
+    except GpuPerfError as error:
+        raise GpuPerfError(f"{error}; or move the file out of the folder") from error
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files in a folder that should be reports, by name."""
+    inside = folder.resolve()
+    try:
+        found = sorted(folder.iterdir())
+    except OSError as error:
+        raise _refusal(f"{folder} cannot be read: {error.strerror}") from error
+    for file in found:
+        if file.suffix != ".json" or file.name.startswith(".") or file.is_dir():
+            continue
+        if not file.is_symlink() or _leads_into(file, inside):
+            yield file
+
+
+def _leads_into(link: Path, folder: Path) -> bool:
+    try:
+        return link.resolve().is_relative_to(folder)
+    except (OSError, RuntimeError):  # a link to itself
+        return False
+
+
+def began(report: Report) -> datetime:
+    """Return the instant at which a run began; raise GpuPerfError for a report that does not say it."""
+    try:
+        found = datetime.fromisoformat(report.run.started)
+    except ValueError:
+        found = None
+    if found is None or found.utcoffset() is None:
+        raise _refusal(
+            f"{report.name}: $.started is {report.run.started[:80]!r}, which is no time with an offset, "
+            f"as in 2026-01-01T00:00:00+00:00; reports are put in order by it"
+        )
+    return found
+
+
+def file_name(report: Report) -> str:
+    """Return the name of a run's report in a folder of them; raise GpuPerfError as `began` does."""
+    start = began(report).astimezone(UTC)
+    return f"{start:%Y-%m-%dT%H%M%S}.{start.microsecond // 1000:03}Z.json"
+
+
+def _content(path: Path) -> bytes:
+    """Return a regular file's bytes; anything else may have no end, or wait for one who writes."""
+    try:
+        status = path.stat()
+    except ValueError as error:  # a name that no file can have
+        raise OSError(EINVAL, str(error)) from error
+    if not S_ISREG(status.st_mode):
+        kind = "a folder" if S_ISDIR(status.st_mode) else "no regular file"
+        raise OSError(EINVAL, f"it is {kind}")
+    if status.st_size <= LIMIT:
+        with path.open("rb") as file:
+            content = file.read(LIMIT + 1)
+        if len(content) <= LIMIT:
+            return content
+    raise OSError(EFBIG, f"it has more than {units.size(LIMIT)}, the most that is read")
+
+
+def _refusal(text: str) -> GpuPerfError:
+    """Return the error with a text that no terminal takes for a command."""
+    return GpuPerfError("".join(each if each.isprintable() else repr(each)[1:-1] for each in text))

@@ -1,0 +1,1 @@
+"""One pytest run, from its first measured test to its files."""

@@ -1,0 +1,1 @@
+"""One test measured on its devices, without pytest."""
