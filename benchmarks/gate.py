@@ -3,7 +3,7 @@
 Each pair of traces is measured twice, as `truth.py` measures it: once as the baseline, at a known speedup,
 and once more at that speedup times a factor, with the plan of a run that is a gate and the limit that the
 baseline leaves. Both starts are random, so that the two runs see different stretches of the same noise. What
-compares them is `Gating`, whose surroundings are the same on both sides.
+compares them is `Gate`, whose surroundings are the same on both sides.
 """
 
 import sys
@@ -20,12 +20,12 @@ from truth import Trace, pairs, read_arguments, replay
 
 from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.gate.baseline import Baseline
-from pytest_gpuperf.gate.gate import Gating
-from pytest_gpuperf.model.comparison import GatePlan, Outcome, Tolerance
+from pytest_gpuperf.gate.gate import Gate
+from pytest_gpuperf.model.comparison import GateOptions, Outcome, Tolerance
 from pytest_gpuperf.model.demand import Demand, Plan
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.timing import presets
-from pytest_gpuperf.timing.rounds import Sampling
+from pytest_gpuperf.timing.rounds import RoundSampler
 
 SPEEDUP = 10.0
 TOLERANCE = 0.1
@@ -38,7 +38,7 @@ DEMANDS = {"bare": Demand(), "min=3": Demand(min=3), SLOW: Demand()}  # the limi
 CALLS = {SLOW: 0.05}  # seconds that a call takes on the CPU, where the trace is made longer
 MOST_FALSE = 1.0
 LEAST_FOUND = 99.0
-ASKED = GatePlan(tolerances=(Tolerance(metric="speedup", share=TOLERANCE),))
+ASKED = GateOptions(tolerances=(Tolerance(metric="speedup", share=TOLERANCE),))
 PLAN = presets.of_gate(Plan(), ASKED)
 MOST_ROUNDS = max(PLAN.max_rounds, PLAN.record_rounds)
 NODEID = "test_it.py::test_it"
@@ -114,7 +114,7 @@ def compare(task: Task, chance: Random) -> tuple[Record, Record]:
     """Measure a baseline and a later run; return both, the later with how it stands beside the other."""
     before = measure(task, 1.0, (), chance)
     base = Baseline("baseline.json", Run(environment=HERE, started="", records=(before,)))
-    gate = Gating(ASKED, [base], lambda: HERE)
+    gate = Gate(ASKED, [base], lambda: HERE)
     return before, gate.compared(measure(task, task.factor, gate.limits(NODEID), chance))
 
 
@@ -123,7 +123,7 @@ def measure(task: Task, factor: float, apart: Sequence[tuple[float, float]], cha
     demand, clock = DEMANDS[task.marker], Clock()
     ratio, slower = SPEEDUP * factor, task.cpu.lasting(CALLS.get(task.marker, task.cpu.median))
     cpu, gpu = replay(slower, task.gpu, ratio=ratio, rounds=MOST_ROUNDS, clock=clock, chance=chance)
-    sampling = Sampling(demand, PLAN, lambda: PLAN.max_time - clock(), apart)
+    sampling = RoundSampler(demand, PLAN, lambda: PLAN.max_time - clock(), apart)
     sampling.interleaved(cpu, gpu, None, chance)
     return Record(
         nodeid=NODEID,

@@ -2,7 +2,7 @@
 
 Each side is a simulated device on one clock whose blocks take consecutive values of a trace, from a random
 start; the GPU's are scaled so that the ratio of the traces' medians is the limit times a factor. What runs is
-the package's `Sampling` of two workloads, one call a block, and `verdict.judge`. Left out are the first call,
+the package's `RoundSampler` of two workloads, one call a block, and `verdict.judge`. Left out are first call,
 warm-up, parity, copies and latency: on a known clock there is nothing to warm up.
 """
 
@@ -27,7 +27,7 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand, Kind, Plan
 from pytest_gpuperf.model.record import Status
 from pytest_gpuperf.timing.blocks import Workload
-from pytest_gpuperf.timing.rounds import Sampling
+from pytest_gpuperf.timing.rounds import RoundSampler
 
 LIMIT = 3.0
 AT_THE_LIMIT = 1.0
@@ -159,7 +159,7 @@ def compare(task: Task, chance: Random) -> tuple[Status, int]:
     demand, clock = Demand(min=LIMIT), Clock()
     ratio, rounds = LIMIT * task.factor, task.plan.max_rounds
     cpu, gpu = replay(task.cpu, task.gpu, ratio=ratio, rounds=rounds, clock=clock, chance=chance)
-    sampling = Sampling(demand, task.plan, left=lambda: task.plan.max_time - clock())
+    sampling = RoundSampler(demand, task.plan, left=lambda: task.plan.max_time - clock())
     sampling.interleaved(cpu, gpu, None, chance)
     speedup = sampling.speedup("interleaved")
     assert speedup is not None

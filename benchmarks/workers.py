@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from common import ALONE, Pairs, Target, conclude, duel, pytest, table
 
-from pytest_gpuperf.timing.lock import Turns
+from pytest_gpuperf.timing.lock import MeasurementLock
 
 MOST_PERCENT = 5.0
 MOST_OF_A_PROCESSOR = 1.0  # percent
@@ -100,9 +100,9 @@ def waiting(file: Path, seconds: float) -> float:
     with Popen([sys.executable, "-c", HOLD, str(file)], stdin=PIPE, stdout=PIPE) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        with Turns(file.with_suffix(".first")).take():
+        with MeasurementLock(file.with_suffix(".first")).take():
             pass  # the lock's library is imported
-        turns = Turns(file, patience=seconds)
+        turns = MeasurementLock(file, patience=seconds)
         before = processor_time()
         with turns.take() as turn:
             share = 100 * (processor_time() - before) / turn.waited

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar
 
-from pytest_gpuperf.model.comparison import Commit, Comparison, Gate, Tolerance
+from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Family, Pairing, Selection
 from pytest_gpuperf.model.measurement import (
     Copies,
@@ -151,9 +151,9 @@ def load_commit(content: dict[str, Any]) -> Commit:
     return _load(Commit, content)
 
 
-def load_gate(content: dict[str, Any]) -> Gate:
+def load_gate(content: dict[str, Any]) -> GateResult:
     """Return a gate as it was written."""
-    return _load(Gate, content, tolerances=_each(_of(Tolerance)), failures=tuple, notes=tuple)
+    return _load(GateResult, content, tolerances=_each(_of(Tolerance)), failures=tuple, notes=tuple)
 
 
 def dump_environment(environment: Environment) -> dict[str, Any]:

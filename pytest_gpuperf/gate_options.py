@@ -10,7 +10,7 @@ from pytest_gpuperf.option import Option, check_file, given, read, read_all, sta
 from pytest_gpuperf.report import paths
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.model.comparison import GatePlan, Tolerance
+    from pytest_gpuperf.model.comparison import GateOptions, Tolerance
     from pytest_gpuperf.model.demand import Outputs
 
 __all__ = ["GITHUB", "OPTIONS", "check_apart", "gate", "outputs"]
@@ -98,15 +98,15 @@ OPTIONS = (
 )
 
 
-def gate(config: pytest.Config) -> "GatePlan":
+def gate(config: pytest.Config) -> "GateOptions":
     """Return what this run is held against; raise UsageError, naming the option, for what cannot be."""
     from pytest_gpuperf.gate import tolerance
-    from pytest_gpuperf.model.comparison import GatePlan
+    from pytest_gpuperf.model.comparison import GateOptions
 
     asked = read_all(config, _FAIL_ON)
     path, creates = read(config, _BASELINE), read(config, _MISSING) == "create"
     if path == _NO_BASELINE and config.getoption(_FAIL_ON.flag) is None:
-        return GatePlan()  # whatever the ini file asks for
+        return GateOptions()  # whatever the ini file asks for
     try:
         held = tolerance.checked(asked)
     except ValueError as error:
@@ -121,7 +121,7 @@ def gate(config: pytest.Config) -> "GatePlan":
         )
     if creates and path is None:
         raise pytest.UsageError("--gpuperf-baseline-missing: say with --gpuperf-baseline which one")
-    return GatePlan(
+    return GateOptions(
         baseline=None if path is None else start(config, _BASELINE) / path,
         tolerances=held,
         improvements=tolerance.IMPROVEMENT in asked,
@@ -159,7 +159,7 @@ def outputs(config: pytest.Config) -> "Outputs":
     )
 
 
-def check_apart(gate: "GatePlan", report: Path | None, outputs: "Outputs") -> None:
+def check_apart(gate: "GateOptions", report: Path | None, outputs: "Outputs") -> None:
     """Raise UsageError where two files of a run are one, or where one would be the next run's baseline."""
     named = [("--gpuperf-json", report)] if report else []
     named += [("--gpuperf-markdown", path) for path in outputs.markdown]

@@ -8,9 +8,9 @@ import pytest
 if TYPE_CHECKING:
     from pytest_gpuperf.collection.finder import Finder
     from pytest_gpuperf.devices.protocol import Device
-    from pytest_gpuperf.session.gpuperf_fixture import Both
-    from pytest_gpuperf.session.run_hooks import Hooks
-    from pytest_gpuperf.session.session import Session
+    from pytest_gpuperf.session.gpuperf_fixture import GpuPerfFixture
+    from pytest_gpuperf.session.run_hooks import RunHooks
+    from pytest_gpuperf.session.session import GpuPerfSession
 
 __all__ = ["cpu", "device", "gpu", "gpuperf", "xp"]
 
@@ -155,11 +155,11 @@ def xp(device: "Device") -> Any:
 
 
 @pytest.fixture
-def gpuperf(request: pytest.FixtureRequest) -> "Both":
+def gpuperf(request: pytest.FixtureRequest) -> "GpuPerfFixture":
     """Both devices inside one test: `gpuperf.both(body)` returns both results; a speedup test is timed."""
-    from pytest_gpuperf.session.gpuperf_fixture import Both
+    from pytest_gpuperf.session.gpuperf_fixture import GpuPerfFixture
 
-    return Both(_session(request.config), request.node)
+    return GpuPerfFixture(_session(request.config), request.node)
 
 
 class _Listener:
@@ -197,25 +197,27 @@ class _Slot:
         )
 
 
-def _session(config: pytest.Config) -> "Session":
+def _session(config: pytest.Config) -> "GpuPerfSession":
     """Return the run's session, made when a test or an option first needs it."""
     return _hooks(config).session
 
 
-def _hooks(config: pytest.Config) -> "Hooks":
+def _hooks(config: pytest.Config) -> "RunHooks":
     """Return the hooks of a run that measures, registered with its session when the first test needs them."""
     hooks: Any = config.pluginmanager.get_plugin(_HOOKS)
     if hooks is None:
         from pytest_gpuperf import gate_options, options
         from pytest_gpuperf.session import baselines
-        from pytest_gpuperf.session.run_hooks import Hooks
-        from pytest_gpuperf.session.session import Session
+        from pytest_gpuperf.session.run_hooks import RunHooks
+        from pytest_gpuperf.session.session import GpuPerfSession
 
         gate = gate_options.gate(config)
         report, outputs = options.json_path(config), gate_options.outputs(config)
         gate_options.check_apart(gate, report, outputs)
-        session = Session(config, options.plan(config), report, outputs, gate, baselines.baselines(gate))
-        hooks = Hooks(config, session)
+        session = GpuPerfSession(
+            config, options.plan(config), report, outputs, gate, baselines.baselines(gate)
+        )
+        hooks = RunHooks(config, session)
         config.pluginmanager.register(hooks, _HOOKS)
         config.pluginmanager.register(hooks.closing)
         config.pluginmanager.register(session.timers)
@@ -225,9 +227,9 @@ def _hooks(config: pytest.Config) -> "Hooks":
 def _collect(config: pytest.Config) -> None:
     """Follow pytest while it collects, from the first speedup test on."""
     if not config.pluginmanager.has_plugin(_COLLECTING):
-        from pytest_gpuperf.collection.hooks import Collecting
+        from pytest_gpuperf.collection.hooks import CollectionHooks
 
-        following = Collecting(
+        following = CollectionHooks(
             lambda: _finder(config).found,
             lambda ran, not_run: _hooks(config).closing.begin(
                 ran, not_run, _finder(config).selections, _finder(config).found

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf.devices import capabilities, environment
-from pytest_gpuperf.devices.host import HostDevice, Immediate
+from pytest_gpuperf.devices.host import HostDevice, SynchronousDevice
 from pytest_gpuperf.devices.protocol import Backend, Device, TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
@@ -80,7 +80,7 @@ class StandIn:
         return HostDevice(environment.cpu_name())
 
 
-class _StandInDevice(Immediate):
+class _StandInDevice(SynchronousDevice):
     """An array library on the CPU that is called a GPU; all its arrays are taken to be on it."""
 
     kind: Kind = "gpu"

@@ -13,7 +13,7 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing import inspection
-from pytest_gpuperf.timing.checks import Answers
+from pytest_gpuperf.timing.checks import ResultChecks
 from pytest_gpuperf.timing.parity import Leaf
 
 BARE, GATE, UNCHECKED = Demand(), Demand(min=3), Demand(min=3, parity=False)
@@ -36,7 +36,7 @@ def simulated() -> SimulatedDevice:
 
 
 def on_host(result, demand) -> list[Leaf]:
-    return Answers(demand).on_host(result, simulated())
+    return ResultChecks(demand).on_host(result, simulated())
 
 
 def refusal(result, demand) -> str:
@@ -49,9 +49,9 @@ def answer(*values) -> list[Leaf]:
     return [Leaf(f"result[{index}]", np.array(value)) for index, value in enumerate(values)]
 
 
-def compared(*pairs, demand=GATE) -> Answers:
+def compared(*pairs, demand=GATE) -> ResultChecks:
     """Return what was found of these pairs of values, of the CPU and the GPU, one pair after the other."""
-    answers = Answers(demand)
+    answers = ResultChecks(demand)
     for cpu, gpu in pairs:
         answers.compare(answer(cpu), answer(gpu), simulated())
     return answers
@@ -131,7 +131,7 @@ def test_without_parity_and_copies_anything_may_be_returned(strange):
 
 def test_under_a_bare_marker_it_is_noted_only(strange):
     value, name = strange
-    answers = Answers(BARE)
+    answers = ResultChecks(BARE)
     leaf = answers.on_host([value], simulated())
     answers.check_same(leaf, leaf)
     answers.compare(leaf, leaf, simulated())
@@ -141,13 +141,15 @@ def test_under_a_bare_marker_it_is_noted_only(strange):
 
 def test_a_result_that_can_be_compared_is_on_the_host():
     device = simulated()
-    found = Answers(GATE).on_host((device.asarray([1.0, 2.0]), 3, "text", True, None, np.float32(4)), device)
+    found = ResultChecks(GATE).on_host(
+        (device.asarray([1.0, 2.0]), 3, "text", True, None, np.float32(4)), device
+    )
     assert [[1.0, 2.0], 3, "text", True, 4] == [leaf.value.tolist() for leaf in found]
     assert {np.ndarray} == {type(leaf.value) for leaf in found}
 
 
 def test_before_anything_was_compared_nothing_differs():
-    answers = Answers(GATE)
+    answers = ResultChecks(GATE)
     assert (None, None, False, ()) == (answers.parity, answers.elapsed, answers.differ, answers.notes)
     assert answers.wrong(after_timing=True) is None
 
@@ -176,7 +178,7 @@ def test_of_two_findings_that_are_alike_the_first_stays():
 
 def test_what_parity_takes_is_told_altogether():
     device = simulated()
-    answers = Answers(GATE)
+    answers = ResultChecks(GATE)
     slow = count(0.0, 0.25)
     device.clock = lambda: next(slow)
     for _ in range(3):
@@ -190,7 +192,7 @@ def test_parity_that_was_turned_off_is_not_worth_a_note():
 
 
 def test_a_workload_that_returns_nothing_is_noted():
-    answers = Answers(GATE)
+    answers = ResultChecks(GATE)
     answers.compare([], [], simulated())
     (note,) = answers.notes
     assert note == "parity was not checked: the workload returns nothing that could be compared"
@@ -198,24 +200,24 @@ def test_a_workload_that_returns_nothing_is_noted():
 
 def test_a_result_that_changes_from_call_to_call_is_other_work():
     with pytest.raises(GpuPerfError, match=r"changes from call to call.*or say parity=False"):
-        Answers(GATE).check_same(answer(1), answer(2))
+        ResultChecks(GATE).check_same(answer(1), answer(2))
 
 
 @pytest.mark.parametrize(("demand", "after"), [(GATE, 1), (UNCHECKED, 2), (Demand(min=3, atol=2), 2)])
 def test_a_result_that_stays_or_need_not_is_the_same_work(demand, after):
-    Answers(demand).check_same(answer(1), answer(after))
+    ResultChecks(demand).check_same(answer(1), answer(after))
 
 
 def test_a_gpu_that_was_idle_did_not_do_the_work():
     with pytest.raises(GpuPerfError, match="no work reached simulated GPU"):
-        Answers(GATE).check_work(prepared(lambda seen: lambda: np.ones(3)))
-    Answers(GATE).check_work(prepared(lambda seen: lambda: seen.xp.ones(3)))
+        ResultChecks(GATE).check_work(prepared(lambda seen: lambda: np.ones(3)))
+    ResultChecks(GATE).check_work(prepared(lambda seen: lambda: seen.xp.ones(3)))
 
 
 def test_the_last_answer_is_that_of_one_more_call():
     calls_made = count(1)
     workload = prepared(lambda seen: lambda: seen.xp.ones(1) * next(calls_made))
-    (leaf,) = Answers(GATE).last(workload)
+    (leaf,) = ResultChecks(GATE).last(workload)
     assert leaf.value.tolist() == [2]
     assert workload.inspection is not None
 
@@ -227,11 +229,11 @@ def test_a_last_answer_of_a_changed_input_is_refused_by_any_marker(demand):
         return lambda: a.__iadd__(1)
 
     with pytest.raises(GpuPerfError, match=r"changes its own input \(float32 array of shape \(2, 3\)\)"):
-        Answers(demand).last(prepared(body))
+        ResultChecks(demand).last(prepared(body))
 
 
 def test_a_last_answer_that_cannot_be_compared_is_refused_like_the_first():
     results = iter([1.0, {1}])
     workload = prepared(lambda seen: lambda: (seen.launch(), next(results))[1])
     with pytest.raises(GpuPerfError, match="result is of type set"):
-        Answers(GATE).last(workload)
+        ResultChecks(GATE).last(workload)

@@ -18,7 +18,7 @@ from pytest_gpuperf.devices.simulated import (
 from pytest_gpuperf.model.demand import Demand, Plan
 from pytest_gpuperf.timing import blocks, inspection, secondary
 from pytest_gpuperf.timing.blocks import Workload
-from pytest_gpuperf.timing.transfers import Copying
+from pytest_gpuperf.timing.transfers import TransferTimer
 
 SIZE = 8000  # bytes of an array of a thousand numbers
 THROUGHPUT, LATENCY = Demand(min=3), Demand(min=3, latency=True)
@@ -138,7 +138,7 @@ def copies(workload, rounds=60, plan=None, left=plenty):
 
 
 def rounds_of(copying) -> int:
-    assert isinstance(copying, Copying)
+    assert isinstance(copying, TransferTimer)
     h2d, d2h = copying.transfer.h2d, copying.transfer.d2h
     assert len(h2d.samples) == len(d2h.samples)
     return len(h2d.samples)

@@ -15,7 +15,7 @@ import pytest
 from pytest_gpuperf import schema
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.devices.simulated import SimulatedBackend
-from pytest_gpuperf.model.comparison import Commit, Gate, Tolerance
+from pytest_gpuperf.model.comparison import Commit, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Family, Pairing
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Parity, Speedup
@@ -35,7 +35,7 @@ HERE = Environment(
 ELSEWHERE = replace(HERE, cpu={"name": "another", "usable": 8})
 NO_GPU = replace(HERE, gpu=None, gpu_reason="no GPU was found")
 NONE = "no GPU was found"
-GATE = Gate(baseline="base.json", started=None, tolerances=(Tolerance(metric="speedup", share=0.1),))
+GATE = GateResult(baseline="base.json", started=None, tolerances=(Tolerance(metric="speedup", share=0.1),))
 GATED = "measure it with --gpuperf-baseline and --gpuperf-fail-on: without a gate a run stops at its verdict"
 HOSTILE = "test_a.py::test[\x1b[31m\r\nall is well\x07]"
 FORMS = {

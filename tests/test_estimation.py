@@ -6,7 +6,7 @@ from math import exp
 import numpy as np
 import pytest
 
-from pytest_gpuperf.analysis.estimation import Estimation, estimate
+from pytest_gpuperf.analysis.estimation import SequentialEstimator, estimate
 from pytest_gpuperf.analysis.verdict import judge
 from pytest_gpuperf.model.demand import Demand, Plan
 from pytest_gpuperf.model.measurement import Round
@@ -18,8 +18,8 @@ def taken(ratio: float) -> Round:
     return Round(cpu=ratio * 1e-3, gpu=1e-3)
 
 
-def estimation_of(ratios, demand: Demand, plan: Plan | None = None) -> Estimation:
-    estimation = Estimation(demand, plan or Plan())
+def estimation_of(ratios, demand: Demand, plan: Plan | None = None) -> SequentialEstimator:
+    estimation = SequentialEstimator(demand, plan or Plan())
     for ratio in ratios:
         estimation.add(taken(ratio))
     return estimation
@@ -27,7 +27,7 @@ def estimation_of(ratios, demand: Demand, plan: Plan | None = None) -> Estimatio
 
 def rounds_until_enough(ratios, demand, plan=None, *, each=1e-6, allowed=PLENTY) -> int:
     """Return how many rounds are taken when each of them takes `each` seconds."""
-    estimation = Estimation(demand, plan or Plan())
+    estimation = SequentialEstimator(demand, plan or Plan())
     source = iter(ratios)
     count = 0
     while not estimation.enough(spent=count * each, left=allowed - count * each):
@@ -115,7 +115,7 @@ def test_sixty_rounds_at_the_limit_are_inconclusive():
 
 
 def test_before_the_first_round_there_is_no_speedup():
-    assert Estimation(Demand(), Plan()).speedup("interleaved") is None
+    assert SequentialEstimator(Demand(), Plan()).speedup("interleaved") is None
 
 
 def test_the_speedup_is_the_median_ratio_with_its_interval():
@@ -228,7 +228,7 @@ def test_wrong_verdicts_at_the_limit_stay_below_alpha(seed):
     draws = 0.03 * np.random.default_rng(seed).standard_normal((runs, plan.max_rounds))
     wrong = {"passed": 0, "failed": 0, "inconclusive": 0}
     for ratios in np.exp(draws).tolist():
-        estimation = Estimation(demand, plan)
+        estimation = SequentialEstimator(demand, plan)
         for ratio in ratios:
             estimation.add(taken(ratio))
             if estimation.enough(spent=0.0, left=PLENTY):
@@ -240,7 +240,7 @@ def test_wrong_verdicts_at_the_limit_stay_below_alpha(seed):
 
 def near_one(rounds, demand):
     """Return whether that many rounds about 1.05 are enough to tell a size of a family."""
-    estimation = Estimation(demand, Plan(), apart=[(1.0, 1.0)])
+    estimation = SequentialEstimator(demand, Plan(), apart=[(1.0, 1.0)])
     for step in range(rounds):
         estimation.add(Round(cpu=(1.02, 1.05, 1.08)[step % 3], gpu=1.0))
     return estimation.enough(spent=5.0, left=100.0)
@@ -253,7 +253,7 @@ def test_a_size_of_a_family_is_sampled_until_it_is_won_or_lost(demand):
 
 
 def test_a_size_that_nothing_tells_from_one_ends_all_the_same():
-    estimation = Estimation(Demand(), Plan(max_rounds=20), apart=[(1.0, 1.0)])
+    estimation = SequentialEstimator(Demand(), Plan(max_rounds=20), apart=[(1.0, 1.0)])
     for step in range(20):
         estimation.add(Round(cpu=0.9 + 0.2 * (step % 2), gpu=1.0))
         assert (step == 19) == estimation.enough(spent=5.0, left=100.0)

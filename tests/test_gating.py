@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_gpuperf.gate.baseline import Baseline
-from pytest_gpuperf.gate.gate import Gating, Seen
-from pytest_gpuperf.model.comparison import Comparison, Gate, GatePlan, Tolerance
+from pytest_gpuperf.gate.gate import Gate, RunCoverage
+from pytest_gpuperf.model.comparison import Comparison, GateOptions, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Family, Pairing, Plan
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Speedup
 from pytest_gpuperf.model.offload import Point, Threshold
@@ -33,7 +33,7 @@ def within(metric="speedup", share=0.1) -> Tolerance:
     return Tolerance(metric=metric, share=share)
 
 
-GATE = GatePlan(tolerances=(within(),))
+GATE = GateOptions(tolerances=(within(),))
 
 
 def speedup(value, width=1.05) -> Speedup:
@@ -87,15 +87,15 @@ def base_of(*records, name="base.json", environment=HERE, **changes) -> Baseline
     return Baseline(name, Run(environment=environment, started=f"{name} began", records=records, **changes))
 
 
-def gating(*bases, asked=GATE, here=HERE) -> Gating:
-    return Gating(asked, bases, lambda: here)
+def gating(*bases, asked=GATE, here=HERE) -> Gate:
+    return Gate(asked, bases, lambda: here)
 
 
-def seen(*, missing=(), crashed=None, has_gpu=True) -> Seen:
-    return Seen(expects=lambda nodeid: nodeid in missing, crashed=crashed or {}, has_gpu=has_gpu)
+def seen(*, missing=(), crashed=None, has_gpu=True) -> RunCoverage:
+    return RunCoverage(expects=lambda nodeid: nodeid in missing, crashed=crashed or {}, has_gpu=has_gpu)
 
 
-def ended(now, *before, asked=GATE, plan=None, here=HERE, **saw) -> Gate:
+def ended(now, *before, asked=GATE, plan=None, here=HERE, **saw) -> GateResult:
     """Return what a gate with one baseline says of a run's records, compared before as they ended."""
     held = gating(base_of(*before), asked=asked, here=here)
     return held.ended([held.compared(each) for each in now], seen(**saw), plan or Plan())
@@ -116,8 +116,8 @@ def test_a_test_is_sampled_until_it_is_told_from_the_limit_of_its_baseline():
         gating(base_of(record("another"))),
         gating(base_of(skipped())),
         gating(base_of(record(status="error", reason="lost"))),
-        gating(base_of(record()), asked=GatePlan()),
-        gating(base_of(record()), asked=GatePlan(tolerances=(within("gpu"),))),
+        gating(base_of(record()), asked=GateOptions()),
+        gating(base_of(record()), asked=GateOptions(tolerances=(within("gpu"),))),
         gating(base_of(record(speedup=speedup(10.0, width=1.12)))),
         gating(base_of(record(speedup=replace(speedup(10.0), low=None)))),
         gating(base_of(record(speedup=replace(speedup(10.0), high=None)))),
@@ -128,7 +128,7 @@ def test_without_a_limit_that_sampling_could_tell_there_is_none(held):
 
 
 def test_a_record_is_held_against_each_tolerance():
-    asked = GatePlan(tolerances=(within("speedup"), within("gpu", 0.5), within("speedup", 0.3)))
+    asked = GateOptions(tolerances=(within("speedup"), within("gpu", 0.5), within("speedup", 0.3)))
     found = gating(base_of(record()), asked=asked).compared(record(value=8.0)).comparisons
     assert [
         ("speedup", 0.1, "regressed"),
@@ -138,13 +138,13 @@ def test_a_record_is_held_against_each_tolerance():
 
 
 def test_without_a_gate_the_speedup_is_compared_all_the_same():
-    asked = GatePlan()
+    asked = GateOptions()
     (found,) = gating(base_of(record()), asked=asked).compared(record(value=8.0)).comparisons
     assert ("speedup", "regressed") == (found.metric, found.outcome)
 
 
 def test_without_a_baseline_nothing_is_compared():
-    held = gating(asked=GatePlan(tolerances=(within(),), create=True))
+    held = gating(asked=GateOptions(tolerances=(within(),), create=True))
     assert held.base is None
     assert held.compared(record()) == record()
     assert held.threshold(threshold(), [record()]) == ()
@@ -163,7 +163,7 @@ def test_of_several_baselines_the_newest_of_this_machine_is_taken():
 
 def test_the_machine_is_looked_at_once_and_only_when_it_matters():
     looks = []
-    held = Gating(GATE, [base_of(record())], lambda: looks.append(1) or HERE)
+    held = Gate(GATE, [base_of(record())], lambda: looks.append(1) or HERE)
     assert held.base is not None
     assert looks == []
     held.compared(record())
@@ -196,7 +196,7 @@ def threshold(won=(False, True), status="recorded", **changes) -> Threshold:
     return Threshold(**{**known, **changes})
 
 
-OF_THRESHOLDS = GatePlan(tolerances=(within("speedup"), within("threshold"), within("threshold", 1.0)))
+OF_THRESHOLDS = GateOptions(tolerances=(within("speedup"), within("threshold"), within("threshold", 1.0)))
 
 
 def test_a_familys_threshold_is_held_against_each_tolerance_for_thresholds():
@@ -229,19 +229,19 @@ def test_a_family_that_was_skipped_is_not_compared():
 
 def test_a_run_that_measured_what_its_baseline_knows_has_no_failure():
     found = ended([record(), record("b")], record(), record("b"))
-    assert found == Gate(
+    assert found == GateResult(
         baseline="base.json", started="base.json began", tolerances=GATE.tolerances, failures=(), notes=()
     )
 
 
 def test_there_is_no_gate_without_a_baseline_and_without_a_tolerance(tmp_path):
-    assert gating(asked=GatePlan()).ended([record()], seen(), Plan()) is None
-    asked = GatePlan(baseline=tmp_path)
+    assert gating(asked=GateOptions()).ended([record()], seen(), Plan()) is None
+    asked = GateOptions(baseline=tmp_path)
     assert gating(base_of(), asked=asked).ended([], seen(), Plan()).failures == ()
 
 
 def test_a_gate_that_makes_its_baseline_has_none_to_fail_against():
-    held = gating(asked=GatePlan(tolerances=(within(),), create=True))
+    held = gating(asked=GateOptions(tolerances=(within(),), create=True))
     found = held.ended([record()], seen(), Plan())
     assert (None, None, ()) == (found.baseline, found.started, found.failures)
     assert held.ended([skipped()], seen(), Plan()).failures != ()
@@ -295,7 +295,9 @@ def test_one_test_that_was_measured_is_not_nothing():
 @pytest.mark.parametrize(("expected", "metric"), [(1, "speedup"), (1, "gpu"), (0, "cpu"), (1, "threshold")])
 def test_what_counts_as_measured_is_what_the_gate_is_about(expected, metric):
     on_cpu = skipped(cpu=measured(CPU, 1.0))
-    assert expected == len(ended([on_cpu], record(), asked=GatePlan(tolerances=(within(metric),))).failures)
+    assert expected == len(
+        ended([on_cpu], record(), asked=GateOptions(tolerances=(within(metric),))).failures
+    )
 
 
 @pytest.mark.parametrize("bad", [{"status": "error", "reason": "lost"}])
@@ -322,7 +324,7 @@ def test_a_baseline_of_another_machine_is_known_and_noted():
 
 
 def test_a_comparison_that_fails_nothing_says_how_it_would():
-    here = GatePlan(baseline=Path("base.json"))
+    here = GateOptions(baseline=Path("base.json"))
     found = ended([record(value=5.0)], record(), asked=here)
     said = "nothing fails for what regressed (1 comparison) without --gpuperf-fail-on"
     assert ((), (said,)) == (found.failures, found.notes)
@@ -382,7 +384,9 @@ def test_a_lost_test_that_is_not_the_gates_is_pytests_own_matter():
 
 
 @pytest.mark.parametrize(
-    ("plan", "asked"), [(Plan(report_only=True), GATE), (Plan(), GatePlan())], ids=["report-only", "no gate"]
+    ("plan", "asked"),
+    [(Plan(report_only=True), GATE), (Plan(), GateOptions())],
+    ids=["report-only", "no gate"],
 )
 def test_what_only_reports_fails_no_run(plan, asked, tmp_path):
     asked = replace(asked, baseline=tmp_path)
@@ -415,7 +419,7 @@ def test_what_is_told_elsewhere_is_not_noted(now):
 
 def test_comparisons_count_where_they_stand_a_thresholds_too():
     compared = Comparison(metric="threshold", tolerance=0.1, outcome="improved", reason="so", differences=())
-    held = gating(base_of(record()), asked=GatePlan(tolerances=(within("threshold"),)))
+    held = gating(base_of(record()), asked=GateOptions(tolerances=(within("threshold"),)))
     found = held.ended([record(comparisons=(compared,))], seen(), Plan())
     assert found.failures == ()
     assert found.notes == (f"better beyond the tolerance (1 comparison): {UPDATE}",)

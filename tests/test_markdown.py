@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from pytest_gpuperf.model.comparison import Commit, Comparison, Gate, Tolerance
+from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import DeviceInfo, Estimate
 from pytest_gpuperf.model.offload import Threshold
@@ -138,7 +138,7 @@ def test_the_headline_counts_what_failed_and_changed_first(run_of, record, faile
 
 
 def test_a_failed_gate_and_failed_thresholds_stand_in_the_headline(run_of, record):
-    gate = Gate(baseline="old.json", started="then", tolerances=(), failures=("nothing was compared",))
+    gate = GateResult(baseline="old.json", started="then", tolerances=(), failures=("nothing was compared",))
     threshold = Threshold(
         name="test_fft",
         parameter="n",
@@ -250,7 +250,7 @@ def test_runs_that_were_merged_say_how_they_differ(run_of, record):
 
 
 def test_the_gate_says_what_it_compared_with_and_what_fails(run_of, record):
-    gate = Gate(
+    gate = GateResult(
         baseline="old.json",
         started="then",
         tolerances=(Tolerance(metric="speedup", share=0.1), Tolerance(metric="gpu", share=0.025)),
@@ -302,7 +302,7 @@ def hostile(run_of, record, failed):
             environment=environment,
             started=anything,
             commit=Commit(id=anything, branch=anything),
-            gate=Gate(baseline=anything, started=anything, tolerances=(), failures=lines, notes=lines),
+            gate=GateResult(baseline=anything, started=anything, tolerances=(), failures=lines, notes=lines),
             merged=Merged(reports=(), hosts_differ=None, differences=lines),
         )
 
@@ -366,7 +366,7 @@ def test_the_longest_text_fits_a_comment(run_of, record, speedup, filler):
     run = run_of(
         *many,
         environment=environment,
-        gate=Gate(baseline=long, started=long, tolerances=(), failures=lines, notes=lines),
+        gate=GateResult(baseline=long, started=long, tolerances=(), failures=lines, notes=lines),
         merged=Merged(reports=(), hosts_differ=None, differences=lines),
         commit=Commit(id=long, branch=long),
     )

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from pytest_gpuperf.analysis.offload import LINKS, Observed, weigh, weigh_cpu
+from pytest_gpuperf.analysis.offload import LINKS, OffloadInput, weigh, weigh_cpu
 from pytest_gpuperf.model.demand import Demand, Plan
 from pytest_gpuperf.model.measurement import (
     Copies,
@@ -57,7 +57,9 @@ def measured(kind, *seconds, first_call=None, latencies=()) -> Measurement:
     )
 
 
-def seen(cpu=10.0, gpu=1.0, moved=0.0, *, found=None, demand=None, first_call=None, **changes) -> Observed:
+def seen(
+    cpu=10.0, gpu=1.0, moved=0.0, *, found=None, demand=None, first_call=None, **changes
+) -> OffloadInput:
     """Return what rounds of these seconds say; the speedup is theirs, as gated, unless it is given."""
     demand = demand or Demand()
     included = {"never": 0.0, "always": moved, "once": moved / (demand.calls or 1)}[demand.transfer]
@@ -73,10 +75,10 @@ def seen(cpu=10.0, gpu=1.0, moved=0.0, *, found=None, demand=None, first_call=No
         "transfer": MOVED if moved else NOTHING,
     }
     known |= changes
-    return Observed(cpu=known.pop("on_cpu"), gpu=known.pop("on_gpu"), **known)
+    return OffloadInput(cpu=known.pop("on_cpu"), gpu=known.pop("on_gpu"), **known)
 
 
-def of_a_body(found=WON) -> Observed:
+def of_a_body(found=WON) -> OffloadInput:
     return seen(found=found, regime="body", transfer=BODY)
 
 

@@ -4,22 +4,23 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.model.comparison import METRICS, GatePlan, Tolerance
+from pytest_gpuperf.model.comparison import METRICS, GateOptions, Tolerance
 from pytest_gpuperf.model.demand import Plan
 from pytest_gpuperf.timing.presets import of_gate, quick
 
 OF_SPEEDUP = Tolerance(metric="speedup", share=0.1)
 OF_TIMES = Tolerance(metric="gpu", share=0.1)
-GATE = GatePlan(tolerances=(OF_SPEEDUP,))
+GATE = GateOptions(tolerances=(OF_SPEEDUP,))
 
 
 def test_a_run_without_a_gate_samples_as_ever():
-    assert of_gate(Plan(), GatePlan()) == Plan()
-    assert of_gate(Plan(max_rounds=7), GatePlan(strict=True, allow_missing=True)) == Plan(max_rounds=7)
+    assert of_gate(Plan(), GateOptions()) == Plan()
+    assert of_gate(Plan(max_rounds=7), GateOptions(strict=True, allow_missing=True)) == Plan(max_rounds=7)
 
 
 @pytest.mark.parametrize(
-    "asked", [GATE, GatePlan(improvements=True), GatePlan(create=True), GatePlan(tolerances=(OF_TIMES,))]
+    "asked",
+    [GATE, GateOptions(improvements=True), GateOptions(create=True), GateOptions(tolerances=(OF_TIMES,))],
 )
 def test_a_gate_and_a_new_baseline_sample_for_longer(asked):
     plan, longer = Plan(), of_gate(Plan(), asked)
@@ -36,7 +37,7 @@ def test_a_gate_and_a_new_baseline_sample_for_longer(asked):
     [(metric in ("latency", "always"), metric) for metric in METRICS],
 )
 def test_what_is_timed_beside_the_verdict_takes_longer_where_a_gate_rests_on_it(expected, metric):
-    asked = GatePlan(tolerances=(OF_SPEEDUP, Tolerance(metric=metric, share=0.1)))
+    asked = GateOptions(tolerances=(OF_SPEEDUP, Tolerance(metric=metric, share=0.1)))
     plan, longer = Plan(), of_gate(Plan(), asked)
     assert expected is (longer.aside_time > plan.aside_time)
     assert expected is (longer.aside_rounds > plan.aside_rounds)
@@ -51,4 +52,4 @@ def test_what_nobody_marked_is_measured_for_a_shorter_time():
 
 
 def test_without_a_gate_it_has_no_rounds_to_wait_for():
-    assert quick(Plan(), GatePlan()).precision_rounds == 0
+    assert quick(Plan(), GateOptions()).precision_rounds == 0

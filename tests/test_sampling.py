@@ -14,8 +14,8 @@ from pytest_gpuperf.model.demand import Demand, Plan
 from pytest_gpuperf.model.measurement import Round
 from pytest_gpuperf.timing import inspection
 from pytest_gpuperf.timing.blocks import Workload
-from pytest_gpuperf.timing.rounds import Sampling
-from pytest_gpuperf.timing.transfers import Copying
+from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.transfers import TransferTimer
 
 TEN = Plan(precision=0.0, record_rounds=10, record_time=inf)  # rounds of a bare demand, whatever they show
 HOT = "power cap"
@@ -55,22 +55,22 @@ class Bench:
             inspection.prepare(lambda seen: partial(adding, seen), device)[0] for device in (here, there)
         )
         begun = self.clock()
-        self.sampling = Sampling(demand or Demand(), plan, lambda: begun + allowed - self.clock())
+        self.sampling = RoundSampler(demand or Demand(), plan, lambda: begun + allowed - self.clock())
 
     @property
     def workloads(self) -> list[Workload]:
         return [self.cpu, self.gpu]
 
-    def interleaved(self, copying=None) -> Sampling:
+    def interleaved(self, copying=None) -> RoundSampler:
         self.sampling.interleaved(self.cpu, self.gpu, copying, order())
         return self.sampling
 
-    def against(self, *cpu_samples, copying=None) -> Sampling:
+    def against(self, *cpu_samples, copying=None) -> RoundSampler:
         self.sampling.against(cpu_samples, self.gpu, copying)
         return self.sampling
 
-    def copying(self) -> Copying:
-        return Copying(self.gpu, Plan())
+    def copying(self) -> TransferTimer:
+        return TransferTimer(self.gpu, Plan())
 
 
 def stepping(workload, times) -> None:
@@ -286,7 +286,7 @@ def test_a_family_goes_on_until_its_speedup_is_told_from_the_threshold():
     rounds = {}
     for apart in ((), ((1.0, 1.0),)):
         bench = Bench(cpu=1.05e-3, gpu=1e-3)
-        sampling = Sampling(Demand(min=0.1), plan, lambda: inf, apart)
+        sampling = RoundSampler(Demand(min=0.1), plan, lambda: inf, apart)
         sampling.interleaved(bench.cpu, bench.gpu, None, order())
         rounds[apart] = sampling.begun
     assert rounds[()] == 3

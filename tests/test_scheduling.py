@@ -12,7 +12,7 @@ pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
 from xdist import scheduler as xdist
 
 from pytest_gpuperf.integrations.xdist import _LINE, _Controller
-from pytest_gpuperf.integrations.xdist_groups import Together
+from pytest_gpuperf.integrations.xdist_groups import WorkerGroups
 from pytest_gpuperf.integrations.xdist_schedulers import OURS
 
 MODES = [ours for theirs, ours in OURS.items()]
@@ -154,7 +154,7 @@ def pairs_far_apart(count):
 
 
 def together(ids, groups, needs=()):
-    return Together(ids=ids, groups=groups, needs=dict(needs))
+    return WorkerGroups(ids=ids, groups=groups, needs=dict(needs))
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.__name__)
@@ -397,4 +397,4 @@ def test_the_line_of_a_worker_is_taken_off_before_anyone_sees_it():
     hook = controller.pytest_xdist_node_collection_finished(ids)
     next(hook)
     assert ["a", "b", "c"] == ids
-    assert Together(ids=("a", "b", "c"), groups=[[0, 2]], needs={2: 0}) == controller._scheduler.together
+    assert WorkerGroups(ids=("a", "b", "c"), groups=[[0, 2]], needs={2: 0}) == controller._scheduler.together

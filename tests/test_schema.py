@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pytest_gpuperf import schema
-from pytest_gpuperf.model.comparison import Commit, Comparison, Gate, Tolerance
+from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Family, Pairing, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import (
@@ -203,8 +203,8 @@ def full_comparison() -> Comparison:
     )
 
 
-def full_gate() -> Gate:
-    return Gate(
+def full_gate() -> GateResult:
+    return GateResult(
         baseline="base.json",
         started="2026-01-01T00:00:00+00:00",
         tolerances=(Tolerance(metric="speedup", share=0.1),),

@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 
 from pytest_gpuperf.gate.policy import ending, gated
-from pytest_gpuperf.model.comparison import Comparison, GatePlan, Tolerance
+from pytest_gpuperf.model.comparison import Comparison, GateOptions, Tolerance
 from pytest_gpuperf.model.demand import Demand, Plan
 from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record
 
-GATE = GatePlan(tolerances=(Tolerance(metric="speedup", share=0.1),))
-IMPROVEMENTS = GatePlan(improvements=True)
+GATE = GateOptions(tolerances=(Tolerance(metric="speedup", share=0.1),))
+IMPROVEMENTS = GateOptions(improvements=True)
 STRICT = replace(GATE, strict=True)
-NO_GATE = GatePlan()
+NO_GATE = GateOptions()
 OUTCOMES = ("regressed", "improved", "not_regressed", "cannot_tell", "not_comparable", "new")
 
 
@@ -39,7 +39,7 @@ def record(*outcomes, **changes) -> Record:
         ({"regressed", "cannot_tell"}, GATE, Plan(inconclusive="fail")),
         ({"regressed"}, GATE, Plan(inconclusive="pass")),
         (set(), NO_GATE, Plan(inconclusive="fail")),
-        (set(), GatePlan(strict=True, create=True), Plan(inconclusive="fail")),
+        (set(), GateOptions(strict=True, create=True), Plan(inconclusive="fail")),
         (set(), replace(STRICT, improvements=True), Plan(report_only=True, inconclusive="fail")),
     ],
 )

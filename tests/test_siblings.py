@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from pytest_gpuperf.collection.items import Shape
-from pytest_gpuperf.devices.spec import Side
+from pytest_gpuperf.collection.items import ItemSpec
+from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.model.demand import Demand, Family
 
 WRAPPED = """
@@ -781,13 +781,13 @@ def test_two(xp):
 
 
 def test_a_shape_of_another_item_differs_in_nothing_else():
-    known = Shape(
+    known = ItemSpec(
         nodeid="a[0]",
         demand=Demand(min=3),
         source="pattern",
         slots=frozenset(("device",)),
         both=True,
-        side=Side(kind="gpu"),
+        side=DeviceSpec(kind="gpu"),
         pair=("a", (0,)),
         told=frozenset(("xp",)),
         family=Family(name="a", parameter="n", size=1, sizes=(1, 2)),
@@ -795,6 +795,6 @@ def test_a_shape_of_another_item_differs_in_nothing_else():
     pair = ("a", (1,))
     assert replace(known, nodeid="a[1]", pair=pair, partner="b") == known.of("a[1]", pair, "b")
     assert replace(known, partner="b") == known.beside("b")
-    assert not {each.name for each in fields(Shape) if getattr(known, each.name) == each.default} - {
+    assert not {each.name for each in fields(ItemSpec) if getattr(known, each.name) == each.default} - {
         "partner"
     }

@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 from pytest_gpuperf.devices.simulated import SimulatedBackend
-from pytest_gpuperf.devices.spec import Side, Sides
+from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
 
 NAMES = ("device", "xp", "module", "namespace", "array_namespace", "library", "backend", "nx")
 
@@ -19,8 +19,8 @@ def _no_library_is_loaded(monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
 
-def side(**parameters) -> Side | str | None:
-    return Sides(NAMES).of(parameters)[0]
+def side(**parameters) -> DeviceSpec | str | None:
+    return DeviceParser(NAMES).of(parameters)[0]
 
 
 def torch_device(kind, index=None):
@@ -49,8 +49,8 @@ class Backend(Enum):
     JAX_GPU = "jax.numpy:gpu"
 
 
-CPU, NUMPY = Side(kind="cpu"), Side(kind="cpu", library="numpy")
-CUPY = Side(kind="gpu", library="cupy")
+CPU, NUMPY = DeviceSpec(kind="cpu"), DeviceSpec(kind="cpu", library="numpy")
+CUPY = DeviceSpec(kind="gpu", library="cupy")
 
 
 @pytest.mark.parametrize(
@@ -66,32 +66,32 @@ CUPY = Side(kind="gpu", library="cupy")
         (ModuleType("scipy._lib.array_api_compat.cupy"), CUPY),
         ("cupy", CUPY),
         ("CuPy", CUPY),
-        ("cupy:1", Side(kind="gpu", library="cupy", selector="1")),
-        (cupy_device(2), Side(kind="gpu", library="cupy", selector="2")),
-        (ModuleType("dpnp"), Side(kind="gpu", library="sycl")),
-        (ModuleType("torch"), Side(kind="cpu", library="torch")),
-        ("torch", Side(kind="cpu", library="torch")),
-        ("torch-cpu", Side(kind="cpu", library="torch")),
-        ("torch_cuda", Side(kind="gpu", library="torch", selector="cuda")),
-        ("torch:cuda:1", Side(kind="gpu", library="torch", selector="cuda:1")),
-        (torch_device("cpu"), Side(kind="cpu", library="torch")),
-        (torch_device("cuda", 1), Side(kind="gpu", library="torch", selector="cuda:1")),
-        (torch_device("mps"), Side(kind="gpu", library="torch", selector="mps")),
-        (ModuleType("jax.numpy"), Side(kind="cpu", library="jax")),
-        ("jax.numpy", Side(kind="cpu", library="jax")),
-        (jax_device("cpu"), Side(kind="cpu", library="jax")),
-        (jax_device("gpu", 3), Side(kind="gpu", library="jax", selector="3")),
+        ("cupy:1", DeviceSpec(kind="gpu", library="cupy", selector="1")),
+        (cupy_device(2), DeviceSpec(kind="gpu", library="cupy", selector="2")),
+        (ModuleType("dpnp"), DeviceSpec(kind="gpu", library="sycl")),
+        (ModuleType("torch"), DeviceSpec(kind="cpu", library="torch")),
+        ("torch", DeviceSpec(kind="cpu", library="torch")),
+        ("torch-cpu", DeviceSpec(kind="cpu", library="torch")),
+        ("torch_cuda", DeviceSpec(kind="gpu", library="torch", selector="cuda")),
+        ("torch:cuda:1", DeviceSpec(kind="gpu", library="torch", selector="cuda:1")),
+        (torch_device("cpu"), DeviceSpec(kind="cpu", library="torch")),
+        (torch_device("cuda", 1), DeviceSpec(kind="gpu", library="torch", selector="cuda:1")),
+        (torch_device("mps"), DeviceSpec(kind="gpu", library="torch", selector="mps")),
+        (ModuleType("jax.numpy"), DeviceSpec(kind="cpu", library="jax")),
+        ("jax.numpy", DeviceSpec(kind="cpu", library="jax")),
+        (jax_device("cpu"), DeviceSpec(kind="cpu", library="jax")),
+        (jax_device("gpu", 3), DeviceSpec(kind="gpu", library="jax", selector="3")),
         ("cpu", CPU),
-        ("gpu", Side(kind="gpu")),
-        ("cuda", Side(kind="gpu")),
-        ("cuda:1", Side(kind="gpu", selector="1")),
-        ("mps", Side(kind="gpu", library="torch", selector="mps")),
-        ("tpu", Side(kind="gpu", library="jax")),
-        (Backend.READONLY, Side(kind="cpu", library="numpy", variant="readonly")),
-        (Backend.TORCH_GPU, Side(kind="gpu", library="torch")),
-        (Backend.JAX_GPU, Side(kind="gpu", library="jax")),
-        (SimulatedBackend().gpu(""), Side(kind="gpu", library="simulated")),
-        (SimulatedBackend().cpu(), Side(kind="cpu", library="simulated")),
+        ("gpu", DeviceSpec(kind="gpu")),
+        ("cuda", DeviceSpec(kind="gpu")),
+        ("cuda:1", DeviceSpec(kind="gpu", selector="1")),
+        ("mps", DeviceSpec(kind="gpu", library="torch", selector="mps")),
+        ("tpu", DeviceSpec(kind="gpu", library="jax")),
+        (Backend.READONLY, DeviceSpec(kind="cpu", library="numpy", variant="readonly")),
+        (Backend.TORCH_GPU, DeviceSpec(kind="gpu", library="torch")),
+        (Backend.JAX_GPU, DeviceSpec(kind="gpu", library="jax")),
+        (SimulatedBackend().gpu(""), DeviceSpec(kind="gpu", library="simulated")),
+        (SimulatedBackend().cpu(), DeviceSpec(kind="cpu", library="simulated")),
     ],
     ids=lambda value: str(value).partition(" from ")[0].partition(" at 0x")[0],
 )
@@ -115,12 +115,12 @@ def test_any_other_value_is_unknown_and_named(value):
 
 
 def test_parameters_without_such_a_name_tell_nothing():
-    assert (None, frozenset()) == Sides(NAMES).of({"n": "cupy", "dtype": "float32"})
+    assert (None, frozenset()) == DeviceParser(NAMES).of({"n": "cupy", "dtype": "float32"})
     assert side(device=None) is None
 
 
 def test_a_library_and_a_device_together_are_one_side():
-    assert Side(kind="gpu", library="torch", selector="cuda:1") == side(
+    assert DeviceSpec(kind="gpu", library="torch", selector="cuda:1") == side(
         array_namespace="torch", device="cuda:1"
     )
     assert side(array_namespace="numpy", device=None) == NUMPY
@@ -128,12 +128,12 @@ def test_a_library_and_a_device_together_are_one_side():
 
 
 def test_what_tells_the_side_is_no_part_of_the_pair():
-    told = Sides(NAMES).of({"array_namespace": "numpy", "device": None, "dtype": "float32"})[1]
+    told = DeviceParser(NAMES).of({"array_namespace": "numpy", "device": None, "dtype": "float32"})[1]
     assert told == {"array_namespace", "device"}
 
 
 def test_an_unknown_value_beside_a_known_one_is_an_ordinary_parameter():
-    known, told = Sides(NAMES).of({"xp": "numpy", "backend": "pocketfft"})
+    known, told = DeviceParser(NAMES).of({"xp": "numpy", "backend": "pocketfft"})
     assert (known, told) == (NUMPY, {"xp"})
 
 
@@ -178,14 +178,14 @@ def test_a_library_that_cannot_be_asked_is_taken_for_its_cpu(monkeypatch):
 
 def test_another_plugins_backend_knows_its_own_values_first():
     mine = SimpleNamespace(name="mine", recognizes=lambda value: "gpu" if value == "numpy" else None)
-    sides = Sides(NAMES, [mine])
-    assert Side(kind="gpu", library="mine") == sides.of({"xp": "numpy"})[0]
+    sides = DeviceParser(NAMES, [mine])
+    assert DeviceSpec(kind="gpu", library="mine") == sides.of({"xp": "numpy"})[0]
     assert sides.of({"xp": "cupy"})[0] == CUPY
 
 
 def test_a_value_is_looked_at_once_and_never_taken_for_another():
     asked = []
-    sides = Sides(NAMES, [SimpleNamespace(name="mine", recognizes=asked.append)])
+    sides = DeviceParser(NAMES, [SimpleNamespace(name="mine", recognizes=asked.append)])
     for _ in range(3):
         sides.of({"xp": numpy})
     assert asked == [numpy]

@@ -13,7 +13,7 @@ import pytest
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.registry import Devices, backends
-from pytest_gpuperf.devices.spec import Side, Sides
+from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance, StandIn
 from pytest_gpuperf.timing.inputs import bytes_of, dtype_of
@@ -69,10 +69,10 @@ def test_a_module_of_another_name_does_not_mean_numpy():
 
 
 def test_it_comes_before_the_backend_of_its_name():
-    plain, declared = Sides(["xp"]), Sides(["xp"], [StandIn("torch")])
-    assert plain.of({"xp": "torch"})[0] == Side(kind="cpu", library="torch")
-    assert declared.of({"xp": "torch"})[0] == Side(kind="gpu", library="torch")
-    assert declared.of({"xp": "numpy"})[0] == Side(kind="cpu", library="numpy")
+    plain, declared = DeviceParser(["xp"]), DeviceParser(["xp"], [StandIn("torch")])
+    assert plain.of({"xp": "torch"})[0] == DeviceSpec(kind="cpu", library="torch")
+    assert declared.of({"xp": "torch"})[0] == DeviceSpec(kind="gpu", library="torch")
+    assert declared.of({"xp": "numpy"})[0] == DeviceSpec(kind="cpu", library="numpy")
 
 
 def test_auto_does_not_choose_it():

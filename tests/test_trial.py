@@ -13,7 +13,7 @@ from pytest_gpuperf.model.demand import Demand, Plan
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.timing import blocks
-from pytest_gpuperf.timing.checks import CpuSide
+from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.trial import Trial
 
 NODEID = "test_it.py::test_it"
@@ -301,7 +301,7 @@ def test_a_record_before_anything_ran_is_empty():
     assert (None, None, None, None) == (found.cpu, found.gpu, found.speedup, found.elapsed)
 
 
-def cpu_side(bench, body=ones, *, most_blocks=60, seconds=2.5) -> CpuSide:
+def cpu_side(bench, body=ones, *, most_blocks=60, seconds=2.5) -> CpuResult:
     trial = Trial(nodeid="test_it[cpu]", demand=Demand(), plan=Plan())
     return trial.time_cpu(bound(body), bench.cpu, most_blocks=most_blocks, seconds=seconds)
 

@@ -17,10 +17,10 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_gpuperf import options
-from pytest_gpuperf.integrations.pytest_timeout import Timers
+from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.timing import lock
-from pytest_gpuperf.timing.budget import Budget
-from pytest_gpuperf.timing.lock import Turn, Turns
+from pytest_gpuperf.timing.budget import TimeBudget
+from pytest_gpuperf.timing.lock import MeasurementLock, Turn
 
 HOLD = """
 import sys, time
@@ -90,14 +90,14 @@ def noted(marks):
 
 def test_a_free_turn_is_not_waited_for(file):
     marks = []
-    with Turns(file).take(lambda: noted(marks)) as turn:
+    with MeasurementLock(file).take(lambda: noted(marks)) as turn:
         assert turn == Turn(waited=0.0, doubt=None)
     assert marks == []
 
 
 def test_a_turn_of_another_process_is_waited_for_and_the_wait_is_told(file):
     marks = []
-    with held(file, 0.5), Turns(file).take(lambda: noted(marks)) as turn:
+    with held(file, 0.5), MeasurementLock(file).take(lambda: noted(marks)) as turn:
         assert 0.1 < turn.waited < 5
         assert turn.doubt is None
         assert marks == ["waits", "goes on"]
@@ -123,7 +123,7 @@ def test_the_turn_of_a_process_that_was_killed_is_free(file):
     with held(file, 600) as holder:
         os.kill(holder.pid, signal.SIGKILL)
         holder.wait()
-        with Turns(file, patience=5).take() as turn:
+        with MeasurementLock(file, patience=5).take() as turn:
             assert turn.doubt is None
             assert turn.waited < 1
 
@@ -131,21 +131,21 @@ def test_the_turn_of_a_process_that_was_killed_is_free(file):
 def test_waiting_uses_no_processor_worth_naming(file):
     with held(file, 60):
         before = os.times()
-        with Turns(file, patience=2).take() as turn:
+        with MeasurementLock(file, patience=2).take() as turn:
             after = os.times()
     assert turn.waited >= 2
     assert after.user + after.system - before.user - before.system < 0.1
 
 
 def test_a_process_that_never_ends_its_turn_is_not_waited_for_for_ever(file):
-    with held(file, 60), Turns(file, patience=0.2).take() as turn:
+    with held(file, 60), MeasurementLock(file, patience=0.2).take() as turn:
         assert turn.doubt == (f"measured without taking turns: {file}: another process has held it for 0.2 s")
         assert turn.waited >= 0.2
 
 
 def test_a_turn_within_a_turn_is_the_same(file):
-    outer = Turns(file, patience=0.2)
-    with outer.take(), outer.take() as again, Turns(file, patience=0.2).take() as another:
+    outer = MeasurementLock(file, patience=0.2)
+    with outer.take(), outer.take() as again, MeasurementLock(file, patience=0.2).take() as another:
         assert again == another == Turn(waited=0.0, doubt=None)
     with held(file, 0):  # it is free again
         pass
@@ -153,7 +153,7 @@ def test_a_turn_within_a_turn_is_the_same(file):
 
 def test_an_error_ends_the_turn(file):
     kept = lock._lock_on(file)  # what nobody keeps would end with the last reference to it, too
-    with pytest.raises(ValueError, match="of the test"), Turns(file).take():
+    with pytest.raises(ValueError, match="of the test"), MeasurementLock(file).take():
         raise ValueError("of the test")
     assert not kept.is_locked
     with held(file, 0):
@@ -166,7 +166,7 @@ def test_an_error_while_waiting_leaves_no_turn_behind(file):
         raise KeyboardInterrupt
         yield
 
-    waiting = Turns(file)
+    waiting = MeasurementLock(file)
     with held(file, 60), pytest.raises(KeyboardInterrupt), waiting.take(interrupted):
         pass
     with waiting.take() as turn:
@@ -177,7 +177,7 @@ def test_an_error_while_waiting_leaves_no_turn_behind(file):
 
 def test_no_turns_are_taken_without_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with Turns.chosen("none").take() as turn:
+    with MeasurementLock.chosen("none").take() as turn:
         assert turn == Turn(waited=0.0, doubt=None)
     assert list(tmp_path.iterdir()) == []
 
@@ -195,7 +195,7 @@ def test_every_user_and_run_has_the_same_place(monkeypatch):
 def test_every_user_may_open_the_file(file):
     before = os.umask(0o077)
     try:
-        with Turns(file).take():
+        with MeasurementLock(file).take():
             assert 0o666 == stat.S_IMODE(file.stat().st_mode)
     finally:
         os.umask(before)
@@ -226,7 +226,7 @@ def test_another_users_file_is_used_where_that_is_permitted(shared_folder, mode,
 
 def test_where_the_machines_file_cannot_be_used_a_users_own_is(tmp_path):
     own = tmp_path / "own.lock"
-    with Turns(tmp_path, instead=own).take() as turn, held_by_us(own):
+    with MeasurementLock(tmp_path, instead=own).take() as turn, held_by_us(own):
         assert turn.doubt == (
             f"only this user's processes took turns to measure: {tmp_path} cannot be used: it is no lock file"
         )
@@ -247,14 +247,14 @@ def test_a_link_is_not_followed(file, tmp_path, make):
     target = tmp_path / "precious"
     target.touch(mode=0o600)
     make(file, target)
-    with Turns(file).take() as turn:
+    with MeasurementLock(file).take() as turn:
         assert turn.doubt == f"measured without taking turns: {file} cannot be used: it is no lock file"
     assert (0, 0o600) == (target.stat().st_size, stat.S_IMODE(target.stat().st_mode))
 
 
 def test_a_file_with_something_in_it_stays_as_it_is(file):
     file.write_text("precious")
-    with Turns(file).take() as turn:
+    with MeasurementLock(file).take() as turn:
         assert "it is no lock file" in turn.doubt
     assert file.read_text() == "precious"
 
@@ -266,7 +266,7 @@ def test_a_filesystem_without_locks_is_a_doubt(file, monkeypatch, code):
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr("fcntl.flock", flock)
-    with Turns(file).take() as turn:
+    with MeasurementLock(file).take() as turn:
         assert turn.doubt.startswith(f"measured without taking turns: {file} cannot be used: ")
 
 
@@ -275,7 +275,7 @@ def test_a_read_only_place_is_a_doubt(tmp_path, monkeypatch):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(os, "open", refuse)
-    with Turns(tmp_path / "turn.lock").take() as turn:
+    with MeasurementLock(tmp_path / "turn.lock").take() as turn:
         assert turn.doubt.endswith("cannot be used: Read-only file system")
 
 
@@ -292,7 +292,7 @@ def test_waiting_is_not_the_tests_time():
         time.sleep(0.3)
         yield Turn(waited=clock() - begun)
 
-    budget = Budget(0.2, take)
+    budget = TimeBudget(0.2, take)
     budget.start(clock)
     with budget.turn():
         now.append(budget.left())
@@ -307,7 +307,7 @@ def test_simulated_time_needs_no_turn():
 
     simulated, real = ticking(*range(9)), time.perf_counter
     for clocks in ([simulated], [real, simulated], [simulated, real]):
-        budget = Budget(1.0, take)
+        budget = TimeBudget(1.0, take)
         for clock in clocks:
             budget.start(clock)
         with budget.turn():
@@ -333,7 +333,7 @@ class Settings(SimpleNamespace):
 @pytest.mark.parametrize(("left", "before"), [(7.0, 3.0), (1e-3, 30.0)])
 def test_a_timer_is_stopped_and_set_again_for_what_was_left(stopwatch, left, before):
     called, item = stopwatch
-    timers = Timers(ticking(100.0, 100.0 + before))
+    timers = TimeoutPauser(ticking(100.0, 100.0 + before))
     timers.pytest_timeout_set_timer(Settings(timeout=10.0))
     with timers.stopped(item):
         assert called == ["cancel"]
@@ -342,7 +342,7 @@ def test_a_timer_is_stopped_and_set_again_for_what_was_left(stopwatch, left, bef
 
 def test_where_no_timer_runs_none_is_set(stopwatch):
     called, item = stopwatch
-    timers = Timers(ticking(0.0))
+    timers = TimeoutPauser(ticking(0.0))
     with timers.stopped(item):
         pass
     timers.pytest_timeout_set_timer(Settings(timeout=10.0))

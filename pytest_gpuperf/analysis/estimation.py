@@ -9,7 +9,7 @@ from pytest_gpuperf.analysis.evidence import Evidence, autocorrelation, e_value
 from pytest_gpuperf.model.demand import Demand, Plan
 from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
 
-__all__ = ["Estimation", "estimate", "gated"]
+__all__ = ["SequentialEstimator", "estimate", "gated"]
 
 _FEWEST = 2  # rounds that are taken whatever they cost: one alone can never decide
 _MOST_OF_IT = 0.75  # of max_time is for precision; the rest is for what is sampled beside the verdict
@@ -23,13 +23,13 @@ def estimate(ratios: Iterable[float], plan: Plan, sampling: Neighbours) -> Speed
 
 def gated(rounds: Iterable[Round], demand: Demand, plan: Plan, sampling: Neighbours) -> Speedup | None:
     """Return the speedup of rounds, in the order in which they were taken, as the demand gates it."""
-    estimation = Estimation(demand, plan)
+    estimation = SequentialEstimator(demand, plan)
     for taken in rounds:
         estimation.add(taken)
     return estimation.speedup(sampling)
 
 
-class Estimation:
+class SequentialEstimator:
     """The speedup as it takes shape, and the rule that stops sampling.
 
     Copies count as the demand says. Sampling stops when the verdict is certain and the interval precise, or

@@ -14,7 +14,7 @@ from pytest_gpuperf.model.demand import Demand, Plan
 from pytest_gpuperf.model.measurement import Estimate, Measurement, Neighbours, Round, Speedup, Transfer
 from pytest_gpuperf.model.offload import BreakEven, GpuLimits, Link, Offload, Price, Regime
 
-__all__ = ["LINKS", "Observed", "weigh", "weigh_cpu"]
+__all__ = ["LINKS", "OffloadInput", "weigh", "weigh_cpu"]
 
 # Bytes per second in one direction: PCI-SIG's transfer rate x 16 lanes x 128/130 / 8, and half of the
 # 900 GB/s that NVIDIA names for NVLink-C2C in both directions. No copy of pageable memory reaches them.
@@ -29,7 +29,7 @@ _ROUNDING = 1e-9  # a count of calls that is an integer but for the rounding of 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class OffloadInput:
     """What one test's measurement has to say: rounds as the demand gates them, and what was sampled aside.
 
     `copies` are seconds per transfer, for as many rounds or fewer. `own` is the share of the CPU's
@@ -61,7 +61,7 @@ class Observed:
         return False if self.speedup.high is not None and self.speedup.high < limit else None
 
 
-def weigh(seen: Observed, plan: Plan) -> Offload:
+def weigh(seen: OffloadInput, plan: Plan) -> Offload:
     """Return whether moving the work pays, for a workload that was timed on both devices."""
     worth = seen.is_beyond(1.0)
     regimes = _regimes(seen, plan)
@@ -117,7 +117,7 @@ def weigh_cpu(
     )
 
 
-def _regimes(seen: Observed, plan: Plan) -> dict[str, Speedup | None]:
+def _regimes(seen: OffloadInput, plan: Plan) -> dict[str, Speedup | None]:
     """Return the speedup in each regime that can be computed; a whole body is a regime of its own."""
     if seen.regime == "body":
         return {}
@@ -136,7 +136,7 @@ def _regimes(seen: Observed, plan: Plan) -> dict[str, Speedup | None]:
     return found
 
 
-def _latency(seen: Observed, plan: Plan) -> Speedup | None:
+def _latency(seen: OffloadInput, plan: Plan) -> Speedup | None:
     """Return the speedup of calls that are waited for: that of the rounds where those are such calls."""
     calls_in_blocks = {seen.cpu.block_calls, seen.gpu.block_calls}
     if seen.demand.latency or calls_in_blocks == {1}:
@@ -147,7 +147,7 @@ def _latency(seen: Observed, plan: Plan) -> Speedup | None:
     return estimate((cpu / gpu for cpu, gpu in pairs), plan, apart)
 
 
-def _price(seen: Observed, plan: Plan) -> Price:
+def _price(seen: OffloadInput, plan: Plan) -> Price:
     """Return what the bill does: a call on the GPU costs ratio / speedup of what it costs on the CPU."""
     ratio, found = plan.cost_ratio, seen.speedup
     low = (found.low or 0.0) * seen.own
@@ -163,7 +163,7 @@ def _price(seen: Observed, plan: Plan) -> Price:
     )
 
 
-def _break_even(seen: Observed, plan: Plan) -> BreakEven | None:
+def _break_even(seen: OffloadInput, plan: Plan) -> BreakEven | None:
     """Return after how many calls the copies and the first call are earned back.
 
     A call saves cpu - gpu. What the first call cost is what it took longer than a later one that is waited

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from pytest_gpuperf.cli import baseline, compare, devices, history, merge, reports
-from pytest_gpuperf.cli.output import WRONG, Done
+from pytest_gpuperf.cli.output import WRONG, CommandResult
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report.escape import printable
 from pytest_gpuperf.timing.gc_pause import uncollected
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _parser().parse_args(arguments)
     try:
         with uncollected():  # a command holds what it reads until it ends
-            done: Done = chosen.run(chosen)
+            done: CommandResult = chosen.run(chosen)
     except (GpuPerfError, OSError, ValueError, ArithmeticError) as error:
         return _wrong(_words(error))
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_gpuperf import schema
 from pytest_gpuperf.analysis import threshold
-from pytest_gpuperf.cli.output import INCOMPARABLE, Done, told
+from pytest_gpuperf.cli.output import INCOMPARABLE, CommandResult, told
 from pytest_gpuperf.gate import baseline, fingerprint, metrics
 from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -60,7 +60,7 @@ class _Update:
         return tuple(replace(record, comparisons=()) for record in found if record is not None)
 
 
-def _update(base: Path, inputs: Sequence[Path], *, prune: bool) -> Done:
+def _update(base: Path, inputs: Sequence[Path], *, prune: bool) -> CommandResult:
     reports = sorted((Report(name=str(path), run=reader.read(path)) for path in inputs), key=reader.began)
     runs = [report.run for report in reports]
     found = _before(base, runs[-1])

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf.cli.output import FAILED, FINE, INCOMPARABLE, Done, check_replaceable, told
+from pytest_gpuperf.cli.output import FAILED, FINE, INCOMPARABLE, CommandResult, check_replaceable, told
 from pytest_gpuperf.gate import baseline, policy, tolerance
 from pytest_gpuperf.gate.baseline import Baseline
-from pytest_gpuperf.gate.gate import Gating, Seen
-from pytest_gpuperf.model.comparison import GatePlan, Tolerance
+from pytest_gpuperf.gate.gate import Gate, RunCoverage
+from pytest_gpuperf.model.comparison import GateOptions, Tolerance
 from pytest_gpuperf.model.demand import Plan
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Run
@@ -72,14 +72,14 @@ def _tolerance(text: str) -> Tolerance | str:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def _compare(chosen: argparse.Namespace) -> Done:
+def _compare(chosen: argparse.Namespace) -> CommandResult:
     gate, plan = _gate(chosen), Plan(inconclusive=chosen.inconclusive)
     if chosen.markdown is not None:
         inputs = (chosen.base, chosen.new)
         check_replaceable(chosen.markdown, paths.MARKDOWN, "summary of ours", inputs)
     bases = _bases(gate, chosen.base)
     new = reader.read(chosen.new)
-    gating = Gating(gate, bases, lambda: new.environment)
+    gating = Gate(gate, bases, lambda: new.environment)
     run = _compared(new, gating, plan)
     if chosen.markdown is not None:
         _summarize(run, chosen.markdown)
@@ -90,11 +90,11 @@ def _compare(chosen: argparse.Namespace) -> Done:
     return told([*_told(run), *absent, *failures], _code(run, failures, gate))
 
 
-def _gate(chosen: argparse.Namespace) -> GatePlan:
+def _gate(chosen: argparse.Namespace) -> GateOptions:
     """Return what the new report is held against."""
     asked = chosen.fail_on or _ASKED
     held = tolerance.checked(asked)
-    return GatePlan(
+    return GateOptions(
         baseline=chosen.base,
         tolerances=held,
         improvements=tolerance.IMPROVEMENT in asked,
@@ -104,7 +104,7 @@ def _gate(chosen: argparse.Namespace) -> GatePlan:
     )
 
 
-def _bases(gate: GatePlan, path: Path) -> list[Baseline]:
+def _bases(gate: GateOptions, path: Path) -> list[Baseline]:
     """Return what can be compared with, newest first; where nothing can, all of it, to say so."""
     found = [Baseline(Path(each.name).name, each.run) for each in reader.read_all(path)]
     if not found:
@@ -120,7 +120,7 @@ def _summarize(run: Run, path: Path) -> None:
     files.replace(path, markdown.text(run))
 
 
-def _compared(run: Run, gating: Gating, plan: Plan) -> Run:
+def _compared(run: Run, gating: Gate, plan: Plan) -> Run:
     """Return a run with how it stands beside its baseline, test by test and as a whole."""
     records = {record.nodeid: gating.compared(record) for record in run.records}
     for threshold in run.thresholds:
@@ -131,7 +131,7 @@ def _compared(run: Run, gating: Gating, plan: Plan) -> Run:
     if run.gate is None or not run.gate.tolerances:
         records = {nodeid: _ungated(record) for nodeid, record in records.items()}
     measured = {_file(record.nodeid) for record in run.records}
-    seen = Seen(
+    seen = RunCoverage(
         expects=lambda nodeid: _file(nodeid) in measured,
         crashed={},
         has_gpu=run.environment.gpu is not None,
@@ -157,7 +157,7 @@ def _absent(run: Run, base: Baseline) -> Iterator[str]:
         yield f"the new report has nothing of {names} (tests in the baseline: {sum(absent.values())})"
 
 
-def _failures(run: Run, gating: Gating, plan: Plan) -> Iterator[str]:
+def _failures(run: Run, gating: Gate, plan: Plan) -> Iterator[str]:
     """Yield why the gate fails: test by test, and then as a whole."""
     for record in run.records:
         watched = record.source == "all"
@@ -167,7 +167,7 @@ def _failures(run: Run, gating: Gating, plan: Plan) -> Iterator[str]:
     yield from (f"FAILED: {failure}" for failure in (run.gate.failures if run.gate else ()))
 
 
-def _code(run: Run, failures: Sequence[str], gate: GatePlan) -> int:
+def _code(run: Run, failures: Sequence[str], gate: GateOptions) -> int:
     """Return 3 where nothing could be compared, whatever else is said of it: that is no regression."""
     outcomes = {each.outcome for record in run.records for each in record.comparisons}
     if not outcomes and not failures and gate.allow_no_gpu and run.environment.gpu is None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_gpuperf.cli.output import Done, told
+from pytest_gpuperf.cli.output import CommandResult, told
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
@@ -20,7 +20,7 @@ _OTHERS = "devices that other plugins offer are listed by pytest only: pytest --
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class DeviceListing:
     """One backend's GPU, or why it has none; `automatic` says that `auto` may take it."""
 
     choice: str
@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
     command.set_defaults(run=lambda chosen: devices(as_json=chosen.json))
 
 
-def devices(*, as_json: bool) -> Done:
+def devices(*, as_json: bool) -> CommandResult:
     """List the CPU, and every backend's GPU with its name, or with why there is none and the remedy."""
     from pytest_gpuperf.devices import environment
     from pytest_gpuperf.devices.registry import backends
@@ -50,7 +50,7 @@ def devices(*, as_json: bool) -> Done:
     cpu = {"name": environment.cpu_name(), "usable": environment.usable_processors()}
     if as_json:
         listed = [_content(each, taken) for each in found]
-        return Done(text=json.dumps({"cpu": cpu, "gpus": listed, "auto": taken}, indent=1))
+        return CommandResult(text=json.dumps({"cpu": cpu, "gpus": listed, "auto": taken}, indent=1))
     lines = [
         f"CPU  {cpu['name']}, {cpu['usable']:g} processors",
         "",
@@ -62,7 +62,7 @@ def devices(*, as_json: bool) -> Done:
     return told(lines)
 
 
-def _found(offered: list["Backend"]) -> Iterator[Found]:
+def _found(offered: list["Backend"]) -> Iterator[DeviceListing]:
     """Yield what each backend has; one that fails in a way of its own says so, and hides no other."""
     for backend in offered:
         for selector in _selectors(backend):
@@ -75,7 +75,7 @@ def _found(offered: list["Backend"]) -> Iterator[Found]:
             except Exception as error:  # noqa: BLE001 - a vendor's library may raise anything
                 reason = f"it cannot be used: {type(error).__name__}: {_one_line(str(error))}"
             automatic = backend.automatic and selector != _CPU
-            yield Found(choice=choice, device=device, reason=reason, automatic=automatic)
+            yield DeviceListing(choice=choice, device=device, reason=reason, automatic=automatic)
 
 
 def _one_line(text: str) -> str:
@@ -93,7 +93,7 @@ def _selectors(backend: Any) -> list[str]:
     return [str(index) for index in range(count)] if count > 1 else [""]
 
 
-def _table(found: list[Found], taken: str | None) -> Iterator[str]:
+def _table(found: list[DeviceListing], taken: str | None) -> Iterator[str]:
     width = max(len(each.choice) for each in found)
     for each in found:
         name = each.choice.ljust(width)
@@ -103,7 +103,7 @@ def _table(found: list[Found], taken: str | None) -> Iterator[str]:
             yield f"GPU  {name}  {', '.join(_words(each, taken))}"
 
 
-def _words(each: Found, taken: str | None) -> Iterator[str]:
+def _words(each: DeviceListing, taken: str | None) -> Iterator[str]:
     device = each.device
     if device is None:
         return
@@ -115,7 +115,7 @@ def _words(each: Found, taken: str | None) -> Iterator[str]:
         yield "auto takes it"
 
 
-def _content(each: Found, taken: str | None) -> dict[str, Any]:
+def _content(each: DeviceListing, taken: str | None) -> dict[str, Any]:
     device = each.device
     return {
         "choice": each.choice,

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf.cli.output import Done
+from pytest_gpuperf.cli.output import CommandResult
 
 __all__ = ["add"]
 
@@ -44,11 +44,13 @@ def _number(text: str) -> int:
     return int(text[:_DIGITS])
 
 
-def _history(chosen: argparse.Namespace) -> Done:
+def _history(chosen: argparse.Namespace) -> CommandResult:
     from pytest_gpuperf.report import history, trend
 
     found = history.read(chosen.folder)
     if chosen.json:
-        return Done(text=json.dumps(trend.document(found, only=chosen.only), indent=1))
+        return CommandResult(text=json.dumps(trend.document(found, only=chosen.only), indent=1))
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    return Done(text="\n".join(trend.lines(found, only=chosen.only, last=chosen.last, unicode=unicode)))
+    return CommandResult(
+        text="\n".join(trend.lines(found, only=chosen.only, last=chosen.last, unicode=unicode))
+    )

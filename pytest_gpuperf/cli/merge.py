@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_gpuperf import schema
-from pytest_gpuperf.cli.output import FAILED, FINE, Done, check_replaceable, told
+from pytest_gpuperf.cli.output import FAILED, FINE, CommandResult, check_replaceable, told
 from pytest_gpuperf.cli.reports import width
 from pytest_gpuperf.gate import fingerprint
-from pytest_gpuperf.model.demand import Plan, Settlement
+from pytest_gpuperf.model.demand import InconclusivePolicy, Plan
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import files, paths, reader, terminal
@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
     command.set_defaults(run=lambda chosen: _merge(chosen.reports, chosen.output, chosen.inconclusive))
 
 
-def _merge(inputs: Sequence[Path], output: Path, inconclusive: Settlement) -> Done:
+def _merge(inputs: Sequence[Path], output: Path, inconclusive: InconclusivePolicy) -> CommandResult:
     from pytest_gpuperf.report import merge  # with NumPy behind it, which few commands need
 
     if len(inputs) < 2:

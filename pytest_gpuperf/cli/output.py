@@ -8,23 +8,23 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report import paths
 from pytest_gpuperf.report.escape import printable
 
-__all__ = ["FAILED", "FINE", "INCOMPARABLE", "WRONG", "Done", "check_replaceable", "told"]
+__all__ = ["FAILED", "FINE", "INCOMPARABLE", "WRONG", "CommandResult", "check_replaceable", "told"]
 
 FINE, FAILED, WRONG, INCOMPARABLE = 0, 1, 2, 3
 """Exit codes: 1 a demand failed or a metric regressed, 2 it could not be done, 3 nothing to compare."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class CommandResult:
     """The text goes to standard output."""
 
     text: str
     code: int = FINE
 
 
-def told(lines: Iterable[str], code: int = FINE) -> Done:
+def told(lines: Iterable[str], code: int = FINE) -> CommandResult:
     """Return lines for people: what is in a report, which anyone may have written, steers no terminal."""
-    return Done(text="\n".join(map(printable, lines)), code=code)
+    return CommandResult(text="\n".join(map(printable, lines)), code=code)
 
 
 def check_replaceable(output: Path, begins: bytes, what: str, inputs: Iterable[Path]) -> None:

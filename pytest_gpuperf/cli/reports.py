@@ -7,7 +7,7 @@ from shutil import get_terminal_size
 from typing import Any
 
 from pytest_gpuperf import jsontext, schema
-from pytest_gpuperf.cli.output import Done, check_replaceable, told
+from pytest_gpuperf.cli.output import CommandResult, check_replaceable, told
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report import exports, files, markdown, paths, reader, terminal
@@ -63,7 +63,7 @@ def width() -> int:
     return max(_NARROWEST, get_terminal_size().columns)
 
 
-def show(report: Path) -> Done:
+def show(report: Path) -> CommandResult:
     """Print a report's table, and why its tests ended as they did."""
     run = reader.read(report)
     lines = terminal.lines(run, width())
@@ -71,12 +71,12 @@ def show(report: Path) -> Done:
     return told([*(lines or ["no test with a speedup marker ran"]), *early])
 
 
-def validate(report: Path) -> Done:
+def validate(report: Path) -> CommandResult:
     """Check a report against its schema."""
     return told([f"{report}: valid, {_records(reader.read(report))}"])
 
 
-def export(report: Path, format: str, output: Path | None) -> Done:
+def export(report: Path, format: str, output: Path | None) -> CommandResult:
     """Write a report in another form, to a file or to standard output."""
     if output is not None:
         begins = paths.MARKDOWN if format == _MARKDOWN else paths.EXPORTS[format]
@@ -84,12 +84,12 @@ def export(report: Path, format: str, output: Path | None) -> Done:
     run = reader.read(report)
     text = markdown.text(run) if format == _MARKDOWN else exports.text(format, run)
     if output is None:
-        return Done(text=text.removesuffix("\n").removesuffix("\r"))
+        return CommandResult(text=text.removesuffix("\n").removesuffix("\r"))
     files.replace(output, text)
     return told([f"{output}: {_records(run)} as {format}"])
 
 
-def recover(journal: Path, report: Path) -> Done:
+def recover(journal: Path, report: Path) -> CommandResult:
     """Make a report of what had finished when a run was killed."""
     if report.exists():
         raise GpuPerfError(f"{report} exists; name a new file, so that nothing is lost")

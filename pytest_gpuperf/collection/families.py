@@ -9,7 +9,7 @@ import pytest
 
 from pytest_gpuperf.collection.items import SHAPE, parameters, shared, word
 from pytest_gpuperf.collection.markers import ThresholdDemand, size, threshold
-from pytest_gpuperf.devices.spec import Side
+from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.model.demand import Family
 
 __all__ = ["families"]
@@ -50,7 +50,7 @@ def _by_device(
     members: dict[pytest.Function, ThresholdDemand],
 ) -> list[dict[pytest.Function, ThresholdDemand]]:
     """Return a family for each GPU of a suite's own; where there are several, their CPU is in none."""
-    on: dict[Side | None, dict[pytest.Function, ThresholdDemand]] = {}
+    on: dict[DeviceSpec | None, dict[pytest.Function, ThresholdDemand]] = {}
     for item, asked in members.items():
         on.setdefault(item.stash[SHAPE].side, {})[item] = asked
     several = [family for side, family in on.items() if side is not None and side.kind == "gpu"]

@@ -10,8 +10,8 @@ from pytest_gpuperf.collection import siblings
 from pytest_gpuperf.collection.families import families
 from pytest_gpuperf.collection.items import (
     SHAPE,
-    Kin,
-    Shape,
+    ItemSpec,
+    SpecCache,
     has_marked_parameters,
     misuse,
     shape,
@@ -19,7 +19,7 @@ from pytest_gpuperf.collection.items import (
     unfit,
 )
 from pytest_gpuperf.collection.patterns import Patterns, take_all
-from pytest_gpuperf.devices.spec import Side, Sides
+from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
 from pytest_gpuperf.model.demand import Selection
 
 __all__ = ["Finder"]
@@ -38,7 +38,13 @@ class Finder:
     """
 
     def __init__(
-        self, sides: Sides, patterns: Patterns, *, takes_all: bool, lone: Side | None, foreign: bool
+        self,
+        sides: DeviceParser,
+        patterns: Patterns,
+        *,
+        takes_all: bool,
+        lone: DeviceSpec | None,
+        foreign: bool,
     ) -> None:
         self.found: list[pytest.Item] = []
         self._sides = sides
@@ -46,7 +52,7 @@ class Finder:
         self._takes_all = takes_all
         self._lone = lone
         self._foreign = foreign
-        self._kin: Kin | None = None
+        self._kin: SpecCache | None = None
         self._all = 0
 
     def collected(
@@ -85,7 +91,7 @@ class Finder:
                 wrong.append(f"{item.nodeid}: {_TWICE}")
         return wrong
 
-    def passed_by(self, item: pytest.Item) -> Shape | None:
+    def passed_by(self, item: pytest.Item) -> ItemSpec | None:
         """Return the shape of a test whose marker came while it ran; it cannot be measured any more."""
         if not isinstance(item, pytest.Function):
             return None
@@ -168,7 +174,7 @@ class Finder:
                 found.append(item)
         return found, wrong
 
-    def _shape(self, item: pytest.Function) -> Shape:
+    def _shape(self, item: pytest.Function) -> ItemSpec:
         """Return a marked item's shape; raise ValueError with what is wrong with its marker."""
         kin = self._kin if self._kin is not None and self._kin.has(item) else None
         if kin is not None and (known := kin.shape(item)) is not None:
@@ -180,7 +186,7 @@ class Finder:
             if kin is not None:
                 kin.learn(item, known)
             elif not has_marked_parameters(item):
-                self._kin = Kin(item, known, self._sides.names)
+                self._kin = SpecCache(item, known, self._sides.names)
         except ValueError as error:
             raise ValueError(f"{item.nodeid}: {error}") from error
         return known
@@ -206,7 +212,7 @@ class Finder:
                 item.stash[SHAPE] = replace(known, demand=like.demand)
                 yield item
 
-    def _sibling(self, item: pytest.Item) -> Shape | None:
+    def _sibling(self, item: pytest.Item) -> ItemSpec | None:
         if not isinstance(item, pytest.Function) or unfit(item):
             return None
         try:

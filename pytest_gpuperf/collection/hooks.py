@@ -7,10 +7,10 @@ import pytest
 from pytest_gpuperf.collection import siblings
 from pytest_gpuperf.collection.items import SHAPE
 
-__all__ = ["Collecting"]
+__all__ = ["CollectionHooks"]
 
 
-class Collecting:
+class CollectionHooks:
     """Remembers which speedup tests will run and which were deselected; `begin` is told when they run."""
 
     def __init__(

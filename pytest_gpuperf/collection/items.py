@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf.collection import fixtures
-from pytest_gpuperf.collection.markers import Joint, demand, joint
-from pytest_gpuperf.devices.spec import Side, Sides
+from pytest_gpuperf.collection.markers import PairOptions, demand, joint
+from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
 from pytest_gpuperf.model.demand import Demand, Family, Kind, Source
 
 __all__ = [
     "SHAPE",
-    "Kin",
-    "Shape",
+    "ItemSpec",
+    "SpecCache",
     "has_marked_parameters",
     "misuse",
     "parameters",
@@ -33,7 +33,7 @@ _REMEDY = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class ItemSpec:
     """How a speedup test meets its devices.
 
     `nodeid` is the item's own: pytest-xdist may add a group to it. `slots`: the arguments that are filled
@@ -48,7 +48,7 @@ class Shape:
     source: Source = "marker"
     slots: frozenset[str] = frozenset()
     both: bool = False
-    side: Side | None = None
+    side: DeviceSpec | None = None
     pair: tuple[Hashable, ...] | None = None
     told: frozenset[str] = frozenset()
     partner: str | None = None
@@ -64,13 +64,13 @@ class Shape:
         """Whether there is a device to measure on."""
         return bool(self.slots) or self.both or self.side is not None
 
-    def beside(self, partner: str) -> "Shape":
+    def beside(self, partner: str) -> "ItemSpec":
         """Return it as that of a GPU sibling of this CPU sibling."""
         return self.of(self.nodeid, self.pair, partner)
 
-    def of(self, nodeid: str, pair: tuple[Hashable, ...] | None, partner: str | None) -> "Shape":
+    def of(self, nodeid: str, pair: tuple[Hashable, ...] | None, partner: str | None) -> "ItemSpec":
         """Return it as that of another item, or in other company; there may be thousands."""
-        return Shape(  # faster than `replace`
+        return ItemSpec(  # faster than `replace`
             nodeid=nodeid,
             demand=self.demand,
             source=self.source,
@@ -84,7 +84,7 @@ class Shape:
         )
 
 
-SHAPE = pytest.StashKey[Shape]()
+SHAPE = pytest.StashKey[ItemSpec]()
 
 
 def misuse(item: pytest.Item) -> str | None:
@@ -116,17 +116,17 @@ def unfit(item: pytest.Item) -> str | None:
     return None
 
 
-def shape(item: pytest.Function, sides: Sides, asked: pytest.Mark | None = None) -> Shape:
+def shape(item: pytest.Function, sides: DeviceParser, asked: pytest.Mark | None = None) -> ItemSpec:
     """Return the shape of an item that `misuse` found nothing wrong with.
 
     Raises ValueError for a side that is unknown. `asked` stands for a marker where the item has none.
     """
     mark = asked or _closest(item)[0]
     join, known = joint(mark), parameters(item)
-    plain = Shape(nodeid=item.nodeid, demand=demand(mark))
+    plain = ItemSpec(nodeid=item.nodeid, demand=demand(mark))
     if fixtures.is_built_on_ours(item, "device") and known.get("device") in ("cpu", "gpu"):
         told = frozenset(("device",))
-        side = Side(kind=known["device"])
+        side = DeviceSpec(kind=known["device"])
         return replace(plain, side=side, told=told, pair=_pair(item, told, join, sides))
     slots = fixtures.slots(item)
     if slots:
@@ -142,21 +142,21 @@ def shape(item: pytest.Function, sides: Sides, asked: pytest.Mark | None = None)
     return replace(plain, side=found, told=told, pair=_pair(item, told, join, sides))
 
 
-class Kin:
+class SpecCache:
     """What the items of one function have in common, so that only the first on each device is looked at.
 
     `like` is the shape of the first, `names` are the parameters that may tell a side.
     """
 
-    def __init__(self, item: pytest.Function, like: Shape, names: Collection[str]) -> None:
+    def __init__(self, item: pytest.Function, like: ItemSpec, names: Collection[str]) -> None:
         self._common = item._fixtureinfo  # noqa: SLF001 - what pytest itself keeps for all of them
         self._marks = _own_marks(item)
         known = parameters(item)
         self._devices = [name for name in {"device", *names} if name in known]
-        self._known: dict[tuple[int, ...], Shape] = {}
+        self._known: dict[tuple[int, ...], ItemSpec] = {}
         self.learn(item, like)
 
-    def learn(self, item: pytest.Function, like: Shape) -> None:
+    def learn(self, item: pytest.Function, like: ItemSpec) -> None:
         """Take the shape of an item on a device that was not seen before."""
         known = parameters(item)
         first = next(iter(self._known.values()), like)
@@ -167,7 +167,7 @@ class Kin:
         """Say whether an item is of that function, with the same markers: plugins may mark single items."""
         return item._fixtureinfo is self._common and _own_marks(item) == self._marks  # noqa: SLF001 - as above
 
-    def shape(self, item: pytest.Function) -> Shape | None:
+    def shape(self, item: pytest.Function) -> ItemSpec | None:
         """Return an item's shape; None where its device was not seen before, or its parameters have marks."""
         callspec = getattr(item, "callspec", None)
         if callspec is None or callspec.marks:
@@ -208,7 +208,9 @@ def word(value: Any) -> str:
     return value.__name__ if hasattr(value, "__name__") else str(value).partition(" at 0x")[0]
 
 
-def _side(item: pytest.Function, sides: Sides, join: Joint) -> tuple[Side | str | None, frozenset[str]]:
+def _side(
+    item: pytest.Function, sides: DeviceParser, join: PairOptions
+) -> tuple[DeviceSpec | str | None, frozenset[str]]:
     """Return the side of an item that meets one device: by marker, parameters, fixtures, or its class."""
     if join.device is not None:
         return sides.of({sides.names[0]: join.device})[0], frozenset()
@@ -219,22 +221,24 @@ def _side(item: pytest.Function, sides: Sides, join: Joint) -> tuple[Side | str 
     if len(ours) == 2:
         return "it takes both cpu and gpu, where device is filled with one after the other", frozenset()
     if ours:
-        return Side(kind="gpu" if ours == ["gpu"] else "cpu"), frozenset()
+        return DeviceSpec(kind="gpu" if ours == ["gpu"] else "cpu"), frozenset()
     attributes = {name: getattr(item.cls, name, None) for name in sides.names} if item.cls else {}
     found = sides.of({name: value for name, value in attributes.items() if value is not None})[0]
-    if isinstance(found, Side):
+    if isinstance(found, DeviceSpec):
         return found, frozenset()
     if join.pair is not None:
         last = item.name.partition("[")[0].rpartition("_")[2]
         found = sides.of({sides.names[0]: last})[0]
         where = "say device='cpu' or device='gpu' in the marker"
         return (
-            found if isinstance(found, Side) else f"which side of pair={join.pair!r} is it? {where}"
+            found if isinstance(found, DeviceSpec) else f"which side of pair={join.pair!r} is it? {where}"
         ), frozenset()
     return None, frozenset()
 
 
-def _pair(item: pytest.Function, told: frozenset[str], join: Joint, sides: Sides) -> tuple[Hashable, ...]:
+def _pair(
+    item: pytest.Function, told: frozenset[str], join: PairOptions, sides: DeviceParser
+) -> tuple[Hashable, ...]:
     """Return what siblings share: a name, a function that two classes have from a third, or the function.
 
     The last of it is the values of the other parameters.
@@ -247,7 +251,7 @@ def _pair(item: pytest.Function, told: frozenset[str], join: Joint, sides: Sides
     return item.nodeid.partition("[")[0], _values(parameters(item), told)
 
 
-def _own(cls: type, sides: Sides) -> dict[str, Any]:
+def _own(cls: type, sides: DeviceParser) -> dict[str, Any]:
     """Return what a class itself says beside its device, as a size: others are no siblings."""
     return {
         name: value

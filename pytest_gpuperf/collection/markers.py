@@ -11,7 +11,7 @@ import pytest
 
 from pytest_gpuperf.model.demand import Demand
 
-__all__ = ["Joint", "ThresholdDemand", "demand", "joint", "size", "threshold"]
+__all__ = ["PairOptions", "ThresholdDemand", "demand", "joint", "size", "threshold"]
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT])(i?))?B", re.IGNORECASE)
 
@@ -26,7 +26,7 @@ class ThresholdDemand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joint:
+class PairOptions:
     """How a marker joins siblings that are tests of their own: their common name, and this one's device."""
 
     pair: str | None = None
@@ -57,9 +57,9 @@ def demand(mark: pytest.Mark) -> "Demand":
     return Demand(**{name: _plain(value) for name, value in given.items() if name not in _JOINT})
 
 
-def joint(mark: pytest.Mark) -> Joint:
+def joint(mark: pytest.Mark) -> PairOptions:
     """Return how a marker joins siblings; `demand` has found its arguments right."""
-    return Joint(**{name: value for name, value in mark.kwargs.items() if name in _JOINT})
+    return PairOptions(**{name: value for name, value in mark.kwargs.items() if name in _JOINT})
 
 
 def threshold(mark: pytest.Mark, *more: pytest.Mark) -> ThresholdDemand:

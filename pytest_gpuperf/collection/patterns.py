@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf.collection.items import SHAPE, Shape, shape, unfit
+from pytest_gpuperf.collection.items import SHAPE, ItemSpec, shape, unfit
 from pytest_gpuperf.collection.markers import demand
 from pytest_gpuperf.collection.siblings import pairs, within_functions
-from pytest_gpuperf.devices.spec import Sides
+from pytest_gpuperf.devices.spec import DeviceParser
 from pytest_gpuperf.model.demand import Selection
 
 __all__ = ["Patterns", "pattern", "take_all"]
@@ -58,7 +58,7 @@ class Patterns:
         self._found: Counter[str] = Counter()
         self._matched: set[str] = set()
 
-    def take(self, items: Iterable[pytest.Item], sides: Sides) -> list[pytest.Item]:
+    def take(self, items: Iterable[pytest.Item], sides: DeviceParser) -> list[pytest.Item]:
         """Give shapes to the items that a pattern names, that have no marker and that can be timed."""
         taken: list[pytest.Item] = []
         for item in items if self._patterns else ():
@@ -98,7 +98,7 @@ class Patterns:
         ]
 
 
-def take_all(items: Iterable[pytest.Item], sides: Sides) -> list[pytest.Item]:
+def take_all(items: Iterable[pytest.Item], sides: DeviceParser) -> list[pytest.Item]:
     """Give shapes to all items without one that have a sibling on the other device."""
     tried = []
     for item in items:
@@ -120,7 +120,7 @@ def take_all(items: Iterable[pytest.Item], sides: Sides) -> list[pytest.Item]:
     return taken
 
 
-def _shape(item: pytest.Function, sides: Sides, mark: pytest.Mark) -> Shape | None:
+def _shape(item: pytest.Function, sides: DeviceParser, mark: pytest.Mark) -> ItemSpec | None:
     """Return the shape of an item that asked for nothing itself, None for one that cannot be timed."""
     if unfit(item):
         return None

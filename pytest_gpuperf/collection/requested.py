@@ -6,11 +6,11 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-__all__ = ["Collected"]
+__all__ = ["RequestedTests"]
 
 
 @dataclass(slots=True, kw_only=True)
-class Collected:
+class RequestedTests:
     """The files that a run collected; `outcomes` has those that xdist's workers tell, too.
 
     `root` is what node ids are relative to, `asked` are the resolved paths and node ids on the command line

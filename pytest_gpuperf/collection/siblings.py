@@ -5,8 +5,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from pytest_gpuperf.collection.items import SHAPE, Shape
-from pytest_gpuperf.devices.spec import Side
+from pytest_gpuperf.collection.items import SHAPE, ItemSpec
+from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.model.demand import Demand
 
 __all__ = [
@@ -48,9 +48,9 @@ def across_functions(pair: tuple[Hashable, ...]) -> bool:
 
 def pairs(
     items: Iterable[pytest.Item], which: Callable[[tuple[Hashable, ...]], bool]
-) -> Iterable[list[tuple[pytest.Item, Shape]]]:
+) -> Iterable[list[tuple[pytest.Item, ItemSpec]]]:
     """Return the groups of items that differ in their device only, of some pairs."""
-    groups: dict[Hashable, list[tuple[pytest.Item, Shape]]] = {}
+    groups: dict[Hashable, list[tuple[pytest.Item, ItemSpec]]] = {}
     for item in items:
         shape = item.stash[SHAPE]
         pair = shape.pair
@@ -138,7 +138,7 @@ def _run_late(items: Iterable[pytest.Item]) -> set[str]:
     return late
 
 
-def _join_two(one: tuple[pytest.Item, Shape], other: tuple[pytest.Item, Shape]) -> list[str]:
+def _join_two(one: tuple[pytest.Item, ItemSpec], other: tuple[pytest.Item, ItemSpec]) -> list[str]:
     """Pair two items up: most groups are a CPU sibling and a GPU sibling that were asked the same."""
     (_, cpu), (item, gpu) = (one, other) if one[1].kind == "cpu" else (other, one)
     if (cpu.kind, gpu.kind) != ("cpu", "gpu") or cpu.demand is not gpu.demand:
@@ -147,7 +147,7 @@ def _join_two(one: tuple[pytest.Item, Shape], other: tuple[pytest.Item, Shape]) 
     return []
 
 
-def _join(group: Sequence[tuple[pytest.Item, Shape]]) -> list[str]:
+def _join(group: Sequence[tuple[pytest.Item, ItemSpec]]) -> list[str]:
     """Pair the items of one group."""
     wrong = _twice(group)
     cpus = [(item, shape) for item, shape in group if shape.kind == "cpu"]
@@ -170,7 +170,7 @@ def _join(group: Sequence[tuple[pytest.Item, Shape]]) -> list[str]:
     return wrong
 
 
-def _partner(gpu: Shape, cpus: Sequence[Shape]) -> Shape | None:
+def _partner(gpu: ItemSpec, cpus: Sequence[ItemSpec]) -> ItemSpec | None:
     """Return the only CPU side; of several, that of the GPU's own library, else NumPy's."""
     library = gpu.side.library if gpu.side else ""
     if len(cpus) == 1:
@@ -182,7 +182,7 @@ def _partner(gpu: Shape, cpus: Sequence[Shape]) -> Shape | None:
     return None
 
 
-def _like(cpus: Sequence[Shape], variant: str) -> Shape | None:
+def _like(cpus: Sequence[ItemSpec], variant: str) -> ItemSpec | None:
     """Return the CPU side of the same variant (`numpy:float32`), else the plain one, else the only one."""
     for wanted in (variant, ""):
         found = [each for each in cpus if each.side is not None and each.side.variant == wanted]
@@ -191,7 +191,7 @@ def _like(cpus: Sequence[Shape], variant: str) -> Shape | None:
     return cpus[0] if len(cpus) == 1 else None
 
 
-def _asked(shape: Shape) -> str:
+def _asked(shape: ItemSpec) -> str:
     """Return what a demand changes, as a marker's arguments."""
     plain = Demand()
     given = ((each.name, getattr(shape.demand, each.name)) for each in fields(Demand))
@@ -199,9 +199,9 @@ def _asked(shape: Shape) -> str:
     return ", ".join(changed) or "nothing"
 
 
-def _twice(group: Iterable[tuple[pytest.Item, Shape]]) -> list[str]:
+def _twice(group: Iterable[tuple[pytest.Item, ItemSpec]]) -> list[str]:
     """Return which siblings work on the same device."""
-    first: dict[Side | None, pytest.Item] = {}
+    first: dict[DeviceSpec | None, pytest.Item] = {}
     for item, shape in group:
         other = first.setdefault(shape.side, item)
         if other is not item and shape.side is not None and shape.source != "all":

@@ -157,7 +157,7 @@ class CupyDevice:
         return self.xp.RawKernel(_SPIN, "gpuperf_spin")
 
     @cached_property
-    def _watch(self) -> nvml.Watch | None:
+    def _watch(self) -> nvml.NvmlMonitor | None:
         try:
             return nvml.watch(self._device.pci_bus_id)
         except GpuPerfError as cause:

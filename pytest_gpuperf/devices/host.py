@@ -12,10 +12,10 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-__all__ = ["HostDevice", "Immediate"]
+__all__ = ["HostDevice", "SynchronousDevice"]
 
 
-class Immediate:
+class SynchronousDevice:
     """What devices share whose work, on the CPU of this process, is done when the call returns."""
 
     clock = staticmethod(perf_counter)
@@ -36,7 +36,7 @@ class Immediate:
         """Do nothing: no pool is kept that could be given back."""
 
 
-class HostDevice(Immediate):
+class HostDevice(SynchronousDevice):
     """The CPU through NumPy."""
 
     kind: Kind = "cpu"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pytest_gpuperf.devices import capabilities, environment, failures
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
 from pytest_gpuperf.devices.registry import Devices, backends
-from pytest_gpuperf.devices.spec import Side
+from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.record import Clocks, Environment
 
@@ -39,11 +39,11 @@ class Machine:
             self._devices = Devices(self._choice, everyone, self._worker)
         return self._devices
 
-    def cpu(self, side: Side | None = None) -> TimedDevice:
+    def cpu(self, side: DeviceSpec | None = None) -> TimedDevice:
         """Return the CPU that a side works on, or the run's own."""
         return self.devices.of("cpu", side.library, side.selector) if side else self.devices.cpu()
 
-    def gpu(self, side: Side | None = None) -> TimedDevice:
+    def gpu(self, side: DeviceSpec | None = None) -> TimedDevice:
         """Return the GPU that a side works on, or the run's own; raise Unavailable.
 
         The clocks are remembered as they were at first.
@@ -54,7 +54,7 @@ class Machine:
             self._clocks_at_start = capabilities.clocks(gpu)
         return gpu
 
-    def has_gpu(self, side: Side | None = None) -> bool:
+    def has_gpu(self, side: DeviceSpec | None = None) -> bool:
         """Say whether that GPU can be used."""
         try:
             return self.gpu(side) is not None

@@ -6,7 +6,7 @@ from typing import Any
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Clocks
 
-__all__ = ["Watch", "watch"]
+__all__ = ["NvmlMonitor", "watch"]
 
 # nvml.h, nvmlClocksEventReason*; idle (0x1) and the clocks that the user chose (0x2) are no slowdown.
 _HARMLESS = {0x4: "power cap", 0x10: "sync boost", 0x100: "display clock"}
@@ -19,7 +19,7 @@ _BAD = {
 _REASONS = {**_BAD, **_HARMLESS}
 
 
-class Watch:
+class NvmlMonitor:
     """The state of one GPU, asked for anew at each call; a value that NVML does not give is None."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
@@ -58,7 +58,7 @@ class Watch:
             return None
 
 
-def watch(pci_bus_id: str) -> Watch:
+def watch(pci_bus_id: str) -> NvmlMonitor:
     """Return a watch over the GPU on that bus; numbers would not do: CUDA_VISIBLE_DEVICES changes them.
 
     Raises GpuPerfError, with cause and remedy, when NVML is not there or does not know the GPU.
@@ -74,7 +74,7 @@ def watch(pci_bus_id: str) -> Watch:
         remedy = "see whether nvidia-smi runs, and in a container give it the driver capability utility"
         raise GpuPerfError(f"the GPU's clocks are unknown: NVML does not start: {error}; {remedy}") from error
     try:
-        return Watch(pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id))
+        return NvmlMonitor(pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id))
     except pynvml.NVMLError as error:
         remedy = "see whether nvidia-smi lists it"
         cause = f"NVML does not know the GPU on bus {pci_bus_id}: {error}"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from pytest_gpuperf.model.demand import Kind
 
-__all__ = ["Recognizer", "Side", "Sides"]
+__all__ = ["DeviceParser", "DeviceSpec", "Recognizer"]
 
 _LIBRARIES = {
     "numpy": "numpy",
@@ -49,7 +49,7 @@ class Recognizer(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class DeviceSpec:
     """One side of a comparison: what a test that meets one device only works on.
 
     `library` is a backend's name, "numpy", or empty: then it is the run's own device of that kind. `selector`
@@ -63,7 +63,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
+class _PartialSpec:
     """What one value says: some of a side, or nothing."""
 
     library: str = ""
@@ -72,16 +72,16 @@ class _Told:
     variant: str = ""
 
 
-class Sides:
+class DeviceParser:
     """Reads sides; `names` are the parameters that may tell them, `recognizers` other plugins' backends."""
 
     def __init__(self, names: Iterable[str], recognizers: Iterable[Recognizer] = ()) -> None:
         self.names = tuple(names)
         self._recognizers = tuple(recognizers)
-        self._known: dict[tuple[tuple[str, int], ...], tuple[Side | str | None, frozenset[str]]] = {}
+        self._known: dict[tuple[tuple[str, int], ...], tuple[DeviceSpec | str | None, frozenset[str]]] = {}
         self._alive: list[Any] = []  # so that no other value gets the identity of one that is known
 
-    def of(self, parameters: Mapping[str, Any]) -> tuple[Side | str | None, frozenset[str]]:
+    def of(self, parameters: Mapping[str, Any]) -> tuple[DeviceSpec | str | None, frozenset[str]]:
         """Return the side that these parameters tell, and the names of those that tell it.
 
         A sentence instead of a side says what is unknown or contradicts itself; None: no parameter tells any.
@@ -93,7 +93,7 @@ class Sides:
             self._known[key] = self._read(told)
         return self._known[key]
 
-    def _read(self, values: Mapping[str, Any]) -> tuple[Side | str | None, frozenset[str]]:
+    def _read(self, values: Mapping[str, Any]) -> tuple[DeviceSpec | str | None, frozenset[str]]:
         found = {name: self._tell(value) for name, value in values.items() if value is not None}
         known = {name: told for name, told in found.items() if told is not None}
         libraries = {told.library for told in known.values() if told.library}
@@ -114,52 +114,52 @@ class Sides:
         selector = "".join(dict.fromkeys(told.selector for told in known.values() if told.selector))
         selector = f"cuda:{selector}" if library == "torch" and selector.isdecimal() else selector
         variant = ":".join(told.variant for told in known.values() if told.variant)
-        return Side(kind=kind, library=library, selector=selector, variant=variant), names | {
+        return DeviceSpec(kind=kind, library=library, selector=selector, variant=variant), names | {
             name for name, value in values.items() if value is None
         }
 
-    def _tell(self, value: Any) -> _Told | None:
+    def _tell(self, value: Any) -> _PartialSpec | None:
         for recognizer in self._recognizers:
             if (kind := recognizer.recognizes(value)) is not None:
-                return _Told(library=recognizer.name, kind=kind)
+                return _PartialSpec(library=recognizer.name, kind=kind)
         return _tell(value.value if isinstance(value, Enum) else value)
 
 
-def _tell(value: Any) -> _Told | None:
+def _tell(value: Any) -> _PartialSpec | None:
     """Return what a value of a well-known type says, without importing its library."""
     if isinstance(value, str):
         return _tell_word(value)
     if isinstance(value, ModuleType):
         library = _library_of(value.__name__)
-        return _Told(library=library) if library else None
+        return _PartialSpec(library=library) if library else None
     home = type(value).__module__.partition(".")[0]
     if home == "torch" and type(value).__name__ == "device":
         return _tell_torch(value)
     if home in ("jaxlib", "jax") and hasattr(value, "platform"):
         kind: Kind = "cpu" if value.platform == "cpu" else "gpu"
-        return _Told(library="jax", kind=kind, selector=str(value.id) if kind == "gpu" else "")
+        return _PartialSpec(library="jax", kind=kind, selector=str(value.id) if kind == "gpu" else "")
     if home == "cupy" and type(value).__name__ == "Device":
-        return _Told(library="cupy", selector=str(value.id))
+        return _PartialSpec(library="cupy", selector=str(value.id))
     if getattr(value, "kind", None) in ("cpu", "gpu") and isinstance(getattr(value, "backend", None), str):
-        return _Told(library=value.backend, kind=value.kind)
+        return _PartialSpec(library=value.backend, kind=value.kind)
     return None
 
 
-def _tell_torch(device: Any) -> _Told | None:
+def _tell_torch(device: Any) -> _PartialSpec | None:
     if device.type == "meta":
         return None
     if device.type == "cpu":
-        return _Told(library="torch", kind="cpu")
+        return _PartialSpec(library="torch", kind="cpu")
     index = "" if device.index is None else f":{device.index}"
-    return _Told(library="torch", kind="gpu", selector=f"{device.type}{index}")
+    return _PartialSpec(library="torch", kind="gpu", selector=f"{device.type}{index}")
 
 
-def _tell_word(text: str) -> _Told | None:
+def _tell_word(text: str) -> _PartialSpec | None:
     """Return what a text says: `cuda:1`, `torch`, `torch:gpu`, `jax.numpy`, `numpy:readonly`, `torch-cpu`."""
     first, *rest = _words(text.strip().lower())
     whole = _library_of(text.strip().lower())
     if whole and not rest:
-        return _Told(library=whole)
+        return _PartialSpec(library=whole)
     library, kind = _library_of(first), _KINDS.get(first)
     if not library and kind is None:
         return None
@@ -178,7 +178,7 @@ def _tell_word(text: str) -> _Told | None:
     named = library or next((_NAMED_BY[word] for word in words if word in _NAMED_BY), "")
     if named == "cupy" and words:
         kind = kind or "gpu"
-    return _Told(library=named, kind=kind, selector=_selector(named, words), variant=":".join(variant))
+    return _PartialSpec(library=named, kind=kind, selector=_selector(named, words), variant=":".join(variant))
 
 
 def _words(text: str) -> list[str]:

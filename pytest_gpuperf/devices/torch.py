@@ -150,7 +150,7 @@ class TorchDevice:
         return tell(self._device) if tell and self.kind == "gpu" else None
 
     @cached_property
-    def _watch(self) -> nvml.Watch | None:
+    def _watch(self) -> nvml.NvmlMonitor | None:
         place: Any = self._properties if self._is_cuda else None
         if not hasattr(place, "pci_bus_id"):
             self.clocks_reason = "torch does not tell the GPU's place on the bus, so NVML cannot be asked"

@@ -6,7 +6,7 @@ from functools import cached_property
 from math import inf
 
 from pytest_gpuperf.gate import fingerprint, metrics, regression
-from pytest_gpuperf.gate.metrics import Found
+from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome, Tolerance
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.measurement import DeviceInfo, Estimate
@@ -159,7 +159,7 @@ def _comparison(
     return _judged(was, found, tolerance)
 
 
-def _judged(was: Found, now: Found, tolerance: Tolerance) -> Comparison:
+def _judged(was: MetricValue, now: MetricValue, tolerance: Tolerance) -> Comparison:
     """Return what the numbers say; a GPU that was slowed down, now or then, does not decide.
 
     It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from pytest_gpuperf.gate import baseline, metrics, policy, regression
 from pytest_gpuperf.gate.baseline import Baseline
-from pytest_gpuperf.model.comparison import Comparison, Gate, GatePlan, Metric, Tolerance
+from pytest_gpuperf.model.comparison import Comparison, GateOptions, GateResult, Metric, Tolerance
 from pytest_gpuperf.model.demand import Plan
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record
 
-__all__ = ["Gating", "Seen"]
+__all__ = ["Gate", "RunCoverage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class RunCoverage:
     """What a run looked at: `expects` says of a baseline's test whether this run should have had it.
 
     `crashed` are tests, with the reason, that a process took down with it. `has_gpu` says that one was used,
@@ -28,10 +28,12 @@ class Seen:
     flags: str = "--gpuperf-"
 
 
-class Gating:
+class Gate:
     """Holds a run against the one of `bases` (newest first) that was made in surroundings like its own."""
 
-    def __init__(self, asked: GatePlan, bases: Sequence[Baseline], survey: Callable[[], Environment]) -> None:
+    def __init__(
+        self, asked: GateOptions, bases: Sequence[Baseline], survey: Callable[[], Environment]
+    ) -> None:
         self.asked = asked
         self._bases = bases
         self._survey = survey
@@ -105,12 +107,12 @@ class Gating:
         """Say whether a run may have measured nothing, for want of a GPU, and did."""
         return self.asked.allow_no_gpu and not has_gpu and not any(map(self._has_value, records))
 
-    def ended(self, records: Sequence[Record], seen: Seen, plan: Plan) -> Gate | None:
+    def ended(self, records: Sequence[Record], seen: RunCoverage, plan: Plan) -> GateResult | None:
         """Return what the gate found in a run as a whole; None where there is neither gate nor baseline."""
         if not self.asked.is_gate and self.asked.baseline is None:
             return None
         is_open = self.asked.is_gate and not plan.report_only
-        return Gate(
+        return GateResult(
             baseline=self.base.name if self.base else None,
             started=self.base.run.started if self.base else None,
             tolerances=self.asked.tolerances,
@@ -124,7 +126,7 @@ class Gating:
             self._surveyed = self._survey()
         return self._surveyed
 
-    def _failures(self, records: Sequence[Record], seen: Seen) -> Iterator[str]:
+    def _failures(self, records: Sequence[Record], seen: RunCoverage) -> Iterator[str]:
         """Yield in which ways the gate measured, matched or compared nothing."""
         cut_off = [record.nodeid for record in records if record.is_cut_off]
         selected = [record for record in records if not (record.is_deselected or record.is_cut_off)]
@@ -170,7 +172,7 @@ class Gating:
                 why = f"{held[0].nodeid}: {held[0].reason or held[0].status}"
                 yield f"no {regression.NAMES[asked.metric]} was measured ({_tests(len(held))}): {why}"
 
-    def _missing(self, there: Set[str], base: Baseline, seen: Seen) -> Iterator[str]:
+    def _missing(self, there: Set[str], base: Baseline, seen: RunCoverage) -> Iterator[str]:
         """Yield which of the baseline's tests this run should have had and did not have."""
         missing = [
             nodeid
@@ -229,7 +231,7 @@ def _is_new(record: Record) -> bool:
     return all(each.outcome == "new" for each in record.comparisons)
 
 
-def _nothing(selected: Sequence[Record], seen: Seen) -> str:
+def _nothing(selected: Sequence[Record], seen: RunCoverage) -> str:
     """Return why a run has no value of what the gate is about."""
     if not selected:
         return "nothing was measured: no test with a speedup marker ran"

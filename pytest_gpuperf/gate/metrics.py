@@ -11,11 +11,11 @@ from pytest_gpuperf.model.demand import Plan
 from pytest_gpuperf.model.measurement import Estimate, Measurement, Speedup
 from pytest_gpuperf.model.record import Record
 
-__all__ = ["Found", "found", "has", "value"]
+__all__ = ["MetricValue", "found", "has", "value"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class MetricValue:
     """A metric of a record, why it decides nothing by itself, and what its interval is the wider for."""
 
     estimate: Estimate
@@ -43,21 +43,21 @@ def value(record: Record, metric: Metric) -> Estimate | None:
     return Estimate(value=ratio.value, low=ratio.low, high=ratio.high) if ratio else None
 
 
-def found(record: Record, metric: Metric) -> Found | None:
+def found(record: Record, metric: Metric) -> MetricValue | None:
     """Return a metric, its interval as wide as what disturbed the measurement leaves it."""
     known = value(record, metric)
     if known is None or metric == "memory":
-        return Found(estimate=known) if known else None
+        return MetricValue(estimate=known) if known else None
     disturbance = None if metric == "gpu" else _disturbance(record)
     rounds = record.speedup.rounds if record.speedup else 0
     slowed = None
     if metric != "cpu":
         slowed = noise.throttled(record.dropped_rounds, record.dropped_rounds + rounds)
     if disturbance is None:
-        return Found(estimate=known, doubt=slowed)
+        return MetricValue(estimate=known, doubt=slowed)
     own = disturbance.own
     known = replace(known, low=known.low * own if known.low is not None and own > 0 else None)
-    return Found(estimate=known, doubt=slowed, widened=disturbance.reason)
+    return MetricValue(estimate=known, doubt=slowed, widened=disturbance.reason)
 
 
 def _counts(record: Record, metric: Metric) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.threshold import settled_near
-from pytest_gpuperf.model.comparison import Comparison, GatePlan, Outcome
+from pytest_gpuperf.model.comparison import Comparison, GateOptions, Outcome
 from pytest_gpuperf.model.demand import Plan
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record
@@ -13,7 +13,7 @@ from pytest_gpuperf.model.record import Record
 __all__ = ["ONE_SIDED", "Ending", "ending", "fails", "gated", "held", "nothing_measured", "unanswered"]
 
 ONE_SIDED = "one side only (--gpuperf-side): gpuperf merge compares it with a report of the other"
-_NO_GATE = GatePlan()
+_NO_GATE = GateOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Ending:
     warnings: tuple[str, ...]
 
 
-def ending(record: Record, threshold: Threshold | None, plan: Plan, gate: GatePlan = _NO_GATE) -> Ending:
+def ending(record: Record, threshold: Threshold | None, plan: Plan, gate: GateOptions = _NO_GATE) -> Ending:
     """Return how a test ends; `threshold` is its family's, if it was the last member."""
     failures = [record.reason or record.status] if _record_fails(record, plan) else []
     failures += gated(record.comparisons, gate, plan) if failures else held(record, gate, plan)
@@ -56,7 +56,7 @@ def _invalid(record: Record) -> str | None:
     return record.reason if record.status == "error" else None
 
 
-def gated(comparisons: Iterable[Comparison], gate: GatePlan, plan: Plan) -> list[str]:
+def gated(comparisons: Iterable[Comparison], gate: GateOptions, plan: Plan) -> list[str]:
     """Return why a test fails that was compared with a baseline; doubt fails only where all doubt does."""
     if plan.report_only:
         return []
@@ -68,7 +68,7 @@ def gated(comparisons: Iterable[Comparison], gate: GatePlan, plan: Plan) -> list
     return [each.reason or each.outcome for each in comparisons if each.outcome in failing]
 
 
-def held(record: Record, gate: GatePlan, plan: Plan) -> list[str]:
+def held(record: Record, gate: GateOptions, plan: Plan) -> list[str]:
     """Return why a gate fails a test, whatever its own demand does; a lost measurement is no green one."""
     failures = gated(record.comparisons, gate, plan)
     invalid = _invalid(record) if gate.is_gate and not plan.report_only else None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["Timers"]
+__all__ = ["TimeoutPauser"]
 
 _SHORTEST = 1e-3  # seconds: a timer of zero would never strike
 
@@ -21,7 +21,7 @@ class _Timer:
     since: float
 
 
-class Timers:
+class TimeoutPauser:
     """A plugin that hears which timer pytest-timeout sets for the running test; without it, of none."""
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:

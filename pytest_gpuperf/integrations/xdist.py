@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf.integrations.xdist_groups import Together
+from pytest_gpuperf.integrations.xdist_groups import WorkerGroups
 
 __all__ = ["join"]
 
@@ -78,7 +78,7 @@ class _Controller:
         if ids and ids[-1].startswith(_LINE):
             told = json.loads(ids.pop().removeprefix(_LINE))
             if self._scheduler is not None and self._scheduler.together is None:
-                together = Together(ids=tuple(ids), groups=told["groups"], needs=dict(told["needs"]))
+                together = WorkerGroups(ids=tuple(ids), groups=told["groups"], needs=dict(told["needs"]))
                 self._scheduler.together = together
         return (yield)
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-__all__ = ["Together"]
+__all__ = ["WorkerGroups"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Together:
+class WorkerGroups:
     """Which tests run in one process, by their indices in the collection `ids`.
 
     A group is in the order in which its tests run. `needs` has the test of the same group that must have

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xdist import scheduler as xdist
 from xdist.scheduler.worksteal import MIN_PENDING
 
-from pytest_gpuperf.integrations.xdist_groups import Together
+from pytest_gpuperf.integrations.xdist_groups import WorkerGroups
 
 __all__ = ["OURS"]
 
@@ -39,7 +39,7 @@ else:
 class _Pieces(_InPieces):
     """For schedulers with a list of pending tests from whose front they send: never a part of a group."""
 
-    together: Together | None = None
+    together: WorkerGroups | None = None
     _is_arranged = False
     _crashed: frozenset[int] = frozenset()
 
@@ -119,7 +119,7 @@ class WorkStealingScheduling(_Pieces, xdist.WorkStealingScheduling):
     def _idle_nodes(self) -> list[Any]:
         return [node for node in self._nodes_up() if len(self.node2pending[node]) < MIN_PENDING]
 
-    def _stealable(self, node: Any, together: Together) -> list[int]:
+    def _stealable(self, node: Any, together: WorkerGroups) -> list[int]:
         """Return half of a worker's queue, or as many as come in whole groups from its end."""
         pending = self.node2pending[node]
         begun = self._begun.get(node, set()) | {together.group(index) for index in pending[:MIN_PENDING]}
@@ -143,7 +143,7 @@ class _Scopes(_InScopes):
     """For schedulers that send whole scopes: a group is in the scope of its first test."""
 
     assigned_work: Any  # xdist's, of _Workload here
-    together: Together | None = None
+    together: WorkerGroups | None = None
     _crashed: frozenset[int] = frozenset()
 
     def add_node(self, node: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pytest_gpuperf.model.measurement import Estimate
 
-__all__ = ["METRICS", "Commit", "Comparison", "Gate", "GatePlan", "Metric", "Outcome", "Tolerance"]
+__all__ = ["METRICS", "Commit", "Comparison", "GateOptions", "GateResult", "Metric", "Outcome", "Tolerance"]
 
 Metric = Literal["speedup", "gpu", "cpu", "latency", "always", "threshold", "memory"]
 METRICS: tuple[Metric, ...] = ("speedup", "gpu", "cpu", "latency", "always", "threshold", "memory")
@@ -55,7 +55,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class GateResult:
     """What a run was held against: the baseline's file and start, and what may not get worse.
 
     `tolerances` are those that fail; none are a comparison that only reports. `failures` are those of the
@@ -70,7 +70,7 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GatePlan:
+class GateOptions:
     """What a run is held against: options read once.
 
     `baseline` is a report or a folder of them; with `create` it may be missing, and this run makes it.

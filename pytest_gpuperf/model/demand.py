@@ -7,18 +7,18 @@ from typing import Literal
 __all__ = [
     "Demand",
     "Family",
+    "InconclusivePolicy",
     "Kind",
     "Pairing",
     "Plan",
     "Selection",
-    "Settlement",
     "Source",
     "Transfers",
 ]
 
 Kind = Literal["cpu", "gpu"]
 Transfers = Literal["never", "always", "once"]
-Settlement = Literal["warn", "fail", "pass"]
+InconclusivePolicy = Literal["warn", "fail", "pass"]
 Source = Literal["marker", "pattern", "all"]
 """What asked for a measurement: a marker, a pattern in the ini file, or `--gpuperf-all`."""
 
@@ -103,7 +103,7 @@ class Plan:
 
     alpha: float = 0.025
     max_time: float = 10.0
-    inconclusive: Settlement = "warn"
+    inconclusive: InconclusivePolicy = "warn"
     report_only: bool = False
     off: bool = False
     require_gpu: bool = False

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_gpuperf.model.comparison import Commit, Comparison, Gate
+from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult
 from pytest_gpuperf.model.demand import Demand, Family, Pairing, Selection, Source
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Memory, Parity, Speedup, Transfer
 from pytest_gpuperf.model.offload import Diagnosis, Offload, Threshold
@@ -144,7 +144,7 @@ class Run:
     selections: tuple[Selection, ...] = ()
     merged: Merged | None = None
     commit: Commit | None = None
-    gate: Gate | None = None
+    gate: GateResult | None = None
 
     @property
     def is_empty(self) -> bool:

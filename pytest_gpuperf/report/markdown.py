@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from pytest_gpuperf.analysis.verdict import ratio, unanswered
-from pytest_gpuperf.model.comparison import Gate
+from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report.comparison_text import before, by_how_much, foremost, outcome_words
@@ -212,7 +212,7 @@ def _thresholds(thresholds: Iterable[Threshold]) -> Iterator[str]:
         yield f"- {more} in the report"
 
 
-def _gate(gate: Gate | None) -> Iterator[str]:
+def _gate(gate: GateResult | None) -> Iterator[str]:
     """Yield what the run was held against, and what that found for the run as a whole."""
     if gate is None:
         return

@@ -10,7 +10,7 @@ from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Kind, Plan, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Merged, Record, Run, Status
-from pytest_gpuperf.report.merge_record import MeasuredSide, alone, join
+from pytest_gpuperf.report.merge_record import OneDeviceResult, alone, join
 from pytest_gpuperf.report.reader import Report
 
 __all__ = ["MergedRun", "Report", "merge"]
@@ -43,19 +43,19 @@ class MergedRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _ReportedRecord:
     """A test's record in one report; `sides` are those that it has for others to be joined with."""
 
     report: Report
     record: Record
     sides: frozenset[Kind]
 
-    def side(self, kind: Kind) -> MeasuredSide | None:
+    def side(self, kind: Kind) -> OneDeviceResult | None:
         """Return one side, unless the record has none or both."""
         measurement = self.record.cpu if kind == "cpu" else self.record.gpu
         if self.sides != {kind} or measurement is None:
             return None
-        return MeasuredSide(
+        return OneDeviceResult(
             kind=kind,
             report=self.report.name,
             record=self.record,
@@ -70,7 +70,7 @@ def merge(reports: Sequence[Report]) -> MergedRun:
     Raises GpuPerfError when two of them have the same side of a test, when shards were measured in different
     surroundings, and when no test was compared, in one report or between two.
     """
-    tests: dict[str, list[_Found]] = {}
+    tests: dict[str, list[_ReportedRecord]] = {}
     for found in (each for report in reports for each in _records(report)):
         tests.setdefault(found.record.nodeid, []).append(found)
     for several in tests.values():
@@ -90,7 +90,7 @@ def merge(reports: Sequence[Report]) -> MergedRun:
     return MergedRun(run=_run(reports, records, cpu.run, gpu.run, ratio), joined=joined)
 
 
-def _records(report: Report) -> Iterator[_Found]:
+def _records(report: Report) -> Iterator[_ReportedRecord]:
     """Yield a report's records; siblings were compared in it, and have no side for others."""
     pairings = (record.pairing for record in report.run.records)
     partners = {pairing.partner for pairing in pairings if pairing}
@@ -100,10 +100,10 @@ def _records(report: Report) -> Iterator[_Found]:
             record.pairing is None or record.pairing.partner or record.nodeid in partners
         ):
             kinds = []
-        yield _Found(report=report, record=record, sides=frozenset(kinds))
+        yield _ReportedRecord(report=report, record=record, sides=frozenset(kinds))
 
 
-def _check_once(several: Sequence[_Found]) -> None:
+def _check_once(several: Sequence[_ReportedRecord]) -> None:
     """Refuse a side that two reports have: nothing says which of them is meant."""
     for one, other in combinations(several, 2):
         if both := [kind for kind in _KINDS if kind in one.sides & other.sides]:
@@ -127,7 +127,7 @@ def _check_alike(shards: Sequence[Report]) -> None:
             )
 
 
-def _source(reports: Sequence[Report], tests: dict[str, list[_Found]], kind: Kind) -> Report | None:
+def _source(reports: Sequence[Report], tests: dict[str, list[_ReportedRecord]], kind: Kind) -> Report | None:
     """Return the first report that has this side, and not the other, of any test."""
     having = [each.report.name for several in tests.values() for each in several if each.sides == {kind}]
     return next((report for report in reports if report.name in having), None)
@@ -138,18 +138,18 @@ def _cost_ratio(reports: Sequence[Report]) -> float:
     return next((ratio for ratio in told if ratio is not None), Plan().cost_ratio)
 
 
-def _pair(several: Sequence[_Found]) -> tuple[MeasuredSide, MeasuredSide] | None:
+def _pair(several: Sequence[_ReportedRecord]) -> tuple[OneDeviceResult, OneDeviceResult] | None:
     """Return the two sides of a test, if two reports have one each."""
     cpu, gpu = (_first(several, kind) for kind in _KINDS)
     return (cpu, gpu) if cpu and gpu else None
 
 
-def _first(several: Sequence[_Found], kind: Kind) -> MeasuredSide | None:
+def _first(several: Sequence[_ReportedRecord], kind: Kind) -> OneDeviceResult | None:
     return next((side for found in several if (side := found.side(kind))), None)
 
 
 def _record(
-    several: Sequence[_Found], pair: tuple[MeasuredSide, MeasuredSide] | None, ratio: float
+    several: Sequence[_ReportedRecord], pair: tuple[OneDeviceResult, OneDeviceResult] | None, ratio: float
 ) -> Record:
     """Return what all reports together say of one test."""
     if pair is not None:
@@ -164,13 +164,13 @@ def _record(
     return alone(side, _most_telling(others) if others else None)
 
 
-def _tells_of_the_other(side: MeasuredSide, found: _Found) -> bool:
+def _tells_of_the_other(side: OneDeviceResult, found: _ReportedRecord) -> bool:
     """Say whether a record without a measurement says why a test's other side is not there."""
     pairing, ended_well = found.record.pairing, found.record.status in ("passed", "recorded")
     return not ended_well and (pairing is None or pairing.side != side.kind)
 
 
-def _most_telling(several: Sequence[_Found]) -> Record:
+def _most_telling(several: Sequence[_ReportedRecord]) -> Record:
     """Return the record of those that are no side of anything: an error before a skip."""
     return min((found.record for found in several), key=lambda record: _TELLING.index(record.status))
 

@@ -7,7 +7,7 @@ from math import inf
 
 from pytest_gpuperf.analysis import diagnosis, estimation, noise, verdict
 from pytest_gpuperf.analysis.noise import Disturbance
-from pytest_gpuperf.analysis.offload import Observed
+from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.gate.policy import ONE_SIDED
 from pytest_gpuperf.model.demand import Demand, Kind, Plan
@@ -16,7 +16,7 @@ from pytest_gpuperf.model.record import Environment, Record, Status, Verdict
 from pytest_gpuperf.timing import outcome
 from pytest_gpuperf.timing.outcome import Judgement
 
-__all__ = ["MeasuredSide", "alone", "join"]
+__all__ = ["OneDeviceResult", "alone", "join"]
 
 _APART = "the answers were not compared: the two sides ran in two runs"
 _UNTOLD = "the report does not tell how much memory a call holds"
@@ -30,7 +30,7 @@ _SAME_IDS = "a test has to have the same node id in both runs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredSide:
+class OneDeviceResult:
     """One side of a test that was measured, with the report and the environment that it is from."""
 
     kind: Kind
@@ -44,7 +44,7 @@ class MeasuredSide:
         return self.measurement.waited_for if demand.latency else self.measurement.samples
 
 
-def join(cpu: MeasuredSide, gpu: MeasuredSide, cost_ratio: float) -> Record:
+def join(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Record:
     """Return the record of a test whose sides ran apart; one without a speedup says why."""
     record = _side_by_side(cpu, gpu)
     found = _unusable(cpu) or _unusable(gpu) or _disagreement(cpu, gpu) or _unpaired(cpu, gpu)
@@ -67,7 +67,7 @@ def join(cpu: MeasuredSide, gpu: MeasuredSide, cost_ratio: float) -> Record:
     return _diagnosed(joined, cpu.environment)
 
 
-def alone(side: MeasuredSide, other: Record | None) -> Record:
+def alone(side: OneDeviceResult, other: Record | None) -> Record:
     """Return the record of a side that nothing can be set beside; `other` says why, if anything does."""
     absent = "GPU" if side.kind == "cpu" else "CPU"
     found = _unusable(side)
@@ -78,7 +78,7 @@ def alone(side: MeasuredSide, other: Record | None) -> Record:
     return replace(side.record, status=found.status, reason=found.reason)
 
 
-def _side_by_side(cpu: MeasuredSide, gpu: MeasuredSide) -> Record:
+def _side_by_side(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Record:
     """Return both sides in one record, with the GPU's demand unless only the CPU's asks for something."""
     here, there = cpu.record, gpu.record
     return replace(
@@ -101,7 +101,7 @@ def _side_by_side(cpu: MeasuredSide, gpu: MeasuredSide) -> Record:
     )
 
 
-def _unusable(side: MeasuredSide) -> Verdict | None:
+def _unusable(side: OneDeviceResult) -> Verdict | None:
     """Return what a side's own end makes of the whole, unless it was measured as it should be.
 
     The only thing that one side can be judged by is its memory, and that is judged again.
@@ -120,7 +120,7 @@ def _ending(side: str, status: Status, reason: str | None) -> Verdict:
     return Verdict(status=whole, reason=f"its {side} side {words}: {reason}")
 
 
-def _disagreement(cpu: MeasuredSide, gpu: MeasuredSide) -> Verdict | None:
+def _disagreement(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Verdict | None:
     """Return that the sides are not of the same test, or were not asked for the same."""
     here, there = _asked(cpu.record), _asked(gpu.record)
     names = [name for name in {**here, **there} if here.get(name) != there.get(name)]
@@ -137,7 +137,7 @@ def _asked(record: Record) -> dict[str, object]:
     return {**asdict(record.demand), "alpha": record.alpha, "scope": record.scope, **family}
 
 
-def _unpaired(cpu: MeasuredSide, gpu: MeasuredSide) -> Verdict | None:
+def _unpaired(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Verdict | None:
     """Return why the samples cannot be paired, if they cannot."""
     demand, transfer = gpu.record.demand, gpu.record.transfer
     for side in (cpu, gpu):
@@ -157,7 +157,7 @@ def _error(reason: str) -> Verdict:
     return Verdict(status="error", reason=reason)
 
 
-def _rounds(cpu: MeasuredSide, gpu: MeasuredSide, record: Record) -> list[Round]:
+def _rounds(cpu: OneDeviceResult, gpu: OneDeviceResult, record: Record) -> list[Round]:
     """Pair the samples in order, and with copies where the demand includes them."""
     samples = (side.sampled(record.demand) for side in (cpu, gpu))
     moved = record.demand.transfer != "never" and record.transfer and record.transfer.samples
@@ -167,13 +167,13 @@ def _rounds(cpu: MeasuredSide, gpu: MeasuredSide, record: Record) -> list[Round]
 
 def _judged(
     record: Record,
-    cpu: MeasuredSide,
-    gpu: MeasuredSide,
+    cpu: OneDeviceResult,
+    gpu: OneDeviceResult,
     rounds: Sequence[Round],
     speedup: Speedup,
     plan: Plan,
 ) -> Judgement:
-    seen = Observed(
+    seen = OffloadInput(
         demand=record.demand,
         regime="body" if record.scope == "body" else record.demand.transfer,
         cpu=cpu.measurement,
@@ -197,7 +197,7 @@ def _moved(transfer: Transfer | None) -> list[float]:
     return transfer.samples if transfer else []
 
 
-def _disturbance(cpu: MeasuredSide, demand: Demand) -> Disturbance | None:
+def _disturbance(cpu: OneDeviceResult, demand: Demand) -> Disturbance | None:
     """Return what disturbed the CPU, as its samples tell and, beyond that, as it was noted then.
 
     The times of blocks before the samples are not in a report, nor how single calls had to wait.
@@ -218,7 +218,7 @@ def _memory(record: Record) -> Memory:
     return record.memory or Memory(peak=None, reason=_UNTOLD)
 
 
-def _apart(cpu: MeasuredSide, gpu: MeasuredSide) -> list[str]:
+def _apart(cpu: OneDeviceResult, gpu: OneDeviceResult) -> list[str]:
     """Return what to know about a speedup of two runs."""
     surveyed = (cpu.environment, gpu.environment)
     notes = [_APART] if gpu.record.demand.parity else []

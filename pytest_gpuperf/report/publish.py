@@ -7,24 +7,24 @@ from pathlib import Path
 
 from pytest_gpuperf import schema
 from pytest_gpuperf.gate.baseline import Baseline
-from pytest_gpuperf.model.comparison import GatePlan
+from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Outputs
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import files, paths, reader
 
-__all__ = ["Published", "publish"]
+__all__ = ["PublishResult", "publish"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class PublishResult:
     """What was written, in words, and what could not be."""
 
     told: tuple[str, ...]
     problems: tuple[str, ...]
 
 
-def publish(run: Run, outputs: Outputs, baseline: Path | None) -> Published:
+def publish(run: Run, outputs: Outputs, baseline: Path | None) -> PublishResult:
     """Write a run's files, and its report as the baseline that was missing, if there was one to make.
 
     A file that cannot be written is a problem of its own, and keeps no other from being written.
@@ -35,7 +35,7 @@ def publish(run: Run, outputs: Outputs, baseline: Path | None) -> Published:
             told.append(f"{what}: {write()}")
         except Exception as error:  # noqa: BLE001 - no form takes the others along, nor what was measured
             problems.append(f"the {what} was not written: {error}")
-    return Published(told=tuple(told), problems=tuple(problems))
+    return PublishResult(told=tuple(told), problems=tuple(problems))
 
 
 def _steps(run: Run, outputs: Outputs, baseline: Path | None) -> Iterator[tuple[str, Callable[[], Path]]]:
@@ -87,7 +87,7 @@ def _remember(folder: Path, run: Run) -> Path:
 
 def _make(path: Path, run: Run) -> Path:
     """Make a run's report the baseline that is missing; one that has come meanwhile stays as it is."""
-    gate = GatePlan(tolerances=run.gate.tolerances if run.gate else ())
+    gate = GateOptions(tolerances=run.gate.tolerances if run.gate else ())
     if not Baseline(path.name, run).tests(gate.compared):
         raise GpuPerfError("this run measured nothing that a later one could be compared with")
     if not run.complete:

@@ -8,9 +8,9 @@ import pytest
 from pytest_gpuperf import options
 from pytest_gpuperf.collection.finder import Finder
 from pytest_gpuperf.collection.patterns import Patterns
-from pytest_gpuperf.devices.spec import Side, Sides
+from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
 from pytest_gpuperf.gate.baseline import Baseline
-from pytest_gpuperf.model.comparison import GatePlan
+from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report import paths, reader
 
@@ -30,7 +30,9 @@ def usage_error(config: pytest.Config, text: str) -> pytest.UsageError:
 def finder(config: pytest.Config) -> Finder:
     """Return what finds a run's speedup tests; raise UsageError for what cannot be asked."""
     offered = [backend for listed in config.hook.pytest_gpuperf_devices() for backend in listed]
-    sides = Sides(options.device_params(config), [each for each in offered if hasattr(each, "recognizes")])
+    sides = DeviceParser(
+        options.device_params(config), [each for each in offered if hasattr(each, "recognizes")]
+    )
     try:
         patterns = Patterns(options.patterns(config))
     except ValueError as error:
@@ -44,7 +46,7 @@ def finder(config: pytest.Config) -> Finder:
     )
 
 
-def _lone(config: pytest.Config, sides: Sides) -> Side | None:
+def _lone(config: pytest.Config, sides: DeviceParser) -> DeviceSpec | None:
     """Return the side that --gpuperf-side names."""
     chosen = options.plan(config).side
     if chosen is None:
@@ -57,7 +59,7 @@ def _lone(config: pytest.Config, sides: Sides) -> Side | None:
     return side
 
 
-def baselines(gate: GatePlan) -> tuple[Baseline, ...]:
+def baselines(gate: GateOptions) -> tuple[Baseline, ...]:
     """Return what a run may be compared with, newest first; raise UsageError where that is nothing."""
     path = gate.baseline
     if path is None:

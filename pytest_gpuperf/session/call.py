@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pytest_gpuperf.collection.items import Shape
+from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.model.errors import GpuPerfError
 
@@ -35,7 +35,7 @@ def fixtures(item: Any) -> Fixtures:
     return Fixtures(arguments=taken, hidden=hidden)
 
 
-def bind(function: Callable[..., Any], taken: Fixtures, shape: Shape, device: Device) -> Callable[[], Any]:
+def bind(function: Callable[..., Any], taken: Fixtures, shape: ItemSpec, device: Device) -> Callable[[], Any]:
     """Return a test function with its fixtures, and the device in its slots.
 
     Only where a fixture has a stand-in is there anything between the call and the function.

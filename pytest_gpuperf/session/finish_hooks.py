@@ -9,31 +9,31 @@ import pytest
 
 from pytest_gpuperf import schema
 from pytest_gpuperf.collection.items import SHAPE
-from pytest_gpuperf.collection.requested import Collected
+from pytest_gpuperf.collection.requested import RequestedTests
 from pytest_gpuperf.gate import policy
-from pytest_gpuperf.gate.gate import Seen
+from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.model.demand import Selection
 from pytest_gpuperf.model.record import DESELECTED, ENDED, Run
 from pytest_gpuperf.report import git, publish, terminal
 from pytest_gpuperf.session import baselines
-from pytest_gpuperf.session.session import Session
+from pytest_gpuperf.session.session import GpuPerfSession
 
-__all__ = ["ATTRIBUTE", "Closing"]
+__all__ = ["ATTRIBUTE", "FinishHooks"]
 
 ATTRIBUTE = "gpuperf"
 """Of a test's last report: its record, JSON-able, so that it travels between xdist's processes."""
 _CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
 
 
-class Closing:
+class FinishHooks:
     """Follows a run from its first test to its last words; `begun` says that it runs tests."""
 
-    def __init__(self, config: pytest.Config, session: Session) -> None:
+    def __init__(self, config: pytest.Config, session: GpuPerfSession) -> None:
         self.session = session
         self._is_worker = hasattr(config, "workerinput")
         self._is_controller = not self._is_worker and config.getoption("dist", "no") != "no"
         self._dry = config.option.collectonly or config.option.setuponly or config.option.setupplan
-        self._collected = Collected(
+        self._collected = RequestedTests(
             root=config.rootpath,
             asked=baselines.narrowed(config),
             again=baselines.repeats(config),
@@ -138,7 +138,7 @@ class Closing:
         has_gpu = surveyed.gpu is not None
         files = has_gpu or not session.gating.asked.allow_no_gpu  # that skip themselves should have run
         expects = partial(self._collected.expects, skipped_files=files)
-        seen = Seen(expects=expects, crashed=self._crashed, has_gpu=has_gpu)
+        seen = RunCoverage(expects=expects, crashed=self._crashed, has_gpu=has_gpu)
         gate = session.gating.ended(run.records, seen, session.plan)
         commit = git.current(self._collected.root) if session.publishes else None
         return replace(run, gate=gate, commit=commit)

@@ -10,18 +10,18 @@ import pytest
 from pytest_gpuperf.collection.items import SHAPE
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.session.session import Session
+from pytest_gpuperf.session.session import GpuPerfSession
 
-__all__ = ["MEASURED", "Both"]
+__all__ = ["MEASURED", "GpuPerfFixture"]
 
 MEASURED = pytest.StashKey[Record]()
 """What `both` measured in an item; its verdict falls when the test's own body has ended."""
 
 
-class Both:
+class GpuPerfFixture:
     """The value of the fixture `gpuperf`."""
 
-    def __init__(self, session: Session, item: pytest.Function) -> None:
+    def __init__(self, session: GpuPerfSession, item: pytest.Function) -> None:
         self._session = session
         self._item = item
 

@@ -2,20 +2,20 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from pytest_gpuperf.collection.items import Shape
+from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.devices.spec import Side
+from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.gate.policy import ONE_SIDED
 from pytest_gpuperf.model.demand import Plan
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.record import Record, Verdict
-from pytest_gpuperf.timing.checks import CpuSide
+from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.inspection import Bind
 from pytest_gpuperf.timing.trial import Trial
 
-__all__ = ["Comparisons"]
+__all__ = ["ItemRunner"]
 
 _OFF = "measuring is turned off by --gpuperf-off"
 _ALONE = (
@@ -29,7 +29,7 @@ _NO_GPU_SIBLING = (
 _RECORDED = Verdict(status="recorded", reason=None)
 
 
-class Comparisons:
+class ItemRunner:
     """Measures one test after the other, and keeps what CPU siblings leave for their GPU siblings.
 
     `gpu` opens a GPU or ends the test; `records` are those of the tests that have ended.
@@ -39,20 +39,20 @@ class Comparisons:
         self,
         plan: Plan,
         machine: Machine,
-        gpu: Callable[[Side | None], TimedDevice],
+        gpu: Callable[[DeviceSpec | None], TimedDevice],
         records: Mapping[str, Record],
     ) -> None:
         self._plan = plan
         self._machine = machine
         self._gpu = gpu
         self._records = records
-        self._left: dict[str, CpuSide] = {}
-        self._awaited: dict[str, list[Side]] = {}
+        self._left: dict[str, CpuResult] = {}
+        self._awaited: dict[str, list[DeviceSpec]] = {}
         self._selected: set[str] = set()
         self._deselected: frozenset[str] = frozenset()
         self._partners: frozenset[str] = frozenset()
 
-    def expect(self, shapes: Iterable[Shape], deselected: Iterable[str], partners: Iterable[str]) -> None:
+    def expect(self, shapes: Iterable[ItemSpec], deselected: Iterable[str], partners: Iterable[str]) -> None:
         """Say which tests will run: what a CPU sibling leaves is kept until the last has used it.
 
         `partners` are the CPU siblings of all GPU siblings, of those that will not run, too.
@@ -65,11 +65,11 @@ class Comparisons:
             if shape.partner is not None and shape.side is not None:
                 self._awaited.setdefault(shape.partner, []).append(shape.side)
 
-    def distrust(self, shape: Shape) -> None:
+    def distrust(self, shape: ItemSpec) -> None:
         """Let go of what a CPU sibling left, for it runs again, or has failed since."""
         self._left.pop(shape.nodeid, None)
 
-    def forget(self, shape: Shape) -> None:
+    def forget(self, shape: ItemSpec) -> None:
         """Let go of what the CPU sibling left, when its last GPU sibling has been measured."""
         waiting = self._awaited.get(shape.partner or "", [])
         if shape.side in waiting:
@@ -77,12 +77,12 @@ class Comparisons:
         if shape.partner is not None and not waiting:
             self._left.pop(shape.partner, None)
 
-    def left_for(self, shape: Shape) -> Measurement | None:
+    def left_for(self, shape: ItemSpec) -> Measurement | None:
         """Return what the CPU sibling measured."""
         ended = self._records.get(shape.partner or "")
         return ended.cpu if ended is not None and ended.status == "recorded" else None
 
-    def measure(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:
+    def measure(self, trial: Trial, shape: ItemSpec, bind: Bind) -> Verdict:
         """Measure a test in the way that its shape allows."""
         if self._plan.off:
             return self._run_once(trial, shape, bind)
@@ -100,7 +100,7 @@ class Comparisons:
         trial.without_gpu(trial.time_cpu(bind, cpu, most_blocks=self._plan.max_rounds, seconds=seconds))
         return Verdict(status="skipped", reason=reason)
 
-    def _time_cpu(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:
+    def _time_cpu(self, trial: Trial, shape: ItemSpec, bind: Bind) -> Verdict:
         awaited = any(self._machine.has_gpu(side) for side in self._awaited.get(shape.nodeid, ()))
         long = shape.source != "all" and (awaited or shape.pair is None)
         seconds = trial.plan.max_time / 4 if long else trial.plan.precision_time
@@ -116,7 +116,7 @@ class Comparisons:
             trial.notes.append(_NO_GPU_SIBLING)
         return _RECORDED
 
-    def lonely(self, shape: Shape) -> str | None:
+    def lonely(self, shape: ItemSpec) -> str | None:
         """Return why a demand cannot be answered, where the test has no sibling on the other device.
 
         On the CPU that is no mistake where there is no GPU, and none must be.
@@ -130,7 +130,7 @@ class Comparisons:
         is_gpu_there = self._plan.require_gpu or (not self._plan.off and self._machine.has_gpu())
         return _NO_GPU_SIBLING if is_gpu_there else None
 
-    def _time_gpu(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:
+    def _time_gpu(self, trial: Trial, shape: ItemSpec, bind: Bind) -> Verdict:
         gpu = self._gpu(shape.side)
         if shape.partner in self._left:
             return trial.compare_with(self._left[shape.partner], bind, gpu)
@@ -144,7 +144,7 @@ class Comparisons:
         trial.notes.append(ONE_SIDED if shape.pair is None else self._alone(shape.partner, ended))
         return _RECORDED
 
-    def _run_once(self, trial: Trial, shape: Shape, bind: Bind) -> Verdict:
+    def _run_once(self, trial: Trial, shape: ItemSpec, bind: Bind) -> Verdict:
         """Run the workload once on each device that is there, measuring nothing."""
         sides = {"cpu": self._machine.cpu, "gpu": self._machine.gpu}
         for kind in sides if shape.kind is None else [shape.kind]:

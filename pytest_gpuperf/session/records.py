@@ -13,10 +13,10 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report import files
 
-__all__ = ["Ledger"]
+__all__ = ["RecordStore"]
 
 
-class Ledger:
+class RecordStore:
     """Holds one record for each marked test; `unwritten` says why something is not on the disk."""
 
     def __init__(self, report: Path | None, cost_ratio: float) -> None:

@@ -7,14 +7,14 @@ from time import perf_counter
 import pytest
 
 from pytest_gpuperf import schema
-from pytest_gpuperf.collection.items import SHAPE, Shape
+from pytest_gpuperf.collection.items import SHAPE, ItemSpec
 from pytest_gpuperf.devices import failures
 from pytest_gpuperf.integrations import unittest_cases
-from pytest_gpuperf.session.finish_hooks import ATTRIBUTE, Closing
+from pytest_gpuperf.session.finish_hooks import ATTRIBUTE, FinishHooks
 from pytest_gpuperf.session.gpuperf_fixture import MEASURED
-from pytest_gpuperf.session.session import SKIPS, Session
+from pytest_gpuperf.session.session import SKIPS, GpuPerfSession
 
-__all__ = ["Hooks"]
+__all__ = ["RunHooks"]
 
 _NO_DEVICE = (
     "a speedup test needs a device: take the fixture device or xp, parametrize the test over devices or "
@@ -22,12 +22,12 @@ _NO_DEVICE = (
 )
 
 
-class Hooks:
+class RunHooks:
     """Passes what pytest says on to the session, and what the session finds on to pytest."""
 
-    def __init__(self, config: pytest.Config, session: Session) -> None:
+    def __init__(self, config: pytest.Config, session: GpuPerfSession) -> None:
         self.session = session
-        self.closing = Closing(config, session)
+        self.closing = FinishHooks(config, session)
         self._dry = config.option.collectonly or config.option.setuponly or config.option.setupplan
         self._running: pytest.Item | None = None
         self._broken: list[str] = []  # what subtests of the running test have raised
@@ -130,7 +130,7 @@ class Hooks:
         return report
 
 
-def shape_of(item: pytest.Item) -> Shape | None:
+def shape_of(item: pytest.Item) -> ItemSpec | None:
     """Return the shape of a marked test, None of any other."""
     return item.stash.get(SHAPE, None)
 

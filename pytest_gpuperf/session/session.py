@@ -12,16 +12,16 @@ import pytest
 
 from pytest_gpuperf import schema
 from pytest_gpuperf.analysis import diagnosis
-from pytest_gpuperf.collection.items import Shape
+from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices import environment, failures
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.devices.spec import Side
+from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.baseline import Baseline
-from pytest_gpuperf.gate.gate import Gating
-from pytest_gpuperf.integrations.pytest_timeout import Timers
-from pytest_gpuperf.model.comparison import GatePlan
+from pytest_gpuperf.gate.gate import Gate
+from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
+from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Outputs, Pairing, Plan
 from pytest_gpuperf.model.errors import (
     Fault,
@@ -33,15 +33,15 @@ from pytest_gpuperf.model.errors import (
 from pytest_gpuperf.model.record import Environment, Record, Status, Verdict
 from pytest_gpuperf.report import junit
 from pytest_gpuperf.session import call, isolation
-from pytest_gpuperf.session.item_runner import Comparisons
-from pytest_gpuperf.session.records import Ledger
-from pytest_gpuperf.session.threshold_families import Families
+from pytest_gpuperf.session.item_runner import ItemRunner
+from pytest_gpuperf.session.records import RecordStore
+from pytest_gpuperf.session.threshold_families import SweepTracker
 from pytest_gpuperf.timing import presets
 from pytest_gpuperf.timing.inspection import Bind
-from pytest_gpuperf.timing.lock import Turns
+from pytest_gpuperf.timing.lock import MeasurementLock
 from pytest_gpuperf.timing.trial import Trial
 
-__all__ = ["SKIPS", "Session"]
+__all__ = ["SKIPS", "GpuPerfSession"]
 
 SKIPS = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 
@@ -50,10 +50,10 @@ _TRACED = (
 )
 
 
-_NOTHING, _NO_GATE = Outputs(), GatePlan()
+_NOTHING, _NO_GATE = Outputs(), GateOptions()
 
 
-class Session:
+class GpuPerfSession:
     """One run's state. Errors that the user should see leave it as GpuPerfError or as pytest's outcomes."""
 
     def __init__(
@@ -62,18 +62,18 @@ class Session:
         plan: Plan,
         report: Path | None = None,
         outputs: Outputs = _NOTHING,
-        gate: GatePlan = _NO_GATE,
+        gate: GateOptions = _NO_GATE,
         bases: Sequence[Baseline] = (),
     ) -> None:
         self.plan = presets.of_gate(plan, gate)
         self.outputs = outputs
-        self.gating = Gating(gate, bases, self._surveyed)
-        self.ledger = Ledger(report, plan.cost_ratio)
-        self.families = Families()
+        self.gating = Gate(gate, bases, self._surveyed)
+        self.ledger = RecordStore(report, plan.cost_ratio)
+        self.families = SweepTracker()
         self.machine = Machine(plan.gpu, partial(_registered, config), _worker(config))
-        self.comparisons = Comparisons(self.plan, self.machine, self.gpu, self.ledger.records)
-        self.timers = Timers()
-        self._turns = Turns.chosen(plan.lock)
+        self.comparisons = ItemRunner(self.plan, self.machine, self.gpu, self.ledger.records)
+        self.timers = TimeoutPauser()
+        self._turns = MeasurementLock.chosen(plan.lock)
         self._is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
         self.runs: Counter[str] = Counter()
         self._unlike: set[str] = set()
@@ -86,7 +86,7 @@ class Session:
             except GpuPerfError as error:
                 raise pytest.UsageError(f"--gpuperf-gpu: {error}") from error
 
-    def gpu(self, side: Side | None = None) -> TimedDevice:
+    def gpu(self, side: DeviceSpec | None = None) -> TimedDevice:
         """Return the GPU, or end the test: a skip with the reason, an error where a GPU is required."""
         if self.machine.lost:
             pytest.fail(self.machine.lost, pytrace=False)
@@ -98,12 +98,12 @@ class Session:
             pytest.fail(f"a GPU is required (--gpuperf-require-gpu): {reason}", pytrace=False)
         pytest.skip(reason)
 
-    def walk(self, item: pytest.Function, shape: Shape, bind: Bind | None = None) -> None:
+    def walk(self, item: pytest.Function, shape: ItemSpec, bind: Bind | None = None) -> None:
         """Measure one item, keep its record, and end the test as its verdict says."""
         self.settle(self.measure(item, shape, bind), item)
         self.comparisons.forget(shape)  # not of a test that failed: another plugin may run it again
 
-    def watch(self, item: pytest.Function, shape: Shape, elapsed: float) -> None:
+    def watch(self, item: pytest.Function, shape: ItemSpec, elapsed: float) -> None:
         """Measure a test that has passed, in further calls; whatever comes of them stays in its record."""
         if elapsed > self.plan.max_time / 8:
             reason = f"one call takes {elapsed:.1f} s, more than an eighth of --gpuperf-max-time"
@@ -118,7 +118,7 @@ class Session:
                 del error
         self.comparisons.forget(shape)
 
-    def measure(self, item: pytest.Function, shape: Shape, bind: Bind | None = None) -> Record:
+    def measure(self, item: pytest.Function, shape: ItemSpec, bind: Bind | None = None) -> Record:
         """Measure one item and keep its record; exceptions of the body pass through."""
         plan = presets.quick(self.plan, self.gating.asked) if shape.source == "all" else self.plan
         trial = Trial(
@@ -174,7 +174,7 @@ class Session:
         if end.skip is not None:
             pytest.skip(end.skip)
 
-    def settle_watched(self, item: pytest.Item, shape: Shape) -> None:
+    def settle_watched(self, item: pytest.Item, shape: ItemSpec) -> None:
         """Fail a test that nobody marked for what it lost since the baseline, and for nothing else."""
         record = self.ledger.records.get(shape.nodeid)
         if record is None:
@@ -193,7 +193,7 @@ class Session:
         others = [pair for pair in item.user_properties if not pair[0].startswith(junit.PREFIX)]
         item.user_properties[:] = [*others, *junit.pairs(record)]
 
-    def without_measurement(self, item: pytest.Item, shape: Shape, status: Status, reason: str) -> None:
+    def without_measurement(self, item: pytest.Item, shape: ItemSpec, status: Status, reason: str) -> None:
         """Keep the record of a speedup test that ended before it was measured."""
         record = Record(
             nodeid=shape.nodeid,
@@ -206,7 +206,7 @@ class Session:
         )
         self.keep(self._placed(record, shape), item)
 
-    def disown(self, item: pytest.Item, shape: Shape, reason: str) -> None:
+    def disown(self, item: pytest.Item, shape: ItemSpec, reason: str) -> None:
         """Take back what came of a test that failed beside its measurement: verdict, and what it left."""
         self.comparisons.distrust(shape)
         record = self.ledger.records.get(shape.nodeid)
@@ -237,7 +237,7 @@ class Session:
                 self._unlike.add(differences)
                 item.warn(NotComparableWarning(found.reason or differences))
 
-    def _placed(self, record: Record, shape: Shape) -> Record:
+    def _placed(self, record: Record, shape: ItemSpec) -> Record:
         """Return a record with what asked for it, and its place among its siblings."""
         pairing = None
         if shape.side is not None:

@@ -8,10 +8,10 @@ from pytest_gpuperf.model.demand import Plan
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record
 
-__all__ = ["Families"]
+__all__ = ["SweepTracker"]
 
 
-class Families:
+class SweepTracker:
     """Which members of each family are still to come in this process, and whose verdict was told."""
 
     def __init__(self) -> None:

@@ -6,12 +6,12 @@ from time import perf_counter
 
 from pytest_gpuperf.timing.lock import Turn
 
-__all__ = ["Budget", "TakeTurn"]
+__all__ = ["TakeTurn", "TimeBudget"]
 
 TakeTurn = Callable[[], AbstractContextManager[Turn]]
 
 
-class Budget:
+class TimeBudget:
     """The time of one test, from its first call on, without what it waited for its turns.
 
     `take` holds a turn to measure. `doubts` are those of the turns: others may have measured beside it.

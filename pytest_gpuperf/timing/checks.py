@@ -13,14 +13,14 @@ from pytest_gpuperf.model.measurement import Measurement, Parity
 from pytest_gpuperf.timing import inputs, inspection, parity
 from pytest_gpuperf.timing.blocks import Workload
 
-__all__ = ["Answers", "CpuSide"]
+__all__ = ["CpuResult", "ResultChecks"]
 
 _HINT = "seed what the body draws at random; rtol and atol compare elementwise"
 _CHOICE = "return arrays, numbers or text, in tuples, lists, dicts or dataclasses"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CpuSide:
+class CpuResult:
     """What a CPU sibling leaves for its GPU sibling: its measurement, and its answer on the host."""
 
     measurement: Measurement
@@ -33,7 +33,7 @@ class CpuSide:
         return self.disturbance.reason if self.disturbance else None
 
 
-class Answers:
+class ResultChecks:
     """The answers of both devices, compared before timing and after it; the worse finding stays.
 
     Work that was not what was asked for is a GpuPerfError.

@@ -14,7 +14,17 @@ import numpy as np
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.timing.parity import leaves
 
-__all__ = ["Input", "Upload", "Uploads", "bytes_of", "carried", "changed", "dtype_of", "found", "viewed"]
+__all__ = [
+    "Input",
+    "Upload",
+    "UploadTracker",
+    "bytes_of",
+    "carried",
+    "changed",
+    "dtype_of",
+    "found",
+    "viewed",
+]
 
 _MOST_LEAVES = 1000  # of one container that a workload carries: a long list of numbers holds no arrays
 _QUALIFIED = re.compile(r"(\w+\.)+\w+")  # torch.float32
@@ -31,7 +41,7 @@ class Upload:
     host: Callable[[], Any] | None
 
 
-class Uploads:
+class UploadTracker:
     """A device as a body sees it while it sets up: what it puts up is remembered."""
 
     def __init__(self, device: TimedDevice) -> None:
@@ -117,7 +127,7 @@ def _is_output(values: Any, call: Callable[[], Any], device: TimedDevice) -> boo
     return restored
 
 
-def found(call: Callable[[], Any], uploads: Uploads, device: TimedDevice) -> tuple[Input, ...]:
+def found(call: Callable[[], Any], uploads: UploadTracker, device: TimedDevice) -> tuple[Input, ...]:
     """Return the workload's inputs: what the body put on the device, and what the callable closes over."""
     arrays = {id(value): value for value in (*uploads.placed, *carried(call, device)) if device.holds(value)}
     counted: set[int] = set()

@@ -10,7 +10,7 @@ from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.timing.blocks import Workload
-from pytest_gpuperf.timing.inputs import Uploads, bytes_of, carried, dtype_of, found, viewed
+from pytest_gpuperf.timing.inputs import UploadTracker, bytes_of, carried, dtype_of, found, viewed
 from pytest_gpuperf.timing.parity import leaves
 
 __all__ = ["Bind", "finish", "look_behind", "prepare"]
@@ -36,7 +36,7 @@ def prepare(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     A body that returns a callable was the setup and the callable is the workload; any other body is the
     workload itself.
     """
-    uploads = Uploads(device)
+    uploads = UploadTracker(device)
     body = bind(uploads)
     call = _watched_call(body, device)
     uploads.stop()
@@ -103,7 +103,7 @@ def look_behind(workload: Workload) -> None:
     workload.inspection = replace(seen, device_time=device_time, synchronizes=waited_out)
 
 
-def _take_stock(workload: Workload, uploads: Uploads, body: Callable[[], Any]) -> None:
+def _take_stock(workload: Workload, uploads: UploadTracker, body: Callable[[], Any]) -> None:
     """Note what the workload reads and what of it went up: in the body, or in fixtures that it passes on."""
     call, device = workload.call, workload.device
     reads = {id(each) for value in carried(call, device) for each in (value, viewed(value))}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-__all__ = ["Turn", "Turns", "place"]
+__all__ = ["MeasurementLock", "Turn", "place"]
 
 _NAME = "pytest-gpuperf"
 _EVERYONE = 0o666  # may open the file: a lock needs that and nothing else of it
@@ -30,7 +30,7 @@ class Turn:
     doubt: str | None = None
 
 
-class Turns:
+class MeasurementLock:
     """The machine's turn to measure: one process at a time, across runs and users.
 
     The lock is on the file `path`, or on `instead` where that cannot be used; without both, nobody is waited
@@ -53,7 +53,7 @@ class Turns:
         self._clock = clock
 
     @classmethod
-    def chosen(cls, choice: str) -> "Turns":
+    def chosen(cls, choice: str) -> "MeasurementLock":
         """Return the turns that an option asks for: `auto`, `none`, or the path of a file."""
         if choice == "auto":
             return cls(place(), instead=_own_place())

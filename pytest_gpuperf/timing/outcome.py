@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 from pytest_gpuperf.analysis import offload, verdict
 from pytest_gpuperf.analysis.noise import Disturbance
-from pytest_gpuperf.analysis.offload import Observed
+from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.model.demand import Demand, Plan
 from pytest_gpuperf.model.measurement import Measurement, Memory, Neighbours, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Verdict
 from pytest_gpuperf.timing.blocks import Workload
-from pytest_gpuperf.timing.rounds import Sampling
+from pytest_gpuperf.timing.rounds import RoundSampler
 
 __all__ = ["Judgement", "judge", "memory_of", "of"]
 
@@ -32,7 +32,7 @@ def judge(
     *,
     demand: Demand,
     plan: Plan,
-    rounds: Sampling,
+    rounds: RoundSampler,
     sampling: Neighbours,
     cpu: Measurement,
     gpu: Workload,
@@ -45,7 +45,7 @@ def judge(
     if speedup is None:
         found = verdict.within(_undecided(rounds, demand), memory, demand)
         return Judgement(verdict=found, offload=None, notes=(rounds.throttled,) if rounds.throttled else ())
-    seen = Observed(
+    seen = OffloadInput(
         demand=demand,
         regime="body" if gpu.scope == "body" else demand.transfer,
         cpu=cpu,
@@ -60,7 +60,7 @@ def judge(
 
 
 def of(
-    seen: Observed, plan: Plan, *, memory: Memory, disturbance: Disturbance | None, throttled: str | None
+    seen: OffloadInput, plan: Plan, *, memory: Memory, disturbance: Disturbance | None, throttled: str | None
 ) -> Judgement:
     """Return what the numbers say; nothing that was slowed down or disturbed decides by itself."""
     own = disturbance.own if disturbance else 1.0
@@ -86,7 +86,7 @@ def memory_of(gpu: Workload) -> Memory:
     return Memory(peak=left + adds, inputs=left)
 
 
-def _undecided(rounds: Sampling, demand: Demand) -> Verdict:
+def _undecided(rounds: RoundSampler, demand: Demand) -> Verdict:
     """Return what no round at all says."""
     if rounds.throttled is not None and not demand.limits:
         return Verdict(status="recorded", reason=None)
@@ -95,7 +95,9 @@ def _undecided(rounds: Sampling, demand: Demand) -> Verdict:
     return Verdict(status="error", reason="no round was measured: the CPU sibling left no samples")
 
 
-def _decided(seen: Observed, plan: Plan, disturbance: Disturbance | None, throttled: str | None) -> Verdict:
+def _decided(
+    seen: OffloadInput, plan: Plan, disturbance: Disturbance | None, throttled: str | None
+) -> Verdict:
     """Return the verdict on the demand; one that rests on lost time, or on a slow GPU, is a doubt."""
     speedup, demand = seen.speedup, seen.demand
     if not demand.limits:
@@ -108,7 +110,7 @@ def _decided(seen: Observed, plan: Plan, disturbance: Disturbance | None, thrott
     return verdict.judge(speedup, demand, plan)
 
 
-def _doubts(seen: Observed, disturbance: Disturbance | None, throttled: str | None) -> Iterator[str]:
+def _doubts(seen: OffloadInput, disturbance: Disturbance | None, throttled: str | None) -> Iterator[str]:
     """Yield what to know about the numbers that decided in spite of it."""
     if (dependence := verdict.dependence(seen.speedup)) is not None:
         yield dependence
@@ -118,7 +120,7 @@ def _doubts(seen: Observed, disturbance: Disturbance | None, throttled: str | No
         yield throttled
 
 
-def _dropped(rounds: Sampling) -> Iterator[str]:
+def _dropped(rounds: RoundSampler) -> Iterator[str]:
     """Yield how many rounds were dropped, where they were few enough for the others to decide."""
     if rounds.dropped and rounds.throttled is None:
         reasons = ", ".join(rounds.throttle)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pytest_gpuperf.model.comparison import GatePlan
+from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Plan
 
 __all__ = ["of_gate", "quick"]
@@ -19,7 +19,7 @@ _ASIDE_ROUNDS = 30
 _ASIDES = frozenset({"latency", "always"})  # metrics that are sampled beside the verdict
 
 
-def of_gate(plan: Plan, gate: GatePlan) -> Plan:
+def of_gate(plan: Plan, gate: GateOptions) -> Plan:
     """Return how a run measures that is a gate, or makes its baseline: as precisely as a change must show.
 
     On recorded noise 20 % are then told from 10 % in at least 99 % of runs (benchmarks/gate.py).
@@ -38,7 +38,7 @@ def of_gate(plan: Plan, gate: GatePlan) -> Plan:
     return replace(longer, aside_time=_ASIDE, aside_rounds=_ASIDE_ROUNDS)
 
 
-def quick(plan: Plan, gate: GatePlan) -> Plan:
+def quick(plan: Plan, gate: GateOptions) -> Plan:
     """Return a plan for tests that nobody asked for one by one: there may be thousands."""
     seconds = 0.3 if gate.is_gate or gate.create else 0.02
     return replace(

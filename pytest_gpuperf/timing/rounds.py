@@ -4,21 +4,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 
 from pytest_gpuperf.analysis import noise
-from pytest_gpuperf.analysis.estimation import Estimation
+from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.model.demand import Demand, Plan
 from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import Workload
-from pytest_gpuperf.timing.transfers import Copying
+from pytest_gpuperf.timing.transfers import TransferTimer
 
-__all__ = ["Sampling"]
+__all__ = ["RoundSampler"]
 
 _FEWEST = 2  # rounds that are taken whatever they cost, dropped ones counted
 _WORTH_IT = 0.5  # of the time that rounds took must be left for others to take their place
 
 
-class Sampling:
+class RoundSampler:
     """The rounds of one test as its demand gates them; `dropped` were taken while the GPU was throttled.
 
     `left` tells the seconds that the test has left. `apart` are ranges of speedups that it must be told
@@ -33,7 +33,7 @@ class Sampling:
 
     def start_afresh(self) -> None:
         """Give up every round."""
-        self._estimation = Estimation(self._demand, self._plan, self._apart)
+        self._estimation = SequentialEstimator(self._demand, self._plan, self._apart)
         self.rounds: list[Round] = []
         self.begun = 0
         self.dropped = 0
@@ -49,13 +49,13 @@ class Sampling:
         """Why the rounds decide nothing, when too many of them were dropped."""
         return noise.throttled(self.dropped, self.begun, self.throttle)
 
-    def interleaved(self, cpu: Workload, gpu: Workload, copying: Copying | None, order: Random) -> None:
+    def interleaved(self, cpu: Workload, gpu: Workload, copying: TransferTimer | None, order: Random) -> None:
         """Take rounds of both devices, and of the copies, in random order."""
         workloads = [cpu, gpu, *(copying.workloads if copying else ())]
         steps = (cpu.samples[-1] for _ in blocks.rounds(workloads, order))
         self._take(steps, gpu, copying, workloads)
 
-    def against(self, cpu_samples: Iterable[float], gpu: Workload, copying: Copying | None) -> None:
+    def against(self, cpu_samples: Iterable[float], gpu: Workload, copying: TransferTimer | None) -> None:
         """Take a round for each sample that was taken of the CPU before."""
         workloads = [gpu, *(copying.workloads if copying else ())]
         self._take(_with_each(cpu_samples, workloads), gpu, copying, workloads)
@@ -76,7 +76,11 @@ class Sampling:
             self.elapsed = clock() - started
 
     def _take(
-        self, steps: Iterator[float], gpu: Workload, copying: Copying | None, workloads: Sequence[Workload]
+        self,
+        steps: Iterator[float],
+        gpu: Workload,
+        copying: TransferTimer | None,
+        workloads: Sequence[Workload],
     ) -> None:
         clock = gpu.device.clock
         started, spent = clock(), 0.0

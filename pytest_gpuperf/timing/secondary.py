@@ -8,9 +8,9 @@ from pytest_gpuperf.model.demand import Demand, Plan
 from pytest_gpuperf.model.measurement import Transfer
 from pytest_gpuperf.timing import blocks, inspection, transfers
 from pytest_gpuperf.timing.blocks import Workload
-from pytest_gpuperf.timing.transfers import Copying
+from pytest_gpuperf.timing.transfers import TransferTimer
 
-__all__ = ["NO_TIME", "Aside", "calls_aside", "copies", "look", "other_kind"]
+__all__ = ["NO_TIME", "SecondaryResult", "calls_aside", "copies", "look", "other_kind"]
 
 NO_TIME = "time was up before the copies were timed; allow more with max_time"
 NO_ROUNDS = "no round was kept that the copies could be set beside: they were not timed"
@@ -18,10 +18,10 @@ NO_ROOM = "the device has no room for a second copy of what goes up: the copies 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aside:
+class SecondaryResult:
     """What was found beside the verdict: timed copies, or what else is known of them; and doubts."""
 
-    copying: Copying | None
+    copying: TransferTimer | None
     transfer: Transfer | None = None
     notes: tuple[str, ...] = ()
 
@@ -33,8 +33,8 @@ def look(
     plan: Plan,
     order: Random,
     left: Callable[[], float],
-    copying: Copying | None,
-) -> Aside:
+    copying: TransferTimer | None,
+) -> SecondaryResult:
     """Measure what the verdict does not rest on; what fails there is noted, but for a lost device.
 
     `rounds` were taken of the workloads, and `copying` beside them, where the demand includes copies.
@@ -47,10 +47,10 @@ def look(
         if (fault := gpu.device.fault(error)) is not None and fault.kind == "lost":
             raise
         note = f"beside the verdict not all was measured: {type(error).__name__}: {error}"
-        return Aside(copying=copying, notes=(note,))
-    if isinstance(timed, Copying):
-        return Aside(copying=timed)
-    return Aside(copying=None, transfer=transfers.known(gpu, timed))
+        return SecondaryResult(copying=copying, notes=(note,))
+    if isinstance(timed, TransferTimer):
+        return SecondaryResult(copying=timed)
+    return SecondaryResult(copying=None, transfer=transfers.known(gpu, timed))
 
 
 def calls_aside(
@@ -75,7 +75,7 @@ def other_kind(
 
 def copies(
     gpu: Workload, rounds: int, plan: Plan, order: Random, left: Callable[[], float]
-) -> Copying | str | None:
+) -> TransferTimer | str | None:
     """Time the copies in rounds of their own: at most as many as the workload had.
 
     Returns None when there is nothing to copy, and a sentence when they could not be timed.
@@ -96,8 +96,8 @@ def copies(
     return NO_ROOM
 
 
-def _timed(gpu: Workload, rounds: int, plan: Plan, order: Random, left: Callable[[], float]) -> Copying:
-    copying = Copying(gpu, plan)
+def _timed(gpu: Workload, rounds: int, plan: Plan, order: Random, left: Callable[[], float]) -> TransferTimer:
+    copying = TransferTimer(gpu, plan)
     _sample(copying.workloads, rounds, plan, order, left)
     return copying
 

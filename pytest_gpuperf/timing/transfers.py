@@ -14,7 +14,7 @@ from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import Workload
 from pytest_gpuperf.timing.parity import leaves
 
-__all__ = ["OF_THE_BODY", "Copying", "check", "known"]
+__all__ = ["OF_THE_BODY", "TransferTimer", "check", "known"]
 
 OF_THE_BODY = (
     "the whole body is the workload, with the copies that it makes; return a callable and they are timed "
@@ -43,7 +43,7 @@ def check(demand: Demand, workload: Workload) -> None:
         raise GpuPerfError(f"transfer={demand.transfer!r} gates nothing here: {OF_THE_BODY}")
 
 
-class Copying:
+class TransferTimer:
     """The copies of one workload on a GPU, ready to be timed: up what the body put there, down a result.
 
     Each direction is a workload of its own, waited for as a call with copies has to be. One result of the

@@ -16,12 +16,12 @@ from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Record, Status, Verdict
 from pytest_gpuperf.timing import blocks, inspection, outcome, secondary, transfers
 from pytest_gpuperf.timing.blocks import Workload
-from pytest_gpuperf.timing.budget import Budget, TakeTurn
-from pytest_gpuperf.timing.checks import Answers, CpuSide
+from pytest_gpuperf.timing.budget import TakeTurn, TimeBudget
+from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
 from pytest_gpuperf.timing.inspection import Bind
 from pytest_gpuperf.timing.parity import Leaf
-from pytest_gpuperf.timing.rounds import Sampling
-from pytest_gpuperf.timing.transfers import Copying
+from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.transfers import TransferTimer
 
 __all__ = ["Trial"]
 
@@ -49,18 +49,18 @@ class Trial:
         self.family = family
         self.plan = replace(plan, max_time=demand.max_time or plan.max_time)
         self._apart = (*apart, *([(1.0, 1.0)] if family else []))
-        self._budget = Budget(self.plan.max_time, take_turn)
+        self._budget = TimeBudget(self.plan.max_time, take_turn)
         self._rounds = self._no_rounds()
         self._order = Random(crc32(nodeid.encode("utf-8", "surrogatepass")))  # noqa: S311 - an order, not a secret
         self.notes: list[str] = []
         self._device: TimedDevice | None = None
         self._cpu: Workload | None = None
         self._gpu: Workload | None = None
-        self._side: CpuSide | None = None
-        self._copying: Copying | None = None
+        self._side: CpuResult | None = None
+        self._copying: TransferTimer | None = None
         self._transfer: Transfer | None = None
         self._offload: Offload | None = None
-        self._answers = Answers(demand)
+        self._answers = ResultChecks(demand)
 
     def compare(self, bind: Bind, cpu: TimedDevice, gpu: TimedDevice) -> Verdict:
         """Time the body on both devices in interleaved rounds."""
@@ -90,7 +90,7 @@ class Trial:
             self._look_aside(self._cpu, self._gpu)
         return self._judge()
 
-    def compare_with(self, side: CpuSide, bind: Bind, gpu: TimedDevice) -> Verdict:
+    def compare_with(self, side: CpuResult, bind: Bind, gpu: TimedDevice) -> Verdict:
         """Time the body on the GPU, against the samples that its CPU sibling left."""
         self._side = side
         self._gpu, there = self._prepare(bind, gpu)
@@ -109,7 +109,7 @@ class Trial:
                 self._look_aside(self._gpu)
         return self._judge()
 
-    def time_cpu(self, bind: Bind, cpu: TimedDevice, *, most_blocks: int, seconds: float) -> CpuSide:
+    def time_cpu(self, bind: Bind, cpu: TimedDevice, *, most_blocks: int, seconds: float) -> CpuResult:
         """Time the body on the CPU alone: two blocks, and more up to `most_blocks` within `seconds`."""
         self._cpu, before = self._prepare(bind, cpu)
         with self._budget.turn():
@@ -124,7 +124,7 @@ class Trial:
                 secondary.other_kind([self._cpu], self.demand, self.plan, self._order, self._budget.left)
         if (disturbance := here.disturbance) is not None:
             self.notes.append(disturbance.reason)
-        return CpuSide(measurement=self._cpu.measurement, answer=before, disturbance=disturbance)
+        return CpuResult(measurement=self._cpu.measurement, answer=before, disturbance=disturbance)
 
     def time_gpu(self, bind: Bind, gpu: TimedDevice, *, most_blocks: int, seconds: float) -> None:
         """Time the body on the GPU alone: two blocks, and more up to `most_blocks` within `seconds`."""
@@ -136,7 +136,7 @@ class Trial:
                 self._answers.check_same(before, self._finish(self._gpu))
                 secondary.calls_aside([self._gpu], self.demand, self.plan, self._order, self._budget.left)
 
-    def without_gpu(self, side: CpuSide) -> None:
+    def without_gpu(self, side: CpuResult) -> None:
         """Say what the CPU's times alone tell about moving the work."""
         if self._cpu is not None:
             self._transfer = transfers.known(self._cpu, "no GPU was measured")
@@ -215,8 +215,8 @@ class Trial:
             return True
         return bool(self.demand.limits) and verdict.stands(speedup, self.demand, disturbance.own)
 
-    def _no_rounds(self) -> Sampling:
-        return Sampling(self.demand, self.plan, self._budget.left, self._apart)
+    def _no_rounds(self) -> RoundSampler:
+        return RoundSampler(self.demand, self.plan, self._budget.left, self._apart)
 
     def _gated(self, workload: Workload) -> Workload:
         """Return the workload as the demand gates it: in blocks, or call by call."""
@@ -247,9 +247,9 @@ class Trial:
         for workload in workloads:
             workload.start_afresh()
 
-    def _gated_copies(self, gpu: Workload) -> Copying | None:
+    def _gated_copies(self, gpu: Workload) -> TransferTimer | None:
         if self.demand.transfer != "never":
-            self._copying = Copying(gpu, self.plan)
+            self._copying = TransferTimer(gpu, self.plan)
         return self._copying
 
     def _look_aside(self, *workloads: Workload) -> None:
