@@ -18,7 +18,7 @@ from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance, StandIn
 from pytest_gpuperf.timing.inputs import bytes_of, dtype_of
 
-README = Path(__file__).parents[1] / "README.md"
+README = Path(__file__).parents[2] / "README.md"
 STRICT = StandIn("array_api_strict")
 
 

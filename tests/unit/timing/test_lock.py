@@ -64,7 +64,7 @@ def file(tmp_path):
 
 def process(source, *arguments, **options):
     command = [sys.executable, "-c", source, *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(lock.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(lock.__file__).parents[2])}
     return subprocess.Popen(
         command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options
     )

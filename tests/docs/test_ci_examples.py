@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from pytest_gpuperf.cli import main
 
-FOLDER = Path(__file__).parent.parent / "examples" / "ci"
+FOLDER = Path(__file__).parents[2] / "examples" / "ci"
 FILES = sorted(FOLDER.glob("*.yml"))
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 GATE_IN_INI = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)[0]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-REAL = Path(__file__).parents[1] / ".ci" / "real"
+REAL = Path(__file__).parents[2] / ".ci" / "real"
 
 
 @pytest.fixture(scope="module")

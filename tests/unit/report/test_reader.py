@@ -20,7 +20,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import reader
 
-REPORTS = Path(__file__).parent / "reports"
+REPORTS = Path(__file__).parents[2] / "data"
 QUICKLY = settings(
     max_examples=80,
     derandomize=True,

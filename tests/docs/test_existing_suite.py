@@ -13,7 +13,7 @@ from textwrap import dedent
 
 import pytest
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "existing_suite"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "existing_suite"
 GUIDE = (EXAMPLE / "README.md").read_text(encoding="utf-8")
 DIFF = (EXAMPLE / "markers.diff").read_text(encoding="utf-8")
 STAND_IN = """
