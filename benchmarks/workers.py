@@ -49,9 +49,9 @@ def test_plain(number):
 HOLD = """
 import sys
 from pathlib import Path
-from pytest_gpuperf.timing.lock import Turns
+from pytest_gpuperf.timing.lock import MeasurementLock
 
-with Turns(Path(sys.argv[1])).take():
+with MeasurementLock(Path(sys.argv[1])).take():
     print("held", flush=True)
     sys.stdin.read()
 """

@@ -1,6 +1,6 @@
 """JAX's edge, on a stand-in for the library: which cause each of its errors is, and what an allocator tells.
 
-What the vendor's library really does is in test_jax_cpu.py and tests/gpu; here is what we make of its answers.
+The library itself is in test_jax_cpu.py and tests/gpu; this is what we make of its answers.
 """
 
 import sys

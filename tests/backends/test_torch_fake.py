@@ -1,6 +1,6 @@
 """Torch's edge, on a stand-in for the library: which cause each of its errors is, and what CUDA tells.
 
-What the vendor's library really does is in test_torch_cpu.py and tests/gpu; here is what we make of its answers.
+The library itself is in test_torch_cpu.py and tests/gpu; here is what we make of its answers.
 """
 
 import sys

@@ -376,7 +376,7 @@ def of_siblings(demand, *, cpu, gpu, seed) -> tuple[Record, Record]:
         for kind, timing in (("cpu", {"kernel": cpu}), ("gpu", {"kernel": gpu, "bandwidth": 1e7}))
     ]
     here, there = (Trial(nodeid=TEST, demand=demand, plan=Plan()) for _ in range(2))
-    left = here.time_cpu(bound(adding), devices[0], blocks=60, seconds=2.5)
+    left = here.time_cpu(bound(adding), devices[0], most_blocks=60, seconds=2.5)
     found = there.compare_with(left, bound(adding), devices[1])
     return here.record("recorded", None), there.record(found.status, found.reason)
 

@@ -25,16 +25,16 @@ from pytest_gpuperf.timing.lock import MeasurementLock, Turn
 HOLD = """
 import sys, time
 from pathlib import Path
-from pytest_gpuperf.timing.lock import Turns
-with Turns(Path(sys.argv[1])).take():
+from pytest_gpuperf.timing.lock import MeasurementLock
+with MeasurementLock(Path(sys.argv[1])).take():
     print("held", flush=True)
     time.sleep(float(sys.argv[2]))
 """
 TEN_TURNS = """
 import sys, time
 from pathlib import Path
-from pytest_gpuperf.timing.lock import Turns
-turns = Turns(Path(sys.argv[1]))
+from pytest_gpuperf.timing.lock import MeasurementLock
+turns = MeasurementLock(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(10):
@@ -47,12 +47,12 @@ for _ in range(10):
 TAKE_AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from pytest_gpuperf.timing.lock import Turns
-with Turns(Path(sys.argv[2])).take():
+from pytest_gpuperf.timing.lock import MeasurementLock
+with MeasurementLock(Path(sys.argv[2])).take():
     pass  # everything is imported while it may be
 if os.getuid() == 0:
     os.setuid(65534)
-with Turns(Path(sys.argv[1])).take() as turn:
+with MeasurementLock(Path(sys.argv[1])).take() as turn:
     print(turn.doubt)
 """
 
@@ -523,9 +523,9 @@ LOGGED = """
     import os
     import time
     from contextlib import contextmanager
-    from pytest_gpuperf.timing.lock import Turns
+    from pytest_gpuperf.timing.lock import MeasurementLock
 
-    take = Turns.take
+    take = MeasurementLock.take
 
     @contextmanager
     def logged(self, on_wait):
@@ -534,7 +534,7 @@ LOGGED = """
             yield turn
             log.write(f"{begun} {time.perf_counter()}\\n")
 
-    Turns.take = logged
+    MeasurementLock.take = logged
 """
 FIVE_NAPS = """
     import time
