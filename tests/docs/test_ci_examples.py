@@ -15,6 +15,7 @@ from pytest_gpuperf.cli import main
 
 FOLDER = Path(__file__).parents[2] / "examples" / "ci"
 FILES = sorted(FOLDER.glob("*.yml"))
+OURS = Path(__file__).parents[2] / ".github" / "workflows" / "ci.yml"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 GATE_IN_INI = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)[0]
 BASELINE = Path("benchmarks", "baseline.json")
@@ -131,7 +132,7 @@ def nights(monkeypatch):
     monkeypatch.setattr("pytest_gpuperf.session.records.datetime", Calendar)
 
 
-@each_file
+@pytest.mark.parametrize("file", [*FILES, OURS], ids=lambda path: path.stem)
 def test_a_workflow_meets_its_schema(file):
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
     done = subprocess.run([*command, str(file)], capture_output=True, text=True, check=False, timeout=120)
@@ -305,3 +306,15 @@ def test_the_cache_has_the_folder_of_the_history_and_a_key_for_each_attempt():
     assert restored["key"].startswith(restored["restore-keys"])
     assert "github.run_id" in saved["key"]
     assert "github.run_attempt" in saved["key"]
+
+
+def test_our_own_workflow_runs_every_part_of_ci_on_every_supported_python():
+    script = (OURS.parents[2] / ".ci" / "run").read_text(encoding="utf-8")
+    parts = set(re.findall(r"^(\w+)\(\) \{$", script, flags=re.MULTILINE))
+    matrix = the_job(OURS)["strategy"]["matrix"]
+    runs = {(part, python) for part in matrix["part"] for python in matrix["python"]}
+    runs |= {(one["part"], one["python"]) for one in matrix["include"]}
+    assert parts == {part for part, _ in runs}
+    classifiers = (OURS.parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    supported = set(re.findall(r'"Programming Language :: Python :: (3\.\d+)"', classifiers))
+    assert supported == {python for part, python in runs if part == "readme"}
