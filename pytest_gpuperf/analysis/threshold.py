@@ -14,9 +14,11 @@ from pytest_gpuperf.model.record import Record
 
 __all__ = ["find", "settled_near"]
 
+_State = Literal["won", "lost", "doubtful"]
 _Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped"]
 _WORST_FIRST: tuple[_Status, ...] = ("failed", "inconclusive", "passed")
 _REGIMES = ("never", "once", "always", "latency")
+_BOUNDS = {"at_least": "at least", "at_most": "at most"}
 _DECIDE = "more time (max_time) or a quieter machine would decide it"
 _RUN_ALL = "run all sizes of the family, in one process"
 
@@ -31,8 +33,8 @@ class _Size:
     words: str = ""
 
     @property
-    def state(self) -> Literal["won", "lost", "in doubt"]:
-        return "in doubt" if self.won is None else "won" if self.won else "lost"
+    def state(self) -> _State:
+        return "doubtful" if self.won is None else "won" if self.won else "lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ class _Sweep:
             return "not_monotone"
         return "bracket" if self.high < inf else "none"
 
-    def in_state(self, state: str) -> list[_Size]:
+    def in_state(self, state: _State) -> list[_Size]:
         return [each for each in self.sizes if each.state == state]
 
 
@@ -72,7 +74,7 @@ class _Sweep:
 class _Limit:
     """One side of what was asked for; `start` is the smallest size measured that bears on it."""
 
-    words: Literal["at least", "at most"]
+    bound: Literal["at_least", "at_most"]
     size: float
     start: float
     status: _Status
@@ -187,11 +189,11 @@ def _limits(asked: Family | Threshold, sweep: _Sweep) -> list[_Limit]:
     if asked.at_least is not None:
         start = max((size for size in sizes if size < asked.at_least), default=-inf)
         status = _decision(passed=sweep.low > start, failed=sweep.high <= start)
-        found.append(_Limit(words="at least", size=asked.at_least, start=start, status=status))
+        found.append(_Limit(bound="at_least", size=asked.at_least, start=start, status=status))
     if asked.at_most is not None:
         start = max((size for size in sizes if size <= asked.at_most), default=-inf)
         status = _decision(passed=sweep.high <= start, failed=sweep.low > start)
-        found.append(_Limit(words="at most", size=asked.at_most, start=start, status=status))
+        found.append(_Limit(bound="at_most", size=asked.at_most, start=start, status=status))
     return found
 
 
@@ -202,7 +204,7 @@ def _decision(*, passed: bool, failed: bool) -> _Status:
 def _doubts(sweep: _Sweep, limits: Sequence[_Limit]) -> list[_Size]:
     """Return the sizes in doubt that keep a limit undecided; more time for another would not help."""
     start = min((limit.start for limit in limits if limit.status == "inconclusive"), default=inf)
-    return [each for each in sweep.in_state("in doubt") if each.size >= start]
+    return [each for each in sweep.in_state("doubtful") if each.size >= start]
 
 
 def _judge(family: Family, sweep: _Sweep) -> tuple[_Status, str | None]:
@@ -217,19 +219,20 @@ def _judge(family: Family, sweep: _Sweep) -> tuple[_Status, str | None]:
     else:
         why = [f"in doubt at {', '.join(each.words for each in _doubts(sweep, limits))}; {_DECIDE}"]
     if sweep.outcome == "not_monotone":
-        won, lost = (_listed(n, *(each.size for each in sweep.in_state(state))) for state in ("won", "lost"))
+        won = _listed(n, *(each.size for each in sweep.in_state("won")))
+        lost = _listed(n, *(each.size for each in sweep.in_state("lost")))
         why.append(f"not monotone: it wins at {won} and loses at {lost}")
     below = -inf if sweep.largest_not_won is None else sweep.largest_not_won
     if between := [limit.size for limit in open_limits if below < limit.size < sweep.high]:
         why.append(f"{_listed(n, *between)} among the parameters would tell more")
-    wanted = " and ".join(f"{limit.words} {_exactly(limit.size)}" for limit in limits)
+    wanted = " and ".join(f"{_BOUNDS[limit.bound]} {_exactly(limit.size)}" for limit in limits)
     return status, f"offload threshold of {n}: wanted {wanted}, {'; '.join(why)}"
 
 
 def _failure(n: str, limit: _Limit, sweep: _Sweep) -> str:
     """Return why a limit failed: the GPU wins too early, too late, or never for good."""
     first, last, lost = sweep.sizes[0], sweep.sizes[-1], sweep.in_state("lost")
-    if limit.words == "at least":
+    if limit.bound == "at_least":
         return f"the GPU wins from {next(e.words for e in sweep.sizes if e.size == sweep.high)} on"
     found = f"the GPU loses at {lost[-1].words}" if lost else f"{_listed(n, first.size)} is the smallest size"
     if sweep.high < inf:

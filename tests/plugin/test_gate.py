@@ -123,6 +123,15 @@ def test_without_fail_on_a_loss_is_only_told(ends):
     assert [] == result.report["gate"]["tolerances"]
 
 
+def test_without_fail_on_a_doubt_is_decided_by_measuring_for_a_gate(ends):
+    """Such a run stops at its own verdict and would not take more time."""
+    ends(BARE, *CREATE)
+    result = ends(BARE, "--gpuperf-baseline=base.json", gpu=BEFORE / 0.9)
+    (found,) = result.report["records"][0]["comparisons"]
+    assert ("cannot_tell", "run_with_gate") == (found["outcome"], found["remedy"])
+    assert "--gpuperf-fail-on" in found["reason"]
+
+
 def test_report_only_fails_nothing(held):
     result = held(BARE, "--gpuperf-report-only", gpu=SLOWER)
     assert pytest.ExitCode.OK == result.ret

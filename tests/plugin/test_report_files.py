@@ -108,7 +108,7 @@ def test_the_numbers_are_those_of_the_devices(run, pytester):
 def test_without_gpu_the_report_has_the_cpu_times_and_the_reason(run, pytester):
     run(SUITE, "--gpuperf-json=report.json", gpu="none")
     record = report(pytester)["records"][0]
-    assert record["status"] == "skipped"
+    assert (record["status"], record["reason_code"]) == ("skipped", "no_gpu")
     assert "turned off by --gpuperf-gpu=none" in record["reason"]
     assert len(record["cpu"]["samples"]) > 1
     assert (record["gpu"], record["speedup"]) == (None, None)
@@ -125,6 +125,8 @@ def test_deselected_tests_are_in_the_report_and_not_in_the_table(run, pytester):
     result = run(SUITE, "--gpuperf-json=report.json", "-k", "bare")
     assert set(statuses(pytester).values()) == {"recorded", "skipped"}
     assert len(statuses(pytester)) == 5
+    codes = [record["reason_code"] for record in report(pytester)["records"] if record["status"] == "skipped"]
+    assert set(codes) == {"deselected"}
     result.stdout.no_fnmatch_line("test_fast *")
 
 
@@ -132,6 +134,7 @@ def test_stopping_early_keeps_what_was_measured_and_names_the_rest(run, pytester
     run(SUITE, "--gpuperf-json=report.json", "-x").assert_outcomes(passed=1, failed=1)
     found = {record["nodeid"].split("::")[1]: record for record in report(pytester)["records"]}
     assert found["test_fast"]["status"] == "passed"
+    assert found["test_bare"]["reason_code"] == "session_ended"
     assert found["test_bare"]["reason"] == "not run: the session ended before it"
     assert report(pytester)["complete"] is False
 

@@ -63,13 +63,13 @@ def test_an_interval_above_the_minimum_passes_without_a_reason():
 
 def test_a_failure_says_the_number_the_interval_and_the_demand_in_one_line():
     verdict = judge(speedup(), Demand(min=4), Plan())
-    assert verdict.status == "failed"
+    assert (verdict.status, verdict.reason_code) == ("failed", "speedup_outside_limits")
     assert verdict.reason == "speedup 2.90x [2.60, 3.20], wanted at least 4x"
 
 
 def test_a_wide_interval_is_inconclusive_and_says_what_would_decide():
     verdict = judge(speedup(), Demand(min=3), Plan())
-    assert verdict.status == "inconclusive"
+    assert (verdict.status, verdict.reason_code) == ("inconclusive", "not_enough_time")
     assert verdict.reason.startswith(
         "speedup 2.90x [2.60, 3.20], wanted at least 3x: in doubt after 12 rounds"
     )
@@ -78,9 +78,10 @@ def test_a_wide_interval_is_inconclusive_and_says_what_would_decide():
 
 
 def test_more_time_is_no_remedy_once_all_rounds_are_taken():
-    reason = judge(speedup(rounds=60), Demand(min=3), Plan()).reason
-    assert "max_time" not in reason
-    assert "steadier machine" in reason
+    verdict = judge(speedup(rounds=60), Demand(min=3), Plan())
+    assert verdict.reason_code == "not_enough_rounds"
+    assert "max_time" not in verdict.reason
+    assert "steadier machine" in verdict.reason
 
 
 def test_an_unbounded_end_is_a_doubt_and_shown_as_such():

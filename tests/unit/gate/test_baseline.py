@@ -282,7 +282,9 @@ def test_every_other_status_has_its_metrics(status):
 
 def test_a_doubt_says_both_numbers_and_what_would_decide():
     now = record(9.0, speedup=speedup(9.0, low=7.0, high=12.0))
-    assert compared(now, record()).reason == (
+    found = compared(now, record())
+    assert found.remedy == "more_time"
+    assert found.reason == (
         "speedup in doubt: 9.00x [7.00, 12.0], baseline 10.0x [9.50, 10.5]: -10.0 % [-33.3, +26.3], "
         "10 % less is allowed; more time (max_time) or a quieter machine would decide it"
     )
@@ -291,11 +293,22 @@ def test_a_doubt_says_both_numbers_and_what_would_decide():
 def test_a_wide_baseline_is_to_be_made_anew():
     before = record(speedup=speedup(10.0, low=5.0, high=20.0))
     found = compared(record(9.0), before)
-    assert found.outcome == "cannot_tell"
+    assert (found.outcome, found.remedy) == ("cannot_tell", "new_baseline")
     assert found.reason.endswith(
         "a baseline that was measured longer would decide it: remove it and make it anew with "
         "--gpuperf-fail-on, or give gpuperf baseline update the report of a run that had a gate"
     )
+
+
+def test_a_run_without_a_gate_stopped_at_its_verdict_and_takes_no_more_time():
+    now = record(9.0, speedup=speedup(9.0, low=7.0, high=12.0))
+    (found,) = compare(now, HERE, base_of(record()), [within()], gated=False)
+    assert (found.outcome, found.remedy) == ("cannot_tell", "run_with_gate")
+    assert found.reason.endswith("without a gate a run stops at its verdict")
+
+
+def test_only_a_doubt_has_a_remedy():
+    assert [compared(record(value), record()).remedy for value in (5.0, 10.0, 20.0)] == [None] * 3
 
 
 SLOWED = "the GPU was slowed down in 6 of 18 rounds; cool it, or give it the power that it may draw"
@@ -309,6 +322,7 @@ def test_a_gpu_that_was_slowed_down_has_not_regressed_beyond_doubt(expected, now
     found = compared(record(now, dropped_rounds=6), record(), metric=metric)
     assert expected == found.outcome
     if expected == "cannot_tell":
+        assert found.remedy == "cool_gpu"
         assert "in doubt" in found.reason
         assert found.reason.endswith(f"is allowed; {SLOWED}")
 

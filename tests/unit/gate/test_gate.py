@@ -229,6 +229,25 @@ def test_a_family_that_was_skipped_is_not_compared():
     assert held.threshold(threshold(status="skipped", outcome=None, reason=NO_GPU), []) == ()
 
 
+@pytest.mark.parametrize(("expected", "asked"), [("more_time", GATE), ("run_with_gate", GateOptions())])
+def test_a_doubt_is_decided_by_time_only_where_the_run_was_measured_for_a_gate(expected, asked):
+    (found,) = gating(base_of(record()), asked=asked).compared(record(value=9.0)).comparisons
+    assert (found.outcome, found.remedy) == ("cannot_tell", expected)
+
+
+@pytest.mark.parametrize(
+    ("expected", "asked"),
+    [
+        (False, GateOptions()),
+        (True, GATE),
+        (True, GateOptions(create=True)),
+        (True, GateOptions(improvements=True)),
+    ],
+)
+def test_a_run_is_measured_longer_for_a_gate_and_for_its_baseline(expected, asked):
+    assert expected is asked.measures_longer
+
+
 # The run as a whole
 
 
