@@ -13,7 +13,7 @@ from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Speedup
 from pytest_gpuperf.model.record import Environment, Record, Run
 
 # pytester forgets modules that an in-process run imported, and C extensions cannot be imported twice.
-for name in ("numpy", "jsonschema", "dpnp", "dpctl", "cupy", "filelock", "hypothesis"):
+for name in ("numpy", "jsonschema", "msgspec", "dpnp", "dpctl", "cupy", "filelock", "hypothesis"):
     if find_spec(name) is not None:
         import_module(name)
 for module in (
@@ -210,7 +210,6 @@ def record(measurement, speedup):
             "status": "passed",
             "reason": None,
             "demand": Demand(min=3),
-            "alpha": 0.025,
             "cpu": measurement(CPU, 0.02, 0.03, 0.01),
             "gpu": measurement(GPU, 0.002, 0.001, 0.003, 0.0015),
             "speedup": speedup(),

@@ -7,7 +7,7 @@ from statistics import quantiles
 
 from pytest_gpuperf.analysis.verdict import dependence
 from pytest_gpuperf.model.measurement import Estimate, Inspection, Measurement
-from pytest_gpuperf.model.offload import BreakEven, Diagnosis
+from pytest_gpuperf.model.offload import BreakEven, Diagnosis, DiagnosisCode
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.model.units import bandwidth, seconds, size
 
@@ -246,7 +246,7 @@ def _allocation(case: _Case) -> Diagnosis | None:
     return _diagnosis("allocation", sentence, allocations=count)
 
 
-def _diagnosis(code: str, sentence: str, **numbers: float | int | str | None) -> Diagnosis:
+def _diagnosis(code: DiagnosisCode, sentence: str, **numbers: float | int | str | None) -> Diagnosis:
     return Diagnosis(code=code, sentence=sentence, numbers=numbers)
 
 

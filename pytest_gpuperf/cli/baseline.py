@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf import schema
 from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.cli.output import INCOMPARABLE, CommandResult, told
 from pytest_gpuperf.gate import baseline, fingerprint, metrics
@@ -14,6 +13,7 @@ from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import files, paths, reader
+from pytest_gpuperf.report.json import document
 from pytest_gpuperf.report.reader import Report
 
 __all__ = ["add"]
@@ -191,7 +191,7 @@ def _differences(runs: Sequence[Run]) -> tuple[str, ...]:
 def _write(base: Path, last: Run, records: tuple[Record, ...]) -> Path:
     """Write a baseline, in a folder to a file of its own, and return its path."""
     run = replace(last, records=records, thresholds=threshold.find(records), gate=None, complete=True)
-    text = schema.text(run)
+    text = document.text(run)
     if not paths.is_folder(base):
         files.replace(base, text)
         return base

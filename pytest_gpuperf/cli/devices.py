@@ -1,6 +1,5 @@
 """`gpuperf devices`: what is here, what can be used, and what is missing."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -44,13 +43,14 @@ def devices(*, as_json: bool) -> CommandResult:
     """List the CPU, and every backend's GPU with its name, or with why there is none and the remedy."""
     from pytest_gpuperf.devices import environment
     from pytest_gpuperf.devices.registry import backends
+    from pytest_gpuperf.report.json import codec
 
     found = list(_found(backends(environment.cpu_name(), [])))
     taken = next((each.choice for each in found if each.automatic and each.device), None)
     cpu = {"name": environment.cpu_name(), "usable": environment.usable_processors()}
     if as_json:
         listed = [_content(each, taken) for each in found]
-        return CommandResult(text=json.dumps({"cpu": cpu, "gpus": listed, "auto": taken}, indent=1))
+        return CommandResult(text=codec.indented({"cpu": cpu, "gpus": listed, "auto": taken}))
     lines = [
         f"CPU  {cpu['name']}, {cpu['usable']:g} processors",
         "",

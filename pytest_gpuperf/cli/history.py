@@ -1,7 +1,6 @@
 """`gpuperf history`: each test's speedup over commits, and where it changed."""
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,10 +45,11 @@ def _number(text: str) -> int:
 
 def _history(chosen: argparse.Namespace) -> CommandResult:
     from pytest_gpuperf.report import history, trend
+    from pytest_gpuperf.report.json import codec
 
     found = history.read(chosen.folder)
     if chosen.json:
-        return CommandResult(text=json.dumps(trend.document(found, only=chosen.only), indent=1))
+        return CommandResult(text=codec.indented(trend.document(found, only=chosen.only)))
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     return CommandResult(
         text="\n".join(trend.lines(found, only=chosen.only, last=chosen.last, unicode=unicode))

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_gpuperf import schema
 from pytest_gpuperf.cli.output import FAILED, FINE, CommandResult, check_replaceable, told
 from pytest_gpuperf.cli.reports import width
 from pytest_gpuperf.gate import fingerprint
@@ -12,6 +11,7 @@ from pytest_gpuperf.model.demand import InconclusivePolicy, Plan
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import files, paths, reader, terminal
+from pytest_gpuperf.report.json import document
 
 if TYPE_CHECKING:
     from pytest_gpuperf.report.merge import MergedRun
@@ -50,7 +50,7 @@ def _merge(inputs: Sequence[Path], output: Path, inconclusive: InconclusivePolic
     reports = [reader.Report(name=str(path), run=reader.read(path)) for path in inputs]
     check_replaceable(output, paths.REPORT, "report", inputs)
     merged = merge.merge(reports)
-    files.replace(output, schema.text(merged.run))
+    files.replace(output, document.text(merged.run))
     plan = Plan(inconclusive=inconclusive)
     failures = merged.failures(plan)
     return told(_told(merged, reports, failures, plan), FAILED if failures else FINE)

@@ -1,20 +1,22 @@
 """`gpuperf show`, `validate`, `export` and `recover`: one report, or the journal of a run that was killed."""
 
-from collections.abc import Iterable
-from dataclasses import replace
+import sys
 from pathlib import Path
 from shutil import get_terminal_size
+from time import perf_counter
 from typing import Any
 
-from pytest_gpuperf import jsontext, schema
 from pytest_gpuperf.cli.output import CommandResult, check_replaceable, told
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import exports, files, markdown, paths, reader, terminal
+from pytest_gpuperf.report import journal as journals
+from pytest_gpuperf.report.json import document, schema
 
 __all__ = ["add", "width"]
 
 _NARROWEST = 80  # columns of the table
+_QUIET = 3.0  # seconds between two lines about the progress of a check
 _MARKDOWN = "markdown"
 
 
@@ -73,7 +75,17 @@ def show(report: Path) -> CommandResult:
 
 def validate(report: Path) -> CommandResult:
     """Check a report against its schema."""
-    return told([f"{report}: valid, {_records(reader.read(report))}"])
+    started = last = perf_counter()
+
+    def progress(checked: int, records: int) -> None:
+        nonlocal last
+        if perf_counter() - last > _QUIET:
+            last = perf_counter()
+            taken = f"{last - started:.0f} s"
+            sys.stderr.write(f"{checked:,} of {records:,} records checked in {taken}\n")
+
+    run = reader.read(report, lambda content: schema.validate(content, progress))
+    return told([f"{report}: valid, {_records(run)}"])
 
 
 def export(report: Path, format: str, output: Path | None) -> CommandResult:
@@ -99,8 +111,8 @@ def recover(journal: Path, report: Path) -> CommandResult:
         raise GpuPerfError(f"{journal} is a report, not a journal, and needs no recovery")
     if journal.exists() and not journal.stat().st_size:
         raise GpuPerfError(f"{journal} is empty: the run ended before it measured anything")
-    run = _run_in(files.read_journal(journal))
-    files.replace(report, schema.text(run))
+    run = journals.run_in(journal)
+    files.replace(report, document.text(run))
     return told([f"{report}: {_records(run)} recovered; {journal} can be removed"])
 
 
@@ -115,25 +127,3 @@ def _is_report(path: Path) -> bool:
 def _records(run: Run) -> str:
     count = len(run.records)
     return f"{count} record{'' if count == 1 else 's'}"
-
-
-def _run_in(lines: Iterable[str]) -> Run:
-    """Return the run that a journal's lines hold; raise GpuPerfError for a line that is none of its own."""
-    try:
-        heading, *contents = map(jsontext.parse, lines)
-        records = {content["nodeid"]: schema.load_record(content) for content in contents}
-        surveyed = schema.load_environment(heading["environment"])
-        started = heading["started"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise GpuPerfError(f"this is no whole journal of a run: {error}") from error
-    found = tuple(records.values())
-    return Run(environment=_measured_on(surveyed, found), started=started, records=found, complete=False)
-
-
-def _measured_on(surveyed: Environment, records: Iterable[Record]) -> Environment:
-    """Return a journal's environment with the GPU of its records, where its heading has none.
-
-    Under pytest-xdist the heading is written before any worker has told its GPU.
-    """
-    gpu = surveyed.gpu or next((record.gpu.device for record in records if record.gpu), None)
-    return replace(surveyed, gpu=gpu, gpu_reason=None) if gpu else surveyed

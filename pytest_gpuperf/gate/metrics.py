@@ -34,7 +34,7 @@ def value(record: Record, metric: Metric) -> Estimate | None:
     if not _counts(record, metric):
         return None
     if metric in ("cpu", "gpu"):
-        return _time(record.cpu if metric == "cpu" else record.gpu, record.alpha)
+        return _time(record.cpu if metric == "cpu" else record.gpu, record.demand.alpha)
     if metric == "memory":
         peak = record.memory.peak if record.memory else None
         return None if peak is None else Estimate(value=peak, low=peak, high=peak)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.quantities import NonNegative, Text
 
 __all__ = [
     "METRICS",
@@ -50,44 +51,54 @@ GateNoteCode = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How much worse than its baseline a metric may be: `share` 0.1 is 10 %.
+    """How much worse than its baseline a metric may be.
 
     Metrics: the gated `speedup`, the speedup with copies `always` and by `latency`, where more is better; the
     times of a call on `gpu` and `cpu`, the offload `threshold` and the `memory` held, where less is.
     """
 
     metric: Metric
-    share: float
+    """The metric."""
+    share: NonNegative
+    """Share of the baseline's value: 0.1 is 10 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One metric of one test beside its baseline; the reason is None only for `not_regressed`.
-
-    `ratio` is found / baseline with the interval that both intervals leave it. `differences` name what is
-    not the same in a comparison that cannot be made: `CPU: EPYC in the baseline, Xeon now`. `remedy` is what
-    would decide numbers that are in doubt.
-    """
+    """One metric of one test, compared with its baseline."""
 
     metric: Metric
-    tolerance: float
+    """The metric."""
+    tolerance: NonNegative
+    """How much worse than the baseline it may be: 0.1 is 10 %."""
     outcome: Outcome
+    """Result of the comparison; new: the baseline has nothing to compare with."""
     reason: str | None
+    """Why the outcome is so, as a sentence; null only for `not_regressed`."""
     remedy: Remedy | None = None
+    """What would decide numbers that are in doubt."""
     baseline: Estimate | None = None
+    """Value in the baseline: a ratio, seconds, bytes or a size, by the metric; null where there is none."""
     found: Estimate | None = None
+    """Value in this run; null where there is none."""
     ratio: Estimate | None = None
+    """`found` / `baseline`, with the interval that follows from theirs; null without one of them."""
     differences: tuple[str, ...] = ()
+    """What differs where the two cannot be compared: `CPU: EPYC in the baseline, Xeon now`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """The state of the repository that was measured; `changed` says that files differ from it."""
+    """The state of the repository that was measured."""
 
-    id: str
+    id: Text
+    """Hash of the commit."""
     branch: str | None = None
+    """Name of the branch; null where the commit is on none, or it is not known."""
     time: str | None = None
+    """Time of the commit, ISO 8601."""
     changed: bool | None = None
+    """Whether files differed from the commit; null when that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +106,9 @@ class GateFailure:
     """Why a run as a whole fails its gate."""
 
     code: GateFailureCode
+    """The kind of it, for programs."""
     text: str
+    """Sentence for readers, which may change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,22 +116,25 @@ class GateNote:
     """What to know of a run's comparison with its baseline; it fails nothing."""
 
     code: GateNoteCode
+    """The kind of it, for programs."""
     text: str
+    """Sentence for readers, which may change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
-    """What a run was held against: the baseline's file and start, and what may not get worse.
-
-    `tolerances` are those that fail; none are a comparison that only reports. `failures` are those of the
-    run as a whole, beside the tests' own, `notes` what to know of it.
-    """
+    """The regression check of a run: its baseline, and what may not get worse."""
 
     baseline: str | None
+    """Name of the file of the baseline; null where there was none."""
     started: str | None
+    """Time at which the run of the baseline began."""
     tolerances: tuple[Tolerance, ...]
+    """Changes that fail a test; empty for a comparison that only reports."""
     failures: tuple[GateFailure, ...] = ()
+    """Failures of the run as a whole, beside those of its tests."""
     notes: tuple[GateNote, ...] = ()
+    """What there is to know about the comparison."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

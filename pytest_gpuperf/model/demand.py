@@ -1,8 +1,10 @@
 """What a marker asks of a test, and how a run measures."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from pytest_gpuperf.model.quantities import Alpha, AtLeastOne, Count, NonNegative, Positive
 
 __all__ = [
     "Demand",
@@ -27,16 +29,28 @@ Source = Literal["marker", "pattern", "all"]
 class Demand:
     """What a marker asks of one test; limits are ratios cpu time / gpu time, memory is in bytes."""
 
-    min: float | None = None
-    max: float | None = None
+    min: Positive | None = None
+    """The smallest speedup that passes; the test fails when the speedup is below it beyond doubt."""
+    max: Positive | None = None
+    """The largest speedup that passes; the test fails when the speedup is above it beyond doubt."""
     transfer: Transfers = "never"
-    calls: int | None = None
+    """Which copies the gated speedup includes."""
+    calls: AtLeastOne | None = None
+    """Calls per transfer; only with `transfer` `once`."""
     latency: bool = False
-    max_memory: int | None = None
-    rtol: float | None = None
-    atol: float | None = None
+    """Whether the gated speedup is that of single calls, each waited for."""
+    max_memory: AtLeastOne | None = None
+    """The most bytes that the workload may hold on the device."""
+    rtol: NonNegative | None = None
+    """Elementwise relative tolerance of the result check."""
+    atol: NonNegative | None = None
+    """Elementwise absolute tolerance of the result check."""
     parity: bool = True
-    max_time: float | None = None
+    """Whether both devices must give the same result."""
+    max_time: Positive | None = None
+    """Seconds that the measurement may take; null for the run's own limit."""
+    alpha: Alpha = field(default=0.025, compare=False)
+    """Chance of a wrong verdict, per side; an option of the run, and so no part of what a marker asks."""
 
     @property
     def bare(self) -> bool:
@@ -51,39 +65,42 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What one test shares with those that differ from it in one size only, and its own size.
-
-    `name` is the same for all members, `sizes` are theirs, smallest first; the threshold that is asked for
-    is at most `at_most` and at least `at_least`.
-    """
+    """What one test shares with those that differ from it in one size only, and its own size."""
 
     name: str
+    """Name of the family, the same for all its members."""
     parameter: str
+    """Name of the parameter that is the size."""
     size: float
+    """Size of this test."""
     sizes: tuple[float, ...]
+    """Sizes of all members that were collected, smallest first."""
     at_most: float | None = None
+    """Largest offload threshold that passes."""
     at_least: float | None = None
+    """Smallest offload threshold that passes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairing:
-    """Which side of a comparison a test is that meets one device only.
-
-    `library` has the arrays it works on; `partner` is the node id of the CPU sibling that a GPU sibling is
-    compared with.
-    """
+    """Which side of a comparison a test is that runs on one device only."""
 
     side: Kind
+    """The device on which the test runs."""
     library: str
+    """Library whose arrays the test works on."""
     partner: str | None = None
+    """Node id of the CPU sibling that a GPU sibling was compared with; null where there was none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """How many tests were measured without a marker: by a pattern of node ids, or (None) all."""
+    """How many tests were measured without a marker of their own."""
 
     pattern: str | None
-    tests: int
+    """Pattern of node ids in `gpuperf_speedup`; null for `--gpuperf-all`."""
+    tests: Count
+    """Number of tests that it matched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,17 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.quantities import (
+    AtLeastOne,
+    Bytes,
+    Confidence,
+    Correlation,
+    Count,
+    NonNegative,
+    Positive,
+    Seconds,
+    Share,
+)
 
 __all__ = [
     "Copies",
@@ -36,20 +47,26 @@ def _no_samples() -> Samples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceInfo:
-    """What a measurement ran on. An emulated device is never called a GPU in a verdict.
-
-    `memory` in bytes; `reduced_precision` names a mode in which the device rounds more than its dtypes say.
-    """
+    """What a measurement ran on. An emulated device is never called a GPU in a verdict."""
 
     kind: Kind
+    """Side of the comparison."""
     backend: str
+    """Name of the backend: numpy, cupy, torch, jax, sycl, simulated, or one that a plugin provides."""
     name: str
+    """Name by which the device calls itself."""
     library: str
+    """Library, runtime and driver, with their versions."""
     emulated: bool = False
-    memory: int | None = None
+    """Whether the device only stands in for a GPU; its speedup is not that of a GPU."""
+    memory: Bytes | None = None
+    """Bytes of memory; null where the device does not report it."""
     driver: str | None = None
+    """Version of the driver."""
     runtime: str | None = None
+    """Version of the vendor's runtime library."""
     reduced_precision: str | None = None
+    """A mode in which the device rounds more than its dtypes say, such as TF32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,121 +80,135 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """What calls beside the timed ones showed; None where the device does not tell. Seconds and bytes.
+    """What untimed, inspected calls showed; null where the device does not report it."""
 
-    `host_time`: until the call returned, its work perhaps not done. `device_time`: of the call's work by the
-    device's own events. `outside_time`: the device worked on so long after those events. `synchronizes`:
-    the call waited for its device. `allocations`: made by the device itself, not from a pool. `memory`: the
-    most that the call held at a time, above what was held before it.
-    """
-
-    host_time: float | None
-    device_time: float | None = None
-    outside_time: float | None = None
+    host_time: Seconds | None
+    """Seconds until the call returned; its work may not have been done by then."""
+    device_time: Seconds | None = None
+    """Seconds of the work of one call, by the events of the device."""
+    outside_time: Seconds | None = None
+    """Seconds that the device worked on after those events."""
     synchronizes: bool | None = None
-    allocations: int | None = None
-    memory: int | None = None
+    """Whether the call waited for its device."""
+    allocations: Count | None = None
+    """Allocations by the device itself, not from a pool, during one call."""
+    memory: Bytes | None = None
+    """Most bytes that the call held at one time, beyond those held before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """The times of one workload on one device, in seconds; samples are seconds per call, in order.
-
-    `latencies` are samples of calls that were waited for one by one; where a block is one call `samples` are,
-    and there are no others. `processors` is how many of them the timed blocks kept busy, `dtypes` are those
-    of inputs and results, `shapes` those of the inputs, or of the results where no input is known: `512x512`.
-    """
+    """The times of one workload on one device."""
 
     device: DeviceInfo
+    """The device that was measured."""
     samples: Samples
-    block_calls: int
-    setup: float | None
-    first_call: float
-    warmup: float
-    warmup_calls: int
+    """Seconds per call of each timed block, in order."""
+    block_calls: AtLeastOne
+    """Number of calls in one block."""
+    setup: Seconds | None
+    """Seconds that the body of the test took as setup; null when the body is the workload."""
+    first_call: Seconds
+    """Seconds of the first call, including imports, contexts and compilation."""
+    warmup: Seconds
+    """Seconds of warm-up after the first call."""
+    warmup_calls: AtLeastOne
+    """Number of calls before the first timed block, including the first call."""
     steady: bool
-    synchronize_cost: float
-    block_time: float | None = None
-    waited: float | None = None
-    processors: float | None = None
+    """Whether warm-up ended because three blocks agreed."""
+    synchronize_cost: Seconds
+    """Seconds of a synchronization that has nothing to wait for."""
+    block_time: Seconds | None = None
+    """Seconds that a block had to last; null when none was timed."""
+    waited: Seconds | None = None
+    """Seconds that all threads of this process together waited for a processor during the timed blocks; null
+    where the system does not report it.
+    """
+    processors: NonNegative | None = None
+    """Number of processors that the timed blocks kept busy, on average; null where it is not known."""
     latencies: Samples = field(default_factory=_no_samples)
+    """Seconds of single calls, each waited for, in order; empty when `block_calls` is 1, where `samples` are
+    such calls.
+    """
     dtypes: tuple[str, ...] = ()
+    """Dtypes of the inputs and the results."""
     shapes: tuple[str, ...] = ()
+    """Shapes of the inputs, or of the results where no input is known: 512x512."""
     inspection: Inspection | None = None
+    """What untimed, inspected calls showed; null when there were none."""
+    median: Seconds | None = field(init=False)
+    """Median of `samples`, seconds per call; null when no block was timed."""
+    latency: Seconds | None = field(init=False)
+    """Median of `latencies`, or of `samples` when `block_calls` is 1; null when none was timed."""
+    device_time: Seconds | None = field(init=False)
+    """Seconds of the work of one call, by the events of the device; null where it does not report them."""
 
-    @property
-    def median(self) -> float | None:
-        """The median sample, or None when no block was timed."""
-        return median(self.samples) if self.samples else None
-
-    @property
-    def latency(self) -> float | None:
-        """The median time of a call that is waited for, or None when none was timed."""
-        return median(self.waited_for) if self.waited_for else None
+    def __post_init__(self) -> None:
+        """Derive what is written to the report and not read from it."""
+        assign = object.__setattr__
+        assign(self, "median", median(self.samples) if self.samples else None)
+        single = self.median if self.block_calls == 1 else median(self.latencies) if self.latencies else None
+        assign(self, "latency", single)
+        assign(self, "device_time", self.inspection.device_time if self.inspection else None)
 
     @property
     def waited_for(self) -> Samples:
         """The samples of calls that were waited for one by one."""
         return self.samples if self.block_calls == 1 else self.latencies
 
-    @property
-    def device_time(self) -> float | None:
-        """The time of one call by the device's own events, or None where it does not tell."""
-        return self.inspection.device_time if self.inspection else None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interference:
-    """What took a part of the CPU's measured time from the workload, which keeps `own_share` of it.
-
-    `cpu_contention`: threads waited for a processor, `waited` seconds in each second of the blocks.
-    `unstable_cpu_times`: the `median` sample is far above the `fastest` block, in seconds per call.
-    """
+    """Other work that took a part of the CPU's measured time from the workload."""
 
     kind: Literal["cpu_contention", "unstable_cpu_times"]
-    own_share: float
-    waited: float | None = None
-    median: float | None = None
-    fastest: float | None = None
+    """Sign of it: threads waited for a processor, or the median sample is far above the fastest block."""
+    own_share: Share
+    """Share of the measured time that the workload had for itself."""
+    waited: Seconds | None = None
+    """Seconds that threads waited for a processor in each second of the blocks; null for unstable times."""
+    median: Seconds | None = None
+    """Median sample, in seconds per call; null for contention."""
+    fastest: Seconds | None = None
+    """Fastest block, in seconds per call; null for contention."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copies:
-    """The copies of one direction that a call needs: bytes, and seconds for all of them, waited for.
+    """The copies of one direction that a call needs."""
 
-    `memory` says what the host's side of them is.
-    """
-
-    bytes: int
-    arrays: int
+    bytes: Bytes
+    """Number of bytes copied."""
+    arrays: Count
+    """Number of arrays copied."""
     samples: Samples = field(default_factory=_no_samples)
+    """Seconds of all these copies together, waited for, in order."""
     memory: Literal["pinned", "pageable"] | None = None
+    """Kind of the host's memory; null where the device does not report it."""
+    median: Seconds | None = field(init=False)
+    """Median of `samples`, in seconds; 0 when there is nothing to copy, null when it was not timed."""
+    bandwidth: NonNegative | None = field(init=False)
+    """Bytes per second; null when nothing was copied, or the copies were not timed."""
 
-    @property
-    def median(self) -> float | None:
-        """The median time in seconds: 0 when nothing is copied, None when it was not timed."""
-        if not self.bytes:
-            return 0.0
-        return median(self.samples) if self.samples else None
-
-    @property
-    def bandwidth(self) -> float | None:
-        """Bytes per second, or None when nothing was copied."""
-        return self.bytes / self.median if self.bytes and self.median else None
+    def __post_init__(self) -> None:
+        """Derive what is written to the report and not read from it."""
+        assign = object.__setattr__
+        assign(self, "median", (median(self.samples) if self.samples else None) if self.bytes else 0.0)
+        assign(self, "bandwidth", self.bytes / self.median if self.bytes and self.median else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """What goes up before a call and comes down after it.
-
-    `made` are the bytes that the workload reads on the device and that did not go up there. `reason` says
-    why a direction is None, was not timed, or that no bytes move.
-    """
+    """The copies to the device before a call, and back to the host after it."""
 
     h2d: Copies | None
+    """Copies to the device by `device.asarray`; null when the whole body is the workload."""
     d2h: Copies | None
-    made: int = 0
+    """Copies of the results to the host; null when the whole body is the workload."""
+    made: Bytes = 0
+    """Bytes that the workload reads on the device and that were not copied there."""
     reason: str | None = None
+    """Why a direction is null or was not timed, or that no bytes are copied."""
 
     @property
     def bytes(self) -> int | None:
@@ -203,42 +234,60 @@ class Estimate:
     """A value with its interval; an unbounded end is None."""
 
     value: float
+    """The estimate itself."""
     low: float | None
+    """Lower end of the interval; null when unbounded."""
     high: float | None
+    """Upper end of the interval; null when unbounded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speedup:
     """The median ratio cpu time / gpu time with its anytime-valid interval; an unbounded end is None."""
 
-    value: float
-    low: float | None
-    high: float | None
-    confidence: float
-    resolution: float
-    rounds: int
-    evidence: float | None
-    autocorrelation: float | None
+    value: Positive
+    """Median of cpu time / gpu time over the rounds."""
+    low: NonNegative | None
+    """Lower end of the interval; null when unbounded."""
+    high: NonNegative | None
+    """Upper end of the interval; null when unbounded."""
+    confidence: Confidence
+    """Probability that the anytime-valid interval contains the median ratio."""
+    resolution: NonNegative
+    """Relative width added at both ends for the drift of wall clocks."""
+    rounds: AtLeastOne
+    """Number of rounds behind the estimate."""
+    evidence: NonNegative | None
+    """Largest e-value of any round against the limit nearest to `value`, on the stronger side; null without a
+    demand.
+    """
+    autocorrelation: Correlation | None
+    """Lag-1 autocorrelation of the log ratios; null for too few rounds, or without spread."""
     sampling: Neighbours = "interleaved"
+    """Whether the two samples of a round were taken next to each other, or by two tests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parity:
-    """Whether both devices gave the same answer; agreed is None, with the reason, when nobody could tell."""
+    """The comparison of the two results."""
 
     agreed: bool | None
-    error: float | None
-    tolerance: float | None
+    """Whether both devices gave the same result; null when that could not be decided."""
+    error: NonNegative | None
+    """Largest relative error in the norm, or elementwise with `rtol` or `atol`."""
+    tolerance: NonNegative | None
+    """Largest tolerance that was applied; null where values had to be equal or only `atol` was given."""
     reason: str | None
+    """What differs, or why the results were not compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """The most bytes that the workload held on the device at a time: its inputs and what a call adds.
+    """The most bytes that the workload held on the device at one time."""
 
-    None, with the reason, where the device does not tell.
-    """
-
-    peak: int | None
-    inputs: int | None = None
+    peak: Bytes | None
+    """Bytes of the inputs and of what a call adds; null where the device does not report them."""
+    inputs: Bytes | None = None
+    """Bytes of the inputs alone."""
     reason: str | None = None
+    """Why `peak` is null."""

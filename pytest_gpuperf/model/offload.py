@@ -4,127 +4,187 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pytest_gpuperf.model.measurement import Estimate, Speedup
+from pytest_gpuperf.model.quantities import NonNegative, Positive, Seconds
 
-__all__ = ["BreakEven", "Diagnosis", "GpuLimits", "Link", "Offload", "Point", "Price", "Regime", "Threshold"]
+__all__ = [
+    "BreakEven",
+    "Diagnosis",
+    "DiagnosisCode",
+    "GpuLimits",
+    "Link",
+    "Offload",
+    "Point",
+    "Price",
+    "Regime",
+    "Threshold",
+]
 
 Regime = Literal["never", "once", "always", "body"]
+DiagnosisCode = Literal[
+    "launch_bound",
+    "host_synchronization",
+    "transfer_bound",
+    "cpu_threads",
+    "float64",
+    "precision_differs",
+    "short_block",
+    "first_call",
+    "side_stream",
+    "dependent_samples",
+    "noisy_samples",
+    "allocation",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakEven:
-    """Calls on the same data after which something is earned back; None is never, or not known.
-
-    `transfer` is for the copies, `first_call` for what the GPU's first call took longer than a later one,
-    `both` for the two together.
-    """
+    """The number of calls on the same data after which a cost is earned back."""
 
     transfer: Estimate | None
+    """Calls that earn back the copies; null for never, or not known."""
     first_call: Estimate | None
+    """Calls that earn back what the first call on the GPU took longer than a later one; null for never."""
     both: Estimate | None
+    """Calls that earn back both; null for never, or not known."""
     reason: str | None
+    """Why one of these is null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What the bill does: a GPU machine costs `ratio` times a CPU one, so the speedup `needed` is the same.
+    """The cost of a GPU machine, and whether the speedup makes up for it."""
 
-    `saves` is None while in doubt; `saving_percent` is negative for a loss.
-    """
-
-    ratio: float
-    needed: float
+    ratio: Positive
+    """Cost of an hour of a GPU machine over that of a CPU machine."""
+    needed: Positive
+    """Smallest speedup that lowers the bill."""
     saves: bool | None
+    """Whether the bill gets lower; null while in doubt."""
     saving_percent: Estimate | None
+    """Percent of the bill that are saved, negative for a loss; time that the CPU lost to other processes is
+    taken off the low end.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuLimits:
-    """The seconds per call that the GPU may take for the demand's least speedup, and for the price to pay."""
+    """The seconds that a call may take on the GPU, including the copies that the demand includes."""
 
-    demand: float | None
-    price: float | None
+    demand: Seconds | None
+    """Seconds per call for the smallest speedup that passes; null without one."""
+    price: Seconds | None
+    """Seconds per call for a lower bill."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """What the copies of every call cost at least on one kind of link, and so the most it can speed up.
-
-    Bandwidth in bytes per second, in one direction.
-    """
+    """The least that the copies of every call cost on one kind of link, which bounds the speedup."""
 
     name: str
-    bandwidth: float
-    seconds: float
-    speedup_at_most: float | None
+    """Name of the kind of link."""
+    bandwidth: Positive
+    """Bytes per second in one direction, by the specification of the link."""
+    seconds: Seconds
+    """Seconds of the copies of one call."""
+    speedup_at_most: NonNegative | None
+    """Time on the CPU over `seconds`: the bound for any GPU with copies at every call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offload:
-    """Whether moving the work pays, in the regime that the marker chose; worth is None while in doubt.
-
-    `never`, `once`, `always`: the speedup with data resident, with one transfer for all calls, and with one
-    at every call. `latency`: of single calls, waited for, with data resident.
-    """
+    """Whether moving the work to the GPU pays, in the regime that the marker chose."""
 
     worth: bool | None
+    """Whether the GPU is faster beyond doubt, in `regime`; null while in doubt, or without a GPU."""
     reason: str
+    """The answer, as a sentence."""
     regime: Regime
+    """Copies that `worth`, `price` and the speedup of the record include; body: those that the body makes."""
     by_latency: bool
+    """Whether `worth`, `price` and the speedup of the record are those of single calls, each waited for."""
     price: Price
+    """The cost, and whether the speedup makes up for it."""
     never: Speedup | None = None
+    """Speedup with the data on the device, without copies."""
     once: Speedup | None = None
+    """Speedup with one transfer for all `calls` of the demand; null without `calls`."""
     always: Speedup | None = None
+    """Speedup with copies at every call."""
     latency: Speedup | None = None
+    """Speedup of single calls, each waited for, without the copies that are timed apart."""
     break_even_calls: BreakEven | None = None
+    """Calls on the same data that earn back the costs; null when nothing was measured."""
     gpu_limits: GpuLimits | None = None
+    """Time that a call may take on the GPU; null when nothing was measured."""
     links: tuple[Link, ...] = ()
+    """Bounds by the kinds of link, slowest first; empty when no bytes are copied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """One reason why a speedup is what it is: a code, a sentence, and the numbers behind it."""
+    """One reason why a speedup is what it is."""
 
-    code: str
+    code: DiagnosisCode
+    """Which reason it is."""
     sentence: str
+    """The reason as a sentence, with its numbers."""
     numbers: dict[str, float | int | str | None]
+    """The numbers behind it: seconds and bytes, unless the name says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One size of a threshold's curve: seconds per call, and the speedup as gated and per regime.
-
-    `won` says whether the GPU wins there; None is in doubt.
-    """
+    """One size of the curve of a threshold."""
 
     size: float
+    """The size itself."""
     nodeid: str
-    cpu: float | None
-    gpu: float | None
+    """Node id of the test of this size."""
+    cpu: Seconds | None
+    """Median seconds per call on the CPU."""
+    gpu: Seconds | None
+    """Median seconds per call on the GPU."""
     won: bool | None = None
+    """Whether the GPU is faster at this size; null in doubt, or when it was not measured."""
     speedup: Estimate | None = None
+    """Speedup that counts for the threshold."""
     never: Estimate | None = None
+    """Speedup without copies."""
     once: Estimate | None = None
+    """Speedup with one transfer for all calls."""
     always: Estimate | None = None
+    """Speedup with copies at every call."""
     latency: Estimate | None = None
+    """Speedup of single calls, each waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """From which size on the GPU wins: between the largest size not won and the smallest sure win.
-
-    `outcome` is `bracket`, `none` (it never wins for good), `not_monotone` (a sure loss above a sure win), or
-    None when sizes are missing.
-    """
+    """The offload threshold of a family: the size from which on the GPU is faster."""
 
     name: str
+    """Name of the family."""
     parameter: str
+    """Name of the parameter that is the size."""
     at_most: float | None
+    """Largest threshold that passes."""
     at_least: float | None
+    """Smallest threshold that passes."""
     regime: Regime
+    """Copies that the speedups include."""
     by_latency: bool
+    """Whether the speedups are those of single calls, each waited for."""
     status: Literal["passed", "failed", "inconclusive", "recorded", "skipped"]
+    """Verdict on the family."""
     reason: str | None
+    """Why the verdict is so, as a sentence; null only for passed and recorded."""
     outcome: Literal["bracket", "none", "not_monotone"] | None
+    """bracket: the threshold is between two sizes; none: the GPU is not faster from any size on;
+    not_monotone: a sure loss above a sure win; null: sizes are missing.
+    """
     largest_not_won: float | None
+    """Largest size below `smallest_won`; the largest of all where there is none."""
     smallest_won: float | None
+    """Smallest size from which on the GPU is faster beyond doubt."""
     curve: tuple[Point, ...]
+    """Sizes that have a record, smallest first."""

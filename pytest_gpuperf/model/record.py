@@ -1,7 +1,8 @@
 """What a run leaves: a record for each marked test, thresholds, and the environment they depend on."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal, TypedDict
 
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult
 from pytest_gpuperf.model.demand import Demand, Family, Pairing, Selection, Source
@@ -15,6 +16,7 @@ from pytest_gpuperf.model.measurement import (
     Transfer,
 )
 from pytest_gpuperf.model.offload import Diagnosis, Offload, Threshold
+from pytest_gpuperf.model.quantities import Count, NonNegative, Positive, Seconds
 
 __all__ = [
     "STATUSES",
@@ -27,6 +29,7 @@ __all__ = [
     "Record",
     "Run",
     "Status",
+    "Summary",
     "ThreadPool",
     "Verdict",
 ]
@@ -94,45 +97,67 @@ class Note:
     """A doubt about a test's numbers, or what to know of them: a code for programs, a text for readers."""
 
     code: NoteCode
+    """The kind of it, for programs."""
     text: str
+    """Sentence for readers, which may change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Everything known about one speedup test; the reason is None only when passed or recorded.
-
-    `interference` is what disturbed the CPU's samples, whatever the verdict made of it.
-    `turn_wait` is the time (seconds) spent waiting while other processes of the machine measured, `reruns`
-    how often the test had been run before.
-    """
+    """Everything known about one speedup test."""
 
     nodeid: str
+    """Node id of the test."""
     status: Status
+    """How the test ended."""
     reason: str | None
+    """Why it ended so, as a sentence; null for passed and recorded, and only for them."""
     reason_code: ReasonCode | None = None
+    """The kind of reason, for programs; null where there is none, or no code for it."""
     demand: Demand
-    alpha: float
+    """What the marker asked."""
     scope: Literal["body", "call"] | None = None
+    """Whether the body of the test or the callable that it returned was timed; null when nothing ran."""
     family: Family | None = None
+    """Tests that differ in one size only; null where no threshold is asked for."""
     cpu: Measurement | None = None
+    """Times on the CPU; null when it was not measured."""
     gpu: Measurement | None = None
+    """Times on the GPU; null when it was not measured."""
     speedup: Speedup | None = None
+    """Speedup that the demand is about; null when it was not measured."""
     parity: Parity | None = None
+    """Comparison of the two results; null when nothing was measured."""
     transfer: Transfer | None = None
+    """Copies between host and device; null when nothing was measured."""
     offload: Offload | None = None
+    """Whether moving the work to the GPU pays; null when nothing was measured."""
     memory: Memory | None = None
+    """Memory that the workload held on the device; null when the GPU was not measured."""
     diagnosis: tuple[Diagnosis, ...] = ()
-    dropped_rounds: int = 0
-    parity_elapsed: float | None = None
-    rounds_elapsed: float | None = None
-    elapsed: float | None = None
+    """Reasons that hold the speedup back, or make it look better than it is."""
+    dropped_rounds: Count = 0
+    """Number of rounds that do not count because the GPU was slowed down."""
+    parity_elapsed: Seconds | None = None
+    """Seconds spent comparing the results."""
+    rounds_elapsed: Seconds | None = None
+    """Seconds spent sampling."""
+    elapsed: Seconds | None = None
+    """Seconds spent on the whole measurement of the test."""
     interference: Interference | None = None
+    """What disturbed the CPU's samples, whatever the verdict made of it."""
     notes: tuple[Note, ...] = ()
+    """Doubts about the numbers."""
     pairing: Pairing | None = None
+    """The device of the test, and its partner; null where one test runs on both devices."""
     source: Source = "marker"
-    reruns: int = 0
-    turn_wait: float | None = None
+    """What asked for the measurement: a marker, a pattern in `gpuperf_speedup`, or `--gpuperf-all`."""
+    reruns: Count = 0
+    """How often the test had been run before this measurement."""
+    turn_wait: Seconds | None = None
+    """Seconds spent waiting while other processes of the machine measured; null when there was no wait."""
     comparisons: tuple[Comparison, ...] = ()
+    """Comparisons with the baseline, one for each metric."""
 
     @property
     def is_deselected(self) -> bool:
@@ -147,26 +172,32 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadPool:
-    """A library's pool of threads, and how many of them it may use."""
+    """The thread pool of a library."""
 
     library: str
+    """Name of the library."""
     api: str
-    threads: int
+    """Interface of the library: blas, openmp."""
+    threads: Count
+    """Number of threads that it may use."""
     version: str | None
+    """Version of the library."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks:
-    """The state of a GPU at one moment: clocks in MHz, temperature in degrees Celsius, power in watts.
+    """The state of a GPU at one moment."""
 
-    `throttle` names the reasons for which it ran slower than it could.
-    """
-
-    sm_mhz: int | None
-    memory_mhz: int | None
+    sm_mhz: Count | None
+    """Clock of the multiprocessors, in MHz."""
+    memory_mhz: Count | None
+    """Clock of the memory, in MHz."""
     celsius: int | None
-    watts: float | None
+    """Temperature in degrees Celsius."""
+    watts: NonNegative | None
+    """Power in watts."""
     throttle: tuple[str, ...]
+    """Reasons for which it ran slower than it could."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,51 +205,96 @@ class Environment:
     """What the numbers depend on."""
 
     host: dict[str, str | int | None]
+    """Name, system, machine, and bytes of memory."""
     cpu: dict[str, str | int | float | None]
+    """Model, logical processors, those that this process may use, quota in processors, frequency governor."""
     gpu: DeviceInfo | None
+    """GPU that the run used; null when there was none."""
     gpu_reason: str | None
+    """Why there is no GPU; null when there is one, or none was asked for."""
     python: str
+    """Version of Python."""
     packages: dict[str, str]
+    """Versions of the packages that matter, by the names of their distributions."""
     thread_pools: tuple[ThreadPool, ...] = ()
+    """Thread pools of the libraries that were loaded."""
     variables: dict[str, str] | None = None
+    """Environment variables that change threads, devices or precision, where they are set."""
     clocks_at_start: Clocks | None = None
+    """State of the GPU before the measurements; null where it is not known."""
     clocks_at_end: Clocks | None = None
+    """State of the GPU after the measurements; null where it is not known."""
     clocks_reason: str | None = None
+    """Why the clocks are null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """The reports that were joined, and how their environments differ; None when the hosts cannot be told."""
+    """The reports that were merged into one."""
 
     reports: tuple[str, ...]
+    """Names of the files that were merged."""
     hosts_differ: bool | None
+    """Whether the reports came from different machines; null when that is not known."""
     differences: tuple[str, ...] = ()
+    """How the environments of the reports differ."""
+
+
+class Summary(TypedDict):
+    """How many records have each status."""
+
+    passed: Count
+    """Number of records that passed."""
+    failed: Count
+    """Number of records that failed."""
+    inconclusive: Count
+    """Number of records whose verdict is in doubt."""
+    recorded: Count
+    """Number of records of tests without a demand."""
+    skipped: Count
+    """Number of records of tests that were skipped."""
+    error: Count
+    """Number of records of tests that could not be measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run's records, in the order in which the tests finished."""
+    """The speedups of GPU over CPU in one pytest run.
 
-    environment: Environment
+    Times are in seconds, sizes in bytes; null means that a value could not be had.
+    """
+
+    schema_version: Literal["1.0"] = "1.0"
+    """Version of the schema."""
     started: str
-    records: tuple[Record, ...] = ()
-    thresholds: tuple[Threshold, ...] = ()
-    cost_ratio: float | None = None
+    """Time at which the run began, ISO 8601 with offset."""
     complete: bool = True
+    """False when the run was interrupted, or the report was recovered from a journal."""
+    cost_ratio: Positive | None = None
+    """Cost of an hour of a GPU machine over that of a CPU machine."""
+    environment: Environment
+    """What the numbers depend on."""
+    records: tuple[Record, ...] = ()
+    """One record for every marked test that was collected, in the order in which the tests finished."""
+    thresholds: tuple[Threshold, ...] = ()
+    """One offload threshold for each family of sizes."""
     selections: tuple[Selection, ...] = ()
+    """What asked for tests without a marker."""
     merged: Merged | None = None
+    """The reports that were merged; null for the report of one run."""
     commit: Commit | None = None
+    """The commit that was measured; null where the run was in no repository, or it is not known."""
     gate: GateResult | None = None
+    """The regression check; null where nothing was compared with an earlier run."""
+    summary: Summary = field(init=False)
+    """How many records have each status."""
+
+    def __post_init__(self) -> None:
+        """Derive what is written to the report and not read from it."""
+        counts = Counter(record.status for record in self.records)
+        object.__setattr__(self, "summary", {status: counts[status] for status in STATUSES})
 
     @property
     def is_empty(self) -> bool:
         """Whether the run ended early, before it measured anything."""
         return not self.complete and not any(record.cpu or record.gpu for record in self.records)
-
-    @property
-    def summary(self) -> dict[Status, int]:
-        """How many records have each status, every status named."""
-        counts = dict.fromkeys(STATUSES, 0)
-        for record in self.records:
-            counts[record.status] += 1
-        return counts

@@ -1,14 +1,10 @@
-"""The report's file and the journal beside it: text in, safe on the disk."""
+"""From text to a file that is on the disk whole, or not at all."""
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
-from pytest_gpuperf import jsontext
-
-__all__ = ["Journal", "create", "is_journal", "read_journal", "replace"]
+__all__ = ["create", "replace"]
 
 
 def replace(path: Path, text: str) -> None:
@@ -45,54 +41,3 @@ def create(path: Path, text: str) -> None:
     finally:
         with suppress(OSError):
             beside.unlink()
-
-
-class Journal:
-    """One line per finished test, on the disk as soon as the test has ended; `kill -9` loses none.
-
-    The file is made at the first line, under a name of this process's own, and removed by `close`.
-    """
-
-    def __init__(self, report: Path) -> None:
-        self.path = report.with_name(f"{report.name}.{os.getpid()}.journal")
-        self._file: IO[str] | None = None
-
-    @property
-    def begun(self) -> bool:
-        """Whether a line was written."""
-        return self._file is not None
-
-    def add(self, line: str) -> None:
-        """Append one line; raises OSError."""
-        if self._file is None:
-            self._file = self.path.open("w", encoding="utf-8")
-        self._file.write(line + "\n")
-        self._file.flush()
-
-    def close(self, *, keep: bool) -> None:
-        """Close the file, and remove it unless it holds the only copy of something."""
-        if self._file is None:
-            return
-        with suppress(OSError):
-            self._file.close()
-            if not keep:
-                self.path.unlink()
-
-
-def is_journal(content: bytes) -> bool:
-    """Say whether a file's bytes begin with the heading of a journal."""
-    end = content.find(b"\n")
-    if end < 0 or not content.startswith(b'{"started"'):
-        return False
-    try:
-        heading = jsontext.parse(content[:end].decode("utf-8"))
-    except ValueError:
-        return False
-    return isinstance(heading, dict) and heading.keys() == {"started", "environment"}
-
-
-def read_journal(path: Path) -> Iterator[str]:
-    """Yield the whole lines of a journal; a last line that was cut off is left out."""
-    *whole, _ = path.read_bytes().split(b"\n")
-    for line in whole:
-        yield line.decode("utf-8")

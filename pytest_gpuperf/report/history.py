@@ -1,18 +1,14 @@
 """From a run to one small file of a folder, and from the folder to what its runs have found."""
 
-import json
 import os
 import re
 import stat
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
-from importlib import resources
-from math import isfinite
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, cast
+from typing import Any, Literal
 
 from pytest_gpuperf.gate.peers import fingerprint
 from pytest_gpuperf.model.comparison import Commit
@@ -20,10 +16,12 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Speedup
 from pytest_gpuperf.model.record import Environment, Record, Run, Status
 from pytest_gpuperf.report import files
+from pytest_gpuperf.report.json import codec
+from pytest_gpuperf.report.json.history import Document, Group, Interval, Tested
 
 __all__ = ["VERSION", "Entry", "History", "Rejected", "Result", "entry", "read", "write"]
 
-VERSION = "1.0"
+VERSION: Literal["1.0"] = "1.0"
 
 _MOST_BYTES = 8_000_000  # of a file that is read: forty thousand tests
 _LONGEST_REASON = 200
@@ -54,7 +52,7 @@ class Entry:
     started: str
     commit: Commit | None = None
     results: tuple[Result, ...] = ()
-    version: str = VERSION
+    version: Literal["1.0"] = VERSION
 
     @property
     def time(self) -> datetime:
@@ -100,10 +98,8 @@ def write(folder: Path, entry: Entry) -> Path:
     The name begins with the time, so that names sort by it, and ends with a random number, so that no two
     runs of any machines meet. Raises GpuPerfError for an entry that breaks the schema, and OSError.
     """
-    content = _document(entry)
-    _check(content)
+    text = codec.written(_document(entry)) + "\n"
     try:
-        text = json.dumps(content, separators=(",", ":"), allow_nan=False) + "\n"
         time = entry.time.strftime("%Y%m%dT%H%M%SZ")
     except (ValueError, OverflowError) as error:
         raise GpuPerfError(f"the run cannot be kept in a history: {error}") from error
@@ -173,24 +169,25 @@ def _new(folder: Path, time: str, commit: Commit | None) -> Path:
     return path
 
 
-def _document(entry: Entry) -> dict[str, Any]:
-    """Return an entry as an object of JSON; results that can be compared stand together."""
-    measured: dict[str, list[dict[str, Any]]] = {}
+def _document(entry: Entry) -> Document:
+    """Return an entry as its file has it: results that can be compared stand together."""
+    groups: dict[str, list[Tested]] = {}
     for result in entry.results:
-        content = {
-            "nodeid": result.nodeid,
-            "status": result.status,
-            "speedup": result.speedup and asdict(result.speedup),
-            "cpu": result.cpu,
-            "gpu": result.gpu,
-        }
-        measured.setdefault(result.fingerprint, []).append(content)
-    return {
-        "history_version": entry.version,
-        "started": entry.started,
-        "commit": entry.commit and asdict(entry.commit),
-        "measured": [{"fingerprint": shared, "tests": tests} for shared, tests in measured.items()],
-    }
+        found = result.speedup
+        test = Tested(
+            nodeid=result.nodeid,
+            status=result.status,
+            speedup=Interval(value=found.value, low=found.low, high=found.high) if found else None,
+            cpu=result.cpu,
+            gpu=result.gpu,
+        )
+        groups.setdefault(result.fingerprint, []).append(test)
+    return Document(
+        history_version=entry.version,
+        started=entry.started,
+        commit=entry.commit,
+        measured=tuple(Group(fingerprint=shared, tests=tuple(tests)) for shared, tests in groups.items()),
+    )
 
 
 def _bytes(path: Path) -> bytes:
@@ -212,36 +209,30 @@ def _bytes(path: Path) -> bytes:
 
 def _load(text: bytes) -> Entry:
     """Return the entry in a file's text; raise GpuPerfError, with the cause, if it holds none."""
-    try:
-        content = json.loads(text.decode("utf-8"), parse_float=_finite, parse_constant=_finite)
-    except ValueError as error:
-        raise GpuPerfError(f"it is not JSON: {error}") from error
-    _check_version(content)
-    _check(content)
-    results = [
-        _tested(together["fingerprint"], test)
-        for together in content["measured"]
-        for test in together["tests"]
-    ]
-    if twice := [name for name, count in Counter(result.nodeid for result in results).items() if count > 1]:
+    found = codec.quick(text.removesuffix(b"\n"), Document)
+    if found is None:
+        try:
+            content = codec.parse(text.decode("utf-8"))
+        except ValueError as error:
+            raise GpuPerfError(f"it is not JSON: {error}") from error
+        _check_version(content)
+        found = codec.load(content, Document)
+    results = tuple(_result_of(test, group.fingerprint) for group in found.measured for test in group.tests)
+    if twice := [name for name, count in Counter(each.nodeid for each in results).items() if count > 1]:
         raise GpuPerfError(f"it has {twice[0]} more than once")
-    return Entry(
-        version=content["history_version"],
-        started=content["started"],
-        commit=Commit(**content["commit"]) if content["commit"] else None,
-        results=tuple(results),
+    return Entry(version=found.history_version, started=found.started, commit=found.commit, results=results)
+
+
+def _result_of(test: Tested, fingerprint: str) -> Result:
+    found = test.speedup
+    return Result(
+        nodeid=test.nodeid,
+        status=test.status,
+        fingerprint=fingerprint,
+        speedup=Estimate(value=found.value, low=found.low, high=found.high) if found else None,
+        cpu=test.cpu,
+        gpu=test.gpu,
     )
-
-
-def _tested(fingerprint: str, test: dict[str, Any]) -> Result:
-    speedup = Estimate(**test["speedup"]) if test["speedup"] else None
-    return Result(**{**test, "speedup": speedup}, fingerprint=fingerprint)
-
-
-def _finite(text: str) -> float:
-    if not isfinite(number := float(text)):
-        raise ValueError(f"{text} is not a finite number")
-    return number
 
 
 def _check_version(content: Any) -> None:
@@ -251,22 +242,6 @@ def _check_version(content: Any) -> None:
         raise GpuPerfError("it is no entry of a history: it has no history_version")
     if version != VERSION:  # the first: there is none before it
         raise GpuPerfError(f"its version {version} is newer than {VERSION}; update pytest-gpuperf")
-
-
-def _check(content: dict[str, Any]) -> None:
-    """Raise GpuPerfError, with the place and the cause, for what breaks the schema."""
-    error = next(_validator().iter_errors(content), None)  # the best of all would be looked for in all
-    if error is not None:
-        raise GpuPerfError(f"it breaks the schema of a history at {error.json_path}: {error.message}")
-
-
-@cache
-def _validator() -> Any:
-    """Return the validator; jsonschema is imported here because only a run with a history needs it."""
-    from jsonschema import Draft202012Validator
-
-    file = resources.files("pytest_gpuperf").joinpath(f"history-{VERSION}.schema.json")
-    return Draft202012Validator(cast("dict[str, Any]", json.loads(file.read_text(encoding="utf-8"))))
 
 
 def _rejected(path: Path, reason: str) -> Rejected:

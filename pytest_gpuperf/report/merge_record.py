@@ -49,7 +49,7 @@ def join(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Recor
     found = _unusable(cpu) or _unusable(gpu) or _disagreement(cpu, gpu) or _unpaired(cpu, gpu)
     if found is not None:
         return replace(record, status=found.status, reason=found.reason, reason_code=found.reason_code)
-    plan = Plan(alpha=record.alpha, cost_ratio=cost_ratio)
+    plan = Plan(alpha=record.demand.alpha, cost_ratio=cost_ratio)
     rounds = _rounds(cpu, gpu, record)
     speedup = estimation.gated(rounds, record.demand, plan, "siblings")
     if speedup is None:
@@ -135,7 +135,7 @@ def _disagreement(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Verdict | None:
 def _asked(record: Record) -> dict[str, object]:
     """Return the demand, and what else must be the same for two sides to be of one test."""
     family = {} if record.family is None else asdict(record.family)
-    return {**asdict(record.demand), "alpha": record.alpha, "scope": record.scope, **family}
+    return {**asdict(record.demand), "scope": record.scope, **family}
 
 
 def _unpaired(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Verdict | None:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pytest_gpuperf import schema
 from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Outputs
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import files, paths, reader
+from pytest_gpuperf.report.json import document
 
 __all__ = ["PublishResult", "publish"]
 
@@ -92,7 +92,7 @@ def _make(path: Path, run: Run) -> Path:
         raise GpuPerfError("this run measured nothing that a later one could be compared with")
     if not run.complete:
         raise GpuPerfError("this run ended early, and would be compared with as if it were whole")
-    text = schema.text(run)
+    text = document.text(run)
     if paths.is_folder(path):
         name = reader.file_name(reader.Report(name="this run", run=run))
         path.mkdir(exist_ok=True)

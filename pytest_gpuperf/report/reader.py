@@ -1,17 +1,18 @@
 """From a path to the reports there: whatever the file holds, a run or an error that names it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from errno import EFBIG, EINVAL
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
+from typing import Any
 
-from pytest_gpuperf import schema
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.report import files
+from pytest_gpuperf.report import journal
+from pytest_gpuperf.report.json import codec, document
 from pytest_gpuperf.timing.gc_pause import uncollected
 
 __all__ = ["LIMIT", "Report", "began", "file_name", "read", "read_all"]
@@ -28,15 +29,18 @@ class Report:
     run: Run
 
 
-def read(path: Path) -> Run:
-    """Return the run in a report.
+def read(path: Path, prove: Callable[[Any], None] | None = None) -> Run:
+    """Return the run in a report; `prove` raises GpuPerfError for a document that it does not accept.
 
     Raises GpuPerfError, with the file, what is wrong with it and where, when it holds none.
     """
     try:
         content = _content(path)
         with uncollected():
-            return _run(content)
+            run = _run(content)
+            if prove is not None:
+                prove(codec.parse(content.decode("utf-8-sig")))
+            return run
     except OSError as error:
         raise _refusal(f"{path} cannot be read: {error.strerror}; name a report") from error
     except GpuPerfError as error:
@@ -51,12 +55,12 @@ def read(path: Path) -> Run:
 
 
 def _run(content: bytes) -> Run:
-    if files.is_journal(content):
+    if journal.is_journal(content):
         raise GpuPerfError(
             "this is the journal of a run that did not end; gpuperf recover JOURNAL REPORT makes a report of "
             "what it measured"
         )
-    return schema.parse(content)
+    return document.parse(content)
 
 
 def read_all(path: Path) -> tuple[Report, ...]:

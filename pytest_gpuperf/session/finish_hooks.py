@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf import schema
 from pytest_gpuperf.collection.items import SHAPE
 from pytest_gpuperf.collection.requested import RequestedTests
 from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.model.demand import Selection
-from pytest_gpuperf.model.record import Run, Verdict
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Record, Run, Verdict
 from pytest_gpuperf.report import git, publish, terminal
+from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.session import baselines
 from pytest_gpuperf.session.session import GpuPerfSession
 
@@ -82,7 +83,8 @@ class FinishHooks:
         content: dict[str, Any] | None = getattr(report, ATTRIBUTE, None)
         if content is not None and not self._is_worker and not self._dry:
             self._began = True
-            self.session.ledger.enter(content, self.session.machine.surveyed)
+            self.session.ledger.receive(content)
+            self.session.ledger.journal(content, self.session.machine.surveyed)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -90,12 +92,16 @@ class FinishHooks:
         told = getattr(node, "workeroutput", {}).get("gpuperf")
         if told is None:
             return
-        self.session.learn(told["environment"], told["thresholds"])
         self._collected.learn(told["collected"])
-        self.session.ledger.selections = schema.load_selections(told["selections"])
-        for content in told["records"]:
-            if content["nodeid"] not in self.session.ledger.records:
-                self.session.keep(schema.load_record(content))
+        ledger = self.session.ledger
+        try:
+            self.session.learn(told["environment"], told["thresholds"])
+            ledger.selections = codec.load(told["selections"], tuple[Selection, ...])
+            for content in told["records"]:
+                if content["nodeid"] not in ledger.records:
+                    self.session.keep(codec.load(content, Record))
+        except GpuPerfError as error:
+            ledger.refuse(error)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -178,10 +184,10 @@ class FinishHooks:
         """Return what this worker of xdist's tells its controller when it ends."""
         session = self.session
         return {
-            "records": [schema.dump_record(record) for record in session.ledger.records.values()],
-            "environment": schema.dump_environment(session.machine.surveyed()),
+            "records": codec.dump(list(session.ledger.records.values())),
+            "environment": codec.dump(session.machine.surveyed()),
             "thresholds": sorted(session.families.told),
-            "selections": schema.dump_selections(session.ledger.selections),
+            "selections": codec.dump(session.ledger.selections),
             "collected": self._collected.outcomes,
         }
 

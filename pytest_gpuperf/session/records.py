@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from json import dumps
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf import schema
 from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.model.demand import Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report import files
+from pytest_gpuperf.report.journal import Heading, Journal
+from pytest_gpuperf.report.json import codec, document
 
 __all__ = ["RecordStore"]
 
@@ -26,26 +26,43 @@ class RecordStore:
         self.selections: tuple[Selection, ...] = ()
         self._cost_ratio = cost_ratio
         self.started = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._journal = files.Journal(report) if report else None
+        self._journal = Journal(report) if report else None
+        self._attached: dict[str, Any] = {}
+        self._refused: GpuPerfError | None = None
 
     def keep(self, record: Record) -> None:
         """Hold a record; a rerun's replaces the one before."""
         self.records[record.nodeid] = record
 
-    def enter(self, content: dict[str, Any], survey: Callable[[], Environment]) -> None:
-        """Take the record of a finished test, as it came with pytest's report, and journal it.
+    def attach(self, nodeid: str) -> dict[str, Any]:
+        """Return a record as it travels with pytest's report, to this process or to another."""
+        self._attached = codec.dump(self.records[nodeid])
+        return self._attached
 
-        `survey` is asked once, for the journal's first line.
+    def receive(self, content: dict[str, Any]) -> None:
+        """Hold the record that came with a report; nothing is to be read where this process attached it."""
+        if content is not self._attached:
+            try:
+                self.keep(codec.load(content, Record))
+            except GpuPerfError as error:
+                self.refuse(error)
+
+    def refuse(self, error: GpuPerfError) -> None:
+        """Take it that something of another process cannot be read: the journal has what it measured."""
+        self._refused = self._refused or error
+
+    def journal(self, content: dict[str, Any], survey: Callable[[], Environment]) -> None:
+        """Add the record of a finished test to the journal, as it came with pytest's report.
+
+        `survey` is called once, for the journal's first line.
         """
-        self.keep(schema.load_record(content))
         if self._journal is None or self.unwritten:
             return
         try:
             if not self._journal.begun:
-                heading = {"started": self.started, "environment": schema.dump_environment(survey())}
-                self._journal.add(dumps(heading, allow_nan=False))
-            self._journal.add(dumps(content, allow_nan=False))
-        except (OSError, ValueError) as error:
+                self._journal.add(Heading(started=self.started, environment=survey()))
+            self._journal.add(content)
+        except (OSError, GpuPerfError) as error:
             self.unwritten = f"the journal {self._journal.path} cannot be written: {error}"
 
     def run(self, surveyed: Environment, *, complete: bool) -> Run:
@@ -73,7 +90,9 @@ class RecordStore:
             self._journal.close(keep=False)
             return
         try:
-            files.replace(self.report, schema.text(run))
+            if self._refused:
+                raise self._refused
+            files.replace(self.report, document.text(run))
         except (OSError, GpuPerfError) as error:
             self.unwritten = f"the report {self.report} was not written: {error}"
             self.unwritten += f"; what was measured is in {self._journal.path}"

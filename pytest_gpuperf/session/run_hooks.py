@@ -6,7 +6,6 @@ from time import perf_counter
 
 import pytest
 
-from pytest_gpuperf import schema
 from pytest_gpuperf.collection.items import SHAPE, ItemSpec
 from pytest_gpuperf.devices import failures
 from pytest_gpuperf.integrations import unittest_cases
@@ -130,7 +129,7 @@ class RunHooks:
             reason = _last_words(report)  # unittest keeps it there
             self.session.without_measurement(item, shape, Verdict(status=status, reason=reason))
         if shape and call.when == "teardown" and shape.nodeid in self.session.ledger.records:
-            content = schema.dump_record(self.session.ledger.records[shape.nodeid])
+            content = self.session.ledger.attach(shape.nodeid)
             setattr(report, ATTRIBUTE, content)
         return report
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf import schema
 from pytest_gpuperf.analysis import diagnosis
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices import environment, failures
@@ -32,6 +31,7 @@ from pytest_gpuperf.model.errors import (
 )
 from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Verdict
 from pytest_gpuperf.report import junit
+from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.session import call, isolation
 from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.records import RecordStore
@@ -205,8 +205,7 @@ class GpuPerfSession:
             status=ended.status,
             reason=ended.reason,
             reason_code=ended.reason_code,
-            demand=shape.demand,
-            alpha=self.plan.alpha,
+            demand=replace(shape.demand, alpha=self.plan.alpha),
             family=shape.family,
             cpu=self.comparisons.left_for(shape),
         )
@@ -222,7 +221,7 @@ class GpuPerfSession:
     def learn(self, surveyed: dict[str, Any], told: Iterable[str]) -> None:
         """Take the environment that another process measured in, and which thresholds it told."""
         self.families.told.update(told)
-        self.machine.learn(schema.load_environment(surveyed))
+        self.machine.learn(codec.load(surveyed, Environment))
 
     @property
     def publishes(self) -> bool:

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpuperf import schema
-from pytest_gpuperf.cli import main
+from pytest_gpuperf.cli import main, reports
 from pytest_gpuperf.devices.simulated import SimulatedBackend
 from pytest_gpuperf.model.comparison import Commit, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Family, Pairing
@@ -21,6 +20,7 @@ from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Parity, Speedup
 from pytest_gpuperf.model.record import Environment, Note, Record, Run
 from pytest_gpuperf.report import history
+from pytest_gpuperf.report.json import codec, document, schema
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="a GPU", library="cupy 13")
@@ -81,7 +81,6 @@ def record(nodeid="test_a.py::test_1", value=10.0, **changes) -> Record:
         "status": "recorded",
         "reason": None,
         "demand": Demand(),
-        "alpha": 0.025,
         "scope": "call",
         "cpu": measured(CPU, 10e-3),
         "gpu": measured(GPU, 10e-3 / value),
@@ -101,7 +100,7 @@ def run_of(*records, environment=HERE, started="2026-01-01T00:00:00+00:00", **ch
 
 def written(name, *records, **changes) -> str:
     """Write a report where the command is called, and return its name."""
-    Path(name).write_text(schema.text(run_of(*records, **changes)), encoding="utf-8")
+    Path(name).write_text(document.text(run_of(*records, **changes)), encoding="utf-8")
     return name
 
 
@@ -340,8 +339,8 @@ def inputs() -> None:
 
 def journaled(*records, environment=HERE) -> None:
     """Write the journal of a run that was killed."""
-    heading = {"started": run_of().started, "environment": schema.dump_environment(environment)}
-    lines = [json.dumps(heading), *(json.dumps(schema.dump_record(each)) for each in records), '{"cut o']
+    heading = {"started": run_of().started, "environment": codec.dump(environment)}
+    lines = [json.dumps(heading), *(json.dumps(codec.dump(each)) for each in records), '{"cut o']
     Path("r.journal").write_text("\n".join(lines), encoding="utf-8")
 
 
@@ -917,7 +916,7 @@ def test_a_familys_threshold_is_compared_and_told_once(call):
         return {"records": tuple(found), "thresholds": threshold.find(found)}
 
     for name, won in {"base.json": (False, True, True), "new.json": (False, False, True)}.items():
-        Path(name).write_text(schema.text(replace(run_of(), **family(*won))), encoding="utf-8")
+        Path(name).write_text(document.text(replace(run_of(), **family(*won))), encoding="utf-8")
     code, lines, _ = call("compare", "base.json", "new.json", "--fail-on=threshold:10%")
     assert code == 1
     (failure,) = (line for line in lines if line.startswith("FAILED"))
@@ -1370,6 +1369,21 @@ def test_a_number_of_runs_is_one(capsys, last):
 
 
 # What a command costs
+
+
+def test_a_long_validation_tells_how_far_it_is(folder, capsys, monkeypatch):
+    written("r.json", *(record(f"test_{number}") for number in range(3)))
+    monkeypatch.setattr(reports, "_QUIET", -1.0)
+    assert main(["validate", "r.json"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "r.json: valid, 3 records\n"
+    assert [f"{count} of 3 records checked in 0 s" for count in range(3)] == err.splitlines()
+
+
+def test_a_short_validation_tells_only_its_outcome(folder, capsys):
+    written("r.json", record())
+    assert main(["validate", "r.json"]) == 0
+    assert ("r.json: valid, 1 record\n", "") == capsys.readouterr()
 
 
 def test_the_commands_load_neither_pytest_nor_numpy():

@@ -44,6 +44,7 @@ def test_a_plain_suite_imports_nothing_of_ours_but_the_door(pytester):
         "pytest_gpuperf.gate_options",
         "pytest_gpuperf.option",
         "pytest_gpuperf.options",
+        "pytest_gpuperf.report",
         "pytest_gpuperf.report.paths",
         "pytest_gpuperf.hookspecs",
     }

@@ -5,13 +5,13 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from importlib import resources
 from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from pytest_gpuperf.cli import main
+from pytest_gpuperf.report.json import schema
 
 SUITE = """
     import numpy as np
@@ -75,9 +75,9 @@ def test_every_marked_test_has_its_record(run, pytester):
 
 def test_the_report_satisfies_its_published_schema(run, pytester):
     run(SUITE, "--gpuperf-json=report.json")
-    schema = json.loads(resources.files("pytest_gpuperf").joinpath("report-1.0.schema.json").read_text())
-    Draft202012Validator.check_schema(schema)
-    assert list(Draft202012Validator(schema).iter_errors(report(pytester))) == []
+    published = schema.published("report")
+    Draft202012Validator.check_schema(published)
+    assert list(Draft202012Validator(published).iter_errors(report(pytester))) == []
 
 
 def test_a_reason_is_null_only_for_passed_and_recorded(run, pytester):

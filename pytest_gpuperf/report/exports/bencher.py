@@ -3,7 +3,7 @@
 from pytest_gpuperf.model.measurement import Measurement, Speedup
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.escape import distinct
-from pytest_gpuperf.report.exports.objects import json_text
+from pytest_gpuperf.report.json import codec
 
 __all__ = ["text"]
 
@@ -17,7 +17,7 @@ def text(run: Run) -> str:
     What an emulated device measured is a measure of its own: no threshold for a GPU's numbers sees it.
     """
     found = {distinct(record.nodeid, _LONGEST_NAME): _measures(record) for record in run.records}
-    return json_text({name: measures for name, measures in found.items() if measures})
+    return codec.text({name: measures for name, measures in found.items() if measures}) + "\n"
 
 
 def _measures(record: Record) -> dict[str, dict[str, float]]:

@@ -6,7 +6,7 @@ from pytest_gpuperf.analysis.verdict import interval
 from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.escape import distinct, printable
-from pytest_gpuperf.report.exports.objects import json_text
+from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.terminal import readable
 
 __all__ = ["text"]
@@ -14,7 +14,8 @@ __all__ = ["text"]
 
 def text(run: Run) -> str:
     """Return one entry for each test that has a speedup; a null would be charted as 0."""
-    return json_text([_entry(record, record.speedup) for record in run.records if record.speedup])
+    entries = [_entry(record, record.speedup) for record in run.records if record.speedup]
+    return codec.text(entries) + "\n"
 
 
 def _entry(record: Record, speedup: Speedup) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report.escape import distinct, printable
-from pytest_gpuperf.report.exports.objects import json_text
 from pytest_gpuperf.report.exports.spread import spread
+from pytest_gpuperf.report.json import codec
 
 __all__ = ["text"]
 
@@ -18,15 +18,14 @@ _VERSION = "5.1.0"  # the release of pytest-benchmark whose files have this shap
 
 def text(run: Run) -> str:
     """Return one benchmark for each device of each test that was timed: `test_fft[cpu]`, `test_fft[gpu]`."""
-    return json_text(
-        {
-            "machine_info": _machine(run.environment),
-            "commit_info": _commit(run.commit),
-            "benchmarks": [benchmark for record in run.records for benchmark in _benchmarks(record)],
-            "datetime": run.started,
-            "version": _VERSION,
-        }
-    )
+    content = {
+        "machine_info": _machine(run.environment),
+        "commit_info": _commit(run.commit),
+        "benchmarks": [benchmark for record in run.records for benchmark in _benchmarks(record)],
+        "datetime": run.started,
+        "version": _VERSION,
+    }
+    return codec.text(content) + "\n"
 
 
 def _benchmarks(record: Record) -> Iterator[dict[str, Any]]:

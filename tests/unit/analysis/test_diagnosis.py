@@ -21,7 +21,7 @@ from pytest_gpuperf.model.record import Record
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
-EMPTY = Record(nodeid="t.py::test_it", status="recorded", reason=None, demand=Demand(), alpha=0.025)
+EMPTY = Record(nodeid="t.py::test_it", status="recorded", reason=None, demand=Demand())
 ORDER = [
     "launch_bound",
     "host_synchronization",

@@ -64,7 +64,6 @@ def record(size, found=WON, *, sizes=(64, 256, 1024), name="test_fft", asked=Non
         "status": "recorded",
         "reason": None,
         "demand": Demand(),
-        "alpha": 0.025,
         "family": Family(name=name, parameter="n", size=size, sizes=tuple(sizes), **(asked or {})),
         "cpu": measured("cpu", value),
         "gpu": measured("gpu", 1.0) if found else None,

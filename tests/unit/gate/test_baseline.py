@@ -79,7 +79,6 @@ def record(value=10.0, **changes) -> Record:
         "status": "recorded",
         "reason": None,
         "demand": Demand(),
-        "alpha": 0.025,
         "scope": "call",
         "cpu": measured(CPU, 10e-3),
         "gpu": measured(GPU, 10e-3 / value),
@@ -193,7 +192,8 @@ def test_a_time_has_the_interval_of_its_samples():
 def test_a_time_is_judged_at_the_level_of_its_record():
     samples = [1.0 + 0.01 * (step * 7 % 10) for step in range(30)]
     strict, loose = (
-        metrics.value(record(gpu=measured(GPU, *samples), alpha=alpha), "gpu") for alpha in (0.001, 0.2)
+        metrics.value(record(gpu=measured(GPU, *samples), demand=Demand(alpha=alpha)), "gpu")
+        for alpha in (0.001, 0.2)
     )
     assert strict.low < loose.low
     assert loose.high < strict.high

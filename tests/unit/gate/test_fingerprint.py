@@ -53,7 +53,6 @@ def record(**changes) -> Record:
         "status": "recorded",
         "reason": None,
         "demand": Demand(),
-        "alpha": 0.025,
         "scope": "call",
         "cpu": measured(CPU),
         "gpu": measured(GPU),
@@ -166,7 +165,12 @@ def test_each_part_of_the_surroundings_that_differs_is_named_by_itself(expected,
         on_cpu(library="numpy 2.4.0"),
         on_cpu(name="the CPU"),  # the processor is the environment's
         record(gpu=measured(GPU, dtypes=("int64", "float32"))),
-        record(status="failed", reason="too slow", notes=(Note(code="traced", text="a note"),), alpha=0.01),
+        record(
+            status="failed",
+            reason="too slow",
+            notes=(Note(code="traced", text="a note"),),
+            demand=Demand(min=3, alpha=0.01),
+        ),
         record(demand=Demand(min=3, max_time=1.0)),
     ],
 )

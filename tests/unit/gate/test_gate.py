@@ -69,7 +69,6 @@ def record(nodeid="a", value=10.0, **changes) -> Record:
         "status": "recorded",
         "reason": None,
         "demand": Demand(),
-        "alpha": 0.025,
         "scope": "call",
         "cpu": measured(CPU, 10e-3),
         "gpu": measured(GPU, 10e-3 / value),

@@ -24,7 +24,7 @@ def found(outcome, reason="so", metric="speedup") -> Comparison:
 
 
 def record(*outcomes, **changes) -> Record:
-    known = {"nodeid": "a", "status": "recorded", "reason": None, "demand": Demand(), "alpha": 0.025}
+    known = {"nodeid": "a", "status": "recorded", "reason": None, "demand": Demand()}
     return Record(**{**known, "comparisons": tuple(found(each) for each in outcomes), **changes})
 
 

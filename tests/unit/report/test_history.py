@@ -5,7 +5,6 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib import resources
 from math import nan
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,6 +22,7 @@ from pytest_gpuperf.model.measurement import DeviceInfo, Estimate
 from pytest_gpuperf.model.record import STATUSES, Environment
 from pytest_gpuperf.report import files, history
 from pytest_gpuperf.report.history import Entry, Result, entry, read, write
+from pytest_gpuperf.report.json import codec, schema
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2.4.1")
 GPU = DeviceInfo(
@@ -340,7 +340,7 @@ def test_an_empty_folder_is_an_empty_history(tmp_path):
         (b"1" * 5000, "not JSON"),
         (b"null", "no history_version"),
         (b'{"history_version": 1.0}', "no history_version"),
-        (b'{"history_version": "1.0"}', "breaks the schema"),
+        (b'{"history_version": "1.0"}', "breaks its schema"),
         (b'{"history_version": "1.1"}', "newer than 1.0; update"),
         (b'{"history_version": "2.0"}', "newer than 1.0; update"),
         (b'{"schema_version": "1.0"}', "no history_version"),
@@ -469,7 +469,7 @@ def test_no_bytes_are_a_traceback(tmp_path, text):
 @given(data=st.data())
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_edit_of_an_entry_is_a_traceback_and_it_is_an_entry_or_named(tmp_path, data):
-    content = json.loads(json.dumps(history._document(KEPT)))
+    content = json.loads(codec.written(history._document(KEPT)))
     place = content
     while True:
         key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
@@ -522,8 +522,7 @@ def test_any_run_that_was_written_and_read_is_the_same_run(tmp_path, results, ti
 
 
 def published() -> dict:
-    text = resources.files("pytest_gpuperf").joinpath("history-1.0.schema.json").read_text(encoding="utf-8")
-    return json.loads(text)
+    return schema.published("history")
 
 
 def objects(part):

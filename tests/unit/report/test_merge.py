@@ -10,7 +10,6 @@ from random import Random
 import numpy as np
 import pytest
 
-from pytest_gpuperf import schema
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.gate.fingerprint import differences, hosts_differ, machines
@@ -35,6 +34,7 @@ from pytest_gpuperf.model.record import (
     ThreadPool,
     Verdict,
 )
+from pytest_gpuperf.report.json import document, schema
 from pytest_gpuperf.report.merge import Report, merge
 from pytest_gpuperf.timing.trial import Trial
 
@@ -91,7 +91,6 @@ def side(kind, *seconds, nodeid=TEST, demand=TWICE, timed=None, **changes) -> Re
         "status": "recorded",
         "reason": None,
         "demand": demand,
-        "alpha": 0.025,
         "scope": "call",
         kind: measured(device, samples, **(timed or {})),
         "pairing": Pairing(side=kind, library=library),
@@ -464,7 +463,7 @@ def test_the_same_samples_say_the_same_as_those_of_siblings(demand, times, seed)
     [
         ("min=2 in cpu.json, min=3 in gpu.json", {"demand": Demand(min=3)}),
         ("min=2, rtol=None in cpu.json, min=None, rtol=0.1 in gpu.json", {"demand": Demand(rtol=0.1)}),
-        ("alpha=0.025 in cpu.json, alpha=0.1 in gpu.json", {"alpha": 0.1}),
+        ("alpha=0.025 in cpu.json, alpha=0.1 in gpu.json", {"demand": replace(TWICE, alpha=0.1)}),
         ("scope=call in cpu.json, scope=body in gpu.json", {"scope": "body"}),
     ],
 )
@@ -667,7 +666,6 @@ def test_a_shard_that_deselected_a_test_does_not_hide_anothers():
         reason="left out",
         reason_code="deselected",
         demand=Demand(),
-        alpha=0.025,
     )
     made = merge([report("one.json", whole(OTHER), left_out), report("two.json", whole(TEST))])
     assert (whole(OTHER), whole(TEST)) == made.run.records
@@ -825,7 +823,7 @@ def test_the_threshold_is_that_of_the_joined_records():
 
 def test_a_joined_run_keeps_the_schema_and_can_be_joined_again():
     first = made_of(gpu_environment=ELSEWHERE)
-    again = schema.load(json.loads(schema.text(first)))
+    again = document.load(json.loads(document.text(first)))
     assert again == first
     made = merge([Report(name="merged.json", run=again), *shards("cpu.json", "gpu.json", OTHER)])
     assert made.run.records[0] == first.records[0]
@@ -852,7 +850,7 @@ def folder(tmp_path, monkeypatch):
 def written(*reports) -> list[str]:
     """Write reports where the command is called, and return their names."""
     for each in reports:
-        Path(each.name).write_text(schema.text(each.run), encoding="utf-8")
+        Path(each.name).write_text(document.text(each.run), encoding="utf-8")
     return [each.name for each in reports]
 
 
@@ -988,7 +986,7 @@ def untouched(*options, said, capsys) -> None:
         ("no report", "wrong.json is not JSON"),
         ("[" * 100_000, "wrong.json is not JSON"),
         ("{}", "wrong.json: this is no report; name one that --gpuperf-json wrote"),
-        ('{"schema_version": "1.0"}', "wrong.json: the report breaks its schema"),
+        ('{"schema_version": "1.0"}', "wrong.json: it breaks its schema"),
         ('{"schema_version": "1.9"}', "wrong.json: the report's schema 1.9 is newer"),
         ("\udcff", "wrong.json is not JSON"),
         (None, "wrong.json"),

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_gpuperf import schema
 from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.report import exports, markdown, paths
+from pytest_gpuperf.report.json import document
 
 EMULATED = DeviceInfo(kind="gpu", backend="sycl", name="a CPU", library="dpnp 0.17", emulated=True)
 HARD = st.sampled_from(tuple(",;\"'[]{}:`\\ \n\r\t\x1b\ud800\u2028"))
 HOSTILE = st.lists(HARD | st.characters(), max_size=60).map("".join)
 WRITTEN = {
-    "report": schema.text,
+    "report": document.text,
     "markdown": markdown.text,
     **{name: lambda run, name=name: exports.text(name, run) for name in exports.FORMATS},
 }
@@ -50,7 +50,7 @@ def runs(run_of, record, skipped, measurement, speedup):
             "empty": run_of(),
             "skipped": run_of(skipped(nodeid)),
             "whole": run_of(whole),
-            "several": run_of(skipped(nodeid), whole, record("test_a.py::test_2")),
+            "several": run_of(skipped(nodeid), record("test_a.py::test_2"), record("test_a.py::test_3")),
             "emulated": run_of(emulated),
             "emulated only": run_of(replace(emulated, cpu=None, speedup=None)),
             "open": run_of(open_ended),

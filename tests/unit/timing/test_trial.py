@@ -103,7 +103,7 @@ def test_launch_costs_are_the_gpus():
 def test_the_record_holds_what_is_known():
     bench = Bench()
     found = bench.compare(lambda device: partial(ones, device), Demand(min=3, max_time=5))
-    assert (found.nodeid, found.demand, found.alpha) == (NODEID, Demand(min=3, max_time=5), 0.025)
+    assert (found.nodeid, found.demand, found.demand.alpha) == (NODEID, Demand(min=3, max_time=5), 0.025)
     assert found.scope == "call"
     assert (found.cpu.device, found.gpu.device) == (bench.cpu.info, bench.gpu.info)
     assert found.parity.agreed is True

@@ -1,0 +1,31 @@
+"""The numbers of a report and their ranges, which are proved when a document is read or written."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+__all__ = [
+    "Alpha",
+    "AtLeastOne",
+    "Bytes",
+    "Confidence",
+    "Correlation",
+    "Count",
+    "NonNegative",
+    "Positive",
+    "Seconds",
+    "Share",
+    "Text",
+]
+
+Alpha = Annotated[float, Meta(gt=0, lt=0.5)]
+AtLeastOne = Annotated[int, Meta(ge=1)]
+Bytes = Annotated[int, Meta(ge=0)]
+Confidence = Annotated[float, Meta(gt=0, lt=1)]
+Correlation = Annotated[float, Meta(ge=-1, le=1)]
+Count = Annotated[int, Meta(ge=0)]
+NonNegative = Annotated[float, Meta(ge=0)]
+Positive = Annotated[float, Meta(gt=0)]
+Seconds = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Text = Annotated[str, Meta(min_length=1)]

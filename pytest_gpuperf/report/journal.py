@@ -1,0 +1,105 @@
+"""The journal of a run: a heading, then one line per finished test, from which a killed run is recovered."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.report.json import codec
+
+__all__ = ["Heading", "Journal", "is_journal", "lines", "run_in"]
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heading:
+    """The first line of a journal."""
+
+    started: str
+    environment: Environment
+
+
+class Journal:
+    """The records of finished tests, on the disk as soon as the test has ended; `kill -9` loses none.
+
+    The file is made at the first line, under a name of this process's own, and removed by `close`.
+    """
+
+    def __init__(self, report: Path) -> None:
+        self.path = report.with_name(f"{report.name}.{os.getpid()}.journal")
+        self._file: IO[str] | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether a line was written."""
+        return self._file is not None
+
+    def add(self, content: Any) -> None:
+        """Append a value as one line; raises OSError, and GpuPerfError for what JSON cannot hold.
+
+        It is not held against its type: a record that no report can hold is in the journal at least.
+        """
+        line = codec.text(codec.dump(content))
+        if self._file is None:
+            self._file = self.path.open("w", encoding="utf-8")
+        self._file.write(line + "\n")
+        self._file.flush()
+
+    def close(self, *, keep: bool) -> None:
+        """Close the file, and remove it unless it holds the only copy of something."""
+        if self._file is None:
+            return
+        with suppress(OSError):
+            self._file.close()
+            if not keep:
+                self.path.unlink()
+
+
+def is_journal(content: bytes) -> bool:
+    """Return whether a file's bytes begin with the heading of a journal."""
+    end = content.find(b"\n")
+    if end < 0 or not content.startswith(b'{"started"'):
+        return False
+    try:
+        heading = codec.parse(content[:end].decode("utf-8"))
+    except ValueError:
+        return False
+    return isinstance(heading, dict) and heading.keys() == {"started", "environment"}
+
+
+def lines(path: Path) -> Iterator[bytes]:
+    """Yield the whole lines of a journal; a last line that was cut off is left out."""
+    *whole, _ = path.read_bytes().split(b"\n")
+    yield from whole
+
+
+def run_in(path: Path) -> Run:
+    """Return the run in a journal; raise GpuPerfError for a line that is none of its own."""
+    try:
+        first, *others = lines(path)
+        heading = _value(first, Heading)
+        records = {record.nodeid: record for record in (_value(line, Record) for line in others)}
+    except (ValueError, GpuPerfError) as error:
+        raise GpuPerfError(f"this is no whole journal of a run: {error}") from error
+    found = tuple(records.values())
+    surveyed = _measured_on(heading.environment, found)
+    return Run(environment=surveyed, started=heading.started, records=found, complete=False)
+
+
+def _value(line: bytes, kind: type[_Value]) -> _Value:
+    value = codec.quick(line, kind)
+    return codec.load(codec.parse(line.decode("utf-8")), kind) if value is None else value
+
+
+def _measured_on(surveyed: Environment, records: Iterable[Record]) -> Environment:
+    """Return a journal's environment with the GPU of its records, where its heading has none.
+
+    Under pytest-xdist the heading is written before any worker has told its GPU.
+    """
+    gpu = surveyed.gpu or next((record.gpu.device for record in records if record.gpu), None)
+    return replace(surveyed, gpu=gpu, gpu_reason=None) if gpu else surveyed

@@ -1,0 +1,1 @@
+"""Reports, journals and histories as JSON: text that the types of the values prove."""
