@@ -48,7 +48,7 @@ class RecordStore:
                 self.refuse(error)
 
     def refuse(self, error: GpuPerfError) -> None:
-        """Take it that something of another process cannot be read: the journal has what it measured."""
+        """Note that something of another process cannot be read; the journal keeps what it measured."""
         self._refused = self._refused or error
 
     def journal(self, content: dict[str, Any], survey: Callable[[], Environment]) -> None:
@@ -84,6 +84,8 @@ class RecordStore:
         A run that was cut short before it measured anything leaves an earlier report as it is.
         """
         if self.report is None or self._journal is None:
+            if self._refused:
+                self.unwritten = f"not all that was measured is shown: {self._refused}"
             return
         if run.is_empty and self.report.exists():
             self.unwritten = f"{self.report} was left as it is: this run ended before it measured anything"
