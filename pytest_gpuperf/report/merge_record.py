@@ -6,6 +6,7 @@ from itertools import repeat
 from math import inf
 
 from pytest_gpuperf.analysis import diagnosis, estimation, noise, verdict
+from pytest_gpuperf.analysis.judgement import Judgement, judge_offline
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.gate import fingerprint
@@ -13,8 +14,6 @@ from pytest_gpuperf.gate.policy import ONE_SIDED
 from pytest_gpuperf.model.demand import Demand, Kind, Plan
 from pytest_gpuperf.model.measurement import Measurement, Memory, Round, Speedup, Transfer
 from pytest_gpuperf.model.record import Environment, Record, Status, Verdict
-from pytest_gpuperf.timing import outcome
-from pytest_gpuperf.timing.outcome import Judgement
 
 __all__ = ["OneDeviceResult", "alone", "join"]
 
@@ -184,7 +183,7 @@ def _judged(
         transfer=record.transfer,
     )
     dropped = gpu.record.dropped_rounds
-    return outcome.of(
+    return judge_offline(
         seen,
         plan,
         memory=_memory(record),
