@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from pytest_gpuperf.model import Interference
+from pytest_gpuperf.model.measurement import Interference
 
 __all__ = ["MOST_DROPPED", "find", "sentence", "throttled", "worst"]
 
