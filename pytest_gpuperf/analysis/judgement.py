@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pytest_gpuperf.analysis import offload, verdict
-from pytest_gpuperf.analysis.noise import Disturbance
+from pytest_gpuperf.analysis import noise, offload, verdict
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.model.demand import Plan
-from pytest_gpuperf.model.measurement import Memory
+from pytest_gpuperf.model.measurement import Interference, Memory
 from pytest_gpuperf.model.offload import Offload
-from pytest_gpuperf.model.record import Verdict
+from pytest_gpuperf.model.record import Note, Verdict
 
 __all__ = ["Judgement", "judge_offline"]
 
@@ -22,24 +21,29 @@ class Judgement:
 
     verdict: Verdict
     offload: Offload | None
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 def judge_offline(
-    seen: OffloadInput, plan: Plan, *, memory: Memory, disturbance: Disturbance | None, throttled: str | None
+    seen: OffloadInput,
+    plan: Plan,
+    *,
+    memory: Memory,
+    interference: Interference | None,
+    throttled: str | None,
 ) -> Judgement:
     """Return what the numbers say; nothing that was slowed down or disturbed decides by itself."""
-    own = disturbance.own if disturbance else 1.0
-    found = _decided(seen, plan, disturbance, throttled)
+    own = interference.own_share if interference else 1.0
+    found = _decided(seen, plan, interference, throttled)
     return Judgement(
         verdict=verdict.within(found, memory, seen.demand),
         offload=offload.weigh(replace(seen, own=own, throttled=throttled is not None), plan),
-        notes=tuple(_doubts(seen, disturbance, throttled)),
+        notes=tuple(_doubts(seen, interference, throttled)),
     )
 
 
 def _decided(
-    seen: OffloadInput, plan: Plan, disturbance: Disturbance | None, throttled: str | None
+    seen: OffloadInput, plan: Plan, interference: Interference | None, throttled: str | None
 ) -> Verdict:
     """Return the verdict on the demand; one that rests on lost time, or on a slow GPU, is a doubt."""
     speedup, demand = seen.speedup, seen.demand
@@ -47,17 +51,18 @@ def _decided(
         return Verdict(status="recorded", reason=None)
     doubt = f"speedup {verdict.ratio(speedup)}, wanted {verdict.wanted(demand)}"
     if throttled is not None:
-        return Verdict(status="inconclusive", reason=f"{doubt}: {throttled}")
-    if disturbance is not None and not verdict.stands(speedup, demand, disturbance.own):
-        return Verdict(status="inconclusive", reason=f"{doubt}: {disturbance.reason}; {_QUIET}")
+        return Verdict(status="inconclusive", reason=f"{doubt}: {throttled}", reason_code="gpu_throttled")
+    if interference is not None and not verdict.stands(speedup, demand, interference.own_share):
+        reason = f"{doubt}: {noise.sentence(interference)}; {_QUIET}"
+        return Verdict(status="inconclusive", reason=reason, reason_code="interference")
     return verdict.judge(speedup, demand, plan)
 
 
-def _doubts(seen: OffloadInput, disturbance: Disturbance | None, throttled: str | None) -> Iterator[str]:
+def _doubts(seen: OffloadInput, interference: Interference | None, throttled: str | None) -> Iterator[Note]:
     """Yield what to know about the numbers that decided in spite of it."""
     if (dependence := verdict.dependence(seen.speedup)) is not None:
-        yield dependence
-    if disturbance is not None and verdict.stands(seen.speedup, seen.demand, disturbance.own):
-        yield disturbance.reason
+        yield Note(code="dependent_samples", text=dependence)
+    if interference is not None and verdict.stands(seen.speedup, seen.demand, interference.own_share):
+        yield Note(code="interference", text=noise.sentence(interference))
     if throttled is not None and not seen.demand.limits:
-        yield throttled
+        yield Note(code="gpu_throttled", text=throttled)

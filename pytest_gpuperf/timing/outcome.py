@@ -5,11 +5,10 @@ from dataclasses import replace
 
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.judgement import Judgement, judge_offline
-from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.model.demand import Demand, Plan
-from pytest_gpuperf.model.measurement import Measurement, Memory, Neighbours, Transfer
-from pytest_gpuperf.model.record import Verdict
+from pytest_gpuperf.model.measurement import Interference, Measurement, Memory, Neighbours, Transfer
+from pytest_gpuperf.model.record import Note, Verdict
 from pytest_gpuperf.timing.blocks import Workload
 from pytest_gpuperf.timing.rounds import RoundSampler
 
@@ -28,13 +27,14 @@ def judge(
     gpu: Workload,
     copies: Sequence[float],
     transfer: Transfer,
-    disturbance: Disturbance | None,
+    interference: Interference | None,
 ) -> Judgement:
     """Return what was found in rounds of live workloads."""
     speedup, memory = rounds.speedup(sampling), memory_of(gpu)
     if speedup is None:
         found = verdict.within(_undecided(rounds, demand), memory, demand)
-        return Judgement(verdict=found, offload=None, notes=(rounds.throttled,) if rounds.throttled else ())
+        notes = (Note(code="gpu_throttled", text=rounds.throttled),) if rounds.throttled else ()
+        return Judgement(verdict=found, offload=None, notes=notes)
     seen = OffloadInput(
         demand=demand,
         regime="body" if gpu.scope == "body" else demand.transfer,
@@ -45,7 +45,7 @@ def judge(
         copies=copies,
         transfer=transfer,
     )
-    judged = judge_offline(seen, plan, memory=memory, disturbance=disturbance, throttled=rounds.throttled)
+    judged = judge_offline(seen, plan, memory=memory, interference=interference, throttled=rounds.throttled)
     return replace(judged, notes=(*judged.notes, *_dropped(rounds)))
 
 
@@ -68,12 +68,13 @@ def _undecided(rounds: RoundSampler, demand: Demand) -> Verdict:
     if rounds.throttled is not None and not demand.limits:
         return Verdict(status="recorded", reason=None)
     if rounds.throttled is not None:
-        return Verdict(status="inconclusive", reason=rounds.throttled)
+        return Verdict(status="inconclusive", reason=rounds.throttled, reason_code="gpu_throttled")
     return Verdict(status="error", reason="no round was measured: the CPU sibling left no samples")
 
 
-def _dropped(rounds: RoundSampler) -> Iterator[str]:
+def _dropped(rounds: RoundSampler) -> Iterator[Note]:
     """Yield how many rounds were dropped, where they were few enough for the others to decide."""
     if rounds.dropped and rounds.throttled is None:
         reasons = ", ".join(rounds.throttle)
-        yield f"{rounds.dropped} of {rounds.begun} rounds were dropped: the GPU was slowed down ({reasons})"
+        text = f"{rounds.dropped} of {rounds.begun} rounds were dropped: the GPU was slowed down ({reasons})"
+        yield Note(code="rounds_dropped", text=text)
