@@ -13,7 +13,7 @@ import pytest
 from pytest_gpuperf import schema
 from pytest_gpuperf.analysis import diagnosis
 from pytest_gpuperf.collection.items import ItemSpec
-from pytest_gpuperf.devices import environment, failures
+from pytest_gpuperf.devices import environment, errors
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.spec import DeviceSpec
@@ -261,7 +261,7 @@ class GpuPerfSession:
         if isinstance(error, SKIPS):
             code: ReasonCode | None = "no_gpu" if isinstance(error, NoGpu) else None
             return Verdict(status="skipped", reason=str(error) or "skipped in the test", reason_code=code)
-        where, what = trial.where, failures.first_line(error)
+        where, what = trial.where, errors.first_line(error)
         if fault is not None and fault.kind == "out_of_memory":
             asked = f", {fault.requested:,} bytes were asked for" if fault.requested else ""
             reason = f"out of memory {where}{asked}: {what}"
