@@ -72,7 +72,7 @@ class JaxDevice:
     def asnumpy(self, array: Any) -> Any:
         """Copy to the host once the array is ready; a random key comes as the numbers in it.
 
-        JAX caches the host copy of an array, so that a second copy would cost nothing: a new view has no cache.
+        JAX caches an array's host copy, so that a second one would cost nothing: a new view has no cache.
         """
         if self._jax.dtypes.issubdtype(array.dtype, self._jax.dtypes.prng_key):
             array = self._jax.random.key_data(array)
@@ -84,7 +84,7 @@ class JaxDevice:
 
         JAX cannot wait for a device. XLA runs a device's computations in their order, on the CPU those of one
         thread (xla/pjrt/cpu, `SetLastEnqueueEvent`), whether or not their results are kept. Copies, and the
-        work of other threads, are waited for by their arrays. A failed one is done: it raises where it is read.
+        work of other threads, are waited for by their arrays. A failed one is done: it raises when read.
         """
         self._follow(self._mark).block_until_ready()
         self._wait_for_arrays()
@@ -189,9 +189,7 @@ class JaxBackend:
             device = jax.local_devices(backend="cpu")[0]
         except RuntimeError as error:
             remedy = "add cpu to JAX_PLATFORMS, after the GPU's platform"
-            raise GpuPerfError(
-                f"JAX cannot use the CPU, which the GPU is compared with; {remedy}: {error}"
-            ) from error
+            raise GpuPerfError(f"JAX cannot use the CPU for the comparison; {remedy}: {error}") from error
         return JaxDevice(jax, device, self._cpu_name)
 
 

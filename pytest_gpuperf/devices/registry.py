@@ -108,9 +108,8 @@ class Devices:
             return self._available[0].cpu()
         backend = next((one for one in self._available if one.name == library), None)
         if backend is None:
-            return Unavailable(
-                f"no backend supports {library}: it cannot be synchronized, so it cannot be timed"
-            )
+            problem = "it cannot be synchronized, so it cannot be timed"
+            return Unavailable(f"no backend supports {library}: {problem}")
         if kind == "cpu":
             return backend.cpu()
         try:
@@ -149,9 +148,11 @@ class Devices:
                 except Unavailable as cause:
                     causes.append(cause)
         reasons = [str(cause) for cause in causes if not cause.missing]
-        for name in _BY_NAME_ONLY:
-            if name in sys.modules:  # the suite uses it, and auto does not choose it
-                reasons.append(f"{name} is imported: --gpuperf-gpu={name} compares its own CPU and GPU")
+        reasons += [
+            f"{name} is imported: --gpuperf-gpu={name} compares its own CPU and GPU"
+            for name in _BY_NAME_ONLY
+            if name in sys.modules  # so the suite uses it, and auto does not choose it
+        ]
         raise Unavailable("; ".join(reasons) if reasons else _MISSING)
 
 

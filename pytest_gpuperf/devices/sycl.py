@@ -98,9 +98,8 @@ class SyclDevice:
 
         if isinstance(error, USMAllocationError | MemoryError):
             return Fault(kind="out_of_memory")
-        if type(error).__module__.startswith(("dpctl", "dpnp")) and any(
-            phrase in str(error) for phrase in _LOST
-        ):
+        is_sycl = type(error).__module__.startswith(("dpctl", "dpnp"))
+        if is_sycl and any(phrase in str(error) for phrase in _LOST):
             return Fault(kind="lost")
         return None
 
