@@ -48,7 +48,7 @@ def finder(config: pytest.Config) -> Finder:
 
 def _lone(config: pytest.Config, sides: DeviceParser) -> DeviceSpec | None:
     """Return the side that --gpuperf-side names."""
-    chosen = options.plan(config).side
+    chosen = options.run_options(config).default_device
     if chosen is None:
         return None
     side = sides.parse_text(chosen).spec
