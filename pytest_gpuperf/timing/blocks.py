@@ -105,7 +105,7 @@ class Workload:
     def interference(self) -> Interference | None:
         """What the samples hold beside the workload, if anything."""
         waited, calls = self.waited or 0.0, self.block_calls
-        return noise.find(self.samples, block_calls=calls, waited=waited, fastest=self.fastest)
+        return noise.detect(self.samples, block_calls=calls, waited=waited, fastest=self.fastest)
 
     @property
     def measurement(self) -> Measurement:

@@ -31,7 +31,7 @@ class CpuResult:
     @property
     def doubt(self) -> str | None:
         """Why the times are in doubt, if they are."""
-        return noise.sentence(self.interference) if self.interference else None
+        return noise.describe(self.interference) if self.interference else None
 
 
 class ResultChecks:

@@ -32,7 +32,7 @@ def judge(
     """Return what was found in rounds of live workloads."""
     speedup, memory = rounds.speedup(sampling), memory_of(gpu)
     if speedup is None:
-        found = verdict.within(_undecided(rounds, demand), memory, demand)
+        found = verdict.apply_memory_limit(_undecided(rounds, demand), memory, demand)
         notes = (Note(code="gpu_throttled", text=rounds.throttled),) if rounds.throttled else ()
         return Judgement(verdict=found, offload=None, notes=notes)
     seen = OffloadInput(

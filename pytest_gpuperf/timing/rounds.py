@@ -51,7 +51,7 @@ class RoundSampler:
     @property
     def throttled(self) -> str | None:
         """Why the rounds decide nothing, when too many of them were dropped."""
-        return noise.throttled(self.dropped, self.begun, self.throttle)
+        return noise.throttle_reason(self.dropped, self.begun, self.throttle)
 
     def interleaved(self, cpu: Workload, gpu: Workload, copying: TransferTimer | None, order: Random) -> None:
         """Take rounds of both devices, and of the copies, in random order."""
@@ -106,11 +106,7 @@ class RoundSampler:
             self._estimation.add(taken)
 
     def _enough(self, spent: float) -> bool:
-        left = self._left()
-        late = self.begun >= _FEWEST and 2 * spent / self.begun > left
-        if late or self.dropped > noise.MOST_DROPPED * self._plan.sampling.max_rounds:
-            return True
-        return self._estimation.enough(spent=spent, left=left) and self.throttled is None
+        return self._estimation.should_stop(spent=spent, left=self._left(), dropped=self.dropped)
 
 
 def _with_each(cpu_samples: Iterable[float], workloads: Sequence[Workload]) -> Iterator[float]:

@@ -123,7 +123,7 @@ class Trial:
                 self._answers.check_same(before, self._finish(self._cpu))
                 secondary.other_kind([self._cpu], self.demand, self.plan, self._order, self._budget.left)
         if (interference := here.interference) is not None:
-            self.note("interference", noise.sentence(interference))
+            self.note("interference", noise.describe(interference))
         return CpuResult(measurement=self._cpu.measurement, answer=before, interference=interference)
 
     def time_gpu(self, bind: Bind, gpu: TimedDevice, *, most_blocks: int, seconds: float) -> None:
@@ -140,7 +140,7 @@ class Trial:
         """Say what the CPU's times alone tell about moving the work."""
         if self._cpu is not None:
             self._transfer = transfers.known(self._cpu, "no GPU was measured")
-            self._offload = offload.weigh_cpu(
+            self._offload = offload.assess_cpu_only(
                 side.measurement, self.demand, self._transfer, self.plan, side.doubt
             )
 
@@ -222,7 +222,9 @@ class Trial:
         interference, speedup = self._interference, self._rounds.speedup(self._sampling)
         if interference is None or speedup is None:
             return True
-        return bool(self.demand.limits) and verdict.stands(speedup, self.demand, interference.own_share)
+        return bool(self.demand.limits) and verdict.holds_with_own_share(
+            speedup, self.demand, interference.own_share
+        )
 
     def _no_rounds(self) -> RoundSampler:
         return RoundSampler(self.demand, self.plan, self._budget.left, self._apart)

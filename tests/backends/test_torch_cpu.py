@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.torch import _MAKERS, TorchBackend, TorchDevice
+from pytest_gpuperf.devices.torch import _FACTORIES, TorchBackend, TorchDevice
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 from pytest_gpuperf.timing import inputs
@@ -78,7 +78,7 @@ ARGUMENTS = {
 
 
 @pytest.mark.filterwarnings("ignore:torch.range is deprecated", "ignore:Sparse invariant checks")
-@pytest.mark.parametrize("name", sorted(_MAKERS))
+@pytest.mark.parametrize("name", sorted(_FACTORIES))
 def test_what_xp_makes_lives_on_its_device(elsewhere, cpu, name):
     for device, type_ in ((elsewhere, "meta"), (cpu, "cpu")):
         namespace = device.xp.fft if name.endswith("fftfreq") else device.xp
