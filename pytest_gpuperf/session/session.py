@@ -77,7 +77,7 @@ class GpuPerfSession:
         self.machine = Machine(plan.gpu, partial(_registered, config), _worker(config))
         self.comparisons = ItemRunner(self.plan, self.machine, self.gpu, self.ledger.records)
         self.timers = TimeoutPauser()
-        self._turns = MeasurementLock.chosen(plan.lock)
+        self._lock = MeasurementLock.from_option(plan.lock)
         self._is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
         self.runs: Counter[str] = Counter()
         self._unlike: set[str] = set()
@@ -131,10 +131,10 @@ class GpuPerfSession:
         trial = Trial(
             nodeid=shape.nodeid,
             demand=shape.demand,
-            plan=plan,
+            options=plan,
             family=shape.family,
-            take_turn=partial(self._turns.take, partial(self.timers.stopped, item)),
-            apart=self.gating.limits(shape.nodeid),
+            acquire_lock=partial(self._lock.acquire, partial(self.timers.stopped, item)),
+            exclusions=self.gating.limits(shape.nodeid),
         )
         faulty: str | None = None
         try:
@@ -142,7 +142,7 @@ class GpuPerfSession:
                 trial, shape, bind or partial(call.bind, item.obj, call.fixtures(item), shape)
             )
         except GpuPerfError as error:
-            trial.distrust()
+            trial.discard_estimate()
             found = Verdict(status="error", reason=str(error))
         except BaseException as error:
             fault = self.machine.fault(error, trial.nodeid, trial.device)
@@ -153,7 +153,7 @@ class GpuPerfSession:
             faulty = ended.reason or fault.kind
         if faulty is not None:
             # Raised out here, so that no traceback keeps the arrays of the failed test alive.
-            trial.forget()
+            trial.release()
             self.machine.release()
             pytest.fail(faulty, pytrace=False)
         if isolation.is_traced():
@@ -161,7 +161,7 @@ class GpuPerfSession:
         record = self._placed(trial.record(found), shape)
         record = diagnosis.annotate(record, environment.processors)
         record = self.gating.compared(record)
-        trial.forget()  # pytest keeps the frames of a test that fails until the next one has run
+        trial.release()  # pytest keeps the frames of a test that fails until the next one has run
         self.keep(record, item)
         return record
 

@@ -174,7 +174,7 @@ def test_a_view_is_counted_with_what_it_views(cpu):
     whole = cpu.asarray(np.ones(100, dtype=np.float32))
     part = whole[10:]
     uploads = inputs.UploadTracker(cpu)
-    found = inputs.found(lambda: (whole, part), uploads, cpu)
+    found = inputs.find_inputs(lambda: (whole, part), uploads, cpu)
     assert [(400, "float32"), (0, "float32")] == [(entry.bytes, entry.dtype) for entry in found]
 
 
@@ -184,10 +184,10 @@ def test_a_tensor_that_the_workload_changes_is_found(cpu):
     def call():
         weights.add_(other[0])
 
-    found = inputs.found(call, inputs.UploadTracker(cpu), cpu)
-    assert inputs.changed(found, call, cpu) is None
+    found = inputs.find_inputs(call, inputs.UploadTracker(cpu), cpu)
+    assert inputs.mutated_input(found, call, cpu) is None
     call()
-    assert "float32 array of shape (3,)" == inputs.changed(found, call, cpu)
+    assert "float32 array of shape (3,)" == inputs.mutated_input(found, call, cpu)
 
 
 MATMUL = """

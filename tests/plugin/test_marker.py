@@ -330,7 +330,7 @@ def test_a_workload_that_changes_its_input_is_named(run):
         """
     )
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["the workload changes its own input (float64 array of shape (100,))*"])
+    result.stdout.fnmatch_lines(["the workload modifies its input (float64 array of shape (100,))*"])
 
 
 @pytest.mark.parametrize("hook", ["pytest_itemcollected(item)", "pytest_collection_modifyitems(items)"])
@@ -427,7 +427,7 @@ def test_a_kept_result_is_no_work(run):
         """
     )
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["the last call did no work on simulated CPU*"])
+    result.stdout.fnmatch_lines(["the last call submitted no work to simulated CPU*"])
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,7 @@ def test_times_of_a_slow_spell_are_measured_again(run):
     )
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["test_spell *1.00 ms *failed", "*started afresh: the machine had been busy*"]
+        ["test_spell *1.00 ms *failed", "*restarted the measurement: the machine was busy*"]
     )
 
 
