@@ -24,18 +24,21 @@ from common import Target, conclude, table
 
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
-from pytest_gpuperf.model.demand import Demand, Kind, Plan
+from pytest_gpuperf.model.demand import Demand, Kind, RunOptions, SamplingPlan
 from pytest_gpuperf.model.record import Status
-from pytest_gpuperf.timing.blocks import Workload
+from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.workload import Workload
 
 LIMIT = 3.0
 AT_THE_LIMIT = 1.0
 REGRESSED = 0.9
 FACTORS = (3.0, 2.0, 1.3, 1.1, 1.05, 1.02, REGRESSED)
 LEAST_FOUND = 99.0
-TO_PRECISION = Plan()
-TO_VERDICT = Plan(precision_time=0.0)  # stops when it is certain, so that its rounds can be counted
+TO_PRECISION = RunOptions()
+# Stops when it is certain, so that its rounds can be counted.
+TO_VERDICT = RunOptions(sampling=SamplingPlan(precision_time=0.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +66,7 @@ class Task:
     cpu: Trace
     gpu: Trace
     factor: float
-    plan: Plan
+    plan: RunOptions
     runs: int
     seed: int
 
@@ -157,10 +160,16 @@ def tally(task: Task) -> Tally:
 def compare(task: Task, chance: Random) -> tuple[Status, int]:
     """Measure one comparison on two stretches of noise; return the verdict and the rounds it took."""
     demand, clock = Demand(min=LIMIT), Clock()
-    ratio, rounds = LIMIT * task.factor, task.plan.max_rounds
+    ratio, rounds = LIMIT * task.factor, task.plan.sampling.max_rounds
     cpu, gpu = replay(task.cpu, task.gpu, ratio=ratio, rounds=rounds, clock=clock, chance=chance)
-    sampling = RoundSampler(demand, task.plan, left=lambda: task.plan.max_time - clock())
-    sampling.interleaved(cpu, gpu, None, chance)
+    context = TrialContext(
+        demand=demand,
+        options=task.plan,
+        order=chance,
+        remaining=lambda: task.plan.max_time - clock(),
+    )
+    sampling = RoundSampler(context)
+    sampling.take_interleaved(cpu, gpu)
     speedup = sampling.speedup("interleaved")
     assert speedup is not None
     return verdict.judge(speedup, demand, task.plan).status, speedup.rounds
@@ -168,15 +177,16 @@ def compare(task: Task, chance: Random) -> tuple[Status, int]:
 
 def replay(
     cpu: Trace, gpu: Trace, *, ratio: float, rounds: int, clock: Clock, chance: Random
-) -> tuple[Workload, Workload]:
-    """Return workloads whose blocks take the traces' times, each from a random start that leaves enough of
-    them; the GPU's are scaled so that the ratio of the medians is `ratio`.
+) -> tuple[BlockTimer, BlockTimer]:
+    """Return timers of workloads whose blocks take the traces' times, each from a random start that leaves
+    enough of them; the GPU's are scaled so that the ratio of the medians is `ratio`.
     """
 
-    def side(kind: Kind, trace: Trace, scale: float) -> Workload:
+    def side(kind: Kind, trace: Trace, scale: float) -> BlockTimer:
         start = chance.randrange(len(trace.times) - rounds)
         device = SimulatedDevice(kind, clock=clock, noise=trace.stretch(start, scale).__next__)
-        return Workload(device=device, call=partial(device.launch, 1.0), scope="call", setup=None)
+        workload = Workload(device=device, call=partial(device.launch, 1.0), scope="call")
+        return BlockTimer(workload=workload)
 
     return side("cpu", cpu, 1.0), side("gpu", gpu, cpu.median / (gpu.median * ratio))
 

@@ -1,4 +1,4 @@
-"""From the command line and the ini file to a Plan."""
+"""From the command line and the ini file to RunOptions."""
 
 import math
 import os
@@ -12,7 +12,7 @@ from pytest_gpuperf.option import Option, check_file, given, listed, read
 from pytest_gpuperf.report import paths
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.model.demand import Plan
+    from pytest_gpuperf.model.demand import RunOptions
 
 __all__ = [
     "MARKERS",
@@ -22,7 +22,7 @@ __all__ = [
     "has_foreign_marker",
     "json_path",
     "patterns",
-    "plan",
+    "run_options",
     "takes_all",
 ]
 
@@ -152,14 +152,15 @@ def chosen(config: pytest.Config) -> bool:
     return any(each.key != "gpuperf_off" for each in asked)
 
 
-def plan(config: pytest.Config) -> "Plan":
-    """Return how this run measures; raise UsageError, naming the option, for a value that can't be."""
-    from pytest_gpuperf.model.demand import Plan
+def run_options(config: pytest.Config) -> "RunOptions":
+    """Return the options of this run; raise UsageError, naming the option, for an invalid value."""
+    from pytest_gpuperf.model.demand import RunOptions
 
     values = {each.key.removeprefix("gpuperf_"): read(config, each) for each in _PLAN}
+    values["default_device"] = values.pop("side")
     if values["lock"] not in (None, "auto", "none"):
         values["lock"] = str(_lock_file(option.start(config, _LOCK) / values["lock"]))
-    return Plan(**{name: value for name, value in values.items() if value is not None})
+    return RunOptions(**{name: value for name, value in values.items() if value is not None})
 
 
 def takes_all(config: pytest.Config) -> bool:

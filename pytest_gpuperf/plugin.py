@@ -217,7 +217,7 @@ def _hooks(config: pytest.Config) -> "RunHooks":
         report, outputs = options.json_path(config), gate_options.outputs(config)
         gate_options.check_apart(gate, report, outputs)
         session = GpuPerfSession(
-            config, options.plan(config), report, outputs, gate, baselines.baselines(gate)
+            config, options.run_options(config), report, outputs, gate, baselines.baselines(gate)
         )
         hooks = RunHooks(config, session)
         config.pluginmanager.register(hooks, _HOOKS)

@@ -2,6 +2,7 @@
 
 from array import array
 from dataclasses import dataclass, field
+from math import inf
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
@@ -240,6 +241,24 @@ class Estimate:
     high: float | None
     """Upper end of the interval; null when unbounded."""
 
+    @property
+    def lower(self) -> float:
+        """The lower end of a ratio, a time or a size, none of which is negative: 0 where it is unbounded."""
+        return 0.0 if self.low is None else self.low
+
+    @property
+    def upper(self) -> float:
+        """The upper end: infinite where it is unbounded."""
+        return inf if self.high is None else self.high
+
+    def is_above(self, limit: float) -> bool:
+        """Return whether the whole interval is above a limit."""
+        return self.lower > limit
+
+    def is_below(self, limit: float) -> bool:
+        """Return whether the whole interval is below a limit."""
+        return self.upper < limit
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speedup:
@@ -265,6 +284,11 @@ class Speedup:
     """Lag-1 autocorrelation of the log ratios; null for too few rounds, or without spread."""
     sampling: Neighbours = "interleaved"
     """Whether the two samples of a round were taken next to each other, or by two tests."""
+
+    @property
+    def estimate(self) -> Estimate:
+        """The value with its interval alone."""
+        return Estimate(value=self.value, low=self.low, high=self.high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

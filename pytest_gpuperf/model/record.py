@@ -227,6 +227,13 @@ class Environment:
     clocks_reason: str | None = None
     """Why the clocks are null."""
 
+    @property
+    def usable_processors(self) -> float | None:
+        """How many processors' worth of time the run could get; None where that is not reported."""
+        cpu = self.cpu
+        limits = [limit for limit in (cpu.get("usable") or cpu.get("logical"), cpu.get("quota")) if limit]
+        return min(map(float, limits), default=None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:

@@ -6,13 +6,12 @@ from itertools import repeat
 from math import inf
 
 from pytest_gpuperf.analysis import diagnosis, estimation, noise
+from pytest_gpuperf.analysis.judgement import Judgement, judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.gate import fingerprint
-from pytest_gpuperf.model.demand import Demand, Kind, Plan
+from pytest_gpuperf.model.demand import Demand, Kind, RunOptions
 from pytest_gpuperf.model.measurement import Interference, Measurement, Memory, Round, Speedup, Transfer
 from pytest_gpuperf.model.record import Environment, Note, Record, Status, Verdict
-from pytest_gpuperf.timing import outcome
-from pytest_gpuperf.timing.outcome import Judgement
 
 __all__ = ["OneDeviceResult", "alone", "join"]
 
@@ -49,9 +48,9 @@ def join(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Recor
     found = _unusable(cpu) or _unusable(gpu) or _disagreement(cpu, gpu) or _unpaired(cpu, gpu)
     if found is not None:
         return replace(record, status=found.status, reason=found.reason, reason_code=found.reason_code)
-    plan = Plan(alpha=record.demand.alpha, cost_ratio=cost_ratio)
+    plan = RunOptions(alpha=record.demand.alpha, cost_ratio=cost_ratio)
     rounds = _rounds(cpu, gpu, record)
-    speedup = estimation.gated(rounds, record.demand, plan, "siblings")
+    speedup = estimation.estimate_for_demand(rounds, record.demand, plan, "siblings")
     if speedup is None:
         raise AssertionError("sides that can be paired have a round")
     interference = _interference(cpu, record.demand)
@@ -66,7 +65,9 @@ def join(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Recor
         offload=judged.offload,
         notes=tuple(dict.fromkeys([*_apart(cpu, gpu), *record.notes, *judged.notes])),
     )
-    return _diagnosed(joined, cpu.environment)
+    surveyed = cpu.environment
+    threads = max((pool.threads for pool in surveyed.thread_pools), default=None)
+    return diagnosis.annotate(joined, lambda: (surveyed.usable_processors, threads))
 
 
 def alone(side: OneDeviceResult, other: Record | None) -> Record:
@@ -172,7 +173,7 @@ def _judged(
     gpu: OneDeviceResult,
     rounds: Sequence[Round],
     speedup: Speedup,
-    plan: Plan,
+    plan: RunOptions,
     interference: Interference | None,
 ) -> Judgement:
     seen = OffloadInput(
@@ -186,12 +187,12 @@ def _judged(
         transfer=record.transfer,
     )
     dropped = gpu.record.dropped_rounds
-    return outcome.of(
+    return judge_offline(
         seen,
         plan,
         memory=_memory(record),
         interference=interference,
-        throttled=noise.throttled(dropped, dropped + len(gpu.sampled(record.demand))),
+        throttled=noise.throttle_reason(dropped, dropped + len(gpu.sampled(record.demand))),
     )
 
 
@@ -206,7 +207,7 @@ def _interference(cpu: OneDeviceResult, demand: Demand) -> Interference | None:
     """
     measured, samples = cpu.measurement, cpu.sampled(demand)
     in_blocks = samples is measured.samples
-    found = noise.find(
+    found = noise.detect(
         samples,
         block_calls=measured.block_calls if in_blocks else 1,
         waited=(measured.waited or 0.0) if in_blocks else 0.0,
@@ -228,21 +229,6 @@ def _apart(cpu: OneDeviceResult, gpu: OneDeviceResult) -> list[Note]:
         text = f"the two sides ran on different machines, {names}: the speedup is of two machines"
         notes.append(Note(code="different_machines", text=text))
     return notes
-
-
-def _diagnosed(record: Record, surveyed: Environment) -> Record:
-    """Return a record with what holds its speedup back, on the machine of its CPU side."""
-    emulated = any(side and side.device.emulated for side in (record.cpu, record.gpu))
-    usable = None if emulated else _usable(surveyed)
-    threads = None if emulated else max((pool.threads for pool in surveyed.thread_pools), default=None)
-    return replace(record, diagnosis=diagnosis.find(record, usable=usable, pool_threads=threads))
-
-
-def _usable(surveyed: Environment) -> float | None:
-    """Return how many processors' worth of time a run could get; None where its report does not tell."""
-    usable, quota = (surveyed.cpu.get(name) for name in ("usable", "quota"))
-    limits = [limit for limit in (usable or surveyed.cpu.get("logical"), quota) if limit]
-    return min((float(limit) for limit in limits), default=None)
 
 
 def _sum(*seconds: float | None) -> float | None:

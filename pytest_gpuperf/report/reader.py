@@ -13,7 +13,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import journal
 from pytest_gpuperf.report.json import codec, document
-from pytest_gpuperf.timing.gc_pause import uncollected
+from pytest_gpuperf.timing.gc_pause import gc_paused
 
 __all__ = ["LIMIT", "Report", "began", "file_name", "read", "read_all"]
 
@@ -36,7 +36,7 @@ def read(path: Path, prove: Callable[[Any], None] | None = None) -> Run:
     """
     try:
         content = _content(path)
-        with uncollected():
+        with gc_paused():
             run = _run(content)
             if prove is not None:
                 prove(codec.parse(content.decode("utf-8-sig")))

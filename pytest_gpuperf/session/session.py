@@ -12,7 +12,7 @@ import pytest
 
 from pytest_gpuperf.analysis import diagnosis
 from pytest_gpuperf.collection.items import ItemSpec
-from pytest_gpuperf.devices import environment, failures
+from pytest_gpuperf.devices import environment, errors
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.spec import DeviceSpec
@@ -21,7 +21,7 @@ from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.model.comparison import GateOptions
-from pytest_gpuperf.model.demand import Outputs, Pairing, Plan
+from pytest_gpuperf.model.demand import Outputs, Pairing, RunOptions
 from pytest_gpuperf.model.errors import (
     Fault,
     GpuPerfError,
@@ -63,13 +63,13 @@ class GpuPerfSession:
     def __init__(
         self,
         config: pytest.Config,
-        plan: Plan,
+        plan: RunOptions,
         report: Path | None = None,
         outputs: Outputs = _NOTHING,
         gate: GateOptions = _NO_GATE,
         bases: Sequence[Baseline] = (),
     ) -> None:
-        self.plan = presets.of_gate(plan, gate)
+        self.plan = replace(plan, sampling=presets.for_gate(plan.sampling, gate))
         self.outputs = outputs
         self.gating = Gate(gate, bases, self._surveyed, gated=gate.measures_longer)
         self.ledger = RecordStore(report, plan.cost_ratio)
@@ -77,7 +77,7 @@ class GpuPerfSession:
         self.machine = Machine(plan.gpu, partial(_registered, config), _worker(config))
         self.comparisons = ItemRunner(self.plan, self.machine, self.gpu, self.ledger.records)
         self.timers = TimeoutPauser()
-        self._turns = MeasurementLock.chosen(plan.lock)
+        self._lock = MeasurementLock.from_option(plan.lock)
         self._is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
         self.runs: Counter[str] = Counter()
         self._unlike: set[str] = set()
@@ -125,14 +125,16 @@ class GpuPerfSession:
 
     def measure(self, item: pytest.Function, shape: ItemSpec, bind: Bind | None = None) -> Record:
         """Measure one item and keep its record; exceptions of the body pass through."""
-        plan = presets.quick(self.plan, self.gating.asked) if shape.source == "all" else self.plan
+        plan = self.plan
+        if shape.source == "all":
+            plan = replace(plan, sampling=presets.for_unmarked(plan.sampling, self.gating.asked))
         trial = Trial(
             nodeid=shape.nodeid,
             demand=shape.demand,
-            plan=plan,
+            options=plan,
             family=shape.family,
-            take_turn=partial(self._turns.take, partial(self.timers.stopped, item)),
-            apart=self.gating.limits(shape.nodeid),
+            acquire_lock=partial(self._lock.acquire, partial(self.timers.stopped, item)),
+            exclusions=self.gating.limits(shape.nodeid),
         )
         faulty: str | None = None
         try:
@@ -140,7 +142,7 @@ class GpuPerfSession:
                 trial, shape, bind or partial(call.bind, item.obj, call.fixtures(item), shape)
             )
         except GpuPerfError as error:
-            trial.distrust()
+            trial.discard_estimate()
             found = Verdict(status="error", reason=str(error))
         except BaseException as error:
             fault = self.machine.fault(error, trial.nodeid, trial.device)
@@ -151,14 +153,15 @@ class GpuPerfSession:
             faulty = ended.reason or fault.kind
         if faulty is not None:
             # Raised out here, so that no traceback keeps the arrays of the failed test alive.
-            trial.forget()
+            trial.release()
             self.machine.release()
             pytest.fail(faulty, pytrace=False)
         if isolation.is_traced():
             trial.note("traced", _TRACED)
-        record = _diagnosed(self._placed(trial.record(found), shape))
+        record = self._placed(trial.record(found), shape)
+        record = diagnosis.annotate(record, environment.processors)
         record = self.gating.compared(record)
-        trial.forget()  # pytest keeps the frames of a test that fails until the next one has run
+        trial.release()  # pytest keeps the frames of a test that fails until the next one has run
         self.keep(record, item)
         return record
 
@@ -221,7 +224,7 @@ class GpuPerfSession:
     def learn(self, surveyed: dict[str, Any], told: Iterable[str]) -> None:
         """Take the environment that another process measured in, and which thresholds it told."""
         self.families.told.update(told)
-        self.machine.learn(codec.load(surveyed, Environment))
+        self.machine.use_worker_environment(codec.load(surveyed, Environment))
 
     @property
     def publishes(self) -> bool:
@@ -260,7 +263,7 @@ class GpuPerfSession:
         if isinstance(error, SKIPS):
             code: ReasonCode | None = "no_gpu" if isinstance(error, NoGpu) else None
             return Verdict(status="skipped", reason=str(error) or "skipped in the test", reason_code=code)
-        where, what = trial.where, failures.first_line(error)
+        where, what = trial.where, errors.first_line(error)
         if fault is not None and fault.kind == "out_of_memory":
             asked = f", {fault.requested:,} bytes were asked for" if fault.requested else ""
             reason = f"out of memory {where}{asked}: {what}"
@@ -284,13 +287,3 @@ def _registered(config: pytest.Config) -> Iterator[Any]:
     """Yield the backends that other plugins offer."""
     for listed in config.hook.pytest_gpuperf_devices():
         yield from listed
-
-
-def _diagnosed(record: Record) -> Record:
-    """Return a record with what holds its speedup back; emulated devices keep processors busy, too."""
-    if record.cpu is None or record.gpu is None:
-        return record
-    usable = threads = None
-    if not (record.cpu.device.emulated or record.gpu.device.emulated):
-        usable, threads = environment.usable_processors(), environment.pool_threads()
-    return replace(record, diagnosis=diagnosis.find(record, usable=usable, pool_threads=threads))

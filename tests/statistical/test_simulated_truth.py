@@ -17,7 +17,7 @@ import pytest
 
 from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Demand, Family, Plan
+from pytest_gpuperf.model.demand import Demand, Family, RunOptions, SamplingPlan
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.timing.trial import Trial
 
@@ -65,7 +65,7 @@ class Case:
     scratch: int
     extra: Fraction
     demand: Demand
-    plan: Plan
+    plan: RunOptions
     siblings: bool
 
     def body(self, device):
@@ -103,10 +103,10 @@ class Case:
         """Measure, both devices interleaved or one after the other, and return the record."""
         cpu, gpu = self.devices()
         bind = partial(partial, body or self.body)
-        trial = Trial(nodeid=f"test_it[{self.seed}]", demand=self.demand, plan=self.plan, family=family)
+        trial = Trial(nodeid=f"test_it[{self.seed}]", demand=self.demand, options=self.plan, family=family)
         if self.siblings:
-            sibling = Trial(nodeid=f"test_it[{self.seed}-cpu]", demand=self.demand, plan=self.plan)
-            side = sibling.time_cpu(bind, cpu, most_blocks=20, seconds=1e6)
+            sibling = Trial(nodeid=f"test_it[{self.seed}-cpu]", demand=self.demand, options=self.plan)
+            side = sibling.time_cpu(bind, cpu, max_blocks=20, seconds=1e6)
             found = trial.compare_with(side, bind, gpu)
         else:
             found = trial.compare(bind, cpu, gpu)
@@ -310,11 +310,13 @@ def drawn(seed) -> Case:
         scratch=draws.choice([0, draws.randrange(10_000)]),
         extra=draws.choice([Fraction(0), seconds(draws, 1e-6, 1.0)]),
         demand=drawn_demand(draws),
-        plan=Plan(
+        plan=RunOptions(
             max_time=1e6,
-            max_rounds=15,
-            aside_time=2e-3,
-            block_time=min(1e-3, float(fastest) * draws.uniform(0.5, 20)),
+            sampling=SamplingPlan(
+                max_rounds=15,
+                secondary_time=2e-3,
+                block_time=min(1e-3, float(fastest) * draws.uniform(0.5, 20)),
+            ),
             cost_ratio=draws.uniform(1, 5),
         ),
         siblings=draws.random() < 0.3,
@@ -370,7 +372,7 @@ def test_a_sample_is_the_time_of_the_kernels_but_for_what_begins_and_ends_a_bloc
 def test_a_block_is_as_long_as_the_plan_says_and_holds_no_more_calls_than_that_takes(walks):
     for walk, kind in product(walks, ("cpu", "gpu")):
         found, timing = getattr(walk.found, kind), walk.timing(kind)
-        shortest = max(walk.case.plan.block_time, float(20 * timing.synchronize), 1000 * RESOLUTION)
+        shortest = max(walk.case.plan.sampling.block_time, float(20 * timing.synchronize), 1000 * RESOLUTION)
         assert true(shortest) == found.block_time, walk
         assert found.median * found.block_calls >= shortest * (1 - 1e-12), walk
         if found.block_calls > 1:
@@ -571,8 +573,8 @@ def test_a_whole_body_is_the_only_regime_that_it_has(bodies):
 def test_without_a_gpu_the_cpus_time_still_tells_the_limits_and_the_links(walks):
     for walk in walks[:40]:
         case, (cpu, _) = walk.case, walk.case.devices()
-        trial = Trial(nodeid="test_it", demand=case.demand, plan=case.plan)
-        trial.without_gpu(trial.time_cpu(partial(partial, case.body), cpu, most_blocks=5, seconds=1e6))
+        trial = Trial(nodeid="test_it", demand=case.demand, options=case.plan)
+        trial.assess_cpu_only(trial.time_cpu(partial(partial, case.body), cpu, max_blocks=5, seconds=1e6))
         alone = trial.record(Verdict(status="skipped", reason="no GPU"))
         assert walk.found.cpu.median == alone.cpu.median, walk
         assert (walk.bytes, case.made) == (alone.transfer.bytes, alone.transfer.made), walk
@@ -613,7 +615,9 @@ class Sizes:
             scratch=0,
             extra=Fraction(0),
             demand=demand,
-            plan=Plan(max_time=1e6, max_rounds=15, block_time=1e-5, aside_time=1e-3),
+            plan=RunOptions(
+                max_time=1e6, sampling=SamplingPlan(max_rounds=15, block_time=1e-5, secondary_time=1e-3)
+            ),
             siblings=self.seed % 4 == 0,
         )
         return case.walk(

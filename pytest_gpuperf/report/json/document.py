@@ -9,7 +9,7 @@ from typing import Any
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.json import codec, schema
-from pytest_gpuperf.timing.gc_pause import uncollected
+from pytest_gpuperf.timing.gc_pause import gc_paused
 
 __all__ = ["load", "parse", "text"]
 
@@ -20,7 +20,7 @@ _CLOSES = "\n ]"
 _WITHOUT_REASON = ("passed", "recorded")
 
 
-@uncollected()
+@gc_paused()
 def text(run: Run) -> str:
     """Return a run as JSON text; raise GpuPerfError, naming the place, if it breaks the schema.
 

@@ -11,7 +11,7 @@ from pytest_gpuperf.analysis.estimation import estimate
 from pytest_gpuperf.gate import metrics
 from pytest_gpuperf.gate.baseline import Baseline, closest, compare, compare_thresholds
 from pytest_gpuperf.model.comparison import METRICS, Tolerance
-from pytest_gpuperf.model.demand import Demand, Family, Pairing, Plan
+from pytest_gpuperf.model.demand import Demand, Family, Pairing, RunOptions
 from pytest_gpuperf.model.measurement import (
     DeviceInfo,
     Estimate,
@@ -184,7 +184,7 @@ def test_times_that_are_none_are_no_metric(samples):
 
 def test_a_time_has_the_interval_of_its_samples():
     samples = [1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.1, 0.9, 1.02, 0.98]
-    expected = estimate(samples, Plan(alpha=0.025), "siblings")
+    expected = estimate(samples, RunOptions(alpha=0.025), "siblings")
     found = metrics.value(record(gpu=measured(GPU, *samples)), "gpu")
     assert (expected.value, expected.low, expected.high) == (found.value, found.low, found.high)
 
@@ -311,7 +311,7 @@ def test_only_a_doubt_has_a_remedy():
     assert [compared(record(value), record()).remedy for value in (5.0, 10.0, 20.0)] == [None] * 3
 
 
-SLOWED = "the GPU was slowed down in 6 of 18 rounds; cool it, or give it the power that it may draw"
+SLOWED = "the GPU was slowed down in 6 of 18 rounds; improve its cooling or raise its power limit"
 
 
 @pytest.mark.parametrize("metric", ["speedup", "gpu", "latency", "always"])
@@ -369,7 +369,7 @@ def test_time_that_the_cpu_lost_to_others_makes_no_speedup():
     found = compared(record(cpu=measured(CPU, 10e-3, **WAITED)), record())
     assert found.outcome == "cannot_tell"
     assert found.found == Estimate(value=10.0, low=pytest.approx(4.75), high=10.5)
-    said = "; it reaches so far down because threads waited for a processor, 0.5 s in each second of"
+    said = "; it reaches so far down because CPU contention: threads waited for a processor, 0.5 s per"
     assert said in found.reason
 
 
