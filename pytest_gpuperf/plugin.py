@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add our options."""
     from pytest_gpuperf import options
 
-    options.add(parser)
+    options.add_options(parser)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -44,8 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     for line in options.MARKERS:
         config.addinivalue_line("markers", line)
-    config.stash[_IS_ASKED] = options.takes_all(config) or bool(options.patterns(config))
-    if options.chosen(config):
+    config.stash[_IS_ASKED] = options.times_all(config) or bool(options.patterns(config))
+    if options.any_option_given(config):
         _session(config).check()
     if config.getoption("dist", "no") != "no":
         config.pluginmanager.register(_Listener(config))
@@ -98,15 +98,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if finder is None and not late and not config.stash[_IS_ASKED]:
         return
     from pytest_gpuperf.collection.items import SHAPE
+    from pytest_gpuperf.collection.requested import command_line_selection
     from pytest_gpuperf.collection.siblings import in_order
-    from pytest_gpuperf.session import baselines
+    from pytest_gpuperf.options import usage_error
 
     finder = _finder(config)
     again = [item for item in late if SHAPE in item.stash]
     wrong = [*finder.late(items, late), *finder.marked_again(again), *finder.complete(items)]
-    wrong += [] if wrong else finder.missing(config.rootpath, baselines.narrowed(config))
+    wrong += [] if wrong else finder.missing(config.rootpath, command_line_selection(config))
     if wrong:
-        raise baselines.usage_error(config, "\n".join(wrong))
+        raise usage_error(config, "\n".join(wrong))
     if finder.found and not config.pluginmanager.has_plugin(_COLLECTING):  # which orders them, else
         _collect(config)
         items[:] = in_order(items)
@@ -176,9 +177,9 @@ class _Listener:
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """End the run for a mistake in what was asked for: a worker has found it, and xdist does not tell."""
-        from pytest_gpuperf.session.baselines import WRONG
+        from pytest_gpuperf.options import USAGE_ERROR
 
-        wrong = getattr(node, "workeroutput", {}).get(WRONG)
+        wrong = getattr(node, "workeroutput", {}).get(USAGE_ERROR)
         if wrong is not None:
             pytest.exit(wrong, returncode=pytest.ExitCode.USAGE_ERROR)
 
@@ -206,14 +207,15 @@ def _hooks(config: pytest.Config) -> "RunHooks":
     """Return the hooks of a run that measures, registered with its session when the first test needs them."""
     hooks: Any = config.pluginmanager.get_plugin(_HOOKS)
     if hooks is None:
-        from pytest_gpuperf import gate_options, options
+        from pytest_gpuperf import options
         from pytest_gpuperf.session import baselines
         from pytest_gpuperf.session.run_hooks import RunHooks
         from pytest_gpuperf.session.session import GpuPerfSession
 
-        gate = gate_options.gate(config)
-        report, outputs = options.json_path(config), gate_options.outputs(config)
-        gate_options.check_apart(gate, report, outputs)
+        gate = options.gate_options(config)
+        report = options.json_path(config)
+        outputs = options.outputs(config)
+        options.check_paths_differ(gate, report, outputs)
         session = GpuPerfSession(
             config, options.plan(config), report, outputs, gate, baselines.baselines(gate)
         )
@@ -241,9 +243,9 @@ def _collect(config: pytest.Config) -> None:
 def _finder(config: pytest.Config) -> "Finder":
     """Return what finds this run's speedup tests, made when the first thing asks for it."""
     if _FINDER not in config.stash:
-        from pytest_gpuperf.session import baselines
+        from pytest_gpuperf.collection.finder import create_finder
 
-        config.stash[_FINDER] = baselines.finder(config)
+        config.stash[_FINDER] = create_finder(config)
     return config.stash[_FINDER]
 
 

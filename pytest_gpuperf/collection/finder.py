@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gpuperf import options
 from pytest_gpuperf.collection import siblings
 from pytest_gpuperf.collection.families import families
 from pytest_gpuperf.collection.items import (
@@ -22,7 +23,7 @@ from pytest_gpuperf.collection.patterns import Patterns, take_all
 from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
 from pytest_gpuperf.model.demand import Selection
 
-__all__ = ["Finder"]
+__all__ = ["Finder", "create_finder"]
 
 _TWICE = (
     "has a speedup marker, and another plugin or conftest gave it one that asks for something else; keep one"
@@ -219,3 +220,35 @@ class Finder:
             return shape(item, self._sides, _BARE)
         except ValueError:
             return None
+
+
+def create_finder(config: pytest.Config) -> Finder:
+    """Return what finds a run's speedup tests; raise UsageError for what cannot be asked."""
+    offered = [backend for listed in config.hook.pytest_gpuperf_devices() for backend in listed]
+    sides = DeviceParser(
+        options.device_params(config), [each for each in offered if hasattr(each, "recognizes")]
+    )
+    try:
+        patterns = Patterns(options.patterns(config))
+    except ValueError as error:
+        raise options.usage_error(config, f"gpuperf_speedup: {error}") from error
+    return Finder(
+        sides,
+        patterns,
+        takes_all=options.times_all(config),
+        lone=_lone(config, sides),
+        foreign=options.has_foreign_marker(config),
+    )
+
+
+def _lone(config: pytest.Config, sides: DeviceParser) -> DeviceSpec | None:
+    """Return the side that --gpuperf-side names."""
+    chosen = options.plan(config).side
+    if chosen is None:
+        return None
+    side = sides.of({sides.names[0]: chosen})[0]
+    if side is None or isinstance(side, str):
+        raise options.usage_error(
+            config, f"--gpuperf-side: {chosen!r} is no device; say numpy, cupy, torch:cuda, or cpu"
+        )
+    return side

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-__all__ = ["RequestedTests"]
+__all__ = ["RequestedTests", "command_line_selection", "reruns_failures"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,3 +70,23 @@ class RequestedTests:
         if not chosen:
             return path == file or path in file.parents
         return path == file and (name == chosen or name.startswith((f"{chosen}::", f"{chosen}[")))
+
+
+def command_line_selection(config: pytest.Config) -> list[str]:
+    """Return the paths, resolved, and node ids that the user gave on the command line, if any."""
+    given = config.args_source is pytest.Config.ArgsSource.ARGS
+    parts = (argument.partition("::") for argument in config.args if given)
+    return [
+        f"{(config.invocation_params.dir / place).resolve()}{colons}{name}" for place, colons, name in parts
+    ]
+
+
+def reruns_failures(config: pytest.Config) -> bool:
+    """Say whether only tests are run again that failed before; where none has, --lf and --sw run them all."""
+    cache = getattr(config, "cache", None)
+    if cache is None:
+        return False
+    if config.getoption("lf", default=False) and cache.get("cache/lastfailed", None):
+        return True
+    stopped = cache.get("cache/stepwise", None) if config.getoption("stepwise", default=False) else None
+    return bool(stopped.get("last_failed") if isinstance(stopped, dict) else stopped)

@@ -7,7 +7,7 @@ from typing import TypeGuard
 import pytest
 from _pytest.unittest import TestCaseFunction
 
-from pytest_gpuperf.session import call
+from pytest_gpuperf.integrations.stand_ins import silence_subtests
 from pytest_gpuperf.timing.inspection import Bind
 
 __all__ = ["failures", "failures_around", "is_called", "is_skipped", "measure_instead"]
@@ -22,7 +22,7 @@ def measure_instead(item: TestCaseFunction, walk: Callable[[Bind], None]) -> Non
 
     @wraps(method)  # with what unittest's decorators have left on it
     def measured() -> None:
-        call.quiet(item.instance)
+        silence_subtests(item.instance)
         walk(lambda _: method)
         item.stash[_HAS_RAISED] = False
 

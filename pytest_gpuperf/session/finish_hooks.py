@@ -9,13 +9,16 @@ import pytest
 
 from pytest_gpuperf import schema
 from pytest_gpuperf.collection.items import SHAPE
-from pytest_gpuperf.collection.requested import RequestedTests
+from pytest_gpuperf.collection.requested import (
+    RequestedTests,
+    command_line_selection,
+    reruns_failures,
+)
 from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.model.demand import Selection
 from pytest_gpuperf.model.record import DESELECTED, ENDED, Run
 from pytest_gpuperf.report import git, publish, terminal
-from pytest_gpuperf.session import baselines
 from pytest_gpuperf.session.session import GpuPerfSession
 
 __all__ = ["ATTRIBUTE", "FinishHooks"]
@@ -35,8 +38,8 @@ class FinishHooks:
         self._dry = config.option.collectonly or config.option.setuponly or config.option.setupplan
         self._collected = RequestedTests(
             root=config.rootpath,
-            asked=baselines.narrowed(config),
-            again=baselines.repeats(config),
+            asked=command_line_selection(config),
+            again=reruns_failures(config),
         )
         self._began = False
         self._crashed: dict[str, str] = {}
