@@ -106,7 +106,7 @@ class Case:
         trial = Trial(nodeid=f"test_it[{self.seed}]", demand=self.demand, plan=self.plan, family=family)
         if self.siblings:
             sibling = Trial(nodeid=f"test_it[{self.seed}-cpu]", demand=self.demand, plan=self.plan)
-            side = sibling.time_cpu(bind, cpu, blocks=20, seconds=1e6)
+            side = sibling.time_cpu(bind, cpu, most_blocks=20, seconds=1e6)
             found = trial.compare_with(side, bind, gpu)
         else:
             found = trial.compare(bind, cpu, gpu)
@@ -572,7 +572,7 @@ def test_without_a_gpu_the_cpus_time_still_tells_the_limits_and_the_links(walks)
     for walk in walks[:40]:
         case, (cpu, _) = walk.case, walk.case.devices()
         trial = Trial(nodeid="test_it", demand=case.demand, plan=case.plan)
-        trial.without_gpu(trial.time_cpu(partial(partial, case.body), cpu, blocks=5, seconds=1e6))
+        trial.without_gpu(trial.time_cpu(partial(partial, case.body), cpu, most_blocks=5, seconds=1e6))
         alone = trial.record(Verdict(status="skipped", reason="no GPU"))
         assert walk.found.cpu.median == alone.cpu.median, walk
         assert (walk.bytes, case.made) == (alone.transfer.bytes, alone.transfer.made), walk
