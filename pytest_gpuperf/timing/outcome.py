@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_gpuperf.analysis import offload, verdict
-from pytest_gpuperf.analysis.noise import Disturbance
+from pytest_gpuperf.analysis import noise, offload, verdict
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.model.demand import Demand, Plan
-from pytest_gpuperf.model.measurement import Measurement, Memory, Neighbours, Transfer
+from pytest_gpuperf.model.measurement import Interference, Measurement, Memory, Neighbours, Transfer
 from pytest_gpuperf.model.offload import Offload
-from pytest_gpuperf.model.record import Verdict
+from pytest_gpuperf.model.record import Note, Verdict
 from pytest_gpuperf.timing.blocks import Workload
 from pytest_gpuperf.timing.rounds import RoundSampler
 
@@ -25,7 +24,7 @@ class Judgement:
 
     verdict: Verdict
     offload: Offload | None
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 def judge(
@@ -38,13 +37,14 @@ def judge(
     gpu: Workload,
     copies: Sequence[float],
     transfer: Transfer,
-    disturbance: Disturbance | None,
+    interference: Interference | None,
 ) -> Judgement:
     """Return what was found in rounds of live workloads."""
     speedup, memory = rounds.speedup(sampling), memory_of(gpu)
     if speedup is None:
         found = verdict.within(_undecided(rounds, demand), memory, demand)
-        return Judgement(verdict=found, offload=None, notes=(rounds.throttled,) if rounds.throttled else ())
+        notes = (Note(code="gpu_throttled", text=rounds.throttled),) if rounds.throttled else ()
+        return Judgement(verdict=found, offload=None, notes=notes)
     seen = OffloadInput(
         demand=demand,
         regime="body" if gpu.scope == "body" else demand.transfer,
@@ -55,20 +55,25 @@ def judge(
         copies=copies,
         transfer=transfer,
     )
-    judged = of(seen, plan, memory=memory, disturbance=disturbance, throttled=rounds.throttled)
+    judged = of(seen, plan, memory=memory, interference=interference, throttled=rounds.throttled)
     return replace(judged, notes=(*judged.notes, *_dropped(rounds)))
 
 
 def of(
-    seen: OffloadInput, plan: Plan, *, memory: Memory, disturbance: Disturbance | None, throttled: str | None
+    seen: OffloadInput,
+    plan: Plan,
+    *,
+    memory: Memory,
+    interference: Interference | None,
+    throttled: str | None,
 ) -> Judgement:
     """Return what the numbers say; nothing that was slowed down or disturbed decides by itself."""
-    own = disturbance.own if disturbance else 1.0
-    found = _decided(seen, plan, disturbance, throttled)
+    own = interference.own_share if interference else 1.0
+    found = _decided(seen, plan, interference, throttled)
     return Judgement(
         verdict=verdict.within(found, memory, seen.demand),
         offload=offload.weigh(replace(seen, own=own, throttled=throttled is not None), plan),
-        notes=tuple(_doubts(seen, disturbance, throttled)),
+        notes=tuple(_doubts(seen, interference, throttled)),
     )
 
 
@@ -91,12 +96,12 @@ def _undecided(rounds: RoundSampler, demand: Demand) -> Verdict:
     if rounds.throttled is not None and not demand.limits:
         return Verdict(status="recorded", reason=None)
     if rounds.throttled is not None:
-        return Verdict(status="inconclusive", reason=rounds.throttled)
+        return Verdict(status="inconclusive", reason=rounds.throttled, reason_code="gpu_throttled")
     return Verdict(status="error", reason="no round was measured: the CPU sibling left no samples")
 
 
 def _decided(
-    seen: OffloadInput, plan: Plan, disturbance: Disturbance | None, throttled: str | None
+    seen: OffloadInput, plan: Plan, interference: Interference | None, throttled: str | None
 ) -> Verdict:
     """Return the verdict on the demand; one that rests on lost time, or on a slow GPU, is a doubt."""
     speedup, demand = seen.speedup, seen.demand
@@ -104,24 +109,26 @@ def _decided(
         return Verdict(status="recorded", reason=None)
     doubt = f"speedup {verdict.ratio(speedup)}, wanted {verdict.wanted(demand)}"
     if throttled is not None:
-        return Verdict(status="inconclusive", reason=f"{doubt}: {throttled}")
-    if disturbance is not None and not verdict.stands(speedup, demand, disturbance.own):
-        return Verdict(status="inconclusive", reason=f"{doubt}: {disturbance.reason}; {_QUIET}")
+        return Verdict(status="inconclusive", reason=f"{doubt}: {throttled}", reason_code="gpu_throttled")
+    if interference is not None and not verdict.stands(speedup, demand, interference.own_share):
+        reason = f"{doubt}: {noise.sentence(interference)}; {_QUIET}"
+        return Verdict(status="inconclusive", reason=reason, reason_code="interference")
     return verdict.judge(speedup, demand, plan)
 
 
-def _doubts(seen: OffloadInput, disturbance: Disturbance | None, throttled: str | None) -> Iterator[str]:
+def _doubts(seen: OffloadInput, interference: Interference | None, throttled: str | None) -> Iterator[Note]:
     """Yield what to know about the numbers that decided in spite of it."""
     if (dependence := verdict.dependence(seen.speedup)) is not None:
-        yield dependence
-    if disturbance is not None and verdict.stands(seen.speedup, seen.demand, disturbance.own):
-        yield disturbance.reason
+        yield Note(code="dependent_samples", text=dependence)
+    if interference is not None and verdict.stands(seen.speedup, seen.demand, interference.own_share):
+        yield Note(code="interference", text=noise.sentence(interference))
     if throttled is not None and not seen.demand.limits:
-        yield throttled
+        yield Note(code="gpu_throttled", text=throttled)
 
 
-def _dropped(rounds: RoundSampler) -> Iterator[str]:
+def _dropped(rounds: RoundSampler) -> Iterator[Note]:
     """Yield how many rounds were dropped, where they were few enough for the others to decide."""
     if rounds.dropped and rounds.throttled is None:
         reasons = ", ".join(rounds.throttle)
-        yield f"{rounds.dropped} of {rounds.begun} rounds were dropped: the GPU was slowed down ({reasons})"
+        text = f"{rounds.dropped} of {rounds.begun} rounds were dropped: the GPU was slowed down ({reasons})"
+        yield Note(code="rounds_dropped", text=text)
