@@ -1,7 +1,7 @@
 """From a record to what holds its speedup back: each rule finds one reason, or none."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor
 from statistics import quantiles
 
@@ -11,7 +11,7 @@ from pytest_gpuperf.model.offload import BreakEven, Diagnosis
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.model.units import bandwidth, seconds, size
 
-__all__ = ["find"]
+__all__ = ["annotate", "find"]
 
 _BUSY = 0.5  # of a call's time: a device that works less waits for its launches
 _ONE_PROCESSOR = 1.25  # as many processors busy are one thread, and a little beside it
@@ -55,6 +55,19 @@ class _Case:
     @property
     def break_even(self) -> BreakEven | None:
         return self.record.offload.break_even_calls if self.record.offload else None
+
+
+def annotate(record: Record, processors: Callable[[], tuple[float | None, int | None]]) -> Record:
+    """Return a record of both devices with its diagnoses; any other record as it is.
+
+    `processors` returns how many the process may use, and how many threads its libraries may. It is not
+    called for an emulated device, whose own threads keep the processors busy.
+    """
+    if record.cpu is None or record.gpu is None:
+        return record
+    emulated = record.cpu.device.emulated or record.gpu.device.emulated
+    usable, pool_threads = (None, None) if emulated else processors()
+    return replace(record, diagnosis=find(record, usable=usable, pool_threads=pool_threads))
 
 
 def find(record: Record, *, usable: float | None, pool_threads: int | None) -> tuple[Diagnosis, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.record import Clocks, Environment, ThreadPool
 
-__all__ = ["THREADS", "cpu_name", "pool_threads", "survey", "usable_processors", "waited"]
+__all__ = ["THREADS", "cpu_name", "pool_threads", "processors", "survey", "usable_processors", "waited"]
 
 _PACKAGES = (
     "pytest-gpuperf",
@@ -93,6 +93,11 @@ def survey(
 def usable_processors() -> float:
     """Return how many processors' worth of time this process can get; a quota may leave less than one."""
     return min(_usable() or os.cpu_count() or 1, _quota() or inf)
+
+
+def processors() -> tuple[float, int | None]:
+    """Return how many processors this process can use, and how many threads its libraries' pools may."""
+    return usable_processors(), pool_threads()
 
 
 def cpu_name() -> str:

@@ -6,13 +6,12 @@ from itertools import repeat
 from math import inf
 
 from pytest_gpuperf.analysis import diagnosis, estimation, noise
+from pytest_gpuperf.analysis.judgement import Judgement, judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.demand import Demand, Kind, Plan
 from pytest_gpuperf.model.measurement import Interference, Measurement, Memory, Round, Speedup, Transfer
 from pytest_gpuperf.model.record import Environment, Note, Record, Status, Verdict
-from pytest_gpuperf.timing import outcome
-from pytest_gpuperf.timing.outcome import Judgement
 
 __all__ = ["OneDeviceResult", "alone", "join"]
 
@@ -66,7 +65,9 @@ def join(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Recor
         offload=judged.offload,
         notes=tuple(dict.fromkeys([*_apart(cpu, gpu), *record.notes, *judged.notes])),
     )
-    return _diagnosed(joined, cpu.environment)
+    surveyed = cpu.environment
+    threads = max((pool.threads for pool in surveyed.thread_pools), default=None)
+    return diagnosis.annotate(joined, lambda: (surveyed.usable_processors, threads))
 
 
 def alone(side: OneDeviceResult, other: Record | None) -> Record:
@@ -186,7 +187,7 @@ def _judged(
         transfer=record.transfer,
     )
     dropped = gpu.record.dropped_rounds
-    return outcome.of(
+    return judge_offline(
         seen,
         plan,
         memory=_memory(record),
@@ -228,21 +229,6 @@ def _apart(cpu: OneDeviceResult, gpu: OneDeviceResult) -> list[Note]:
         text = f"the two sides ran on different machines, {names}: the speedup is of two machines"
         notes.append(Note(code="different_machines", text=text))
     return notes
-
-
-def _diagnosed(record: Record, surveyed: Environment) -> Record:
-    """Return a record with what holds its speedup back, on the machine of its CPU side."""
-    emulated = any(side and side.device.emulated for side in (record.cpu, record.gpu))
-    usable = None if emulated else _usable(surveyed)
-    threads = None if emulated else max((pool.threads for pool in surveyed.thread_pools), default=None)
-    return replace(record, diagnosis=diagnosis.find(record, usable=usable, pool_threads=threads))
-
-
-def _usable(surveyed: Environment) -> float | None:
-    """Return how many processors' worth of time a run could get; None where its report does not tell."""
-    usable, quota = (surveyed.cpu.get(name) for name in ("usable", "quota"))
-    limits = [limit for limit in (usable or surveyed.cpu.get("logical"), quota) if limit]
-    return min((float(limit) for limit in limits), default=None)
 
 
 def _sum(*seconds: float | None) -> float | None:

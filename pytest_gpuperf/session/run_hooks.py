@@ -8,7 +8,7 @@ import pytest
 
 from pytest_gpuperf import schema
 from pytest_gpuperf.collection.items import SHAPE, ItemSpec
-from pytest_gpuperf.devices import failures
+from pytest_gpuperf.devices import errors
 from pytest_gpuperf.integrations import unittest_cases
 from pytest_gpuperf.model.record import Status, Verdict
 from pytest_gpuperf.session.finish_hooks import ATTRIBUTE, FinishHooks
@@ -84,12 +84,12 @@ class RunHooks:
             yield
         except BaseException as error:
             if MEASURED in item.stash and not isinstance(error, SKIPS):
-                self.session.disown(item, shape, failures.first_line(error))
+                self.session.disown(item, shape, errors.first_line(error))
             raise
         finally:
             self._running = None
         around = [error for error in unittest_cases.failures_around(item) if not isinstance(error, SKIPS)]
-        if wrong := [*self._broken, *map(failures.first_line, around)]:
+        if wrong := [*self._broken, *map(errors.first_line, around)]:
             self.session.disown(item, shape, wrong[0])
         if shape.source == "all":
             self.session.watch(item, shape, perf_counter() - started)
@@ -110,9 +110,9 @@ class RunHooks:
         if error is not None and not isinstance(error, SKIPS):
             self.session.machine.fault(error, item.nodeid)
             if self._running is item:
-                self._broken.append(f"a subtest failed: {failures.first_line(error)}")
+                self._broken.append(f"a subtest failed: {errors.first_line(error)}")
             if shape and call.when == "teardown":
-                self.session.disown(item, shape, f"its teardown failed: {failures.first_line(error)}")
+                self.session.disown(item, shape, f"its teardown failed: {errors.first_line(error)}")
         if (
             shape
             and error is not None

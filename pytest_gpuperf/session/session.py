@@ -13,7 +13,7 @@ import pytest
 from pytest_gpuperf import schema
 from pytest_gpuperf.analysis import diagnosis
 from pytest_gpuperf.collection.items import ItemSpec
-from pytest_gpuperf.devices import environment, failures
+from pytest_gpuperf.devices import environment, errors
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.spec import DeviceSpec
@@ -156,7 +156,8 @@ class GpuPerfSession:
             pytest.fail(faulty, pytrace=False)
         if isolation.is_traced():
             trial.note("traced", _TRACED)
-        record = _diagnosed(self._placed(trial.record(found), shape))
+        record = self._placed(trial.record(found), shape)
+        record = diagnosis.annotate(record, environment.processors)
         record = self.gating.compared(record)
         trial.forget()  # pytest keeps the frames of a test that fails until the next one has run
         self.keep(record, item)
@@ -261,7 +262,7 @@ class GpuPerfSession:
         if isinstance(error, SKIPS):
             code: ReasonCode | None = "no_gpu" if isinstance(error, NoGpu) else None
             return Verdict(status="skipped", reason=str(error) or "skipped in the test", reason_code=code)
-        where, what = trial.where, failures.first_line(error)
+        where, what = trial.where, errors.first_line(error)
         if fault is not None and fault.kind == "out_of_memory":
             asked = f", {fault.requested:,} bytes were asked for" if fault.requested else ""
             reason = f"out of memory {where}{asked}: {what}"
@@ -285,13 +286,3 @@ def _registered(config: pytest.Config) -> Iterator[Any]:
     """Yield the backends that other plugins offer."""
     for listed in config.hook.pytest_gpuperf_devices():
         yield from listed
-
-
-def _diagnosed(record: Record) -> Record:
-    """Return a record with what holds its speedup back; emulated devices keep processors busy, too."""
-    if record.cpu is None or record.gpu is None:
-        return record
-    usable = threads = None
-    if not (record.cpu.device.emulated or record.gpu.device.emulated):
-        usable, threads = environment.usable_processors(), environment.pool_threads()
-    return replace(record, diagnosis=diagnosis.find(record, usable=usable, pool_threads=threads))

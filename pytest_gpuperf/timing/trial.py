@@ -6,7 +6,7 @@ from random import Random
 from zlib import crc32
 
 from pytest_gpuperf.analysis import noise, offload, verdict
-from pytest_gpuperf.devices import failures
+from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, Family, Plan
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -181,7 +181,7 @@ class Trial:
     @property
     def where(self) -> str:
         """The place of an error."""
-        return failures.place(self.device, self._rounds.begun)
+        return errors.describe_place(self.device, self._rounds.begun)
 
     def note(self, code: NoteCode, text: str) -> None:
         """Add a note to the record."""
