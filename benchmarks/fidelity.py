@@ -19,7 +19,7 @@ from loops import Copied, call_median, copy_medians
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.protocol import Device, TimedDevice
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.timing.trial import Bind, Trial
@@ -125,7 +125,7 @@ def on_both(host: Any, work: Callable[[Device, Any], Any]) -> Bind:
 
 def compare(bind: Bind, cpu: TimedDevice, gpu: TimedDevice) -> Record:
     """Return the record of one test without limits."""
-    trial = Trial(nodeid="fidelity", demand=Demand(parity=False), plan=Plan())
+    trial = Trial(nodeid="fidelity", demand=Demand(parity=False), plan=RunOptions())
     found = trial.compare(bind, cpu, gpu)
     return trial.record(found)
 

@@ -22,7 +22,7 @@ from pytest_gpuperf.devices.simulated import Clock
 from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.model.comparison import GateOptions, Outcome, Tolerance
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.timing import presets
 from pytest_gpuperf.timing.rounds import RoundSampler
@@ -39,8 +39,8 @@ CALLS = {SLOW: 0.05}  # seconds that a call takes on the CPU, where the trace is
 MOST_FALSE = 1.0
 LEAST_FOUND = 99.0
 ASKED = GateOptions(tolerances=(Tolerance(metric="speedup", share=TOLERANCE),))
-PLAN = presets.of_gate(Plan(), ASKED)
-MOST_ROUNDS = max(PLAN.max_rounds, PLAN.record_rounds)
+PLAN = RunOptions(sampling=presets.for_gate(SamplingPlan(), ASKED))
+MOST_ROUNDS = max(PLAN.sampling.max_rounds, PLAN.sampling.record_rounds)
 NODEID = "test_it.py::test_it"
 HERE = Environment(host={}, cpu={}, gpu=None, gpu_reason=None, python="", packages={})
 

@@ -15,7 +15,7 @@ from common import Target, conclude, table
 
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Demand, Plan, Transfers
+from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan, Transfers
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.timing.trial import Bind, Trial
 
@@ -134,7 +134,7 @@ def devices(
 
 def peak(bind: Bind, transfer: Transfers) -> Peak:
     cpu, gpu = devices(KERNEL)
-    trial = Trial(nodeid="memory", demand=Demand(max=5, transfer=transfer), plan=Plan())
+    trial = Trial(nodeid="memory", demand=Demand(max=5, transfer=transfer), plan=RunOptions())
     tracemalloc.start()
     found = trial.compare(bind, cpu, gpu)
     traced = tracemalloc.get_traced_memory()[1]
@@ -190,9 +190,9 @@ def live_bytes() -> int:
     return tracemalloc.get_traced_memory()[0]
 
 
-def endless(rounds: int) -> Plan:
-    """Return a plan that samples exactly so many rounds of a test without a demand."""
-    return Plan(record_rounds=rounds, record_time=inf, precision=0.0)
+def endless(rounds: int) -> RunOptions:
+    """Return options that sample exactly `rounds` rounds of a test without a limit."""
+    return RunOptions(sampling=SamplingPlan(record_rounds=rounds, record_time=inf, precision=0.0))
 
 
 if __name__ == "__main__":

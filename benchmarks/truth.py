@@ -24,7 +24,7 @@ from common import Target, conclude, table
 
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
-from pytest_gpuperf.model.demand import Demand, Kind, Plan
+from pytest_gpuperf.model.demand import Demand, Kind, RunOptions, SamplingPlan
 from pytest_gpuperf.model.record import Status
 from pytest_gpuperf.timing.blocks import Workload
 from pytest_gpuperf.timing.rounds import RoundSampler
@@ -34,8 +34,9 @@ AT_THE_LIMIT = 1.0
 REGRESSED = 0.9
 FACTORS = (3.0, 2.0, 1.3, 1.1, 1.05, 1.02, REGRESSED)
 LEAST_FOUND = 99.0
-TO_PRECISION = Plan()
-TO_VERDICT = Plan(precision_time=0.0)  # stops when it is certain, so that its rounds can be counted
+TO_PRECISION = RunOptions()
+# Stops when it is certain, so that its rounds can be counted.
+TO_VERDICT = RunOptions(sampling=SamplingPlan(precision_time=0.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class Task:
     cpu: Trace
     gpu: Trace
     factor: float
-    plan: Plan
+    plan: RunOptions
     runs: int
     seed: int
 
@@ -157,7 +158,7 @@ def tally(task: Task) -> Tally:
 def compare(task: Task, chance: Random) -> tuple[Status, int]:
     """Measure one comparison on two stretches of noise; return the verdict and the rounds it took."""
     demand, clock = Demand(min=LIMIT), Clock()
-    ratio, rounds = LIMIT * task.factor, task.plan.max_rounds
+    ratio, rounds = LIMIT * task.factor, task.plan.sampling.max_rounds
     cpu, gpu = replay(task.cpu, task.gpu, ratio=ratio, rounds=rounds, clock=clock, chance=chance)
     sampling = RoundSampler(demand, task.plan, left=lambda: task.plan.max_time - clock())
     sampling.interleaved(cpu, gpu, None, chance)

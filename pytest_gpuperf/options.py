@@ -14,7 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_gpuperf.model.comparison import GateOptions, Tolerance
-    from pytest_gpuperf.model.demand import Outputs, Plan
+    from pytest_gpuperf.model.demand import Outputs, RunOptions
 
 __all__ = [
     "MARKERS",
@@ -28,7 +28,7 @@ __all__ = [
     "json_path",
     "outputs",
     "patterns",
-    "plan",
+    "run_options",
     "times_all",
     "usage_error",
 ]
@@ -207,7 +207,7 @@ _LOCK = _Option(
     parse=_not_empty,
     metavar="PATH|none",
 )
-_PLAN = (
+_MEASURING = (
     _Option(
         "gpu",
         "GPU to use: auto, none, cupy[:N], torch[:cuda:N], jax[:N], sycl[:gpu|:cpu], simulated",
@@ -285,14 +285,15 @@ def any_option_given(config: pytest.Config) -> bool:
     return any(option.key != "gpuperf_off" for option in given)
 
 
-def plan(config: pytest.Config) -> "Plan":
-    """Return how this run measures; raise UsageError, naming the option, for an invalid value."""
-    from pytest_gpuperf.model.demand import Plan
+def run_options(config: pytest.Config) -> "RunOptions":
+    """Return the options of this run; raise UsageError, naming the option, for an invalid value."""
+    from pytest_gpuperf.model.demand import RunOptions
 
-    values = {option.key.removeprefix("gpuperf_"): option.value(config) for option in _PLAN}
+    values = {option.key.removeprefix("gpuperf_"): option.value(config) for option in _MEASURING}
+    values["default_device"] = values.pop("side")
     if values["lock"] not in (None, "auto", "none"):
         values["lock"] = str(_lock_file(_LOCK.base_dir(config) / values["lock"]))
-    return Plan(**{name: value for name, value in values.items() if value is not None})
+    return RunOptions(**{name: value for name, value in values.items() if value is not None})
 
 
 def times_all(config: pytest.Config) -> bool:
@@ -455,7 +456,7 @@ _EXPORT = _Option(
     ini="args",
 )
 _HISTORY = _Option("history", "keep a small file about this run in DIR", parse=_not_empty, metavar="DIR")
-_OPTIONS = (*_PLAN, _JSON, _ALL, *_GATE, _MARKDOWN, _EXPORT, _HISTORY)
+_OPTIONS = (*_MEASURING, _JSON, _ALL, *_GATE, _MARKDOWN, _EXPORT, _HISTORY)
 
 
 def json_path(config: pytest.Config) -> Path | None:

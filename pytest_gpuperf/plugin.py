@@ -219,7 +219,7 @@ def _hooks(config: pytest.Config) -> "RunHooks":
         outputs = options.outputs(config)
         options.check_paths_differ(gate, report, outputs)
         session = GpuPerfSession(
-            config, options.plan(config), report, outputs, gate, baselines.baselines(gate)
+            config, options.run_options(config), report, outputs, gate, baselines.baselines(gate)
         )
         hooks = RunHooks(config, session)
         config.pluginmanager.register(hooks, _HOOKS)

@@ -6,7 +6,7 @@ from statistics import median
 
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.evidence import Evidence, autocorrelation, e_value
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
 
 __all__ = ["SequentialEstimator", "estimate", "gated"]
@@ -16,12 +16,12 @@ _MOST_OF_IT = 0.75  # of max_time is for precision; the rest is for what is samp
 _LARGEST = 700.0  # e**700 is still a float
 
 
-def estimate(ratios: Iterable[float], plan: Plan, sampling: Neighbours) -> Speedup | None:
+def estimate(ratios: Iterable[float], plan: RunOptions, sampling: Neighbours) -> Speedup | None:
     """Return the speedup that ratios, in the order in which they were taken, are samples of."""
     return gated((Round(cpu=ratio, gpu=1.0) for ratio in ratios), Demand(), plan, sampling)
 
 
-def gated(rounds: Iterable[Round], demand: Demand, plan: Plan, sampling: Neighbours) -> Speedup | None:
+def gated(rounds: Iterable[Round], demand: Demand, plan: RunOptions, sampling: Neighbours) -> Speedup | None:
     """Return the speedup of rounds, in the order in which they were taken, as the demand gates it."""
     estimation = SequentialEstimator(demand, plan)
     for taken in rounds:
@@ -37,11 +37,11 @@ class SequentialEstimator:
     ranges of speedups that it must be told from, too.
     """
 
-    def __init__(self, demand: Demand, plan: Plan, apart: Sequence[tuple[float, float]] = ()) -> None:
+    def __init__(self, demand: Demand, plan: RunOptions, apart: Sequence[tuple[float, float]] = ()) -> None:
         self._demand = demand
         self._plan = plan
         self._apart = [(log(low), log(high)) for low, high in apart]
-        self._evidence = Evidence(alpha=plan.alpha, resolution=log(1 + plan.resolution))
+        self._evidence = Evidence(alpha=plan.alpha, resolution=log(1 + plan.sampling.resolution))
         self._strongest = dict.fromkeys(demand.limits, 0.0)
 
     def add(self, taken: Round) -> None:
@@ -58,15 +58,19 @@ class SequentialEstimator:
             return False
         if 2 * spent / taken > left:  # one more round, and the two calls that end the test
             return True
-        if taken < plan.min_rounds:
+        if taken < plan.sampling.min_rounds:
             return False
-        waited = taken >= plan.precision_rounds or spent >= _MOST_OF_IT * plan.max_time
+        waited = taken >= plan.sampling.precision_rounds or spent >= _MOST_OF_IT * plan.max_time
         if not self._demand.limits:
-            recorded = self._precise or (waited and spent >= plan.record_time) or taken >= plan.record_rounds
-            return recorded and (self._is_told or taken >= plan.max_rounds)
-        if taken >= plan.max_rounds:
+            recorded = (
+                self._precise
+                or (waited and spent >= plan.sampling.record_time)
+                or taken >= plan.sampling.record_rounds
+            )
+            return recorded and (self._is_told or taken >= plan.sampling.max_rounds)
+        if taken >= plan.sampling.max_rounds:
             return True
-        return self._decided and (self._precise or (waited and spent >= plan.precision_time))
+        return self._decided and (self._precise or (waited and spent >= plan.sampling.precision_time))
 
     def speedup(self, sampling: Neighbours) -> Speedup | None:
         """Return the estimate from the rounds so far, None before the first."""
@@ -79,7 +83,7 @@ class SequentialEstimator:
             low=exp(low) if low > -inf else None,
             high=exp(high) if high < inf else None,
             confidence=1 - 2 * self._plan.alpha,
-            resolution=self._plan.resolution,
+            resolution=self._plan.sampling.resolution,
             rounds=len(values),
             evidence=self._at_nearest_limit(exp(median(values))),
             autocorrelation=autocorrelation(values),
@@ -118,7 +122,7 @@ class SequentialEstimator:
     @property
     def _precise(self) -> bool:
         low, high = self._interval
-        middle, near = median(self._evidence.values), log(1 + self._plan.precision)
+        middle, near = median(self._evidence.values), log(1 + self._plan.sampling.precision)
         return middle - low <= near and high - middle <= near
 
     def _at_nearest_limit(self, value: float) -> float | None:

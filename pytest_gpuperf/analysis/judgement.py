@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from pytest_gpuperf.analysis import noise, offload, verdict
 from pytest_gpuperf.analysis.offload import OffloadInput
-from pytest_gpuperf.model.demand import Plan
+from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.measurement import Interference, Memory
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, Verdict
@@ -26,7 +26,7 @@ class Judgement:
 
 def judge_offline(
     seen: OffloadInput,
-    plan: Plan,
+    plan: RunOptions,
     *,
     memory: Memory,
     interference: Interference | None,
@@ -43,7 +43,7 @@ def judge_offline(
 
 
 def _decided(
-    seen: OffloadInput, plan: Plan, interference: Interference | None, throttled: str | None
+    seen: OffloadInput, plan: RunOptions, interference: Interference | None, throttled: str | None
 ) -> Verdict:
     """Return the verdict on the demand; one that rests on lost time, or on a slow GPU, is a doubt."""
     speedup, demand = seen.speedup, seen.demand

@@ -10,7 +10,7 @@ from pytest_gpuperf.analysis.estimation import estimate
 from pytest_gpuperf.analysis.evidence import e_value
 from pytest_gpuperf.analysis.verdict import ratio, regime_words
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Estimate, Measurement, Neighbours, Round, Speedup, Transfer
 from pytest_gpuperf.model.offload import BreakEven, GpuLimits, Link, Offload, Price, Regime
 
@@ -63,7 +63,7 @@ class OffloadInput:
         return False if self.speedup.high is not None and self.speedup.high < limit else None
 
 
-def weigh(seen: OffloadInput, plan: Plan) -> Offload:
+def weigh(seen: OffloadInput, plan: RunOptions) -> Offload:
     """Return whether moving the work pays, for a workload that was timed on both devices."""
     worth = seen.is_beyond(1.0)
     regimes = _regimes(seen, plan)
@@ -98,7 +98,7 @@ def weigh(seen: OffloadInput, plan: Plan) -> Offload:
 
 
 def weigh_cpu(
-    cpu: Measurement, demand: Demand, transfer: Transfer, plan: Plan, doubt: str | None = None
+    cpu: Measurement, demand: Demand, transfer: Transfer, plan: RunOptions, doubt: str | None = None
 ) -> Offload:
     """Return what the CPU's times alone say: what a GPU must reach, and what no link allows.
 
@@ -119,7 +119,7 @@ def weigh_cpu(
     )
 
 
-def _regimes(seen: OffloadInput, plan: Plan) -> dict[str, Speedup | None]:
+def _regimes(seen: OffloadInput, plan: RunOptions) -> dict[str, Speedup | None]:
     """Return the speedup in each regime that can be computed; a whole body is a regime of its own."""
     if seen.regime == "body":
         return {}
@@ -138,7 +138,7 @@ def _regimes(seen: OffloadInput, plan: Plan) -> dict[str, Speedup | None]:
     return found
 
 
-def _latency(seen: OffloadInput, plan: Plan) -> Speedup | None:
+def _latency(seen: OffloadInput, plan: RunOptions) -> Speedup | None:
     """Return the speedup of calls that are waited for: that of the rounds where those are such calls."""
     calls_in_blocks = {seen.cpu.block_calls, seen.gpu.block_calls}
     if seen.demand.latency or calls_in_blocks == {1}:
@@ -149,7 +149,7 @@ def _latency(seen: OffloadInput, plan: Plan) -> Speedup | None:
     return estimate((cpu / gpu for cpu, gpu in pairs), plan, apart)
 
 
-def _price(seen: OffloadInput, plan: Plan) -> Price:
+def _price(seen: OffloadInput, plan: RunOptions) -> Price:
     """Return what the bill does: a call on the GPU costs ratio / speedup of what it costs on the CPU."""
     ratio, found = plan.cost_ratio, seen.speedup
     low = (found.low or 0.0) * seen.own
@@ -165,7 +165,7 @@ def _price(seen: OffloadInput, plan: Plan) -> Price:
     )
 
 
-def _break_even(seen: OffloadInput, plan: Plan) -> BreakEven | None:
+def _break_even(seen: OffloadInput, plan: RunOptions) -> BreakEven | None:
     """Return after how many calls the copies and the first call are earned back.
 
     A call saves cpu - gpu. What the first call cost is what it took longer than a later one that is waited
@@ -197,7 +197,7 @@ def _break_even(seen: OffloadInput, plan: Plan) -> BreakEven | None:
     )
 
 
-def _calls(pairs: Sequence[tuple[Round, float]], plan: Plan) -> Estimate | None:
+def _calls(pairs: Sequence[tuple[Round, float]], plan: RunOptions) -> Estimate | None:
     """Return the number of calls whose savings are the cost of each round, or None for never and for none.
 
     The median over the rounds. The interval holds the numbers for which the speedup with the cost shared by
@@ -212,7 +212,7 @@ def _calls(pairs: Sequence[tuple[Round, float]], plan: Plan) -> Estimate | None:
 
     def evidence(calls: float, sign: int) -> float:
         ratios = (log(taken.cpu / (taken.gpu + (cost / calls if cost else 0.0))) for taken, cost in pairs)
-        return e_value([sign * ratio for ratio in ratios], log(1 + plan.resolution))
+        return e_value([sign * ratio for ratio in ratios], log(1 + plan.sampling.resolution))
 
     value = ceil(middle * (1 - _ROUNDING))
     lowest = _smallest(lambda calls: evidence(calls, -1) < 1 / plan.alpha) if value else 0
@@ -241,7 +241,7 @@ def _gated(measured: Measurement, demand: Demand) -> float | None:
     return measured.latency if demand.latency else measured.median
 
 
-def _gpu_limits(time: float | None, demand: Demand, plan: Plan) -> GpuLimits | None:
+def _gpu_limits(time: float | None, demand: Demand, plan: RunOptions) -> GpuLimits | None:
     if time is None:
         return None
     return GpuLimits(demand=time / demand.min if demand.min else None, price=time / plan.cost_ratio)

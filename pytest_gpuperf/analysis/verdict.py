@@ -4,7 +4,7 @@ from math import inf
 from typing import Literal
 
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Estimate, Memory, Speedup
 from pytest_gpuperf.model.offload import Regime
 from pytest_gpuperf.model.record import Verdict
@@ -40,7 +40,7 @@ def decision(low: float, high: float, demand: Demand) -> Decision | None:
     return None
 
 
-def judge(speedup: Speedup, demand: Demand, plan: Plan) -> Verdict:
+def judge(speedup: Speedup, demand: Demand, plan: RunOptions) -> Verdict:
     """Return the verdict on a measured speedup; every status but passed and recorded has its reason."""
     if not demand.limits:
         return Verdict(status="recorded", reason=None)
@@ -133,9 +133,9 @@ def interval(speedup: Speedup | Estimate) -> str:
     return f"[{', '.join(ends)}]"
 
 
-def _doubt(speedup: Speedup, demand: Demand, plan: Plan) -> Verdict:
+def _doubt(speedup: Speedup, demand: Demand, plan: RunOptions) -> Verdict:
     found = f"speedup {ratio(speedup)}, wanted {wanted(demand)}: in doubt after {speedup.rounds} rounds"
-    if speedup.rounds >= plan.max_rounds:
+    if speedup.rounds >= plan.sampling.max_rounds:
         reason = f"{found}; a steadier machine or a limit further from it would decide it"
         return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_rounds")
     reason = f"{found}; more time (max_time) would decide it"

@@ -12,7 +12,7 @@ from pytest_gpuperf.gate import policy, tolerance
 from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
 from pytest_gpuperf.model.comparison import GateOptions, Tolerance
-from pytest_gpuperf.model.demand import Plan
+from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import comparison_text, files, paths, reader
@@ -73,7 +73,7 @@ def _tolerance(text: str) -> Tolerance | str:
 
 
 def _compare(chosen: argparse.Namespace) -> CommandResult:
-    gate, plan = _gate(chosen), Plan(inconclusive=chosen.inconclusive)
+    gate, plan = _gate(chosen), RunOptions(inconclusive=chosen.inconclusive)
     if chosen.markdown is not None:
         inputs = (chosen.base, chosen.new)
         check_replaceable(chosen.markdown, paths.MARKDOWN, "summary of ours", inputs)
@@ -121,7 +121,7 @@ def _summarize(run: Run, path: Path) -> None:
     files.replace(path, markdown.text(run))
 
 
-def _compared(run: Run, gating: Gate, plan: Plan) -> Run:
+def _compared(run: Run, gating: Gate, plan: RunOptions) -> Run:
     """Return a run with how it stands beside its baseline, test by test and as a whole."""
     records = {record.nodeid: gating.compared(record) for record in run.records}
     for threshold in run.thresholds:
@@ -150,7 +150,7 @@ def _absent(run: Run, base: Baseline) -> Iterator[str]:
         yield f"the new report has nothing of {names} (tests in the baseline: {sum(absent.values())})"
 
 
-def _failures(run: Run, gating: Gate, plan: Plan) -> Iterator[str]:
+def _failures(run: Run, gating: Gate, plan: RunOptions) -> Iterator[str]:
     """Yield why the gate fails: test by test, and then as a whole."""
     for record in run.records:
         watched = record.source == "all"

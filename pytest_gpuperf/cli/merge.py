@@ -8,7 +8,7 @@ from pytest_gpuperf import schema
 from pytest_gpuperf.cli.output import FAILED, FINE, CommandResult, check_replaceable, told
 from pytest_gpuperf.cli.reports import width
 from pytest_gpuperf.gate import fingerprint
-from pytest_gpuperf.model.demand import InconclusivePolicy, Plan
+from pytest_gpuperf.model.demand import InconclusivePolicy, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import files, paths, reader, terminal
@@ -51,13 +51,13 @@ def _merge(inputs: Sequence[Path], output: Path, inconclusive: InconclusivePolic
     check_replaceable(output, paths.REPORT, "report", inputs)
     merged = merge.merge(reports)
     files.replace(output, schema.text(merged.run))
-    plan = Plan(inconclusive=inconclusive)
+    plan = RunOptions(inconclusive=inconclusive)
     failures = merged.failures(plan)
     return told(_told(merged, reports, failures, plan), FAILED if failures else FINE)
 
 
 def _told(
-    merged: "MergedRun", reports: Sequence["Report"], failures: Sequence[str], plan: Plan
+    merged: "MergedRun", reports: Sequence["Report"], failures: Sequence[str], plan: RunOptions
 ) -> Iterator[str]:
     """Yield what failed or is in doubt, the table, and what was joined."""
     yield from (*failures, *merged.doubts(plan), "")

@@ -243,7 +243,7 @@ def create_finder(config: pytest.Config) -> Finder:
 
 def _lone(config: pytest.Config, sides: DeviceParser) -> DeviceSpec | None:
     """Return the side that --gpuperf-side names."""
-    chosen = options.plan(config).side
+    chosen = options.run_options(config).default_device
     if chosen is None:
         return None
     side = sides.of({sides.names[0]: chosen})[0]

@@ -15,7 +15,7 @@ from pytest_gpuperf.model.comparison import (
     Metric,
     Tolerance,
 )
-from pytest_gpuperf.model.demand import Plan
+from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record
 
@@ -91,7 +91,7 @@ class Gate:
             return None
         return f"the gate has no valid measurement: {record.reason or record.status}"
 
-    def watched(self, record: Record, plan: Plan) -> list[str]:
+    def watched(self, record: Record, plan: RunOptions) -> list[str]:
         """Return why the gate fails a test that nobody marked: for what it lost, and for nothing else."""
         failures = policy.gated(record.comparisons, self.asked, plan)
         unmeasured = None if plan.report_only else self.lost(record)
@@ -124,7 +124,7 @@ class Gate:
         """Say whether a run may have measured nothing, for want of a GPU, and did."""
         return self.asked.allow_no_gpu and not has_gpu and not any(map(self._has_value, records))
 
-    def ended(self, records: Sequence[Record], seen: RunCoverage, plan: Plan) -> GateResult | None:
+    def ended(self, records: Sequence[Record], seen: RunCoverage, plan: RunOptions) -> GateResult | None:
         """Return what the gate found in a run as a whole; None where there is neither gate nor baseline."""
         if not self.asked.is_gate and self.asked.baseline is None:
             return None

@@ -6,7 +6,7 @@ from math import inf
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import estimate
 from pytest_gpuperf.model.comparison import Metric
-from pytest_gpuperf.model.demand import Plan
+from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.measurement import Estimate, Interference, Measurement, Speedup
 from pytest_gpuperf.model.record import Record
 
@@ -86,7 +86,7 @@ def _interference(record: Record) -> Interference | None:
 def _time(measured: Measurement | None, alpha: float) -> Estimate | None:
     if measured is None or not _is_timed(measured):
         return None
-    time = estimate(measured.samples, Plan(alpha=alpha), "siblings")
+    time = estimate(measured.samples, RunOptions(alpha=alpha), "siblings")
     return Estimate(value=time.value, low=time.low, high=time.high) if time else None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.threshold import settled_near
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Outcome
-from pytest_gpuperf.model.demand import Plan
+from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Note, Record
 
@@ -24,7 +24,9 @@ class Ending:
     warnings: tuple[str, ...]
 
 
-def ending(record: Record, threshold: Threshold | None, plan: Plan, gate: GateOptions = _NO_GATE) -> Ending:
+def ending(
+    record: Record, threshold: Threshold | None, plan: RunOptions, gate: GateOptions = _NO_GATE
+) -> Ending:
     """Return how a test ends; `threshold` is its family's, if it was the last member."""
     failures = [record.reason or record.status] if _record_fails(record, plan) else []
     failures += gated(record.comparisons, gate, plan) if failures else held(record, gate, plan)
@@ -55,7 +57,7 @@ def _invalid(record: Record) -> str | None:
     return record.reason if record.status == "error" else None
 
 
-def gated(comparisons: Iterable[Comparison], gate: GateOptions, plan: Plan) -> list[str]:
+def gated(comparisons: Iterable[Comparison], gate: GateOptions, plan: RunOptions) -> list[str]:
     """Return why a test fails that was compared with a baseline; doubt fails only where all doubt does."""
     if plan.report_only:
         return []
@@ -67,7 +69,7 @@ def gated(comparisons: Iterable[Comparison], gate: GateOptions, plan: Plan) -> l
     return [each.reason or each.outcome for each in comparisons if each.outcome in failing]
 
 
-def held(record: Record, gate: GateOptions, plan: Plan) -> list[str]:
+def held(record: Record, gate: GateOptions, plan: RunOptions) -> list[str]:
     """Return why a gate fails a test, whatever its own demand does; a lost measurement is no green one."""
     failures = gated(record.comparisons, gate, plan)
     invalid = _invalid(record) if gate.is_gate and not plan.report_only else None
@@ -76,13 +78,13 @@ def held(record: Record, gate: GateOptions, plan: Plan) -> list[str]:
     return failures
 
 
-def fails(threshold: Threshold, plan: Plan) -> bool:
+def fails(threshold: Threshold, plan: RunOptions) -> bool:
     """Say whether a threshold's verdict fails the test that tells it."""
     if plan.report_only or not _is_asked(threshold) or threshold.status in ("passed", "recorded", "skipped"):
         return False
     if threshold.status == "failed" or plan.inconclusive == "fail":
         return True
-    return plan.inconclusive == "warn" and not settled_near(threshold, plan.doubt)
+    return plan.inconclusive == "warn" and not settled_near(threshold, plan.sampling.inconclusive_margin)
 
 
 def unanswered(records: Sequence[Record]) -> Iterator[Record]:
@@ -99,7 +101,7 @@ def unanswered(records: Sequence[Record]) -> Iterator[Record]:
             yield known[partner.nodeid]
 
 
-def nothing_measured(records: Sequence[Record], plan: Plan) -> str | None:
+def nothing_measured(records: Sequence[Record], plan: RunOptions) -> str | None:
     """Return what is wrong with a run that requires a GPU, has demands on siblings, and used none.
 
     A suite may skip its own GPU tests, each for a good reason; all of them together are a gate that is open.
@@ -119,7 +121,7 @@ def _is_asked(threshold: Threshold) -> bool:
     return threshold.at_most is not None or threshold.at_least is not None
 
 
-def _record_fails(record: Record, plan: Plan) -> bool:
+def _record_fails(record: Record, plan: RunOptions) -> bool:
     if record.status in ("passed", "recorded", "skipped") or record.demand.bare or plan.report_only:
         return False
     if record.status != "inconclusive" or plan.inconclusive == "fail":
@@ -127,10 +129,12 @@ def _record_fails(record: Record, plan: Plan) -> bool:
     return plan.inconclusive == "warn" and not _is_near(record, plan)
 
 
-def _warns(plan: Plan) -> bool:
+def _warns(plan: RunOptions) -> bool:
     return plan.inconclusive == "warn" and not plan.report_only
 
 
-def _is_near(record: Record, plan: Plan) -> bool:
+def _is_near(record: Record, plan: RunOptions) -> bool:
     """Say whether an estimate is as close to its limit as a doubt may be to pass."""
-    return record.speedup is not None and verdict.is_near(record.speedup, record.demand, plan.doubt)
+    return record.speedup is not None and verdict.is_near(
+        record.speedup, record.demand, plan.sampling.inconclusive_margin
+    )

@@ -1,4 +1,4 @@
-"""What a marker asks of a test, and how a run measures."""
+"""What a marker asks of a test, and the options of a run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,8 @@ __all__ = [
     "InconclusivePolicy",
     "Kind",
     "Pairing",
-    "Plan",
+    "RunOptions",
+    "SamplingPlan",
     "Selection",
     "Source",
     "Transfers",
@@ -87,18 +88,44 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """How a run measures: options read once. Times in seconds.
+class SamplingPlan:
+    """How long and how often a workload is sampled: constants that users do not set. Times in seconds.
 
-    A block lasts at least `block_time`; warm-up ends when three blocks agree within `steady`, at the latest
-    after `warmup_time`. Sampling goes on after the verdict until the interval is within `precision` of its
-    value, for at most `precision_time`; without a demand for at most `record_time`. A slow workload that
-    has fewer than `precision_rounds` by then may take most of `max_time` for them. What no demand rests on
-    (copies, latency) is sampled beside it, for at most `aside_time` each, or `aside_rounds`. A doubt within
-    `doubt` of the limit only warns. No interval claims more than the `resolution`. Samples of a slow spell
-    are taken again up to `fresh_starts` times. A GPU machine costs `cost_ratio` times a CPU one. `side` is
-    the device of tests that do not choose theirs, `lock` the file by which processes take turns to measure,
-    `auto` or `none`.
+    A block lasts at least `block_time`. Warm-up ends when three blocks agree within `warmup_tolerance`, or
+    after `warmup_time`. Sampling continues after the verdict until the interval is within `precision`
+    of its value, for at most `precision_time`; without a limit for at most `record_time` or `record_rounds`.
+    A slow workload with fewer than `precision_rounds` by then may take most of the time limit for them.
+    Secondary measurements (copies, latency) that no limit rests on take at most `secondary_time` each, or
+    `secondary_rounds`. Samples of a busy machine are taken again up to `max_restarts` times. No interval is
+    narrower than the `resolution`. An inconclusive result within `inconclusive_margin` of its
+    limit only warns.
+    """
+
+    min_rounds: int = 3
+    max_rounds: int = 60
+    block_time: float = 1e-3
+    warmup_tolerance: float = 0.05
+    warmup_time: float = 0.1
+    precision: float = 0.05
+    precision_time: float = 0.05
+    precision_rounds: int = 0
+    record_time: float = 1.0
+    record_rounds: int = 500
+    secondary_time: float = 0.01
+    secondary_rounds: int = 0
+    inconclusive_margin: float = 0.05
+    resolution: float = 0.01
+    max_restarts: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What users set for a run, read once from the command line and the ini file.
+
+    Either bound of an interval is wrong with a chance of at most `alpha`. `max_time` is the time limit of one
+    test in seconds. `default_device` is the device of tests that do not choose one themselves. A GPU machine
+    costs `cost_ratio` times as much as a CPU machine. `lock` is the file that lets one process measure at a
+    time, `auto` or `none`. `sampling` follows from the other options: a gated run samples more precisely.
     """
 
     alpha: float = 0.025
@@ -108,24 +135,10 @@ class Plan:
     off: bool = False
     require_gpu: bool = False
     gpu: str = "auto"
-    side: str | None = None
+    default_device: str | None = None
     cost_ratio: float = 2.5
     lock: str = "auto"
-    min_rounds: int = 3
-    max_rounds: int = 60
-    block_time: float = 1e-3
-    steady: float = 0.05
-    warmup_time: float = 0.1
-    precision: float = 0.05
-    precision_time: float = 0.05
-    precision_rounds: int = 0
-    record_time: float = 1.0
-    aside_time: float = 0.01
-    aside_rounds: int = 0
-    doubt: float = 0.05
-    resolution: float = 0.01
-    fresh_starts: int = 2
-    record_rounds: int = 500
+    sampling: SamplingPlan = SamplingPlan()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from itertools import combinations
 from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.gate import fingerprint, policy
 from pytest_gpuperf.model.comparison import Commit
-from pytest_gpuperf.model.demand import Kind, Plan, Selection
+from pytest_gpuperf.model.demand import Kind, RunOptions, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Merged, Record, Run, Status
 from pytest_gpuperf.report.merge_record import OneDeviceResult, alone, join
@@ -26,7 +26,7 @@ class MergedRun:
     run: Run
     joined: tuple[str, ...]
 
-    def failures(self, plan: Plan) -> tuple[str, ...]:
+    def failures(self, plan: RunOptions) -> tuple[str, ...]:
         """Return what fails, test by test and then threshold by threshold, as a run would settle it."""
         records = (record for record in self.run.records if policy.ending(record, None, plan).failure)
         families = (found for found in self.run.thresholds if policy.fails(found, plan))
@@ -35,7 +35,7 @@ class MergedRun:
             *(f"threshold of {found.name}: {found.status}: {found.reason}" for found in families),
         )
 
-    def doubts(self, plan: Plan) -> tuple[str, ...]:
+    def doubts(self, plan: RunOptions) -> tuple[str, ...]:
         """Return the tests in doubt that do not fail, with the reason."""
         doubted = (record for record in self.run.records if record.status == "inconclusive")
         passing = (record for record in doubted if not policy.ending(record, None, plan).failure)
@@ -135,7 +135,7 @@ def _source(reports: Sequence[Report], tests: dict[str, list[_ReportedRecord]], 
 
 def _cost_ratio(reports: Sequence[Report]) -> float:
     told = (report.run.cost_ratio for report in reports)
-    return next((ratio for ratio in told if ratio is not None), Plan().cost_ratio)
+    return next((ratio for ratio in told if ratio is not None), RunOptions().cost_ratio)
 
 
 def _pair(several: Sequence[_ReportedRecord]) -> tuple[OneDeviceResult, OneDeviceResult] | None:

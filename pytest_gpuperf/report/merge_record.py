@@ -9,7 +9,7 @@ from pytest_gpuperf.analysis import diagnosis, estimation, noise
 from pytest_gpuperf.analysis.judgement import Judgement, judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.gate import fingerprint
-from pytest_gpuperf.model.demand import Demand, Kind, Plan
+from pytest_gpuperf.model.demand import Demand, Kind, RunOptions
 from pytest_gpuperf.model.measurement import Interference, Measurement, Memory, Round, Speedup, Transfer
 from pytest_gpuperf.model.record import Environment, Note, Record, Status, Verdict
 
@@ -48,7 +48,7 @@ def join(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Recor
     found = _unusable(cpu) or _unusable(gpu) or _disagreement(cpu, gpu) or _unpaired(cpu, gpu)
     if found is not None:
         return replace(record, status=found.status, reason=found.reason, reason_code=found.reason_code)
-    plan = Plan(alpha=record.alpha, cost_ratio=cost_ratio)
+    plan = RunOptions(alpha=record.alpha, cost_ratio=cost_ratio)
     rounds = _rounds(cpu, gpu, record)
     speedup = estimation.gated(rounds, record.demand, plan, "siblings")
     if speedup is None:
@@ -173,7 +173,7 @@ def _judged(
     gpu: OneDeviceResult,
     rounds: Sequence[Round],
     speedup: Speedup,
-    plan: Plan,
+    plan: RunOptions,
     interference: Interference | None,
 ) -> Judgement:
     seen = OffloadInput(

@@ -6,7 +6,7 @@ from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.spec import DeviceSpec
-from pytest_gpuperf.model.demand import Plan
+from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.record import Record, Verdict
@@ -37,7 +37,7 @@ class ItemRunner:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: RunOptions,
         machine: Machine,
         gpu: Callable[[DeviceSpec | None], TimedDevice],
         records: Mapping[str, Record],
@@ -96,16 +96,18 @@ class ItemRunner:
             reason = str(cause)
         else:
             return trial.compare(bind, self._machine.cpu(), gpu)
-        seconds, cpu = self._plan.precision_time, self._machine.cpu()
-        trial.without_gpu(trial.time_cpu(bind, cpu, most_blocks=self._plan.max_rounds, seconds=seconds))
+        seconds, cpu = self._plan.sampling.precision_time, self._machine.cpu()
+        trial.without_gpu(
+            trial.time_cpu(bind, cpu, most_blocks=self._plan.sampling.max_rounds, seconds=seconds)
+        )
         return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
 
     def _time_cpu(self, trial: Trial, shape: ItemSpec, bind: Bind) -> Verdict:
         awaited = any(self._machine.has_gpu(side) for side in self._awaited.get(shape.nodeid, ()))
         long = shape.source != "all" and (awaited or shape.pair is None)
-        seconds = trial.plan.max_time / 4 if long else trial.plan.precision_time
+        seconds = trial.plan.max_time / 4 if long else trial.plan.sampling.precision_time
         cpu = self._machine.cpu(shape.side)
-        side = trial.time_cpu(bind, cpu, most_blocks=self._plan.max_rounds, seconds=seconds)
+        side = trial.time_cpu(bind, cpu, most_blocks=self._plan.sampling.max_rounds, seconds=seconds)
         if awaited:
             self._left[shape.nodeid] = side
         else:
@@ -140,8 +142,8 @@ class ItemRunner:
             return Verdict(status="skipped", reason=reason, reason_code="cpu_sibling_skipped")
         if not (shape.demand.bare or shape.pair is None):
             raise GpuPerfError(self._alone(shape.partner, ended))
-        seconds = trial.plan.precision_time if shape.pair is not None else trial.plan.max_time / 4
-        trial.time_gpu(bind, gpu, most_blocks=self._plan.max_rounds, seconds=seconds)
+        seconds = trial.plan.sampling.precision_time if shape.pair is not None else trial.plan.max_time / 4
+        trial.time_gpu(bind, gpu, most_blocks=self._plan.sampling.max_rounds, seconds=seconds)
         if shape.pair is None:
             trial.note("one_device", _ONE_DEVICE)
         else:

@@ -22,7 +22,7 @@ from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.model.comparison import GateOptions
-from pytest_gpuperf.model.demand import Outputs, Pairing, Plan
+from pytest_gpuperf.model.demand import Outputs, Pairing, RunOptions
 from pytest_gpuperf.model.errors import (
     Fault,
     GpuPerfError,
@@ -63,13 +63,13 @@ class GpuPerfSession:
     def __init__(
         self,
         config: pytest.Config,
-        plan: Plan,
+        plan: RunOptions,
         report: Path | None = None,
         outputs: Outputs = _NOTHING,
         gate: GateOptions = _NO_GATE,
         bases: Sequence[Baseline] = (),
     ) -> None:
-        self.plan = presets.of_gate(plan, gate)
+        self.plan = replace(plan, sampling=presets.for_gate(plan.sampling, gate))
         self.outputs = outputs
         self.gating = Gate(gate, bases, self._surveyed, gated=gate.measures_longer)
         self.ledger = RecordStore(report, plan.cost_ratio)
@@ -125,7 +125,9 @@ class GpuPerfSession:
 
     def measure(self, item: pytest.Function, shape: ItemSpec, bind: Bind | None = None) -> Record:
         """Measure one item and keep its record; exceptions of the body pass through."""
-        plan = presets.quick(self.plan, self.gating.asked) if shape.source == "all" else self.plan
+        plan = self.plan
+        if shape.source == "all":
+            plan = replace(plan, sampling=presets.for_unmarked(plan.sampling, self.gating.asked))
         trial = Trial(
             nodeid=shape.nodeid,
             demand=shape.demand,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.gate import policy
-from pytest_gpuperf.model.demand import Plan
+from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record
 
@@ -39,7 +39,7 @@ class SweepTracker:
         found = threshold.find(each for each in records if each.family and each.family.name == name)
         return found[0] if found else None
 
-    def untold(self, records: Iterable[Record], plan: Plan) -> list[Threshold]:
+    def untold(self, records: Iterable[Record], plan: RunOptions) -> list[Threshold]:
         """Return the verdicts that fail and that no test could tell: its members ran in several processes."""
         return [
             found

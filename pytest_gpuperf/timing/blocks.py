@@ -17,7 +17,7 @@ from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.environment import waited
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.model.demand import Plan
+from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection, Interference, Measurement
 from pytest_gpuperf.timing.gc_pause import uncollected
@@ -136,7 +136,7 @@ class Workload:
         return self.processor_time / timed if self.processor_time is not None and timed else None
 
 
-def warm_up(workload: Workload, plan: Plan, most_calls: int = _MOST_CALLS) -> None:
+def warm_up(workload: Workload, plan: RunOptions, most_calls: int = _MOST_CALLS) -> None:
     """Find how many calls a block needs, and repeat blocks until three of them agree.
 
     A block lasts at least the plan's block time, 20 times an empty synchronize and 1000 times the clock's
@@ -145,7 +145,7 @@ def warm_up(workload: Workload, plan: Plan, most_calls: int = _MOST_CALLS) -> No
     device = workload.device
     with uncollected():
         workload.synchronize_cost = min(block(lambda: None, 1, device) for _ in range(5))
-    shortest = max(plan.block_time, 20 * workload.synchronize_cost, 1000 * _resolution())
+    shortest = max(plan.sampling.block_time, 20 * workload.synchronize_cost, 1000 * _resolution())
     workload.block_time = shortest
     started = device.clock()
     recent: list[float] = []
@@ -161,21 +161,23 @@ def warm_up(workload: Workload, plan: Plan, most_calls: int = _MOST_CALLS) -> No
         if workload.block_calls < most_calls and sample * workload.block_calls < shortest:
             workload.block_calls = min(most_calls, _more_calls(workload.block_calls, sample, shortest))
             recent.clear()
-        workload.steady = len(recent) == _BLOCKS_THAT_AGREE and max(recent) <= (1 + plan.steady) * min(recent)
+        spread = 1 + plan.sampling.warmup_tolerance
+        workload.steady = len(recent) == _BLOCKS_THAT_AGREE and max(recent) <= spread * min(recent)
     workload.warmup += device.clock() - started
 
 
-def timed(call: Callable[[], Any], device: TimedDevice, plan: Plan) -> Workload:
+def timed(call: Callable[[], Any], device: TimedDevice, plan: RunOptions) -> Workload:
     """Return a call that is waited for as a workload of its own, warmed up as briefly as what is aside.
 
     Waiting takes a microsecond or more on any device, so that a thousand calls fill a block.
     """
     workload = Workload(device=device, call=call, scope="call")
-    warm_up(workload, replace(plan, warmup_time=plan.aside_time / 4), most_calls=1000)
+    brief = replace(plan.sampling, warmup_time=plan.sampling.secondary_time / 4)
+    warm_up(workload, replace(plan, sampling=brief), most_calls=1000)
     return workload
 
 
-def single(workload: Workload, plan: Plan) -> Workload:
+def single(workload: Workload, plan: RunOptions) -> Workload:
     """Return the workload as it is when each call is waited for: its samples are latencies.
 
     Where a block is one call, every call is waited for anyway: then it is the same workload.
@@ -258,13 +260,13 @@ def _waited(device: TimedDevice) -> float | None:
     return waited() if device.clock is perf_counter else None
 
 
-def _warm(workload: Workload, elapsed: float, plan: Plan) -> bool:
+def _warm(workload: Workload, elapsed: float, plan: RunOptions) -> bool:
     """Say whether warm-up has taken its time: the plan's, and longer only to reach three calls."""
     if workload.warmup_calls == 1:
         return False
     if workload.warmup_calls >= _FEWEST_CALLS:
-        return elapsed >= plan.warmup_time
-    return elapsed >= min(_LONGEST_WARMUP * plan.warmup_time, plan.max_time / 4)
+        return elapsed >= plan.sampling.warmup_time
+    return elapsed >= min(_LONGEST_WARMUP * plan.sampling.warmup_time, plan.max_time / 4)
 
 
 def _more_calls(calls: int, sample: float, shortest: float) -> int:

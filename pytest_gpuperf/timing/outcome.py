@@ -6,7 +6,7 @@ from dataclasses import replace
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.judgement import Judgement, judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Interference, Measurement, Memory, Neighbours, Transfer
 from pytest_gpuperf.model.record import Note, Verdict
 from pytest_gpuperf.timing.blocks import Workload
@@ -20,7 +20,7 @@ _UNTOLD = "the device does not tell how much memory a call holds"
 def judge(
     *,
     demand: Demand,
-    plan: Plan,
+    plan: RunOptions,
     rounds: RoundSampler,
     sampling: Neighbours,
     cpu: Measurement,

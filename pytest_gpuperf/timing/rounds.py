@@ -6,7 +6,7 @@ from random import Random
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import Workload
@@ -26,7 +26,11 @@ class RoundSampler:
     """
 
     def __init__(
-        self, demand: Demand, plan: Plan, left: Callable[[], float], apart: Sequence[tuple[float, float]] = ()
+        self,
+        demand: Demand,
+        plan: RunOptions,
+        left: Callable[[], float],
+        apart: Sequence[tuple[float, float]] = (),
     ) -> None:
         self._demand, self._plan, self._left, self._apart = demand, plan, left, apart
         self.start_afresh()
@@ -104,7 +108,7 @@ class RoundSampler:
     def _enough(self, spent: float) -> bool:
         left = self._left()
         late = self.begun >= _FEWEST and 2 * spent / self.begun > left
-        if late or self.dropped > noise.MOST_DROPPED * self._plan.max_rounds:
+        if late or self.dropped > noise.MOST_DROPPED * self._plan.sampling.max_rounds:
             return True
         return self._estimation.enough(spent=spent, left=left) and self.throttled is None
 

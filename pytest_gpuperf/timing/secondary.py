@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Transfer
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import blocks, inspection, transfers
@@ -31,7 +31,7 @@ def look(
     workloads: Sequence[Workload],
     rounds: int,
     demand: Demand,
-    plan: Plan,
+    plan: RunOptions,
     order: Random,
     left: Callable[[], float],
     copying: TransferTimer | None,
@@ -55,7 +55,7 @@ def look(
 
 
 def calls_aside(
-    workloads: Sequence[Workload], demand: Demand, plan: Plan, order: Random, left: Callable[[], float]
+    workloads: Sequence[Workload], demand: Demand, plan: RunOptions, order: Random, left: Callable[[], float]
 ) -> None:
     """Call the GPU's workload behind other work, and sample the other kind of call, while there is time."""
     if left() > 2 * (workloads[-1].latest or 0.0):
@@ -65,17 +65,17 @@ def calls_aside(
 
 
 def other_kind(
-    workloads: Sequence[Workload], demand: Demand, plan: Plan, order: Random, left: Callable[[], float]
+    workloads: Sequence[Workload], demand: Demand, plan: RunOptions, order: Random, left: Callable[[], float]
 ) -> None:
     """Sample blocks where the demand is about single calls, and single calls where it is about blocks."""
     singles = [blocks.single(workload, plan) for workload in workloads]
     pairs = zip(workloads, singles, strict=True)
     other = [block if demand.latency else single for block, single in pairs if single is not block]
-    _sample(other, plan.max_rounds, plan, order, left)
+    _sample(other, plan.sampling.max_rounds, plan, order, left)
 
 
 def copies(
-    gpu: Workload, rounds: int, plan: Plan, order: Random, left: Callable[[], float]
+    gpu: Workload, rounds: int, plan: RunOptions, order: Random, left: Callable[[], float]
 ) -> TransferTimer | str | None:
     """Time the copies in rounds of their own: at most as many as the workload had.
 
@@ -97,14 +97,16 @@ def copies(
     return NO_ROOM
 
 
-def _timed(gpu: Workload, rounds: int, plan: Plan, order: Random, left: Callable[[], float]) -> TransferTimer:
+def _timed(
+    gpu: Workload, rounds: int, plan: RunOptions, order: Random, left: Callable[[], float]
+) -> TransferTimer:
     copying = TransferTimer(gpu, plan)
     _sample(copying.workloads, rounds, plan, order, left)
     return copying
 
 
 def _sample(
-    workloads: Sequence[Workload], rounds: int, plan: Plan, order: Random, left: Callable[[], float]
+    workloads: Sequence[Workload], rounds: int, plan: RunOptions, order: Random, left: Callable[[], float]
 ) -> None:
     """Take rounds in the time that the plan has for it.
 
@@ -118,5 +120,8 @@ def _sample(
         spent = clock() - started
         if taken >= rounds or spent / taken > left():
             return
-        if taken >= max(plan.min_rounds, plan.aside_rounds) and spent >= plan.aside_time:
+        if (
+            taken >= max(plan.sampling.min_rounds, plan.sampling.secondary_rounds)
+            and spent >= plan.sampling.secondary_time
+        ):
             return

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Copies, Transfer
 from pytest_gpuperf.timing import blocks
@@ -50,7 +50,7 @@ class TransferTimer:
     workload is held as long as this is. Making it copies everything a few times.
     """
 
-    def __init__(self, workload: Workload, plan: Plan) -> None:
+    def __init__(self, workload: Workload, plan: RunOptions) -> None:
         self._known = known(workload)
         device = workload.device
         hosts = [_as_array(upload.host()) for upload in workload.uploads if upload.host is not None]

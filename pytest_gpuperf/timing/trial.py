@@ -8,7 +8,7 @@ from zlib import crc32
 from pytest_gpuperf.analysis import noise, offload, verdict
 from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.model.demand import Demand, Family, Plan
+from pytest_gpuperf.model.demand import Demand, Family, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference, Measurement, Neighbours, Transfer
 from pytest_gpuperf.model.offload import Offload
@@ -38,7 +38,7 @@ class Trial:
         *,
         nodeid: str,
         demand: Demand,
-        plan: Plan,
+        plan: RunOptions,
         family: Family | None = None,
         take_turn: TakeTurn | None = None,
         apart: Sequence[tuple[float, float]] = (),
@@ -71,7 +71,7 @@ class Trial:
         if self._answers.differ:
             return self._judge()
         with self._budget.turn():
-            for starts_left in reversed(range(self.plan.fresh_starts + 1)):
+            for starts_left in reversed(range(self.plan.sampling.max_restarts + 1)):
                 here, yonder = self._warmed_up(self._cpu), self._warmed_up(self._gpu)
                 self._rounds.interleaved(here, yonder, self._gated_copies(self._gpu), self._order)
                 if self._budget.left() < 0:
@@ -113,7 +113,7 @@ class Trial:
         """Time the body on the CPU alone: two blocks, and more up to `most_blocks` within `seconds`."""
         self._cpu, before = self._prepare(bind, cpu)
         with self._budget.turn():
-            for starts_left in reversed(range(self.plan.fresh_starts + 1)):
+            for starts_left in reversed(range(self.plan.sampling.max_restarts + 1)):
                 here = self._warmed_up(self._cpu)
                 self._rounds.alone(here, most_blocks, seconds)
                 if here.interference is None or not starts_left or self._budget.left() < 0:

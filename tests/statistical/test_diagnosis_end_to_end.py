@@ -8,7 +8,7 @@ import pytest
 
 from pytest_gpuperf.analysis import diagnosis
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.timing.trial import Trial
 
 
@@ -19,7 +19,9 @@ def codes(body, *, cpu=None, gpu=None, noise=lambda: 1.0, precision=None, usable
     there = SimulatedDevice(
         "gpu", clock=clock, timing=Timing(**{"kernel": 1e-3, **(gpu or {})}), reduced_precision=precision
     )
-    trial = Trial(nodeid="test_it", demand=demand or Demand(), plan=Plan(record_time=0.2))
+    trial = Trial(
+        nodeid="test_it", demand=demand or Demand(), plan=RunOptions(sampling=SamplingPlan(record_time=0.2))
+    )
     found = trial.compare(lambda device: partial(body, device), here, there)
     record = trial.record(found)
     return [each.code for each in diagnosis.find(record, usable=usable, pool_threads=None)]

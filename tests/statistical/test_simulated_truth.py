@@ -17,7 +17,7 @@ import pytest
 
 from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Demand, Family, Plan
+from pytest_gpuperf.model.demand import Demand, Family, RunOptions, SamplingPlan
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.timing.trial import Trial
 
@@ -65,7 +65,7 @@ class Case:
     scratch: int
     extra: Fraction
     demand: Demand
-    plan: Plan
+    plan: RunOptions
     siblings: bool
 
     def body(self, device):
@@ -310,11 +310,13 @@ def drawn(seed) -> Case:
         scratch=draws.choice([0, draws.randrange(10_000)]),
         extra=draws.choice([Fraction(0), seconds(draws, 1e-6, 1.0)]),
         demand=drawn_demand(draws),
-        plan=Plan(
+        plan=RunOptions(
             max_time=1e6,
-            max_rounds=15,
-            aside_time=2e-3,
-            block_time=min(1e-3, float(fastest) * draws.uniform(0.5, 20)),
+            sampling=SamplingPlan(
+                max_rounds=15,
+                secondary_time=2e-3,
+                block_time=min(1e-3, float(fastest) * draws.uniform(0.5, 20)),
+            ),
             cost_ratio=draws.uniform(1, 5),
         ),
         siblings=draws.random() < 0.3,
@@ -370,7 +372,7 @@ def test_a_sample_is_the_time_of_the_kernels_but_for_what_begins_and_ends_a_bloc
 def test_a_block_is_as_long_as_the_plan_says_and_holds_no_more_calls_than_that_takes(walks):
     for walk, kind in product(walks, ("cpu", "gpu")):
         found, timing = getattr(walk.found, kind), walk.timing(kind)
-        shortest = max(walk.case.plan.block_time, float(20 * timing.synchronize), 1000 * RESOLUTION)
+        shortest = max(walk.case.plan.sampling.block_time, float(20 * timing.synchronize), 1000 * RESOLUTION)
         assert true(shortest) == found.block_time, walk
         assert found.median * found.block_calls >= shortest * (1 - 1e-12), walk
         if found.block_calls > 1:
@@ -613,7 +615,9 @@ class Sizes:
             scratch=0,
             extra=Fraction(0),
             demand=demand,
-            plan=Plan(max_time=1e6, max_rounds=15, block_time=1e-5, aside_time=1e-3),
+            plan=RunOptions(
+                max_time=1e6, sampling=SamplingPlan(max_rounds=15, block_time=1e-5, secondary_time=1e-3)
+            ),
             siblings=self.seed % 4 == 0,
         )
         return case.walk(

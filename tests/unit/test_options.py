@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_gpuperf import options
-from pytest_gpuperf.model.demand import Plan
+from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.report import paths
 
 
@@ -14,7 +14,7 @@ def test_the_help_names_every_export_format(pytester):
 
 def test_without_options_a_run_measures_by_the_defaults(pytester):
     config = pytester.parseconfig()
-    assert Plan() == options.plan(config)
+    assert RunOptions() == options.run_options(config)
     assert not options.any_option_given(config)
     assert not options.times_all(config)
 
@@ -26,19 +26,19 @@ def test_without_options_a_run_measures_by_the_defaults(pytester):
         ("--gpuperf-max-time=3", "max_time", 3.0),
         ("--gpuperf-cost-ratio=4", "cost_ratio", 4.0),
         ("--gpuperf-inconclusive=fail", "inconclusive", "fail"),
-        ("--gpuperf-side=numpy", "side", "numpy"),
+        ("--gpuperf-side=numpy", "default_device", "numpy"),
         ("--gpuperf-off", "off", True),
         ("--gpuperf-lock=none", "lock", "none"),
     ],
 )
-def test_an_option_reaches_the_plan(pytester, flag, name, value):
-    assert value == getattr(options.plan(pytester.parseconfig(flag)), name)
+def test_an_option_has_its_value(pytester, flag, name, value):
+    assert value == getattr(options.run_options(pytester.parseconfig(flag)), name)
 
 
 def test_the_command_line_wins_over_the_ini_file(pytester):
     pytester.makeini("[pytest]\ngpuperf_alpha = 0.1\ngpuperf_max_time = 7\n")
-    plan = options.plan(pytester.parseconfig("--gpuperf-alpha=0.01"))
-    assert (0.01, 7.0) == (plan.alpha, plan.max_time)
+    run = options.run_options(pytester.parseconfig("--gpuperf-alpha=0.01"))
+    assert (0.01, 7.0) == (run.alpha, run.max_time)
 
 
 def test_a_usage_error_of_a_worker_is_left_for_its_controller(pytester):

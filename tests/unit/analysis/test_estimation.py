@@ -8,7 +8,7 @@ import pytest
 
 from pytest_gpuperf.analysis.estimation import SequentialEstimator, estimate
 from pytest_gpuperf.analysis.verdict import judge
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Round
 
 PLENTY = 10.0
@@ -18,8 +18,8 @@ def taken(ratio: float) -> Round:
     return Round(cpu=ratio * 1e-3, gpu=1e-3)
 
 
-def estimation_of(ratios, demand: Demand, plan: Plan | None = None) -> SequentialEstimator:
-    estimation = SequentialEstimator(demand, plan or Plan())
+def estimation_of(ratios, demand: Demand, plan: RunOptions | None = None) -> SequentialEstimator:
+    estimation = SequentialEstimator(demand, plan or RunOptions())
     for ratio in ratios:
         estimation.add(taken(ratio))
     return estimation
@@ -27,7 +27,7 @@ def estimation_of(ratios, demand: Demand, plan: Plan | None = None) -> Sequentia
 
 def rounds_until_enough(ratios, demand, plan=None, *, each=1e-6, allowed=PLENTY) -> int:
     """Return how many rounds are taken when each of them takes `each` seconds."""
-    estimation = SequentialEstimator(demand, plan or Plan())
+    estimation = SequentialEstimator(demand, plan or RunOptions())
     source = iter(ratios)
     count = 0
     while not estimation.enough(spent=count * each, left=allowed - count * each):
@@ -52,12 +52,12 @@ def test_a_clear_case_goes_on_for_precision_while_it_is_cheap():
 @pytest.mark.parametrize("demand", [Demand(min=3), Demand()])
 @pytest.mark.parametrize(("expected", "allowed"), [(20, 1000.0), (15, 10.0), (8, 5.0)])
 def test_a_slow_workload_has_its_rounds_where_a_change_must_show(expected, allowed, demand):
-    plan = Plan(precision=1e-9, precision_rounds=20, max_time=allowed)
+    plan = RunOptions(max_time=allowed, sampling=SamplingPlan(precision=1e-9, precision_rounds=20))
     assert rounds_until_enough([10.0] * 60, demand, plan, each=0.5, allowed=allowed) == expected
 
 
 def test_a_slow_workload_that_is_precise_takes_no_more_rounds():
-    plan = Plan(precision_rounds=20, max_time=1000.0)
+    plan = RunOptions(max_time=1000.0, sampling=SamplingPlan(precision_rounds=20))
     assert rounds_until_enough([10.0] * 60, Demand(min=3), plan, each=0.5) == 10
 
 
@@ -84,7 +84,12 @@ def test_a_bare_demand_stops_at_precision():
 
 def test_a_bare_demand_stops_when_its_time_is_used_up():
     # 9 x 0.3 s is the first time beyond a record_time of 2.5 s
-    assert rounds_until_enough(noisy(0, spread=0.3), Demand(), Plan(record_time=2.5), each=0.3) == 9
+    assert (
+        rounds_until_enough(
+            noisy(0, spread=0.3), Demand(), RunOptions(sampling=SamplingPlan(record_time=2.5)), each=0.3
+        )
+        == 9
+    )
 
 
 def test_a_bare_demand_stops_when_its_rounds_are_used_up():
@@ -103,7 +108,7 @@ def test_no_round_is_begun_that_would_leave_no_time_for_the_last_calls():
 
 def test_two_clear_rounds_are_a_verdict_when_there_is_no_time_for_more():
     estimation = estimation_of([10.0, 10.0], Demand(min=3))
-    assert judge(estimation.speedup("interleaved"), Demand(min=3), Plan()).status == "passed"
+    assert judge(estimation.speedup("interleaved"), Demand(min=3), RunOptions()).status == "passed"
 
 
 def test_sixty_rounds_at_the_limit_are_inconclusive():
@@ -111,11 +116,11 @@ def test_sixty_rounds_at_the_limit_are_inconclusive():
     alternating = [0.9, 1.1] * 40
     assert rounds_until_enough(alternating, demand) == 60
     found = estimation_of(islice(alternating, 60), demand).speedup("interleaved")
-    assert judge(found, demand, Plan()).status == "inconclusive"
+    assert judge(found, demand, RunOptions()).status == "inconclusive"
 
 
 def test_before_the_first_round_there_is_no_speedup():
-    assert SequentialEstimator(Demand(), Plan()).speedup("interleaved") is None
+    assert SequentialEstimator(Demand(), RunOptions()).speedup("interleaved") is None
 
 
 def test_the_speedup_is_the_median_ratio_with_its_interval():
@@ -155,7 +160,7 @@ def test_without_a_demand_there_is_no_evidence():
 
 @pytest.mark.parametrize("ratio", [1.1, 1.005])
 def test_evidence_at_the_limit_reaches_its_threshold_with_the_verdict(ratio):
-    demand, plan = Demand(min=1), Plan()
+    demand, plan = Demand(min=1), RunOptions()
     for rounds in range(1, 12):
         found = estimation_of([ratio] * rounds, demand).speedup("interleaved")
         assert (judge(found, demand, plan).status == "passed") == (found.evidence >= 1 / plan.alpha)
@@ -184,7 +189,7 @@ def in_two_heaps(seed: int) -> list[float]:
 
 @pytest.mark.parametrize("resolution", [0.01, 0.0])
 def test_an_estimate_never_lies_outside_of_its_interval(resolution):
-    plan = Plan(resolution=resolution)
+    plan = RunOptions(sampling=SamplingPlan(resolution=resolution))
     found = {seed: estimate(in_two_heaps(seed), plan, "siblings") for seed in range(300)}
     assert {} == {
         seed: (each.low, each.value, each.high)
@@ -199,7 +204,7 @@ def test_an_estimate_never_lies_outside_of_its_interval(resolution):
     ids=["below", "above"],
 )
 def test_an_interval_reaches_the_resolution_beyond_an_estimate_that_it_would_leave_out(seed, low, high):
-    found = estimate(in_two_heaps(seed), Plan(), "siblings")
+    found = estimate(in_two_heaps(seed), RunOptions(), "siblings")
     assert (low, high) == pytest.approx((found.low, found.high), rel=1e-4)
 
 
@@ -207,7 +212,7 @@ def test_two_halves_that_contradict_each_other_are_a_doubt():
     demand = Demand(min=1.9)
     found = estimation_of([2.0] * 12 + [1.5] * 60, demand).speedup("interleaved")
     assert found.high >= 2.0 / 1.01 - 1e-9, "earlier rounds rejected every median below it"
-    assert judge(found, demand, Plan(max_rounds=100)).status == "inconclusive"
+    assert judge(found, demand, RunOptions(sampling=SamplingPlan(max_rounds=100))).status == "inconclusive"
 
 
 def test_samples_in_two_heaps_are_a_doubt_and_not_a_precise_value():
@@ -217,15 +222,15 @@ def test_samples_in_two_heaps_are_a_doubt_and_not_a_precise_value():
     assert found.low < 0.25
     assert found.high > 4
     assert rounds_until_enough(heaps, Demand(min=2)) == 60
-    assert judge(found, Demand(min=2), Plan()).status == "inconclusive"
+    assert judge(found, Demand(min=2), RunOptions()).status == "inconclusive"
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_wrong_verdicts_at_the_limit_stay_below_alpha(seed):
     """Ville: looking after every round, at most alpha of the runs go wrong on either side."""
     runs, demand = 2000, Demand(min=1)
-    plan = Plan(resolution=0.0, max_rounds=40, precision_time=0.0)
-    draws = 0.03 * np.random.default_rng(seed).standard_normal((runs, plan.max_rounds))
+    plan = RunOptions(sampling=SamplingPlan(resolution=0.0, max_rounds=40, precision_time=0.0))
+    draws = 0.03 * np.random.default_rng(seed).standard_normal((runs, plan.sampling.max_rounds))
     wrong = {"passed": 0, "failed": 0, "inconclusive": 0}
     for ratios in np.exp(draws).tolist():
         estimation = SequentialEstimator(demand, plan)
@@ -240,7 +245,7 @@ def test_wrong_verdicts_at_the_limit_stay_below_alpha(seed):
 
 def near_one(rounds, demand):
     """Return whether that many rounds about 1.05 are enough to tell a size of a family."""
-    estimation = SequentialEstimator(demand, Plan(), apart=[(1.0, 1.0)])
+    estimation = SequentialEstimator(demand, RunOptions(), apart=[(1.0, 1.0)])
     for step in range(rounds):
         estimation.add(Round(cpu=(1.02, 1.05, 1.08)[step % 3], gpu=1.0))
     return estimation.enough(spent=5.0, left=100.0)
@@ -253,7 +258,9 @@ def test_a_size_of_a_family_is_sampled_until_it_is_won_or_lost(demand):
 
 
 def test_a_size_that_nothing_tells_from_one_ends_all_the_same():
-    estimation = SequentialEstimator(Demand(), Plan(max_rounds=20), apart=[(1.0, 1.0)])
+    estimation = SequentialEstimator(
+        Demand(), RunOptions(sampling=SamplingPlan(max_rounds=20)), apart=[(1.0, 1.0)]
+    )
     for step in range(20):
         estimation.add(Round(cpu=0.9 + 0.2 * (step % 2), gpu=1.0))
         assert (step == 19) == estimation.enough(spent=5.0, left=100.0)

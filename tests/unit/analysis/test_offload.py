@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from pytest_gpuperf.analysis.offload import LINKS, OffloadInput, weigh, weigh_cpu
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import (
     Copies,
     DeviceInfo,
@@ -21,7 +21,7 @@ from pytest_gpuperf.model.measurement import (
 from pytest_gpuperf.model.offload import GpuLimits
 
 ROUNDS = 12  # enough for intervals that only the resolution of 1 % widens
-PLAN = Plan()
+PLAN = RunOptions()
 NOTHING = Transfer(h2d=Copies(bytes=0, arrays=1), d2h=Copies(bytes=0, arrays=0), reason="no bytes move")
 UNTIMED = Transfer(h2d=Copies(bytes=8000, arrays=2), d2h=Copies(bytes=4000, arrays=1), reason="time was up")
 MOVED = replace(UNTIMED, reason=None)
@@ -347,7 +347,7 @@ def test_calls_that_earn_back_a_cost_are_not_surer_than_the_rounds(speedup):
 
 
 def test_the_price_needs_a_speedup_as_high_as_itself():
-    for expected, plan in ((2.5, PLAN), (4, Plan(cost_ratio=4))):
+    for expected, plan in ((2.5, PLAN), (4, RunOptions(cost_ratio=4))):
         price = weigh(seen(), plan).price
         assert (expected, expected) == (price.ratio, price.needed)
 

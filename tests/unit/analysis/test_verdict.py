@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_gpuperf.analysis.verdict import decision, dependence, is_near, judge, ratio, stands, wanted
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.units import digits
 
@@ -52,23 +52,23 @@ def test_the_whole_interval_decides(expected, low, high, demand):
 
 
 def test_without_limits_a_speedup_is_recorded():
-    verdict = judge(speedup(), Demand(), Plan())
+    verdict = judge(speedup(), Demand(), RunOptions())
     assert ("recorded", None) == (verdict.status, verdict.reason)
 
 
 def test_an_interval_above_the_minimum_passes_without_a_reason():
-    verdict = judge(speedup(), Demand(min=2), Plan())
+    verdict = judge(speedup(), Demand(min=2), RunOptions())
     assert ("passed", None) == (verdict.status, verdict.reason)
 
 
 def test_a_failure_says_the_number_the_interval_and_the_demand_in_one_line():
-    verdict = judge(speedup(), Demand(min=4), Plan())
+    verdict = judge(speedup(), Demand(min=4), RunOptions())
     assert verdict.status == "failed"
     assert verdict.reason == "speedup 2.90x [2.60, 3.20], wanted at least 4x"
 
 
 def test_a_wide_interval_is_inconclusive_and_says_what_would_decide():
-    verdict = judge(speedup(), Demand(min=3), Plan())
+    verdict = judge(speedup(), Demand(min=3), RunOptions())
     assert verdict.status == "inconclusive"
     assert verdict.reason.startswith(
         "speedup 2.90x [2.60, 3.20], wanted at least 3x: in doubt after 12 rounds"
@@ -78,13 +78,13 @@ def test_a_wide_interval_is_inconclusive_and_says_what_would_decide():
 
 
 def test_more_time_is_no_remedy_once_all_rounds_are_taken():
-    reason = judge(speedup(rounds=60), Demand(min=3), Plan()).reason
+    reason = judge(speedup(rounds=60), Demand(min=3), RunOptions()).reason
     assert "max_time" not in reason
     assert "steadier machine" in reason
 
 
 def test_an_unbounded_end_is_a_doubt_and_shown_as_such():
-    verdict = judge(speedup(low=None, high=None), Demand(min=3), Plan())
+    verdict = judge(speedup(low=None, high=None), Demand(min=3), RunOptions())
     assert verdict.status == "inconclusive"
     assert "2.90x [?, ?]" in verdict.reason
 

@@ -11,7 +11,7 @@ from pytest_gpuperf.analysis.estimation import estimate
 from pytest_gpuperf.gate import metrics
 from pytest_gpuperf.gate.baseline import Baseline, closest, compare, compare_thresholds
 from pytest_gpuperf.model.comparison import METRICS, Tolerance
-from pytest_gpuperf.model.demand import Demand, Family, Pairing, Plan
+from pytest_gpuperf.model.demand import Demand, Family, Pairing, RunOptions
 from pytest_gpuperf.model.measurement import (
     DeviceInfo,
     Estimate,
@@ -185,7 +185,7 @@ def test_times_that_are_none_are_no_metric(samples):
 
 def test_a_time_has_the_interval_of_its_samples():
     samples = [1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.1, 0.9, 1.02, 0.98]
-    expected = estimate(samples, Plan(alpha=0.025), "siblings")
+    expected = estimate(samples, RunOptions(alpha=0.025), "siblings")
     found = metrics.value(record(gpu=measured(GPU, *samples)), "gpu")
     assert (expected.value, expected.low, expected.high) == (found.value, found.low, found.high)
 

@@ -9,7 +9,7 @@ import pytest
 from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, GateResult, Tolerance
-from pytest_gpuperf.model.demand import Demand, Family, Pairing, Plan
+from pytest_gpuperf.model.demand import Demand, Family, Pairing, RunOptions
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Speedup
 from pytest_gpuperf.model.offload import Point, Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
@@ -103,7 +103,7 @@ def coded(found) -> tuple[tuple[str, str], ...]:
 def ended(now, *before, asked=GATE, plan=None, here=HERE, **saw) -> GateResult:
     """Return what a gate with one baseline says of a run's records, compared before as they ended."""
     held = gating(base_of(*before), asked=asked, here=here)
-    return held.ended([held.compared(each) for each in now], seen(**saw), plan or Plan())
+    return held.ended([held.compared(each) for each in now], seen(**saw), plan or RunOptions())
 
 
 # What a test is held against
@@ -240,16 +240,16 @@ def test_a_run_that_measured_what_its_baseline_knows_has_no_failure():
 
 
 def test_there_is_no_gate_without_a_baseline_and_without_a_tolerance(tmp_path):
-    assert gating(asked=GateOptions()).ended([record()], seen(), Plan()) is None
+    assert gating(asked=GateOptions()).ended([record()], seen(), RunOptions()) is None
     asked = GateOptions(baseline=tmp_path)
-    assert gating(base_of(), asked=asked).ended([], seen(), Plan()).failures == ()
+    assert gating(base_of(), asked=asked).ended([], seen(), RunOptions()).failures == ()
 
 
 def test_a_gate_that_makes_its_baseline_has_none_to_fail_against():
     held = gating(asked=GateOptions(tolerances=(within(),), create=True))
-    found = held.ended([record()], seen(), Plan())
+    found = held.ended([record()], seen(), RunOptions())
     assert (None, None, ()) == (found.baseline, found.started, found.failures)
-    assert held.ended([skipped()], seen(), Plan()).failures != ()
+    assert held.ended([skipped()], seen(), RunOptions()).failures != ()
 
 
 REMEDY = "on a runner that has no GPU say --gpuperf-allow-no-gpu"
@@ -427,7 +427,7 @@ def test_a_lost_test_that_is_not_the_gates_is_pytests_own_matter():
 
 @pytest.mark.parametrize(
     ("plan", "asked"),
-    [(Plan(report_only=True), GATE), (Plan(), GateOptions())],
+    [(RunOptions(report_only=True), GATE), (RunOptions(), GateOptions())],
     ids=["report-only", "no gate"],
 )
 def test_what_only_reports_fails_no_run(plan, asked, tmp_path):
@@ -472,7 +472,7 @@ def test_what_is_told_elsewhere_is_not_noted(now):
 def test_comparisons_count_where_they_stand_a_thresholds_too():
     compared = Comparison(metric="threshold", tolerance=0.1, outcome="improved", reason="so", differences=())
     held = gating(base_of(record()), asked=GateOptions(tolerances=(within("threshold"),)))
-    found = held.ended([record(comparisons=(compared,))], seen(), Plan())
+    found = held.ended([record(comparisons=(compared,))], seen(), RunOptions())
     assert found.failures == ()
     said = f"better beyond the tolerance (1 comparison): {UPDATE}"
     assert coded(found.notes) == (("baseline_stale", said),)

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_gpuperf.gate.policy import ending, gated
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Tolerance
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record
@@ -31,16 +31,16 @@ def record(*outcomes, **changes) -> Record:
 @pytest.mark.parametrize(
     ("expected", "gate", "plan"),
     [
-        ({"regressed"}, GATE, Plan()),
-        ({"improved"}, IMPROVEMENTS, Plan()),
-        ({"regressed", "improved"}, replace(GATE, improvements=True), Plan()),
-        ({"regressed", "not_comparable"}, STRICT, Plan()),
-        ({"improved", "not_comparable"}, replace(IMPROVEMENTS, strict=True), Plan()),
-        ({"regressed", "cannot_tell"}, GATE, Plan(inconclusive="fail")),
-        ({"regressed"}, GATE, Plan(inconclusive="pass")),
-        (set(), NO_GATE, Plan(inconclusive="fail")),
-        (set(), GateOptions(strict=True, create=True), Plan(inconclusive="fail")),
-        (set(), replace(STRICT, improvements=True), Plan(report_only=True, inconclusive="fail")),
+        ({"regressed"}, GATE, RunOptions()),
+        ({"improved"}, IMPROVEMENTS, RunOptions()),
+        ({"regressed", "improved"}, replace(GATE, improvements=True), RunOptions()),
+        ({"regressed", "not_comparable"}, STRICT, RunOptions()),
+        ({"improved", "not_comparable"}, replace(IMPROVEMENTS, strict=True), RunOptions()),
+        ({"regressed", "cannot_tell"}, GATE, RunOptions(inconclusive="fail")),
+        ({"regressed"}, GATE, RunOptions(inconclusive="pass")),
+        (set(), NO_GATE, RunOptions(inconclusive="fail")),
+        (set(), GateOptions(strict=True, create=True), RunOptions(inconclusive="fail")),
+        (set(), replace(STRICT, improvements=True), RunOptions(report_only=True, inconclusive="fail")),
     ],
 )
 def test_what_fails_is_what_the_gate_asks_for(expected, gate, plan):
@@ -51,29 +51,29 @@ def test_what_fails_is_what_the_gate_asks_for(expected, gate, plan):
 
 def test_a_failure_says_what_was_found_and_every_metric_in_its_own_line():
     both = record(comparisons=(found("regressed", "8x"), found("new"), found("regressed", "2 ms", "gpu")))
-    assert ending(both, None, Plan(), GATE).failure == "regressed: 8x\nregressed: 2 ms"
+    assert ending(both, None, RunOptions(), GATE).failure == "regressed: 8x\nregressed: 2 ms"
 
 
 def test_a_verdict_and_a_regression_fail_together():
     failed = record("regressed", status="failed", reason="too slow", demand=Demand(min=3))
-    assert ending(failed, None, Plan(), GATE).failure == "too slow\nregressed: so"
+    assert ending(failed, None, RunOptions(), GATE).failure == "too slow\nregressed: so"
 
 
 def test_a_bare_marker_fails_for_a_regression_and_for_nothing_else():
-    assert ending(record("regressed"), None, Plan(), GATE).failure == "regressed: so"
-    assert ending(record("regressed"), None, Plan()).failure is None
-    assert ending(record("not_regressed"), None, Plan(), GATE) == ending(record(), None, Plan())
+    assert ending(record("regressed"), None, RunOptions(), GATE).failure == "regressed: so"
+    assert ending(record("regressed"), None, RunOptions()).failure is None
+    assert ending(record("not_regressed"), None, RunOptions(), GATE) == ending(record(), None, RunOptions())
 
 
 @pytest.mark.parametrize(
     ("expected", "gate", "plan"),
     [
-        (("a: cannot_tell: so",), GATE, Plan()),
-        (("a: cannot_tell: so",), IMPROVEMENTS, Plan()),
-        ((), NO_GATE, Plan()),
-        ((), GATE, Plan(inconclusive="pass")),
-        ((), GATE, Plan(inconclusive="fail")),
-        ((), GATE, Plan(report_only=True)),
+        (("a: cannot_tell: so",), GATE, RunOptions()),
+        (("a: cannot_tell: so",), IMPROVEMENTS, RunOptions()),
+        ((), NO_GATE, RunOptions()),
+        ((), GATE, RunOptions(inconclusive="pass")),
+        ((), GATE, RunOptions(inconclusive="fail")),
+        ((), GATE, RunOptions(report_only=True)),
     ],
 )
 def test_a_doubt_warns_where_doubts_do(expected, gate, plan):
@@ -81,17 +81,17 @@ def test_a_doubt_warns_where_doubts_do(expected, gate, plan):
 
 
 def test_a_test_that_fails_warns_of_nothing_beside():
-    end = ending(record("regressed", "cannot_tell"), None, Plan(), GATE)
+    end = ending(record("regressed", "cannot_tell"), None, RunOptions(), GATE)
     assert (("regressed: so"), ()) == (end.failure, end.warnings)
 
 
 @pytest.mark.parametrize(
     ("expected", "gate", "plan"),
     [
-        ("the gate has no valid measurement: it broke", GATE, Plan()),
-        (None, NO_GATE, Plan()),
-        (None, GATE, Plan(report_only=True)),
-        ("the gate has no valid measurement: it broke", GATE, Plan(inconclusive="pass")),
+        ("the gate has no valid measurement: it broke", GATE, RunOptions()),
+        (None, NO_GATE, RunOptions()),
+        (None, GATE, RunOptions(report_only=True)),
+        ("the gate has no valid measurement: it broke", GATE, RunOptions(inconclusive="pass")),
     ],
 )
 def test_a_gated_test_that_could_not_be_measured_fails(expected, gate, plan):
@@ -102,11 +102,11 @@ def test_a_gated_test_that_could_not_be_measured_fails(expected, gate, plan):
 
 def test_a_test_with_a_demand_that_could_not_be_measured_says_so_once():
     broken = record("cannot_tell", status="error", reason="it broke", demand=Demand(min=3))
-    assert ending(broken, None, Plan(), GATE).failure == "it broke"
+    assert ending(broken, None, RunOptions(), GATE).failure == "it broke"
 
 
 @pytest.mark.parametrize("gate", [GATE, STRICT, IMPROVEMENTS])
-@pytest.mark.parametrize("plan", [Plan(), Plan(inconclusive="fail")])
+@pytest.mark.parametrize("plan", [RunOptions(), RunOptions(inconclusive="fail")])
 def test_a_skipped_test_skips(gate, plan):
     end = ending(record(status="skipped", reason="no GPU"), None, plan, gate)
     assert (None, "no GPU", ()) == (end.failure, end.skip, end.warnings)
@@ -126,7 +126,7 @@ def test_doubts_of_the_demand_and_of_the_baseline_are_both_told():
     doubtful = record(
         "cannot_tell", status="inconclusive", reason="near 3x", demand=Demand(min=3), speedup=near
     )
-    assert ending(doubtful, None, Plan(), GATE).warnings == ("a: near 3x", "a: cannot_tell: so")
+    assert ending(doubtful, None, RunOptions(), GATE).warnings == ("a: near 3x", "a: cannot_tell: so")
 
 
 def test_a_threshold_that_fails_leaves_no_warning_of_the_baseline():
@@ -144,5 +144,5 @@ def test_a_threshold_that_fails_leaves_no_warning_of_the_baseline():
         smallest_won=None,
         curve=(),
     )
-    end = ending(record("cannot_tell"), failed, Plan(), GATE)
+    end = ending(record("cannot_tell"), failed, RunOptions(), GATE)
     assert ("the GPU loses", ()) == (end.failure, end.warnings)

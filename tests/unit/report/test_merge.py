@@ -14,7 +14,7 @@ from pytest_gpuperf import schema
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.gate.fingerprint import differences, hosts_differ, machines
-from pytest_gpuperf.model.demand import Demand, Family, Pairing, Plan, Selection
+from pytest_gpuperf.model.demand import Demand, Family, Pairing, RunOptions, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import (
     Copies,
@@ -416,7 +416,7 @@ def of_siblings(demand, *, cpu, gpu, seed) -> tuple[Record, Record]:
         )
         for kind, timing in (("cpu", {"kernel": cpu}), ("gpu", {"kernel": gpu, "bandwidth": 1e7}))
     ]
-    here, there = (Trial(nodeid=TEST, demand=demand, plan=Plan()) for _ in range(2))
+    here, there = (Trial(nodeid=TEST, demand=demand, plan=RunOptions()) for _ in range(2))
     left = here.time_cpu(bound(adding), devices[0], most_blocks=60, seconds=2.5)
     found = there.compare_with(left, bound(adding), devices[1])
     return here.record(Verdict(status="recorded", reason=None)), there.record(found)
@@ -818,9 +818,9 @@ def test_the_threshold_is_that_of_the_joined_records():
     assert [pytest.approx(ratio) for ratio in (0.5, 2.0, 4.0)] == [
         point.speedup.value for point in found.curve
     ]
-    (said,) = made.failures(Plan())
+    (said,) = made.failures(RunOptions())
     assert said.startswith("threshold of test_n: failed: offload threshold of n")
-    assert made.failures(Plan(report_only=True)) == ()
+    assert made.failures(RunOptions(report_only=True)) == ()
 
 
 def test_a_joined_run_keeps_the_schema_and_can_be_joined_again():

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Plan
+from pytest_gpuperf.model.demand import RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import Workload
@@ -47,7 +47,7 @@ def workload_on(device, call=None, **changes) -> Workload:
 
 def warmed_up(device, call=None, plan=None) -> Workload:
     workload = workload_on(device, call)
-    blocks.warm_up(workload, plan or Plan())
+    blocks.warm_up(workload, plan or RunOptions())
     return workload
 
 
@@ -93,7 +93,7 @@ def test_a_slow_call_is_a_block_of_its_own(kernel):
 
 
 def test_the_block_time_is_the_plans():
-    workload = warmed_up(simulated(kernel=1e-3), plan=Plan(block_time=50e-3))
+    workload = warmed_up(simulated(kernel=1e-3), plan=RunOptions(sampling=SamplingPlan(block_time=50e-3)))
     assert 50 <= workload.block_calls <= 60
 
 
@@ -114,7 +114,7 @@ def test_the_cost_of_an_empty_synchronize_is_its_least():
     device = simulated()
     costs = iter([9.0, 3.0, 5.0, 9.0, 9.0, 1.0, 8.0, 8.0, 9.0, 9.0])
     device.synchronize = lambda: device.clock.advance(next(costs, 0.0))
-    workload = warmed_up(device, call=lambda: device.clock.advance(100.0), plan=Plan(max_time=1e4))
+    workload = warmed_up(device, call=lambda: device.clock.advance(100.0), plan=RunOptions(max_time=1e4))
     assert workload.synchronize_cost == 1.0
 
 
@@ -160,8 +160,8 @@ def test_warm_up_of_a_slow_workload_has_one_more_call():
 
 
 def test_warm_up_takes_at_most_a_quarter_of_the_time_there_is():
-    assert warmed_up(simulated(kernel=0.3), plan=Plan(max_time=1)).warmup_calls == 2
-    assert warmed_up(simulated(kernel=0.3), plan=Plan(max_time=10)).warmup_calls == 3
+    assert warmed_up(simulated(kernel=0.3), plan=RunOptions(max_time=1)).warmup_calls == 2
+    assert warmed_up(simulated(kernel=0.3), plan=RunOptions(max_time=10)).warmup_calls == 3
 
 
 def test_the_time_and_the_calls_of_warm_up_are_counted():
@@ -179,7 +179,7 @@ def test_a_workload_that_takes_no_time_is_an_error_and_no_hang(monkeypatch):
     assert next(calls) <= 1 + 100 + 1000, "a block has at most that many calls"
 
 
-@pytest.mark.parametrize("step", [blocks.sample, partial(blocks.warm_up, plan=Plan())])
+@pytest.mark.parametrize("step", [blocks.sample, partial(blocks.warm_up, plan=RunOptions())])
 def test_the_garbage_collector_is_off_inside_blocks_and_on_again(step):
     device = simulated()
     states = []
@@ -193,7 +193,7 @@ def test_the_garbage_collector_is_off_inside_blocks_and_on_again(step):
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize("step", [blocks.sample, partial(blocks.warm_up, plan=Plan())])
+@pytest.mark.parametrize("step", [blocks.sample, partial(blocks.warm_up, plan=RunOptions())])
 def test_the_garbage_collector_is_on_again_after_an_exception(step):
     def call():
         raise RuntimeError("in the workload")
@@ -358,7 +358,7 @@ def test_a_gpu_does_not_tell_the_processors():
 
 def test_where_a_block_is_one_call_its_samples_are_latencies():
     workload = warmed_up(simulated(kernel=2e-3))
-    assert blocks.single(workload, Plan()) is workload
+    assert blocks.single(workload, RunOptions()) is workload
     blocks.sample(workload)
     assert [pytest.approx(2e-3)] == list(workload.measurement.waited_for)
     assert (array("d"), pytest.approx(2e-3)) == (workload.measurement.latencies, workload.measurement.latency)
@@ -372,8 +372,8 @@ def test_where_a_block_is_many_calls_its_samples_are_no_latencies():
 
 def test_a_single_call_is_waited_for_and_keeps_its_samples_apart():
     workload = warmed_up(simulated(kernel=10e-6, launch=5e-6))
-    single = blocks.single(workload, Plan())
-    assert blocks.single(workload, Plan()) is single
+    single = blocks.single(workload, RunOptions())
+    assert blocks.single(workload, RunOptions()) is single
     blocks.sample(single)
     blocks.sample(workload)
     calls = workload.block_calls
@@ -384,14 +384,16 @@ def test_a_single_call_is_waited_for_and_keeps_its_samples_apart():
 def test_what_is_sampled_aside_is_warmed_up_for_a_quarter_of_its_time():
     device = simulated()
     times = (1e-3 * (1 + step % 2) for step in count(1))
-    workload = blocks.timed(lambda: device.launch(next(times)), device, Plan(aside_time=10e-3))
+    workload = blocks.timed(
+        lambda: device.launch(next(times)), device, RunOptions(sampling=SamplingPlan(secondary_time=10e-3))
+    )
     assert not workload.steady
     assert 2.5e-3 <= workload.warmup < 2.5e-3 + 2e-3
 
 
 def test_a_fresh_start_gives_up_the_samples_and_what_was_counted_beside_them():
     workload = warmed_up(simulated("cpu", kernel=1e-5, threads=2.0))
-    blocks.single(workload, Plan())
+    blocks.single(workload, RunOptions())
     blocks.sample(workload)
     workload.waited, fastest = 1.0, workload.fastest
     workload.start_afresh()
@@ -402,7 +404,7 @@ def test_a_fresh_start_gives_up_the_samples_and_what_was_counted_beside_them():
 
 def test_a_workload_whose_single_call_raised_is_running():
     workload = warmed_up(simulated(kernel=1e-5))
-    single = blocks.single(workload, Plan())
+    single = blocks.single(workload, RunOptions())
     assert not workload.is_running
     single.call = lambda: 1 / 0
     with pytest.raises(ZeroDivisionError):

@@ -504,7 +504,7 @@ def test_a_bad_lock_file_is_a_usage_error_before_the_first_test(run, pytester, c
 def test_a_lock_file_in_the_ini_file_starts_at_the_root_wherever_pytest_is_called(pytester, monkeypatch):
     pytester.makeini("[pytest]\ngpuperf_lock = turn.lock\n")
     monkeypatch.chdir(pytester.mkdir("below"))
-    assert str(pytester.path / "turn.lock") == options.plan(pytester.parseconfig(pytester.path)).lock
+    assert str(pytester.path / "turn.lock") == options.run_options(pytester.parseconfig(pytester.path)).lock
 
 
 @pytest.mark.parametrize("place", ["an option", "the ini file"])

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from pytest_gpuperf.model.comparison import METRICS, GateOptions, Tolerance
-from pytest_gpuperf.model.demand import Plan
-from pytest_gpuperf.timing.presets import of_gate, quick
+from pytest_gpuperf.model.demand import SamplingPlan
+from pytest_gpuperf.timing.presets import for_gate, for_unmarked
 
 OF_SPEEDUP = Tolerance(metric="speedup", share=0.1)
 OF_TIMES = Tolerance(metric="gpu", share=0.1)
@@ -14,8 +14,10 @@ GATE = GateOptions(tolerances=(OF_SPEEDUP,))
 
 
 def test_a_run_without_a_gate_samples_as_ever():
-    assert of_gate(Plan(), GateOptions()) == Plan()
-    assert of_gate(Plan(max_rounds=7), GateOptions(strict=True, allow_missing=True)) == Plan(max_rounds=7)
+    assert for_gate(SamplingPlan(), GateOptions()) == SamplingPlan()
+    assert for_gate(SamplingPlan(max_rounds=7), GateOptions(strict=True, allow_missing=True)) == SamplingPlan(
+        max_rounds=7
+    )
 
 
 @pytest.mark.parametrize(
@@ -23,12 +25,12 @@ def test_a_run_without_a_gate_samples_as_ever():
     [GATE, GateOptions(improvements=True), GateOptions(create=True), GateOptions(tolerances=(OF_TIMES,))],
 )
 def test_a_gate_and_a_new_baseline_sample_for_longer(asked):
-    plan, longer = Plan(), of_gate(Plan(), asked)
+    plan, longer = SamplingPlan(), for_gate(SamplingPlan(), asked)
     assert longer.precision < plan.precision
     assert longer.precision_time > plan.precision_time
     assert longer.max_rounds > plan.max_rounds
     assert longer.precision_rounds > plan.precision_rounds
-    assert longer.aside_time == plan.aside_time
+    assert longer.secondary_time == plan.secondary_time
     assert replace(longer, precision=0.05, precision_time=0.05, precision_rounds=0, max_rounds=60) == plan
 
 
@@ -38,18 +40,18 @@ def test_a_gate_and_a_new_baseline_sample_for_longer(asked):
 )
 def test_what_is_timed_beside_the_verdict_takes_longer_where_a_gate_rests_on_it(expected, metric):
     asked = GateOptions(tolerances=(OF_SPEEDUP, Tolerance(metric=metric, share=0.1)))
-    plan, longer = Plan(), of_gate(Plan(), asked)
-    assert expected is (longer.aside_time > plan.aside_time)
-    assert expected is (longer.aside_rounds > plan.aside_rounds)
+    plan, longer = SamplingPlan(), for_gate(SamplingPlan(), asked)
+    assert expected is (longer.secondary_time > plan.secondary_time)
+    assert expected is (longer.secondary_rounds > plan.secondary_rounds)
 
 
 def test_what_nobody_marked_is_measured_for_a_shorter_time():
-    plan = of_gate(Plan(), GATE)
-    shorter = quick(plan, GATE)
+    plan = for_gate(SamplingPlan(), GATE)
+    shorter = for_unmarked(plan, GATE)
     assert 0 < shorter.precision_rounds < plan.precision_rounds
     assert shorter.precision_time < plan.precision_time
     assert shorter.record_time < plan.record_time
 
 
 def test_without_a_gate_it_has_no_rounds_to_wait_for():
-    assert quick(Plan(), GateOptions()).precision_rounds == 0
+    assert for_unmarked(SamplingPlan(), GateOptions()).precision_rounds == 0

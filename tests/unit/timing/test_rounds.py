@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Round
 from pytest_gpuperf.timing import inspection
 from pytest_gpuperf.timing.blocks import Workload
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.transfers import TransferTimer
 
-TEN = Plan(precision=0.0, record_rounds=10, record_time=inf)  # rounds of a bare demand, whatever they show
+# Ten rounds of a test without a limit, whatever they show.
+TEN = RunOptions(sampling=SamplingPlan(precision=0.0, record_rounds=10, record_time=inf))
 HOT = "power cap"
 
 
@@ -70,7 +71,7 @@ class Bench:
         return self.sampling
 
     def copying(self) -> TransferTimer:
-        return TransferTimer(self.gpu, Plan())
+        return TransferTimer(self.gpu, RunOptions())
 
 
 def stepping(workload, times) -> None:
@@ -169,7 +170,9 @@ def test_sampling_goes_on_until_the_dropped_rounds_are_few(expected, hot):
 
 
 def test_sampling_ends_when_a_fifth_of_the_most_rounds_was_dropped():
-    found = Bench(plan=replace(TEN, max_rounds=20), throttle=hot_in(1, 2, 4, 6, 9)).interleaved()
+    found = Bench(
+        plan=replace(TEN, sampling=replace(TEN.sampling, max_rounds=20)), throttle=hot_in(1, 2, 4, 6, 9)
+    ).interleaved()
     assert (9, 5, 4) == (found.begun, found.dropped, len(found.rounds))
     assert "in 5 of 9 rounds" in found.throttled
 
@@ -195,7 +198,7 @@ def test_two_rounds_are_taken_whatever_they_cost_dropped_or_not():
 
 
 def test_a_clear_demand_ends_with_the_precision_time():
-    plan = Plan(precision=0.0, precision_time=0.1)
+    plan = RunOptions(sampling=SamplingPlan(precision=0.0, precision_time=0.1))
     assert Bench(demand=Demand(min=3), plan=plan).interleaved().begun == 10
 
 
@@ -282,7 +285,7 @@ def test_a_fresh_start_gives_up_every_round():
 
 
 def test_a_family_goes_on_until_its_speedup_is_told_from_the_threshold():
-    plan = Plan(precision_time=0.0)
+    plan = RunOptions(sampling=SamplingPlan(precision_time=0.0))
     rounds = {}
     for apart in ((), ((1.0, 1.0),)):
         bench = Bench(cpu=1.05e-3, gpu=1e-3)

@@ -15,7 +15,7 @@ from pytest_gpuperf.devices.simulated import (
     SimulatedOutOfMemory,
     Timing,
 )
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.timing import blocks, inspection, secondary
 from pytest_gpuperf.timing.blocks import Workload
 from pytest_gpuperf.timing.transfers import TransferTimer
@@ -38,12 +38,12 @@ def simulated(kind="gpu", clock=None, *, kernel=21e-6, **timing) -> SimulatedDev
 
 def warmed_up(device) -> Workload:
     workload = Workload(device=device, call=device.launch, scope="call")
-    blocks.warm_up(workload, Plan())
+    blocks.warm_up(workload, RunOptions())
     return workload
 
 
 def other_kind(workloads, demand, plan=None, left=plenty) -> None:
-    secondary.other_kind(workloads, demand, plan or Plan(), order(), left)
+    secondary.other_kind(workloads, demand, plan or RunOptions(), order(), left)
 
 
 def samples_of(workload) -> tuple[int, int]:
@@ -98,25 +98,27 @@ def test_the_latency_of_a_single_call_includes_its_launch_and_its_synchronize():
 
 def test_the_other_kind_has_at_most_as_many_rounds_as_the_plan_allows():
     workload = warmed_up(simulated())
-    other_kind([workload], THROUGHPUT, Plan(max_rounds=4))
+    other_kind([workload], THROUGHPUT, RunOptions(sampling=SamplingPlan(max_rounds=4)))
     assert samples_of(workload) == (0, 4)
 
 
 def test_the_other_kind_has_the_rounds_that_a_gate_on_it_needs_though_its_time_is_used_up():
     workload = warmed_up(simulated())
-    other_kind([workload], THROUGHPUT, Plan(aside_time=1e-9, aside_rounds=7))
+    other_kind(
+        [workload], THROUGHPUT, RunOptions(sampling=SamplingPlan(secondary_time=1e-9, secondary_rounds=7))
+    )
     assert samples_of(workload) == (0, 7)
 
 
 def test_the_other_kind_has_three_rounds_though_they_take_longer_than_an_aside_may():
     workload = warmed_up(simulated())
-    other_kind([workload], THROUGHPUT, Plan(aside_time=1e-9))
+    other_kind([workload], THROUGHPUT, RunOptions(sampling=SamplingPlan(secondary_time=1e-9)))
     assert samples_of(workload) == (0, 3)
 
 
 def test_another_round_is_taken_only_when_the_test_has_time_for_it():
     workload = warmed_up(simulated())
-    single = blocks.single(workload, Plan())
+    single = blocks.single(workload, RunOptions())
     clock = workload.device.clock
     until = clock() + 2.5 * single.block_calls * 21e-6
     other_kind([workload], THROUGHPUT, left=lambda: until - clock())
@@ -134,7 +136,7 @@ def prepared(device, body=adding) -> Workload:
 
 
 def copies(workload, rounds=60, plan=None, left=plenty):
-    return secondary.copies(workload, rounds, plan or Plan(), order(), left)
+    return secondary.copies(workload, rounds, plan or RunOptions(), order(), left)
 
 
 def rounds_of(copying) -> int:
@@ -229,7 +231,7 @@ def test_before_memory_is_given_back_nothing_but_the_inputs_is_held(copies_befor
 
     device.asarray = asarray_until_full
     device.release = lambda: held.append(device.live_bytes)
-    assert copies(workload, plan=Plan(aside_time=inf)) == secondary.NO_ROOM
+    assert copies(workload, plan=RunOptions(sampling=SamplingPlan(secondary_time=inf))) == secondary.NO_ROOM
     assert [SIZE] == held
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Plan
+from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.measurement import Copies, Transfer
 from pytest_gpuperf.timing import blocks, inspection, transfers
 from pytest_gpuperf.timing.transfers import TransferTimer
@@ -29,7 +29,7 @@ def prepared(device, body):
 
 def copying(body, *, rounds=1, device=None, **timing) -> TransferTimer:
     """Return the copies of a body, timed so many times."""
-    found = TransferTimer(prepared(device or simulated(**timing), body), Plan())
+    found = TransferTimer(prepared(device or simulated(**timing), body), RunOptions())
     for _ in range(rounds):
         for workload in found.workloads:
             blocks.sample(workload)
@@ -166,7 +166,7 @@ def test_arrays_that_fixtures_put_up_are_copied_up_too():
     workload, _ = inspection.prepare(
         lambda seen: partial(lambda seen, weights: lambda: weights + 1, seen, weights=brought), device
     )
-    found = TransferTimer(workload, Plan())
+    found = TransferTimer(workload, RunOptions())
     blocks.sample(found.workloads[0])
     assert (SIZE, pytest.approx(8e-3)) == (found.transfer.h2d.bytes, found.transfer.h2d.samples[0])
 
@@ -272,7 +272,7 @@ def test_one_result_and_the_inputs_twice_are_held_while_copies_are_timed():
     device = simulated()
     workload = prepared(device, both_ways)
     device.peak_bytes = device.live_bytes
-    found = TransferTimer(workload, Plan())
+    found = TransferTimer(workload, RunOptions())
     assert (2 * SIZE, 3 * SIZE) == (device.live_bytes, device.peak_bytes)
     del found
     assert device.live_bytes == SIZE

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Demand, Plan
+from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference
 from pytest_gpuperf.model.record import Note, Record, Verdict
@@ -36,12 +36,12 @@ class Bench:
         return self.walk(body, demand, nodeid=nodeid, plan=plan)[1]
 
     def walk(self, body, demand=None, *, nodeid=NODEID, plan=None) -> tuple[Trial, Record]:
-        trial = Trial(nodeid=nodeid, demand=demand or Demand(min=3), plan=plan or Plan())
+        trial = Trial(nodeid=nodeid, demand=demand or Demand(min=3), plan=plan or RunOptions())
         found = trial.compare(bound(body), self.cpu, self.gpu)
         return trial, trial.record(found)
 
     def refused(self, body, demand=None) -> tuple[Trial, str]:
-        trial = Trial(nodeid=NODEID, demand=demand or Demand(min=3), plan=Plan())
+        trial = Trial(nodeid=NODEID, demand=demand or Demand(min=3), plan=RunOptions())
         with pytest.raises(GpuPerfError) as refusal:
             trial.compare(bound(body), self.cpu, self.gpu)
         return trial, str(refusal.value)
@@ -248,7 +248,7 @@ def calls_before_the_rounds(body) -> int:
 def test_an_exception_in_round_17_keeps_sixteen_rounds_and_says_where():
     fault = Injected(kind="error", call=calls_before_the_rounds(ones) + 17)
     bench = Bench(gpu=2e-3, faults=[fault])
-    trial = Trial(nodeid=NODEID, demand=Demand(min=5), plan=Plan())  # at the limit: sampling goes on
+    trial = Trial(nodeid=NODEID, demand=Demand(min=5), plan=RunOptions())  # at the limit: sampling goes on
     with pytest.raises(RuntimeError, match="injected error"):
         trial.compare(bound(ones), bench.cpu, bench.gpu)
     found = trial.record(Verdict(status="error", reason="injected"))
@@ -267,7 +267,7 @@ def test_an_exception_in_the_first_call_names_the_device(kind):
         return device.xp.ones(4)
 
     bench = Bench()
-    trial = Trial(nodeid=NODEID, demand=Demand(), plan=Plan())
+    trial = Trial(nodeid=NODEID, demand=Demand(), plan=RunOptions())
     with pytest.raises(ValueError, match="in the body"):
         trial.compare(bound(body), bench.cpu, bench.gpu)
     assert trial.where == f"on the {kind.upper()} (simulated {kind.upper()})"
@@ -287,7 +287,7 @@ def test_an_exception_in_a_round_names_the_device_that_was_running(kind):
         return call
 
     bench = Bench(gpu=2e-3)
-    trial = Trial(nodeid=NODEID, demand=Demand(min=5), plan=Plan())
+    trial = Trial(nodeid=NODEID, demand=Demand(min=5), plan=RunOptions())
     with pytest.raises(ValueError, match="in call 10"):
         trial.compare(bound(body), bench.cpu, bench.gpu)
     assert trial.device.kind == kind
@@ -295,23 +295,23 @@ def test_an_exception_in_a_round_names_the_device_that_was_running(kind):
 
 
 def test_before_any_device_was_used_there_is_no_place():
-    assert Trial(nodeid=NODEID, demand=Demand(), plan=Plan()).where == "before any device was used"
+    assert Trial(nodeid=NODEID, demand=Demand(), plan=RunOptions()).where == "before any device was used"
 
 
 def test_a_record_before_anything_ran_is_empty():
-    found = Trial(nodeid=NODEID, demand=Demand(), plan=Plan()).record(
+    found = Trial(nodeid=NODEID, demand=Demand(), plan=RunOptions()).record(
         Verdict(status="skipped", reason="no GPU")
     )
     assert (None, None, None, None) == (found.cpu, found.gpu, found.speedup, found.elapsed)
 
 
 def cpu_side(bench, body=ones, *, most_blocks=60, seconds=2.5) -> CpuResult:
-    trial = Trial(nodeid="test_it[cpu]", demand=Demand(), plan=Plan())
+    trial = Trial(nodeid="test_it[cpu]", demand=Demand(), plan=RunOptions())
     return trial.time_cpu(bound(body), bench.cpu, most_blocks=most_blocks, seconds=seconds)
 
 
 def compare_with(bench, side, body=ones, demand=None) -> Record:
-    trial = Trial(nodeid="test_it[gpu]", demand=demand or Demand(min=3), plan=Plan())
+    trial = Trial(nodeid="test_it[gpu]", demand=demand or Demand(min=3), plan=RunOptions())
     found = trial.compare_with(side, bound(body), bench.gpu)
     return trial.record(found)
 
@@ -420,7 +420,9 @@ def noise(seed: int, spread: float = 0.05):
 @pytest.mark.parametrize("limit", [1.0, 3.0, 10.0])
 def test_measuring_takes_no_longer_than_the_time_allowed(limit):
     bench = Bench(cpu=0.09, gpu=0.03, cpu_noise=noise(3))
-    found = bench.compare(ones, Demand(min=3, max_time=limit), plan=Plan(max_rounds=1000))
+    found = bench.compare(
+        ones, Demand(min=3, max_time=limit), plan=RunOptions(sampling=SamplingPlan(max_rounds=1000))
+    )
     last_calls = 0.09 + 0.03
     assert found.elapsed == pytest.approx(bench.clock())
     assert limit / 2 < found.elapsed <= limit + 1.2 * last_calls
@@ -429,7 +431,7 @@ def test_measuring_takes_no_longer_than_the_time_allowed(limit):
 
 def test_the_time_allowed_on_the_marker_counts_like_that_of_the_run():
     on_marker = Bench(cpu=0.3, gpu=0.2).compare(ones, Demand(min=3, max_time=1.0))
-    of_run = Bench(cpu=0.3, gpu=0.2).compare(ones, Demand(min=3), plan=Plan(max_time=1.0))
+    of_run = Bench(cpu=0.3, gpu=0.2).compare(ones, Demand(min=3), plan=RunOptions(max_time=1.0))
     assert of_run.elapsed == on_marker.elapsed
     assert of_run.cpu == on_marker.cpu
 
@@ -517,7 +519,7 @@ def test_a_disturbed_measurement_is_begun_again_and_the_quiet_one_counts(monkeyp
 
 def test_a_disturbed_measurement_of_a_slow_workload_stands_where_a_second_would_have_few_samples(monkeypatch):
     disturbed(monkeypatch, 0.1, 1.0)
-    plan = Plan(precision=1e-9, precision_time=1.0, precision_rounds=60)
+    plan = RunOptions(sampling=SamplingPlan(precision=1e-9, precision_time=1.0, precision_rounds=60))
     found = Bench(cpu=0.2, gpu=0.2).compare(quick, Demand(), plan=plan)
     assert found.speedup.rounds > 12
     assert "restarted" not in [note.code for note in found.notes]
@@ -526,7 +528,7 @@ def test_a_disturbed_measurement_of_a_slow_workload_stands_where_a_second_would_
 def test_a_disturbed_cpu_sibling_leaves_its_gpu_sibling_in_doubt(monkeypatch):
     disturbed(monkeypatch, 0.1)
     bench = Bench()
-    trials = [Trial(nodeid=NODEID, demand=Demand(min=3), plan=Plan()) for _ in range(2)]
+    trials = [Trial(nodeid=NODEID, demand=Demand(min=3), plan=RunOptions()) for _ in range(2)]
     side = trials[0].time_cpu(bound(quick), bench.cpu, most_blocks=60, seconds=1.0)
     found = trials[1].compare_with(side, bound(quick), bench.gpu)
     assert found.status == "inconclusive"
@@ -535,7 +537,7 @@ def test_a_disturbed_cpu_sibling_leaves_its_gpu_sibling_in_doubt(monkeypatch):
 
 def test_a_cpu_that_is_timed_alone_says_what_disturbed_it(monkeypatch):
     disturbed(monkeypatch, *[0.1] * 9)
-    trial = Trial(nodeid=NODEID, demand=Demand(), plan=Plan())
+    trial = Trial(nodeid=NODEID, demand=Demand(), plan=RunOptions())
     trial.time_cpu(bound(quick), Bench().cpu, most_blocks=5, seconds=1.0)
     assert trial.record(Verdict(status="skipped", reason="no GPU")).notes[-1].code == "interference"
 
@@ -544,7 +546,7 @@ def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch
     busy = Interference(kind="cpu_contention", own_share=0.1, waited=0.9)
     found = iter([busy])
     monkeypatch.setattr(blocks.Workload, "interference", property(lambda _: next(found, None)))
-    trial = Trial(nodeid=NODEID, demand=Demand(), plan=Plan())
+    trial = Trial(nodeid=NODEID, demand=Demand(), plan=RunOptions())
     side = trial.time_cpu(bound(quick), Bench().cpu, most_blocks=5, seconds=1.0)
     assert side.interference is None
     assert [note.code for note in trial.record(Verdict(status="skipped", reason="no GPU")).notes] == [
@@ -554,7 +556,7 @@ def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch
 
 def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
     disturbed(monkeypatch, *[0.1] * 9)
-    trial = Trial(nodeid=NODEID, demand=Demand(min=3), plan=Plan())
+    trial = Trial(nodeid=NODEID, demand=Demand(min=3), plan=RunOptions())
     trial.without_gpu(trial.time_cpu(bound(quick), Bench().cpu, most_blocks=5, seconds=1.0))
     offload = trial.record(Verdict(status="skipped", reason="no GPU")).offload
     assert offload.gpu_limits is None
@@ -564,7 +566,7 @@ def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
 def test_an_error_after_a_fresh_start_names_the_round_of_that_start(monkeypatch):
     disturbed(monkeypatch, 0.1)
     bench = Bench(gpu=2e-3, faults=[Injected(kind="error", call=16)])
-    trial = Trial(nodeid=NODEID, demand=Demand(min=3), plan=Plan())
+    trial = Trial(nodeid=NODEID, demand=Demand(min=3), plan=RunOptions())
     with pytest.raises(RuntimeError, match="launch 16"):
         trial.compare(bound(quick), bench.cpu, bench.gpu)
     record = trial.record(Verdict(status="error", reason="it broke"))
@@ -701,7 +703,7 @@ def test_an_error_of_the_cpu_beside_the_verdict_is_not_blamed_on_the_gpu(monkeyp
 
     monkeypatch.setattr(blocks, "timed", timed)
     bench = Bench(cpu=1e-5, gpu=1e-5)
-    trial = Trial(nodeid=NODEID, demand=Demand(min=0.1), plan=Plan())
+    trial = Trial(nodeid=NODEID, demand=Demand(min=0.1), plan=RunOptions())
     trial.compare(bound(ones), bench.cpu, bench.gpu)
     assert ("cpu", "cpu") in seen
     assert all(at_work == said for at_work, said in seen)
@@ -713,7 +715,7 @@ def test_an_error_of_the_cpu_beside_the_verdict_is_not_blamed_on_the_gpu(monkeyp
 def test_a_hot_gpu_is_a_note_where_no_speedup_is_demanded(expected, demand):
     bench, hot = Bench(), count()
     bench.gpu.throttle = lambda: ("thermal",) if next(hot) % 2 else ()
-    found = bench.compare(ones, demand, plan=Plan(record_time=0.1))
+    found = bench.compare(ones, demand, plan=RunOptions(sampling=SamplingPlan(record_time=0.1)))
     assert expected == found.status
     assert any(note.code == "gpu_throttled" and "(thermal)" in note.text for note in found.notes)
     assert found.offload.worth is None
