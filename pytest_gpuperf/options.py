@@ -4,6 +4,9 @@ Every start of pytest imports this module, in suites without a speedup test too:
 itself has loaded by then, and what few runs need is imported where it is used.
 """
 
+# Annotations stay text: every start of pytest would have to evaluate them.
+from __future__ import annotations
+
 import math
 import os
 from collections.abc import Callable
@@ -285,7 +288,7 @@ def any_option_given(config: pytest.Config) -> bool:
     return any(option.key != "gpuperf_off" for option in given)
 
 
-def run_options(config: pytest.Config) -> "RunOptions":
+def run_options(config: pytest.Config) -> RunOptions:
     """Return the options of this run; raise UsageError, naming the option, for an invalid value."""
     from pytest_gpuperf.model.demand import RunOptions
 
@@ -349,7 +352,7 @@ def _lock_file(path: Path) -> Path:
 _NO_BASELINE = "none"
 
 
-def _tolerance(text: str) -> "Tolerance | str":
+def _tolerance(text: str) -> Tolerance | str:
     from pytest_gpuperf.gate import tolerance
 
     return tolerance.parse(text)
@@ -387,7 +390,7 @@ _ALLOW_MISSING = _Option(
 _GATE = (_BASELINE, _BASELINE_MISSING, _FAIL_ON, _STRICT, _ALLOW_NO_GPU, _ALLOW_MISSING)
 
 
-def gate_options(config: pytest.Config) -> "GateOptions":
+def gate_options(config: pytest.Config) -> GateOptions:
     """Return what this run is compared with; raise UsageError, naming the option, for an invalid value."""
     from pytest_gpuperf.gate import tolerance
     from pytest_gpuperf.model.comparison import GateOptions
@@ -471,7 +474,7 @@ def json_path(config: pytest.Config) -> Path | None:
     return path
 
 
-def outputs(config: pytest.Config) -> "Outputs":
+def outputs(config: pytest.Config) -> Outputs:
     """Return the files that this process writes besides the report; none in xdist's workers.
 
     Raises UsageError, before the first test, for a path that cannot be written, and for a file that is not
@@ -499,7 +502,7 @@ def outputs(config: pytest.Config) -> "Outputs":
     )
 
 
-def check_paths_differ(gate: "GateOptions", report: Path | None, outputs: "Outputs") -> None:
+def check_paths_differ(gate: GateOptions, report: Path | None, outputs: Outputs) -> None:
     """Raise UsageError where two outputs are one file, or where one would be the next run's baseline."""
     named = [("--gpuperf-json", report)] if report else []
     named += [("--gpuperf-markdown", path) for path in outputs.markdown]

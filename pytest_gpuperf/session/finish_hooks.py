@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf import schema
-from pytest_gpuperf.collection.items import SHAPE
+from pytest_gpuperf.collection.items import SPEC
 from pytest_gpuperf.collection.requested import (
     RequestedTests,
     command_line_selection,
@@ -16,15 +16,14 @@ from pytest_gpuperf.collection.requested import (
 )
 from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.gate import RunCoverage
+from pytest_gpuperf.integrations.xdist import RECORD_ATTRIBUTE
 from pytest_gpuperf.model.demand import Selection
 from pytest_gpuperf.model.record import Run, Verdict
 from pytest_gpuperf.report import git, publish, terminal
 from pytest_gpuperf.session.session import GpuPerfSession
 
-__all__ = ["ATTRIBUTE", "FinishHooks"]
+__all__ = ["FinishHooks"]
 
-ATTRIBUTE = "gpuperf"
-"""Of a test's last report: its record, JSON-able, so that it travels between xdist's processes."""
 _DESELECTED = Verdict(
     status="skipped", reason="deselected on the command line or by a plugin", reason_code="deselected"
 )
@@ -42,8 +41,8 @@ class FinishHooks:
         self._dry = config.option.collectonly or config.option.setuponly or config.option.setupplan
         self._collected = RequestedTests(
             root=config.rootpath,
-            asked=command_line_selection(config),
-            again=reruns_failures(config),
+            arguments=command_line_selection(config),
+            reruns_failures=reruns_failures(config),
         )
         self._began = False
         self._crashed: dict[str, str] = {}
@@ -63,26 +62,26 @@ class FinishHooks:
         """Take the speedup tests that will run, those that were deselected, and what asked for them."""
         self.session.ledger.selections = selections
         self._began, self._selected, self._deselected = True, selected, deselected
-        shapes = [item.stash[SHAPE] for item in selected]
-        partners = (partner for item in found if (partner := item.stash[SHAPE].partner) is not None)
-        self.session.comparisons.expect(shapes, [item.stash[SHAPE].nodeid for item in deselected], partners)
+        shapes = [item.stash[SPEC] for item in selected]
+        partners = (partner for item in found if (partner := item.stash[SPEC].partner) is not None)
+        self.session.comparisons.expect(shapes, [item.stash[SPEC].nodeid for item in deselected], partners)
         for shape in shapes:
             if shape.family and shape.kind != "cpu":
                 self.session.families.expect(shape.family.name, shape.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Remember which files were collected."""
-        self._collected.note(report)
+        self._collected.add_report(report)
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Remember that its file was collected."""
-        self._collected.find(item.nodeid)
+        self._collected.add_item(item.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take a finished test's record, whichever process measured it."""
         if report.when not in ("setup", "call", "teardown") and report.failed:  # xdist's, of a lost worker
             self._crashed[report.nodeid] = str(report.longrepr).partition("\n")[0]
-        content: dict[str, Any] | None = getattr(report, ATTRIBUTE, None)
+        content: dict[str, Any] | None = getattr(report, RECORD_ATTRIBUTE, None)
         if content is not None and not self._is_worker and not self._dry:
             self._began = True
             self.session.ledger.enter(content, self.session.machine.surveyed)
@@ -94,7 +93,7 @@ class FinishHooks:
         if told is None:
             return
         self.session.learn(told["environment"], told["thresholds"])
-        self._collected.learn(told["collected"])
+        self._collected.merge(told["collected"])
         self.session.ledger.selections = schema.load_selections(told["selections"])
         for content in told["records"]:
             if content["nodeid"] not in self.session.ledger.records:
@@ -204,7 +203,7 @@ class FinishHooks:
     def _fill_in(self, listed: Sequence[pytest.Item], ended: Verdict) -> int:
         filled = 0
         for item in listed:
-            shape = item.stash.get(SHAPE, None)
+            shape = item.stash.get(SPEC, None)
             if shape and shape.nodeid not in self.session.ledger.records:
                 self.session.without_measurement(item, shape, ended)
                 filled += 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf.collection.items import SHAPE
+from pytest_gpuperf.collection.items import SPEC
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.session.session import GpuPerfSession
@@ -32,8 +32,8 @@ class GpuPerfFixture:
         it may return a callable, which is then the workload. In a speedup test it is timed: once for a test,
         and the verdict falls when the test has ended. Skips, with the reason, where there is no GPU.
         """
-        shape = self._item.stash.get(SHAPE, None)
-        if shape is not None and shape.both:
+        shape = self._item.stash.get(SPEC, None)
+        if shape is not None and shape.calls_both:
             if MEASURED in self._item.stash:
                 pytest.fail(
                     "gpuperf.both was called twice in one speedup test; parametrize it, so that each has its "

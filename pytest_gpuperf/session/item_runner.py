@@ -62,8 +62,8 @@ class ItemRunner:
         self._awaited.clear()
         for shape in shapes:
             self._selected.add(shape.nodeid)
-            if shape.partner is not None and shape.side is not None:
-                self._awaited.setdefault(shape.partner, []).append(shape.side)
+            if shape.partner is not None and shape.device is not None:
+                self._awaited.setdefault(shape.partner, []).append(shape.device)
 
     def distrust(self, shape: ItemSpec) -> None:
         """Let go of what a CPU sibling left, for it runs again, or has failed since."""
@@ -72,8 +72,8 @@ class ItemRunner:
     def forget(self, shape: ItemSpec) -> None:
         """Let go of what the CPU sibling left, when its last GPU sibling has been measured."""
         waiting = self._awaited.get(shape.partner or "", [])
-        if shape.side in waiting:
-            waiting.remove(shape.side)
+        if shape.device in waiting:
+            waiting.remove(shape.device)
         if shape.partner is not None and not waiting:
             self._left.pop(shape.partner, None)
 
@@ -106,7 +106,7 @@ class ItemRunner:
         awaited = any(self._machine.has_gpu(side) for side in self._awaited.get(shape.nodeid, ()))
         long = shape.source != "all" and (awaited or shape.pair is None)
         seconds = trial.plan.max_time / 4 if long else trial.plan.sampling.precision_time
-        cpu = self._machine.cpu(shape.side)
+        cpu = self._machine.cpu(shape.device)
         side = trial.time_cpu(bind, cpu, most_blocks=self._plan.sampling.max_rounds, seconds=seconds)
         if awaited:
             self._left[shape.nodeid] = side
@@ -133,7 +133,7 @@ class ItemRunner:
         return _NO_GPU_SIBLING if is_gpu_there else None
 
     def _time_gpu(self, trial: Trial, shape: ItemSpec, bind: Bind) -> Verdict:
-        gpu = self._gpu(shape.side)
+        gpu = self._gpu(shape.device)
         if shape.partner in self._left:
             return trial.compare_with(self._left[shape.partner], bind, gpu)
         ended = self._records.get(shape.partner or "")
@@ -155,7 +155,7 @@ class ItemRunner:
         sides = {"cpu": self._machine.cpu, "gpu": self._machine.gpu}
         for kind in sides if shape.kind is None else [shape.kind]:
             try:
-                device = sides[kind](shape.side)
+                device = sides[kind](shape.device)
             except Unavailable:
                 continue
             trial.use(device)

@@ -7,11 +7,12 @@ from time import perf_counter
 import pytest
 
 from pytest_gpuperf import schema
-from pytest_gpuperf.collection.items import SHAPE, ItemSpec
+from pytest_gpuperf.collection.items import SPEC, ItemSpec
 from pytest_gpuperf.devices import errors
 from pytest_gpuperf.integrations import unittest_cases
+from pytest_gpuperf.integrations.xdist import RECORD_ATTRIBUTE
 from pytest_gpuperf.model.record import Status, Verdict
-from pytest_gpuperf.session.finish_hooks import ATTRIBUTE, FinishHooks
+from pytest_gpuperf.session.finish_hooks import FinishHooks
 from pytest_gpuperf.session.gpuperf_fixture import MEASURED
 from pytest_gpuperf.session.session import SKIPS, GpuPerfSession, NoGpu
 
@@ -28,7 +29,7 @@ class RunHooks:
 
     def __init__(self, config: pytest.Config, session: GpuPerfSession) -> None:
         self.session = session
-        self.closing = FinishHooks(config, session)
+        self.finish_hooks = FinishHooks(config, session)
         self._dry = config.option.collectonly or config.option.setuponly or config.option.setupplan
         self._running: pytest.Item | None = None
         self._broken: list[str] = []  # what subtests of the running test have raised
@@ -53,13 +54,13 @@ class RunHooks:
             pytest.fail(lonely, pytrace=False)
         required = self.session.machine.lost or self.session.plan.require_gpu
         if shape.kind == "gpu" or (required and shape.kind is None):
-            self.session.gpu(shape.side)
+            self.session.gpu(shape.device)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
         """Measure a marked test instead of calling it."""
         shape = shape_of(pyfuncitem)
-        if shape is None or not (shape.slots or shape.side) or shape.source == "all":
+        if shape is None or not (shape.slots or shape.device) or shape.source == "all":
             return None
         self.session.walk(pyfuncitem, shape)
         return True
@@ -75,7 +76,7 @@ class RunHooks:
             self.session.comparisons.distrust(shape)
             if MEASURED in item.stash:
                 del item.stash[MEASURED]
-        if unittest_cases.is_called(item) and shape.side is not None and shape.source != "all":
+        if unittest_cases.is_called(item) and shape.device is not None and shape.source != "all":
             unittest_cases.measure_instead(item, partial(self.session.walk, item, shape))
         started = perf_counter()
         self._broken.clear()
@@ -96,7 +97,7 @@ class RunHooks:
             self.session.settle_watched(item, shape)
         elif MEASURED in item.stash:
             self.session.settle(item.stash[MEASURED], item)
-        elif shape.both:
+        elif shape.calls_both:
             pytest.fail("the test was not measured: it never called gpuperf.both", pytrace=False)
         elif shape.nodeid not in self.session.ledger.records and not unittest_cases.failures(item):
             pytest.fail("the test was not measured: another plugin called it", pytrace=False)
@@ -131,13 +132,13 @@ class RunHooks:
             self.session.without_measurement(item, shape, Verdict(status=status, reason=reason))
         if shape and call.when == "teardown" and shape.nodeid in self.session.ledger.records:
             content = schema.dump_record(self.session.ledger.records[shape.nodeid])
-            setattr(report, ATTRIBUTE, content)
+            setattr(report, RECORD_ATTRIBUTE, content)
         return report
 
 
 def shape_of(item: pytest.Item) -> ItemSpec | None:
     """Return the shape of a marked test, None of any other."""
-    return item.stash.get(SHAPE, None)
+    return item.stash.get(SPEC, None)
 
 
 def uses_gpu(item: pytest.Item) -> bool:

@@ -249,10 +249,10 @@ class GpuPerfSession:
     def _placed(self, record: Record, shape: ItemSpec) -> Record:
         """Return a record with what asked for it, and its place among its siblings."""
         pairing = None
-        if shape.side is not None:
+        if shape.device is not None:
             measured = record.cpu if shape.kind == "cpu" else record.gpu
-            library = measured.device.backend if measured else shape.side.library or "not known"
-            pairing = Pairing(side=shape.side.kind, library=library, partner=shape.partner)
+            library = measured.device.backend if measured else shape.device.library or "not known"
+            pairing = Pairing(side=shape.device.kind, library=library, partner=shape.partner)
         reruns = max(0, self.runs[shape.nodeid] - 1)
         return replace(record, pairing=pairing, source=shape.source, reruns=reruns)
 

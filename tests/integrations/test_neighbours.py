@@ -448,7 +448,7 @@ def test_a_marked_test_of_hypothesis_is_an_error_at_collection(suite):
     needed("hypothesis", "hypothesis")
     found = suite(DRAWN.replace("@settings", "@pytest.mark.speedup(min=3)\n@settings"))
     found.ended(errors=1)
-    found.says("test_it.py::test_drawn[[]numpy]: a speedup test cannot be hypothesis's*")
+    found.says("test_it.py::test_drawn[[]numpy]: a speedup test cannot use hypothesis's @given*")
 
 
 @pytest.mark.parametrize(("options", "timed"), [([], []), (["--gpuperf-all"], ["test_ones"])])

@@ -86,7 +86,7 @@ def test_a_positional_min_is_checked_too():
 @pytest.mark.parametrize("name", ["rtol", "atol"])
 @pytest.mark.parametrize("value", FROM_ZERO, ids=repr)
 def test_tolerances_are_finite_numbers_from_zero_up(name, value):
-    assert refusal(**{name: value}).startswith(f"{name} must be a finite number from 0 up, not {value!r}")
+    assert refusal(**{name: value}).startswith(f"{name} must be a finite number of at least 0, not {value!r}")
 
 
 @pytest.mark.parametrize("value", [None, 0, 1, "no"], ids=repr)
@@ -101,16 +101,19 @@ def test_transfer_is_one_of_three_words(value):
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "1", True], ids=repr)
 def test_calls_is_a_whole_number(value):
-    assert f"calls must be a whole number from 1 up, not {value!r}" == refusal(calls=value)
+    assert f"calls must be an integer of at least 1, not {value!r}" == refusal(calls=value)
 
 
 def test_one_transfer_for_some_calls_says_for_how_many():
-    assert refusal(transfer="once") == "transfer='once' needs calls=N, the calls that share one transfer"
+    assert (
+        refusal(transfer="once")
+        == "transfer='once' needs calls=N, the number of calls that share one transfer"
+    )
 
 
 @pytest.mark.parametrize("given", [{}, {"transfer": "always"}, {"transfer": "never"}], ids=repr)
 def test_calls_without_one_transfer_are_refused_and_not_ignored(given):
-    assert "calls=5 is for transfer='once' only" in refusal(calls=5, **given)
+    assert "calls=5 has no effect without transfer='once'" in refusal(calls=5, **given)
 
 
 @pytest.mark.parametrize("value", [None, 0, 1, "no"], ids=repr)
