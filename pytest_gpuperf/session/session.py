@@ -225,7 +225,7 @@ class GpuPerfSession:
     def learn(self, surveyed: dict[str, Any], told: Iterable[str]) -> None:
         """Take the environment that another process measured in, and which thresholds it told."""
         self.families.told.update(told)
-        self.machine.learn(schema.load_environment(surveyed))
+        self.machine.use_worker_environment(schema.load_environment(surveyed))
 
     @property
     def publishes(self) -> bool:

@@ -352,7 +352,7 @@ def test_a_side_of_a_pair_that_nobody_can_tell_is_an_error(suite):
     found = suite("@pytest.mark.speedup(pair='ones')\ndef test_ones():\n    pass\n")
     found.ended(errors=1)
     found.says(
-        "cannot tell whether this is the CPU or the GPU test of pair='ones'; pass *device='gpu' to the marker"
+        "cannot tell whether this is the CPU or the GPU test of pair='ones'; pass *device='gpu'"
     )
 
 
