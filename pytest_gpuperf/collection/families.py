@@ -10,6 +10,7 @@ from pytest_gpuperf.collection.items import SPEC, parameters, stable_repr, sweep
 from pytest_gpuperf.collection.markers import ThresholdDemand, size, threshold
 from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.model.demand import Family
+from pytest_gpuperf.model.nodeid import function_of
 
 __all__ = ["build_families"]
 
@@ -116,7 +117,7 @@ def _name(members: Mapping[pytest.Function, ThresholdDemand]) -> str:
     others = [
         f"{name}={stable_repr(value)}" for name, value in parameters(first).items() if name not in excluded
     ]
-    function = first.nodeid.partition("[")[0]
+    function = function_of(first.nodeid)
     return f"{function}[{','.join(others)}]" if others else function
 
 

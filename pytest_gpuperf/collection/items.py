@@ -11,6 +11,7 @@ from pytest_gpuperf.collection import fixtures
 from pytest_gpuperf.collection.markers import PairOptions, demand, pair_options
 from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec, ParsedDevice
 from pytest_gpuperf.model.demand import Demand, Family, Kind, Source
+from pytest_gpuperf.model.nodeid import function_of
 
 __all__ = [
     "SPEC",
@@ -226,7 +227,7 @@ def parameters(item: pytest.Item) -> Mapping[str, Any]:
 
 def sweep_key(item: pytest.Item, excluded: Collection[str]) -> Hashable:
     """Return what items have in common that differ in these parameters only."""
-    return item.nodeid.partition("[")[0], _values(parameters(item), excluded)
+    return function_of(item.nodeid), _values(parameters(item), excluded)
 
 
 def has_marked_parameters(item: pytest.Item) -> bool:
@@ -285,7 +286,7 @@ def _device_of_class(item: pytest.Function, parser: DeviceParser, _: PairOptions
 def _device_of_name(item: pytest.Function, parser: DeviceParser, options: PairOptions) -> ParsedDevice:
     if options.pair is None:
         return ParsedDevice()
-    last_word = item.name.partition("[")[0].rpartition("_")[2]
+    last_word = function_of(item.name).rpartition("_")[2]
     parsed = parser.parse_text(last_word)
     if parsed.spec is None:
         raise ValueError(
@@ -317,7 +318,7 @@ def _pair_key(
     if not device_parameters and is_inherited:
         attributes = _named_values(_class_attributes(item.cls, parser), device_parameters)
         return PairKey("inherited", (id(item.function), attributes), _named_values(values, device_parameters))
-    return PairKey("function", item.nodeid.partition("[")[0], _values(values, device_parameters))
+    return PairKey("function", function_of(item.nodeid), _values(values, device_parameters))
 
 
 def _pair_parameters(kind: str, values: Mapping[str, Any], excluded: Collection[str]) -> Hashable:

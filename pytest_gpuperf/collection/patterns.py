@@ -16,6 +16,7 @@ from pytest_gpuperf.collection.markers import demand
 from pytest_gpuperf.collection.siblings import group_by_pair
 from pytest_gpuperf.devices.spec import DeviceParser
 from pytest_gpuperf.model.demand import Selection
+from pytest_gpuperf.model.nodeid import file_of
 
 __all__ = ["BARE_MARK", "Patterns", "parse_pattern", "select_all", "unmarked_spec"]
 
@@ -158,7 +159,7 @@ def _literal(text: str) -> Any:
 
 def _is_not_collected(text: str, root: Path, arguments: Sequence[str]) -> bool:
     """Return whether a pattern is about an existing file that the command line does not ask to collect."""
-    file = text.partition("::")[0]
+    file = file_of(text)
     if not arguments or "*" in file or "?" in file or not (root / file).is_file():
         return False
     if any("::" in argument for argument in arguments):

@@ -6,6 +6,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from pytest_gpuperf.model.nodeid import file_of, split
+
 __all__ = ["RequestedTests", "command_line_selection", "reruns_failures"]
 
 
@@ -29,7 +31,7 @@ class RequestedTests:
 
     def add_item(self, nodeid: str) -> None:
         """Add the file of a test: pytest reports no outcome for one requested by node ids."""
-        self.outcomes.setdefault(nodeid.partition("::")[0], "passed")
+        self.outcomes.setdefault(file_of(nodeid), "passed")
 
     def merge(self, outcomes: Mapping[str, str]) -> None:
         """Add what another process collected."""
@@ -40,7 +42,7 @@ class RequestedTests:
 
         A file or folder that skips itself counts as collected, unless `skipped_files` is False.
         """
-        file, _, name = nodeid.partition("::")
+        file, name = split(nodeid)
         if self.reruns_failures:
             return False
         outcome = self._outcome(file)
@@ -65,7 +67,7 @@ class RequestedTests:
 
 
 def _covers(argument: str, file: Path, name: str) -> bool:
-    place, _, requested_name = argument.partition("::")
+    place, requested_name = split(argument)
     path = Path(place)
     if not requested_name:
         return path == file or path in file.parents

@@ -16,6 +16,7 @@ from pytest_gpuperf.collection.items import (
 )
 from pytest_gpuperf.collection.patterns import BARE_MARK, unmarked_spec
 from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
+from pytest_gpuperf.model.nodeid import function_of
 
 __all__ = ["SpecReader"]
 
@@ -68,9 +69,9 @@ class SpecReader:
         specs = [item.stash[SPEC] for item in marked]
         marked_by_pair = {spec.pair: spec for spec in specs if spec.pair is not None}
         pairs_on_gpu = {spec.pair for spec in specs if spec.kind == "gpu"}
-        functions = {spec.nodeid.partition("[")[0] for spec in marked_by_pair.values()}
+        functions = {function_of(spec.nodeid) for spec in marked_by_pair.values()}
         for item in items:
-            if SPEC in item.stash or item.nodeid.partition("[")[0] not in functions:
+            if SPEC in item.stash or function_of(item.nodeid) not in functions:
                 continue
             spec = unmarked_spec(item, self.parser, BARE_MARK)
             if spec is None or spec.pair is None or spec.pair not in marked_by_pair:

@@ -85,7 +85,7 @@ def test_ones(engine):
     conftest.LIBRARIES[engine].ones(3)
 """
     found = suite(source)
-    found.result.stdout.fnmatch_lines(["a speedup test needs a device: *"])
+    found.result.stdout.fnmatch_lines(["a speedup test must use a device: *"])
     found = suite(source, ini="gpuperf_device_params = engine")
     found.ended(passed=2)
     assert found.statuses["test_ones[cupy]"] == "passed"
@@ -351,9 +351,7 @@ class TestNumpy(Base):
 def test_a_side_of_a_pair_that_nobody_can_tell_is_an_error(suite):
     found = suite("@pytest.mark.speedup(pair='ones')\ndef test_ones():\n    pass\n")
     found.ended(errors=1)
-    found.says(
-        "cannot tell whether this is the CPU or the GPU test of pair='ones'; pass *device='gpu'"
-    )
+    found.says("cannot tell whether this is the CPU or the GPU test of pair='ones'; pass *device='gpu'")
 
 
 def test_two_siblings_on_one_device_are_an_error(suite):
