@@ -809,7 +809,7 @@ def test_a_run_that_ended_early_makes_no_baseline(ends, pytester):
 def test_a_runner_without_a_gpu_makes_no_baseline_and_may_say_so(ends, pytester):
     result = ends(HOST, *CREATE, "--gpuperf-allow-no-gpu", device="none")
     assert pytest.ExitCode.OK == result.ret
-    result.stdout.fnmatch_lines(["no baseline was made at *base.json: no GPU was there to measure"])
+    result.stdout.fnmatch_lines(["no baseline was created at *base.json: there was no GPU to measure"])
     assert not (pytester.path / "base.json").exists()
 
 

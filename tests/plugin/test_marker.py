@@ -131,7 +131,7 @@ def test_off_runs_the_body_once_on_each_device_and_skips(run):
         ("min='3'", "*test_matmul*min must be a finite number above 0, not '3'*"),
         ("min=3, max=2", "*test_matmul*min must be at most max*"),
         ("transfer='once'", "*test_matmul*transfer='once' needs calls=N*"),
-        ("calls=3", "*test_matmul*calls=3 is for transfer='once' only*"),
+        ("calls=3", "*test_matmul*calls=3 has no effect without transfer='once'*"),
         ("max_memory='lots'", "*test_matmul*max_memory must be a number of bytes above 0*, not 'lots'*"),
         ("latency=1", "*test_matmul*latency must be True or False, not 1*"),
     ],

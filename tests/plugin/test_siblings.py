@@ -582,7 +582,7 @@ def test_ones(xp):
 """
     found = suite(source, *filter(None, [option]))
     found.ended(passed=2, errors=1)
-    assert "none is its GPU sibling" in found.records["test_lonely[numpy]"]["reason"]
+    assert "has no GPU counterpart" in found.records["test_lonely[numpy]"]["reason"]
 
 
 def test_without_a_gpu_such_a_demand_is_noted(suite):
