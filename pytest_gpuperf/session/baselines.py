@@ -13,7 +13,7 @@ __all__ = ["baselines"]
 
 
 def baselines(gate: GateOptions) -> tuple[Baseline, ...]:
-    """Return what a run may be compared with, newest first; raise UsageError where that is nothing."""
+    """Return the reports that a run may be compared with, newest first; raise UsageError if there is none."""
     path = gate.baseline
     if path is None:
         return ()
@@ -21,31 +21,33 @@ def baselines(gate: GateOptions) -> tuple[Baseline, ...]:
         reports = reader.read_all(path) if path.exists() else ()
     except GpuPerfError as error:
         raise pytest.UsageError(f"--gpuperf-baseline: {error}") from error
-    except OSError as error:  # a name that is too long, say
+    except OSError as error:  # a name that is too long, for example
         raise pytest.UsageError(f"--gpuperf-baseline: {path} cannot be read: {error.strerror}") from error
     if not reports and gate.create:
         _check_folder(path)
         return ()
     if not reports:
-        what = f"{path} has no report" if path.is_dir() else f"there is no {path}"
-        raise pytest.UsageError(f"--gpuperf-baseline: {what}; --gpuperf-baseline-missing=create makes one")
-    found = (Baseline(Path(report.name).name, report.run) for report in reports)
-    usable = tuple(base for base in found if base.tests(gate.compared))
+        problem = f"folder {path} contains no report" if path.is_dir() else f"{path} does not exist"
+        raise pytest.UsageError(
+            f"--gpuperf-baseline: {problem}; --gpuperf-baseline-missing=create creates one"
+        )
+    candidates = (Baseline(Path(report.name).name, report.run) for report in reports)
+    usable = tuple(baseline for baseline in candidates if baseline.tests(gate.compared))
     if gate.create and path.is_dir():
         _check_folder(path)
     elif not usable:
-        metrics = ", ".join(each.metric for each in gate.compared)
+        metrics = ", ".join(tolerance.metric for tolerance in gate.compared)
         raise pytest.UsageError(
-            f"--gpuperf-baseline: {path} has no test with a {metrics} to compare with; make it on a machine "
-            "that has the GPU"
+            f"--gpuperf-baseline: {path} has no test with a {metrics} to compare with; create it on a "
+            "machine that has the GPU"
         )
     return usable
 
 
 def _check_folder(path: Path) -> None:
-    """Raise UsageError where a baseline could not be made."""
+    """Raise UsageError where a baseline could not be created."""
     folder = path if path.is_dir() else path.parent
     if not folder.is_dir():
-        raise pytest.UsageError(f"--gpuperf-baseline: there is no folder {folder}; make it first")
+        raise pytest.UsageError(f"--gpuperf-baseline: folder {folder} does not exist; create it first")
     if not paths.writable(folder / "baseline"):
-        raise pytest.UsageError(f"--gpuperf-baseline: nothing can be written in {folder}; choose another")
+        raise pytest.UsageError(f"--gpuperf-baseline: {folder} is not writable; choose another folder")
