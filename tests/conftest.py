@@ -140,7 +140,7 @@ def setting(monkeypatch):
 
 @pytest.fixture
 def with_nvml(monkeypatch):
-    """Let NVML give this watch, or raise this error; return the places on the bus that it is asked for."""
+    """Let NVML return this monitor, or raise this error; return the bus ids that were looked up."""
 
     def call(answer):
         asked = []
@@ -151,7 +151,7 @@ def with_nvml(monkeypatch):
                 raise answer
             return answer
 
-        monkeypatch.setattr("pytest_gpuperf.devices.nvml.watch", watch)
+        monkeypatch.setattr("pytest_gpuperf.devices.nvml.monitor", watch)
         return asked
 
     return call

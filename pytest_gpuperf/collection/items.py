@@ -9,7 +9,7 @@ import pytest
 
 from pytest_gpuperf.collection import fixtures
 from pytest_gpuperf.collection.markers import PairOptions, demand, joint
-from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
+from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec, ParsedDevice
 from pytest_gpuperf.model.demand import Demand, Family, Kind, Source
 
 __all__ = [
@@ -131,15 +131,16 @@ def shape(item: pytest.Function, sides: DeviceParser, asked: pytest.Mark | None 
     slots = fixtures.slots(item)
     if slots:
         return replace(plain, slots=slots)
-    found, told = _side(item, sides, join)
-    if found is None:
-        return replace(plain, both=fixtures.is_ours(item, "gpuperf"))
-    if isinstance(found, str):
+    parsed = _side(item, sides, join)
+    if parsed.problem is not None:
         names = ", ".join(sides.names)
-        raise ValueError(f"{found}; {_REMEDY} (it names {names})")  # noqa: TRY004 - misuse
+        raise ValueError(f"{parsed.problem}; {_REMEDY} (it names {names})")
+    if parsed.spec is None:
+        return replace(plain, both=fixtures.is_ours(item, "gpuperf"))
     if fixtures.takes(item, "gpuperf"):
         raise ValueError("it works on one device, and gpuperf.both on two: take the parameter or gpuperf")
-    return replace(plain, side=found, told=told, pair=_pair(item, told, join, sides))
+    told = parsed.parameters
+    return replace(plain, side=parsed.spec, told=told, pair=_pair(item, told, join, sides))
 
 
 class SpecCache:
@@ -208,32 +209,28 @@ def word(value: Any) -> str:
     return value.__name__ if hasattr(value, "__name__") else str(value).partition(" at 0x")[0]
 
 
-def _side(
-    item: pytest.Function, sides: DeviceParser, join: PairOptions
-) -> tuple[DeviceSpec | str | None, frozenset[str]]:
-    """Return the side of an item that meets one device: by marker, parameters, fixtures, or its class."""
+def _side(item: pytest.Function, sides: DeviceParser, join: PairOptions) -> ParsedDevice:
+    """Return the device of an item that uses one: by marker, parameters, fixtures, or its class."""
     if join.device is not None:
-        return sides.of({sides.names[0]: join.device})[0], frozenset()
-    found, told = sides.of(parameters(item))
-    if found is not None:
-        return found, told
+        return replace(sides.parse_text(join.device), parameters=frozenset())
+    parsed = sides.parse(parameters(item))
+    if parsed.spec is not None or parsed.problem is not None:
+        return parsed
     ours = [name for name in ("cpu", "gpu") if name in item.fixturenames and fixtures.is_ours(item, name)]
     if len(ours) == 2:
-        return "it takes both cpu and gpu, where device is filled with one after the other", frozenset()
+        return ParsedDevice(
+            problem="it takes both cpu and gpu, where device is filled with one after the other"
+        )
     if ours:
-        return DeviceSpec(kind="gpu" if ours == ["gpu"] else "cpu"), frozenset()
+        return ParsedDevice(spec=DeviceSpec(kind="gpu" if ours == ["gpu"] else "cpu"))
     attributes = {name: getattr(item.cls, name, None) for name in sides.names} if item.cls else {}
-    found = sides.of({name: value for name, value in attributes.items() if value is not None})[0]
-    if isinstance(found, DeviceSpec):
-        return found, frozenset()
-    if join.pair is not None:
-        last = item.name.partition("[")[0].rpartition("_")[2]
-        found = sides.of({sides.names[0]: last})[0]
-        where = "say device='cpu' or device='gpu' in the marker"
-        return (
-            found if isinstance(found, DeviceSpec) else f"which side of pair={join.pair!r} is it? {where}"
-        ), frozenset()
-    return None, frozenset()
+    parsed = sides.parse({name: value for name, value in attributes.items() if value is not None})
+    if parsed.spec is None and join.pair is not None:
+        parsed = sides.parse_text(item.name.partition("[")[0].rpartition("_")[2])
+        if parsed.spec is None:
+            where = "say device='cpu' or device='gpu' in the marker"
+            return ParsedDevice(problem=f"which side of pair={join.pair!r} is it? {where}")
+    return ParsedDevice(spec=parsed.spec)
 
 
 def _pair(

@@ -1,4 +1,4 @@
-"""What some devices can tell or do beyond the protocol; None where one cannot, or fails to."""
+"""Optional methods of a device, beyond the protocol; None where it lacks one, or where that raises."""
 
 from typing import Any, Literal
 
@@ -8,41 +8,41 @@ __all__ = ["clocks", "host_memory", "occupy", "processor_time", "throttle"]
 
 
 def occupy(device: Any, seconds: float) -> bool | None:
-    """Keep the device busy for about so long, and return True at once."""
+    """Keep the device busy for about so many seconds, and return True at once."""
     if getattr(device, "occupy", None) is None:
         return None
     try:
         device.occupy(seconds)
-    except Exception:  # noqa: BLE001 - what is only told beside a measurement must not end it
+    except Exception:  # noqa: BLE001 - another plugin's backend; an optional value must not end a measurement
         return None
     return True
 
 
 def clocks(device: Any) -> Clocks | None:
     """Return the state of the device's clocks now."""
-    return _told(device, "clocks")  # type: ignore[no-any-return]  # the ability's own type
+    return _call_optional(device, "clocks")  # type: ignore[no-any-return]  # as the capability is typed
 
 
 def throttle(device: Any) -> tuple[str, ...]:
     """Return the reasons for which the device runs slower than it should at this moment."""
-    return _told(device, "throttle") or ()
+    return _call_optional(device, "throttle") or ()
 
 
 def host_memory(device: Any, host: Any) -> Literal["pinned", "pageable"] | None:
-    """Return what the host's side of a copy is: memory the device can read by itself, or not."""
-    return _told(device, "host_memory", host)  # type: ignore[no-any-return]  # as above
+    """Return the kind of a host array's memory: pinned memory can be read by the device itself."""
+    return _call_optional(device, "host_memory", host)  # type: ignore[no-any-return]  # as the capability is typed
 
 
 def processor_time(device: Any) -> float | None:
-    """Return the seconds that all processors, together, have worked for this process."""
-    return _told(device, "processor_time")  # type: ignore[no-any-return]  # as above
+    """Return the seconds that all processors together have worked for this process."""
+    return _call_optional(device, "processor_time")  # type: ignore[no-any-return]  # as the capability is typed
 
 
-def _told(device: Any, ability: str, *asked: Any) -> Any:
-    tell = getattr(device, ability, None)
-    if tell is None:
+def _call_optional(device: Any, name: str, *arguments: Any) -> Any:
+    method = getattr(device, name, None)
+    if method is None:
         return None
     try:
-        return tell(*asked)
-    except Exception:  # noqa: BLE001 - as above
+        return method(*arguments)
+    except Exception:  # noqa: BLE001 - another plugin's backend; an optional value must not end a measurement
         return None

@@ -80,48 +80,54 @@ class CupyDevice:
         self._device.synchronize()
 
     def holds(self, value: Any) -> bool:
-        """Say whether `value` is a CuPy array on this device."""
+        """Return whether `value` is a CuPy array on this device."""
         return isinstance(value, self.xp.ndarray) and value.device == self._device
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:
-        """See work by allocations and by an unfinished stream; time it by two events.
+        """Detect work by allocations and by an unfinished stream; time it by two events.
 
-        What those events do not see is on non-blocking side streams. Only CuPy's own pool tells of memory.
+        Work on non-blocking side streams escapes those events: `outside_time` has it. Only CuPy's own pool
+        reports memory.
         """
         self._device.use()
-        cuda, seen = self.xp.cuda, Observation()
+        cuda = self.xp.cuda
+        observation = Observation()
         pool = _pool(cuda, self._device.id)
         start, end = cuda.Event(), cuda.Event()
         start.record()
         with pool:
-            yield seen
+            yield observation
         unfinished = not cuda.Stream.null.done
         end.record()
         end.synchronize()
         waited = self.clock()
         self.synchronize()
-        seen.outside_time = self.clock() - waited
-        seen.worked = pool.uses > 0 or unfinished
-        seen.device_time = cuda.get_elapsed_time(start, end) / 1000  # milliseconds
+        observation.outside_time = self.clock() - waited
+        observation.worked = pool.uses > 0 or unfinished
+        observation.device_time = cuda.get_elapsed_time(start, end) / 1000  # milliseconds
         if isinstance(getattr(cuda.get_allocator(), "__self__", None), cuda.MemoryPool):
-            seen.allocations, seen.memory, seen.held = pool.allocations, pool.peak, pool.held
+            observation.allocations, observation.memory, observation.held = (
+                pool.allocations,
+                pool.peak,
+                pool.held,
+            )
 
     @property
     def occupy(self) -> Callable[[float], None] | None:
-        """Launch a kernel that does nothing for so many seconds, at most one; None on ROCm: it is CUDA's."""
+        """Launch a kernel that spins for some seconds, at most one; None on ROCm: the kernel is PTX."""
         return None if self.xp.cuda.runtime.is_hip else self._occupy
 
     def clocks(self) -> Clocks | None:
-        """Return what NVML says of this moment, or None; `clocks_reason` then says why."""
-        return self._watch.clocks() if self._watch else None
+        """Return the clocks that NVML reports now, or None; `clocks_reason` then has the cause."""
+        return self._monitor.clocks() if self._monitor else None
 
     def throttle(self) -> tuple[str, ...]:
-        """Return what slows the GPU down at this moment, as far as NVML tells."""
-        return self._watch.throttle() if self._watch else ()
+        """Return what slows the GPU down at this moment, as far as NVML reports it."""
+        return self._monitor.throttle() if self._monitor else ()
 
     def host_memory(self, host: Any) -> Literal["pinned", "pageable"] | None:
-        """Ask CUDA whether a NumPy array lies in memory that was registered with it."""
+        """Return whether CUDA has registered (pinned) the memory of a NumPy array."""
         if not isinstance(host, np.ndarray):
             return None
         runtime = self.xp.cuda.runtime
@@ -157,9 +163,9 @@ class CupyDevice:
         return self.xp.RawKernel(_SPIN, "gpuperf_spin")
 
     @cached_property
-    def _watch(self) -> nvml.NvmlMonitor | None:
+    def _monitor(self) -> nvml.NvmlMonitor | None:
         try:
-            return nvml.watch(self._device.pci_bus_id)
+            return nvml.monitor(self._device.pci_bus_id)
         except GpuPerfError as cause:
             self.clocks_reason = str(cause)
             return None
@@ -177,7 +183,7 @@ class CupyBackend:
     def check(self, selector: str) -> None:
         """Accept nothing or a device number."""
         if selector and not selector.isdecimal():
-            raise GpuPerfError(f"the device of cupy is a number, as in cupy:0, not {selector!r}")
+            raise GpuPerfError(f"the device of cupy is a number, e.g. cupy:0, not {selector!r}")
 
     def count(self) -> int:
         """Return how many devices CUDA_VISIBLE_DEVICES shows."""
@@ -193,14 +199,14 @@ class CupyBackend:
             raise Unavailable(_no_device(cupy, error)) from error
         if index >= count:
             visible = f"CUDA_VISIBLE_DEVICES is {environ.get('CUDA_VISIBLE_DEVICES', 'not set')!s}"
-            raise Unavailable(f"CuPy sees {count} CUDA device(s) and number {index} was asked for; {visible}")
+            raise Unavailable(f"CuPy sees {count} CUDA device(s) and number {index} was requested; {visible}")
         try:
             device = CupyDevice(cupy, index)
             (cupy.ones(1) + 1).sum()
             device.synchronize()
         except Exception as error:
-            reason = f"the CUDA device {index} is there but cannot be used: {error}"
-            raise Unavailable(f"{reason}; see whether nvidia-smi shows it free and healthy") from error
+            reason = f"the CUDA device {index} was found but cannot be used: {error}"
+            raise Unavailable(f"{reason}; check with nvidia-smi that it is free and healthy") from error
         return device
 
     def cpu(self) -> HostDevice:
@@ -229,9 +235,10 @@ def _no_device(cupy: Any, error: Any) -> str:
     if error.status == _INSUFFICIENT_DRIVER and runtime.driverGetVersion() == 0:
         return "CuPy is installed but no NVIDIA driver is; install the driver, or use a machine that has one"
     if error.status == _INSUFFICIENT_DRIVER:
-        needed, there = _version(runtime.runtimeGetVersion()), _version(runtime.driverGetVersion())
+        needed = _version(runtime.runtimeGetVersion())
+        supported = _version(runtime.driverGetVersion())
         remedy = "update the driver or install the extra for an older CUDA"
-        return f"the NVIDIA driver is too old: it serves CUDA {there}, CuPy needs {needed}; {remedy}"
+        return f"the NVIDIA driver is too old: it supports CUDA {supported}, CuPy needs {needed}; {remedy}"
     return f"CUDA cannot be used: {error}"
 
 
@@ -241,19 +248,20 @@ def _version(number: int) -> str:
 
 
 def _reduced_precision(generation: int) -> str | None:
-    """Return the setting that rounds float32 products to TF32's 10 bits; NVIDIA's own beats CuPy's."""
-    override, ours = environ.get("NVIDIA_TF32_OVERRIDE"), environ.get("CUPY_TF32", "")
+    """Return the setting that rounds float32 products to TF32's 10 bits; NVIDIA's overrides CuPy's."""
+    override = environ.get("NVIDIA_TF32_OVERRIDE")
+    cupy_setting = environ.get("CUPY_TF32", "")
     if generation < _AMPERE or override == "0":
         return None
-    if ours not in ("", "0"):
-        return f"TF32 in float32 products (CUPY_TF32={ours})"
+    if cupy_setting not in ("", "0"):
+        return f"TF32 in float32 products (CUPY_TF32={cupy_setting})"
     return "TF32 in float32 products (NVIDIA_TF32_OVERRIDE=1)" if override == "1" else None
 
 
 def _pool(cuda: Any, device: int) -> Any:
-    """Return a hook that follows CuPy's memory pool on one device while it is entered; in bytes.
+    """Return a memory hook (a context manager) that follows CuPy's pool on one device; sizes in bytes.
 
-    `uses` counts what the pool was asked for, `allocations` what it had to ask CUDA for.
+    `uses` counts allocations from the pool, `allocations` those that the pool had to make with CUDA.
     """
 
     class Pool(cuda.MemoryHook):  # type: ignore[misc]  # CuPy is untyped

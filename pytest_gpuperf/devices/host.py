@@ -1,4 +1,4 @@
-"""NumPy on the CPU: the side that every machine has."""
+"""NumPy on the CPU, the device that every machine has."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ __all__ = ["HostDevice", "SynchronousDevice"]
 
 
 class SynchronousDevice:
-    """What devices share whose work, on the CPU of this process, is done when the call returns."""
+    """Base of devices whose work is done, on the CPU of this process, when the call returns."""
 
     clock = staticmethod(perf_counter)
 
@@ -25,15 +25,15 @@ class SynchronousDevice:
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:
-        """See work in every call: there is nowhere else for it to run."""
+        """Take every call for work: it cannot run anywhere else."""
         yield Observation(worked=True)
 
     def fault(self, error: BaseException) -> Fault | None:
-        """Recognize MemoryError; what it says in its text, if anything, is not the bytes."""
+        """Recognize MemoryError; its text does not give the size in bytes."""
         return Fault(kind="out_of_memory") if isinstance(error, MemoryError) else None
 
     def release(self) -> None:
-        """Do nothing: no pool is kept that could be given back."""
+        """Do nothing: NumPy keeps no pool."""
 
 
 class HostDevice(SynchronousDevice):
@@ -49,7 +49,7 @@ class HostDevice(SynchronousDevice):
         self.info = DeviceInfo(kind="cpu", backend=self.backend, name=name, library=f"numpy {np.__version__}")
 
     def asarray(self, host: Any) -> Any:
-        """Return a copy, so that work on it never changes what the other device will get."""
+        """Return a copy, so that work on it never changes the other device's input."""
         return np.array(host)
 
     def asnumpy(self, array: Any) -> Any:
@@ -57,5 +57,5 @@ class HostDevice(SynchronousDevice):
         return np.array(array)
 
     def holds(self, value: Any) -> bool:
-        """Say whether `value` is a NumPy array."""
+        """Return whether `value` is a NumPy array."""
         return isinstance(value, np.ndarray)

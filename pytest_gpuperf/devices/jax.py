@@ -26,10 +26,10 @@ _AMPERE = 8.0  # the first compute capability with TF32
 class JaxDevice:
     """One JAX device; work runs asynchronously on it, the CPU's too.
 
-    `xp` is jax.numpy: an array that it makes is committed to this device, and what has an array to work on
-    runs where that array is. A function of yours that is given no array runs on JAX's default device.
-    Whether float64 stays what it is says JAX's own `jax_enable_x64`: without it, asarray makes it float32.
-    NumPy has no bfloat16: such arrays come down as float32.
+    `xp` is jax.numpy: an array that it makes is committed to this device, and a function with an array
+    argument runs where that array is. A test's own function without one runs on JAX's default device.
+    JAX's own `jax_enable_x64` decides whether float64 is kept: without it, asarray makes it float32.
+    NumPy has no bfloat16: such arrays are copied to the host as float32.
     """
 
     backend = "jax"
@@ -47,7 +47,7 @@ class JaxDevice:
 
     @property
     def info(self) -> DeviceInfo:
-        """Say what it is; the precision of products can be switched at any time."""
+        """Describe the device as it is now: the precision of products can be switched at any time."""
         runtime = str(self._device.client.platform_version).strip().rpartition("\n")[2]
         return DeviceInfo(
             kind=self.kind,
@@ -72,7 +72,7 @@ class JaxDevice:
     def asnumpy(self, array: Any) -> Any:
         """Copy to the host once the array is ready; a random key comes as the numbers in it.
 
-        JAX keeps the copy that it made of an array, and would make none the next time: we ask a new view.
+        JAX caches an array's host copy, so that a second one would cost nothing: a new view has no cache.
         """
         if self._jax.dtypes.issubdtype(array.dtype, self._jax.dtypes.prng_key):
             array = self._jax.random.key_data(array)
@@ -80,33 +80,34 @@ class JaxDevice:
         return host.astype(np.float32) if host.dtype.kind == "V" else host
 
     def synchronize(self) -> None:
-        """Wait for a computation that runs after all others, and for every array that is alive.
+        """Wait for a computation that runs after all others, and for every live array.
 
-        JAX has no wait for a device. XLA runs a device's computations in their order, on the CPU those of one
-        thread (xla/pjrt/cpu, `SetLastEnqueueEvent`), whether anyone keeps their results or not. Copies, and
-        the work of other threads, have arrays. One that failed is done: it raises where it is read.
+        JAX cannot wait for a device. XLA runs a device's computations in their order, on the CPU those of one
+        thread (xla/pjrt/cpu, `SetLastEnqueueEvent`), whether or not their results are kept. Copies, and the
+        work of other threads, are waited for by their arrays. A failed one is done: it raises when read.
         """
         self._follow(self._mark).block_until_ready()
         self._wait_for_arrays()
 
     def holds(self, value: Any) -> bool:
-        """Say whether `value` is an array on this device and on no other."""
+        """Return whether `value` is an array on this device and on no other."""
         return isinstance(value, self._jax.Array) and value.devices() == {self._device}
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:
-        """See work by the allocator's count; a device that keeps none, as the CPU, is taken at its word.
+        """Detect work by the allocator's count; where there is none, as on the CPU, every call is work.
 
-        The peak that JAX keeps is that of the whole process, so that none is told of a call.
+        JAX records the peak of the whole process only, so that the peak of one call is not reported.
         """
-        seen, before = Observation(worked=True), self._memory()
-        yield seen
+        observation = Observation(worked=True)
+        before = self._memory()
+        yield observation
         if "num_allocs" not in before:
             return
-        self._wait_for_arrays()  # their memory is there by then
+        self._wait_for_arrays()  # only then is all of their memory allocated
         after = self._memory()
-        seen.worked = after["num_allocs"] > before["num_allocs"]
-        seen.held = after["bytes_in_use"] - before["bytes_in_use"]
+        observation.worked = after["num_allocs"] > before["num_allocs"]
+        observation.held = after["bytes_in_use"] - before["bytes_in_use"]
 
     def fault(self, error: BaseException) -> Fault | None:
         """Recognize XLA's memory errors and the CUDA errors that outlive their call."""
@@ -123,15 +124,15 @@ class JaxDevice:
                 array.block_until_ready()
 
     def _memory(self) -> dict[str, int]:
-        """Return the allocator's counts; empty where it keeps none."""
+        """Return the allocator's counters; empty where it has none."""
         return dict(self._device.memory_stats() or {})
 
     def _reduced_precision(self) -> str | None:
         """Return how factors of float32 products are rounded (jax.lax.Precision); by default they are."""
-        chosen = self._jax.config.jax_default_matmul_precision
-        if self.kind == "cpu" or str(chosen) in _EXACT:
+        precision = self._jax.config.jax_default_matmul_precision
+        if self.kind == "cpu" or str(precision) in _EXACT:
             return None
-        setting = f"jax_default_matmul_precision={chosen}"
+        setting = f"jax_default_matmul_precision={precision}"
         if self._device.platform == "tpu":
             return f"bfloat16 in float32 products ({setting})"
         capability = float(getattr(self._device, "compute_capability", 0))
@@ -143,8 +144,8 @@ class JaxDevice:
 class JaxBackend:
     """`jax[:N]`: accelerator N of those that JAX shows.
 
-    `auto` does not choose it: it takes the place of NumPy on the CPU too, so that what a test's `xp` is would
-    hang on the machine.
+    `auto` does not choose it: it replaces NumPy on the CPU too, so that a test's `xp` would depend on the
+    machine.
     """
 
     name = "jax"
@@ -156,38 +157,39 @@ class JaxBackend:
     def check(self, selector: str) -> None:
         """Accept nothing or a device number."""
         if selector and not (selector.isascii() and selector.isdecimal()):
-            raise GpuPerfError(f"the device of jax is a number, as in jax:0, not {selector!r}")
+            raise GpuPerfError(f"the device of jax is a number, e.g. jax:0, not {selector!r}")
 
     def gpu(self, selector: str) -> JaxDevice:
         """Return the device after one allocation, one kernel and one synchronize on it."""
-        jax, index = _import(), int(selector or 0)
+        jax = _import()
+        index = int(selector or 0)
         try:
-            found = [device for device in jax.local_devices() if device.platform != "cpu"]
+            accelerators = [device for device in jax.local_devices() if device.platform != "cpu"]
         except Exception as error:
             raise Unavailable(f"JAX finds no device: {error}; {_platforms()}") from error
-        if not found:
-            remedy = "install JAX's plugin for yours (jax[cuda13], jax[cuda12], jax[tpu]) and its driver"
+        if not accelerators:
+            remedy = "install JAX's plugin for your GPU (jax[cuda13], jax[cuda12], jax[tpu]) and its driver"
             raise Unavailable(f"JAX sees no GPU, only the CPU; {remedy}; {_platforms()}")
-        if index >= len(found):
-            seen = f"JAX sees {len(found)} accelerator(s) and number {index} was asked for"
-            raise Unavailable(f"{seen}; {_platforms()}")
+        if index >= len(accelerators):
+            problem = f"JAX sees {len(accelerators)} accelerator(s) and number {index} was requested"
+            raise Unavailable(f"{problem}; {_platforms()}")
         try:
-            device = JaxDevice(jax, found[index], found[index].device_kind)
+            device = JaxDevice(jax, accelerators[index], accelerators[index].device_kind)
             device.xp.ones(1).sum()
             device.synchronize()
         except Exception as error:
-            reason = f"JAX's device {found[index]} is there but cannot be used: {error}"
-            raise Unavailable(f"{reason}; see whether nvidia-smi shows it free and healthy") from error
+            reason = f"JAX's device {accelerators[index]} was found but cannot be used: {error}"
+            raise Unavailable(f"{reason}; check with nvidia-smi that it is free and healthy") from error
         return device
 
     def cpu(self) -> JaxDevice:
-        """Return JAX on the CPU; JAX opens whatever GPU it has with it."""
+        """Return JAX on the CPU; looking it up makes JAX open its GPU as well."""
         jax = _import()
         try:
             device = jax.local_devices(backend="cpu")[0]
         except RuntimeError as error:
-            remedy = "let JAX_PLATFORMS name cpu too, after the GPU's platform"
-            raise GpuPerfError(f"JAX may not use the CPU to compare with; {remedy}: {error}") from error
+            remedy = "add cpu to JAX_PLATFORMS, after the GPU's platform"
+            raise GpuPerfError(f"JAX cannot use the CPU for the comparison; {remedy}: {error}") from error
         return JaxDevice(jax, device, self._cpu_name)
 
 
@@ -207,7 +209,7 @@ def _platforms() -> str:
 
 
 def _placed(jax: Any, device: Any) -> Namespace:
-    """Return jax.numpy, whose functions run on the device when no array says where."""
+    """Return jax.numpy, whose functions run on the device unless an array argument decides that."""
 
     def place(name: str, value: Any) -> Any:
         if name in ("fft", "linalg"):
@@ -220,11 +222,11 @@ def _placed(jax: Any, device: Any) -> Namespace:
 def _run_on(function: Any, device: Any, jax: Any) -> Any:
     @wraps(function)
     def run(*inputs: Any, **options: Any) -> Any:
-        if any(isinstance(given, jax.Array) for given in inputs):
+        if any(isinstance(argument, jax.Array) for argument in inputs):
             return function(*inputs, **options)
         with jax.default_device(device):
             result = function(*inputs, **options)
-        return jax.tree.map(lambda made: _committed(made, device, jax), result)
+        return jax.tree.map(lambda leaf: _committed(leaf, device, jax), result)
 
     for name in {*dir(function)} - {*dir(run)}:  # a ufunc has methods: reduce, at
         if not name.startswith("_"):
@@ -232,8 +234,8 @@ def _run_on(function: Any, device: Any, jax: Any) -> Any:
     return run
 
 
-def _committed(made: Any, device: Any, jax: Any) -> Any:
-    """Return an array that stays on the device; one that is being traced, or was put elsewhere, as it is."""
-    if not isinstance(made, jax.Array) or isinstance(made, jax.core.Tracer):
-        return made
-    return jax.device_put(made, device) if made.devices() == {device} else made
+def _committed(leaf: Any, device: Any, jax: Any) -> Any:
+    """Return an array committed to the device; one that is traced, or lives on another device, unchanged."""
+    if not isinstance(leaf, jax.Array) or isinstance(leaf, jax.core.Tracer):
+        return leaf
+    return jax.device_put(leaf, device) if leaf.devices() == {device} else leaf

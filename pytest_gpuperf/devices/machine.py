@@ -1,4 +1,4 @@
-"""The devices of a run: opened at first use, lost at most once, and surveyed at the end."""
+"""The devices of a run: opened lazily; remembers a lost GPU and describes the environment."""
 
 import gc
 from collections.abc import Callable, Iterable
@@ -14,10 +14,10 @@ __all__ = ["Machine"]
 
 
 class Machine:
-    """What a run measures on; `lost` says which test lost the GPU, if one has.
+    """The devices of a run; `lost` names the test that lost the GPU, if one has.
 
-    `registered` is asked once for other plugins' backends. `worker` is the number of this process among those
-    that share a run.
+    `registered` returns other plugins' backends and is called once, at the first use of a device: hooks must
+    not run before. `worker` is the number of this process among those that share a run.
     """
 
     def __init__(
@@ -28,74 +28,74 @@ class Machine:
         self._registered = registered
         self._worker = worker
         self._devices: Devices | None = None
-        self._elsewhere: Environment | None = None
+        self._worker_environment: Environment | None = None
         self._clocks_at_start: Clocks | None = None
 
     @property
     def devices(self) -> Devices:
-        """The devices, from all backends that plugins registered; raises GpuPerfError for a wrong choice."""
+        """The devices, from our own and the registered backends; raises GpuPerfError for a wrong choice."""
         if self._devices is None:
-            everyone = backends(environment.cpu_name(), self._registered())
-            self._devices = Devices(self._choice, everyone, self._worker)
+            available = backends(environment.cpu_name(), self._registered())
+            self._devices = Devices(self._choice, available, self._worker)
         return self._devices
 
-    def cpu(self, side: DeviceSpec | None = None) -> TimedDevice:
-        """Return the CPU that a side works on, or the run's own."""
-        return self.devices.of("cpu", side.library, side.selector) if side else self.devices.cpu()
+    def cpu(self, spec: DeviceSpec | None = None) -> TimedDevice:
+        """Return the CPU of a spec's library, or the run's own."""
+        return self.devices.get("cpu", spec.library, spec.selector) if spec else self.devices.cpu()
 
-    def gpu(self, side: DeviceSpec | None = None) -> TimedDevice:
-        """Return the GPU that a side works on, or the run's own; raise Unavailable.
+    def gpu(self, spec: DeviceSpec | None = None) -> TimedDevice:
+        """Return the GPU of a spec's library, or the run's own; raise Unavailable.
 
-        The clocks are remembered as they were at first.
+        Its clocks are read when the first GPU is opened, before any work warms it up.
         """
         first = self.devices.opened is None
-        gpu = self.devices.of("gpu", side.library, side.selector) if side else self.devices.gpu()
+        gpu = self.devices.get("gpu", spec.library, spec.selector) if spec else self.devices.gpu()
         if first:
             self._clocks_at_start = capabilities.clocks(gpu)
         return gpu
 
-    def has_gpu(self, side: DeviceSpec | None = None) -> bool:
-        """Say whether that GPU can be used."""
+    def has_gpu(self, spec: DeviceSpec | None = None) -> bool:
+        """Return whether that GPU can be used."""
         try:
-            return self.gpu(side) is not None
+            return self.gpu(spec) is not None
         except Unavailable:
             return False
 
     def fault(self, error: BaseException, nodeid: str, device: TimedDevice | None = None) -> Fault | None:
-        """Say what an exception of any test means for the GPU, and remember a lost one."""
+        """Return what an exception of any test means for the GPU, and remember a lost one."""
         opened = self._devices.opened if self._devices else None
         for gpu in (opened, device):
-            found = errors.fault_of(gpu, error)
-            if gpu and found and found.kind == "lost" and self.lost is None:
+            fault = errors.fault_of(gpu, error)
+            if gpu and fault and fault.kind == "lost" and self.lost is None:
                 self.lost = f"the GPU ({gpu.name}) was lost in {nodeid}: {errors.first_line(error)}"
-            if found is not None:
-                return found
+            if fault is not None:
+                return fault
         return None
 
     def release(self) -> None:
-        """Free what a failed test held, on both devices."""
-        gc.collect()
-        if self.lost is None:
+        """Free the memory of a failed test, on both devices."""
+        gc.collect()  # a traceback keeps its arrays in reference cycles
+        if self.lost is None:  # every call of a lost CUDA context raises
             self.devices.cpu().release()
             if self.devices.opened is not None:
                 self.devices.opened.release()
 
-    def learn(self, there: Environment) -> None:
-        """Take the environment that another process measured in."""
-        if self._elsewhere is None or there.gpu is not None:
-            self._elsewhere = there
+    def use_worker_environment(self, worker: Environment) -> None:
+        """Take the environment of a worker process, whose measurements these are; one with a GPU counts."""
+        if self._worker_environment is None or worker.gpu is not None:
+            self._worker_environment = worker
 
     def surveyed(self) -> Environment:
         """Return the environment of the measurements."""
-        if self._elsewhere is not None:
-            return self._elsewhere
+        if self._worker_environment is not None:
+            return self._worker_environment
         gpu = self._devices.opened if self._devices else None
         if gpu is None:
             return environment.survey(None, self._devices.reason if self._devices else None)
-        now = None if self.lost else capabilities.clocks(gpu)
-        reason = (
-            None if now else getattr(gpu, "clocks_reason", None) or f"{gpu.backend} does not tell its clocks"
-        )
+        clocks = None if self.lost else capabilities.clocks(gpu)
+        reason = None
+        if clocks is None:
+            reason = getattr(gpu, "clocks_reason", None) or f"{gpu.backend} does not report its clocks"
         return environment.survey(
-            gpu.info, None, clocks_at_start=self._clocks_at_start, clocks_at_end=now, clocks_reason=reason
+            gpu.info, None, clocks_at_start=self._clocks_at_start, clocks_at_end=clocks, clocks_reason=reason
         )

@@ -1,4 +1,4 @@
-"""A library's namespace whose functions were changed so that what they make lives on one device."""
+"""A library's namespace with changed functions: the arrays that they make live on one device."""
 
 from collections.abc import Callable
 from types import ModuleType
@@ -8,10 +8,10 @@ __all__ = ["Namespace"]
 
 
 class Namespace(ModuleType):
-    """A module as seen through `change`, which gets each name with its value and returns what to show.
+    """A module whose attributes go through `change`, which maps each name and value to the value to use.
 
-    Torch and JAX put a new array on their own default device. That device belongs to the suite, so it is not
-    set: each function is told where its result has to be. What is set on a namespace stays on it.
+    Torch and JAX put a new array on their own default device. That setting belongs to the suite, so it stays:
+    each function gets the device of its result instead. Attributes set on a namespace stay on it.
     """
 
     def __init__(self, module: ModuleType, change: Callable[[str, Any], Any]) -> None:
@@ -19,10 +19,10 @@ class Namespace(ModuleType):
         self.__dict__.update(_module=module, _change=change)
 
     def __getattr__(self, name: str) -> Any:
-        if "_module" not in self.__dict__:  # a copy that is not set up yet
+        if "_module" not in self.__dict__:  # copy.copy looks attributes up before __init__ has run
             raise AttributeError(name)
         value = self._change(name, getattr(self._module, name))
-        setattr(self, name, value)  # the next look does not come here
+        setattr(self, name, value)  # the next access does not come here
         return value
 
     def __dir__(self) -> list[str]:

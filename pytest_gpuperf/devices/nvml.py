@@ -1,4 +1,4 @@
-"""NVIDIA's management library: a GPU's bus id in, its clocks and what slows it down out."""
+"""NVIDIA's management library (NVML): from a GPU's bus id to its clocks and the reasons for lower ones."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Clocks
 
-__all__ = ["NvmlMonitor", "watch"]
+__all__ = ["NvmlMonitor", "monitor"]
 
-# nvml.h, nvmlClocksEventReason*; idle (0x1) and the clocks that the user chose (0x2) are no slowdown.
+# nvml.h, nvmlClocksEventReason*; idle (0x1) and application clocks (0x2) are no slowdown.
 _HARMLESS = {0x4: "power cap", 0x10: "sync boost", 0x100: "display clock"}
 _BAD = {
     0x8: "hardware slowdown",
@@ -20,7 +20,7 @@ _REASONS = {**_BAD, **_HARMLESS}
 
 
 class NvmlMonitor:
-    """The state of one GPU, asked for anew at each call; a value that NVML does not give is None."""
+    """The state of one GPU, read anew at each call; a value that NVML does not give is None."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml = nvml
@@ -28,40 +28,41 @@ class NvmlMonitor:
 
     def clocks(self) -> Clocks:
         """Return the clocks, temperature and power of this moment, and every reason for lower clocks."""
-        nvml, milliwatts = self._nvml, self._ask(self._nvml.nvmlDeviceGetPowerUsage)
+        nvml = self._nvml
+        milliwatts = self._query(nvml.nvmlDeviceGetPowerUsage)
         return Clocks(
-            sm_mhz=self._ask(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
-            memory_mhz=self._ask(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_MEM),
-            celsius=self._ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
+            sm_mhz=self._query(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
+            memory_mhz=self._query(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_MEM),
+            celsius=self._query(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
             watts=None if milliwatts is None else milliwatts / 1000,
-            throttle=_named(self._reasons(), _REASONS),
+            throttle=_names(self._reasons(), _REASONS),
         )
 
     def throttle(self) -> tuple[str, ...]:
         """Return the reasons for which the GPU is slower than it should be: heat, or too weak a supply."""
-        return _named(self._reasons(), _BAD)
+        return _names(self._reasons(), _BAD)
 
     def _reasons(self) -> int:
-        """Return the bits that are set; the function's newer name is not in every driver and binding."""
+        """Return the bits that are set; old drivers and bindings lack the function's newer name."""
         for name in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"):
-            question = getattr(self._nvml, name, None)
-            bits = None if question is None else self._ask(question)
+            function = getattr(self._nvml, name, None)
+            bits = None if function is None else self._query(function)
             if bits is not None:
                 return bits
         return 0
 
-    def _ask(self, question: Callable[..., int], *which: int) -> int | None:
-        """Return NVML's answer, or None: not supported, not permitted, or the GPU is gone."""
+    def _query(self, function: Callable[..., int], *arguments: int) -> int | None:
+        """Return what NVML returns, or None: not supported, not permitted, or the GPU is gone."""
         try:
-            return question(self._handle, *which)
+            return function(self._handle, *arguments)
         except self._nvml.NVMLError:
             return None
 
 
-def watch(pci_bus_id: str) -> NvmlMonitor:
-    """Return a watch over the GPU on that bus; numbers would not do: CUDA_VISIBLE_DEVICES changes them.
+def monitor(pci_bus_id: str) -> NvmlMonitor:
+    """Return the monitor of the GPU on that bus; CUDA_VISIBLE_DEVICES changes device numbers, but not this.
 
-    Raises GpuPerfError, with cause and remedy, when NVML is not there or does not know the GPU.
+    Raises GpuPerfError, with cause and remedy, when NVML is missing or does not know the GPU.
     """
     try:
         import pynvml
@@ -71,15 +72,15 @@ def watch(pci_bus_id: str) -> NvmlMonitor:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        remedy = "see whether nvidia-smi runs, and in a container give it the driver capability utility"
+        remedy = "check that nvidia-smi runs, and in a container that it has the driver capability `utility`"
         raise GpuPerfError(f"the GPU's clocks are unknown: NVML does not start: {error}; {remedy}") from error
     try:
         return NvmlMonitor(pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id))
     except pynvml.NVMLError as error:
-        remedy = "see whether nvidia-smi lists it"
+        remedy = "check that nvidia-smi lists it"
         cause = f"NVML does not know the GPU on bus {pci_bus_id}: {error}"
         raise GpuPerfError(f"the GPU's clocks are unknown: {cause}; {remedy}") from error
 
 
-def _named(bits: int, names: dict[int, str]) -> tuple[str, ...]:
+def _names(bits: int, names: dict[int, str]) -> tuple[str, ...]:
     return tuple(name for bit, name in names.items() if bits & bit)

@@ -1,4 +1,4 @@
-"""What a device must provide: a few members for tests, a few for measuring them."""
+"""The interfaces of devices and backends: what tests use, and what measuring them needs."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -14,11 +14,11 @@ __all__ = ["Backend", "Device", "Observation", "TimedDevice"]
 
 @runtime_checkable
 class Device(Protocol):
-    """One place where arrays live and work runs, as a test sees it."""
+    """A device as a test sees it: arrays live there, and work runs there."""
 
     @property
     def kind(self) -> Kind:
-        """`cpu` or `gpu`: the side of the comparison it is on."""
+        """`cpu` or `gpu`: which of the two compared devices it is."""
 
     @property
     def backend(self) -> str:
@@ -44,13 +44,13 @@ class Device(Protocol):
 
 @dataclass(slots=True)
 class Observation:
-    """What a device saw of the work in a `with device.observe()` block, filled in at its end.
+    """What a device observed of the work in a `with device.observe()` block, filled in at its end.
 
-    `device_time` runs from the work's begin on the device to the end that its own events see, and
-    `outside_time` (seconds too) is how long the device worked on after it. `allocations` counts those made by
-    the device itself, not from a pool; `memory` is the most bytes held at a time above those held before, and
-    `held` those that still are at the end.
-    None where the device does not tell.
+    `device_time` runs from the start of the work on the device to the end that its own events record, and
+    `outside_time` (seconds too) is how long the device worked on after that. `allocations` counts those made
+    by the device itself, not from a pool; `memory` is the peak of the bytes held above those held before, and
+    `held` is what is left of it at the end.
+    None where the device does not report it.
     """
 
     worked: bool = False
@@ -62,30 +62,30 @@ class Observation:
 
 
 class TimedDevice(Device, Protocol):
-    """A device that can be measured: what the plugin needs beside what a test sees.
+    """A device that can be measured: what the plugin needs besides the members that a test sees.
 
-    More that it may offer is in `pytest_gpuperf.devices.capabilities`.
+    Optional methods are listed in `pytest_gpuperf.devices.capabilities`.
     """
 
     @property
     def info(self) -> DeviceInfo:
-        """What the report says of it."""
+        """The description of the device in the report."""
 
     @property
     def clock(self) -> Callable[[], float]:
         """The host clock to time this device with, in seconds: `time.perf_counter` unless simulated."""
 
     def holds(self, value: Any) -> bool:
-        """Say whether `value` is an array that lives on this device."""
+        """Return whether `value` is an array that lives on this device."""
 
     def observe(self) -> AbstractContextManager[Observation]:
-        """Watch one untimed call: was work submitted here, and how long did it take (seconds)?"""
+        """Observe one untimed call: was work submitted here, and how long did it take (seconds)?"""
 
     def fault(self, error: BaseException) -> Fault | None:
-        """Say whether `error` means that this device ran out of memory or was lost."""
+        """Return the fault if `error` means that this device ran out of memory or was lost."""
 
     def release(self) -> None:
-        """Give memory that no array uses back to the device."""
+        """Return memory that no array uses to the device."""
 
 
 class Backend(Protocol):
@@ -93,14 +93,14 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """What `--gpuperf-gpu` calls it."""
+        """Its name in `--gpuperf-gpu`."""
 
     @property
     def automatic(self) -> bool:
         """Whether `--gpuperf-gpu=auto` may pick it."""
 
     def check(self, selector: str) -> None:
-        """Raise GpuPerfError, with `selector` and the valid ones, when it can't be right on any machine."""
+        """Raise GpuPerfError, with the valid selectors, for one that is wrong on every machine."""
 
     def gpu(self, selector: str) -> TimedDevice:
         """Return the GPU; raise Unavailable, with cause and remedy, when a trial allocation fails."""

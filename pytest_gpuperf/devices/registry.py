@@ -1,4 +1,4 @@
-"""From a choice such as `cupy:1` to devices: found by name, opened once, at first use."""
+"""From a choice such as `cupy:1` to devices: looked up by name, opened once, at first use."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -11,37 +11,36 @@ from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
 __all__ = ["Devices", "backends"]
 
-_CPU_NAMED = {"cupy": "CupyBackend", "sycl": "SyclBackend", "torch": "TorchBackend", "jax": "JaxBackend"}
+_BACKENDS = {"cupy": "CupyBackend", "sycl": "SyclBackend", "torch": "TorchBackend", "jax": "JaxBackend"}
 _BY_NAME_ONLY = ("torch", "jax")
 _TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
 _MISSING = (
-    "no GPU library that auto may choose is installed; install pytest-gpuperf[cuda12] or "
+    "no GPU library that auto can choose is installed; install pytest-gpuperf[cuda12] or "
     "pytest-gpuperf[cuda13] for an NVIDIA GPU, or pytest-gpuperf[sycl] for an Intel GPU; torch and JAX are "
-    "chosen by name, as in --gpuperf-gpu=torch"
+    "chosen by name, e.g. --gpuperf-gpu=torch"
 )
 
 
 def backends(cpu_name: str, registered: Iterable[Backend]) -> list[Backend]:
-    """Return every backend: ours, in the order in which `auto` tries them, then those of other plugins.
+    """Return every backend: our own, in the order in which `auto` tries them, then those of other plugins.
 
-    A registered backend takes the place of ours with the same name.
+    A registered backend replaces our own of the same name.
     """
     from pytest_gpuperf.devices.simulated import SimulatedBackend
 
-    ours: list[Backend] = [
+    built_in: list[Backend] = [
         getattr(import_module(f"pytest_gpuperf.devices.{name}"), backend)(cpu_name)
-        for name, backend in _CPU_NAMED.items()
+        for name, backend in _BACKENDS.items()
     ]
-    everyone: list[Backend] = [*ours, SimulatedBackend(), *registered]
-    return list({backend.name: backend for backend in everyone}.values())
+    available: list[Backend] = [*built_in, SimulatedBackend(), *registered]
+    return list({backend.name: backend for backend in available}.values())
 
 
 class Devices:
     """The two devices of a run; the GPU is probed at the first call of `gpu()` and never again.
 
     `choice` is `auto`, `none` or `NAME[:SELECTOR]`; a wrong one raises GpuPerfError, naming the valid ones.
-    Where no selector is chosen, the processes that share a run have a device each, by their number `worker`;
-    when there are more of them, they share the devices.
+    Without a selector, the processes that share a run are spread over the devices by their number `worker`.
     """
 
     def __init__(self, choice: str, available: Sequence[Backend], worker: int | None = None) -> None:
@@ -56,13 +55,13 @@ class Devices:
         self.off = name == "none"
 
     def cpu(self) -> TimedDevice:
-        """Return the CPU side; opening it probes no GPU."""
+        """Return the CPU; opening it probes no GPU."""
         if self._cpu is None:
             self._cpu = (self._chosen or self._available[0]).cpu()
         return self._cpu
 
     def gpu(self) -> TimedDevice:
-        """Return the GPU; raise Unavailable, the same every time, when there is none to use."""
+        """Return the GPU; raise Unavailable, with the same cause every time, when none can be used."""
         if self._gpu is None and self._reason is None:
             try:
                 self._gpu = self._open()
@@ -72,50 +71,50 @@ class Devices:
             raise Unavailable(self._reason)
         return self._gpu
 
-    def of(self, kind: Kind, library: str, selector: str) -> TimedDevice:
+    def get(self, kind: Kind, library: str, selector: str) -> TimedDevice:
         """Return the device of a suite's own arrays; an empty library means the run's own.
 
-        Raises Unavailable, the same every time, and GpuPerfError for a library that no backend is for.
+        Raises Unavailable, with the same cause every time, and GpuPerfError for a selector that is wrong.
         """
         if kind == "gpu" and self.off:
             raise Unavailable(_TURNED_OFF)
-        if kind == "gpu" and selector and not library:  # just `cuda:1`
+        if kind == "gpu" and selector and not library:  # a bare `cuda:1`
             library = self._chosen.name if self._chosen else self.gpu().backend
             selector = f"cuda:{selector}" if library == "torch" else selector
         if not library or (kind == "gpu" and not selector and self._chosen and self._chosen.name == library):
             return self.gpu() if kind == "gpu" else self.cpu()
-        place = (kind, library) if kind == "cpu" else (library, selector)
-        if place not in self._others:
-            self._others[place] = self._open_other(kind, library, selector)
-        found = self._others[place]
-        if isinstance(found, Unavailable):
-            raise Unavailable(str(found))
-        return found
+        key = (kind, library) if kind == "cpu" else (library, selector)
+        if key not in self._others:
+            self._others[key] = self._open_other(kind, library, selector)
+        device = self._others[key]
+        if isinstance(device, Unavailable):
+            raise Unavailable(str(device))  # a new exception: the first one's traceback would grow
+        return device
 
     @property
     def opened(self) -> TimedDevice | None:
         """The GPU, if a test has used one; the run's own, if there are several."""
-        others = (each for each in self._others.values() if not isinstance(each, Unavailable))
-        return self._gpu or next((each for each in others if each.kind == "gpu"), None)
+        others = (device for device in self._others.values() if not isinstance(device, Unavailable))
+        return self._gpu or next((device for device in others if device.kind == "gpu"), None)
 
     @property
     def reason(self) -> str | None:
-        """Why there is no GPU, if a test has asked for it."""
-        return self._reason or next(
-            (str(each) for each in self._others.values() if isinstance(each, Unavailable)), None
-        )
+        """Why there is no GPU, if a test has requested one."""
+        causes = (str(cause) for cause in self._others.values() if isinstance(cause, Unavailable))
+        return self._reason or next(causes, None)
 
     def _open_other(self, kind: Kind, library: str, selector: str) -> TimedDevice | Unavailable:
         if kind == "cpu" and library == "numpy":
             return self._available[0].cpu()
-        backend = next((each for each in self._available if each.name == library), None)
+        backend = next((one for one in self._available if one.name == library), None)
         if backend is None:
-            return Unavailable(f"no backend is for {library}; it cannot be waited for, and so not be timed")
+            problem = "it cannot be synchronized, so it cannot be timed"
+            return Unavailable(f"no backend supports {library}: {problem}")
         if kind == "cpu":
             return backend.cpu()
         try:
             backend.check(selector)
-            return backend.gpu(selector or self._own(backend))
+            return backend.gpu(selector or self._selector_of_worker(backend))
         except Unavailable as cause:
             return cause
 
@@ -128,11 +127,11 @@ class Devices:
             if backend.name == name:
                 backend.check(self._selector)
                 return backend
-        known = ", ".join(["auto", "none", *(backend.name for backend in self._available)])
-        raise GpuPerfError(f"no backend is called {name!r}; there are {known}")
+        names = ", ".join(["auto", "none", *(backend.name for backend in self._available)])
+        raise GpuPerfError(f"no backend is called {name!r}; available: {names}")
 
-    def _own(self, backend: Backend) -> str:
-        """Return the selector of this process's device, empty where the backend's first is the one."""
+    def _selector_of_worker(self, backend: Backend) -> str:
+        """Return the selector of this process's device; empty for the backend's first."""
         count = _count(backend) if self._worker is not None else 0
         return str(self._worker % count) if self._worker is not None and count > 1 else ""
 
@@ -140,27 +139,26 @@ class Devices:
         if self.off:
             raise Unavailable(_TURNED_OFF)
         if self._chosen is not None:
-            return self._chosen.gpu(self._selector or self._own(self._chosen))
+            return self._chosen.gpu(self._selector or self._selector_of_worker(self._chosen))
         causes: list[Unavailable] = []
         for backend in self._available:
             if backend.automatic:
                 try:
-                    return backend.gpu(self._own(backend))
+                    return backend.gpu(self._selector_of_worker(backend))
                 except Unavailable as cause:
                     causes.append(cause)
-        there = [*(str(cause) for cause in causes if not cause.missing), *_imported()]
-        raise Unavailable("; ".join(there) if there else _MISSING)
-
-
-def _imported() -> list[str]:
-    """Return what to choose for a library that the suite uses and `auto` leaves alone."""
-    names = [name for name in _BY_NAME_ONLY if name in sys.modules]
-    return [f"{name} is imported: --gpuperf-gpu={name} compares its own CPU and GPU" for name in names]
+        reasons = [str(cause) for cause in causes if not cause.missing]
+        reasons += [
+            f"{name} is imported: --gpuperf-gpu={name} compares its own CPU and GPU"
+            for name in _BY_NAME_ONLY
+            if name in sys.modules  # so the suite uses it, and auto does not choose it
+        ]
+        raise Unavailable("; ".join(reasons) if reasons else _MISSING)
 
 
 def _count(backend: Any) -> int:
-    """Return how many devices a backend can use, which it numbers from 0 on; 0 where it does not tell."""
+    """Return how many devices a backend has, numbered from 0; 0 where it does not report that."""
     try:
         return int(backend.count())
-    except Exception:  # noqa: BLE001 - an attribute that few have; what fails here fails again, with its reason
+    except Exception:  # noqa: BLE001 - few backends have it, and an error here comes again, with its cause, on opening
         return 0

@@ -1,4 +1,4 @@
-"""From the values of a suite's own parameters to a side: which device of which library a test works on."""
+"""From the values of a suite's own parameters to the device, and its library, that a test uses."""
 
 import re
 import sys
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from pytest_gpuperf.model.demand import Kind
 
-__all__ = ["DeviceParser", "DeviceSpec", "Recognizer"]
+__all__ = ["DeviceParser", "DeviceSpec", "ParsedDevice", "Recognizer"]
 
 _LIBRARIES = {
     "numpy": "numpy",
@@ -25,7 +25,7 @@ _LIBRARIES = {
     "jnp": "jax",
     "dpnp": "sycl",
 }
-_OWN_DEVICES: dict[str, Kind] = {"numpy": "cpu", "cupy": "gpu", "sycl": "gpu"}
+_ONLY_KIND: dict[str, Kind] = {"numpy": "cpu", "cupy": "gpu", "sycl": "gpu"}
 _KINDS: dict[str, Kind] = {
     "cpu": "cpu",
     "host": "cpu",
@@ -37,12 +37,12 @@ _KINDS: dict[str, Kind] = {
     "xpu": "gpu",
     "tpu": "gpu",
 }
-_BETWEEN = re.compile(r"[-:_/]")
-_NAMED_BY = {"mps": "torch", "xpu": "torch", "tpu": "jax"}  # devices that only one library calls so
+_SEPARATOR = re.compile(r"[-:_/]")
+_LIBRARY_OF_DEVICE = {"mps": "torch", "xpu": "torch", "tpu": "jax"}  # names that only one library uses
 
 
 class Recognizer(Protocol):
-    """A backend that knows its own values among a suite's parameters."""
+    """A backend that recognizes its own values among a suite's parameters."""
 
     name: str
     recognizes: Callable[[Any], Kind | None]
@@ -50,10 +50,10 @@ class Recognizer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSpec:
-    """One side of a comparison: what a test that meets one device only works on.
+    """The device of a test that uses one device only.
 
     `library` is a backend's name, "numpy", or empty: then it is the run's own device of that kind. `selector`
-    chooses one of several devices, and `variant` is what else a value says, as in `numpy:readonly`.
+    chooses one of several devices, and `variant` is the rest of the value, as in `numpy:readonly`.
     """
 
     kind: Kind
@@ -63,8 +63,21 @@ class DeviceSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedDevice:
+    """The device that parameters name, and which of them do: `parameters` holds their names.
+
+    With a `problem` (an unknown value, or a contradiction) there is no device; without either, no parameter
+    names one.
+    """
+
+    spec: DeviceSpec | None = None
+    parameters: frozenset[str] = frozenset()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _PartialSpec:
-    """What one value says: some of a side, or nothing."""
+    """The parts of a device that one value names."""
 
     library: str = ""
     kind: Kind | None = None
@@ -73,79 +86,87 @@ class _PartialSpec:
 
 
 class DeviceParser:
-    """Reads sides; `names` are the parameters that may tell them, `recognizers` other plugins' backends."""
+    """Parses parameter values; `names` are the device parameters, `recognizers` other plugins' backends."""
 
     def __init__(self, names: Iterable[str], recognizers: Iterable[Recognizer] = ()) -> None:
         self.names = tuple(names)
         self._recognizers = tuple(recognizers)
-        self._known: dict[tuple[tuple[str, int], ...], tuple[DeviceSpec | str | None, frozenset[str]]] = {}
-        self._alive: list[Any] = []  # so that no other value gets the identity of one that is known
+        # Values need not be hashable, so that the cache goes by identity. It pays: a suite has thousands of
+        # items with the same few values, and collection is timed (benchmarks/collection.py).
+        self._cache: dict[tuple[tuple[str, int], ...], ParsedDevice] = {}
+        self._keep_alive: list[Any] = []  # so that no other value gets the identity of a cached one
 
-    def of(self, parameters: Mapping[str, Any]) -> tuple[DeviceSpec | str | None, frozenset[str]]:
-        """Return the side that these parameters tell, and the names of those that tell it.
+    def parse(self, parameters: Mapping[str, Any]) -> ParsedDevice:
+        """Return the device that these parameters name."""
+        values = {name: parameters[name] for name in self.names if name in parameters}
+        key = tuple((name, id(value)) for name, value in values.items())
+        if key not in self._cache:
+            self._keep_alive += values.values()
+            self._cache[key] = self._parse(values)
+        return self._cache[key]
 
-        A sentence instead of a side says what is unknown or contradicts itself; None: no parameter tells any.
-        """
-        told = {name: parameters[name] for name in self.names if name in parameters}
-        key = tuple((name, id(value)) for name, value in told.items())
-        if key not in self._known:
-            self._alive += told.values()
-            self._known[key] = self._read(told)
-        return self._known[key]
+    def parse_text(self, text: str) -> ParsedDevice:
+        """Return the device that a text names, as a parameter with that value would."""
+        return self.parse({self.names[0]: text})
 
-    def _read(self, values: Mapping[str, Any]) -> tuple[DeviceSpec | str | None, frozenset[str]]:
-        found = {name: self._tell(value) for name, value in values.items() if value is not None}
-        known = {name: told for name, told in found.items() if told is not None}
-        libraries = {told.library for told in known.values() if told.library}
-        kinds = {told.kind for told in known.values() if told.kind}
-        names = frozenset(known)
-        unknown = [name for name in found if name not in known]
-        if not known:
-            return (_unknown(unknown[0], values) if unknown else None), frozenset(unknown)
+    def _parse(self, values: Mapping[str, Any]) -> ParsedDevice:
+        partial = {name: self._parse_value(value) for name, value in values.items() if value is not None}
+        parts = {name: part for name, part in partial.items() if part is not None}
+        if not parts:
+            if not partial:
+                return ParsedDevice()
+            name = next(iter(partial))
+            problem = f"{name}={_repr(values[name])} is not a known device or array library"
+            return ParsedDevice(parameters=frozenset(partial), problem=problem)
+        names = frozenset(parts)
+        libraries = {part.library for part in parts.values() if part.library}
+        kinds = {part.kind for part in parts.values() if part.kind}
+        assignments = ", ".join(f"{name}={_repr(values[name])}" for name in parts)
         if len(libraries) > 1 or len(kinds) > 1:
-            said = ", ".join(f"{name}={_shown(values[name])}" for name in known)
-            return f"{said} name different devices", names
+            return ParsedDevice(parameters=names, problem=f"{assignments} name different devices")
         library = libraries.pop() if libraries else _loaded_library()
-        own = _OWN_DEVICES.get(library)
-        kind = kinds.pop() if kinds else own or _default_kind(library)
-        if own is not None and kind != own:
-            said = ", ".join(f"{name}={_shown(values[name])}" for name in known)
-            return f"{said}: {library} has no {kind.upper()}", names
-        selector = "".join(dict.fromkeys(told.selector for told in known.values() if told.selector))
-        selector = f"cuda:{selector}" if library == "torch" and selector.isdecimal() else selector
-        variant = ":".join(told.variant for told in known.values() if told.variant)
-        return DeviceSpec(kind=kind, library=library, selector=selector, variant=variant), names | {
-            name for name, value in values.items() if value is None
-        }
+        only_kind = _ONLY_KIND.get(library)
+        kind = kinds.pop() if kinds else only_kind or _default_kind(library)
+        if only_kind is not None and kind != only_kind:
+            return ParsedDevice(parameters=names, problem=f"{assignments}: {library} has no {kind.upper()}")
+        selector = "".join(dict.fromkeys(part.selector for part in parts.values() if part.selector))
+        if library == "torch" and selector.isdecimal():
+            selector = f"cuda:{selector}"
+        variant = ":".join(part.variant for part in parts.values() if part.variant)
+        unset = {name for name, value in values.items() if value is None}  # `device=None`: the library's own
+        return ParsedDevice(
+            spec=DeviceSpec(kind=kind, library=library, selector=selector, variant=variant),
+            parameters=names | unset,
+        )
 
-    def _tell(self, value: Any) -> _PartialSpec | None:
+    def _parse_value(self, value: Any) -> _PartialSpec | None:
         for recognizer in self._recognizers:
             if (kind := recognizer.recognizes(value)) is not None:
                 return _PartialSpec(library=recognizer.name, kind=kind)
-        return _tell(value.value if isinstance(value, Enum) else value)
+        return _parse(value.value if isinstance(value, Enum) else value)
 
 
-def _tell(value: Any) -> _PartialSpec | None:
-    """Return what a value of a well-known type says, without importing its library."""
+def _parse(value: Any) -> _PartialSpec | None:
+    """Return what a value of a well-known type names, without importing its library."""
     if isinstance(value, str):
-        return _tell_word(value)
+        return _parse_text(value)
     if isinstance(value, ModuleType):
         library = _library_of(value.__name__)
         return _PartialSpec(library=library) if library else None
-    home = type(value).__module__.partition(".")[0]
-    if home == "torch" and type(value).__name__ == "device":
-        return _tell_torch(value)
-    if home in ("jaxlib", "jax") and hasattr(value, "platform"):
+    package = type(value).__module__.partition(".")[0]
+    if package == "torch" and type(value).__name__ == "device":
+        return _parse_torch(value)
+    if package in ("jaxlib", "jax") and hasattr(value, "platform"):
         kind: Kind = "cpu" if value.platform == "cpu" else "gpu"
         return _PartialSpec(library="jax", kind=kind, selector=str(value.id) if kind == "gpu" else "")
-    if home == "cupy" and type(value).__name__ == "Device":
+    if package == "cupy" and type(value).__name__ == "Device":
         return _PartialSpec(library="cupy", selector=str(value.id))
     if getattr(value, "kind", None) in ("cpu", "gpu") and isinstance(getattr(value, "backend", None), str):
         return _PartialSpec(library=value.backend, kind=value.kind)
     return None
 
 
-def _tell_torch(device: Any) -> _PartialSpec | None:
+def _parse_torch(device: Any) -> _PartialSpec | None:
     if device.type == "meta":
         return None
     if device.type == "cpu":
@@ -154,9 +175,9 @@ def _tell_torch(device: Any) -> _PartialSpec | None:
     return _PartialSpec(library="torch", kind="gpu", selector=f"{device.type}{index}")
 
 
-def _tell_word(text: str) -> _PartialSpec | None:
-    """Return what a text says: `cuda:1`, `torch`, `torch:gpu`, `jax.numpy`, `numpy:readonly`, `torch-cpu`."""
-    first, *rest = _words(text.strip().lower())
+def _parse_text(text: str) -> _PartialSpec | None:
+    """Return what a text names: `cuda:1`, `torch:gpu`, `jax.numpy`, `numpy:readonly`, `torch-cpu`."""
+    first, *rest = _split(text.strip().lower())
     whole = _library_of(text.strip().lower())
     if whole and not rest:
         return _PartialSpec(library=whole)
@@ -175,25 +196,26 @@ def _tell_word(text: str) -> _PartialSpec | None:
             variant.append(word)
         else:
             return None
-    named = library or next((_NAMED_BY[word] for word in words if word in _NAMED_BY), "")
-    if named == "cupy" and words:
+    library = library or next((_LIBRARY_OF_DEVICE[word] for word in words if word in _LIBRARY_OF_DEVICE), "")
+    if library == "cupy" and words:
         kind = kind or "gpu"
-    return _PartialSpec(library=named, kind=kind, selector=_selector(named, words), variant=":".join(variant))
+    selector = _selector(library, words)
+    return _PartialSpec(library=library, kind=kind, selector=selector, variant=":".join(variant))
 
 
-def _words(text: str) -> list[str]:
-    """Return a text's words; the name of a module, with its dots, is one."""
-    return [text] if "." in text and not _BETWEEN.search(text, text.rindex(".")) else _BETWEEN.split(text)
+def _split(text: str) -> list[str]:
+    """Return a text's words; a module's name, with its dots, is one word."""
+    return [text] if "." in text and not _SEPARATOR.search(text, text.rindex(".")) else _SEPARATOR.split(text)
 
 
 def _selector(library: str, words: list[str]) -> str:
-    """Return which device the words choose, as the backend's own selector; nothing for a plain `gpu`."""
+    """Return the backend's selector for the device that the words name; empty for a plain `gpu`."""
     number = next((word for word in words if word.isdecimal()), "")
     if library in ("cupy", "jax"):
         return number
-    own = next((word for word in words if word in ("cuda", "mps", "xpu")), "")
-    if library == "torch" and own:
-        return f"{own}:{number}" if number else own
+    device_type = next((word for word in words if word in ("cuda", "mps", "xpu")), "")
+    if library == "torch" and device_type:
+        return f"{device_type}:{number}" if number else device_type
     return f"cuda:{number}" if library == "torch" and number else number
 
 
@@ -207,27 +229,23 @@ def _library_of(name: str) -> str:
 
 
 def _loaded_library() -> str:
-    """Return whose devices are called just `cuda` and `cpu`: torch's or JAX's where just one is loaded."""
+    """Return the library of a bare `cuda` or `cpu`: torch or JAX, if it is the only one that is loaded."""
     loaded = [name for name in ("cupy", "torch", "jax") if name in sys.modules]
     return loaded[0] if loaded in (["torch"], ["jax"]) else ""
 
 
 def _default_kind(library: str) -> Kind:
-    """Return where a library that can do both puts its arrays when nothing else is said."""
+    """Return where a library that has both devices puts its arrays by default."""
     module = sys.modules.get(library)
     try:
         if library == "torch" and module is not None:
             return "cpu" if module.get_default_device().type == "cpu" else "gpu"
         if library == "jax" and module is not None:
             return "cpu" if module.default_backend() == "cpu" else "gpu"
-    except Exception:  # noqa: BLE001 - a library that cannot be used: the test itself will say so
+    except Exception:  # noqa: BLE001 - the library cannot be used, and the test itself will fail for it
         return "cpu"
     return "cpu"
 
 
-def _unknown(name: str, values: Mapping[str, Any]) -> str:
-    return f"{name}={_shown(values[name])} is no device or array library that is known"
-
-
-def _shown(value: Any) -> str:
+def _repr(value: Any) -> str:
     return value.__name__ if isinstance(value, ModuleType) else repr(value).partition(" at 0x")[0]

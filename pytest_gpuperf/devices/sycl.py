@@ -64,80 +64,82 @@ class SyclDevice:
         self._queue.wait()
 
     def holds(self, value: Any) -> bool:
-        """Say whether `value` is a dpnp array on this device."""
+        """Return whether `value` is a dpnp array on this device."""
         return isinstance(value, self.xp.ndarray) and value.sycl_device == self._queue.sycl_device
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:
-        """See work by the calls that reach dpnp: its queues keep no count of finished work.
+        """Detect work by the calls that reach dpnp: its queues do not count finished work.
 
-        Memory is that of the arrays that dpnp makes; work space inside oneMKL does not show.
+        Memory is that of the arrays that dpnp makes; work space inside oneMKL is not included.
         """
-        seen = Observation(memory=0)
+        observation = Observation(memory=0)
         outer = sys.getprofile()
 
-        def watch(frame: Any, event: Any, argument: Any) -> None:
-            seen.worked = seen.worked or frame.f_globals.get("__name__", "").startswith("dpnp")
+        def profile(frame: Any, event: Any, argument: Any) -> None:
+            observation.worked = observation.worked or frame.f_globals.get("__name__", "").startswith("dpnp")
             if outer is not None:
                 outer(frame, event, argument)
 
-        sys.setprofile(watch)
+        sys.setprofile(profile)
         try:
-            with _counted_memory(seen):
-                yield seen
+            with _counted_memory(observation):
+                yield observation
         finally:
             sys.setprofile(outer)
 
     def host_memory(self, host: Any) -> Literal["pageable"] | None:
-        """Say that a NumPy array's memory is like any other's: only SYCL's own allocations are pinned."""
+        """Return "pageable" for a NumPy array: only SYCL's own allocations are pinned."""
         return "pageable" if isinstance(host, np.ndarray) else None
 
     def fault(self, error: BaseException) -> Fault | None:
-        """Recognize a failed allocation (dpctl does not say of how much) and a lost device."""
+        """Recognize a failed allocation (dpctl does not report its size) and a lost device."""
         from dpctl.memory import USMAllocationError
 
         if isinstance(error, USMAllocationError | MemoryError):
             return Fault(kind="out_of_memory")
-        if type(error).__module__.startswith(("dpctl", "dpnp")) and any(s in str(error) for s in _LOST):
+        is_sycl = type(error).__module__.startswith(("dpctl", "dpnp"))
+        if is_sycl and any(phrase in str(error) for phrase in _LOST):
             return Fault(kind="lost")
         return None
 
     def release(self) -> None:
-        """Let finished work drop its references; dpctl keeps no pool."""
+        """Wait, so that finished work drops its references; dpctl keeps no pool."""
         self.synchronize()
 
 
 @contextmanager
-def _counted_memory(seen: Observation) -> Iterator[None]:
-    """Count the bytes of device memory that is made, less what is given back, and keep their peak.
+def _counted_memory(observation: Observation) -> Iterator[None]:
+    """Count the bytes of device memory that is allocated, less what is freed, and keep their peak.
 
-    dpctl has no hook for it: its arrays look the class of their memory up by name whenever they are made.
+    dpctl has no hook for that, but its arrays look up the class of their memory by name when they are made.
     """
     from dpctl import memory
 
-    of_dpctl, held = memory.MemoryUSMDevice, 0
+    original = memory.MemoryUSMDevice
+    held = 0
 
-    def give_back(size: int) -> None:
+    def free(size: int) -> None:
         nonlocal held
         held -= size
-        seen.held = held
+        observation.held = held
 
-    class Counted(of_dpctl):  # type: ignore[misc, valid-type]  # dpctl is untyped
+    class Counted(original):  # type: ignore[misc, valid-type]  # dpctl is untyped
         def __init__(self, *_: Any, **__: Any) -> None:
             nonlocal held
             held += self.nbytes
-            seen.memory, seen.held = max(seen.memory or 0, held), held
-            weakref.finalize(self, give_back, self.nbytes)
+            observation.memory, observation.held = max(observation.memory or 0, held), held
+            weakref.finalize(self, free, self.nbytes)
 
     memory.MemoryUSMDevice = Counted
     try:
         yield
     finally:
-        memory.MemoryUSMDevice = of_dpctl
+        memory.MemoryUSMDevice = original
 
 
 class SyclBackend:
-    """`sycl[:gpu|:cpu]`: an Intel GPU, or the CPU as a device that only stands for one."""
+    """`sycl[:gpu|:cpu]`: an Intel GPU, or the CPU as an emulated GPU."""
 
     name = "sycl"
     automatic = True
@@ -148,7 +150,7 @@ class SyclBackend:
     def check(self, selector: str) -> None:
         """Accept nothing, gpu or cpu."""
         if selector not in ("", "gpu", "cpu"):
-            raise GpuPerfError(f"the device of sycl is gpu or cpu, as in sycl:gpu, not {selector!r}")
+            raise GpuPerfError(f"the device of sycl is gpu or cpu, e.g. sycl:gpu, not {selector!r}")
 
     def gpu(self, selector: str) -> SyclDevice:
         """Return the device after one kernel and one synchronize on it."""
@@ -162,17 +164,17 @@ class SyclBackend:
             import dpctl
             import dpnp
 
-            found = dpctl.select_cpu_device() if kind == "cpu" else dpctl.select_gpu_device()
+            selected = dpctl.select_cpu_device() if kind == "cpu" else dpctl.select_gpu_device()
         except ImportError as error:
             raise Unavailable(f"dpnp is installed but cannot be imported: {error}") from error
         except dpctl.SyclDeviceCreationError as error:
             raise Unavailable(_no_device(kind)) from error
         try:
-            device = SyclDevice(dpnp, dpctl, found)
+            device = SyclDevice(dpnp, dpctl, selected)
             (device.asarray([1.0, 2.0]) + 1).sum()
             device.synchronize()
         except Exception as error:
-            raise Unavailable(f"the SYCL {kind} is there but cannot be used: {error}") from error
+            raise Unavailable(f"the SYCL {kind} was found but cannot be used: {error}") from error
         return device
 
     def cpu(self) -> HostDevice:
@@ -183,7 +185,7 @@ class SyclBackend:
 def _no_device(kind: str) -> str:
     """Return why SYCL sees no such device, with its remedy."""
     if kind == "cpu":
-        remedy = "install pytest-gpuperf[sycl], which has it, in a virtual environment"
+        remedy = "install pytest-gpuperf[sycl], which includes it, in a virtual environment"
         return f"SYCL finds no CPU runtime (libintelocl.so); {remedy}"
     selector = environ.get("ONEAPI_DEVICE_SELECTOR")
     shown = "" if selector is None else f"; ONEAPI_DEVICE_SELECTOR is {selector!r}"
@@ -191,25 +193,26 @@ def _no_device(kind: str) -> str:
 
 
 def _show_runtime(kind: str) -> None:
-    """Tell SYCL's loaders where the CPU is; they read the environment at the first SYCL call only.
+    """Make SYCL's loaders find the CPU; they read the environment at the first SYCL call only.
 
-    The package intel-opencl-rt puts the CPU runtime where the OpenCL loader does not look: it is named even
-    when a GPU is asked for, since a process that looked for one could not have the CPU any more. New arrays
-    (`xp.ones`) go to SYCL's default device, which is a GPU where there is one unless the CPU was chosen.
+    The package intel-opencl-rt puts the CPU runtime where the OpenCL loader does not look. It is named even
+    when a GPU is requested: a process that has loaded SYCL for one could not add the CPU any more. New arrays
+    (`xp.ones`) go to SYCL's default device, which is a GPU if there is one, unless the CPU was chosen.
     """
     if kind == "cpu":
         environ.setdefault("ONEAPI_DEVICE_SELECTOR", "*:cpu")
-    if (runtime := _cpu_runtime()) is not None:
+    runtime = _cpu_runtime()
+    if runtime is not None:
         listed = environ.get("OCL_ICD_FILENAMES", "")
         if str(runtime) not in listed.split(pathsep):
             environ["OCL_ICD_FILENAMES"] = pathsep.join(filter(None, [listed, str(runtime)]))
 
 
 def _cpu_runtime() -> Path | None:
-    """Return the CPU runtime that pip installed, if it is there."""
+    """Return the CPU runtime that pip installed, if there is one."""
     try:
         files = metadata.files("intel-opencl-rt") or []
     except metadata.PackageNotFoundError:
         return None
-    places = (Path(str(file.locate())).resolve() for file in files if file.name == "libintelocl.so")
-    return next((place for place in places if place.exists()), None)
+    paths = (Path(str(file.locate())).resolve() for file in files if file.name == "libintelocl.so")
+    return next((path for path in paths if path.exists()), None)

@@ -2,6 +2,7 @@
 
 from array import array
 from dataclasses import dataclass, field
+from math import inf
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
@@ -206,6 +207,24 @@ class Estimate:
     low: float | None
     high: float | None
 
+    @property
+    def lower(self) -> float:
+        """The lower end of a ratio, a time or a size, none of which is negative: 0 where it is unbounded."""
+        return 0.0 if self.low is None else self.low
+
+    @property
+    def upper(self) -> float:
+        """The upper end: infinite where it is unbounded."""
+        return inf if self.high is None else self.high
+
+    def is_above(self, limit: float) -> bool:
+        """Return whether the whole interval is above a limit."""
+        return self.lower > limit
+
+    def is_below(self, limit: float) -> bool:
+        """Return whether the whole interval is below a limit."""
+        return self.upper < limit
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speedup:
@@ -220,6 +239,11 @@ class Speedup:
     evidence: float | None
     autocorrelation: float | None
     sampling: Neighbours = "interleaved"
+
+    @property
+    def estimate(self) -> Estimate:
+        """The value with its interval alone."""
+        return Estimate(value=self.value, low=self.low, high=self.high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

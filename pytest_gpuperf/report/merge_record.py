@@ -50,7 +50,7 @@ def join(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Recor
         return replace(record, status=found.status, reason=found.reason, reason_code=found.reason_code)
     plan = RunOptions(alpha=record.alpha, cost_ratio=cost_ratio)
     rounds = _rounds(cpu, gpu, record)
-    speedup = estimation.gated(rounds, record.demand, plan, "siblings")
+    speedup = estimation.estimate_for_demand(rounds, record.demand, plan, "siblings")
     if speedup is None:
         raise AssertionError("sides that can be paired have a round")
     interference = _interference(cpu, record.demand)
@@ -65,7 +65,9 @@ def join(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Recor
         offload=judged.offload,
         notes=tuple(dict.fromkeys([*_apart(cpu, gpu), *record.notes, *judged.notes])),
     )
-    return _diagnosed(joined, cpu.environment)
+    surveyed = cpu.environment
+    threads = max((pool.threads for pool in surveyed.thread_pools), default=None)
+    return diagnosis.annotate(joined, lambda: (surveyed.usable_processors, threads))
 
 
 def alone(side: OneDeviceResult, other: Record | None) -> Record:
@@ -190,7 +192,7 @@ def _judged(
         plan,
         memory=_memory(record),
         interference=interference,
-        throttled=noise.throttled(dropped, dropped + len(gpu.sampled(record.demand))),
+        throttled=noise.throttle_reason(dropped, dropped + len(gpu.sampled(record.demand))),
     )
 
 
@@ -205,7 +207,7 @@ def _interference(cpu: OneDeviceResult, demand: Demand) -> Interference | None:
     """
     measured, samples = cpu.measurement, cpu.sampled(demand)
     in_blocks = samples is measured.samples
-    found = noise.find(
+    found = noise.detect(
         samples,
         block_calls=measured.block_calls if in_blocks else 1,
         waited=(measured.waited or 0.0) if in_blocks else 0.0,
@@ -227,21 +229,6 @@ def _apart(cpu: OneDeviceResult, gpu: OneDeviceResult) -> list[Note]:
         text = f"the two sides ran on different machines, {names}: the speedup is of two machines"
         notes.append(Note(code="different_machines", text=text))
     return notes
-
-
-def _diagnosed(record: Record, surveyed: Environment) -> Record:
-    """Return a record with what holds its speedup back, on the machine of its CPU side."""
-    emulated = any(side and side.device.emulated for side in (record.cpu, record.gpu))
-    usable = None if emulated else _usable(surveyed)
-    threads = None if emulated else max((pool.threads for pool in surveyed.thread_pools), default=None)
-    return replace(record, diagnosis=diagnosis.find(record, usable=usable, pool_threads=threads))
-
-
-def _usable(surveyed: Environment) -> float | None:
-    """Return how many processors' worth of time a run could get; None where its report does not tell."""
-    usable, quota = (surveyed.cpu.get(name) for name in ("usable", "quota"))
-    limits = [limit for limit in (usable or surveyed.cpu.get("logical"), quota) if limit]
-    return min((float(limit) for limit in limits), default=None)
 
 
 def _sum(*seconds: float | None) -> float | None:

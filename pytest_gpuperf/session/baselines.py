@@ -51,8 +51,8 @@ def _lone(config: pytest.Config, sides: DeviceParser) -> DeviceSpec | None:
     chosen = options.run_options(config).default_device
     if chosen is None:
         return None
-    side = sides.of({sides.names[0]: chosen})[0]
-    if side is None or isinstance(side, str):
+    side = sides.parse_text(chosen).spec
+    if side is None:
         raise usage_error(
             config, f"--gpuperf-side: {chosen!r} is no device; say numpy, cupy, torch:cuda, or cpu"
         )

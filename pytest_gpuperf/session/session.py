@@ -158,7 +158,8 @@ class GpuPerfSession:
             pytest.fail(faulty, pytrace=False)
         if isolation.is_traced():
             trial.note("traced", _TRACED)
-        record = _diagnosed(self._placed(trial.record(found), shape))
+        record = self._placed(trial.record(found), shape)
+        record = diagnosis.annotate(record, environment.processors)
         record = self.gating.compared(record)
         trial.release()  # pytest keeps the frames of a test that fails until the next one has run
         self.keep(record, item)
@@ -224,7 +225,7 @@ class GpuPerfSession:
     def learn(self, surveyed: dict[str, Any], told: Iterable[str]) -> None:
         """Take the environment that another process measured in, and which thresholds it told."""
         self.families.told.update(told)
-        self.machine.learn(schema.load_environment(surveyed))
+        self.machine.use_worker_environment(schema.load_environment(surveyed))
 
     @property
     def publishes(self) -> bool:
@@ -287,13 +288,3 @@ def _registered(config: pytest.Config) -> Iterator[Any]:
     """Yield the backends that other plugins offer."""
     for listed in config.hook.pytest_gpuperf_devices():
         yield from listed
-
-
-def _diagnosed(record: Record) -> Record:
-    """Return a record with what holds its speedup back; emulated devices keep processors busy, too."""
-    if record.cpu is None or record.gpu is None:
-        return record
-    usable = threads = None
-    if not (record.cpu.device.emulated or record.gpu.device.emulated):
-        usable, threads = environment.usable_processors(), environment.pool_threads()
-    return replace(record, diagnosis=diagnosis.find(record, usable=usable, pool_threads=threads))

@@ -84,7 +84,7 @@ class BlockTimer:
     @property
     def interference(self) -> Interference | None:
         """What took time from the workload while it was sampled, if anything did."""
-        return noise.find(
+        return noise.detect(
             self.samples, block_calls=self.block_calls, waited=self.waited or 0.0, fastest=self.fastest_sample
         )
 

@@ -32,7 +32,7 @@ class CpuResult:
     @property
     def interference_text(self) -> str | None:
         """What took time from the workload while it was sampled, if anything did."""
-        return noise.sentence(self.interference) if self.interference else None
+        return noise.describe(self.interference) if self.interference else None
 
 
 class ResultChecks:

@@ -34,7 +34,7 @@ def judge(
     speedup = rounds.speedup(sampling)
     memory = memory_of(gpu)
     if speedup is None:
-        judged = verdict.within(_without_rounds(rounds, demand), memory, demand)
+        judged = verdict.apply_memory_limit(_without_rounds(rounds, demand), memory, demand)
         notes = (Note(code="gpu_throttled", text=rounds.throttled),) if rounds.throttled else ()
         return Judgement(verdict=judged, offload=None, notes=notes)
     offload_input = OffloadInput(

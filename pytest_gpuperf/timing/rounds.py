@@ -45,7 +45,7 @@ class RoundSampler:
     @property
     def throttled(self) -> str | None:
         """Why the rounds decide nothing, when too many of them were dropped."""
-        return noise.throttled(self.dropped, self.begun, self.throttle)
+        return noise.throttle_reason(self.dropped, self.begun, self.throttle)
 
     @property
     def too_late_to_restart(self) -> bool:
@@ -89,7 +89,9 @@ class RoundSampler:
         clock = gpu.device.clock
         started = clock()
         spent = 0.0
-        while not self._should_stop(spent):
+        while not self._estimator.should_stop(
+            spent=spent, left=self._context.remaining(), dropped=self.dropped
+        ):
             self.begun += 1
             cpu_sample = next(cpu_samples, None)
             if cpu_sample is None:
@@ -106,14 +108,6 @@ class RoundSampler:
             taken = Round(cpu=cpu_sample, gpu=gpu.samples[-1], copies=copies)
             self.rounds.append(taken)
             self._estimator.add(taken)
-
-    def _should_stop(self, spent: float) -> bool:
-        remaining = self._context.remaining()
-        # One more round, and the two calls that end the test, must fit into what is left.
-        is_late = self.begun >= _MIN_ROUNDS and 2 * spent / self.begun > remaining
-        if is_late or self.dropped > noise.MOST_DROPPED * self._context.options.sampling.max_rounds:
-            return True
-        return self._estimator.enough(spent=spent, left=remaining) and self.throttled is None
 
 
 def _sampled_with(cpu_samples: Iterable[float], timers: Sequence[BlockTimer]) -> Iterator[float]:

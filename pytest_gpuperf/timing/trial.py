@@ -139,7 +139,7 @@ class Trial:
                 secondary.sample_other_mode([self._cpu], self._context)
         interference = timer.interference
         if interference is not None:
-            self.note("interference", noise.sentence(interference))
+            self.note("interference", noise.describe(interference))
         return CpuResult(measurement=self._cpu.measurement, result=first_result, interference=interference)
 
     def time_gpu(self, bind: Bind, gpu: TimedDevice, *, max_blocks: int, seconds: float) -> None:
@@ -156,7 +156,7 @@ class Trial:
         """Assess from the CPU's times alone what a GPU would have to reach."""
         if self._cpu is not None:
             self._transfer = transfers.untimed(self._cpu.workload, "no GPU was measured")
-            self._offload = offload.weigh_cpu(
+            self._offload = offload.assess_cpu_only(
                 cpu_result.measurement,
                 self.demand,
                 self._transfer,
@@ -248,7 +248,9 @@ class Trial:
         speedup = self._rounds.speedup(self._sampling)
         if interference is None or speedup is None:
             return True
-        return bool(self.demand.limits) and verdict.stands(speedup, self.demand, interference.own_share)
+        return bool(self.demand.limits) and verdict.holds_with_own_share(
+            speedup, self.demand, interference.own_share
+        )
 
     def _first_call(self, bind: Bind, device: TimedDevice) -> tuple[BlockTimer, list[Leaf]]:
         """Make the first call; return a timer of the workload and its first result, copied to the host."""

@@ -200,7 +200,7 @@ def test_no_driver(monkeypatch):
 
 def test_a_driver_too_old_names_both_versions(monkeypatch):
     fake(monkeypatch, count_error=35, driver=11040)
-    assert "serves CUDA 11.4, CuPy needs 12.9; update the driver" in cause()
+    assert "supports CUDA 11.4, CuPy needs 12.9; update the driver" in cause()
 
 
 @pytest.mark.parametrize(("visible", "said"), [(None, "is not set"), ("", "is '', which may hide it")])
@@ -212,7 +212,7 @@ def test_no_visible_device_says_what_cuda_visible_devices_says(monkeypatch, sett
 
 def test_a_number_beyond_the_devices_says_how_many_there_are(monkeypatch):
     fake(monkeypatch, count=2)
-    assert "sees 2 CUDA device(s) and number 2 was asked for" in cause("2")
+    assert "sees 2 CUDA device(s) and number 2 was requested" in cause("2")
 
 
 def test_any_other_cuda_error_is_passed_on(monkeypatch):
@@ -225,7 +225,7 @@ def test_a_device_that_fails_its_trial_allocation_is_unusable(monkeypatch):
         raise OutOfMemory(512)
 
     fake(monkeypatch, ones=no_memory)
-    assert "is there but cannot be used: Out of memory allocating 512 bytes; see" in cause()
+    assert "was found but cannot be used: Out of memory allocating 512 bytes; check" in cause()
 
 
 def test_a_device_that_works_was_synchronized_as_a_whole(monkeypatch):

@@ -70,9 +70,9 @@ def test_a_module_of_another_name_does_not_mean_numpy():
 
 def test_it_comes_before_the_backend_of_its_name():
     plain, declared = DeviceParser(["xp"]), DeviceParser(["xp"], [StandIn("torch")])
-    assert plain.of({"xp": "torch"})[0] == DeviceSpec(kind="cpu", library="torch")
-    assert declared.of({"xp": "torch"})[0] == DeviceSpec(kind="gpu", library="torch")
-    assert declared.of({"xp": "numpy"})[0] == DeviceSpec(kind="cpu", library="numpy")
+    assert plain.parse({"xp": "torch"}).spec == DeviceSpec(kind="cpu", library="torch")
+    assert declared.parse({"xp": "torch"}).spec == DeviceSpec(kind="gpu", library="torch")
+    assert declared.parse({"xp": "numpy"}).spec == DeviceSpec(kind="cpu", library="numpy")
 
 
 def test_auto_does_not_choose_it():

@@ -230,7 +230,7 @@ def test_a_warm_up_that_never_settles_ends(run):
         (["--gpuperf-json=."], "*--gpuperf-json: * is a folder; name a file in it*"),
         (
             ["--gpuperf-gpu=cuda"],
-            "*--gpuperf-gpu: no backend is called 'cuda'; there are auto, none, cupy, sycl*",
+            "*--gpuperf-gpu: no backend is called 'cuda'; available: auto, none, cupy, sycl*",
         ),
         (["--gpuperf-gpu=cupy:first"], "*--gpuperf-gpu: the device of cupy is a number*"),
         (["--gpuperf-alpha=2"], "*--gpuperf-alpha (ini: gpuperf_alpha): 2 is not between 0 and 0.5*"),

@@ -104,7 +104,7 @@ def test_ones(backend):
     found.ended(errors=1)
     shown = {"lambda: 0": "<function <lambda>", "object()": "<object object"}.get(value, value)
     found.result.stdout.fnmatch_lines(
-        [f"test_it.py::test_ones[[]*: backend={shown}* is no device*gpuperf_device_params*"]
+        [f"test_it.py::test_ones[[]*: backend={shown}* is not a known device*gpuperf_device_params*"]
     )
 
 

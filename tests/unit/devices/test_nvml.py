@@ -45,7 +45,7 @@ def fake(monkeypatch, *, bits=0, **changed):
         if function is None:
             delattr(library, name)
     monkeypatch.setitem(sys.modules, "pynvml", library)
-    return nvml.watch(BUS)
+    return nvml.monitor(BUS)
 
 
 def cause(monkeypatch, **changed):
@@ -66,15 +66,15 @@ def test_the_gpu_is_found_by_its_bus(monkeypatch):
 
 
 def test_what_the_gpu_does_not_support_is_unknown(monkeypatch):
-    watch = fake(
+    monitor = fake(
         monkeypatch,
         nvmlDeviceGetClockInfo=refuse,
         nvmlDeviceGetTemperature=refuse,
         nvmlDeviceGetPowerUsage=refuse,
         **{NEWER: refuse, OLDER: refuse},
     )
-    assert watch.clocks() == Clocks(sm_mhz=None, memory_mhz=None, celsius=None, watts=None, throttle=())
-    assert watch.throttle() == ()
+    assert monitor.clocks() == Clocks(sm_mhz=None, memory_mhz=None, celsius=None, watts=None, throttle=())
+    assert monitor.throttle() == ()
 
 
 def test_one_value_that_is_missing_costs_no_other(monkeypatch):
@@ -98,15 +98,15 @@ def test_one_value_that_is_missing_costs_no_other(monkeypatch):
     ],
 )
 def test_each_reason_has_its_name_and_only_some_are_bad(monkeypatch, bits, named, bad):
-    watch = fake(monkeypatch, bits=bits)
-    assert watch.clocks().throttle == named
-    assert watch.throttle() == (named if bad else ())
+    monitor = fake(monkeypatch, bits=bits)
+    assert monitor.clocks().throttle == named
+    assert monitor.throttle() == (named if bad else ())
 
 
 def test_several_reasons_are_all_named_the_bad_ones_first(monkeypatch):
-    watch = fake(monkeypatch, bits=0x1 | 0x4 | 0x8 | 0x40)
-    assert watch.clocks().throttle == ("hardware slowdown", "hardware thermal slowdown", "power cap")
-    assert watch.throttle() == ("hardware slowdown", "hardware thermal slowdown")
+    monitor = fake(monkeypatch, bits=0x1 | 0x4 | 0x8 | 0x40)
+    assert monitor.clocks().throttle == ("hardware slowdown", "hardware thermal slowdown", "power cap")
+    assert monitor.throttle() == ("hardware slowdown", "hardware thermal slowdown")
 
 
 @pytest.mark.parametrize("newer", [None, refuse], ids=["an older binding", "an older driver"])
@@ -120,14 +120,14 @@ def test_the_newer_name_is_enough(monkeypatch):
 
 def test_the_state_is_asked_for_anew(monkeypatch):
     states = iter([0x0, 0x8])
-    watch = fake(monkeypatch, **{NEWER: lambda _: next(states)})
-    assert [(), ("hardware slowdown",)] == [watch.throttle(), watch.throttle()]
+    monitor = fake(monkeypatch, **{NEWER: lambda _: next(states)})
+    assert [(), ("hardware slowdown",)] == [monitor.throttle(), monitor.throttle()]
 
 
 def test_a_missing_binding_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     with pytest.raises(GpuPerfError, match=r'pynvml is not installed; pip install "pytest-gpuperf\[nvml\]"'):
-        nvml.watch(BUS)
+        nvml.monitor(BUS)
 
 
 def test_nvml_that_does_not_start_says_why_and_what_to_do(monkeypatch):
@@ -135,7 +135,7 @@ def test_nvml_that_does_not_start_says_why_and_what_to_do(monkeypatch):
         raise NVMLError("NVML Shared Library Not Found")
 
     said = cause(monkeypatch, nvmlInit=no_library)
-    assert "NVML does not start: NVML Shared Library Not Found; see whether nvidia-smi runs" in said
+    assert "NVML does not start: NVML Shared Library Not Found; check that nvidia-smi runs" in said
 
 
 def test_a_gpu_that_nvml_does_not_know_is_named(monkeypatch):
@@ -143,7 +143,7 @@ def test_a_gpu_that_nvml_does_not_know_is_named(monkeypatch):
         raise NVMLError("Not Found")
 
     said = cause(monkeypatch, nvmlDeviceGetHandleByPciBusId=not_found)
-    assert f"does not know the GPU on bus {BUS}: Not Found; see whether nvidia-smi lists it" in said
+    assert f"does not know the GPU on bus {BUS}: Not Found; check that nvidia-smi lists it" in said
 
 
 def test_nvidias_own_binding_has_what_is_asked_of_it():

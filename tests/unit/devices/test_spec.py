@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 from pytest_gpuperf.devices.simulated import SimulatedBackend
-from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
+from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec, ParsedDevice
 
 NAMES = ("device", "xp", "module", "namespace", "array_namespace", "library", "backend", "nx")
 
@@ -19,8 +19,14 @@ def _no_library_is_loaded(monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
 
-def side(**parameters) -> DeviceSpec | str | None:
-    return DeviceParser(NAMES).of(parameters)[0]
+def side(**parameters) -> DeviceSpec | None:
+    return DeviceParser(NAMES).parse(parameters).spec
+
+
+def problem(**parameters) -> str | None:
+    parsed = DeviceParser(NAMES).parse(parameters)
+    assert parsed.spec is None
+    return parsed.problem
 
 
 def torch_device(kind, index=None):
@@ -107,16 +113,15 @@ def test_a_value_tells_its_side(value, expected):
     ids=lambda value: str(value).partition(" at ")[0],
 )  # fmt: skip
 def test_any_other_value_is_unknown_and_named(value):
-    said = side(backend=value)
-    assert isinstance(said, str)
+    said = problem(backend=value)
     assert said.startswith("backend=")
-    assert said.endswith("is no device or array library that is known")
+    assert said.endswith("is not a known device or array library")
     assert " at 0x" not in said
 
 
 def test_parameters_without_such_a_name_tell_nothing():
-    assert (None, frozenset()) == DeviceParser(NAMES).of({"n": "cupy", "dtype": "float32"})
-    assert side(device=None) is None
+    assert ParsedDevice() == DeviceParser(NAMES).parse({"n": "cupy", "dtype": "float32"})
+    assert ParsedDevice() == DeviceParser(NAMES).parse({"device": None})
 
 
 def test_a_library_and_a_device_together_are_one_side():
@@ -128,13 +133,13 @@ def test_a_library_and_a_device_together_are_one_side():
 
 
 def test_what_tells_the_side_is_no_part_of_the_pair():
-    told = DeviceParser(NAMES).of({"array_namespace": "numpy", "device": None, "dtype": "float32"})[1]
-    assert told == {"array_namespace", "device"}
+    parsed = DeviceParser(NAMES).parse({"array_namespace": "numpy", "device": None, "dtype": "float32"})
+    assert parsed.parameters == {"array_namespace", "device"}
 
 
 def test_an_unknown_value_beside_a_known_one_is_an_ordinary_parameter():
-    known, told = DeviceParser(NAMES).of({"xp": "numpy", "backend": "pocketfft"})
-    assert (known, told) == (NUMPY, {"xp"})
+    parsed = DeviceParser(NAMES).parse({"xp": "numpy", "backend": "pocketfft"})
+    assert (parsed.spec, parsed.parameters) == (NUMPY, {"xp"})
 
 
 @pytest.mark.parametrize(
@@ -147,7 +152,7 @@ def test_an_unknown_value_beside_a_known_one_is_an_ordinary_parameter():
     ],
 )
 def test_values_that_contradict_each_other_are_named(parameters, said):
-    assert said == side(**parameters)
+    assert said == problem(**parameters)
 
 
 @pytest.mark.parametrize(("library", "loaded"), [("torch", ["torch"]), ("", ["torch", "cupy"]), ("", [])])
@@ -179,14 +184,14 @@ def test_a_library_that_cannot_be_asked_is_taken_for_its_cpu(monkeypatch):
 def test_another_plugins_backend_knows_its_own_values_first():
     mine = SimpleNamespace(name="mine", recognizes=lambda value: "gpu" if value == "numpy" else None)
     sides = DeviceParser(NAMES, [mine])
-    assert DeviceSpec(kind="gpu", library="mine") == sides.of({"xp": "numpy"})[0]
-    assert sides.of({"xp": "cupy"})[0] == CUPY
+    assert DeviceSpec(kind="gpu", library="mine") == sides.parse({"xp": "numpy"}).spec
+    assert sides.parse({"xp": "cupy"}).spec == CUPY
 
 
 def test_a_value_is_looked_at_once_and_never_taken_for_another():
     asked = []
     sides = DeviceParser(NAMES, [SimpleNamespace(name="mine", recognizes=asked.append)])
     for _ in range(3):
-        sides.of({"xp": numpy})
+        sides.parse({"xp": numpy})
     assert asked == [numpy]
-    assert all(isinstance(sides.of({"xp": object()})[0], str) for _ in range(1000))
+    assert all(sides.parse({"xp": object()}).problem for _ in range(1000))

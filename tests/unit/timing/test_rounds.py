@@ -165,8 +165,7 @@ def test_more_than_a_fifth_of_dropped_rounds_is_a_reason_and_fewer_are_none(expe
 def test_the_reason_names_what_slowed_it_down_and_what_to_do():
     found = Bench(throttle=hot_in(*range(1, 60, 2))).interleaved()
     assert found.throttled == (
-        "the GPU was slowed down (power cap) in 13 of 25 rounds; "
-        "cool it, or give it the power that it may draw"
+        "the GPU was slowed down (power cap) in 13 of 25 rounds; improve its cooling or raise its power limit"
     )
 
 

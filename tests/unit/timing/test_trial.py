@@ -561,7 +561,10 @@ def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
     trial.assess_cpu_only(trial.time_cpu(bound(quick), Bench().cpu, max_blocks=5, seconds=1.0))
     offload = trial.record(Verdict(status="skipped", reason="no GPU")).offload
     assert offload.gpu_limits is None
-    assert "do not say what one must reach: threads waited for a processor, 0.9 s" in offload.reason
+    assert (
+        "do not show what it must reach: CPU contention: threads waited for a processor, 0.9 s"
+        in offload.reason
+    )
 
 
 def test_an_error_after_a_fresh_start_names_the_round_of_that_start(monkeypatch):
