@@ -25,6 +25,7 @@ from pytest_gpuperf.model.comparison import GateOptions, Outcome, Tolerance
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.timing import presets
+from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.rounds import RoundSampler
 
 SPEEDUP = 10.0
@@ -114,7 +115,7 @@ def compare(task: Task, chance: Random) -> tuple[Record, Record]:
     """Measure a baseline and a later run; return both, the later with how it stands beside the other."""
     before = measure(task, 1.0, (), chance)
     base = Baseline("baseline.json", Run(environment=HERE, started="", records=(before,)))
-    gate = Gate(ASKED, [base], lambda: HERE)
+    gate = Gate(ASKED, [base], lambda: HERE, gated=True)
     return before, gate.compared(measure(task, task.factor, gate.limits(NODEID), chance))
 
 
@@ -123,8 +124,14 @@ def measure(task: Task, factor: float, apart: Sequence[tuple[float, float]], cha
     demand, clock = DEMANDS[task.marker], Clock()
     ratio, slower = SPEEDUP * factor, task.cpu.lasting(CALLS.get(task.marker, task.cpu.median))
     cpu, gpu = replay(slower, task.gpu, ratio=ratio, rounds=MOST_ROUNDS, clock=clock, chance=chance)
-    sampling = RoundSampler(demand, PLAN, lambda: PLAN.max_time - clock(), apart)
-    sampling.interleaved(cpu, gpu, None, chance)
+    context = TrialContext(
+        demand=demand,
+        options=PLAN,
+        order=chance,
+        remaining=lambda: PLAN.max_time - clock(),
+    )
+    sampling = RoundSampler(context, apart)
+    sampling.take_interleaved(cpu, gpu)
     return Record(
         nodeid=NODEID,
         status="passed" if demand.limits else "recorded",

@@ -134,7 +134,7 @@ def devices(
 
 def peak(bind: Bind, transfer: Transfers) -> Peak:
     cpu, gpu = devices(KERNEL)
-    trial = Trial(nodeid="memory", demand=Demand(max=5, transfer=transfer), plan=RunOptions())
+    trial = Trial(nodeid="memory", demand=Demand(max=5, transfer=transfer), options=RunOptions())
     tracemalloc.start()
     found = trial.compare(bind, cpu, gpu)
     traced = tracemalloc.get_traced_memory()[1]
@@ -163,7 +163,7 @@ def held(rounds: int, kernel: float) -> Held:
     small = Contents(name="small", inputs=8, result=8)
     gc.collect()
     tracemalloc.start()
-    trial = Trial(nodeid="memory", demand=Demand(max_time=1e9), plan=endless(rounds))
+    trial = Trial(nodeid="memory", demand=Demand(max_time=1e9), options=endless(rounds))
     trial.compare(returned(small), cpu, gpu)
     working = live_bytes()
     record = trial.record(Verdict(status="recorded", reason=None))

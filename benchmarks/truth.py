@@ -26,8 +26,10 @@ from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand, Kind, RunOptions, SamplingPlan
 from pytest_gpuperf.model.record import Status
-from pytest_gpuperf.timing.blocks import Workload
+from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.workload import Workload
 
 LIMIT = 3.0
 AT_THE_LIMIT = 1.0
@@ -160,8 +162,14 @@ def compare(task: Task, chance: Random) -> tuple[Status, int]:
     demand, clock = Demand(min=LIMIT), Clock()
     ratio, rounds = LIMIT * task.factor, task.plan.sampling.max_rounds
     cpu, gpu = replay(task.cpu, task.gpu, ratio=ratio, rounds=rounds, clock=clock, chance=chance)
-    sampling = RoundSampler(demand, task.plan, left=lambda: task.plan.max_time - clock())
-    sampling.interleaved(cpu, gpu, None, chance)
+    context = TrialContext(
+        demand=demand,
+        options=task.plan,
+        order=chance,
+        remaining=lambda: task.plan.max_time - clock(),
+    )
+    sampling = RoundSampler(context)
+    sampling.take_interleaved(cpu, gpu)
     speedup = sampling.speedup("interleaved")
     assert speedup is not None
     return verdict.judge(speedup, demand, task.plan).status, speedup.rounds
@@ -169,15 +177,16 @@ def compare(task: Task, chance: Random) -> tuple[Status, int]:
 
 def replay(
     cpu: Trace, gpu: Trace, *, ratio: float, rounds: int, clock: Clock, chance: Random
-) -> tuple[Workload, Workload]:
-    """Return workloads whose blocks take the traces' times, each from a random start that leaves enough of
-    them; the GPU's are scaled so that the ratio of the medians is `ratio`.
+) -> tuple[BlockTimer, BlockTimer]:
+    """Return timers of workloads whose blocks take the traces' times, each from a random start that leaves
+    enough of them; the GPU's are scaled so that the ratio of the medians is `ratio`.
     """
 
-    def side(kind: Kind, trace: Trace, scale: float) -> Workload:
+    def side(kind: Kind, trace: Trace, scale: float) -> BlockTimer:
         start = chance.randrange(len(trace.times) - rounds)
         device = SimulatedDevice(kind, clock=clock, noise=trace.stretch(start, scale).__next__)
-        return Workload(device=device, call=partial(device.launch, 1.0), scope="call", setup=None)
+        workload = Workload(device=device, call=partial(device.launch, 1.0), scope="call")
+        return BlockTimer(workload=workload)
 
     return side("cpu", cpu, 1.0), side("gpu", gpu, cpu.median / (gpu.median * ratio))
 

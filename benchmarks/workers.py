@@ -51,7 +51,7 @@ import sys
 from pathlib import Path
 from pytest_gpuperf.timing.lock import MeasurementLock
 
-with MeasurementLock(Path(sys.argv[1])).take():
+with MeasurementLock(Path(sys.argv[1])).acquire():
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -96,16 +96,16 @@ def cpu_median(folder: Path, plugins: tuple[str, ...]) -> float:
 
 
 def waiting(file: Path, seconds: float) -> float:
-    """Return the share of a processor, in percent, that this process uses while another holds the turn."""
+    """Return the share of a processor, in percent, that this process uses while another holds the lock."""
     with Popen([sys.executable, "-c", HOLD, str(file)], stdin=PIPE, stdout=PIPE) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        with MeasurementLock(file.with_suffix(".first")).take():
+        with MeasurementLock(file.with_suffix(".first")).acquire():
             pass  # the lock's library is imported
-        turns = MeasurementLock(file, patience=seconds)
+        lock = MeasurementLock(file, timeout=seconds)
         before = processor_time()
-        with turns.take() as turn:
-            share = 100 * (processor_time() - before) / turn.waited
+        with lock.acquire() as hold:
+            share = 100 * (processor_time() - before) / hold.waited
         holder.communicate()
     return share
 

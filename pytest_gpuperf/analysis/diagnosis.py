@@ -1,11 +1,11 @@
-"""From a record to what holds its speedup back: each rule finds one reason, or none."""
+"""From a record to the bottlenecks behind its speedup: each rule returns one diagnosis, or none."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import ceil, floor
 from statistics import quantiles
 
-from pytest_gpuperf.analysis.verdict import dependence
+from pytest_gpuperf.analysis.verdict import autocorrelation_note
 from pytest_gpuperf.model.measurement import Estimate, Inspection, Measurement
 from pytest_gpuperf.model.offload import BreakEven, Diagnosis
 from pytest_gpuperf.model.record import Record
@@ -13,13 +13,13 @@ from pytest_gpuperf.model.units import bandwidth, seconds, size
 
 __all__ = ["annotate", "find"]
 
-_BUSY = 0.5  # of a call's time: a device that works less waits for its launches
-_ONE_PROCESSOR = 1.25  # as many processors busy are one thread, and a little beside it
+_BUSY = 0.5  # of a call's time: a device that is busy for less of it waits for its launches
+_ONE_PROCESSOR = 1.25  # processors kept busy by one thread and a little else
 _WAITED = 0.1  # of the blocks' time
-_SHORT = 0.5  # of the time that a block has to last
+_SHORT = 0.5  # of the required block time
 _SLOW_FIRST = 10  # times a later call, on either device
 _OUTSIDE = 0.1  # of a call's time
-_SYNCHRONIZES = 10  # empty ones, which take that much time by themselves
+_SYNCHRONIZES = 10  # empty ones: that much time is theirs
 _NOISY = 0.25  # of the median: the middle half of the samples
 _FEWEST_SAMPLES = 5
 _DOUBLES = frozenset({"float64", "complex128"})
@@ -28,17 +28,17 @@ _FLOATING = _DOUBLES | {"float16", "bfloat16", "float32", "complex64"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """A record, and what its CPU could have used: None where the system does not tell."""
+    """A record, and what its CPU could have used; None where that is not known."""
 
     record: Record
     usable: float | None
     pool_threads: int | None
 
     @property
-    def sides(self) -> dict[str, Measurement]:
-        """The measurements that have samples, by the names that a sentence gives them."""
+    def measured(self) -> dict[str, Measurement]:
+        """The measurements that have samples, by the device's name in a sentence."""
         both = {"CPU": self.record.cpu, "GPU": self.record.gpu}
-        return {side: found for side, found in both.items() if found is not None and found.samples}
+        return {name: one for name, one in both.items() if one is not None and one.samples}
 
     @property
     def cpu_time(self) -> float | None:
@@ -71,44 +71,55 @@ def annotate(record: Record, processors: Callable[[], tuple[float | None, int | 
 
 
 def find(record: Record, *, usable: float | None, pool_threads: int | None) -> tuple[Diagnosis, ...]:
-    """Return the reasons why a speedup is what it is; numbers that are not known give none.
+    """Return the diagnoses of a record; a rule whose numbers are not known gives none.
 
     `usable` is how many processors the process may use, `pool_threads` how many threads the libraries may.
     """
     case = _Case(record=record, usable=usable, pool_threads=pool_threads)
-    return tuple(found for rule in _RULES if (found := rule(case)) is not None)
+    return tuple(diagnosis for rule in _RULES if (diagnosis := rule(case)) is not None)
 
 
 def _launch_bound(case: _Case) -> Diagnosis | None:
-    """Silent where waiting for the device, or work that its events do not see, explains that it is idle."""
-    seen, call = case.inspection, case.gpu_time
-    if seen is None or seen.device_time is None or call is None or seen.device_time >= _BUSY * call:
+    """None where a synchronization, or work that its events do not see, explains the idle device."""
+    inspection = case.inspection
+    call = case.gpu_time
+    if inspection is None or inspection.device_time is None or call is None:
+        return None
+    if inspection.device_time >= _BUSY * call:
         return None
     if _host_synchronization(case) or _side_stream(case):
         return None
-    busy = 100 * seen.device_time / call
+    busy = 100 * inspection.device_time / call
     sentence = (
-        f"launch-bound: the device worked {busy:.0f} % of the time ({seconds(seen.device_time)} of "
+        f"launch-bound: the device worked {busy:.0f} % of the time ({seconds(inspection.device_time)} of "
         f"{seconds(call)}); fuse operations, or give it more data per call"
     )
-    return _diagnosis("launch_bound", sentence, device_time=seen.device_time, gpu=call, busy_percent=busy)
+    return _diagnosis(
+        "launch_bound", sentence, device_time=inspection.device_time, gpu=call, busy_percent=busy
+    )
 
 
 def _host_synchronization(case: _Case) -> Diagnosis | None:
-    seen = case.inspection
-    if seen is None or not seen.synchronizes:
+    inspection = case.inspection
+    if inspection is None or not inspection.synchronizes:
         return None
-    after = f", after {seconds(seen.host_time)}" if seen.host_time is not None else ""
+    after = f", after {seconds(inspection.host_time)}" if inspection.host_time is not None else ""
     sentence = (
         f"host synchronization: the call waits for its device before it returns{after}; "
-        f"keep results on the device, and read no values from them in the call"
+        "keep results on the device, and read no values from them in the call"
     )
-    numbers = {"host_time": seen.host_time, "device_time": seen.device_time, "gpu": case.gpu_time}
+    numbers = {
+        "host_time": inspection.host_time,
+        "device_time": inspection.device_time,
+        "gpu": case.gpu_time,
+    }
     return _diagnosis("host_synchronization", sentence, **numbers)
 
 
 def _transfer_bound(case: _Case) -> Diagnosis | None:
-    transfer, demand, call = case.record.transfer, case.record.demand, case.gpu_time
+    transfer = case.record.transfer
+    demand = case.record.demand
+    call = case.gpu_time
     if transfer is None or transfer.bytes is None or transfer.median is None or call is None:
         return None
     copies = transfer.median / ((demand.calls or 1) if demand.transfer == "once" else 1)
@@ -120,23 +131,24 @@ def _transfer_bound(case: _Case) -> Diagnosis | None:
     sentence = (
         f"transfer-bound: the copies are {share:.0f} % of a call with them ({seconds(copies)} of "
         f"{seconds(copies + call)}, {size(transfer.bytes)} at {bandwidth(rate)}); keep the data on the "
-        f"device and reuse it{_earned(calls, 'the copies')}"
+        f"device and reuse it{_amortized(calls, 'the copies are')}"
     )
     numbers = {"copies": copies, "gpu": call, "bytes": transfer.bytes, "bandwidth": rate}
     return _diagnosis("transfer_bound", sentence, **numbers, copies_percent=share, break_even_calls=calls)
 
 
 def _cpu_threads(case: _Case) -> Diagnosis | None:
-    if case.usable is None or case.usable < 2 or len(case.sides) < 2:
+    if case.usable is None or case.usable < 2 or len(case.measured) < 2:
         return None
-    threads, used = case.pool_threads, case.sides["CPU"].processors
+    threads = case.pool_threads
+    used = case.measured["CPU"].processors
     kept = "" if used is None else f", and kept {used:.2f} busy"
     if threads is not None and threads < floor(case.usable):
         why = (
             f"its libraries may use {threads} of {case.usable:g} usable processors{kept}: the speedup "
-            "flatters the GPU; lift the limit (OMP_NUM_THREADS and its like)"
+            "flatters the GPU; raise the limit (OMP_NUM_THREADS and similar variables)"
         )
-    elif used is not None and used < _ONE_PROCESSOR and not _has_waited(case.sides["CPU"]):
+    elif used is not None and used < _ONE_PROCESSOR and not _has_waited(case.measured["CPU"]):
         why = (
             f"it kept {used:.2f} of {case.usable:g} usable processors busy: the speedup flatters the GPU; "
             "NumPy uses several threads in matrix products only, so compare with CPU code that uses them all"
@@ -148,7 +160,7 @@ def _cpu_threads(case: _Case) -> Diagnosis | None:
 
 
 def _has_waited(cpu: Measurement) -> bool:
-    """Say whether threads stood still for want of a processor: then few are busy for another reason."""
+    """Return whether threads waited for a processor: then few were busy for that reason."""
     return (cpu.waited or 0.0) > _WAITED * sum(cpu.samples) * cpu.block_calls
 
 
@@ -158,17 +170,19 @@ def _float64(case: _Case) -> Diagnosis | None:
     if not doubles:
         return None
     sentence = (
-        f"float64: the GPU works in {_words(doubles)}; GPUs for graphics do float64 at 1/32 to 1/64 of "
-        "float32's rate: use float32 where its seven digits suffice"
+        f"float64: the GPU works in {_list(doubles)}; consumer GPUs compute float64 at 1/32 to 1/64 of "
+        "the rate of float32: use float32 where its seven digits suffice"
     )
-    return _diagnosis("float64", sentence, dtypes=_words(doubles))
+    return _diagnosis("float64", sentence, dtypes=_list(doubles))
 
 
 def _precision_differs(case: _Case) -> Diagnosis | None:
-    cpu, gpu = case.record.cpu, case.record.gpu
+    cpu = case.record.cpu
+    gpu = case.record.gpu
     if cpu is None or gpu is None:
         return None
-    on_cpu, on_gpu = _words(_FLOATING.intersection(cpu.dtypes)), _words(_FLOATING.intersection(gpu.dtypes))
+    on_cpu = _list(_FLOATING.intersection(cpu.dtypes))
+    on_gpu = _list(_FLOATING.intersection(gpu.dtypes))
     reduced = gpu.device.reduced_precision
     why = []
     if cpu.dtypes and gpu.dtypes and on_cpu != on_gpu:
@@ -178,7 +192,7 @@ def _precision_differs(case: _Case) -> Diagnosis | None:
     if not why:
         return None
     sentence = (
-        f"precision differs: {', and '.join(why)}: the speedup is not of the same work; give both the same "
+        f"precision differs: {', and '.join(why)}: the speedup compares different work; give both the same "
         "dtypes and modes"
     )
     numbers = {"cpu_dtypes": on_cpu, "gpu_dtypes": on_gpu, "reduced_precision": reduced}
@@ -188,11 +202,12 @@ def _precision_differs(case: _Case) -> Diagnosis | None:
 def _short_block(case: _Case) -> Diagnosis | None:
     why: list[str] = []
     numbers: dict[str, float | int | str | None] = {}
-    for side, found in case.sides.items():
-        lasted, wanted = (found.median or 0.0) * found.block_calls, found.block_time
-        if wanted is not None and lasted < _SHORT * wanted:
-            why.append(f"on the {side} it lasted {seconds(lasted)} of {seconds(wanted)}")
-            numbers |= {f"{side.lower()}_block": lasted, f"{side.lower()}_block_time": wanted}
+    for name, measurement in case.measured.items():
+        lasted = (measurement.median or 0.0) * measurement.block_calls
+        required = measurement.block_time
+        if required is not None and lasted < _SHORT * required:
+            why.append(f"on the {name} it lasted {seconds(lasted)} of {seconds(required)}")
+            numbers |= {f"{name.lower()}_block": lasted, f"{name.lower()}_block_time": required}
     if not why:
         return None
     sentence = (
@@ -203,48 +218,57 @@ def _short_block(case: _Case) -> Diagnosis | None:
 
 
 def _first_call(case: _Case) -> Diagnosis | None:
-    gpu, on_cpu, later = case.record.gpu, case.cpu_time, case.gpu_time
-    if gpu is None or on_cpu is None or later is None or gpu.first_call <= _SLOW_FIRST * max(on_cpu, later):
+    gpu = case.record.gpu
+    on_cpu = case.cpu_time
+    later = case.gpu_time
+    if gpu is None or on_cpu is None or later is None:
+        return None
+    if gpu.first_call <= _SLOW_FIRST * max(on_cpu, later):
         return None
     calls = _whole(case.break_even.first_call) if case.break_even else None
     sentence = (
         f"first call: the GPU took {seconds(gpu.first_call)} for it, {seconds(later)} for a later one (the "
-        f"CPU {seconds(on_cpu)}); keep the process, or its compiled kernels{_earned(calls, 'the first one')}"
+        f"CPU {seconds(on_cpu)}); keep the process, or its compiled kernels{_amortized(calls, 'it is')}"
     )
     numbers = {"first_call": gpu.first_call, "gpu": later, "cpu": on_cpu, "break_even_calls": calls}
     return _diagnosis("first_call", sentence, **numbers)
 
 
 def _side_stream(case: _Case) -> Diagnosis | None:
-    seen, call = case.inspection, case.gpu_time
-    if case.record.gpu is None or seen is None or seen.outside_time is None or call is None:
+    inspection = case.inspection
+    call = case.gpu_time
+    if case.record.gpu is None or inspection is None or inspection.outside_time is None or call is None:
         return None
-    if seen.outside_time <= max(_OUTSIDE * call, _SYNCHRONIZES * case.record.gpu.synchronize_cost):
+    if inspection.outside_time <= max(_OUTSIDE * call, _SYNCHRONIZES * case.record.gpu.synchronize_cost):
         return None
     sentence = (
-        f"side stream: the device worked on for {seconds(seen.outside_time)} after its own events: work on "
-        "other streams is not in the device time; rely on the verdict, which has it"
+        f"side stream: the device worked on for {seconds(inspection.outside_time)} after its own events: "
+        "work on other streams is not in the device time; rely on the verdict, which includes it"
     )
-    numbers = {"outside_time": seen.outside_time, "device_time": seen.device_time, "gpu": call}
+    numbers = {
+        "outside_time": inspection.outside_time,
+        "device_time": inspection.device_time,
+        "gpu": call,
+    }
     return _diagnosis("side_stream", sentence, **numbers)
 
 
 def _dependent_samples(case: _Case) -> Diagnosis | None:
     speedup = case.record.speedup
-    sentence = dependence(speedup) if speedup else None
+    sentence = autocorrelation_note(speedup) if speedup else None
     if speedup is None or sentence is None:
         return None
     return _diagnosis("dependent_samples", sentence, autocorrelation=speedup.autocorrelation)
 
 
 def _noisy_samples(case: _Case) -> Diagnosis | None:
-    spreads = {side: _spread(found) for side, found in case.sides.items()}
-    noisy = {side: 100 * spread for side, spread in spreads.items() if spread > _NOISY}
+    spreads = {name: _spread(measurement) for name, measurement in case.measured.items()}
+    noisy = {name: 100 * spread for name, spread in spreads.items() if spread > _NOISY}
     if not noisy:
         return None
-    why = " and ".join(f"{spread:.0f} % of the median on the {side}" for side, spread in noisy.items())
-    sentence = f"noisy samples: their middle half spans {why}; look for other work or changing clocks"
-    numbers = {f"{side.lower()}_spread_percent": spread for side, spread in noisy.items()}
+    why = " and ".join(f"{spread:.0f} % of the median on the {name}" for name, spread in noisy.items())
+    sentence = f"noisy samples: their middle half spans {why}; check for other work or changing clocks"
+    numbers = {f"{name.lower()}_spread_percent": spread for name, spread in noisy.items()}
     return _diagnosis("noisy_samples", sentence, **numbers)
 
 
@@ -253,8 +277,8 @@ def _allocation(case: _Case) -> Diagnosis | None:
     if not count:
         return None
     sentence = (
-        f"allocation: the device itself allocates memory in the timed block ({count} in one call); take it "
-        "from a pool, or write results into arrays made before"
+        f"allocation: the device itself allocates memory in the timed block ({count} in one call); use a "
+        "memory pool, or write results into preallocated arrays"
     )
     return _diagnosis("allocation", sentence, allocations=count)
 
@@ -264,7 +288,7 @@ def _diagnosis(code: str, sentence: str, **numbers: float | int | str | None) ->
 
 
 def _spread(measurement: Measurement) -> float:
-    """Return the samples' interquartile range over their median: 0 for too few, or none that took time."""
+    """Return the interquartile range of the samples over their median; 0 for too few samples."""
     if len(measurement.samples) < _FEWEST_SAMPLES or not measurement.median:
         return 0.0
     low, _, high = quantiles(measurement.samples, n=4, method="inclusive")
@@ -275,13 +299,14 @@ def _whole(calls: Estimate | None) -> int | None:
     return ceil(calls.value) if calls else None
 
 
-def _earned(calls: int | None, what: str) -> str:
-    """Return after how many calls something is earned back, as the end of a sentence."""
-    earn = "call earns" if calls == 1 else "calls earn"
-    return f"; {calls} {earn} {what} back" if calls is not None else ""
+def _amortized(calls: int | None, cost: str) -> str:
+    """Return after how many calls a cost is amortized, as the end of a sentence."""
+    if calls is None:
+        return ""
+    return f"; {cost} amortized after {calls} {'call' if calls == 1 else 'calls'}"
 
 
-def _words(dtypes: Iterable[str]) -> str:
+def _list(dtypes: Iterable[str]) -> str:
     return ", ".join(sorted(dtypes))
 
 

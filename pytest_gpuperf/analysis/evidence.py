@@ -1,4 +1,4 @@
-"""From log ratios to evidence: numbers in, e-values and an interval out.
+"""From the log ratios of rounds to e-values and to the interval of their median.
 
 Sources: V. Vovk and R. Wang, E-values (2021); A. Ramdas et al., Game-theoretic statistics and safe
 anytime-valid inference (2023). By Ville's inequality an e-process passes 1/alpha at any time with
@@ -12,13 +12,14 @@ from itertools import accumulate, pairwise
 from math import comb, exp, inf, log
 from statistics import fmean
 
-__all__ = ["Evidence", "autocorrelation", "e_value"]
+__all__ = ["LARGEST_EXPONENT", "Evidence", "autocorrelation", "e_value"]
 
 # (m, q, p): at the limit fewer than q of the rounds are off by a factor m; tested against p.
 _MARGINS = ((1.25, 1 / 4, 0.85), (2.0, 1 / 20, 0.90))
-_LARGEST = 700.0  # e**700 is still a float; evidence beyond it decides nothing more
-_FEWEST = 8  # with fewer values, a lag-1 autocorrelation says more about chance than about the samples
-_STILL = 1e-6  # log ratios that vary less than this vary by rounding
+LARGEST_EXPONENT = 700.0
+"""e**700 is still a float; evidence beyond it decides nothing more."""
+_MIN_VALUES = 8  # with fewer values, a lag-1 autocorrelation says more about chance than about the samples
+_ROUNDING = 1e-6  # log ratios that vary less than this vary by rounding only
 _SHIFTS = (0.0, *(log(margin) for margin, _, _ in _MARGINS))
 
 
@@ -37,13 +38,15 @@ def _sign_evidence(rounds: int, above: int) -> float:
 @lru_cache(maxsize=65536)
 def _margin_evidence(rounds: int, beyond: int, q: float, p: float) -> float:
     """Return the likelihood ratio of p against q for `beyond` successes in `rounds` trials."""
-    return exp(min(_LARGEST, beyond * log(p / q) + (rounds - beyond) * log((1 - p) / (1 - q))))
+    return exp(min(LARGEST_EXPONENT, beyond * log(p / q) + (rounds - beyond) * log((1 - p) / (1 - q))))
 
 
 def _combined(rounds: int, counts: Sequence[int]) -> float:
-    """Return the mean of the sign term and the margin terms, each at its own count."""
+    """Return the mean of the sign term and the margin terms, each with its own count."""
     sign, *beyond = counts
-    margins = (_margin_evidence(rounds, c, q, p) for c, (_, q, p) in zip(beyond, _MARGINS, strict=True))
+    margins = (
+        _margin_evidence(rounds, count, q, p) for count, (_, q, p) in zip(beyond, _MARGINS, strict=True)
+    )
     return fmean([_sign_evidence(rounds, sign), *margins])
 
 
@@ -69,18 +72,18 @@ class _LowerLimit:
         """Take one more value and raise the limit over every median that is now rejected.
 
         The evidence is a step function of the limit, constant from one value (shifted by a margin) up to
-        the next: the search climbs the steps from where it stood.
+        the next: the search climbs the steps from the previous limit.
         """
         for steps, shift in zip(self._steps, _SHIFTS, strict=True):
             insort(steps, value - shift)
-        self.value = self._risen(self.value)
+        self.value = self._advance(self.value)
 
     @property
-    def latest(self) -> float:
-        """The same limit by the evidence after the last round alone."""
-        return self._risen(-inf)
+    def after_last_round(self) -> float:
+        """The limit by the evidence after the last round alone."""
+        return self._advance(-inf)
 
-    def _risen(self, value: float) -> float:
+    def _advance(self, value: float) -> float:
         """Return the limit above all medians from that value on which are now rejected."""
         rounds = len(self._steps[0])
         while True:
@@ -94,9 +97,9 @@ class _LowerLimit:
 class Evidence:
     """The values of all rounds so far, and the interval of medians that no round has rejected.
 
-    The interval reaches `resolution` (a log ratio) beyond the rejected medians on either side. Below
-    that, what wall clocks show is their own: on recorded noise the level of one workload wanders by up to
-    0.8 % from stretch to stretch, and a sign test takes it for evidence.
+    The interval reaches `resolution` (a log ratio) beyond the rejected medians on either side. Smaller
+    differences are those of the wall clock: in recorded noise the level of one workload drifts by up to
+    0.8 %, and a sign test takes that for evidence.
     """
 
     def __init__(self, *, alpha: float, resolution: float) -> None:
@@ -114,7 +117,7 @@ class Evidence:
 
     @property
     def low(self) -> float:
-        """The lower end: every median below it was rejected at level alpha, by the resolution and more."""
+        """The lower end: every median below it, less the resolution, was rejected at level alpha."""
         return self._below.value - self.resolution
 
     @property
@@ -123,23 +126,23 @@ class Evidence:
         return self.resolution - self._above.value
 
     @property
-    def latest_low(self) -> float:
+    def low_after_last_round(self) -> float:
         """The lower end by the evidence after the last round alone."""
-        return self._below.latest - self.resolution
+        return self._below.after_last_round - self.resolution
 
     @property
-    def latest_high(self) -> float:
+    def high_after_last_round(self) -> float:
         """The upper end, likewise."""
-        return self.resolution - self._above.latest
+        return self.resolution - self._above.after_last_round
 
 
 def autocorrelation(values: Sequence[float]) -> float | None:
     """Return the lag-1 autocorrelation of the values, or None when they are too few or do not vary."""
-    if len(values) < _FEWEST:
+    if len(values) < _MIN_VALUES:
         return None
     centre = fmean(values)
     deviations = [value - centre for value in values]
     spread = sum(d * d for d in deviations)
-    if spread <= len(values) * _STILL**2:
+    if spread <= len(values) * _ROUNDING**2:
         return None
     return sum(a * b for a, b in pairwise(deviations)) / spread

@@ -12,12 +12,12 @@ from pytest_gpuperf.model.record import Note, Verdict
 
 __all__ = ["Judgement", "judge_offline"]
 
-_QUIET = "a quiet machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS), would decide it"
+_REMEDY = "use a quieter machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A verdict on the demand, the offload verdict beside it, and doubts about the numbers."""
+    """The verdict on a test's demand, its offload verdict, and notes on the numbers."""
 
     verdict: Verdict
     offload: Offload | None
@@ -25,44 +25,52 @@ class Judgement:
 
 
 def judge_offline(
-    seen: OffloadInput,
-    plan: RunOptions,
+    measured: OffloadInput,
+    options: RunOptions,
     *,
     memory: Memory,
     interference: Interference | None,
     throttled: str | None,
 ) -> Judgement:
-    """Return what the numbers say; nothing that was slowed down or disturbed decides by itself."""
-    own = interference.own_share if interference else 1.0
-    found = _decided(seen, plan, interference, throttled)
+    """Return the judgement of stored numbers, which need no live workload.
+
+    Nothing is decided by samples that interference or a throttled GPU made too slow.
+    """
+    own_share = interference.own_share if interference else 1.0
+    trusted = replace(measured, own_share=own_share, throttled=throttled is not None)
+    on_speedup = _judge_speedup(measured, options, interference, throttled)
     return Judgement(
-        verdict=verdict.within(found, memory, seen.demand),
-        offload=offload.weigh(replace(seen, own=own, throttled=throttled is not None), plan),
-        notes=tuple(_doubts(seen, interference, throttled)),
+        verdict=verdict.apply_memory_limit(on_speedup, memory, measured.demand),
+        offload=offload.assess(trusted, options),
+        notes=tuple(_notes(measured, interference, throttled)),
     )
 
 
-def _decided(
-    seen: OffloadInput, plan: RunOptions, interference: Interference | None, throttled: str | None
+def _judge_speedup(
+    measured: OffloadInput, options: RunOptions, interference: Interference | None, throttled: str | None
 ) -> Verdict:
-    """Return the verdict on the demand; one that rests on lost time, or on a slow GPU, is a doubt."""
-    speedup, demand = seen.speedup, seen.demand
+    """Return the verdict on the demand; one that rests on lost CPU time or on a slow GPU is inconclusive."""
+    speedup, demand = measured.speedup, measured.demand
     if not demand.limits:
         return Verdict(status="recorded", reason=None)
-    doubt = f"speedup {verdict.ratio(speedup)}, wanted {verdict.wanted(demand)}"
+    state = f"speedup {verdict.ratio(speedup)}, required {verdict.describe_demand(demand)}"
     if throttled is not None:
-        return Verdict(status="inconclusive", reason=f"{doubt}: {throttled}", reason_code="gpu_throttled")
-    if interference is not None and not verdict.stands(speedup, demand, interference.own_share):
-        reason = f"{doubt}: {noise.sentence(interference)}; {_QUIET}"
+        return Verdict(status="inconclusive", reason=f"{state}: {throttled}", reason_code="gpu_throttled")
+    if interference and not verdict.holds_with_own_share(speedup, demand, interference.own_share):
+        reason = f"{state}: {noise.describe(interference)}; {_REMEDY}"
         return Verdict(status="inconclusive", reason=reason, reason_code="interference")
-    return verdict.judge(speedup, demand, plan)
+    return verdict.judge(speedup, demand, options)
 
 
-def _doubts(seen: OffloadInput, interference: Interference | None, throttled: str | None) -> Iterator[Note]:
-    """Yield what to know about the numbers that decided in spite of it."""
-    if (dependence := verdict.dependence(seen.speedup)) is not None:
-        yield Note(code="dependent_samples", text=dependence)
-    if interference is not None and verdict.stands(seen.speedup, seen.demand, interference.own_share):
-        yield Note(code="interference", text=noise.sentence(interference))
-    if throttled is not None and not seen.demand.limits:
+def _notes(
+    measured: OffloadInput, interference: Interference | None, throttled: str | None
+) -> Iterator[Note]:
+    """Yield notes on disturbances that did not change the verdict."""
+    speedup, demand = measured.speedup, measured.demand
+    autocorrelation = verdict.autocorrelation_note(speedup)
+    if autocorrelation is not None:
+        yield Note(code="dependent_samples", text=autocorrelation)
+    if interference and verdict.holds_with_own_share(speedup, demand, interference.own_share):
+        yield Note(code="interference", text=noise.describe(interference))
+    if throttled is not None and not demand.limits:
         yield Note(code="gpu_throttled", text=throttled)

@@ -1,4 +1,4 @@
-"""From rounds, copies and prices to whether moving the work pays: numbers in, numbers and a sentence out."""
+"""From rounds, copies and prices to whether the work is worth offloading, with the numbers and a sentence."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -8,13 +8,13 @@ from statistics import median
 
 from pytest_gpuperf.analysis.estimation import estimate
 from pytest_gpuperf.analysis.evidence import e_value
-from pytest_gpuperf.analysis.verdict import ratio, regime_words
+from pytest_gpuperf.analysis.verdict import describe_regime, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Estimate, Measurement, Neighbours, Round, Speedup, Transfer
 from pytest_gpuperf.model.offload import BreakEven, GpuLimits, Link, Offload, Price, Regime
 
-__all__ = ["LINKS", "OffloadInput", "weigh", "weigh_cpu"]
+__all__ = ["LINKS", "OffloadInput", "assess", "assess_cpu_only"]
 
 # Bytes per second in one direction: PCI-SIG's transfer rate x 16 lanes x 128/130 / 8, and half of the
 # 900 GB/s that NVIDIA names for NVLink-C2C in both directions. No copy of pageable memory reaches them.
@@ -25,17 +25,17 @@ LINKS = {
     "NVLink-C2C": 450e9,
 }
 _MOST_DOUBLINGS = 50  # of a number of calls
-_ROUNDING = 1e-9  # a count of calls that is an integer but for the rounding of floats
-_QUIET = "a quiet machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS), would tell"
-_HEADS = {True: "worth it", False: "not worth it", None: "in doubt whether it is worth it"}
+_ROUNDING = 1e-9  # the relative error within which a count of calls is taken for an integer
+_REMEDY = "use a quieter machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS)"
+_WORTH = {True: "worth it", False: "not worth it", None: "inconclusive whether it is worth it"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffloadInput:
-    """What one test's measurement has to say: rounds as the demand gates them, and what was sampled aside.
+    """The measurement of one test: its rounds, with the copies that the demand includes, and secondary ones.
 
-    `copies` are seconds per transfer, for as many rounds or fewer. `own` is the share of the CPU's
-    time that was the workload's own; with `throttled` the GPU's was not its usual.
+    `copies` are seconds per transfer, for the last of the rounds or for all. `own_share` is the share of the
+    CPU's time that was the workload's own; with `throttled` the GPU was slower than usual.
     """
 
     demand: Demand
@@ -46,181 +46,189 @@ class OffloadInput:
     speedup: Speedup
     copies: Sequence[float]
     transfer: Transfer | None
-    own: float = 1.0
+    own_share: float = 1.0
     throttled: bool = False
 
     @property
     def with_copies(self) -> list[tuple[Round, float]]:
-        """The rounds with their copies; where there are fewer, the last rounds, which were nearest."""
+        """The rounds with their copies; where there are fewer copies, the last rounds, nearest in time."""
         return list(zip(self.rounds[len(self.rounds) - len(self.copies) :], self.copies, strict=True))
 
     def is_beyond(self, limit: float) -> bool | None:
-        """Say whether the speedup is above a limit, beyond doubt; None while in doubt."""
+        """Return whether the speedup is above a limit; None while that is inconclusive."""
         if self.throttled:
             return None
-        if (self.speedup.low or 0.0) * self.own > limit:
+        if self.speedup.estimate.lower * self.own_share > limit:
             return True
-        return False if self.speedup.high is not None and self.speedup.high < limit else None
+        return False if self.speedup.estimate.is_below(limit) else None
 
 
-def weigh(seen: OffloadInput, plan: RunOptions) -> Offload:
-    """Return whether moving the work pays, for a workload that was timed on both devices."""
-    worth = seen.is_beyond(1.0)
-    regimes = _regimes(seen, plan)
-    price = _price(seen, plan)
-    even = _break_even(seen, plan)
-    copied = seen.regime == "never" and seen.transfer is not None and bool(seen.transfer.bytes)
-    always = regimes.get("always") if copied and worth else None
-    gated = regime_words(seen.demand, seen.regime)
+def assess(measured: OffloadInput, options: RunOptions) -> Offload:
+    """Return whether a workload that was timed on both devices is worth offloading."""
+    worth = measured.is_beyond(1.0)
+    regimes = _regimes(measured, options)
+    price = _price(measured, options)
+    break_even = _break_even(measured, options)
+    time = _demanded_time(measured.cpu, measured.demand)
+    parts = [
+        f"{_WORTH[worth]}: {ratio(measured.speedup)} {describe_regime(measured.demand, measured.regime)}"
+    ]
+    if worth is not False:
+        parts += filter(None, [_copies_text(measured, regimes, break_even), _price_text(price)])
     return Offload(
         worth=worth,
-        reason=sentence(
-            worth=worth,
-            speedup=seen.speedup,
-            gated=gated,
-            price=price,
-            even=even,
-            always=always,
-            pays_always=always is not None and (always.low or 0.0) * seen.own > 1,
-            transfer=seen.transfer,
-        ),
-        regime=seen.regime,
-        by_latency=seen.demand.latency,
+        reason="; ".join(parts),
+        regime=measured.regime,
+        by_latency=measured.demand.latency,
         price=price,
         never=regimes.get("never"),
         once=regimes.get("once"),
         always=regimes.get("always"),
-        latency=_latency(seen, plan),
-        break_even_calls=even,
-        gpu_limits=_gpu_limits(_gated(seen.cpu, seen.demand), seen.demand, plan),
-        links=_links(_gated(seen.cpu, seen.demand), seen.transfer),
+        latency=_latency(measured, options),
+        break_even_calls=break_even,
+        gpu_limits=_gpu_limits(time, measured.demand, options),
+        links=_links(time, measured.transfer),
     )
 
 
-def weigh_cpu(
-    cpu: Measurement, demand: Demand, transfer: Transfer, plan: RunOptions, doubt: str | None = None
+def assess_cpu_only(
+    cpu: Measurement, demand: Demand, transfer: Transfer, options: RunOptions, doubt: str | None = None
 ) -> Offload:
-    """Return what the CPU's times alone say: what a GPU must reach, and what no link allows.
+    """Return what the CPU's times alone show: what a GPU must reach, and which links rule that out.
 
-    Times that are in `doubt` say nothing, but for the links: a disturbed CPU is slower than it is.
+    With a `doubt` on the CPU's times only the links count: a disturbed CPU is slower than it should be.
     """
-    time = _gated(cpu, demand) if doubt is None else None
-    limits, links = _gpu_limits(time, demand, plan), _links(time, transfer)
+    time = _demanded_time(cpu, demand) if doubt is None else None
+    limits = _gpu_limits(time, demand, options)
+    links = _links(time, transfer)
     slowest = max(cpu.waited_for if demand.latency else cpu.samples, default=inf)
     hopeless = bool(links) and slowest < min(link.seconds for link in links)
+    parts = [_cpu_only_text(limits, options.cost_ratio, doubt)]
+    if hopeless and transfer.bytes is not None:
+        fastest = links[-1]
+        parts.append(
+            f"with copies at every call no link makes it worth it: on {fastest.name} they alone take "
+            f"{units.seconds(fastest.seconds)} for {units.size(transfer.bytes)}"
+        )
     return Offload(
         worth=False if hopeless and demand.transfer == "always" else None,
-        reason=without_gpu(limits, plan.cost_ratio, links[-1] if hopeless else None, transfer.bytes, doubt),
+        reason="; ".join(parts),
         regime="body" if transfer.h2d is None else demand.transfer,
         by_latency=demand.latency,
-        price=Price(ratio=plan.cost_ratio, needed=plan.cost_ratio, saves=None, saving_percent=None),
+        price=Price(ratio=options.cost_ratio, needed=options.cost_ratio, saves=None, saving_percent=None),
         gpu_limits=limits,
         links=links,
     )
 
 
-def _regimes(seen: OffloadInput, plan: RunOptions) -> dict[str, Speedup | None]:
+def _regimes(measured: OffloadInput, options: RunOptions) -> dict[str, Speedup | None]:
     """Return the speedup in each regime that can be computed; a whole body is a regime of its own."""
-    if seen.regime == "body":
+    if measured.regime == "body":
         return {}
-    sampling = seen.speedup.sampling
-    found: dict[str, Speedup | None] = {seen.regime: seen.speedup}
-    if seen.regime != "never":
-        found["never"] = estimate((taken.cpu / taken.gpu for taken in seen.rounds), plan, sampling)
-    for regime, calls in (("once", seen.demand.calls), ("always", 1)):
-        if regime in found or calls is None or seen.transfer is None:
+    sampling = measured.speedup.sampling
+    regimes: dict[str, Speedup | None] = {measured.regime: measured.speedup}
+    if measured.regime != "never":
+        ratios = (one_round.cpu / one_round.gpu for one_round in measured.rounds)
+        regimes["never"] = estimate(ratios, options, sampling)
+    for regime, calls in (("once", measured.demand.calls), ("always", 1)):
+        if regime in regimes or calls is None or measured.transfer is None:
             continue
-        if seen.transfer.bytes == 0:
-            found[regime] = found["never"]
+        if measured.transfer.bytes == 0:
+            regimes[regime] = regimes["never"]
             continue
-        ratios = (taken.cpu / (taken.gpu + copies / calls) for taken, copies in seen.with_copies)
-        found[regime] = estimate(ratios, plan, sampling)
-    return found
+        ratios = (
+            one_round.cpu / (one_round.gpu + copies / calls) for one_round, copies in measured.with_copies
+        )
+        regimes[regime] = estimate(ratios, options, sampling)
+    return regimes
 
 
-def _latency(seen: OffloadInput, plan: RunOptions) -> Speedup | None:
-    """Return the speedup of calls that are waited for: that of the rounds where those are such calls."""
-    calls_in_blocks = {seen.cpu.block_calls, seen.gpu.block_calls}
-    if seen.demand.latency or calls_in_blocks == {1}:
-        return estimate((taken.cpu / taken.gpu for taken in seen.rounds), plan, seen.speedup.sampling)
-    # Where one side's blocks are single calls, its samples are of the rounds; the other's came after them.
-    apart: Neighbours = "siblings" if 1 in calls_in_blocks else seen.speedup.sampling
-    pairs = zip(seen.cpu.waited_for, seen.gpu.waited_for, strict=False)
-    return estimate((cpu / gpu for cpu, gpu in pairs), plan, apart)
+def _latency(measured: OffloadInput, options: RunOptions) -> Speedup | None:
+    """Return the speedup of calls that are waited for one by one; single-call rounds already are."""
+    calls_in_blocks = {measured.cpu.block_calls, measured.gpu.block_calls}
+    if measured.demand.latency or calls_in_blocks == {1}:
+        ratios = (one_round.cpu / one_round.gpu for one_round in measured.rounds)
+        return estimate(ratios, options, measured.speedup.sampling)
+    # Where one device's blocks are single calls, its samples are those of the rounds; the other's came later.
+    sampling: Neighbours = "siblings" if 1 in calls_in_blocks else measured.speedup.sampling
+    pairs = zip(measured.cpu.waited_for, measured.gpu.waited_for, strict=False)
+    return estimate((cpu / gpu for cpu, gpu in pairs), options, sampling)
 
 
-def _price(seen: OffloadInput, plan: RunOptions) -> Price:
-    """Return what the bill does: a call on the GPU costs ratio / speedup of what it costs on the CPU."""
-    ratio, found = plan.cost_ratio, seen.speedup
-    low = (found.low or 0.0) * seen.own
+def _price(measured: OffloadInput, options: RunOptions) -> Price:
+    """Return the change in cost: a call on the GPU costs ratio / speedup of what it costs on the CPU."""
+    cost_ratio = options.cost_ratio
+    speedup = measured.speedup
+    low = speedup.estimate.lower * measured.own_share
     return Price(
-        ratio=ratio,
-        needed=ratio,
-        saves=seen.is_beyond(ratio),
+        ratio=cost_ratio,
+        needed=cost_ratio,
+        saves=measured.is_beyond(cost_ratio),
         saving_percent=Estimate(
-            value=100 * (1 - ratio / found.value),
-            low=100 * (1 - ratio / low) if low > 0 else None,
-            high=100 * (1 - ratio / found.high) if found.high is not None else 100.0,
+            value=100 * (1 - cost_ratio / speedup.value),
+            low=100 * (1 - cost_ratio / low) if low > 0 else None,
+            high=100 * (1 - cost_ratio / speedup.estimate.upper),
         ),
     )
 
 
-def _break_even(seen: OffloadInput, plan: RunOptions) -> BreakEven | None:
-    """Return after how many calls the copies and the first call are earned back.
+def _break_even(measured: OffloadInput, options: RunOptions) -> BreakEven | None:
+    """Return after how many calls the copies and the first call are amortized.
 
     A call saves cpu - gpu. What the first call cost is what it took longer than a later one that is waited
     for, on the GPU and in this process: kernels that were compiled before, or come from a cache on disk,
     make it smaller.
     """
-    later = seen.gpu.median if seen.gpu.latency is None else seen.gpu.latency
-    if seen.regime == "body" or later is None:
+    later = measured.gpu.median if measured.gpu.latency is None else measured.gpu.latency
+    if measured.regime == "body" or later is None:
         return None
-    extra = max(0.0, seen.gpu.first_call - later)
-    free = seen.transfer is not None and seen.transfer.bytes == 0
-    of_rounds = [(taken, 0.0) for taken in seen.rounds] if free else seen.with_copies
-    transfer = _calls(of_rounds, plan)
-    first_call = _calls([(taken, extra) for taken in seen.rounds], plan)
+    extra = max(0.0, measured.gpu.first_call - later)
+    is_free = measured.transfer is not None and measured.transfer.bytes == 0
+    with_copies = [(one_round, 0.0) for one_round in measured.rounds] if is_free else measured.with_copies
+    transfer = _calls(with_copies, options)
+    first_call = _calls([(one_round, extra) for one_round in measured.rounds], options)
     reason = None
-    if first_call is None and seen.is_beyond(1.0) is False:
+    if first_call is None and measured.is_beyond(1.0) is False:
         reason = "never: a call on the GPU takes no less time than on the CPU"
     elif first_call is None:
-        reason = "in doubt: half of the rounds show no saving"
-    elif transfer is None and seen.copies:
-        reason = "in doubt: half of the rounds beside which copies were timed show no saving"
+        reason = "inconclusive: half of the rounds show no saving"
+    elif transfer is None and measured.copies:
+        reason = "inconclusive: half of the rounds with timed copies show no saving"
     elif transfer is None:
-        reason = (seen.transfer.reason if seen.transfer else None) or "the copies were not timed"
+        reason = (measured.transfer.reason if measured.transfer else None) or "the copies were not timed"
     return BreakEven(
         transfer=transfer,
         first_call=first_call,
-        both=_calls([(taken, copies + extra) for taken, copies in of_rounds], plan),
+        both=_calls([(one_round, copies + extra) for one_round, copies in with_copies], options),
         reason=reason,
     )
 
 
-def _calls(pairs: Sequence[tuple[Round, float]], plan: RunOptions) -> Estimate | None:
-    """Return the number of calls whose savings are the cost of each round, or None for never and for none.
+def _calls(costs: Sequence[tuple[Round, float]], options: RunOptions) -> Estimate | None:
+    """Return the number of calls whose savings are each round's cost; None for never, and without rounds.
 
-    The median over the rounds. The interval holds the numbers for which the speedup with the cost shared by
-    so many calls is neither beyond doubt above 1 nor below it, by the same evidence as a speedup's.
+    The median over the rounds. The interval holds the numbers for which the speedup, with the cost shared by
+    so many calls, is not significantly above or below 1, by the same evidence as a speedup's.
     """
-    if not pairs:
+    if not costs:
         return None
-    savings = ((cost, taken.cpu - taken.gpu) for taken, cost in pairs)
+    savings = ((cost, one_round.cpu - one_round.gpu) for one_round, cost in costs)
     middle = median(cost / saving if saving > 0 else inf for cost, saving in savings)
     if middle == inf:
         return None
 
     def evidence(calls: float, sign: int) -> float:
-        ratios = (log(taken.cpu / (taken.gpu + (cost / calls if cost else 0.0))) for taken, cost in pairs)
-        return e_value([sign * ratio for ratio in ratios], log(1 + plan.sampling.resolution))
+        ratios = (log(one.cpu / (one.gpu + (cost / calls if cost else 0.0))) for one, cost in costs)
+        return e_value([sign * ratio for ratio in ratios], log(1 + options.sampling.resolution))
 
+    enough = 1 / options.alpha
     value = ceil(middle * (1 - _ROUNDING))
-    lowest = _smallest(lambda calls: evidence(calls, -1) < 1 / plan.alpha) if value else 0
-    highest = (
-        _smallest(lambda calls: evidence(calls, 1) >= 1 / plan.alpha) if any(cost for _, cost in pairs) else 0
-    )
-    if evidence(inf, 1) < 1 / plan.alpha:
+    lowest = _smallest(lambda calls: evidence(calls, -1) < enough) if value else 0
+    highest: int | None = 0
+    if evidence(inf, 1) < enough:
         highest = None
+    elif any(cost for _, cost in costs):
+        highest = _smallest(lambda calls: evidence(calls, 1) >= enough)
     return Estimate(
         value=value,
         low=min(value, lowest if lowest is not None else value),
@@ -236,19 +244,19 @@ def _smallest(holds: Callable[[int], bool]) -> int | None:
     return bisect_left(range(above), 1, lo=above // 2 + 1, key=lambda number: int(holds(number)))
 
 
-def _gated(measured: Measurement, demand: Demand) -> float | None:
-    """Return the median time that the demand is about."""
-    return measured.latency if demand.latency else measured.median
+def _demanded_time(measurement: Measurement, demand: Demand) -> float | None:
+    """Return the median time that the demand is about: of a call in a block, or of one that is waited for."""
+    return measurement.latency if demand.latency else measurement.median
 
 
-def _gpu_limits(time: float | None, demand: Demand, plan: RunOptions) -> GpuLimits | None:
+def _gpu_limits(time: float | None, demand: Demand, options: RunOptions) -> GpuLimits | None:
     if time is None:
         return None
-    return GpuLimits(demand=time / demand.min if demand.min else None, price=time / plan.cost_ratio)
+    return GpuLimits(demand=time / demand.min if demand.min else None, price=time / options.cost_ratio)
 
 
 def _links(time: float | None, transfer: Transfer | None) -> tuple[Link, ...]:
-    """Return what the copies of one call cost at least, link by link; nothing when no bytes move."""
+    """Return the least cost of one call's copies, link by link; nothing when no bytes move."""
     if transfer is None or not transfer.bytes:
         return ()
     return tuple(
@@ -262,72 +270,49 @@ def _links(time: float | None, transfer: Transfer | None) -> tuple[Link, ...]:
     )
 
 
-def sentence(
-    *,
-    worth: bool | None,
-    speedup: Speedup,
-    gated: str,
-    price: Price,
-    even: BreakEven | None,
-    always: Speedup | None,
-    pays_always: bool,
-    transfer: Transfer | None,
-) -> str:
-    """Return whether moving the work pays, in one sentence: time, copies, money."""
-    parts = [f"{_HEADS[worth]}: {ratio(speedup)} {gated}"]
-    if worth is not False:
-        copies = _with_copies(always) if pays_always else _copies(even, always, transfer)
-        parts += filter(None, [copies, _money(price)])
-    return "; ".join(parts)
-
-
-def without_gpu(
-    limits: GpuLimits | None, price: float, hopeless: Link | None, size: int | None, doubt: str | None
-) -> str:
-    """Return what a GPU that nobody has measured must reach, and whether its copies alone forbid that."""
-    parts = ["no GPU was measured"]
-    if doubt is not None:
-        parts.append(f"the CPU's times do not say what one must reach: {doubt}; {_QUIET}")
-    if limits is not None and limits.price is not None:
-        most = f"at most {units.seconds(limits.price)} to save money at {price:g} times the price"
-        if limits.demand is not None:
-            most = f"at most {units.seconds(limits.demand)} for the demand, and {most}"
-        parts = [f"no GPU was measured: a call may take {most}"]
-    if hopeless is not None and size is not None:
-        parts.append(
-            f"with copies at every call it cannot pay on any link: on {hopeless.name} they alone take "
-            f"{units.seconds(hopeless.seconds)} for {units.size(size)}"
-        )
-    return "; ".join(parts)
-
-
-def _with_copies(always: Speedup | None) -> str | None:
-    return f"even with copies at every call ({ratio(always)})" if always else None
-
-
-def _copies(even: BreakEven | None, always: Speedup | None, transfer: Transfer | None) -> str | None:
-    if transfer is None or not transfer.bytes or always is None:
+def _copies_text(
+    measured: OffloadInput, regimes: dict[str, Speedup | None], break_even: BreakEven | None
+) -> str | None:
+    """Return what copies do to a speedup with resident data; None where that is not known or not worth it."""
+    transfer = measured.transfer
+    always = regimes.get("always")
+    if measured.regime != "never" or transfer is None or not transfer.bytes or always is None:
         return None
-    if even is None or even.transfer is None:
+    if not measured.is_beyond(1.0):
         return None
-    moved = units.size(transfer.bytes)
-    number = f"{even.transfer.value:.0f}"
+    if always.estimate.lower * measured.own_share > 1:
+        return f"even with copies at every call ({ratio(always)})"
+    if break_even is None or break_even.transfer is None:
+        return None
+    number = f"{break_even.transfer.value:.0f}"
     calls = "1 call" if number == "1" else f"{number} calls"
-    return f"its copies ({moved}) are earned back after {calls} on the same data"
+    return f"its copies ({units.size(transfer.bytes)}) are amortized after {calls} on the same data"
 
 
-def _money(price: Price) -> str | None:
+def _price_text(price: Price) -> str | None:
     saving = price.saving_percent
     if saving is None:
         return None
     at = f"at {price.ratio:g} times the price"
     if price.saves is None:
-        return f"whether it saves money {at} is in doubt"
+        return f"inconclusive whether it saves money {at}"
     if price.saves:
-        return f"{at} it saves {saving.value:.0f} % of the bill {_ends(saving.low, saving.high)}"
-    higher = [None if end is None else -end for end in (saving.high, saving.low)]
-    return f"{at} the bill is {-saving.value:.0f} % higher {_ends(*higher)}"
+        return f"{at} it costs {saving.value:.0f} % less {_interval(saving.low, saving.high)}"
+    low, high = (None if end is None else -end for end in (saving.high, saving.low))
+    return f"{at} it costs {-saving.value:.0f} % more {_interval(low, high)}"
 
 
-def _ends(low: float | None, high: float | None) -> str:
+def _interval(low: float | None, high: float | None) -> str:
     return f"[{', '.join('?' if end is None else f'{end:.0f}' for end in (low, high))}]"
+
+
+def _cpu_only_text(limits: GpuLimits | None, price: float, doubt: str | None) -> str:
+    """Return how long a call may take on a GPU that was not measured."""
+    if limits is None or limits.price is None:
+        if doubt is None:
+            return "no GPU was measured"
+        return f"no GPU was measured; the CPU's times do not show what it must reach: {doubt}; {_REMEDY}"
+    most = f"at most {units.seconds(limits.price)} to save money at {price:g} times the price"
+    if limits.demand is not None:
+        most = f"at most {units.seconds(limits.demand)} for the required speedup, and {most}"
+    return f"no GPU was measured: a call may take {most}"

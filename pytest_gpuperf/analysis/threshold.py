@@ -1,4 +1,4 @@
-"""From the records of a run to thresholds: from which size on the GPU wins, and how sure that is."""
+"""From the records of a run to offload thresholds: the size from which the GPU wins, and how sure that is."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,71 +8,68 @@ from typing import Literal
 
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model.demand import Family
-from pytest_gpuperf.model.measurement import Estimate, Speedup
+from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.offload import Point, Threshold
 from pytest_gpuperf.model.record import Record
 
-__all__ = ["find", "settled_near"]
+__all__ = ["find", "may_pass_with_warning"]
 
 _Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped"]
 _WORST_FIRST: tuple[_Status, ...] = ("failed", "inconclusive", "passed")
 _REGIMES = ("never", "once", "always", "latency")
-_DECIDE = "more time (max_time) or a quieter machine would decide it"
-_RUN_ALL = "run all sizes of the family, in one process"
+_MEASURE_LONGER = "allow more time with max_time, or use a quieter machine"
+_RUN_ALL = "run all sizes of the sweep in one process"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Size:
-    """One size that was measured, with its speedup in numbers and in words."""
+    """One size of the sweep with its speedup; `label` is both in words."""
 
     size: float
-    value: float
+    speedup: float
     won: bool | None
-    words: str = ""
-
-    @property
-    def state(self) -> Literal["won", "lost", "in doubt"]:
-        return "in doubt" if self.won is None else "won" if self.won else "lost"
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sweep:
-    """The sizes that were measured, smallest first; their threshold lies from `low` to `high`."""
+    """The sizes that were measured, smallest first; the threshold lies between `low` and `high`."""
 
     sizes: tuple[_Size, ...]
 
     @property
     def low(self) -> float:
-        """The threshold if every doubt were a win; infinite when the largest size is lost."""
-        tail = takewhile(lambda each: each.state != "lost", reversed(self.sizes))
-        return min((each.size for each in tail), default=inf)
+        """The threshold if every inconclusive size were a win; infinite when the largest size is lost."""
+        tail = takewhile(lambda size: size.won is not False, reversed(self.sizes))
+        return min((size.size for size in tail), default=inf)
 
     @property
     def high(self) -> float:
-        """The threshold if every doubt were a loss; infinite when the largest size is not won."""
-        tail = takewhile(lambda each: each.state == "won", reversed(self.sizes))
-        return min((each.size for each in tail), default=inf)
+        """The threshold if every inconclusive size were a loss; infinite when the largest size is not won."""
+        tail = takewhile(lambda size: size.won is True, reversed(self.sizes))
+        return min((size.size for size in tail), default=inf)
 
     @property
     def largest_not_won(self) -> float | None:
-        return max((each.size for each in self.sizes if each.size < self.high), default=None)
+        return max((size.size for size in self.sizes if size.size < self.high), default=None)
 
     @property
     def outcome(self) -> Literal["bracket", "none", "not_monotone"]:
-        won, lost = self.in_state("won"), self.in_state("lost")
+        won = self.where(won=True)
+        lost = self.where(won=False)
         if won and lost and won[0].size < lost[-1].size:
             return "not_monotone"
         return "bracket" if self.high < inf else "none"
 
-    def in_state(self, state: str) -> list[_Size]:
-        return [each for each in self.sizes if each.state == state]
+    def where(self, *, won: bool | None) -> list[_Size]:
+        return [size for size in self.sizes if size.won is won]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Limit:
-    """One side of what was asked for; `start` is the smallest size measured that bears on it."""
+    """One required limit of the threshold; `start` is the size that its decision begins at."""
 
-    words: Literal["at least", "at most"]
+    relation: Literal["at least", "at most"]
     size: float
     start: float
     status: _Status
@@ -81,12 +78,12 @@ class _Limit:
 def find(records: Iterable[Record]) -> tuple[Threshold, ...]:
     """Return the offload threshold of each family, in order of first appearance.
 
-    It is the smallest measured size from which the GPU wins at all larger sizes measured, too: the
-    definition of GPU-BLOB (github.com/UoB-HPC/GPU-BLAS-Offload-Benchmark), with doubt added to it. A size is
-    won or lost when the whole interval of its speedup, in the regime that its demand gates, is above or
-    below 1. Each size's interval holds at its own level alpha. A threshold said to be lower than it is:
-    at most alpha, for it takes a wrong win at the one size that decides. Said to be higher: at most k alpha,
-    for it takes one wrong loss among k sizes.
+    It is the smallest measured size from which the GPU wins at all larger measured sizes, too: the
+    definition of GPU-BLOB (github.com/UoB-HPC/GPU-BLAS-Offload-Benchmark), with uncertainty added. A size is
+    won or lost when the whole interval of its speedup, in the regime of its demand, is above or below 1.
+    Each size's interval holds at its own level alpha. The chance that the threshold is reported too low is
+    at most alpha, since that takes a wrong win at the one size that decides; that it is reported too high, at
+    most k alpha, since one wrong loss among k sizes is enough.
     """
     families: dict[str, Family] = {}
     members: dict[str, dict[float, Record]] = {}
@@ -94,36 +91,40 @@ def find(records: Iterable[Record]) -> tuple[Threshold, ...]:
         if record.family is None:
             continue
         families.setdefault(record.family.name, record.family)
-        taken = members.setdefault(record.family.name, {})
-        rival = taken.get(record.family.size)
-        # A CPU sibling, which was only timed, gives way to its GPU sibling.
-        if rival is None or record.gpu or (rival.gpu is None and record.status != "recorded"):
-            taken[record.family.size] = record
+        by_size = members.setdefault(record.family.name, {})
+        other = by_size.get(record.family.size)
+        # A CPU sibling, which was only timed, is replaced by its GPU sibling.
+        if other is None or record.gpu or (other.gpu is None and record.status != "recorded"):
+            by_size[record.family.size] = record
     return tuple(_threshold(family, members[name]) for name, family in families.items())
 
 
-def settled_near(threshold: Threshold, share: float) -> bool:
-    """Say whether an inconclusive threshold may pass with a warning.
+def may_pass_with_warning(threshold: Threshold, share: float) -> bool:
+    """Return whether an inconclusive threshold may pass with a warning.
 
-    It may when sizes are missing, or when every size in doubt on which a limit hangs has its estimate within
-    `share` of 1.
+    It may when sizes are missing, or when the estimate of every inconclusive size on which a limit depends is
+    within `share` of 1.
     """
     if threshold.status != "inconclusive" or threshold.outcome is None:
         return threshold.status == "inconclusive"
-    curve = ((point, point.speedup) for point in threshold.curve)
-    sizes = (_Size(size=point.size, value=found.value, won=point.won) for point, found in curve if found)
+    sizes = (
+        _Size(size=point.size, speedup=point.speedup.value, won=point.won)
+        for point in threshold.curve
+        if point.speedup
+    )
     sweep = _Sweep(sizes=tuple(sizes))
     end = inf if threshold.smallest_won is None else threshold.smallest_won
-    doubts = [each for each in _doubts(sweep, _limits(threshold, sweep)) if each.size < end]
-    return bool(doubts) and all(abs(each.value - 1) <= share for each in doubts)
+    doubts = [size for size in _inconclusive(sweep, _limits(threshold, sweep)) if size.size < end]
+    return bool(doubts) and all(abs(size.speedup - 1) <= share for size in doubts)
 
 
 def _threshold(family: Family, records: Mapping[float, Record]) -> Threshold:
-    first, sweep = next(iter(records.values())), _sweep(family, records)
+    first = next(iter(records.values()))
+    sweep = _sweep(family, records)
     missing = [size for size in family.sizes if size not in records or _speedup(records[size]) is None]
-    status, reason = _judge(family, sweep)
-    if missing and status not in ("passed", "failed"):  # what is certain is so whatever they would be
-        status, reason = _absence(family, records, missing)
+    status, reason = _evaluate(family, sweep)
+    if missing and status not in ("passed", "failed"):  # what is certain does not depend on them
+        status, reason = _missing_sizes(family, records, missing)
     regimes = (record.offload.regime for record in records.values() if record.offload)
     return Threshold(
         name=family.name,
@@ -142,139 +143,149 @@ def _threshold(family: Family, records: Mapping[float, Record]) -> Threshold:
 
 
 def _speedup(record: Record) -> Speedup | None:
-    """Return the speedup that counts: none of a failed measurement, and none of a wrong answer."""
+    """Return the speedup that counts: that of a failed measurement or of a wrong result does not."""
     wrong = record.parity is not None and record.parity.agreed is False
     return None if wrong or record.status in ("error", "skipped") else record.speedup
 
 
 def _sweep(family: Family, records: Mapping[float, Record]) -> _Sweep:
-    """Return all sizes; one that is missing is in doubt."""
-    found = []
+    """Return all sizes; a missing one is inconclusive."""
+    sizes = []
     for size in family.sizes:
         record = records.get(size)
         speedup = _speedup(record) if record else None
         if record is None or speedup is None:
-            words = f"{_listed(family.parameter, size)} ({_why(record)})"
-            found.append(_Size(size=size, value=0.0, won=None, words=words))
+            label = f"{_assignments(family.parameter, size)} ({_why_missing(record)})"
+            sizes.append(_Size(size=size, speedup=0.0, won=None, label=label))
         else:
-            found.append(_size(family.parameter, size, record, speedup))
-    return _Sweep(sizes=tuple(found))
+            sizes.append(_size(family.parameter, size, record, speedup))
+    return _Sweep(sizes=tuple(sizes))
 
 
-def _size(n: str, size: float, record: Record, speedup: Speedup) -> _Size:
-    won, clear = _won(record), _beyond(speedup)
-    disturbed = ", on a disturbed machine" if won is None and clear is not None else ""
-    return _Size(
-        size=size, value=speedup.value, won=won, words=f"{_listed(n, size)} ({ratio(speedup)}{disturbed})"
-    )
+def _size(parameter: str, size: float, record: Record, speedup: Speedup) -> _Size:
+    won = _won(record)
+    disturbed = ", on a busy machine" if won is None and _above_one(speedup) is not None else ""
+    label = f"{_assignments(parameter, size)} ({ratio(speedup)}{disturbed})"
+    return _Size(size=size, speedup=speedup.value, won=won, label=label)
 
 
 def _won(record: Record) -> bool | None:
-    """Return whether the GPU wins: what the offload verdict says, which trusts no disturbed samples."""
+    """Return whether the GPU wins by the offload verdict, if there is one: it trusts no disturbed samples."""
     if record.offload is not None:
         return record.offload.worth
-    return _beyond(record.speedup) if record.speedup else None
+    return _above_one(record.speedup) if record.speedup else None
 
 
-def _beyond(speedup: Speedup) -> bool | None:
-    if speedup.low is not None and speedup.low > 1:
+def _above_one(speedup: Speedup) -> bool | None:
+    if speedup.estimate.is_above(1):
         return True
-    return False if speedup.high is not None and speedup.high < 1 else None
+    return False if speedup.estimate.is_below(1) else None
 
 
-def _limits(asked: Family | Threshold, sweep: _Sweep) -> list[_Limit]:
-    sizes, found = [each.size for each in sweep.sizes], []
-    if asked.at_least is not None:
-        start = max((size for size in sizes if size < asked.at_least), default=-inf)
+def _limits(required: Family | Threshold, sweep: _Sweep) -> list[_Limit]:
+    sizes = [size.size for size in sweep.sizes]
+    limits = []
+    if required.at_least is not None:
+        start = max((size for size in sizes if size < required.at_least), default=-inf)
         status = _decision(passed=sweep.low > start, failed=sweep.high <= start)
-        found.append(_Limit(words="at least", size=asked.at_least, start=start, status=status))
-    if asked.at_most is not None:
-        start = max((size for size in sizes if size <= asked.at_most), default=-inf)
+        limits.append(_Limit(relation="at least", size=required.at_least, start=start, status=status))
+    if required.at_most is not None:
+        start = max((size for size in sizes if size <= required.at_most), default=-inf)
         status = _decision(passed=sweep.high <= start, failed=sweep.low > start)
-        found.append(_Limit(words="at most", size=asked.at_most, start=start, status=status))
-    return found
+        limits.append(_Limit(relation="at most", size=required.at_most, start=start, status=status))
+    return limits
 
 
 def _decision(*, passed: bool, failed: bool) -> _Status:
-    return "passed" if passed else "failed" if failed else "inconclusive"
+    if passed:
+        return "passed"
+    return "failed" if failed else "inconclusive"
 
 
-def _doubts(sweep: _Sweep, limits: Sequence[_Limit]) -> list[_Size]:
-    """Return the sizes in doubt that keep a limit undecided; more time for another would not help."""
+def _inconclusive(sweep: _Sweep, limits: Sequence[_Limit]) -> list[_Size]:
+    """Return the inconclusive sizes that leave a limit undecided; more time for others would not help."""
     start = min((limit.start for limit in limits if limit.status == "inconclusive"), default=inf)
-    return [each for each in sweep.in_state("in doubt") if each.size >= start]
+    return [size for size in sweep.where(won=None) if size.size >= start]
 
 
-def _judge(family: Family, sweep: _Sweep) -> tuple[_Status, str | None]:
-    n, limits = family.parameter, _limits(family, sweep)
+def _evaluate(family: Family, sweep: _Sweep) -> tuple[_Status, str | None]:
+    parameter = family.parameter
+    limits = _limits(family, sweep)
     decided = {limit.status for limit in limits}
-    status: _Status = next((one for one in _WORST_FIRST if one in decided), "recorded")
+    status: _Status = next((worst for worst in _WORST_FIRST if worst in decided), "recorded")
     if status in ("passed", "recorded"):
         return status, None
     open_limits = [limit for limit in limits if limit.status == status]
     if status == "failed":
-        why = ["but " + " and ".join(_failure(n, limit, sweep) for limit in open_limits)]
+        why = ["but " + " and ".join(_failure(parameter, limit, sweep) for limit in open_limits)]
     else:
-        why = [f"in doubt at {', '.join(each.words for each in _doubts(sweep, limits))}; {_DECIDE}"]
+        labels = ", ".join(size.label for size in _inconclusive(sweep, limits))
+        why = [f"inconclusive at {labels}; {_MEASURE_LONGER}"]
     if sweep.outcome == "not_monotone":
-        won, lost = (_listed(n, *(each.size for each in sweep.in_state(state))) for state in ("won", "lost"))
+        won = _assignments(parameter, *(size.size for size in sweep.where(won=True)))
+        lost = _assignments(parameter, *(size.size for size in sweep.where(won=False)))
         why.append(f"not monotone: it wins at {won} and loses at {lost}")
     below = -inf if sweep.largest_not_won is None else sweep.largest_not_won
     if between := [limit.size for limit in open_limits if below < limit.size < sweep.high]:
-        why.append(f"{_listed(n, *between)} among the parameters would tell more")
-    wanted = " and ".join(f"{limit.words} {_exactly(limit.size)}" for limit in limits)
-    return status, f"offload threshold of {n}: wanted {wanted}, {'; '.join(why)}"
+        why.append(f"add {_assignments(parameter, *between)} to the parameters to narrow it down")
+    required = " and ".join(f"{limit.relation} {_exactly(limit.size)}" for limit in limits)
+    return status, f"offload threshold of {parameter}: required {required}, {'; '.join(why)}"
 
 
-def _failure(n: str, limit: _Limit, sweep: _Sweep) -> str:
-    """Return why a limit failed: the GPU wins too early, too late, or never for good."""
-    first, last, lost = sweep.sizes[0], sweep.sizes[-1], sweep.in_state("lost")
-    if limit.words == "at least":
-        return f"the GPU wins from {next(e.words for e in sweep.sizes if e.size == sweep.high)} on"
-    found = f"the GPU loses at {lost[-1].words}" if lost else f"{_listed(n, first.size)} is the smallest size"
+def _failure(parameter: str, limit: _Limit, sweep: _Sweep) -> str:
+    """Return why a limit failed: the GPU wins too early, too late, or not up to the largest size."""
+    last = sweep.sizes[-1]
+    lost = sweep.where(won=False)
+    if limit.relation == "at least":
+        return f"the GPU wins from {next(size.label for size in sweep.sizes if size.size == sweep.high)} on"
+    if lost:
+        text = f"the GPU loses at {lost[-1].label}"
+    else:
+        text = f"{_assignments(parameter, sweep.sizes[0].size)} is the smallest size"
     if sweep.high < inf:
-        return f"{found}; it wins from {_listed(n, sweep.high)} on"
-    return f"{found}{', the largest size' if last in lost else f'; in doubt at the largest, {last.words}'}"
+        return f"{text}; it wins from {_assignments(parameter, sweep.high)} on"
+    if last in lost:
+        return f"{text}, the largest size"
+    return f"{text}; inconclusive at the largest, {last.label}"
 
 
-def _absence(family: Family, records: Mapping[float, Record], missing: list[float]) -> tuple[_Status, str]:
-    """Return what missing sizes mean, and why they are; sizes with the same reason together."""
+def _missing_sizes(
+    family: Family, records: Mapping[float, Record], missing: list[float]
+) -> tuple[_Status, str]:
+    """Return the status of a sweep with missing sizes, and the reasons, each with its sizes."""
     if all(record.status == "skipped" for record in records.values()):
-        return "skipped", "; ".join(dict.fromkeys(_why(record) for record in records.values()))
+        return "skipped", "; ".join(dict.fromkeys(_why_missing(record) for record in records.values()))
     sizes: dict[str, list[float]] = {}
     for size in missing:
-        sizes.setdefault(_why(records.get(size)), []).append(size)
-    absent = ", ".join(f"{_listed(family.parameter, *found)} ({why})" for why, found in sizes.items())
+        sizes.setdefault(_why_missing(records.get(size)), []).append(size)
+    absent = ", ".join(f"{_assignments(family.parameter, *group)} ({why})" for why, group in sizes.items())
     return "inconclusive", f"offload threshold of {family.parameter}: no speedup at {absent}; {_RUN_ALL}"
 
 
-def _why(record: Record | None) -> str:
+def _why_missing(record: Record | None) -> str:
     parity = record.parity.reason if record and record.parity else None
     return (record.reason if record else None) or parity or "not run"
 
 
 def _point(size: float, record: Record) -> Point:
-    speedup, offload = _speedup(record), record.offload
-    known: dict[str, Speedup | None] = {record.demand.transfer: speedup}
+    speedup = _speedup(record)
+    offload = record.offload
+    regimes: dict[str, Speedup | None] = {record.demand.transfer: speedup}
     if speedup and offload:
-        known = {name: getattr(offload, name) for name in _REGIMES}
+        regimes = {name: getattr(offload, name) for name in _REGIMES}
     return Point(
         size=size,
         nodeid=record.nodeid,
         cpu=record.cpu.median if record.cpu else None,
         gpu=record.gpu.median if record.gpu else None,
         won=_won(record) if speedup else None,
-        speedup=_estimate(speedup) if speedup else None,
-        **{name: _estimate(found) for name, found in known.items() if found},
+        speedup=speedup.estimate if speedup else None,
+        **{name: found.estimate for name, found in regimes.items() if found},
     )
 
 
-def _estimate(speedup: Speedup) -> Estimate:
-    return Estimate(value=speedup.value, low=speedup.low, high=speedup.high)
-
-
-def _listed(n: str, *sizes: float) -> str:
-    return ", ".join(f"{n}={_exactly(size)}" for size in sizes)
+def _assignments(parameter: str, *sizes: float) -> str:
+    return ", ".join(f"{parameter}={_exactly(size)}" for size in sizes)
 
 
 def _exactly(size: float) -> str:

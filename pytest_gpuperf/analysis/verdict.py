@@ -1,4 +1,4 @@
-"""From an interval and a demand to a verdict, and why."""
+"""From the interval of a speedup and the required limits to a verdict and its reason."""
 
 from math import inf
 from typing import Literal
@@ -10,24 +10,24 @@ from pytest_gpuperf.model.offload import Regime
 from pytest_gpuperf.model.record import Verdict
 
 __all__ = [
+    "apply_memory_limit",
+    "autocorrelation_note",
     "decision",
-    "dependence",
+    "describe_demand",
+    "describe_regime",
+    "holds_with_own_share",
     "interval",
     "is_near",
     "judge",
     "ratio",
-    "regime_words",
-    "stands",
-    "wanted",
-    "within",
 ]
 
 Decision = Literal["passed", "failed"]
-_DEPENDENT = 0.3  # lag-1 autocorrelation from which neighbouring rounds are called dependent
+_DEPENDENT = 0.3  # lag-1 autocorrelation above which successive rounds are called dependent
 
 
 def decision(low: float, high: float, demand: Demand) -> Decision | None:
-    """Return what an interval of the speedup says about the demand, or None while it is in doubt.
+    """Return whether an interval of the speedup meets the demand; None while it is inconclusive.
 
     "Passed" and "the whole interval lies within the limits" are the same statement.
     """
@@ -44,62 +44,59 @@ def judge(speedup: Speedup, demand: Demand, plan: RunOptions) -> Verdict:
     """Return the verdict on a measured speedup; every status but passed and recorded has its reason."""
     if not demand.limits:
         return Verdict(status="recorded", reason=None)
-    low = speedup.low if speedup.low is not None else 0.0
-    high = speedup.high if speedup.high is not None else inf
-    decided = decision(low, high, demand)
+    decided = decision(speedup.estimate.lower, speedup.estimate.upper, demand)
     if decided == "passed":
         return Verdict(status="passed", reason=None)
     if decided == "failed":
-        reason = f"speedup {ratio(speedup)}, wanted {wanted(demand)}"
+        reason = f"speedup {ratio(speedup)}, required {describe_demand(demand)}"
         return Verdict(status="failed", reason=reason, reason_code="speedup_outside_limits")
-    return _doubt(speedup, demand, plan)
+    return _inconclusive(speedup, demand, plan)
 
 
 def is_near(speedup: Speedup, demand: Demand, share: float) -> bool:
-    """Say whether the estimate is within that share of a limit."""
+    """Return whether the estimate is within that share of a limit."""
     return any(abs(speedup.value / limit - 1) <= share for limit in demand.limits)
 
 
-def stands(speedup: Speedup, demand: Demand, own: float) -> bool:
-    """Say whether the verdict stays when the CPU's times are cut down to their `own` share.
+def holds_with_own_share(speedup: Speedup, demand: Demand, own_share: float) -> bool:
+    """Return whether the verdict is the same when the CPU's times are reduced to the workload's own share.
 
-    Time that the CPU lost to others makes the speedup too large: only "above" can rest on that.
+    Time that the CPU lost to other work makes the speedup too large: only "above a limit" can rest on it.
     """
-    low = (speedup.low or 0.0) * own
-    beyond = [limit for limit in demand.limits if (speedup.low or 0.0) > limit]
-    return all(low > limit for limit in beyond)
+    low = speedup.estimate.lower
+    return all(low * own_share > limit for limit in demand.limits if low > limit)
 
 
-def dependence(speedup: Speedup) -> str | None:
-    """Return the note that neighbouring rounds resemble each other, when they do."""
+def autocorrelation_note(speedup: Speedup) -> str | None:
+    """Return the note that successive rounds are correlated, if they are."""
     if speedup.autocorrelation is None or speedup.autocorrelation <= _DEPENDENT:
         return None
     return (
         f"dependent samples: lag-1 autocorrelation {speedup.autocorrelation:.2f}, so the interval may be "
-        "too narrow; look for other work on the machine"
+        "too narrow; check for other work on the machine"
     )
 
 
-def within(found: Verdict, memory: Memory, demand: Demand) -> Verdict:
-    """Return the verdict that counts the memory, too, where the demand limits it."""
+def apply_memory_limit(verdict: Verdict, memory: Memory, demand: Demand) -> Verdict:
+    """Return a verdict on the speedup combined with the limit on device memory, if there is one."""
     if demand.max_memory is None:
-        return found
+        return verdict
     limit = f"max_memory is {units.size(demand.max_memory)}"
     if memory.peak is None:
-        reason = f"{limit}, and {memory.reason}; leave it out on this device"
+        reason = f"{limit}, but {memory.reason}; remove the limit for this device"
         return Verdict(status="error", reason=reason, reason_code="memory_not_known")
     if memory.peak <= demand.max_memory:
-        return Verdict(status="passed", reason=None) if found.status == "recorded" else found
+        return Verdict(status="passed", reason=None) if verdict.status == "recorded" else verdict
     held = f"the workload holds {units.size(memory.peak)} on the device, {limit}"
     return Verdict(
         status="failed",
-        reason=f"{found.reason}; {held}" if found.reason else held,
-        reason_code=found.reason_code if found.status == "failed" else "memory_above_limit",
+        reason=f"{verdict.reason}; {held}" if verdict.reason else held,
+        reason_code=verdict.reason_code if verdict.status == "failed" else "memory_above_limit",
     )
 
 
-def regime_words(demand: Demand, regime: Regime) -> str:
-    """Return what a gated speedup includes: `with copies at every call`."""
+def describe_regime(demand: Demand, regime: Regime) -> str:
+    """Return which copies a speedup includes: `with copies at every call`."""
     words = {
         "never": "with the data on the device",
         "once": f"with one transfer for {demand.calls} calls",
@@ -109,8 +106,8 @@ def regime_words(demand: Demand, regime: Regime) -> str:
     return f"per call that is waited for, {words}" if demand.latency else words
 
 
-def wanted(demand: Demand) -> str:
-    """Return the demand in words: `at least 3x`, `at most 1x`, or both, and what the speedup includes."""
+def describe_demand(demand: Demand) -> str:
+    """Return the limits: `at least 3x`, `at most 1x`, or both, and which copies the speedup includes."""
     parts = []
     if demand.min is not None:
         parts.append(f"at least {demand.min:g}x")
@@ -119,24 +116,25 @@ def wanted(demand: Demand) -> str:
     limits = " and ".join(parts)
     if demand.transfer == "never" and not demand.latency:
         return limits
-    return f"{limits} {regime_words(demand, demand.transfer)}"
+    return f"{limits} {describe_regime(demand, demand.transfer)}"
 
 
 def ratio(speedup: Speedup | Estimate) -> str:
-    """Return a speedup with its interval, the digits that tell them apart: `2.9x [2.6, 3.2]`."""
+    """Return a speedup with its interval: `2.9x [2.6, 3.2]`."""
     return f"{units.digits(speedup.value)}x {interval(speedup)}"
 
 
 def interval(speedup: Speedup | Estimate) -> str:
-    """Return a speedup's interval: `[2.6, 3.2]`, a question mark for an unbounded end."""
+    """Return the interval of a speedup: `[2.6, 3.2]`, with a question mark for an unbounded end."""
     ends = ("?" if end is None else units.digits(end) for end in (speedup.low, speedup.high))
     return f"[{', '.join(ends)}]"
 
 
-def _doubt(speedup: Speedup, demand: Demand, plan: RunOptions) -> Verdict:
-    found = f"speedup {ratio(speedup)}, wanted {wanted(demand)}: in doubt after {speedup.rounds} rounds"
+def _inconclusive(speedup: Speedup, demand: Demand, plan: RunOptions) -> Verdict:
+    state = f"speedup {ratio(speedup)}, required {describe_demand(demand)}: "
+    state += f"inconclusive after {speedup.rounds} rounds"
     if speedup.rounds >= plan.sampling.max_rounds:
-        reason = f"{found}; a steadier machine or a limit further from it would decide it"
+        reason = f"{state}; use a quieter machine, or move the limit further from the measured value"
         return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_rounds")
-    reason = f"{found}; more time (max_time) would decide it"
+    reason = f"{state}; allow more time with max_time"
     return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_time")

@@ -9,7 +9,7 @@ from pytest_gpuperf.cli import baseline, compare, devices, history, merge, repor
 from pytest_gpuperf.cli.output import WRONG, CommandResult
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report.escape import printable
-from pytest_gpuperf.timing.gc_pause import uncollected
+from pytest_gpuperf.timing.gc_pause import gc_paused
 
 __all__ = ["main"]
 
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
     chosen = _parser().parse_args(arguments)
     try:
-        with uncollected():  # a command holds what it reads until it ends
+        with gc_paused():  # a command holds what it reads until it ends
             done: CommandResult = chosen.run(chosen)
     except (GpuPerfError, OSError, ValueError, ArithmeticError) as error:
         return _wrong(_words(error))

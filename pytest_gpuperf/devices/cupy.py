@@ -92,22 +92,26 @@ class CupyDevice:
         """
         self._device.use()
         cuda = self.xp.cuda
-        seen = Observation()
+        observation = Observation()
         pool = _pool(cuda, self._device.id)
         start, end = cuda.Event(), cuda.Event()
         start.record()
         with pool:
-            yield seen
+            yield observation
         unfinished = not cuda.Stream.null.done
         end.record()
         end.synchronize()
         waited = self.clock()
         self.synchronize()
-        seen.outside_time = self.clock() - waited
-        seen.worked = pool.uses > 0 or unfinished
-        seen.device_time = cuda.get_elapsed_time(start, end) / 1000  # milliseconds
+        observation.outside_time = self.clock() - waited
+        observation.worked = pool.uses > 0 or unfinished
+        observation.device_time = cuda.get_elapsed_time(start, end) / 1000  # milliseconds
         if isinstance(getattr(cuda.get_allocator(), "__self__", None), cuda.MemoryPool):
-            seen.allocations, seen.memory, seen.held = pool.allocations, pool.peak, pool.held
+            observation.allocations, observation.memory, observation.held = (
+                pool.allocations,
+                pool.peak,
+                pool.held,
+            )
 
     @property
     def occupy(self) -> Callable[[float], None] | None:

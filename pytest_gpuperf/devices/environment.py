@@ -1,4 +1,4 @@
-"""What the numbers depend on: machine, interpreter, libraries, threads, settings."""
+"""The environment that timings depend on: machine, interpreter, libraries, threads, settings."""
 
 import os
 import platform
@@ -63,7 +63,7 @@ def survey(
     clocks_at_end: Clocks | None = None,
     clocks_reason: str | None = None,
 ) -> Environment:
-    """Return the environment of this process; a value that cannot be had is None. Memory in bytes."""
+    """Return the environment of this process; a value that is not available is None. Memory in bytes."""
     return Environment(
         host={
             "name": platform.node(),
@@ -101,7 +101,7 @@ def processors() -> tuple[float, int | None]:
 
 
 def cpu_name() -> str:
-    """Return the processor's model name, or the architecture where the system does not tell."""
+    """Return the processor's model name, or the architecture where the system does not report it."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -111,16 +111,16 @@ def cpu_name() -> str:
 
 
 def waited() -> float | None:
-    """Return the seconds that this process's threads have waited for a processor, all together.
+    """Return the seconds that this process's threads have waited for a processor, summed over the threads.
 
-    That is Linux's run-queue delay (proc_pid_schedstat(5)); None where the system does not tell. A thread
-    that waits is not at work: multithreaded BLAS then stands still, a thousand times as long as its work.
+    That is Linux's run-queue delay (proc_pid_schedstat(5)); None where the system does not report it. One
+    waiting thread holds up all of a multithreaded BLAS call, for up to a thousand times its own work.
     """
     total = 0
     try:
-        # Plain strings: this runs beside every block, and pathlib keeps every name that it has parsed.
-        for task in os.listdir("/proc/self/task"):  # noqa: PTH208 - as said above
-            with open(f"/proc/self/task/{task}/schedstat", "rb") as file:  # noqa: PTH123 - likewise
+        # Plain strings: this runs around every block, and pathlib interns every name that it has parsed.
+        for task in os.listdir("/proc/self/task"):  # noqa: PTH208 - see the comment above
+            with open(f"/proc/self/task/{task}/schedstat", "rb") as file:  # noqa: PTH123 - see the comment above
                 total += int(file.read().split()[1])
     except (OSError, IndexError, ValueError):
         return None
@@ -128,7 +128,7 @@ def waited() -> float | None:
 
 
 def _usable() -> int | None:
-    """Return how many processors this process may run on; None where the system does not tell."""
+    """Return how many processors this process may run on; None where the system does not report it."""
     try:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     except OSError:
@@ -136,7 +136,7 @@ def _usable() -> int | None:
 
 
 def _quota() -> float | None:
-    """Return the processors' worth of time that cgroups leave to this process; None when they set no limit.
+    """Return the processors' worth of time that cgroups grant this process; None without a limit.
 
     Every group up to the root has its own limit, and the smallest holds (cgroup v2: cpu.max; v1:
     cpu.cfs_quota_us). In a container the root is the container's, and the path to it may not be there.
@@ -169,23 +169,24 @@ def _limit(group: Path) -> float | None:
 
 
 def _governor() -> str | None:
-    """Return what sets the processors' clock; "mixed" when they differ."""
-    read = {_read(path) for path in _CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
-    governors = {text.strip() for text in read if text is not None}
+    """Return the frequency governor of the processors; "mixed" when they differ."""
+    texts = {_read(path) for path in _CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
+    governors = {text.strip() for text in texts if text is not None}
     return "mixed" if len(governors) > 1 else next(iter(governors), None)
 
 
 def _memory() -> int | None:
     """Return the machine's memory in bytes."""
     try:
-        pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+        pages = os.sysconf("SC_PHYS_PAGES")
+        size = os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return None
     return pages * size if pages > 0 and size > 0 else None
 
 
 def _thread_pools() -> tuple[ThreadPool, ...]:
-    """Return the pools of the libraries that are loaded: BLAS by its maker, OpenMP by its file's name."""
+    """Return the thread pools of the loaded libraries: BLAS by its vendor, OpenMP by its file name."""
     try:
         from threadpoolctl import threadpool_info
 
@@ -199,7 +200,7 @@ def _thread_pools() -> tuple[ThreadPool, ...]:
             for pool in threadpool_info()
             if pool["num_threads"] is not None
         )
-    except Exception:  # noqa: BLE001 - it calls into foreign libraries, and no run fails for a description
+    except Exception:  # noqa: BLE001 - it calls into foreign libraries, and a description must not fail a run
         return ()
 
 
@@ -207,7 +208,7 @@ def _thread_pools() -> tuple[ThreadPool, ...]:
 def pool_threads() -> int | None:
     """Return how many threads the largest pool of the loaded libraries may use; None without any pool.
 
-    Looked up once: libraries set their pools up when they are loaded.
+    Looked up once: libraries create their pools when they are loaded.
     """
     return max((pool.threads for pool in _thread_pools()), default=None)
 
@@ -220,7 +221,7 @@ def _read(path: Path) -> str | None:
 
 
 def _version(name: str) -> str | None:
-    from importlib import metadata  # brings the e-mail parser along, which the command does not need
+    from importlib import metadata  # imports the e-mail parser, which the command does not need
 
     try:
         return metadata.version(name)

@@ -99,15 +99,15 @@ class JaxDevice:
 
         JAX records the peak of the whole process only, so that the peak of one call is not reported.
         """
-        seen = Observation(worked=True)
+        observation = Observation(worked=True)
         before = self._memory()
-        yield seen
+        yield observation
         if "num_allocs" not in before:
             return
         self._wait_for_arrays()  # only then is all of their memory allocated
         after = self._memory()
-        seen.worked = after["num_allocs"] > before["num_allocs"]
-        seen.held = after["bytes_in_use"] - before["bytes_in_use"]
+        observation.worked = after["num_allocs"] > before["num_allocs"]
+        observation.held = after["bytes_in_use"] - before["bytes_in_use"]
 
     def fault(self, error: BaseException) -> Fault | None:
         """Recognize XLA's memory errors and the CUDA errors that outlive their call."""

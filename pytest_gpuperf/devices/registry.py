@@ -99,7 +99,7 @@ class Devices:
 
     @property
     def reason(self) -> str | None:
-        """Why there is no GPU, if a test has asked for it."""
+        """Why there is no GPU, if a test has requested one."""
         causes = (str(cause) for cause in self._others.values() if isinstance(cause, Unavailable))
         return self._reason or next(causes, None)
 
@@ -127,8 +127,8 @@ class Devices:
             if backend.name == name:
                 backend.check(self._selector)
                 return backend
-        known = ", ".join(["auto", "none", *(backend.name for backend in self._available)])
-        raise GpuPerfError(f"no backend is called {name!r}; available: {known}")
+        names = ", ".join(["auto", "none", *(backend.name for backend in self._available)])
+        raise GpuPerfError(f"no backend is called {name!r}; available: {names}")
 
     def _selector_of_worker(self, backend: Backend) -> str:
         """Return the selector of this process's device; empty for the backend's first."""

@@ -1,7 +1,7 @@
-"""A CPU and a GPU with a known clock: exact kernel, launch and copy times, and faults on demand.
+"""A CPU and a GPU with a simulated clock: exact kernel, launch and copy times, and injected faults.
 
-The arrays are real (NumPy computes them) and the times are not: every operation costs what the device's
-Timing says, on a clock that only the simulated devices move. The GPU is asynchronous: a launch returns at
+The arrays are real (NumPy computes them) and the times are not: the device's Timing sets the cost of every
+operation, on a clock that only the simulated devices advance. The GPU is asynchronous: a launch returns at
 once and its kernel ends later, on its stream.
 """
 
@@ -23,7 +23,7 @@ __all__ = ["Clock", "Injected", "SimulatedArray", "SimulatedBackend", "Simulated
 
 
 class Clock:
-    """Seconds that pass only when a simulated device works or is waited for."""
+    """A clock that advances only when a simulated device works or is waited for."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -33,16 +33,16 @@ class Clock:
         return self.now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.now += seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """What operations cost, in seconds; bandwidth in bytes per second, memory in bytes.
+    """The cost of operations in seconds; bandwidth in bytes per second, memory in bytes.
 
-    `upload` is the bandwidth to the device where that differs. Without a `pool` every array is allocated
-    anew. `threads` are kept busy by each of a CPU's kernels.
+    `upload` is the bandwidth to the device where that differs. Without a `pool` the device allocates every
+    array. Each kernel of a CPU keeps `threads` busy.
     """
 
     kernel: float = 1e-3
@@ -58,7 +58,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injected:
-    """A fault that strikes at the `call`-th launch, counted from 1."""
+    """A fault at the `call`-th launch, counted from 1."""
 
     kind: Literal["out_of_memory", "lost", "error"]
     call: int
@@ -66,7 +66,7 @@ class Injected:
 
 
 class SimulatedOutOfMemory(MemoryError):
-    """The simulated device has too little memory left."""
+    """The simulated device has not enough memory left."""
 
     def __init__(self, requested: int | None) -> None:
         super().__init__(f"simulated device out of memory, {requested} bytes requested")
@@ -74,11 +74,11 @@ class SimulatedOutOfMemory(MemoryError):
 
 
 class SimulatedDeviceLost(RuntimeError):
-    """The simulated device is gone; every later use of it raises this again."""
+    """The simulated device is lost; every later use of it raises this again."""
 
 
 class SimulatedArray(np.ndarray[Any, Any]):
-    """A NumPy array that lives on a simulated device: its operations are launches there."""
+    """A NumPy array on a simulated device: its operations are launches on that device."""
 
     home: "SimulatedDevice"
 
@@ -99,13 +99,13 @@ class SimulatedArray(np.ndarray[Any, Any]):
 
     def copy(self, *inputs: Any, **options: Any) -> Any:
         """Copy on the device, as one launch."""
-        return self._made(_to_numpy(self).copy(*inputs, **options))
+        return self._launched(_to_numpy(self).copy(*inputs, **options))
 
     def astype(self, *inputs: Any, **options: Any) -> Any:
         """Convert on the device, as one launch."""
-        return self._made(_to_numpy(self).astype(*inputs, **options))
+        return self._launched(_to_numpy(self).astype(*inputs, **options))
 
-    def _made(self, values: Any) -> Any:
+    def _launched(self, values: Any) -> Any:
         self.home.launch_for(values)
         return self.home.place(values)
 
@@ -114,10 +114,10 @@ class SimulatedArray(np.ndarray[Any, Any]):
         _to_numpy(self).sort(*inputs, **options)
         self.home.launch_for(self)
 
-    def item(self, *place: Any) -> Any:
-        """Return a value to the host, which waits for the device."""
+    def item(self, *index: Any) -> Any:
+        """Copy a value to the host, after waiting for the device."""
         self.home.synchronize()
-        return _to_numpy(self).item(*place)
+        return _to_numpy(self).item(*index)
 
     def __float__(self) -> float:
         return float(self.item())
@@ -146,7 +146,7 @@ class _Namespace:
 
 
 class SimulatedDevice:
-    """A device whose every time is known; `noise` returns the factor by which each kernel's time is off."""
+    """A device with exact times; `noise` returns the factor by which a kernel's time is off."""
 
     backend = "simulated"
 
@@ -190,9 +190,9 @@ class SimulatedDevice:
         self._lost = False
 
     def launch(self, seconds: float | None = None, *, stream: int = 0) -> None:
-        """Submit one kernel; a CPU has run it on return, a GPU's stream will have after `seconds`."""
+        """Submit one kernel of `seconds`: a CPU has run it on return, a GPU's stream runs it later."""
         self.launches += 1
-        self._strike()
+        self._inject_faults()
         cost = (self._timing.kernel if seconds is None else seconds) * self._noise()
         self.clock.advance(self._timing.launch)
         if self.kind == "cpu":
@@ -202,11 +202,11 @@ class SimulatedDevice:
             self._streams[stream] = max(self._streams.get(stream, 0.0), self.clock()) + cost
 
     def launch_for(self, result: Any) -> None:
-        """Submit the kernel that makes `result`: its fixed cost and that of its elements."""
+        """Submit the kernel that makes `result`, at its fixed cost and that of its elements."""
         self.launch(self._timing.kernel + self._timing.per_element * np.size(_to_numpy(result)))
 
     def run(self, function: Callable[..., Any], inputs: Any, options: Any) -> Any:
-        """Run a NumPy function as one kernel and keep its arrays here."""
+        """Run a NumPy function as one kernel and place its arrays on this device."""
         result = function(*_all_to_numpy(inputs), **_all_to_numpy(options))
         self.launch_for(result)
         return self.place(result)
@@ -221,7 +221,7 @@ class SimulatedDevice:
 
     def asarray(self, host: Any) -> SimulatedArray:
         """Copy to this device at its bandwidth."""
-        self._require_presence()
+        self._raise_if_lost()
         array = np.array(_to_numpy(host))
         self.clock.advance(array.nbytes / (self._timing.upload or self._timing.bandwidth))
         return self._allocate(array)
@@ -234,64 +234,69 @@ class SimulatedDevice:
 
     def synchronize(self) -> None:
         """Wait for every stream."""
-        self._require_presence()
+        self._raise_if_lost()
         self.clock.now = max([self.clock.now, *self._streams.values()]) + self._timing.synchronize
 
     def holds(self, value: Any) -> bool:
-        """Say whether `value` was made on this device."""
+        """Return whether `value` was made on this device."""
         return isinstance(value, SimulatedArray) and value.home is self
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:
         """Count launches and allocations; time the first stream by two events, and what ends after them."""
-        seen, launches, allocations = Observation(), self.launches, self.allocations
-        start, before, peak = max(self._end(0), self.clock()), self.live_bytes, self.peak_bytes
+        observation = Observation()
+        launches = self.launches
+        allocations = self.allocations
+        start = max(self._end(0), self.clock())
+        before = self.live_bytes
+        peak = self.peak_bytes
         self.peak_bytes = before
-        yield seen
-        seen.worked = self.launches > launches
-        seen.allocations = self.allocations - allocations
-        seen.memory, seen.held = self.peak_bytes - before, self.live_bytes - before
+        yield observation
+        observation.worked = self.launches > launches
+        observation.allocations = self.allocations - allocations
+        observation.memory = self.peak_bytes - before
+        observation.held = self.live_bytes - before
         self.peak_bytes = max(peak, self.peak_bytes)
         if self.kind == "gpu":
             end = max(start, self._end(0))
-            seen.device_time = end - start
-            seen.outside_time = max(
+            observation.device_time = end - start
+            observation.outside_time = max(
                 [0.0, *(other - max(end, self.clock()) for other in self._streams.values())]
             )
 
     def occupy(self, seconds: float) -> None:
-        """Keep the first stream busy; this is no launch."""
+        """Keep the first stream busy, without counting a launch."""
         self._streams[0] = max(self._end(0), self.clock()) + seconds
 
     def processor_time(self) -> float | None:
-        """Return the seconds that a CPU's threads have worked, all together."""
+        """Return the seconds that a CPU's threads have worked, summed over the threads."""
         return self._worked if self.kind == "cpu" else None
 
-    def host_memory(self, host: Any) -> Literal["pinned", "pageable"]:  # noqa: ARG002 - an ability's signature
-        """Say that the host's memory is like any other's."""
+    def host_memory(self, host: Any) -> Literal["pinned", "pageable"]:  # noqa: ARG002 - a capability's signature
+        """Return "pageable": simulated copies know no pinned memory."""
         return "pageable"
 
     def fault(self, error: BaseException) -> Fault | None:
-        """Recognize this device's own faults."""
+        """Recognize the faults that this device raises."""
         if isinstance(error, MemoryError):
             return Fault(kind="out_of_memory", requested=getattr(error, "requested", None))
         return Fault(kind="lost") if isinstance(error, SimulatedDeviceLost) else None
 
     def release(self) -> None:
-        """Count that memory was given back."""
+        """Count the calls: there is no memory to return."""
         self.released += 1
 
-    def _strike(self) -> None:
-        """Raise what was injected for this launch."""
+    def _inject_faults(self) -> None:
+        """Raise the fault that was injected for this launch, if any."""
         for fault in self._faults:
             if self.launches == fault.call and fault.kind == "out_of_memory":
                 raise SimulatedOutOfMemory(fault.requested)
             if self.launches == fault.call and fault.kind == "error":
                 raise RuntimeError(f"injected error in launch {fault.call}")
             self._lost = self._lost or (self.launches == fault.call and fault.kind == "lost")
-        self._require_presence()
+        self._raise_if_lost()
 
-    def _require_presence(self) -> None:
+    def _raise_if_lost(self) -> None:
         if self._lost:
             raise SimulatedDeviceLost("simulated device lost")
 
@@ -316,7 +321,7 @@ class SimulatedDevice:
 
 
 class SimulatedBackend:
-    """`simulated`: both devices on one clock. Register one with other timings through the hook."""
+    """`simulated`: both devices on one clock; register a backend with other timings through the hook."""
 
     automatic = False
 
@@ -344,7 +349,7 @@ class SimulatedBackend:
         ]
 
     def check(self, selector: str) -> None:
-        """Accept nothing, or one device's number where there are several."""
+        """Accept nothing, or a device number if there are several devices."""
         if selector and self._count == 1:
             raise GpuPerfError(f"{self.name} has one device and takes no selector, not {selector!r}")
         if selector and not (selector.isdecimal() and int(selector) < self._count):
@@ -355,7 +360,7 @@ class SimulatedBackend:
         return self._count
 
     def gpu(self, selector: str) -> SimulatedDevice:
-        """Return the simulated GPU, or raise the cause that was set."""
+        """Return the simulated GPU; raise Unavailable if a cause was set."""
         self.opened += 1
         if self._unavailable is not None:
             raise Unavailable(self._unavailable)
@@ -367,12 +372,12 @@ class SimulatedBackend:
 
 
 def _to_numpy(value: Any) -> Any:
-    """Return a simulated array as the NumPy array that it is."""
+    """Return the values of a simulated array as a plain NumPy array; other values as they are."""
     return value.view(np.ndarray) if isinstance(value, SimulatedArray) else value
 
 
 def _all_to_numpy(values: Any) -> Any:
-    """Return arguments with every simulated array as a NumPy array, in tuples, lists and dicts too."""
+    """Return arguments with plain NumPy arrays, also inside tuples, lists and dicts."""
     if isinstance(values, dict):
         return {name: _all_to_numpy(value) for name, value in values.items()}
     if isinstance(values, tuple | list):

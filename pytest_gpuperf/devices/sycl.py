@@ -73,18 +73,18 @@ class SyclDevice:
 
         Memory is that of the arrays that dpnp makes; work space inside oneMKL is not included.
         """
-        seen = Observation(memory=0)
+        observation = Observation(memory=0)
         outer = sys.getprofile()
 
         def profile(frame: Any, event: Any, argument: Any) -> None:
-            seen.worked = seen.worked or frame.f_globals.get("__name__", "").startswith("dpnp")
+            observation.worked = observation.worked or frame.f_globals.get("__name__", "").startswith("dpnp")
             if outer is not None:
                 outer(frame, event, argument)
 
         sys.setprofile(profile)
         try:
-            with _counted_memory(seen):
-                yield seen
+            with _counted_memory(observation):
+                yield observation
         finally:
             sys.setprofile(outer)
 
@@ -109,7 +109,7 @@ class SyclDevice:
 
 
 @contextmanager
-def _counted_memory(seen: Observation) -> Iterator[None]:
+def _counted_memory(observation: Observation) -> Iterator[None]:
     """Count the bytes of device memory that is allocated, less what is freed, and keep their peak.
 
     dpctl has no hook for that, but its arrays look up the class of their memory by name when they are made.
@@ -122,13 +122,13 @@ def _counted_memory(seen: Observation) -> Iterator[None]:
     def free(size: int) -> None:
         nonlocal held
         held -= size
-        seen.held = held
+        observation.held = held
 
     class Counted(original):  # type: ignore[misc, valid-type]  # dpctl is untyped
         def __init__(self, *_: Any, **__: Any) -> None:
             nonlocal held
             held += self.nbytes
-            seen.memory, seen.held = max(seen.memory or 0, held), held
+            observation.memory, observation.held = max(observation.memory or 0, held), held
             weakref.finalize(self, free, self.nbytes)
 
     memory.MemoryUSMDevice = Counted

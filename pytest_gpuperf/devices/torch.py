@@ -102,21 +102,23 @@ class TorchDevice:
         Where the accelerator counts no allocations, as on the CPU, every call is taken for work. On CUDA this
         resets torch's own record of the peak.
         """
-        seen = Observation(worked=True)
+        observation = Observation(worked=True)
         before = self._memory()
         if not before:
-            yield seen
+            yield observation
             return
         self._module.reset_peak_memory_stats(self._device)
-        with self._timed(seen):
-            yield seen
+        with self._timed(observation):
+            yield observation
         after = self._memory()
         held = before["allocated_bytes.all.current"]
-        seen.worked = seen.worked or after["allocation.all.allocated"] > before["allocation.all.allocated"]
-        seen.memory = after["allocated_bytes.all.peak"] - held
-        seen.held = after["allocated_bytes.all.current"] - held
+        observation.worked = (
+            observation.worked or after["allocation.all.allocated"] > before["allocation.all.allocated"]
+        )
+        observation.memory = after["allocated_bytes.all.peak"] - held
+        observation.held = after["allocated_bytes.all.current"] - held
         if "num_device_alloc" in before:
-            seen.allocations = after["num_device_alloc"] - before["num_device_alloc"]
+            observation.allocations = after["num_device_alloc"] - before["num_device_alloc"]
 
     def clocks(self) -> Clocks | None:
         """Return the clocks that NVML reports now, or None; `clocks_reason` then has the cause."""
@@ -170,23 +172,23 @@ class TorchDevice:
         return dict(memory_stats(self._device)) if memory_stats and self.kind == "gpu" else {}
 
     @contextmanager
-    def _timed(self, seen: Observation) -> Iterator[None]:
+    def _timed(self, observation: Observation) -> Iterator[None]:
         """Time what is submitted to CUDA's current stream; other accelerators have no such events here."""
         if not self._is_cuda:
-            seen.worked = False
+            observation.worked = False
             yield
             return
         stream = self._module.current_stream(self._device)
         start, end = (self._module.Event(enable_timing=True) for _ in range(2))
         start.record(stream)
         yield
-        seen.worked = not stream.query()
+        observation.worked = not stream.query()
         end.record(stream)
         end.synchronize()
         waited = self.clock()
         self.synchronize()
-        seen.outside_time = self.clock() - waited
-        seen.device_time = start.elapsed_time(end) / 1000  # milliseconds
+        observation.outside_time = self.clock() - waited
+        observation.device_time = start.elapsed_time(end) / 1000  # milliseconds
 
     def _reduced_precision(self) -> str | None:
         """Return the setting that rounds the factors of float32 products; NVIDIA's variable can forbid it."""

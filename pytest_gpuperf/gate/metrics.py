@@ -51,12 +51,12 @@ def found(record: Record, metric: Metric) -> MetricValue | None:
     rounds = record.speedup.rounds if record.speedup else 0
     slowed = None
     if metric != "cpu":
-        slowed = noise.throttled(record.dropped_rounds, record.dropped_rounds + rounds)
+        slowed = noise.throttle_reason(record.dropped_rounds, record.dropped_rounds + rounds)
     if interference is None:
         return MetricValue(estimate=known, doubt=slowed)
     own = interference.own_share
     known = replace(known, low=known.low * own if known.low is not None and own > 0 else None)
-    return MetricValue(estimate=known, doubt=slowed, widened=noise.sentence(interference))
+    return MetricValue(estimate=known, doubt=slowed, widened=noise.describe(interference))
 
 
 def _counts(record: Record, metric: Metric) -> bool:
@@ -74,7 +74,7 @@ def _interference(record: Record) -> Interference | None:
     measured = record.cpu
     if measured is None or not measured.samples:
         return None
-    seen = noise.find(
+    seen = noise.detect(
         measured.samples,
         block_calls=measured.block_calls,
         waited=measured.waited or 0.0,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_gpuperf.analysis import verdict
-from pytest_gpuperf.analysis.threshold import settled_near
+from pytest_gpuperf.analysis.threshold import may_pass_with_warning
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Outcome
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.offload import Threshold
@@ -84,7 +84,9 @@ def fails(threshold: Threshold, plan: RunOptions) -> bool:
         return False
     if threshold.status == "failed" or plan.inconclusive == "fail":
         return True
-    return plan.inconclusive == "warn" and not settled_near(threshold, plan.sampling.inconclusive_margin)
+    return plan.inconclusive == "warn" and not may_pass_with_warning(
+        threshold, plan.sampling.inconclusive_margin
+    )
 
 
 def unanswered(records: Sequence[Record]) -> Iterator[Record]:

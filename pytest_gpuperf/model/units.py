@@ -1,15 +1,15 @@
-"""From seconds and bytes to words: three digits and a unit."""
+"""From seconds and bytes to text: three digits and a unit."""
 
 __all__ = ["bandwidth", "digits", "seconds", "size"]
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
-_ROUNDS_UP = 0.9995  # from this share of a unit on, three digits show the whole unit
+_ROUNDS_UP = 0.9995  # of a unit: from there on three digits round up to the whole unit
 
 
 def seconds(value: float) -> str:
     """Return a time: `1.23 ms`."""
-    unit, name = next((each for each in _TIMES if value >= _ROUNDS_UP * each[0]), _TIMES[-1])
+    unit, name = next(((unit, name) for unit, name in _TIMES if value >= _ROUNDS_UP * unit), _TIMES[-1])
     return f"{digits(value / unit)} {name}"
 
 

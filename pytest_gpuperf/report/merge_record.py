@@ -50,7 +50,7 @@ def join(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Recor
         return replace(record, status=found.status, reason=found.reason, reason_code=found.reason_code)
     plan = RunOptions(alpha=record.alpha, cost_ratio=cost_ratio)
     rounds = _rounds(cpu, gpu, record)
-    speedup = estimation.gated(rounds, record.demand, plan, "siblings")
+    speedup = estimation.estimate_for_demand(rounds, record.demand, plan, "siblings")
     if speedup is None:
         raise AssertionError("sides that can be paired have a round")
     interference = _interference(cpu, record.demand)
@@ -192,7 +192,7 @@ def _judged(
         plan,
         memory=_memory(record),
         interference=interference,
-        throttled=noise.throttled(dropped, dropped + len(gpu.sampled(record.demand))),
+        throttled=noise.throttle_reason(dropped, dropped + len(gpu.sampled(record.demand))),
     )
 
 
@@ -207,7 +207,7 @@ def _interference(cpu: OneDeviceResult, demand: Demand) -> Interference | None:
     """
     measured, samples = cpu.measurement, cpu.sampled(demand)
     in_blocks = samples is measured.samples
-    found = noise.find(
+    found = noise.detect(
         samples,
         block_calls=measured.block_calls if in_blocks else 1,
         waited=(measured.waited or 0.0) if in_blocks else 0.0,

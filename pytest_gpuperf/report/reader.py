@@ -12,7 +12,7 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import files
-from pytest_gpuperf.timing.gc_pause import uncollected
+from pytest_gpuperf.timing.gc_pause import gc_paused
 
 __all__ = ["LIMIT", "Report", "began", "file_name", "read", "read_all"]
 
@@ -35,7 +35,7 @@ def read(path: Path) -> Run:
     """
     try:
         content = _content(path)
-        with uncollected():
+        with gc_paused():
             return _run(content)
     except OSError as error:
         raise _refusal(f"{path} cannot be read: {error.strerror}; name a report") from error

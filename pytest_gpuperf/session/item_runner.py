@@ -102,23 +102,23 @@ class ItemRunner:
         else:
             return trial.compare(bind, self._machine.cpu(), gpu)
         seconds, cpu = self._plan.sampling.precision_time, self._machine.cpu()
-        trial.without_gpu(
-            trial.time_cpu(bind, cpu, most_blocks=self._plan.sampling.max_rounds, seconds=seconds)
+        trial.assess_cpu_only(
+            trial.time_cpu(bind, cpu, max_blocks=self._plan.sampling.max_rounds, seconds=seconds)
         )
         return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
 
     def _time_cpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         is_awaited = any(self._machine.has_gpu(device) for device in self._waiting_gpus.get(spec.nodeid, ()))
         if spec.source != "all" and (is_awaited or spec.pair is None):
-            seconds = trial.plan.max_time / 4
+            seconds = trial.options.max_time / 4
         else:
-            seconds = trial.plan.sampling.precision_time
+            seconds = trial.options.sampling.precision_time
         cpu = self._machine.cpu(spec.device)
-        result = trial.time_cpu(bind, cpu, most_blocks=self._plan.sampling.max_rounds, seconds=seconds)
+        result = trial.time_cpu(bind, cpu, max_blocks=self._plan.sampling.max_rounds, seconds=seconds)
         if is_awaited:
             self._cpu_results[spec.nodeid] = result
         else:
-            trial.without_gpu(result)
+            trial.assess_cpu_only(result)
         if spec.pair is None:
             trial.note("one_device", _ONE_DEVICE)
         elif not spec.demand.bare and spec.nodeid not in self._partners:
@@ -149,8 +149,10 @@ class ItemRunner:
             return Verdict(status="skipped", reason=reason, reason_code="cpu_sibling_skipped")
         if not (spec.demand.bare or spec.pair is None):
             raise GpuPerfError(self._no_comparison_reason(spec.partner, cpu_record))
-        seconds = trial.plan.sampling.precision_time if spec.pair is not None else trial.plan.max_time / 4
-        trial.time_gpu(bind, gpu, most_blocks=self._plan.sampling.max_rounds, seconds=seconds)
+        seconds = (
+            trial.options.sampling.precision_time if spec.pair is not None else trial.options.max_time / 4
+        )
+        trial.time_gpu(bind, gpu, max_blocks=self._plan.sampling.max_rounds, seconds=seconds)
         if spec.pair is None:
             trial.note("one_device", _ONE_DEVICE)
         else:

@@ -77,7 +77,7 @@ class GpuPerfSession:
         self.machine = Machine(plan.gpu, partial(_registered_backends, config), _worker_number(config))
         self.runner = ItemRunner(self.plan, self.machine, self.gpu, self.ledger.records)
         self.timers = TimeoutPauser()
-        self._lock = MeasurementLock.chosen(plan.lock)
+        self._lock = MeasurementLock.from_option(plan.lock)
         self._is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
         self.runs: Counter[str] = Counter()
         self._warned_differences: set[str] = set()
@@ -133,7 +133,7 @@ class GpuPerfSession:
                 trial, spec, bind or partial(call.bind, item.obj, call.fixtures(item), spec)
             )
         except GpuPerfError as error:
-            trial.distrust()
+            trial.discard_estimate()
             verdict = Verdict(status="error", reason=str(error))
         except BaseException as error:
             fault_text = self._record_failure(error, trial, spec, item)
@@ -141,7 +141,7 @@ class GpuPerfSession:
                 raise
         if fault_text is not None:
             # Raised out here, so that no traceback keeps the arrays of the failed test alive.
-            trial.forget()
+            trial.release()
             self.machine.release()
             pytest.fail(fault_text, pytrace=False)
         return self._finish_record(trial, verdict, spec, item)
@@ -153,10 +153,10 @@ class GpuPerfSession:
         return Trial(
             nodeid=spec.nodeid,
             demand=spec.demand,
-            plan=plan,
+            options=plan,
             family=spec.family,
-            take_turn=partial(self._lock.take, partial(self.timers.stopped, item)),
-            apart=self.gating.limits(spec.nodeid),
+            acquire_lock=partial(self._lock.acquire, partial(self.timers.stopped, item)),
+            exclusions=self.gating.limits(spec.nodeid),
         )
 
     def _record_failure(
@@ -175,7 +175,7 @@ class GpuPerfSession:
         record = self._with_pairing(trial.record(verdict), spec)
         record = diagnosis.annotate(record, environment.processors)
         record = self.gating.compared(record)
-        trial.forget()  # pytest keeps the frames of a test that fails until the next one has run
+        trial.release()  # pytest keeps the frames of a test that fails until the next one has run
         self.store_record(record, item)
         return record
 

@@ -1,7 +1,7 @@
-"""From a workload and a device to samples: warm-up, blocks, rounds.
+"""From a workload and the options of a run to samples: warm-up, blocks and rounds.
 
-A sample is the time per call of one block: synchronize, host clock, k calls, synchronize, host clock. Only
-the workload runs between the two readings.
+A sample is the time per call of one block: synchronize, read the host clock, k calls, synchronize, read the
+host clock. Nothing but the workload runs between the two readings.
 """
 
 from array import array
@@ -11,7 +11,7 @@ from itertools import repeat
 from math import ceil, inf
 from random import Random
 from time import get_clock_info, perf_counter
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.devices import capabilities
@@ -20,224 +20,222 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection, Interference, Measurement
-from pytest_gpuperf.timing.gc_pause import uncollected
-from pytest_gpuperf.timing.inputs import Input, Upload
+from pytest_gpuperf.timing.gc_pause import gc_paused
+from pytest_gpuperf.timing.workload import Workload
 
-__all__ = [
-    "Workload",
-    "block",
-    "rounds",
-    "sample",
-    "single",
-    "take_back",
-    "timed",
-    "warm_up",
-]
+__all__ = ["BlockTimer", "rounds", "time_block", "warmed_up"]
 
-_LONGEST_WARMUP = 10  # of a workload too slow to become steady within the plan's warm-up time
-_FEWEST_CALLS = 3
-_BLOCKS_THAT_AGREE = 3
-_MOST_CALLS = 10**7
-_STILL_CALLS = 1000  # that show no time at all: more of them would not either
+_MAX_WARMUP_FACTOR = 10  # of the plan's warm-up time, for a workload too slow to become steady within it
+_MIN_CALLS = 3
+_AGREEING_BLOCKS = 3
+_MAX_CALLS = 10**7
+_MAX_CALLS_OF_NO_TIME = 1000  # when so many calls show no time at all, more of them would not either
+_MAX_CALLS_OF_LATENCY = 1000  # each waits for the device, a microsecond or more: so many fill a block
 
 
-class _Beside(NamedTuple):
-    """What the last block adds to the sums beside the samples."""
+class _BlockCost(NamedTuple):
+    """What the last block added to the sums over all blocks."""
 
     waited: float | None
     processor_time: float | None
 
 
 @dataclass(slots=True, kw_only=True)
-class Workload:
-    """One workload on one device, and what has been measured of it so far."""
+class BlockTimer:
+    """What has been measured of one workload so far. Times in seconds.
 
-    device: TimedDevice
-    call: Callable[[], Any]
-    scope: Literal["body", "call"]
-    setup: float | None = None
-    inputs: tuple[Input, ...] = ()
-    uploads: tuple[Upload, ...] = ()
-    made: int = 0
-    result_bytes: int = 0
-    result_arrays: int = 0
-    dtypes: tuple[str, ...] = ()
-    shapes: tuple[str, ...] = ()
-    inspection: Inspection | None = None
-    memory: int | None = None
-    held: int | None = None
-    single: "Workload | None" = None
-    first_call: float = 0.0
-    seen: bool = False
-    worked: bool = False
+    `waited` and `processor_time` are sums over the timed blocks; None where the system does not report them.
+    `fastest_sample` outlives a restart: the samples of a busy machine are compared with it.
+    `per_call_timer` times the same workload with a synchronize after each call.
+    """
+
+    workload: Workload
     block_calls: int = 1
     warmup: float = 0.0
     warmup_calls: int = 1
     steady: bool = False
-    running: bool = False
     synchronize_cost: float = 0.0
     block_time: float | None = None
-    fastest: float = inf
-    fastest_single: float = inf
+    samples: "array[float]" = field(default_factory=lambda: array("d"))
+    fastest_sample: float = inf
     waited: float | None = None
     processor_time: float | None = None
-    beside: "_Beside | None" = None
-    samples: "array[float]" = field(default_factory=lambda: array("d"))
-
-    def start_afresh(self) -> None:
-        """Give up the samples and the block length; what was fastest is remembered."""
-        del self.samples[:]
-        self.block_calls, self.steady, self.waited, self.processor_time = 1, False, None, None
-        if self.single is not None:
-            self.fastest_single, self.single = min(self.fastest_single, self.single.fastest), None
+    inspection: Inspection | None = None
+    per_call_timer: "BlockTimer | None" = None
+    _is_running: bool = False
+    _last_block: _BlockCost | None = None
+    _fastest_latency: float = inf
 
     @property
-    def latest(self) -> float | None:
-        """The time of a call in the last sample, in seconds."""
+    def device(self) -> TimedDevice:
+        """The device of the workload."""
+        return self.workload.device
+
+    @property
+    def latest_sample(self) -> float | None:
+        """The time of a call in the last block."""
         return self.samples[-1] if self.samples else None
 
     @property
     def is_running(self) -> bool:
-        """Whether a block of it, or of its single calls, began and has not ended."""
-        return self.running or (self.single is not None and self.single.running)
+        """Whether a block, of many calls or of single ones, has begun and not ended: it raised."""
+        return self._is_running or (self.per_call_timer is not None and self.per_call_timer.is_running)
 
     @property
     def interference(self) -> Interference | None:
-        """What the samples hold beside the workload, if anything."""
-        waited, calls = self.waited or 0.0, self.block_calls
-        return noise.find(self.samples, block_calls=calls, waited=waited, fastest=self.fastest)
+        """What took time from the workload while it was sampled, if anything did."""
+        return noise.detect(
+            self.samples, block_calls=self.block_calls, waited=self.waited or 0.0, fastest=self.fastest_sample
+        )
 
     @property
     def measurement(self) -> Measurement:
-        """What is known by now, as a value."""
+        """What has been measured so far, as a value."""
+        timed = sum(self.samples) * self.block_calls
         return Measurement(
             device=self.device.info,
             samples=array("d", self.samples),
             block_calls=self.block_calls,
-            setup=self.setup,
-            first_call=self.first_call,
+            setup=self.workload.setup,
+            first_call=self.workload.first_call,
             warmup=self.warmup,
             warmup_calls=self.warmup_calls,
             steady=self.steady,
             synchronize_cost=self.synchronize_cost,
             block_time=self.block_time,
             waited=self.waited,
-            processors=self._processors,
-            latencies=array("d", self.single.samples if self.single else ()),
-            dtypes=self.dtypes,
-            shapes=self.shapes,
+            processors=self.processor_time / timed if self.processor_time is not None and timed else None,
+            latencies=array("d", self.per_call_timer.samples if self.per_call_timer else ()),
+            dtypes=self.workload.dtypes,
+            shapes=self.workload.shapes,
             inspection=self.inspection,
         )
 
-    @property
-    def _processors(self) -> float | None:
-        """How many processors the timed blocks kept busy, on average."""
-        timed = sum(self.samples) * self.block_calls
-        return self.processor_time / timed if self.processor_time is not None and timed else None
+    def note_time(self, seconds: float) -> None:
+        """Let the time of a call count for `fastest_sample`, though it may be no sample."""
+        self.fastest_sample = min(self.fastest_sample, seconds)
+
+    def restart(self) -> None:
+        """Discard the samples and the block length."""
+        del self.samples[:]
+        self.block_calls = 1
+        self.steady = False
+        self.waited = None
+        self.processor_time = None
+        if self.per_call_timer is not None:
+            self._fastest_latency = min(self._fastest_latency, self.per_call_timer.fastest_sample)
+            self.per_call_timer = None
+
+    def warm_up(self, options: RunOptions, max_calls: int = _MAX_CALLS) -> None:
+        """Find how many calls a block needs, and repeat blocks until three in a row agree.
+
+        A block lasts at least the plan's block time, 20 times an empty synchronize and 1000 times the clock's
+        resolution; it is shorter when that takes more than `max_calls`.
+        """
+        call, device, plan = self.workload.call, self.device, options.sampling
+        with gc_paused():
+            self.synchronize_cost = min(time_block(lambda: None, 1, device) for _ in range(5))
+        block_time = max(plan.block_time, 20 * self.synchronize_cost, 1000 * _resolution())
+        self.block_time = block_time
+        started = device.clock()
+        recent: list[float] = []
+        while not self.steady and not self._is_warm(device.clock() - started, options):
+            with gc_paused():
+                sample = time_block(call, self.block_calls, device)
+            self.warmup_calls += self.block_calls
+            self.note_time(sample)
+            recent = [*recent[-2:], sample]
+            if sample * self.block_calls < block_time:
+                enough = _MAX_CALLS if sample > 0 else min(max_calls, _MAX_CALLS_OF_NO_TIME)
+                if self.block_calls >= enough:
+                    raise GpuPerfError(f"{self.block_calls} calls take no time that the clock can show")
+                if self.block_calls < max_calls:
+                    self.block_calls = min(max_calls, _more_calls(self.block_calls, sample, block_time))
+                    recent.clear()
+            tolerated = (1 + plan.warmup_tolerance) * min(recent, default=0.0)
+            self.steady = len(recent) == _AGREEING_BLOCKS and max(recent) <= tolerated
+        self.warmup += device.clock() - started
+
+    def per_call(self, options: RunOptions) -> "BlockTimer":
+        """Return a timer of the workload whose calls are each waited for: its samples are latencies.
+
+        Where a block is one call, every call is waited for anyway: then it is this timer.
+        """
+        if self.block_calls == 1:
+            return self
+        if self.per_call_timer is None:
+            call, wait = self.workload.call, self.device.synchronize
+
+            def call_and_wait() -> None:
+                call()
+                wait()
+
+            self._is_running = True
+            self.per_call_timer = warmed_up(call_and_wait, self.device, options)
+            self._is_running = False
+            self.per_call_timer.note_time(self._fastest_latency)
+        return self.per_call_timer
+
+    def take_sample(self) -> None:
+        """Time one block and keep its sample; a workload that raises stays marked as running."""
+        self._is_running = True
+        waited_before = _waited(self.device)
+        processor_time_before = capabilities.processor_time(self.device)
+        with gc_paused():
+            sample = time_block(self.workload.call, self.block_calls, self.device)
+        waited_after = _waited(self.device)
+        processor_time_after = capabilities.processor_time(self.device)
+        self._is_running = False
+        self._last_block = _BlockCost(
+            waited=_increase(waited_before, waited_after),
+            processor_time=_increase(processor_time_before, processor_time_after),
+        )
+        self.waited = _add(self.waited, self._last_block.waited)
+        self.processor_time = _add(self.processor_time, self._last_block.processor_time)
+        if sample <= 0:
+            raise GpuPerfError(f"{self.block_calls} calls took no time that the clock can show")
+        self.note_time(sample)
+        self.samples.append(sample)
+
+    def drop_last_sample(self) -> None:
+        """Discard the last sample, and what its block added to the sums."""
+        del self.samples[-1]
+        if self._last_block is not None:
+            if self._last_block.waited is not None:
+                self.waited = _add(self.waited, -self._last_block.waited)
+            if self._last_block.processor_time is not None:
+                self.processor_time = _add(self.processor_time, -self._last_block.processor_time)
+
+    def _is_warm(self, elapsed: float, options: RunOptions) -> bool:
+        """Return whether warm-up has used its time: the plan's, and more only to reach three calls."""
+        if self.warmup_calls == 1:
+            return False
+        warmup_time = options.sampling.warmup_time
+        if self.warmup_calls >= _MIN_CALLS:
+            return elapsed >= warmup_time
+        return elapsed >= min(_MAX_WARMUP_FACTOR * warmup_time, options.max_time / 4)
 
 
-def warm_up(workload: Workload, plan: RunOptions, most_calls: int = _MOST_CALLS) -> None:
-    """Find how many calls a block needs, and repeat blocks until three of them agree.
-
-    A block lasts at least the plan's block time, 20 times an empty synchronize and 1000 times the clock's
-    resolution; it is shorter when that takes more than `most_calls`.
-    """
-    device = workload.device
-    with uncollected():
-        workload.synchronize_cost = min(block(lambda: None, 1, device) for _ in range(5))
-    shortest = max(plan.sampling.block_time, 20 * workload.synchronize_cost, 1000 * _resolution())
-    workload.block_time = shortest
-    started = device.clock()
-    recent: list[float] = []
-    while not workload.steady and not _warm(workload, device.clock() - started, plan):
-        with uncollected():
-            sample = block(workload.call, workload.block_calls, device)
-        workload.warmup_calls += workload.block_calls
-        workload.fastest = min(workload.fastest, sample)
-        recent = [*recent[-2:], sample]
-        most = _MOST_CALLS if sample > 0 else min(most_calls, _STILL_CALLS)
-        if workload.block_calls >= most and sample * workload.block_calls < shortest:
-            raise GpuPerfError(f"{workload.block_calls} calls take no time that the clock can show")
-        if workload.block_calls < most_calls and sample * workload.block_calls < shortest:
-            workload.block_calls = min(most_calls, _more_calls(workload.block_calls, sample, shortest))
-            recent.clear()
-        spread = 1 + plan.sampling.warmup_tolerance
-        workload.steady = len(recent) == _BLOCKS_THAT_AGREE and max(recent) <= spread * min(recent)
-    workload.warmup += device.clock() - started
+def warmed_up(call: Callable[[], Any], device: TimedDevice, options: RunOptions) -> BlockTimer:
+    """Return a timer of a call that waits for its device, warmed up in a quarter of the secondary time."""
+    timer = BlockTimer(workload=Workload(device=device, call=call, scope="call"))
+    plan = replace(options.sampling, warmup_time=options.sampling.secondary_time / 4)
+    timer.warm_up(replace(options, sampling=plan), max_calls=_MAX_CALLS_OF_LATENCY)
+    return timer
 
 
-def timed(call: Callable[[], Any], device: TimedDevice, plan: RunOptions) -> Workload:
-    """Return a call that is waited for as a workload of its own, warmed up as briefly as what is aside.
-
-    Waiting takes a microsecond or more on any device, so that a thousand calls fill a block.
-    """
-    workload = Workload(device=device, call=call, scope="call")
-    brief = replace(plan.sampling, warmup_time=plan.sampling.secondary_time / 4)
-    warm_up(workload, replace(plan, sampling=brief), most_calls=1000)
-    return workload
-
-
-def single(workload: Workload, plan: RunOptions) -> Workload:
-    """Return the workload as it is when each call is waited for: its samples are latencies.
-
-    Where a block is one call, every call is waited for anyway: then it is the same workload.
-    """
-    if workload.block_calls == 1:
-        return workload
-    if workload.single is None:
-        call, wait = workload.call, workload.device.synchronize
-
-        def call_and_wait() -> None:
-            call()
-            wait()
-
-        workload.running = True
-        workload.single = timed(call_and_wait, workload.device, plan)
-        workload.running = False
-        workload.single.fastest = min(workload.single.fastest, workload.fastest_single)
-    return workload.single
-
-
-def rounds(workloads: Sequence[Workload], order: Random) -> Iterator[None]:
-    """Sample each workload once, in an order drawn afresh, at each step."""
-    drawn = list(workloads)
+def rounds(timers: Sequence[BlockTimer], order: Random) -> Iterator[None]:
+    """Sample each workload once at each step, in a new random order."""
+    shuffled = list(timers)
     while True:
-        order.shuffle(drawn)
-        for workload in drawn:
-            sample(workload)
+        order.shuffle(shuffled)
+        for timer in shuffled:
+            timer.take_sample()
         yield
 
 
-def sample(workload: Workload) -> None:
-    """Time one block and keep its sample; a workload that raised is left running."""
-    workload.running = True
-    before, worked = _waited(workload.device), capabilities.processor_time(workload.device)
-    with uncollected():
-        taken = block(workload.call, workload.block_calls, workload.device)
-    after, worked_after = _waited(workload.device), capabilities.processor_time(workload.device)
-    workload.running = False
-    workload.beside = last = _Beside(_gained(before, after), _gained(worked, worked_after))
-    workload.waited = _sum(workload.waited, last.waited)
-    workload.processor_time = _sum(workload.processor_time, last.processor_time)
-    if taken <= 0:
-        raise GpuPerfError(f"{workload.block_calls} calls took no time that the clock can show")
-    workload.fastest = min(workload.fastest, taken)
-    workload.samples.append(taken)
-
-
-def take_back(workloads: Sequence[Workload]) -> None:
-    """Drop the last sample of each, with what its block took."""
-    for workload in workloads:
-        del workload.samples[-1]
-        if (last := workload.beside) is not None:
-            workload.waited = _sum(workload.waited, last.waited and -last.waited)
-            workload.processor_time = _sum(
-                workload.processor_time, last.processor_time and -last.processor_time
-            )
-
-
-def block(call: Callable[[], Any], calls: int, device: TimedDevice) -> float:
-    """Return the seconds per call of one block; the result of each call is dropped as it comes."""
+def time_block(call: Callable[[], Any], calls: int, device: TimedDevice) -> float:
+    """Return the seconds per call of one block; the result of each call is dropped at once."""
     clock = device.clock
     device.synchronize()
     started = clock()
@@ -247,32 +245,23 @@ def block(call: Callable[[], Any], calls: int, device: TimedDevice) -> float:
     return (clock() - started) / calls
 
 
-def _gained(before: float | None, after: float | None) -> float | None:
+def _increase(before: float | None, after: float | None) -> float | None:
     return None if before is None or after is None else max(0.0, after - before)
 
 
-def _sum(total: float | None, part: float | None) -> float | None:
+def _add(total: float | None, part: float | None) -> float | None:
     return total if part is None else (total or 0.0) + part
 
 
 def _waited(device: TimedDevice) -> float | None:
-    """Return the process's wait for a processor so far; simulated time has none in it."""
+    """Return how long the process has waited for a processor so far; simulated time includes no such wait."""
     return waited() if device.clock is perf_counter else None
 
 
-def _warm(workload: Workload, elapsed: float, plan: RunOptions) -> bool:
-    """Say whether warm-up has taken its time: the plan's, and longer only to reach three calls."""
-    if workload.warmup_calls == 1:
-        return False
-    if workload.warmup_calls >= _FEWEST_CALLS:
-        return elapsed >= plan.sampling.warmup_time
-    return elapsed >= min(_LONGEST_WARMUP * plan.sampling.warmup_time, plan.max_time / 4)
-
-
-def _more_calls(calls: int, sample: float, shortest: float) -> int:
+def _more_calls(calls: int, sample: float, block_time: float) -> int:
     """Return how many calls fill a block with a tenth to spare, at most 100 times as many as before."""
-    needed = ceil(1.1 * shortest / sample) if sample > 0 else 100 * calls
-    return min(max(needed, calls + 1), 100 * calls, _MOST_CALLS)
+    needed = ceil(1.1 * block_time / sample) if sample > 0 else 100 * calls
+    return min(max(needed, calls + 1), 100 * calls, _MAX_CALLS)
 
 
 def _resolution() -> float:

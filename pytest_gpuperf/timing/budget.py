@@ -1,54 +1,59 @@
-"""From a limit and a device's clock to the seconds that measuring a test may still take."""
+"""From the time limit of one test and a device's clock to the seconds that it has left."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter
 
-from pytest_gpuperf.timing.lock import Turn
+from pytest_gpuperf.timing.lock import LockHold
 
-__all__ = ["TakeTurn", "TimeBudget"]
+__all__ = ["AcquireLock", "TimeBudget"]
 
-TakeTurn = Callable[[], AbstractContextManager[Turn]]
+AcquireLock = Callable[[], AbstractContextManager[LockHold]]
+"""Waits for the right to measure and keeps it within the context.
+
+A session passes `MeasurementLock.acquire`, with pytest-timeout's timer paused meanwhile.
+"""
 
 
 class TimeBudget:
-    """The time of one test, from its first call on, without what it waited for its turns.
+    """The time of one test from its first call on, without the time that it waited for the lock.
 
-    `take` holds a turn to measure. `doubts` are those of the turns: others may have measured beside it.
+    `warnings` say why other processes may have measured while this test held the lock.
     """
 
-    def __init__(self, limit: float, take: TakeTurn | None = None) -> None:
+    def __init__(self, limit: float, acquire_lock: AcquireLock | None = None) -> None:
         self.waited = 0.0
-        self.doubts: tuple[str, ...] = ()
+        self.warnings: tuple[str, ...] = ()
         self._limit = limit
-        self._take: TakeTurn = take or (lambda: nullcontext(Turn()))
+        self._acquire_lock: AcquireLock = acquire_lock or (lambda: nullcontext(LockHold()))
         self._clock: Callable[[], float] = perf_counter
         self._started: float | None = None
-        self._simulated = False
+        self._is_simulated = False
 
     def start(self, clock: Callable[[], float]) -> None:
-        """Start on the clock of a device, if it has not started on another's."""
-        self._simulated = self._simulated or clock is not perf_counter
+        """Start on the clock of a device, unless it has started on that of another."""
+        self._is_simulated = self._is_simulated or clock is not perf_counter
         if self._started is None:
-            self._clock, self._started = clock, clock()
+            self._clock = clock
+            self._started = clock()
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Hold a turn to measure; simulated time passes for one process only, so it needs none."""
-        if self._simulated:
+    def lock(self) -> Iterator[None]:
+        """Hold the measurement lock; simulated time passes in one process only and needs none."""
+        if self._is_simulated:
             yield
             return
-        with self._take() as turn:
-            self.waited += turn.waited
-            if turn.doubt is not None:
-                self.doubts = (turn.doubt,)
+        with self._acquire_lock() as hold:
+            self.waited += hold.waited
+            if hold.warning is not None:
+                self.warnings = (hold.warning,)
             yield
 
     @property
     def elapsed(self) -> float | None:
-        """The seconds spent, None before the start."""
+        """The seconds used, None before the start."""
         return None if self._started is None else self._clock() - self._started - self.waited
 
-    def left(self) -> float:
-        """Return the seconds left, below zero when they are up."""
+    def remaining(self) -> float:
+        """Return the seconds left, below zero when time is up."""
         return self._limit - (self.elapsed or 0.0)

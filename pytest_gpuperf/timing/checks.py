@@ -1,4 +1,4 @@
-"""From the results of single calls to whether the timed work was the work that was asked for."""
+"""From the results of single calls to whether the timed work was the requested work."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,32 +12,33 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference, Measurement, Parity
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import inputs, inspection, parity
-from pytest_gpuperf.timing.blocks import Workload
+from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.workload import Workload
 
 __all__ = ["CpuResult", "ResultChecks"]
 
-_HINT = "seed what the body draws at random; rtol and atol compare elementwise"
-_CHOICE = "return arrays, numbers or text, in tuples, lists, dicts or dataclasses"
+_DISAGREEMENT_HINT = "seed random inputs; rtol and atol compare element by element"
+_COMPARABLE_HINT = "return arrays, numbers or text, in tuples, lists, dicts or dataclasses"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuResult:
-    """What a CPU sibling leaves for its GPU sibling: its measurement, and its answer on the host."""
+    """What a CPU sibling leaves for its GPU sibling: its measurement, and its result on the host."""
 
     measurement: Measurement
-    answer: list[parity.Leaf]
+    result: list[parity.Leaf]
     interference: Interference | None
 
     @property
-    def doubt(self) -> str | None:
-        """Why the times are in doubt, if they are."""
-        return noise.sentence(self.interference) if self.interference else None
+    def interference_text(self) -> str | None:
+        """What took time from the workload while it was sampled, if anything did."""
+        return noise.describe(self.interference) if self.interference else None
 
 
 class ResultChecks:
-    """The answers of both devices, compared before timing and after it; the worse finding stays.
+    """The results of both devices, compared before timing and after it; a disagreement stays.
 
-    Work that was not what was asked for is a GpuPerfError.
+    Work that was not the requested work is a GpuPerfError.
     """
 
     def __init__(self, demand: Demand) -> None:
@@ -47,67 +48,73 @@ class ResultChecks:
 
     @property
     def differ(self) -> bool:
-        """Whether the devices gave different answers."""
+        """Whether the devices returned different results."""
         return self.parity is not None and self.parity.agreed is False
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """That the answers were to be compared and nobody could tell, if so."""
+        """A note on results that were to be compared and could not be, if so."""
         if not self._demand.parity or self.parity is None or self.parity.agreed is not None:
             return ()
         return (Note(code="parity_not_checked", text=f"parity was not checked: {self.parity.reason}"),)
 
-    def wrong(self, *, after_timing: bool) -> str | None:
+    def disagreement(self, *, after_timing: bool) -> str | None:
         """Return how the devices disagree, if they do."""
         if self.parity is None or not self.differ:
             return None
         when = "after" if after_timing else "before"
-        return f"the devices disagree {when} timing: {self.parity.reason}; {_HINT}"
+        return f"the devices disagree {when} timing: {self.parity.reason}; {_DISAGREEMENT_HINT}"
 
-    def on_host(self, result: Any, device: TimedDevice) -> list[parity.Leaf]:
-        """Return a result's values on the host; refuse one that holds no values yet, or none that compare."""
-        answer = parity.snapshot(result, device.holds, device.asnumpy)
-        for path, value in parity.strange(answer):
+    def copy_to_host(self, result: Any, device: TimedDevice) -> list[parity.Leaf]:
+        """Return a result's values on the host; refuse a lazy result, and one that cannot be compared."""
+        values = parity.snapshot(result, device.holds, device.asnumpy)
+        for path, value in parity.incomparable(values):
             name = f"{path} is of type {type(value).__name__}"
             if isinstance(value, Iterator) and not isinstance(value, IOBase):
-                raise GpuPerfError(f"{name}, whose work is done after the call; return what it yields")
+                raise GpuPerfError(
+                    f"{name}, which is lazy: its work would run after the timed call; return the values that "
+                    "it yields"
+                )
             if self._demand.bare or not (self._demand.parity or self._demand.transfer != "never"):
                 continue
-            remedy = " or say parity=False" if self._demand.transfer == "never" else ""
-            raise GpuPerfError(f"{name}, which can be neither compared nor copied; {_CHOICE}{remedy}")
-        return answer
-
-    def last(self, workload: Workload) -> list[parity.Leaf]:
-        """Make the last call and return its answer on the host; the inputs must be what they were."""
-        result = inspection.finish(workload)
-        changed = inputs.changed(workload.inputs, workload.call, workload.device)
-        if changed is not None:
+            remedy = " or pass parity=False" if self._demand.transfer == "never" else ""
             raise GpuPerfError(
-                f"the workload changes its own input ({changed}), so later calls do other work; "
+                f"{name}, which can be neither compared nor copied; {_COMPARABLE_HINT}{remedy}"
+            )
+        return values
+
+    def final_result(self, timer: BlockTimer) -> list[parity.Leaf]:
+        """Make the last call and return its result on the host; refuse a workload that modified its input."""
+        workload = timer.workload
+        result = inspection.inspected_call(timer)
+        mutated = inputs.mutated_input(workload.inputs, workload.call, workload.device)
+        if mutated is not None:
+            raise GpuPerfError(
+                f"the workload modifies its input ({mutated}), so repeated calls do not do the same work; "
                 "work on a copy made inside it, or write to another array"
             )
-        return self.on_host(result, workload.device)
+        return self.copy_to_host(result, workload.device)
 
-    def check_work(self, gpu: Workload) -> None:
+    def require_device_work(self, gpu: Workload) -> None:
         """Refuse a workload that left the GPU idle."""
-        if not gpu.worked:
+        if not gpu.did_device_work:
             raise GpuPerfError(
-                f"no work reached {gpu.device.name}: the result lives on the host and the device saw "
-                "nothing; make the arrays with device.asarray or xp"
+                f"no work reached {gpu.device.name}: the result is on the host and the device was idle; "
+                "make the arrays with device.asarray or xp"
             )
 
-    def check_same(self, before: list[parity.Leaf], after: list[parity.Leaf]) -> None:
-        """Refuse work whose answer changes from call to call."""
-        if parity.compare(before, after, self._demand).agreed is False:
+    def require_same_result(self, first: list[parity.Leaf], last: list[parity.Leaf]) -> None:
+        """Refuse work whose result changes from call to call."""
+        if parity.compare(first, last, self._demand).agreed is False:
             raise GpuPerfError(
-                "the workload's result changes from call to call, so later calls do other work; "
-                "undo inside it what it changes, fix its random numbers, or say parity=False"
+                "the workload's result changes from call to call, so repeated calls do not do the same work; "
+                "undo inside it what it changes, fix its random numbers, or pass parity=False"
             )
 
     def compare(self, cpu: list[parity.Leaf], gpu: list[parity.Leaf], device: TimedDevice) -> None:
-        """Compare the devices' answers."""
+        """Compare the devices' results."""
         started = device.clock()
-        found = parity.compare(cpu, gpu, self._demand)
+        compared = parity.compare(cpu, gpu, self._demand)
         self.elapsed = (self.elapsed or 0.0) + device.clock() - started
-        if self.parity is None or found.agreed is False:
-            self.parity = found
+        if self.parity is None or compared.agreed is False:
+            self.parity = compared

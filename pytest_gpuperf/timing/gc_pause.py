@@ -1,14 +1,14 @@
-"""Python's garbage collector, kept out of what it would disturb."""
+"""Python's garbage collector, paused while it would disturb a measurement."""
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["uncollected"]
+__all__ = ["gc_paused"]
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Pause the collector; one that was off before stays off."""
     enabled = gc.isenabled()
     gc.disable()

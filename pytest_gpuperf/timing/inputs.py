@@ -1,4 +1,4 @@
-"""What a workload reads: found when it is made, and compared with what it was when it is done."""
+"""From a callable and its device to the arrays that it reads: what was uploaded, and what changed since."""
 
 import re
 import weakref
@@ -19,22 +19,22 @@ __all__ = [
     "Upload",
     "UploadTracker",
     "bytes_of",
-    "carried",
-    "changed",
+    "carried_arrays",
     "dtype_of",
-    "found",
-    "viewed",
+    "find_inputs",
+    "mutated_input",
+    "view_base",
 ]
 
-_MOST_LEAVES = 1000  # of one container that a workload carries: a long list of numbers holds no arrays
+_MAX_LEAVES = 1000  # searched in one container that a workload carries: long lists hold numbers, not arrays
 _QUALIFIED = re.compile(r"(\w+\.)+\w+")  # torch.float32
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """What went up to a device: its bytes there, and a way to have it on the host again.
+    """One upload: its size on the device and how to get the host array back.
 
-    Only a GPU's uploads go up again, to be timed; on the CPU `host` is None.
+    Only uploads to a GPU are repeated, to be timed; on the CPU `host` is None.
     """
 
     bytes: int
@@ -42,42 +42,42 @@ class Upload:
 
 
 class UploadTracker:
-    """A device as a body sees it while it sets up: what it puts up is remembered."""
+    """A device as a body uses it during its setup: it records the arrays that the body uploads."""
 
     def __init__(self, device: TimedDevice) -> None:
         self.kind, self.backend, self.name, self.xp = device.kind, device.backend, device.name, device.xp
         self.asnumpy = device.asnumpy
         self.synchronize = device.synchronize
-        self.asarray = self._remember
+        self.asarray = self._upload
         self._device = device
-        self.placed: list[Any] = []
-        self.went_up: set[int] = set()
+        self.arrays: list[Any] = []
+        self.uploaded_ids: set[int] = set()
         self.uploads: list[Upload] = []
 
     def stop(self) -> None:
-        """Stop remembering: from here on the device's own method is called."""
+        """Stop recording: from here on the device's own method is called."""
         self.asarray = self._device.asarray
 
-    def add(self, brought: Iterable[Any]) -> None:
-        """Take arrays that fixtures put on the device as uploads too."""
-        known = {id(value) for value in self.placed}
-        for value in brought:
-            if id(value) not in known:
-                known.add(id(value))
-                again = partial(_copied_down, _weakly(value), self._device)
-                self._note(value, Upload(bytes_of(value), again))
+    def add(self, arrays: Iterable[Any]) -> None:
+        """Record arrays that fixtures put on the device as uploads, too."""
+        recorded = {id(array) for array in self.arrays}
+        for array in arrays:
+            if id(array) not in recorded:
+                recorded.add(id(array))
+                download = partial(_download, _weak_reference(array), self._device)
+                self._record(array, Upload(bytes_of(array), download))
 
-    def _remember(self, host: Any) -> Any:
-        placed = self._device.asarray(host)
-        if self.kind == "gpu" and self._device.holds(host):  # it was there, and did not go up
-            self.placed.append(placed)
+    def _upload(self, host: Any) -> Any:
+        array = self._device.asarray(host)
+        if self.kind == "gpu" and self._device.holds(host):  # already on the device: nothing was uploaded
+            self.arrays.append(array)
         else:
-            self._note(placed, Upload(bytes_of(placed), None if self.kind == "cpu" else lambda: host))
-        return placed
+            self._record(array, Upload(bytes_of(array), None if self.kind == "cpu" else lambda: host))
+        return array
 
-    def _note(self, placed: Any, upload: Upload) -> None:
-        self.placed.append(placed)
-        self.went_up.add(id(_root(placed)))
+    def _record(self, array: Any, upload: Upload) -> None:
+        self.arrays.append(array)
+        self.uploaded_ids.add(id(_root(array)))
         self.uploads.append(upload)
 
     def __getattr__(self, name: str) -> Any:
@@ -88,21 +88,21 @@ class UploadTracker:
 class Input:
     """An array that the workload uses, and the checksum it had before the first call.
 
-    `bytes` are those of its memory; of several views of one memory the first has them all. `went_up` says
-    that they were put on the device from the host.
+    `bytes` is the size of its memory; of several views of one memory the first has it all. `uploaded` is
+    whether it was copied from the host.
     """
 
     array: Callable[[], Any]
     checksum: int
     bytes: int
     dtype: str
-    went_up: bool
+    uploaded: bool
 
 
-def changed(inputs: Iterable[Input], call: Callable[[], Any], device: TimedDevice) -> str | None:
+def mutated_input(inputs: Iterable[Input], call: Callable[[], Any], device: TimedDevice) -> str | None:
     """Return a description of an input whose values the workload has changed, if there is one.
 
-    An array that the workload only writes to is no input: erased, it gets the same values again.
+    An array that the workload only writes to is not an input: overwritten, it gets the same values again.
     """
     for entry in inputs:
         values = entry.array()
@@ -114,60 +114,61 @@ def changed(inputs: Iterable[Input], call: Callable[[], Any], device: TimedDevic
 
 
 def _is_output(values: Any, call: Callable[[], Any], device: TimedDevice) -> bool:
-    """Say whether one more call restores the values after all were overwritten; they stay as they are."""
+    """Return whether one more call restores the values after they were overwritten; they end as they were."""
     written = device.asnumpy(values)
     try:
         with np.errstate(all="ignore"):
-            values[...] = 0 if np.all(written) else 1  # a number that is not there already
+            values[...] = 0 if np.all(written) else 1  # differs from at least one value
             call()
         restored = _checksum(device.asnumpy(values)) == _checksum(written)
         values[...] = device.asarray(written)
-    except Exception:  # noqa: BLE001 - a workload that cannot live with other values reads them
+    except Exception:  # noqa: BLE001 - a workload that fails on other values reads them
         return False
     return restored
 
 
-def found(call: Callable[[], Any], uploads: UploadTracker, device: TimedDevice) -> tuple[Input, ...]:
+def find_inputs(call: Callable[[], Any], uploads: UploadTracker, device: TimedDevice) -> tuple[Input, ...]:
     """Return the workload's inputs: what the body put on the device, and what the callable closes over."""
-    arrays = {id(value): value for value in (*uploads.placed, *carried(call, device)) if device.holds(value)}
+    candidates = (*uploads.arrays, *carried_arrays(call, device))
+    arrays = {id(array): array for array in candidates if device.holds(array)}
     counted: set[int] = set()
-    found = []
-    for value in arrays.values():
-        host = device.asnumpy(value)
+    inputs = []
+    for array in arrays.values():
+        host = device.asnumpy(array)
         if host.dtype.kind in "biufc":
-            root = _root(value)
+            root = _root(array)
             size = 0 if id(root) in counted else bytes_of(root)
             counted.add(id(root))
-            up = id(root) in uploads.went_up
-            found.append(Input(_weakly(value), _checksum(host), size, dtype_of(value), up))
-    return tuple(found)
+            uploaded = id(root) in uploads.uploaded_ids
+            inputs.append(Input(_weak_reference(array), _checksum(host), size, dtype_of(array), uploaded))
+    return tuple(inputs)
 
 
 def dtype_of(value: Any) -> str:
-    """Return the name of an array's dtype as NumPy has it: others write their own before it."""
-    written = str(value.dtype)
-    return written.rpartition(".")[2] if _QUALIFIED.fullmatch(written) else written
+    """Return NumPy's name of an array's dtype; other libraries put their own name before it."""
+    name = str(value.dtype)
+    return name.rpartition(".")[2] if _QUALIFIED.fullmatch(name) else name
 
 
 def bytes_of(value: Any) -> int:
     """Return the size of an array in bytes; the array API standard has no name for it."""
-    known = getattr(value, "nbytes", None)
-    return int(value.size * np.dtype(dtype_of(value)).itemsize if known is None else known)
+    size = getattr(value, "nbytes", None)
+    return int(value.size * np.dtype(dtype_of(value)).itemsize if size is None else size)
 
 
-def viewed(value: Any) -> Any:
-    """Return the array whose memory a view uses, or None; torch has another name for it."""
+def view_base(value: Any) -> Any:
+    """Return the array whose memory a view uses, or None; torch calls it `_base`."""
     return getattr(value, "base", getattr(value, "_base", None))
 
 
-def carried(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
-    """Yield the arrays of the device that a callable carries along."""
+def carried_arrays(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
+    """Yield the arrays of the device that a callable reaches without its arguments."""
     for value in _closed_over(call):
-        yield from (leaf.value for leaf in islice(leaves(value), _MOST_LEAVES) if device.holds(leaf.value))
+        yield from (leaf.value for leaf in islice(leaves(value), _MAX_LEAVES) if device.holds(leaf.value))
 
 
 def _closed_over(call: Any) -> Iterator[Any]:
-    """Yield the values that a function, a partial or a bound method, with its object, carries along."""
+    """Yield the values that a function, a partial or a bound method (with its object) refers to."""
     if isinstance(call, partial):
         yield from (*call.args, *call.keywords.values(), *_closed_over(call.func))
     owner = getattr(call, "__self__", None)
@@ -181,8 +182,8 @@ def _closed_over(call: Any) -> Iterator[Any]:
             continue
 
 
-def _weakly(value: Any) -> Callable[[], Any]:
-    """Return a way to the value that does not keep it alive, where its type allows that."""
+def _weak_reference(value: Any) -> Callable[[], Any]:
+    """Return a reference that does not keep the value alive, where its type allows that."""
     try:
         return weakref.ref(value)
     except TypeError:
@@ -191,12 +192,12 @@ def _weakly(value: Any) -> Callable[[], Any]:
 
 def _root(value: Any) -> Any:
     """Return the array whose memory an array uses: itself, unless it is a view."""
-    while hasattr(base := viewed(value), "nbytes"):
+    while hasattr(base := view_base(value), "nbytes"):
         value = base
     return value
 
 
-def _copied_down(array: Callable[[], Any], device: TimedDevice) -> Any:
+def _download(array: Callable[[], Any], device: TimedDevice) -> Any:
     return device.asnumpy(array())
 
 

@@ -1,36 +1,50 @@
-"""Calls beside the timed blocks: the first, that finds out what the workload is, and the last, inspected."""
+"""Single calls outside the timed blocks: the first makes a workload, others inspect it."""
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
-from pytest_gpuperf.timing.blocks import Workload
-from pytest_gpuperf.timing.inputs import UploadTracker, bytes_of, carried, dtype_of, found, viewed
+from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.inputs import (
+    UploadTracker,
+    bytes_of,
+    carried_arrays,
+    dtype_of,
+    find_inputs,
+    view_base,
+)
 from pytest_gpuperf.timing.parity import leaves
+from pytest_gpuperf.timing.workload import Workload
 
-__all__ = ["Bind", "finish", "look_behind", "prepare"]
+__all__ = ["Bind", "first_call", "inspected_call", "probe_blocking"]
 
 Bind = Callable[[Device], Callable[[], Any]]
-"""Gives the test's body its device; what it returns is called without arguments."""
+"""Binds the test's body to a device; what it returns is called without arguments.
 
-_OCCUPIED = 5e-3  # seconds that a device is kept busy beyond twice the time that submitting a call takes
-_LONGEST_OCCUPIED = 0.1
-_WAITED_OUT = 0.9  # of that time: a call that takes so long has waited for it
+A session passes `session.call.bind`, which fills in the fixtures of the test.
+"""
+
+_MIN_OCCUPIED = 5e-3  # seconds that the device is occupied beyond twice the time of submitting a call
+_MAX_OCCUPIED = 0.1
+_BLOCKING_SHARE = 0.9  # of the occupied time: a call that takes so long has waited for the device
 
 
-class _WatchedCall(NamedTuple):
-    elapsed: float
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ObservedCall:
+    """One call: until it returned (`host_time`), until the device was done (`elapsed`), and what that saw."""
+
     host_time: float
+    elapsed: float
     result: Any
-    seen: Observation
+    observation: Observation
 
 
-def prepare(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
+def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     """Run the body once and return the workload with its first result.
 
     A body that returns a callable was the setup and the callable is the workload; any other body is the
@@ -38,82 +52,103 @@ def prepare(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     """
     uploads = UploadTracker(device)
     body = bind(uploads)
-    call = _watched_call(body, device)
+    call = _observed_call(body, device)
     uploads.stop()
     if callable(call.result):
-        _check_callable(call.result)
-        workload = Workload(device=device, call=call.result, scope="call", setup=call.elapsed)
-        workload.held = call.seen.held
-        _take_stock(workload, uploads, body)
-        call = _watched_call(workload.call, device)
+        _require_no_arguments(call.result)
+        workload = Workload(
+            device=device,
+            call=call.result,
+            scope="call",
+            setup=call.elapsed,
+            held_after_setup=call.observation.held,
+        )
+        workload = _with_inputs(workload, uploads, body)
+        call = _observed_call(workload.call, device)
     else:
         workload = Workload(device=device, call=body, scope="body")
-    uploads.placed.clear()
+    uploads.arrays.clear()
     if inspect.isawaitable(call.result):
         getattr(call.result, "close", lambda: None)()
         raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
-    returned = [leaf.value for leaf in leaves(call.result) if device.holds(leaf.value)]
-    workload.result_bytes, workload.result_arrays = sum(map(bytes_of, returned)), len(returned)
-    dtypes = (dtype_of(leaf.value) for leaf in leaves(call.result) if hasattr(leaf.value, "dtype"))
-    workload.dtypes = tuple(sorted({*workload.dtypes, *dtypes}))
-    workload.shapes = workload.shapes or _shapes(leaf.value for leaf in leaves(call.result))
-    workload.first_call, workload.memory = call.elapsed, call.seen.memory
-    workload.seen = call.seen.worked
-    workload.worked = call.seen.worked or bool(returned)
-    return workload, call.result
+    return _with_first_call(workload, call), call.result
 
 
-def finish(workload: Workload) -> Any:
+def inspected_call(timer: BlockTimer) -> Any:
     """Return the result of one more call, which the device times by its own events."""
-    call = _watched_call(workload.call, workload.device)
-    workload.fastest = min(workload.fastest, call.elapsed)
-    if workload.seen and not call.seen.worked:
+    workload = timer.workload
+    call = _observed_call(workload.call, workload.device)
+    timer.note_time(call.elapsed)
+    if workload.used_device_at_first and not call.observation.worked:
         raise GpuPerfError(
-            f"the last call did no work on {workload.device.name}, as the first did: does it return a result "
-            "that was kept? Time the work itself"
+            f"the last call submitted no work to {workload.device.name}, although the first one did; if the "
+            "result is cached, time the computation itself"
         )
-    workload.inspection = Inspection(
+    timer.inspection = Inspection(
         host_time=call.host_time,
-        device_time=call.seen.device_time,
-        outside_time=call.seen.outside_time,
-        allocations=call.seen.allocations,
-        memory=call.seen.memory,
+        device_time=call.observation.device_time,
+        outside_time=call.observation.outside_time,
+        allocations=call.observation.allocations,
+        memory=call.observation.memory,
     )
     return call.result
 
 
-def look_behind(workload: Workload) -> None:
-    """Call once more while the GPU is still busy with other work.
+def probe_blocking(timer: BlockTimer) -> None:
+    """Call once while the GPU is occupied, to see whether the call blocks and how long it runs on the device.
 
-    Then the device's events see the work without waiting for its submission, and a call that waits for its
-    device shows: it returns only after that other work. A call that takes long to submit is left alone.
+    Behind other work the device's events measure the work without waiting for its submission. A call that
+    blocks returns only after that other work. A call that takes long to submit is not probed.
     """
-    seen, device = workload.inspection, workload.device
-    if seen is None or seen.host_time is None or device.kind != "gpu":
+    inspection, device = timer.inspection, timer.device
+    if inspection is None or inspection.host_time is None or device.kind != "gpu":
         return
-    busy = 2 * seen.host_time + _OCCUPIED
-    if busy > _LONGEST_OCCUPIED:
+    occupied = 2 * inspection.host_time + _MIN_OCCUPIED
+    if occupied > _MAX_OCCUPIED:
         return
     device.synchronize()
-    if not capabilities.occupy(device, busy):
+    if not capabilities.occupy(device, occupied):
         return
-    call = _timed_call(workload.call, device)
-    waited_out = call.host_time >= _WAITED_OUT * busy
-    device_time = seen.device_time if waited_out else call.seen.device_time
-    workload.inspection = replace(seen, device_time=device_time, synchronizes=waited_out)
+    call = _timed_call(timer.workload.call, device)
+    blocks = call.host_time >= _BLOCKING_SHARE * occupied
+    device_time = inspection.device_time if blocks else call.observation.device_time
+    timer.inspection = replace(inspection, device_time=device_time, synchronizes=blocks)
 
 
-def _take_stock(workload: Workload, uploads: UploadTracker, body: Callable[[], Any]) -> None:
-    """Note what the workload reads and what of it went up: in the body, or in fixtures that it passes on."""
+def _with_inputs(workload: Workload, uploads: UploadTracker, body: Callable[[], Any]) -> Workload:
+    """Return the workload with what it reads, and what of it was uploaded: by the body or by fixtures."""
     call, device = workload.call, workload.device
-    reads = {id(each) for value in carried(call, device) for each in (value, viewed(value))}
-    brought = {id(value): value for value in carried(body, device) if id(value) in reads}
-    uploads.add(value for value in brought.values() if id(viewed(value)) not in brought)
-    workload.inputs = found(call, uploads, device)
-    workload.uploads = tuple(uploads.uploads)
-    workload.made = sum(entry.bytes for entry in workload.inputs if not entry.went_up)
-    workload.dtypes = tuple({entry.dtype for entry in workload.inputs})
-    workload.shapes = _shapes(entry.array() for entry in workload.inputs)
+    read = {id(array) for value in carried_arrays(call, device) for array in (value, view_base(value))}
+    from_fixtures = {id(value): value for value in carried_arrays(body, device) if id(value) in read}
+    # Of an array and a view of it only the array counts: one upload made both.
+    uploads.add(value for value in from_fixtures.values() if id(view_base(value)) not in from_fixtures)
+    inputs = find_inputs(call, uploads, device)
+    return replace(
+        workload,
+        inputs=inputs,
+        uploads=tuple(uploads.uploads),
+        created_bytes=sum(entry.bytes for entry in inputs if not entry.uploaded),
+        dtypes=tuple({entry.dtype for entry in inputs}),
+        shapes=_shapes(entry.array() for entry in inputs),
+    )
+
+
+def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
+    """Return the workload with what its first call returned and did."""
+    values = [leaf.value for leaf in leaves(call.result)]
+    on_device = [value for value in values if workload.device.holds(value)]
+    dtypes = (dtype_of(value) for value in values if hasattr(value, "dtype"))
+    return replace(
+        workload,
+        first_call=call.elapsed,
+        result_bytes=sum(map(bytes_of, on_device)),
+        result_arrays=len(on_device),
+        dtypes=tuple(sorted({*workload.dtypes, *dtypes})),
+        shapes=workload.shapes or _shapes(values),
+        first_call_memory=call.observation.memory,
+        used_device_at_first=call.observation.worked,
+        did_device_work=call.observation.worked or bool(on_device),
+    )
 
 
 def _shapes(values: Iterable[Any]) -> tuple[str, ...]:
@@ -122,26 +157,28 @@ def _shapes(values: Iterable[Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys("x".join(map(str, shape)) or "1" for shape in sorted(shapes)))
 
 
-def _watched_call(call: Callable[[], Any], device: TimedDevice) -> _WatchedCall:
-    """Call once; the device is watched during the call, and waited for before and after it."""
+def _observed_call(call: Callable[[], Any], device: TimedDevice) -> _ObservedCall:
+    """Call once; the device is idle before, observed during the call, and waited for after it."""
     device.synchronize()
     return _timed_call(call, device)
 
 
-def _timed_call(call: Callable[[], Any], device: TimedDevice) -> _WatchedCall:
+def _timed_call(call: Callable[[], Any], device: TimedDevice) -> _ObservedCall:
     started = device.clock()
-    with device.observe() as seen:
+    with device.observe() as observation:
         result = call()
         returned = device.clock()
     device.synchronize()
-    return _WatchedCall(device.clock() - started, returned - started, result, seen)
+    return _ObservedCall(
+        host_time=returned - started, elapsed=device.clock() - started, result=result, observation=observation
+    )
 
 
-def _check_callable(workload: Callable[..., Any]) -> None:
-    """Refuse a callable that cannot be called as it is."""
+def _require_no_arguments(workload: Callable[..., Any]) -> None:
+    """Refuse a callable that takes arguments."""
     try:
         inspect.signature(workload).bind()
     except TypeError as error:
         raise GpuPerfError(f"the callable that the test returned takes arguments: {error}") from error
     except ValueError:
-        return  # a builtin that does not tell its signature
+        return  # a builtin without a signature that Python knows

@@ -1,4 +1,4 @@
-"""From processes that want to measure to one at a time: a turn is a lock that ends with its holder."""
+"""From processes that want to measure to one at a time: a lock on a file that ends with the process."""
 
 import os
 import stat
@@ -14,68 +14,73 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-__all__ = ["MeasurementLock", "Turn", "place"]
+__all__ = ["LockHold", "MeasurementLock", "OnWait", "default_path"]
+
+OnWait = Callable[[], AbstractContextManager[None]]
+"""The context to wait in. A session passes one that pauses pytest-timeout's timer."""
 
 _NAME = "pytest-gpuperf"
-_EVERYONE = 0o666  # may open the file: a lock needs that and nothing else of it
-_POLL = 0.05  # seconds between two looks of some 100 us each: 0.2 % of a processor
-_PATIENCE = 600.0  # seconds: many tests' measuring; whoever holds a turn for longer hangs
+_EVERYONE = 0o666  # may open the file, which is all that a lock needs
+_POLL = 0.05  # seconds between two attempts of some 100 us each: 0.2 % of a processor
+_TIMEOUT = 600.0  # seconds: enough to measure many tests; a process that holds the lock for longer hangs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """A turn to measure: the seconds that it was waited for, and why others may measure in it, too."""
+class LockHold:
+    """One hold of the lock: the seconds that it was waited for, and why others may measure meanwhile."""
 
     waited: float = 0.0
-    doubt: str | None = None
+    warning: str | None = None
 
 
 class MeasurementLock:
-    """The machine's turn to measure: one process at a time, across runs and users.
+    """The lock of this machine for measuring: one process at a time, across runs and users.
 
-    The lock is on the file `path`, or on `instead` where that cannot be used; without both, nobody is waited
-    for. Nobody is waited for longer than `patience` (seconds) either. Turns within a turn of the same process
-    are that turn. `doubt` says why there may be other processes in a turn: never an error, as a test that is
-    measured in doubt is better than none.
+    The lock is on the file `path`, or on `fallback` where that file cannot be used; without either, nothing
+    is locked. No wait is longer than `timeout` seconds. The lock is reentrant within a process.
+    `warning` says why other processes may measure at the same time. That is never an error: a test with
+    interference is better than no test.
     """
 
     def __init__(
         self,
         path: Path | None,
         *,
-        instead: Path | None = None,
-        patience: float = _PATIENCE,
+        fallback: Path | None = None,
+        timeout: float = _TIMEOUT,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
-        self.doubt: str | None = None
-        self._files = [file for file in (path, instead) if file is not None]
-        self._patience = patience
+        self.warning: str | None = None
+        self._files = [file for file in (path, fallback) if file is not None]
+        self._timeout = timeout
         self._clock = clock
 
     @classmethod
-    def chosen(cls, choice: str) -> "MeasurementLock":
-        """Return the turns that an option asks for: `auto`, `none`, or the path of a file."""
-        if choice == "auto":
-            return cls(place(), instead=_own_place())
-        return cls(None if choice == "none" else Path(choice))
+    def from_option(cls, option: str) -> "MeasurementLock":
+        """Return the lock that an option names: `auto`, `none`, or the path of a file."""
+        if option == "auto":
+            return cls(default_path(), fallback=_user_path())
+        return cls(None if option == "none" else Path(option))
 
     @contextmanager
-    def take(self, on_wait: Callable[[], AbstractContextManager[None]] = nullcontext) -> Iterator[Turn]:
-        """Hold the turn; while it has to be waited for, be in a context of `on_wait`."""
-        lock, waited, doubt = self._lock(), 0.0, self.doubt
+    def acquire(self, on_wait: OnWait = nullcontext) -> Iterator[LockHold]:
+        """Hold the lock within this context; waiting for it happens within a context of `on_wait`."""
+        lock = self._open()
+        waited = 0.0
+        warning = self.warning
         if lock is not None and not lock.is_locked:
-            begun = self._clock()
+            started = self._clock()
             with on_wait():
-                doubt = self._wait(lock) or doubt
-            waited = self._clock() - begun
+                warning = self._wait(lock) or warning
+            waited = self._clock() - started
         try:
-            yield Turn(waited=waited, doubt=doubt)
+            yield LockHold(waited=waited, warning=warning)
         finally:
             if lock is not None and lock.is_locked:
                 lock.release()
 
-    def _lock(self) -> "BaseFileLock | None":
-        """Return the lock on the first file that can be used, already held where nobody else holds it."""
+    def _open(self) -> "BaseFileLock | None":
+        """Return the lock on the first usable file, acquired already where no other process holds it."""
         while self._files:
             from filelock import Timeout
 
@@ -86,7 +91,7 @@ class MeasurementLock:
                     lock.acquire(timeout=0)
             except (OSError, NotImplementedError) as error:
                 del self._files[0]
-                self.doubt = f"{_among(self._files)}: {file} cannot be used: {_cause(error)}"
+                self.warning = f"{_scope_note(self._files)}: {file} cannot be used: {_os_error_text(error)}"
             else:
                 return lock
         return None
@@ -96,24 +101,24 @@ class MeasurementLock:
         from filelock import Timeout
 
         try:
-            lock.acquire(timeout=self._patience, poll_interval=_POLL)
+            lock.acquire(timeout=self._timeout, poll_interval=_POLL)
         except Timeout:
-            cause = f"another process has held it for {self._patience:g} s"
+            cause = f"another process has held it for {self._timeout:g} s"
         except (OSError, NotImplementedError) as error:
-            cause = _cause(error)
+            cause = _os_error_text(error)
         else:
             return None
-        return f"{_among([])}: {lock.lock_file}: {cause}"
+        return f"{_scope_note([])}: {lock.lock_file}: {cause}"
 
 
-def place() -> Path:
-    """Return the lock file of this machine: the same for every run and, but on Windows, for every user."""
+def default_path() -> Path:
+    """Return the lock file of this machine: the same for every run and, except on Windows, for every user."""
     if sys.platform == "win32":
         return Path(gettempdir(), f"{_NAME}.lock")
     return Path(f"/tmp/{_NAME}.lock")  # noqa: S108 - TMPDIR differs between users; links are not followed
 
 
-def _own_place() -> Path | None:
+def _user_path() -> Path | None:
     """Return the lock file of this user, where that is another one."""
     if sys.platform == "win32":
         return None
@@ -121,23 +126,26 @@ def _own_place() -> Path | None:
 
 
 def _lock_on(file: Path) -> "BaseFileLock":
-    """Return the lock on a file; raise OSError where that is another's file, which stays as it is.
+    """Return the lock on a file; raise OSError for one with content, a link or a folder, and change nothing.
 
     filelock follows no link from 3.20.1 on (CVE-2025-68146), but before 3.32 it empties what it opens.
     """
     from filelock import FileLock
 
     with suppress(FileNotFoundError):
-        found = file.lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size or found.st_nlink > 1:
-            raise OSError("it is no lock file")
-    # A lock by the mere existence of a file would outlive a process that is killed.
+        status = file.lstat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size or status.st_nlink > 1:
+            raise OSError("it is not a lock file")
+    # A lock that is the mere existence of a file would outlive a process that is killed.
     return FileLock(file, mode=_EVERYONE, is_singleton=True, fallback_to_soft=False)
 
 
-def _among(files: list[Path]) -> str:
-    return "only this user's processes took turns to measure" if files else "measured without taking turns"
+def _scope_note(files: list[Path]) -> str:
+    """Return how far the lock reaches when only these files, or none, are left of it."""
+    if files:
+        return "the machine-wide measurement lock was unavailable; other users may have measured meanwhile"
+    return "the measurement lock was unavailable; other processes may have measured meanwhile"
 
 
-def _cause(error: Exception) -> str:
+def _os_error_text(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""From two results to whether they are the same answer."""
+"""From two results to whether they are the same."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -9,24 +9,26 @@ import numpy as np
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Parity
 
-__all__ = ["Leaf", "compare", "leaves", "snapshot", "strange"]
+__all__ = ["Leaf", "compare", "incomparable", "leaves", "snapshot"]
 
-_LARGEST = 1.7e308  # an error beyond every float is written as nearly the largest
+_LARGEST = 1.7e308  # written for an error beyond every float: JSON has no infinity
 _WIDE = {"c": np.complex128, "f": np.float64, "i": np.longdouble, "u": np.longdouble}
-_UNCHECKED = "parity was turned off on the marker"
+_TURNED_OFF = "parity was turned off on the marker"
 
 
 class Leaf(NamedTuple):
-    """One value of a result and where it stands: `result[0]['x']`."""
+    """One value of a result and its place: `result[0]['x']`."""
 
     path: str
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
-class _Mismatch:
+class _Difference:
+    """The error between two arrays where it could be computed; `reason` says why they do not agree."""
+
     error: float | None
-    reason: str
+    reason: str | None = None
 
 
 def leaves(result: Any, path: str = "result") -> Iterator[Leaf]:
@@ -49,9 +51,9 @@ def snapshot(result: Any, holds: Callable[[Any], bool], asnumpy: Callable[[Any],
     return [Leaf(path, _to_host(value, holds, asnumpy)) for path, value in leaves(result)]
 
 
-def strange(answer: Iterable[Leaf]) -> Iterator[Leaf]:
+def incomparable(values: Iterable[Leaf]) -> Iterator[Leaf]:
     """Yield the values that can be neither compared nor copied."""
-    return (leaf for leaf in answer if not isinstance(leaf.value, np.ndarray))
+    return (leaf for leaf in values if not isinstance(leaf.value, np.ndarray))
 
 
 def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
@@ -64,82 +66,88 @@ def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
     the largest relative norm error, or elementwise error, seen.
     """
     if not demand.parity:
-        return Parity(agreed=None, error=None, tolerance=demand.rtol, reason=_UNCHECKED)
+        return Parity(agreed=None, error=None, tolerance=demand.rtol, reason=_TURNED_OFF)
     if not cpu and not gpu:
         reason = "the workload returns nothing that could be compared"
         return Parity(agreed=None, error=None, tolerance=demand.rtol, reason=reason)
-    here, there = dict(cpu), dict(gpu)
-    if here.keys() != there.keys():
-        only = {"CPU": here.keys() - there.keys(), "GPU": there.keys() - here.keys()}
+    on_cpu = dict(cpu)
+    on_gpu = dict(gpu)
+    if on_cpu.keys() != on_gpu.keys():
+        unmatched = {"CPU": on_cpu.keys() - on_gpu.keys(), "GPU": on_gpu.keys() - on_cpu.keys()}
         reason = "; ".join(
-            f"only the {side} returned {_some(paths)}" for side, paths in only.items() if paths
+            f"only the {kind} returned {_first_few(paths)}" for kind, paths in unmatched.items() if paths
         )
         return Parity(agreed=False, error=None, tolerance=demand.rtol, reason=reason)
-    return _compare_leaves(here, there, demand)
+    return _compare_leaves(on_cpu, on_gpu, demand)
 
 
 def _compare_leaves(cpu: dict[str, Any], gpu: dict[str, Any], demand: Demand) -> Parity:
-    worst, widest, unknown = 0.0, demand.rtol, None
-    for path, ours in cpu.items():
-        theirs = gpu[path]
-        strange = [value for value in (ours, theirs) if not isinstance(value, np.ndarray)]
-        if strange:
-            unknown = unknown or f"{path} is a {type(strange[0]).__name__}, which cannot be compared"
+    largest_error = 0.0
+    tolerance = demand.rtol
+    not_compared = None
+    for path, cpu_value in cpu.items():
+        gpu_value = gpu[path]
+        other = next((value for value in (cpu_value, gpu_value) if not isinstance(value, np.ndarray)), None)
+        if other is not None:
+            not_compared = not_compared or f"{path} is a {type(other).__name__}, which cannot be compared"
             continue
-        if not _is_elementwise(demand) and ours.dtype.kind in "fc":
-            widest = max(widest or 0.0, _tolerance(ours, theirs))
-        error = _difference(ours, theirs, demand)
-        if isinstance(error, _Mismatch):
+        if not _is_elementwise(demand) and cpu_value.dtype.kind in "fc":
+            tolerance = max(tolerance or 0.0, _tolerance(cpu_value, gpu_value))
+        error = _difference(cpu_value, gpu_value, demand)
+        if error.reason is not None:
             reason = f"{path}: {error.reason}"
-            return Parity(agreed=False, error=error.error, tolerance=widest, reason=reason)
-        worst = max(worst, error)
-    return Parity(agreed=None if unknown else True, error=worst, tolerance=widest, reason=unknown)
+            return Parity(agreed=False, error=error.error, tolerance=tolerance, reason=reason)
+        largest_error = max(largest_error, error.error or 0.0)
+    agreed = None if not_compared else True
+    return Parity(agreed=agreed, error=largest_error, tolerance=tolerance, reason=not_compared)
 
 
-def _difference(cpu: Any, gpu: Any, demand: Demand) -> float | _Mismatch:
-    """Return the error between two arrays, or what is wrong."""
+def _difference(cpu: Any, gpu: Any, demand: Demand) -> _Difference:
+    """Return the difference between two arrays by the rule of their dtype."""
     if cpu.shape != gpu.shape:
-        return _Mismatch(None, f"shape {cpu.shape} on the CPU, {gpu.shape} on the GPU")
+        return _Difference(None, f"shape {cpu.shape} on the CPU, {gpu.shape} on the GPU")
     if cpu.dtype.kind != gpu.dtype.kind and {cpu.dtype.kind, gpu.dtype.kind} != {"i", "u"}:
-        return _Mismatch(None, f"dtype {cpu.dtype} on the CPU, {gpu.dtype} on the GPU")
+        return _Difference(None, f"dtype {cpu.dtype} on the CPU, {gpu.dtype} on the GPU")
     if cpu.dtype.kind not in "fc" and not (_is_elementwise(demand) and cpu.dtype.kind in "iu"):
         wrong = int(np.count_nonzero(cpu != gpu))
-        return _Mismatch(None, f"{wrong} of {cpu.size} values differ") if wrong else 0.0
+        return _Difference(None, f"{wrong} of {cpu.size} values differ") if wrong else _Difference(0.0)
     if not np.array_equal(np.isnan(cpu), np.isnan(gpu)):
-        return _Mismatch(None, "NaN in different places")
+        return _Difference(None, "NaN in different places")
     infinite = np.isinf(cpu)
     if not np.array_equal(infinite, np.isinf(gpu)) or not np.array_equal(
         cpu[infinite], gpu[infinite], equal_nan=True
     ):
-        return _Mismatch(None, "infinities differ")
+        return _Difference(None, "infinities differ")
     finite = np.isfinite(cpu)
-    here, there = (array[finite].astype(_WIDE[cpu.dtype.kind]) for array in (cpu, gpu))
+    wide_cpu, wide_gpu = (array[finite].astype(_WIDE[cpu.dtype.kind]) for array in (cpu, gpu))
     if _is_elementwise(demand):
-        return _elementwise(here, there, demand)
-    return _relative(here, there, _tolerance(cpu, gpu))
+        return _elementwise(wide_cpu, wide_gpu, demand)
+    return _relative(wide_cpu, wide_gpu, _tolerance(cpu, gpu))
 
 
-def _elementwise(cpu: Any, gpu: Any, demand: Demand) -> float | _Mismatch:
-    """Return the largest difference, or that some are too large."""
+def _elementwise(cpu: Any, gpu: Any, demand: Demand) -> _Difference:
+    """Return the largest difference, and how many are too large."""
     with np.errstate(over="ignore"):
         gap = np.abs(gpu - cpu)
         excess = gap > (demand.atol or 0.0) + (demand.rtol or 0.0) * np.abs(cpu)
-    wrong, largest = int(np.count_nonzero(excess)), min(float(gap.max(initial=0.0)), _LARGEST)
+    wrong = int(np.count_nonzero(excess))
+    largest = min(float(gap.max(initial=0.0)), _LARGEST)
     reason = f"{wrong} of {gap.size} values differ beyond rtol and atol, by up to {largest:.2g}"
-    return _Mismatch(largest, reason) if wrong else largest
+    return _Difference(largest, reason if wrong else None)
 
 
-def _relative(cpu: Any, gpu: Any, tolerance: float) -> float | _Mismatch:
-    """Return the relative norm error, or that it is too large; scaled first, so that no square overflows."""
+def _relative(cpu: Any, gpu: Any, tolerance: float) -> _Difference:
+    """Return the relative norm error; values are scaled first, so that no square overflows."""
     scale = max(
-        float(np.abs(part).max(initial=0.0)) for side in (cpu, gpu) for part in (side.real, side.imag)
+        float(np.abs(part).max(initial=0.0)) for array in (cpu, gpu) for part in (array.real, array.imag)
     )
     if scale == 0:
-        return 0.0
-    cpu, gpu = cpu / scale, gpu / scale
+        return _Difference(0.0)
+    cpu = cpu / scale
+    gpu = gpu / scale
     error = float(np.linalg.norm(gpu - cpu)) / max(float(np.linalg.norm(cpu)), float(np.linalg.norm(gpu)))
     reason = f"relative error {error:.2g}, tolerance {tolerance:.2g}"
-    return _Mismatch(error, reason) if error > tolerance else error
+    return _Difference(error, reason if error > tolerance else None)
 
 
 def _is_elementwise(demand: Demand) -> bool:
@@ -160,8 +168,8 @@ def _to_host(value: Any, holds: Callable[[Any], bool], asnumpy: Callable[[Any], 
     return value
 
 
-def _some(paths: Iterable[str]) -> str:
-    """Return up to three of them."""
-    first, *others = sorted(paths)
-    shown = ", ".join([first, *others[:2]])
-    return f"{shown} and {len(others) - 2} more" if len(others) > 2 else shown
+def _first_few(paths: Iterable[str]) -> str:
+    """Return up to three of the paths and how many more there are."""
+    ordered = sorted(paths)
+    shown = ", ".join(ordered[:3])
+    return f"{shown} and {len(ordered) - 3} more" if len(ordered) > 3 else shown

@@ -1,43 +1,37 @@
-"""From workloads to rounds: taken until they are enough, and given up where the GPU was slowed down."""
+"""From the timers of one test to its rounds: enough of them, without those of a throttled GPU."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from random import Random
+from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
 from pytest_gpuperf.timing import blocks
-from pytest_gpuperf.timing.blocks import Workload
+from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.transfers import TransferTimer
 
 __all__ = ["RoundSampler"]
 
-_FEWEST = 2  # rounds that are taken whatever they cost, dropped ones counted
-_WORTH_IT = 0.5  # of the time that rounds took must be left for others to take their place
+_MIN_ROUNDS = 2  # taken whatever they cost, dropped ones included
+_RESTART_SHARE = 0.5  # of the time that the rounds took must be left for a restart to be worth it
 
 
 class RoundSampler:
-    """The rounds of one test as its demand gates them; `dropped` were taken while the GPU was throttled.
+    """The rounds of one test in the mode of its demand; `dropped` were taken while the GPU was throttled.
 
-    `left` tells the seconds that the test has left. `apart` are ranges of speedups that it must be told
-    from, too.
+    `exclusions` are ranges of speedups that the interval must exclude as well before sampling stops.
     """
 
-    def __init__(
-        self,
-        demand: Demand,
-        plan: RunOptions,
-        left: Callable[[], float],
-        apart: Sequence[tuple[float, float]] = (),
-    ) -> None:
-        self._demand, self._plan, self._left, self._apart = demand, plan, left, apart
-        self.start_afresh()
+    def __init__(self, context: TrialContext, exclusions: Sequence[tuple[float, float]] = ()) -> None:
+        self._context = context
+        self._exclusions = exclusions
+        self.restart()
 
-    def start_afresh(self) -> None:
-        """Give up every round."""
-        self._estimation = SequentialEstimator(self._demand, self._plan, self._apart)
+    def restart(self) -> None:
+        """Discard every round."""
+        context = self._context
+        self._estimator = SequentialEstimator(context.demand, context.options, self._exclusions)
         self.rounds: list[Round] = []
         self.begun = 0
         self.dropped = 0
@@ -46,75 +40,79 @@ class RoundSampler:
 
     def speedup(self, sampling: Neighbours) -> Speedup | None:
         """Return the estimate from the rounds so far."""
-        return self._estimation.speedup(sampling)
+        return self._estimator.speedup(sampling)
 
     @property
     def throttled(self) -> str | None:
         """Why the rounds decide nothing, when too many of them were dropped."""
-        return noise.throttled(self.dropped, self.begun, self.throttle)
-
-    def interleaved(self, cpu: Workload, gpu: Workload, copying: TransferTimer | None, order: Random) -> None:
-        """Take rounds of both devices, and of the copies, in random order."""
-        workloads = [cpu, gpu, *(copying.workloads if copying else ())]
-        steps = (cpu.samples[-1] for _ in blocks.rounds(workloads, order))
-        self._take(steps, gpu, copying, workloads)
-
-    def against(self, cpu_samples: Iterable[float], gpu: Workload, copying: TransferTimer | None) -> None:
-        """Take a round for each sample that was taken of the CPU before."""
-        workloads = [gpu, *(copying.workloads if copying else ())]
-        self._take(_with_each(cpu_samples, workloads), gpu, copying, workloads)
+        return noise.throttle_reason(self.dropped, self.begun, self.throttle)
 
     @property
-    def are_late(self) -> bool:
-        """Whether so little time is left that others instead of these would be far fewer."""
-        return self._left() < _WORTH_IT * (self.elapsed or 0.0)
+    def too_late_to_restart(self) -> bool:
+        """Whether too little time is left to take nearly as many rounds again."""
+        return self._context.remaining() < _RESTART_SHARE * (self.elapsed or 0.0)
 
-    def alone(self, workload: Workload, most_blocks: int, seconds: float) -> None:
-        """Take at least two samples of one device alone, at most `most_blocks`, within `seconds`."""
-        clock = workload.device.clock
-        started, self.begun = clock(), 0
-        fewest = min(most_blocks, _FEWEST)
-        while self.begun < fewest or (self.begun < most_blocks and clock() - started < seconds):
+    def take_interleaved(
+        self, cpu: BlockTimer, gpu: BlockTimer, transfer_timer: TransferTimer | None = None
+    ) -> None:
+        """Take rounds of both devices, and of the transfers, in random order."""
+        timers = [cpu, gpu, *(transfer_timer.timers if transfer_timer else ())]
+        cpu_samples = (cpu.samples[-1] for _ in blocks.rounds(timers, self._context.order))
+        self._take(cpu_samples, gpu, transfer_timer, timers)
+
+    def take_against(
+        self, cpu_samples: Iterable[float], gpu: BlockTimer, transfer_timer: TransferTimer | None = None
+    ) -> None:
+        """Take a round for each sample that the CPU sibling left."""
+        timers = [gpu, *(transfer_timer.timers if transfer_timer else ())]
+        self._take(_sampled_with(cpu_samples, timers), gpu, transfer_timer, timers)
+
+    def take_alone(self, timer: BlockTimer, max_blocks: int, seconds: float) -> None:
+        """Take at least two samples of one device alone, at most `max_blocks`, within `seconds`."""
+        clock = timer.device.clock
+        started = clock()
+        self.begun = 0
+        min_blocks = min(max_blocks, _MIN_ROUNDS)
+        while self.begun < min_blocks or (self.begun < max_blocks and clock() - started < seconds):
             self.begun += 1
-            blocks.sample(workload)
+            timer.take_sample()
             self.elapsed = clock() - started
 
     def _take(
         self,
-        steps: Iterator[float],
-        gpu: Workload,
-        copying: TransferTimer | None,
-        workloads: Sequence[Workload],
+        cpu_samples: Iterator[float],
+        gpu: BlockTimer,
+        transfer_timer: TransferTimer | None,
+        timers: Sequence[BlockTimer],
     ) -> None:
+        """Take a round per CPU sample; each `next` samples all timers before it returns."""
         clock = gpu.device.clock
-        started, spent = clock(), 0.0
-        while not self._enough(spent):
+        started = clock()
+        spent = 0.0
+        while not self._estimator.should_stop(
+            spent=spent, left=self._context.remaining(), dropped=self.dropped
+        ):
             self.begun += 1
-            cpu_sample = next(steps, None)
+            cpu_sample = next(cpu_samples, None)
             if cpu_sample is None:
                 self.begun -= 1
                 break
             spent = self.elapsed = clock() - started
-            if slowed := capabilities.throttle(gpu.device):
-                self.throttle = tuple(sorted({*self.throttle, *slowed}))
+            if reasons := capabilities.throttle(gpu.device):
+                self.throttle = tuple(sorted({*self.throttle, *reasons}))
                 self.dropped += 1
-                blocks.take_back(workloads)
+                for timer in timers:
+                    timer.drop_last_sample()
                 continue
-            copies = copying.latest if copying else 0.0
+            copies = transfer_timer.latest if transfer_timer else 0.0
             taken = Round(cpu=cpu_sample, gpu=gpu.samples[-1], copies=copies)
             self.rounds.append(taken)
-            self._estimation.add(taken)
-
-    def _enough(self, spent: float) -> bool:
-        left = self._left()
-        late = self.begun >= _FEWEST and 2 * spent / self.begun > left
-        if late or self.dropped > noise.MOST_DROPPED * self._plan.sampling.max_rounds:
-            return True
-        return self._estimation.enough(spent=spent, left=left) and self.throttled is None
+            self._estimator.add(taken)
 
 
-def _with_each(cpu_samples: Iterable[float], workloads: Sequence[Workload]) -> Iterator[float]:
+def _sampled_with(cpu_samples: Iterable[float], timers: Sequence[BlockTimer]) -> Iterator[float]:
+    """Yield each CPU sample after one sample of every timer."""
     for cpu_sample in cpu_samples:
-        for workload in workloads:
-            blocks.sample(workload)
+        for timer in timers:
+            timer.take_sample()
         yield cpu_sample

@@ -1,127 +1,119 @@
-"""What is measured beside the verdict: the other kind of call, and the copies."""
+"""What no limit rests on, measured last: the other of throughput and latency, transfers, blocking calls."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
 
-from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Transfer
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import blocks, inspection, transfers
-from pytest_gpuperf.timing.blocks import Workload
+from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.transfers import TransferTimer
+from pytest_gpuperf.timing.workload import Workload
 
-__all__ = ["NO_TIME", "SecondaryResult", "calls_aside", "copies", "look", "other_kind"]
+__all__ = [
+    "NO_ROOM",
+    "NO_ROUNDS",
+    "NO_TIME",
+    "SecondaryResult",
+    "measure_all",
+    "probe_and_sample",
+    "sample_other_mode",
+    "time_transfers",
+]
 
-NO_TIME = "time was up before the copies were timed; allow more with max_time"
-NO_ROUNDS = "no round was kept that the copies could be set beside: they were not timed"
-NO_ROOM = "the device has no room for a second copy of what goes up: the copies were not timed"
+NO_TIME = "max_time was reached before the transfers were timed; allow more time with max_time"
+NO_ROUNDS = "every round was dropped, so the transfers were not timed"
+NO_ROOM = "not enough device memory for a second copy of the inputs, so the transfers were not timed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondaryResult:
-    """What was found beside the verdict: timed copies, or what else is known of them; and doubts."""
+    """The timed transfers, or their sizes and why they have no times; and notes on what failed."""
 
-    copying: TransferTimer | None
+    transfer_timer: TransferTimer | None = None
     transfer: Transfer | None = None
     notes: tuple[Note, ...] = ()
 
 
-def look(
-    workloads: Sequence[Workload],
-    rounds: int,
-    demand: Demand,
-    plan: RunOptions,
-    order: Random,
-    left: Callable[[], float],
-    copying: TransferTimer | None,
+def measure_all(
+    timers: Sequence[BlockTimer], rounds: int, context: TrialContext, transfer_timer: TransferTimer | None
 ) -> SecondaryResult:
-    """Measure what the verdict does not rest on; what fails there is noted, but for a lost device.
+    """Measure what the verdict does not rest on; a failure is a note, unless the device was lost.
 
-    `rounds` were taken of the workloads, and `copying` beside them, where the demand includes copies.
+    `rounds` is how many the workloads have, `transfer_timer` has the transfers if the demand includes them.
     """
-    gpu = workloads[-1]
+    gpu = timers[-1]
     try:
-        calls_aside(workloads, demand, plan, order, left)
-        timed = copies(gpu, rounds, plan, order, left) if copying is None else copying
+        probe_and_sample(timers, context)
+        if transfer_timer is not None:
+            return SecondaryResult(transfer_timer=transfer_timer)
+        return time_transfers(gpu.workload, rounds, context)
     except Exception as error:
         if (fault := gpu.device.fault(error)) is not None and fault.kind == "lost":
             raise
-        text = f"beside the verdict not all was measured: {type(error).__name__}: {error}"
-        return SecondaryResult(copying=copying, notes=(Note(code="aside_failed", text=text),))
-    if isinstance(timed, TransferTimer):
-        return SecondaryResult(copying=timed)
-    return SecondaryResult(copying=None, transfer=transfers.known(gpu, timed))
+        text = f"some secondary measurements failed: {type(error).__name__}: {error}"
+        return SecondaryResult(transfer_timer=transfer_timer, notes=(Note(code="aside_failed", text=text),))
 
 
-def calls_aside(
-    workloads: Sequence[Workload], demand: Demand, plan: RunOptions, order: Random, left: Callable[[], float]
-) -> None:
-    """Call the GPU's workload behind other work, and sample the other kind of call, while there is time."""
-    if left() > 2 * (workloads[-1].latest or 0.0):
-        inspection.look_behind(workloads[-1])
-    if left() >= 0:
-        other_kind(workloads, demand, plan, order, left)
+def probe_and_sample(timers: Sequence[BlockTimer], context: TrialContext) -> None:
+    """Probe whether the GPU's call blocks, and sample the other mode, while there is time."""
+    if context.remaining() > 2 * (timers[-1].latest_sample or 0.0):
+        inspection.probe_blocking(timers[-1])
+    if context.remaining() >= 0:
+        sample_other_mode(timers, context)
 
 
-def other_kind(
-    workloads: Sequence[Workload], demand: Demand, plan: RunOptions, order: Random, left: Callable[[], float]
-) -> None:
-    """Sample blocks where the demand is about single calls, and single calls where it is about blocks."""
-    singles = [blocks.single(workload, plan) for workload in workloads]
-    pairs = zip(workloads, singles, strict=True)
-    other = [block if demand.latency else single for block, single in pairs if single is not block]
-    _sample(other, plan.sampling.max_rounds, plan, order, left)
+def sample_other_mode(timers: Sequence[BlockTimer], context: TrialContext) -> None:
+    """Sample blocks where the demand is on latency, and single calls where it is on throughput."""
+    other_timers = []
+    for timer in timers:
+        per_call = timer.per_call(context.options)
+        if per_call is not timer:  # else each block is one call, and both modes are the same
+            other_timers.append(timer if context.demand.latency else per_call)
+    _sample(other_timers, context.options.sampling.max_rounds, context)
 
 
-def copies(
-    gpu: Workload, rounds: int, plan: RunOptions, order: Random, left: Callable[[], float]
-) -> TransferTimer | str | None:
-    """Time the copies in rounds of their own: at most as many as the workload had.
-
-    Returns None when there is nothing to copy, and a sentence when they could not be timed.
-    """
-    if not transfers.known(gpu).bytes:
-        return None
+def time_transfers(gpu: Workload, rounds: int, context: TrialContext) -> SecondaryResult:
+    """Time the transfers in rounds of their own: at most as many as the workload has."""
+    untimed = transfers.untimed(gpu)
+    if not untimed.bytes:
+        return SecondaryResult(transfer=untimed)
     if not rounds:
-        return NO_ROUNDS
-    if left() < 0:
-        return NO_TIME
+        return SecondaryResult(transfer=transfers.untimed(gpu, NO_ROUNDS))
+    if context.remaining() < 0:
+        return SecondaryResult(transfer=transfers.untimed(gpu, NO_TIME))
     try:
-        return _timed(gpu, rounds, plan, order, left)
+        return SecondaryResult(transfer_timer=_sampled_transfers(gpu, rounds, context))
     except Exception as error:
         fault = gpu.device.fault(error)
         if fault is None or fault.kind != "out_of_memory":
             raise
+    # Outside the handler: the traceback of the error would keep the copies alive.
     gpu.device.release()
-    return NO_ROOM
+    return SecondaryResult(transfer=transfers.untimed(gpu, NO_ROOM))
 
 
-def _timed(
-    gpu: Workload, rounds: int, plan: RunOptions, order: Random, left: Callable[[], float]
-) -> TransferTimer:
-    copying = TransferTimer(gpu, plan)
-    _sample(copying.workloads, rounds, plan, order, left)
-    return copying
+def _sampled_transfers(gpu: Workload, rounds: int, context: TrialContext) -> TransferTimer:
+    timer = TransferTimer(gpu, context.options)
+    _sample(timer.timers, rounds, context)
+    return timer
 
 
-def _sample(
-    workloads: Sequence[Workload], rounds: int, plan: RunOptions, order: Random, left: Callable[[], float]
-) -> None:
-    """Take rounds in the time that the plan has for it.
+def _sample(timers: Sequence[BlockTimer], max_rounds: int, context: TrialContext) -> None:
+    """Take rounds within the secondary time of the plan.
 
     The fewest rounds that give an interval are taken if the test has time left for them.
     """
-    if not workloads or not rounds or left() < 0:
+    if not timers or not max_rounds or context.remaining() < 0:
         return
-    clock = workloads[0].device.clock
+    plan = context.options.sampling
+    min_rounds = max(plan.min_rounds, plan.secondary_rounds)
+    clock = timers[0].device.clock
     started = clock()
-    for taken, _ in enumerate(blocks.rounds(workloads, order), start=1):
+    for taken, _ in enumerate(blocks.rounds(timers, context.order), start=1):
         spent = clock() - started
-        if taken >= rounds or spent / taken > left():
+        if taken >= max_rounds or spent / taken > context.remaining():
             return
-        if (
-            taken >= max(plan.sampling.min_rounds, plan.sampling.secondary_rounds)
-            and spent >= plan.sampling.secondary_time
-        ):
+        if taken >= min_rounds and spent >= plan.secondary_time:
             return

@@ -1,4 +1,4 @@
-"""From a workload's inputs and results to the copies that a call needs, timed in rounds of their own."""
+"""From a workload's uploads and results to the times of the transfers that each call needs."""
 
 from array import array
 from dataclasses import replace
@@ -11,98 +11,106 @@ from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Copies, Transfer
 from pytest_gpuperf.timing import blocks
-from pytest_gpuperf.timing.blocks import Workload
+from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.parity import leaves
+from pytest_gpuperf.timing.workload import Workload
 
-__all__ = ["OF_THE_BODY", "TransferTimer", "check", "known"]
+__all__ = ["TIMED_WITH_BODY", "TransferTimer", "require_separable", "untimed"]
 
-OF_THE_BODY = (
-    "the whole body is the workload, with the copies that it makes; return a callable and they are timed "
-    "apart from it"
+TIMED_WITH_BODY = (
+    "the whole body is the workload, including its transfers; return a callable to time them separately"
 )
-_NO_ROUND = "the copies were not timed: no round of them was completed, or none counts"
+_NO_ROUND = "the transfers were not timed: no round of them was completed, or every round was dropped"
 _NOTHING = (
-    "no bytes move: nothing went up with device.asarray and the result holds no array of the device, so the "
-    "regimes are equal"
+    "nothing is transferred: no input was uploaded with device.asarray and the result holds no device array, "
+    "so all transfer modes are equal"
 )
 
 
-def known(workload: Workload, reason: str | None = None) -> Transfer:
-    """Return what a workload copies, without any times; `reason` says why there are none."""
+def untimed(workload: Workload, reason: str | None = None) -> Transfer:
+    """Return the sizes of a workload's transfers without times; `reason` says why there are none."""
     if workload.scope == "body":
-        return Transfer(h2d=None, d2h=None, reason=OF_THE_BODY)
+        return Transfer(h2d=None, d2h=None, reason=TIMED_WITH_BODY)
     up = Copies(bytes=sum(upload.bytes for upload in workload.uploads), arrays=len(workload.uploads))
     down = Copies(bytes=workload.result_bytes, arrays=workload.result_arrays)
     nothing = _NOTHING if not up.bytes and not down.bytes else reason
-    return Transfer(h2d=up, d2h=down, made=workload.made, reason=nothing)
+    return Transfer(h2d=up, d2h=down, made=workload.created_bytes, reason=nothing)
 
 
-def check(demand: Demand, workload: Workload) -> None:
-    """Raise GpuPerfError when copies are demanded that cannot be told from the workload."""
+def require_separable(demand: Demand, workload: Workload) -> None:
+    """Refuse a limit that includes transfers where they cannot be timed apart from the workload."""
     if demand.transfer != "never" and workload.scope == "body":
-        raise GpuPerfError(f"transfer={demand.transfer!r} gates nothing here: {OF_THE_BODY}")
+        raise GpuPerfError(f"transfer={demand.transfer!r} has no effect here: {TIMED_WITH_BODY}")
 
 
 class TransferTimer:
-    """The copies of one workload on a GPU, ready to be timed: up what the body put there, down a result.
+    """The transfers of one workload on a GPU, warmed up: its uploads, and the download of its result.
 
-    Each direction is a workload of its own, waited for as a call with copies has to be. One result of the
-    workload is held as long as this is. Making it copies everything a few times.
+    Each direction is a workload of its own, waited for like a call with transfers. The timer holds one result
+    of the workload. Creating it transfers everything a few times.
     """
 
-    def __init__(self, workload: Workload, plan: RunOptions) -> None:
-        self._known = known(workload)
+    def __init__(self, workload: Workload, options: RunOptions) -> None:
+        self._untimed = untimed(workload)
         device = workload.device
         hosts = [_as_array(upload.host()) for upload in workload.uploads if upload.host is not None]
         returned = [leaf.value for leaf in leaves(workload.call()) if device.holds(leaf.value)]
         self._memory = _memory(device, hosts)
 
-        def up() -> None:
-            placed = [device.asarray(host) for host in hosts]
+        def upload() -> None:
+            arrays = [device.asarray(host) for host in hosts]
             device.synchronize()
-            del placed
+            del arrays
 
-        def down() -> None:
+        def download() -> None:
             for value in returned:
                 device.asnumpy(value)
 
-        self._up = blocks.timed(up, device, plan) if self._known.h2d and self._known.h2d.bytes else None
-        self._down = blocks.timed(down, device, plan) if self._known.d2h and self._known.d2h.bytes else None
-        self.workloads = [workload for workload in (self._up, self._down) if workload is not None]
+        self._h2d: BlockTimer | None = None
+        self._d2h: BlockTimer | None = None
+        if self._untimed.h2d and self._untimed.h2d.bytes:
+            self._h2d = blocks.warmed_up(upload, device, options)
+        if self._untimed.d2h and self._untimed.d2h.bytes:
+            self._d2h = blocks.warmed_up(download, device, options)
+        self.timers = [timer for timer in (self._h2d, self._d2h) if timer is not None]
 
     @property
     def latest(self) -> float:
-        """The seconds that the copies of both directions took in the last round."""
-        return sum(workload.samples[-1] for workload in self.workloads)
+        """The seconds that the transfers in both directions took in the last round."""
+        return sum(timer.samples[-1] for timer in self.timers)
 
     @property
     def samples(self) -> list[float]:
         """The seconds for both directions, round by round."""
-        columns = (workload.samples for workload in self.workloads)
-        return [sum(pair) for pair in zip(*columns, strict=False)]  # one that raised has a sample less
+        columns = (timer.samples for timer in self.timers)
+        return [
+            sum(pair) for pair in zip(*columns, strict=False)
+        ]  # a direction that raised has one sample less
 
     @property
     def transfer(self) -> Transfer:
-        """What was measured by now."""
-        h2d, d2h = self._known.h2d, self._known.d2h
+        """What has been measured so far."""
+        h2d, d2h = self._untimed.h2d, self._untimed.d2h
         return replace(
-            self._known,
-            reason=self._known.reason or (None if self.samples else _NO_ROUND),
-            h2d=h2d and replace(h2d, samples=_samples(self._up), memory=self._memory),
-            d2h=d2h and replace(d2h, samples=_samples(self._down), memory="pageable"),
+            self._untimed,
+            reason=self._untimed.reason or (None if self.samples else _NO_ROUND),
+            h2d=h2d and replace(h2d, samples=_samples(self._h2d), memory=self._memory),
+            d2h=d2h and replace(d2h, samples=_samples(self._d2h), memory="pageable"),
         )
 
 
-def _samples(workload: Workload | None) -> "array[float]":
-    return array("d", workload.samples) if workload else array("d")
+def _samples(timer: BlockTimer | None) -> "array[float]":
+    return array("d", timer.samples) if timer else array("d")
 
 
 def _as_array(host: Any) -> Any:
-    """Return what goes up as an array, so that making one of a list is not timed as a copy."""
+    """Return an upload as an array, so that the conversion of a list is not timed as a transfer."""
     return host if hasattr(host, "dtype") else np.asarray(host)
 
 
 def _memory(device: Any, hosts: list[Any]) -> Literal["pinned", "pageable"] | None:
-    """Return what all of the host's arrays are: one that is pageable makes the whole so."""
+    """Return the kind of memory that all host arrays are in; one pageable array makes the whole pageable."""
     kinds = {capabilities.host_memory(device, host) for host in hosts}
-    return "pageable" if "pageable" in kinds else kinds.pop() if len(kinds) == 1 else None
+    if "pageable" in kinds:
+        return "pageable"
+    return kinds.pop() if len(kinds) == 1 else None

@@ -1,4 +1,4 @@
-"""From a test's body and its devices to a record: one test's walk, without pytest."""
+"""From a test's body and its devices to a record: one test is measured, without pytest."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,10 +13,11 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference, Measurement, Neighbours, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import blocks, inspection, outcome, secondary, transfers
-from pytest_gpuperf.timing.blocks import Workload
-from pytest_gpuperf.timing.budget import TakeTurn, TimeBudget
+from pytest_gpuperf.timing import inspection, outcome, secondary, transfers
+from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.budget import AcquireLock, TimeBudget
 from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
+from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.inspection import Bind
 from pytest_gpuperf.timing.parity import Leaf
 from pytest_gpuperf.timing.rounds import RoundSampler
@@ -26,11 +27,13 @@ __all__ = ["Trial"]
 
 
 class Trial:
-    """One marked test while it is measured; `record` says at any moment what is known by then.
+    """The measurement of one test; `record` returns at any time what has been measured so far.
 
     Exceptions of the body and of the devices pass through, and what was measured before them stays.
-    A workload that did not do the work asked for is a GpuPerfError. At any time no more than two results
-    and the inputs are held for a device; while copies are timed, one result and the inputs twice.
+    A workload that did not do the requested work is a GpuPerfError. At any time at most two results and the
+    inputs are held for a device; while transfers are timed, one result and the inputs twice.
+
+    `exclusions` are ranges of speedups that the interval must exclude as well before sampling stops.
     """
 
     def __init__(
@@ -38,145 +41,162 @@ class Trial:
         *,
         nodeid: str,
         demand: Demand,
-        plan: RunOptions,
+        options: RunOptions,
         family: Family | None = None,
-        take_turn: TakeTurn | None = None,
-        apart: Sequence[tuple[float, float]] = (),
+        acquire_lock: AcquireLock | None = None,
+        exclusions: Sequence[tuple[float, float]] = (),
     ) -> None:
         self.nodeid = nodeid
         self.demand = demand
         self.family = family
-        self.plan = replace(plan, max_time=demand.max_time or plan.max_time)
-        self._apart = (*apart, *([(1.0, 1.0)] if family else []))
-        self._budget = TimeBudget(self.plan.max_time, take_turn)
-        self._rounds = self._no_rounds()
-        self._order = Random(crc32(nodeid.encode("utf-8", "surrogatepass")))  # noqa: S311 - an order, not a secret
+        self.options = replace(options, max_time=demand.max_time or options.max_time)
         self.notes: list[Note] = []
+        self._budget = TimeBudget(self.options.max_time, acquire_lock)
+        self._context = TrialContext(
+            demand=demand,
+            options=self.options,
+            order=Random(crc32(nodeid.encode("utf-8", "surrogatepass"))),  # noqa: S311 - an order, not a secret
+            remaining=self._budget.remaining,
+        )
+        # The threshold of a sweep lies where the speedup crosses 1: each size must be clear of it.
+        self._exclusions = (*exclusions, *([(1.0, 1.0)] if family else []))
+        self._rounds = RoundSampler(self._context, self._exclusions)
+        self._checks = ResultChecks(demand)
         self._device: TimedDevice | None = None
-        self._cpu: Workload | None = None
-        self._gpu: Workload | None = None
-        self._side: CpuResult | None = None
-        self._copying: TransferTimer | None = None
+        self._cpu: BlockTimer | None = None
+        self._gpu: BlockTimer | None = None
+        self._cpu_result: CpuResult | None = None
+        self._transfer_timer: TransferTimer | None = None
         self._transfer: Transfer | None = None
         self._offload: Offload | None = None
-        self._answers = ResultChecks(demand)
 
     def compare(self, bind: Bind, cpu: TimedDevice, gpu: TimedDevice) -> Verdict:
         """Time the body on both devices in interleaved rounds."""
-        self._cpu, before = self._prepare(bind, cpu)
-        self._gpu, there = self._prepare(bind, gpu)
-        self._answers.check_work(self._gpu)
-        self._answers.compare(before, there, gpu)
-        del there
-        if self._answers.differ:
+        self._cpu, first_result = self._first_call(bind, cpu)
+        self._gpu, gpu_result = self._first_call(bind, gpu)
+        self._checks.require_device_work(self._gpu.workload)
+        self._checks.compare(first_result, gpu_result, gpu)
+        del gpu_result
+        if self._checks.differ:
             return self._judge()
-        with self._budget.turn():
-            for starts_left in reversed(range(self.plan.sampling.max_restarts + 1)):
-                here, yonder = self._warmed_up(self._cpu), self._warmed_up(self._gpu)
-                self._rounds.interleaved(here, yonder, self._gated_copies(self._gpu), self._order)
-                if self._budget.left() < 0:
-                    text = "time was up: the answers after timing were not compared"
-                    self.note("answers_not_compared_again", text)
+        with self._budget.lock():
+            for restarts_left in reversed(range(self.options.sampling.max_restarts + 1)):
+                cpu_timer = self._warmed_up(self._cpu)
+                gpu_timer = self._warmed_up(self._gpu)
+                self._rounds.take_interleaved(cpu_timer, gpu_timer, self._demanded_transfers(self._gpu))
+                if self._budget.remaining() < 0:
+                    self.note(
+                        "answers_not_compared_again",
+                        "max_time was reached before the results could be compared again after timing",
+                    )
                     return self._judge()
-                after, there = self._finish(self._cpu), self._finish(self._gpu)
-                if self._sound or not starts_left or self._rounds.are_late:
+                cpu_result = self._final_result(self._cpu)
+                gpu_result = self._final_result(self._gpu)
+                if self._samples_usable or not restarts_left or self._rounds.too_late_to_restart:
                     break
-                after, there = [], []  # no more than two results are held
-                self._start_afresh(self._cpu, self._gpu)
-            self._answers.check_same(before, after)
-            del before
-            self._answers.compare(after, there, gpu)
-            del after, there
-            self._look_aside(self._cpu, self._gpu)
+                # Free the results before the next ones exist: at most two are held for a device.
+                cpu_result = []
+                gpu_result = []
+                self._restart(self._cpu, self._gpu)
+            self._checks.require_same_result(first_result, cpu_result)
+            del first_result
+            self._checks.compare(cpu_result, gpu_result, gpu)
+            del cpu_result, gpu_result  # the transfers need the room
+            self._measure_secondary(self._cpu, self._gpu)
         return self._judge()
 
-    def compare_with(self, side: CpuResult, bind: Bind, gpu: TimedDevice) -> Verdict:
-        """Time the body on the GPU, against the samples that its CPU sibling left."""
-        self._side = side
-        self._gpu, there = self._prepare(bind, gpu)
-        self._answers.check_work(self._gpu)
-        self._answers.compare(side.answer, there, gpu)
-        del there
-        if self._answers.differ:
+    def compare_with(self, cpu_result: CpuResult, bind: Bind, gpu: TimedDevice) -> Verdict:
+        """Time the body on the GPU and compare it with the samples that its CPU sibling left."""
+        self._cpu_result = cpu_result
+        self._gpu, gpu_result = self._first_call(bind, gpu)
+        self._checks.require_device_work(self._gpu.workload)
+        self._checks.compare(cpu_result.result, gpu_result, gpu)
+        del gpu_result
+        if self._checks.differ:
             return self._judge()
-        measured = side.measurement
-        cpu_samples = measured.waited_for if self.demand.latency else measured.samples
-        with self._budget.turn():
-            yonder = self._warmed_up(self._gpu)
-            self._rounds.against(cpu_samples, yonder, self._gated_copies(self._gpu))
-            self._answers.compare(side.answer, self._finish(self._gpu), gpu)
-            if self._budget.left() >= 0:
-                self._look_aside(self._gpu)
+        measurement = cpu_result.measurement
+        cpu_samples = measurement.waited_for if self.demand.latency else measurement.samples
+        with self._budget.lock():
+            gpu_timer = self._warmed_up(self._gpu)
+            self._rounds.take_against(cpu_samples, gpu_timer, self._demanded_transfers(self._gpu))
+            self._checks.compare(cpu_result.result, self._final_result(self._gpu), gpu)
+            if self._budget.remaining() >= 0:
+                self._measure_secondary(self._gpu)
         return self._judge()
 
-    def time_cpu(self, bind: Bind, cpu: TimedDevice, *, most_blocks: int, seconds: float) -> CpuResult:
-        """Time the body on the CPU alone: two blocks, and more up to `most_blocks` within `seconds`."""
-        self._cpu, before = self._prepare(bind, cpu)
-        with self._budget.turn():
-            for starts_left in reversed(range(self.plan.sampling.max_restarts + 1)):
-                here = self._warmed_up(self._cpu)
-                self._rounds.alone(here, most_blocks, seconds)
-                if here.interference is None or not starts_left or self._budget.left() < 0:
+    def time_cpu(self, bind: Bind, cpu: TimedDevice, *, max_blocks: int, seconds: float) -> CpuResult:
+        """Time the body on the CPU alone: two blocks, and more up to `max_blocks` within `seconds`."""
+        self._cpu, first_result = self._first_call(bind, cpu)
+        with self._budget.lock():
+            for restarts_left in reversed(range(self.options.sampling.max_restarts + 1)):
+                timer = self._warmed_up(self._cpu)
+                self._rounds.take_alone(timer, max_blocks, seconds)
+                if timer.interference is None or not restarts_left or self._budget.remaining() < 0:
                     break
-                self._start_afresh(self._cpu)
-            if self._budget.left() >= 0:
-                self._answers.check_same(before, self._finish(self._cpu))
-                secondary.other_kind([self._cpu], self.demand, self.plan, self._order, self._budget.left)
-        if (interference := here.interference) is not None:
-            self.note("interference", noise.sentence(interference))
-        return CpuResult(measurement=self._cpu.measurement, answer=before, interference=interference)
+                self._restart(self._cpu)
+            if self._budget.remaining() >= 0:
+                self._checks.require_same_result(first_result, self._final_result(self._cpu))
+                secondary.sample_other_mode([self._cpu], self._context)
+        interference = timer.interference
+        if interference is not None:
+            self.note("interference", noise.describe(interference))
+        return CpuResult(measurement=self._cpu.measurement, result=first_result, interference=interference)
 
-    def time_gpu(self, bind: Bind, gpu: TimedDevice, *, most_blocks: int, seconds: float) -> None:
-        """Time the body on the GPU alone: two blocks, and more up to `most_blocks` within `seconds`."""
-        self._gpu, before = self._prepare(bind, gpu)
-        self._answers.check_work(self._gpu)
-        with self._budget.turn():
-            self._rounds.alone(self._warmed_up(self._gpu), most_blocks, seconds)
-            if self._budget.left() >= 0:
-                self._answers.check_same(before, self._finish(self._gpu))
-                secondary.calls_aside([self._gpu], self.demand, self.plan, self._order, self._budget.left)
+    def time_gpu(self, bind: Bind, gpu: TimedDevice, *, max_blocks: int, seconds: float) -> None:
+        """Time the body on the GPU alone: two blocks, and more up to `max_blocks` within `seconds`."""
+        self._gpu, first_result = self._first_call(bind, gpu)
+        self._checks.require_device_work(self._gpu.workload)
+        with self._budget.lock():
+            self._rounds.take_alone(self._warmed_up(self._gpu), max_blocks, seconds)
+            if self._budget.remaining() >= 0:
+                self._checks.require_same_result(first_result, self._final_result(self._gpu))
+                secondary.probe_and_sample([self._gpu], self._context)
 
-    def without_gpu(self, side: CpuResult) -> None:
-        """Say what the CPU's times alone tell about moving the work."""
+    def assess_cpu_only(self, cpu_result: CpuResult) -> None:
+        """Assess from the CPU's times alone what a GPU would have to reach."""
         if self._cpu is not None:
-            self._transfer = transfers.known(self._cpu, "no GPU was measured")
-            self._offload = offload.weigh_cpu(
-                side.measurement, self.demand, self._transfer, self.plan, side.doubt
+            self._transfer = transfers.untimed(self._cpu.workload, "no GPU was measured")
+            self._offload = offload.assess_cpu_only(
+                cpu_result.measurement,
+                self.demand,
+                self._transfer,
+                self.options,
+                cpu_result.interference_text,
             )
 
     def record(self, ended: Verdict) -> Record:
-        """Return everything that is known by now."""
-        workload = self._gpu or self._cpu
+        """Return everything that has been measured so far, with how the test ended."""
+        timer = self._gpu or self._cpu
         return Record(
             nodeid=self.nodeid,
             status=ended.status,
             reason=ended.reason,
             reason_code=ended.reason_code,
             demand=self.demand,
-            alpha=self.plan.alpha,
-            scope=workload.scope if workload else None,
+            alpha=self.options.alpha,
+            scope=timer.workload.scope if timer else None,
             family=self.family,
             cpu=self._cpu_measurement,
             gpu=self._gpu.measurement if self._gpu else None,
             speedup=self._rounds.speedup(self._sampling),
-            parity=self._answers.parity,
+            parity=self._checks.parity,
             transfer=self._transfer,
             offload=self._offload,
             memory=outcome.memory_of(self._gpu) if self._gpu else None,
             dropped_rounds=self._rounds.dropped,
-            parity_elapsed=self._answers.elapsed,
+            parity_elapsed=self._checks.elapsed,
             rounds_elapsed=self._rounds.elapsed,
             elapsed=self._budget.elapsed,
             turn_wait=self._budget.waited or None,
             interference=self._interference,
-            notes=(*self.notes, *(Note(code="not_exclusive", text=doubt) for doubt in self._budget.doubts)),
+            notes=(*self.notes, *(Note(code="not_exclusive", text=text) for text in self._budget.warnings)),
         )
 
     @property
     def device(self) -> TimedDevice | None:
-        """The device that is, or was last, at work."""
-        running = (w.device for w in (self._cpu, self._gpu) if w is not None and w.is_running)
-        return next(running, self._device)
+        """The device that is at work, or was the last."""
+        timers = [timer for timer in (self._cpu, self._gpu) if timer is not None]
+        return next((timer.device for timer in timers if timer.is_running), self._device)
 
     @property
     def where(self) -> str:
@@ -187,117 +207,119 @@ class Trial:
         """Add a note to the record."""
         self.notes.append(Note(code=code, text=text))
 
-    def distrust(self) -> None:
-        """Give up the estimate: the samples stay, but they were not of the work that was asked for."""
-        self._rounds, self._offload = self._no_rounds(), None
+    def discard_estimate(self) -> None:
+        """Discard the estimate but keep the samples: they did not measure the requested work."""
+        self._rounds = RoundSampler(self._context, self._exclusions)
+        self._offload = None
 
     def use(self, device: TimedDevice) -> None:
-        """Say on which device the test runs, when it is not measured."""
+        """Name the device on which the test runs when it is not measured."""
         self._device = device
 
-    def forget(self) -> None:
-        """Let go of everything that may hold arrays of the devices."""
-        self._cpu = self._gpu = self._copying = None
+    def release(self) -> None:
+        """Drop every reference that may keep arrays of the devices alive."""
+        self._cpu = self._gpu = self._transfer_timer = None
 
     @property
     def _sampling(self) -> Neighbours:
-        return "siblings" if self._side else "interleaved"
+        return "siblings" if self._cpu_result else "interleaved"
 
     @property
     def _cpu_measurement(self) -> Measurement | None:
-        return self._cpu.measurement if self._cpu else self._side.measurement if self._side else None
+        if self._cpu is not None:
+            return self._cpu.measurement
+        return self._cpu_result.measurement if self._cpu_result else None
 
     @property
     def _interference(self) -> Interference | None:
-        if self._side is not None:
-            return self._side.interference
+        if self._cpu_result is not None:
+            return self._cpu_result.interference
         if self._cpu is None:
             return None
-        latencies = self._cpu.single if self.demand.latency and self._cpu.block_calls > 1 else self._cpu
-        return latencies.interference if latencies else None
+        # Not `per_call`: without latencies so far, a record must not take any.
+        is_per_call = self.demand.latency and self._cpu.block_calls > 1
+        timer = self._cpu.per_call_timer if is_per_call else self._cpu
+        return timer.interference if timer else None
 
     @property
-    def _sound(self) -> bool:
-        """Whether the samples need not be taken again: undisturbed, or clear in spite of it."""
-        interference, speedup = self._interference, self._rounds.speedup(self._sampling)
+    def _samples_usable(self) -> bool:
+        """Whether the samples need not be taken again: without interference, or conclusive in spite of it."""
+        interference = self._interference
+        speedup = self._rounds.speedup(self._sampling)
         if interference is None or speedup is None:
             return True
-        return bool(self.demand.limits) and verdict.stands(speedup, self.demand, interference.own_share)
+        return bool(self.demand.limits) and verdict.holds_with_own_share(
+            speedup, self.demand, interference.own_share
+        )
 
-    def _no_rounds(self) -> RoundSampler:
-        return RoundSampler(self.demand, self.plan, self._budget.left, self._apart)
-
-    def _gated(self, workload: Workload) -> Workload:
-        """Return the workload as the demand gates it: in blocks, or call by call."""
-        return blocks.single(workload, self.plan) if self.demand.latency else workload
-
-    def _prepare(self, bind: Bind, device: TimedDevice) -> tuple[Workload, list[Leaf]]:
-        """Make the first call; return the workload and its first answer, copied to the host."""
+    def _first_call(self, bind: Bind, device: TimedDevice) -> tuple[BlockTimer, list[Leaf]]:
+        """Make the first call; return a timer of the workload and its first result, copied to the host."""
         self._device = device
         self._budget.start(device.clock)
-        workload, result = inspection.prepare(bind, device)
-        transfers.check(self.demand, workload)
-        return workload, self._answers.on_host(result, device)
+        workload, result = inspection.first_call(bind, device)
+        transfers.require_separable(self.demand, workload)
+        return BlockTimer(workload=workload), self._checks.copy_to_host(result, device)
 
-    def _warmed_up(self, workload: Workload) -> Workload:
-        self._device = workload.device
-        blocks.warm_up(workload, self.plan)
-        return self._gated(workload)
+    def _warmed_up(self, timer: BlockTimer) -> BlockTimer:
+        """Warm up; return the timer of the mode that the demand is on: of blocks, or of single calls."""
+        self._device = timer.device
+        timer.warm_up(self.options)
+        return timer.per_call(self.options) if self.demand.latency else timer
 
-    def _finish(self, workload: Workload) -> list[Leaf]:
-        self._device = workload.device
-        return self._answers.last(workload)
+    def _final_result(self, timer: BlockTimer) -> list[Leaf]:
+        self._device = timer.device
+        return self._checks.final_result(timer)
 
-    def _start_afresh(self, *workloads: Workload) -> None:
-        """Give up samples of a slow spell."""
-        text = "started afresh: the machine had been busy with other work"
+    def _restart(self, *timers: BlockTimer) -> None:
+        """Discard the samples that were taken while the machine was busy."""
+        text = "restarted the measurement: the machine was busy with other work"
         self.notes = [Note(code="restarted", text=text)]
-        self._rounds.start_afresh()
-        self._copying = None
-        for workload in workloads:
-            workload.start_afresh()
+        self._rounds.restart()
+        self._transfer_timer = None
+        for timer in timers:
+            timer.restart()
 
-    def _gated_copies(self, gpu: Workload) -> TransferTimer | None:
+    def _demanded_transfers(self, gpu: BlockTimer) -> TransferTimer | None:
+        """Return a timer of the transfers if the demand includes them: they belong to each round then."""
         if self.demand.transfer != "never":
-            self._copying = TransferTimer(gpu, self.plan)
-        return self._copying
+            self._transfer_timer = TransferTimer(gpu.workload, self.options)
+        return self._transfer_timer
 
-    def _look_aside(self, *workloads: Workload) -> None:
+    def _measure_secondary(self, *timers: BlockTimer) -> None:
         """Measure what the verdict does not rest on."""
-        taken = len(self._rounds.rounds)
-        seen = secondary.look(
-            workloads, taken, self.demand, self.plan, self._order, self._budget.left, self._copying
+        measured = secondary.measure_all(
+            timers, len(self._rounds.rounds), self._context, self._transfer_timer
         )
-        self._copying, self._transfer = seen.copying, seen.transfer
-        self.notes += seen.notes
+        self._transfer_timer = measured.transfer_timer
+        self._transfer = measured.transfer
+        self.notes += measured.notes
 
     def _judge(self) -> Verdict:
-        wrong = self._answers.wrong(after_timing=bool(self._rounds.begun))
-        if wrong is not None and self.demand.bare:
-            self.note("devices_disagree", wrong)
+        disagreement = self._checks.disagreement(after_timing=bool(self._rounds.begun))
+        if disagreement is not None and self.demand.bare:
+            self.note("devices_disagree", disagreement)
             return Verdict(status="recorded", reason=None)
-        if wrong is not None:
-            return Verdict(status="failed", reason=wrong, reason_code="devices_disagree")
-        return self._weigh(self._cpu_measurement, self._gpu)
+        if disagreement is not None:
+            return Verdict(status="failed", reason=disagreement, reason_code="devices_disagree")
+        return self._assess(self._cpu_measurement, self._gpu)
 
-    def _weigh(self, cpu: Measurement | None, gpu: Workload | None) -> Verdict:
+    def _assess(self, cpu: Measurement | None, gpu: BlockTimer | None) -> Verdict:
         if cpu is None or gpu is None:
             raise GpuPerfError("one of the two devices was not measured")
-        if self._copying is not None:
-            self._transfer = self._copying.transfer
+        if self._transfer_timer is not None:
+            self._transfer = self._transfer_timer.transfer
         elif self._transfer is None:
-            self._transfer = transfers.known(gpu, secondary.NO_TIME)
-        found = outcome.judge(
-            demand=self.demand,
-            plan=self.plan,
-            rounds=self._rounds,
+            self._transfer = transfers.untimed(gpu.workload, secondary.NO_TIME)
+        judgement = outcome.judge(
+            self._context,
+            self._rounds,
             sampling=self._sampling,
             cpu=cpu,
             gpu=gpu,
-            copies=self._copying.samples if self._copying else (),
+            copies=self._transfer_timer.samples if self._transfer_timer else (),
             transfer=self._transfer,
             interference=self._interference,
         )
-        self._offload = found.offload
-        self.notes += (*found.notes, *self._answers.notes)
-        return found.verdict
+        self._offload = judgement.offload
+        self.notes += (*judgement.notes, *self._checks.notes)
+        return judgement.verdict

@@ -200,7 +200,7 @@ def test_no_driver(monkeypatch):
 
 def test_a_driver_too_old_names_both_versions(monkeypatch):
     fake(monkeypatch, count_error=35, driver=11040)
-    assert "serves CUDA 11.4, CuPy needs 12.9; update the driver" in cause()
+    assert "supports CUDA 11.4, CuPy needs 12.9; update the driver" in cause()
 
 
 @pytest.mark.parametrize(("visible", "said"), [(None, "is not set"), ("", "is '', which may hide it")])

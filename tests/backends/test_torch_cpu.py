@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.torch import _MAKERS, TorchBackend, TorchDevice
+from pytest_gpuperf.devices.torch import _FACTORIES, TorchBackend, TorchDevice
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 from pytest_gpuperf.timing import inputs
@@ -78,7 +78,7 @@ ARGUMENTS = {
 
 
 @pytest.mark.filterwarnings("ignore:torch.range is deprecated", "ignore:Sparse invariant checks")
-@pytest.mark.parametrize("name", sorted(_MAKERS))
+@pytest.mark.parametrize("name", sorted(_FACTORIES))
 def test_what_xp_makes_lives_on_its_device(elsewhere, cpu, name):
     for device, type_ in ((elsewhere, "meta"), (cpu, "cpu")):
         namespace = device.xp.fft if name.endswith("fftfreq") else device.xp
@@ -174,7 +174,7 @@ def test_a_view_is_counted_with_what_it_views(cpu):
     whole = cpu.asarray(np.ones(100, dtype=np.float32))
     part = whole[10:]
     uploads = inputs.UploadTracker(cpu)
-    found = inputs.found(lambda: (whole, part), uploads, cpu)
+    found = inputs.find_inputs(lambda: (whole, part), uploads, cpu)
     assert [(400, "float32"), (0, "float32")] == [(entry.bytes, entry.dtype) for entry in found]
 
 
@@ -184,10 +184,10 @@ def test_a_tensor_that_the_workload_changes_is_found(cpu):
     def call():
         weights.add_(other[0])
 
-    found = inputs.found(call, inputs.UploadTracker(cpu), cpu)
-    assert inputs.changed(found, call, cpu) is None
+    found = inputs.find_inputs(call, inputs.UploadTracker(cpu), cpu)
+    assert inputs.mutated_input(found, call, cpu) is None
     call()
-    assert "float32 array of shape (3,)" == inputs.changed(found, call, cpu)
+    assert "float32 array of shape (3,)" == inputs.mutated_input(found, call, cpu)
 
 
 MATMUL = """

@@ -163,13 +163,13 @@ def test_a_selector_names_a_type_and_a_number(selector):
     "selector", ["0", "cpu", "meta", "cuda:", "cuda:first", "cudas:1", "cuda:1:2", "cuda:٣"]
 )
 def test_any_other_selector_is_refused_with_the_valid_ones(selector):
-    with pytest.raises(GpuPerfError, match=r"one of cuda, hpu, mps, mtia, npu, xpu, .* as in torch:cuda:0"):
+    with pytest.raises(GpuPerfError, match=r"one of cuda, hpu, mps, mtia, npu, xpu, .* e\.g\. torch:cuda:0"):
         TorchBackend("a processor").check(selector)
 
 
 def test_a_build_without_any_gpu_says_so(monkeypatch):
     fake(monkeypatch, accelerator=None)
-    assert "torch 2.99 was built without any GPU; install the build for yours" in cause()
+    assert "torch 2.99 was built without any GPU; install the build for your GPU" in cause()
 
 
 @pytest.mark.parametrize(("visible", "said"), [(None, "is not set"), ("", "is '', which may hide it")])
@@ -179,7 +179,7 @@ def test_no_driver_is_torchs_own_cause_with_what_may_hide_the_gpu(monkeypatch, s
 
     fake(monkeypatch, ones=no_driver)
     setting("CUDA_VISIBLE_DEVICES", visible)
-    assert "torch 2.99 cannot use cuda:0: Found no NVIDIA driver on your system.; see" in cause()
+    assert "torch 2.99 cannot use cuda:0: Found no NVIDIA driver on your system.; check" in cause()
     assert cause().endswith(f"CUDA_VISIBLE_DEVICES {said}")
 
 

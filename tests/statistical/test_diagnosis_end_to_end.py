@@ -20,7 +20,9 @@ def codes(body, *, cpu=None, gpu=None, noise=lambda: 1.0, precision=None, usable
         "gpu", clock=clock, timing=Timing(**{"kernel": 1e-3, **(gpu or {})}), reduced_precision=precision
     )
     trial = Trial(
-        nodeid="test_it", demand=demand or Demand(), plan=RunOptions(sampling=SamplingPlan(record_time=0.2))
+        nodeid="test_it",
+        demand=demand or Demand(),
+        options=RunOptions(sampling=SamplingPlan(record_time=0.2)),
     )
     found = trial.compare(lambda device: partial(body, device), here, there)
     record = trial.record(found)

@@ -103,10 +103,10 @@ class Case:
         """Measure, both devices interleaved or one after the other, and return the record."""
         cpu, gpu = self.devices()
         bind = partial(partial, body or self.body)
-        trial = Trial(nodeid=f"test_it[{self.seed}]", demand=self.demand, plan=self.plan, family=family)
+        trial = Trial(nodeid=f"test_it[{self.seed}]", demand=self.demand, options=self.plan, family=family)
         if self.siblings:
-            sibling = Trial(nodeid=f"test_it[{self.seed}-cpu]", demand=self.demand, plan=self.plan)
-            side = sibling.time_cpu(bind, cpu, most_blocks=20, seconds=1e6)
+            sibling = Trial(nodeid=f"test_it[{self.seed}-cpu]", demand=self.demand, options=self.plan)
+            side = sibling.time_cpu(bind, cpu, max_blocks=20, seconds=1e6)
             found = trial.compare_with(side, bind, gpu)
         else:
             found = trial.compare(bind, cpu, gpu)
@@ -573,8 +573,8 @@ def test_a_whole_body_is_the_only_regime_that_it_has(bodies):
 def test_without_a_gpu_the_cpus_time_still_tells_the_limits_and_the_links(walks):
     for walk in walks[:40]:
         case, (cpu, _) = walk.case, walk.case.devices()
-        trial = Trial(nodeid="test_it", demand=case.demand, plan=case.plan)
-        trial.without_gpu(trial.time_cpu(partial(partial, case.body), cpu, most_blocks=5, seconds=1e6))
+        trial = Trial(nodeid="test_it", demand=case.demand, options=case.plan)
+        trial.assess_cpu_only(trial.time_cpu(partial(partial, case.body), cpu, max_blocks=5, seconds=1e6))
         alone = trial.record(Verdict(status="skipped", reason="no GPU"))
         assert walk.found.cpu.median == alone.cpu.median, walk
         assert (walk.bytes, case.made) == (alone.transfer.bytes, alone.transfer.made), walk

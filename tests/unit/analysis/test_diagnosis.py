@@ -202,7 +202,7 @@ def test_copies_longer_than_the_call_bound_it():
     assert found.code == "transfer_bound"
     assert found.sentence == (
         "transfer-bound: the copies are 75 % of a call with them (6.00 s of 8.00 s, 6.00 MB at 1.00 MB/s); "
-        "keep the data on the device and reuse it; 7 calls earn the copies back"
+        "keep the data on the device and reuse it; the copies are amortized after 7 calls"
     )
     assert found.numbers == {
         "copies": 6.0,
@@ -216,7 +216,7 @@ def test_copies_longer_than_the_call_bound_it():
 
 def test_one_call_may_earn_the_copies_back():
     assert only(copied(3.0, offload=earning(transfer=0.7))).sentence.endswith(
-        "; 1 call earns the copies back"
+        "; the copies are amortized after 1 call"
     )
 
 
@@ -269,7 +269,7 @@ def test_a_thread_pool_smaller_than_the_machine_flatters_the_gpu():
     assert found.code == "cpu_threads"
     assert found.sentence == (
         "CPU threads: its libraries may use 4 of 8 usable processors, and kept 0.98 busy: the speedup "
-        "flatters the GPU; lift the limit (OMP_NUM_THREADS and its like)"
+        "flatters the GPU; raise the limit (OMP_NUM_THREADS and similar variables)"
     )
     assert found.numbers == {"processors": 0.98, "usable": 8, "pool_threads": 4}
 
@@ -322,7 +322,7 @@ def test_without_both_sides_there_is_no_speedup_to_flatter(side):
 def test_double_precision_is_slow_on_some_gpus(expected, dtypes):
     found = only(record(gpu=on_gpu(dtypes=dtypes)))
     assert found.code == "float64"
-    assert f"the GPU works in {expected}; GPUs for graphics do float64 at 1/32 to 1/64" in found.sentence
+    assert f"the GPU works in {expected}; consumer GPUs compute float64 at 1/32 to 1/64" in found.sentence
     assert "use float32 where its seven digits suffice" in found.sentence
     assert {"dtypes": expected} == found.numbers
 
@@ -340,9 +340,7 @@ def test_dtypes_that_differ_are_not_the_same_work():
     cpu, gpu = on_cpu(dtypes=("float64", "int32")), on_gpu(dtypes=("float32", "float16"))
     found = only(record(cpu=cpu, gpu=gpu))
     assert found.code == "precision_differs"
-    assert (
-        "the CPU works in float64, the GPU in float16, float32: the speedup is not of the" in found.sentence
-    )
+    assert "the CPU works in float64, the GPU in float16, float32: the speedup compares" in found.sentence
     assert found.numbers == {
         "cpu_dtypes": "float64",
         "gpu_dtypes": "float16, float32",
@@ -361,7 +359,7 @@ def test_a_mode_that_rounds_more_is_not_the_same_work():
     found = only(record(cpu=on_cpu(dtypes=("float32",)), gpu=on_gpu(device=rounding, dtypes=("float32",))))
     assert found.code == "precision_differs"
     assert found.sentence.startswith(
-        "precision differs: the GPU rounds more than its dtypes say (TF32): the speedup is not of the same"
+        "precision differs: the GPU rounds more than its dtypes say (TF32): the speedup compares different"
     )
     assert found.numbers == {"cpu_dtypes": "float32", "gpu_dtypes": "float32", "reduced_precision": "TF32"}
 
@@ -412,7 +410,7 @@ def test_a_first_call_much_longer_than_both_others_is_told():
     found = only(record(gpu=on_gpu(first_call=90.0), offload=earning(first_call=14.1)))
     assert found.code == "first_call"
     assert "the GPU took 90.0 s for it, 2.00 s for a later one (the CPU 8.00 s)" in found.sentence
-    assert found.sentence.endswith("; 15 calls earn the first one back")
+    assert found.sentence.endswith("; it is amortized after 15 calls")
     assert found.numbers == {"first_call": 90.0, "gpu": 2.0, "cpu": 8.0, "break_even_calls": 15}
 
 
@@ -444,7 +442,7 @@ def test_work_after_the_devices_own_events_is_on_a_side_stream():
     found = only(inspected(device_time=1.5, outside_time=0.4, synchronize_cost=0.01))
     assert found.code == "side_stream"
     assert "the device worked on for 400 ms after its own events" in found.sentence
-    assert "not in the device time; rely on the verdict, which has it" in found.sentence
+    assert "not in the device time; rely on the verdict, which includes it" in found.sentence
     assert found.numbers == {"outside_time": 0.4, "device_time": 1.5, "gpu": 2.0}
 
 
@@ -479,7 +477,7 @@ def test_samples_that_hardly_resemble_their_neighbours_are_not_dependent(expecte
 def test_a_wide_middle_half_is_noise():
     found = only(record(gpu=on_gpu(1.0, 1.5, 2.0, 2.5, 9.0)))
     assert found.code == "noisy_samples"
-    assert "their middle half spans 50 % of the median on the GPU; look for other work" in found.sentence
+    assert "their middle half spans 50 % of the median on the GPU; check for other work" in found.sentence
     assert found.numbers == {"gpu_spread_percent": 50.0}
 
 
@@ -506,7 +504,7 @@ def test_a_narrow_middle_half_or_few_samples_are_no_noise(expected, samples):
 def test_memory_that_the_device_allocates_in_the_block_is_told():
     found = only(inspected(allocations=3))
     assert found.code == "allocation"
-    assert "allocates memory in the timed block (3 in one call); take it from a pool" in found.sentence
+    assert "allocates memory in the timed block (3 in one call); use a memory pool" in found.sentence
     assert found.numbers == {"allocations": 3}
 
 

@@ -30,7 +30,7 @@ def rounds_until_enough(ratios, demand, plan=None, *, each=1e-6, allowed=PLENTY)
     estimation = SequentialEstimator(demand, plan or RunOptions())
     source = iter(ratios)
     count = 0
-    while not estimation.enough(spent=count * each, left=allowed - count * each):
+    while not estimation.should_stop(spent=count * each, left=allowed - count * each):
         estimation.add(taken(next(source)))
         count += 1
     return count
@@ -236,7 +236,7 @@ def test_wrong_verdicts_at_the_limit_stay_below_alpha(seed):
         estimation = SequentialEstimator(demand, plan)
         for ratio in ratios:
             estimation.add(taken(ratio))
-            if estimation.enough(spent=0.0, left=PLENTY):
+            if estimation.should_stop(spent=0.0, left=PLENTY):
                 break
         wrong[judge(estimation.speedup("interleaved"), demand, plan).status] += 1
     assert 0 < wrong["passed"] <= plan.alpha * runs
@@ -245,10 +245,10 @@ def test_wrong_verdicts_at_the_limit_stay_below_alpha(seed):
 
 def near_one(rounds, demand):
     """Return whether that many rounds about 1.05 are enough to tell a size of a family."""
-    estimation = SequentialEstimator(demand, RunOptions(), apart=[(1.0, 1.0)])
+    estimation = SequentialEstimator(demand, RunOptions(), exclusions=[(1.0, 1.0)])
     for step in range(rounds):
         estimation.add(Round(cpu=(1.02, 1.05, 1.08)[step % 3], gpu=1.0))
-    return estimation.enough(spent=5.0, left=100.0)
+    return estimation.should_stop(spent=5.0, left=100.0)
 
 
 @pytest.mark.parametrize("demand", [Demand(), Demand(min=0.5)])
@@ -259,8 +259,8 @@ def test_a_size_of_a_family_is_sampled_until_it_is_won_or_lost(demand):
 
 def test_a_size_that_nothing_tells_from_one_ends_all_the_same():
     estimation = SequentialEstimator(
-        Demand(), RunOptions(sampling=SamplingPlan(max_rounds=20)), apart=[(1.0, 1.0)]
+        Demand(), RunOptions(sampling=SamplingPlan(max_rounds=20)), exclusions=[(1.0, 1.0)]
     )
     for step in range(20):
         estimation.add(Round(cpu=0.9 + 0.2 * (step % 2), gpu=1.0))
-        assert (step == 19) == estimation.enough(spent=5.0, left=100.0)
+        assert (step == 19) == estimation.should_stop(spent=5.0, left=100.0)

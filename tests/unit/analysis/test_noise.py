@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_gpuperf.analysis.noise import find, sentence, throttled, worst
+from pytest_gpuperf.analysis.noise import describe, detect, throttle_reason, worst
 from pytest_gpuperf.model.measurement import Interference
 
 CONTENTION = Interference(kind="cpu_contention", own_share=0.5, waited=0.5)
@@ -21,16 +21,16 @@ UNSTABLE = Interference(kind="unstable_cpu_times", own_share=0.25, median=4.0, f
     ],
 )
 def test_interference_is_the_time_that_was_not_the_workloads(expected, samples, waited, fastest):
-    assert expected == find(samples, block_calls=1, waited=waited, fastest=fastest)
+    assert expected == detect(samples, block_calls=1, waited=waited, fastest=fastest)
 
 
 def test_more_time_waited_than_was_measured_leaves_nothing():
-    assert find([1.0], block_calls=1, waited=2.0, fastest=1.0).own_share == 0.0
+    assert detect([1.0], block_calls=1, waited=2.0, fastest=1.0).own_share == 0.0
 
 
 def test_the_time_waited_is_that_of_all_calls_of_a_block():
-    assert find([1.0], block_calls=10, waited=1.0, fastest=1.0) is None
-    assert find([1.0], block_calls=2, waited=1.0, fastest=1.0).own_share == 0.5
+    assert detect([1.0], block_calls=10, waited=1.0, fastest=1.0) is None
+    assert detect([1.0], block_calls=2, waited=1.0, fastest=1.0).own_share == 0.5
 
 
 def test_of_several_the_worst_leaves_the_workload_the_smallest_share():
@@ -41,12 +41,12 @@ def test_of_several_the_worst_leaves_the_workload_the_smallest_share():
 @pytest.mark.parametrize(
     ("expected", "found"),
     [
-        ("threads waited for a processor, 0.5 s in each second of the CPU's blocks", CONTENTION),
-        ("the CPU's times wander: their median is 4 s, a block took 1 s", UNSTABLE),
+        ("CPU contention: threads waited for a processor, 0.5 s per second of measurement", CONTENTION),
+        ("unstable CPU timings: the median is 4 s, the fastest block took 1 s", UNSTABLE),
     ],
 )
 def test_an_interference_is_said_with_its_numbers(expected, found):
-    assert expected == sentence(found)
+    assert expected == describe(found)
 
 
 @pytest.mark.parametrize(
@@ -54,15 +54,15 @@ def test_an_interference_is_said_with_its_numbers(expected, found):
     [(False, 0, 0), (False, 0, 10), (False, 2, 10), (True, 3, 10), (True, 1, 1), (False, 1, 5), (True, 1, 4)],
 )
 def test_a_fifth_of_the_rounds_may_be_dropped_and_no_more(expected, dropped, begun):
-    assert expected is (throttled(dropped, begun) is not None)
+    assert expected is (throttle_reason(dropped, begun) is not None)
 
 
 @pytest.mark.parametrize(
     ("expected", "throttle"),
     [
-        ("the GPU was slowed down in 3 of 10 rounds; cool it, or give it the power that it may draw", ()),
-        ("the GPU was slowed down (heat, power) in 3 of 10 rounds; cool it", ("heat", "power")),
+        ("the GPU was slowed down in 3 of 10 rounds; improve its cooling or raise its power limit", ()),
+        ("the GPU was slowed down (heat, power) in 3 of 10 rounds; improve its cooling", ("heat", "power")),
     ],
 )
 def test_a_slow_gpu_is_said_with_its_numbers_and_the_remedy(expected, throttle):
-    assert throttled(3, 10, throttle).startswith(expected)
+    assert throttle_reason(3, 10, throttle).startswith(expected)

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from pytest_gpuperf.analysis.offload import LINKS, OffloadInput, weigh, weigh_cpu
+from pytest_gpuperf.analysis.offload import LINKS, OffloadInput, assess, assess_cpu_only
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import (
     Copies,
@@ -109,8 +109,8 @@ GATED = [Demand(), Demand(transfer="once", calls=7), Demand(transfer="always"), 
 def test_moving_is_worth_it_when_the_whole_interval_of_the_gated_speedup_is_above_one(
     expected, found, demand
 ):
-    assert expected is weigh(seen(moved=0.5, found=found, demand=demand), PLAN).worth
-    assert expected is weigh(of_a_body(found), PLAN).worth
+    assert expected is assess(seen(moved=0.5, found=found, demand=demand), PLAN).worth
+    assert expected is assess(of_a_body(found), PLAN).worth
 
 
 @pytest.mark.parametrize(
@@ -124,34 +124,34 @@ def test_moving_is_worth_it_when_the_whole_interval_of_the_gated_speedup_is_abov
 )
 def test_copies_count_as_the_demand_says(expected, demand):
     """10 s on the CPU, 1 s on the GPU, 30 s of copies."""
-    found = weigh(seen(10, 1, moved=30, demand=demand), PLAN)
+    found = assess(seen(10, 1, moved=30, demand=demand), PLAN)
     assert expected is found.worth
     assert (demand.transfer, False) == (found.regime, found.by_latency)
 
 
 def test_the_demand_for_single_calls_is_told():
-    assert weigh(seen(demand=Demand(latency=True)), PLAN).by_latency is True
+    assert assess(seen(demand=Demand(latency=True)), PLAN).by_latency is True
 
 
 @pytest.mark.parametrize(("expected", "own"), [(True, 1.0), (True, 0.4), (None, 0.3), (None, 0.0)])
 def test_worth_does_not_rest_on_time_that_the_cpu_lost_to_others(expected, own):
-    assert expected is weigh(seen(found=WON, own=own), PLAN).worth
+    assert expected is assess(seen(found=WON, own_share=own), PLAN).worth
 
 
 @pytest.mark.parametrize("own", [1.0, 0.3, 0.0])
 def test_a_gpu_that_is_slower_than_a_disturbed_cpu_is_not_worth_it(own):
-    assert weigh(seen(found=LOST, own=own), PLAN).worth is False
+    assert assess(seen(found=LOST, own_share=own), PLAN).worth is False
 
 
 @pytest.mark.parametrize("found", [WON, LOST, (0.01, 0.009, 0.011), (99.0, 98.0, 100.0)])
 def test_with_a_gpu_that_was_slowed_down_nothing_is_decided(found):
-    offload = weigh(seen(found=found, throttled=True), PLAN)
+    offload = assess(seen(found=found, throttled=True), PLAN)
     assert (None, None) == (offload.worth, offload.price.saves)
 
 
 def test_each_regime_has_the_speedup_with_its_copies():
     """10 s on the CPU, 1 s on the GPU, 4 s of copies, 8 calls."""
-    never = weigh(seen(10, 1, moved=4, demand=Demand(calls=8)), PLAN)
+    never = assess(seen(10, 1, moved=4, demand=Demand(calls=8)), PLAN)
     assert {"never": 10, "once": 10 / 1.5, "always": 2} == values(never)
 
 
@@ -165,24 +165,24 @@ def test_each_regime_has_the_speedup_with_its_copies():
     ],
 )
 def test_once_needs_to_know_for_how_many_calls(expected, demand):
-    assert expected == values(weigh(seen(10, 1, moved=4, demand=demand), PLAN))
+    assert expected == values(assess(seen(10, 1, moved=4, demand=demand), PLAN))
 
 
 def test_the_gated_regime_is_the_speedup_of_the_record():
     for demand in GATED[:3]:
         observed = seen(moved=4, demand=demand)
-        assert observed.speedup is getattr(weigh(observed, PLAN), demand.transfer)
+        assert observed.speedup is getattr(assess(observed, PLAN), demand.transfer)
 
 
 def test_regimes_beside_the_gated_one_have_intervals_of_their_own():
-    always = weigh(seen(10, 1, moved=4), PLAN).always
+    always = assess(seen(10, 1, moved=4), PLAN).always
     assert pytest.approx([2 / 1.01, 2 * 1.01]) == [always.low, always.high]
     assert (ROUNDS, 0.01, None) == (always.rounds, always.resolution, always.evidence)
 
 
 def test_copies_that_are_fewer_than_the_rounds_are_set_beside_the_last_of_them():
     rounds = [Round(cpu=10, gpu=5)] * 9 + [Round(cpu=10, gpu=1)] * 3
-    offload = weigh(seen(rounds=rounds, copies=[4.0] * 3, transfer=MOVED), PLAN)
+    offload = assess(seen(rounds=rounds, copies=[4.0] * 3, transfer=MOVED), PLAN)
     assert (pytest.approx(2), 3) == (offload.always.value, offload.always.rounds)
     assert offload.break_even_calls.transfer.value == 1  # 4 / 9; the others need 4 / 5
     assert offload.break_even_calls.first_call.value == 0
@@ -190,14 +190,14 @@ def test_copies_that_are_fewer_than_the_rounds_are_set_beside_the_last_of_them()
 
 def test_the_medians_of_rounds_and_copies_count():
     rounds = [Round(cpu=10, gpu=1), Round(cpu=20, gpu=1), Round(cpu=30, gpu=1)]
-    offload = weigh(seen(rounds=rounds, copies=[4.0, 9.0, 29.0], transfer=MOVED), PLAN)
+    offload = assess(seen(rounds=rounds, copies=[4.0, 9.0, 29.0], transfer=MOVED), PLAN)
     assert pytest.approx(2) == offload.always.value  # of 2, 2, 1
     assert (1, 1) == (offload.break_even_calls.transfer.value, offload.break_even_calls.transfer.low)
 
 
 @pytest.mark.parametrize("transfer", [UNTIMED, MOVED, None])
 def test_without_times_of_the_copies_only_the_resident_regime_is_known(transfer):
-    offload = weigh(seen(10, 1, demand=Demand(calls=8), transfer=transfer), PLAN)
+    offload = assess(seen(10, 1, demand=Demand(calls=8), transfer=transfer), PLAN)
     assert {"never": 10} == values(offload)
 
 
@@ -205,36 +205,36 @@ def test_siblings_stay_siblings_in_every_regime():
     found = replace(speedup(10, 9.9, 10.1), sampling="siblings")
     cpu, gpu = measured("cpu", 10, latencies=[10]), measured("gpu", 1, latencies=[1])
     observed = seen(10, 1, moved=4, demand=Demand(calls=8), speedup=found, on_cpu=cpu, on_gpu=gpu)
-    offload = weigh(observed, PLAN)
+    offload = assess(observed, PLAN)
     found = [offload.never, offload.once, offload.always, offload.latency]
     assert ["siblings"] * 4 == [each.sampling for each in found]
 
 
 def test_single_calls_have_a_speedup_of_their_own():
     cpu, gpu = measured("cpu", 10, latencies=[12, 12, 12]), measured("gpu", 1, latencies=[4, 4])
-    offload = weigh(seen(10, 1, on_cpu=cpu, on_gpu=gpu), PLAN)
+    offload = assess(seen(10, 1, on_cpu=cpu, on_gpu=gpu), PLAN)
     assert (pytest.approx(3), 2) == (offload.latency.value, offload.latency.rounds)
-    assert weigh(seen(10, 1, on_cpu=cpu, on_gpu=replace(gpu, latencies=array("d"))), PLAN).latency is None
+    assert assess(seen(10, 1, on_cpu=cpu, on_gpu=replace(gpu, latencies=array("d"))), PLAN).latency is None
 
 
 def test_where_a_block_is_one_call_its_samples_are_those_of_single_calls():
-    assert weigh(seen(10, 1), PLAN).latency.value == pytest.approx(10)
+    assert assess(seen(10, 1), PLAN).latency.value == pytest.approx(10)
 
 
 def test_where_nothing_is_copied_all_regimes_are_equal_and_free():
     for demand in (Demand(calls=8), Demand(transfer="once", calls=8), Demand(transfer="always", calls=8)):
-        offload = weigh(seen(10, 1, demand=demand), PLAN)
+        offload = assess(seen(10, 1, demand=demand), PLAN)
         assert {"never": 10, "once": 10, "always": 10} == values(offload)
         assert Estimate(value=0, low=0, high=0) == offload.break_even_calls.transfer
         assert (None, ()) == (offload.break_even_calls.reason, offload.links)
 
 
 def test_where_nothing_is_copied_the_sentence_is_silent_about_copies():
-    assert "cop" not in weigh(seen(10, 1), PLAN).reason
+    assert "cop" not in assess(seen(10, 1), PLAN).reason
 
 
 def test_a_whole_body_is_a_regime_of_its_own():
-    offload = weigh(of_a_body(), PLAN)
+    offload = assess(of_a_body(), PLAN)
     assert ("body", {}) == (offload.regime, values(offload))
     assert (None, ()) == (offload.break_even_calls, offload.links)
     assert offload.reason.startswith("worth it: 3.00x [2.90, 3.10] with the copies that the body makes; ")
@@ -245,7 +245,7 @@ def test_a_whole_body_is_a_regime_of_its_own():
 
 def calls(observed):
     """Return the calls that earn back the copies, the first call, and both."""
-    even = weigh(observed, PLAN).break_even_calls
+    even = assess(observed, PLAN).break_even_calls
     found = [even.transfer, even.first_call, even.both]
     return [each and each.value for each in found]
 
@@ -254,14 +254,14 @@ def test_jax_matmul_is_33_times_faster_and_earns_back_copy_and_compilation_in_13
     """JAX's docs/benchmarking.md, 1000 x 1000: NumPy 16.2 ms, up 1.26 ms, compile 193 ms, GPU 485 us."""
     up = Transfer(h2d=Copies(bytes=4_000_000, arrays=1), d2h=Copies(bytes=0, arrays=0))
     observed = seen(16.2e-3, 485e-6, moved=1.26e-3, first_call=193e-3, transfer=up)
-    offload = weigh(observed, PLAN)
+    offload = assess(observed, PLAN)
     assert offload.worth is True
     assert round(offload.never.value) == 33
     assert [1, 13, 13] == calls(observed)
     assert [1, 13, 13] == calls(replace(observed, gpu=measured("gpu", 485e-6, first_call=193.485e-3)))
     assert offload.reason == (
         "worth it: 33.4x [33.1, 33.7] with the data on the device; even with copies at every call "
-        "(9.28x [9.19, 9.38]); at 2.5 times the price it saves 93 % of the bill [92, 93]"
+        "(9.28x [9.19, 9.38]); at 2.5 times the price it costs 93 % less [92, 93]"
     )
 
 
@@ -294,36 +294,36 @@ def test_costs_are_earned_back_after_so_many_calls(expected, observed):
     [
         (None, seen(10, 1, moved=20)),
         ("never: a call on the GPU takes no less time than on the CPU", seen(1, 10, moved=20)),
-        ("in doubt: half of the rounds show no saving", seen(1, 1)),
+        ("inconclusive: half of the rounds show no saving", seen(1, 1)),
         ("time was up", seen(10, 1, transfer=UNTIMED)),
         ("the copies were not timed", seen(10, 1, transfer=MOVED)),
     ],
 )
 def test_what_is_never_earned_back_or_not_known_has_its_reason(expected, observed):
-    assert expected == weigh(observed, PLAN).break_even_calls.reason
+    assert expected == assess(observed, PLAN).break_even_calls.reason
 
 
 def test_the_number_of_calls_is_as_sure_as_the_speedup():
     """5 s are saved, or from 4.901 s to 5.1 s: a hundredth of the CPU's time is in doubt."""
-    found = weigh(seen(10, 5, moved=2000), PLAN).break_even_calls.transfer
+    found = assess(seen(10, 5, moved=2000), PLAN).break_even_calls.transfer
     assert Estimate(value=400, low=393, high=409) == found
 
 
 def test_a_saving_that_could_be_none_may_never_earn_anything_back():
-    found = weigh(seen(10, 9.95, moved=2), PLAN).break_even_calls.transfer
+    found = assess(seen(10, 9.95, moved=2), PLAN).break_even_calls.transfer
     assert (40, None) == (found.value, found.high)
     assert found.low == 14  # 2 / 0.15
 
 
 def test_what_costs_nothing_is_earned_back_at_once_if_anything_is_saved():
-    found = weigh(seen(10, 9.95), PLAN).break_even_calls
+    found = assess(seen(10, 9.95), PLAN).break_even_calls
     assert (0, 0, None) == (found.transfer.value, found.transfer.low, found.transfer.high)
     assert found.transfer == found.first_call == found.both
 
 
 def test_half_of_the_rounds_without_a_saving_leave_the_most_calls_open():
     rounds = [Round(cpu=10, gpu=9), Round(cpu=10, gpu=11)] * 6 + [Round(cpu=10, gpu=9)]
-    found = weigh(seen(rounds=rounds, copies=[20.0] * 13, transfer=MOVED), PLAN).break_even_calls.transfer
+    found = assess(seen(rounds=rounds, copies=[20.0] * 13, transfer=MOVED), PLAN).break_even_calls.transfer
     assert (20, None) == (found.value, found.high)
 
 
@@ -341,14 +341,14 @@ def test_calls_that_earn_back_a_cost_are_not_surer_than_the_rounds(speedup):
     draws, truth, wrong = Random(0), 100 / (10 - 10 / speedup), 0  # noqa: S311 - noise, not a secret
     for _ in range(40):
         observed = seen(rounds=noisy(draws, speedup), copies=[100.0] * 15, transfer=MOVED)
-        found = weigh(observed, PLAN).break_even_calls.transfer
+        found = assess(observed, PLAN).break_even_calls.transfer
         wrong += found is not None and not found.low - 1 <= truth <= (found.high or inf)
     assert wrong <= 2
 
 
 def test_the_price_needs_a_speedup_as_high_as_itself():
     for expected, plan in ((2.5, PLAN), (4, RunOptions(cost_ratio=4))):
-        price = weigh(seen(), plan).price
+        price = assess(seen(), plan).price
         assert (expected, expected) == (price.ratio, price.needed)
 
 
@@ -366,24 +366,24 @@ def test_the_price_needs_a_speedup_as_high_as_itself():
     ],
 )
 def test_money_is_saved_when_the_whole_interval_is_above_the_price(expected, percent, found):
-    price = weigh(seen(found=found), PLAN).price
+    price = assess(seen(found=found), PLAN).price
     assert (expected, pytest.approx(percent)) == (price.saves, price.saving_percent.value)
 
 
 def test_what_is_saved_has_an_interval():
-    price = weigh(seen(found=(10.0, 5.0, 20.0)), PLAN).price
+    price = assess(seen(found=(10.0, 5.0, 20.0)), PLAN).price
     assert pytest.approx([75, 50, 87.5]) == [
         price.saving_percent.value,
         price.saving_percent.low,
         price.saving_percent.high,
     ]
-    open_ended = weigh(seen(found=(10.0, None, None)), PLAN).price.saving_percent
+    open_ended = assess(seen(found=(10.0, None, None)), PLAN).price.saving_percent
     assert (None, 100.0) == (open_ended.low, open_ended.high)
 
 
 @pytest.mark.parametrize(("expected", "own"), [(True, 1.0), (True, 0.6), (None, 0.5), (None, 0.0)])
 def test_money_is_not_saved_with_time_that_the_cpu_lost_to_others(expected, own):
-    price = weigh(seen(found=(5.0, 5.0, 5.0), own=own), PLAN).price
+    price = assess(seen(found=(5.0, 5.0, 5.0), own_share=own), PLAN).price
     assert expected is price.saves
     assert price.saving_percent.low == (pytest.approx(100 * (1 - 2.5 / (5 * own))) if own else None)
 
@@ -395,36 +395,36 @@ def test_money_is_not_saved_with_time_that_the_cpu_lost_to_others(expected, own)
         (
             (
                 "worth it: 10.0x [9.90, 10.1] with the data on the device; its copies (12.0 kB) are "
-                "earned back after 4 calls on the same data; "
-                "at 2.5 times the price it saves 75 % of the bill [75, 75]"
+                "amortized after 4 calls on the same data; "
+                "at 2.5 times the price it costs 75 % less [75, 75]"
             ),
             seen(10, 1, moved=30),
         ),
         (
             (
                 "worth it: 2.00x [1.98, 2.02] with copies at every call; "
-                "at 2.5 times the price the bill is 25 % higher [24, 26]"
+                "at 2.5 times the price it costs 25 % more [24, 26]"
             ),
             seen(10, 1, moved=4, demand=Demand(transfer="always")),
         ),
         (
             (
                 "worth it: 2.50x [2.48, 2.52] per call that is waited for, with one transfer for 8 calls; "
-                "whether it saves money at 2.5 times the price is in doubt"
+                "inconclusive whether it saves money at 2.5 times the price"
             ),
             seen(10, 1, moved=24, demand=Demand(transfer="once", calls=8, latency=True)),
         ),
         (
             (
-                "in doubt whether it is worth it: 1.02x [0.900, 1.10] with the data on the device; "
-                "at 2.5 times the price the bill is 145 % higher [127, 178]"
+                "inconclusive whether it is worth it: 1.02x [0.900, 1.10] with the data on the device; "
+                "at 2.5 times the price it costs 145 % more [127, 178]"
             ),
             seen(found=DOUBT, transfer=UNTIMED),
         ),
     ],
 )
 def test_the_reason_says_time_copies_and_money(expected, observed):
-    assert expected == weigh(observed, PLAN).reason
+    assert expected == assess(observed, PLAN).reason
 
 
 # A CPU alone: what a GPU must reach, and what no link allows.
@@ -433,7 +433,7 @@ SAMPLES = (0.9, 1.0, 1.1)
 
 
 def cpu_alone(*seconds, demand=None, transfer=MOVED, latencies=()):
-    return weigh_cpu(measured("cpu", *seconds, latencies=latencies), demand or Demand(), transfer, PLAN)
+    return assess_cpu_only(measured("cpu", *seconds, latencies=latencies), demand or Demand(), transfer, PLAN)
 
 
 @pytest.mark.parametrize(
@@ -449,7 +449,7 @@ def cpu_alone(*seconds, demand=None, transfer=MOVED, latencies=()):
 def test_a_gpu_may_take_the_cpus_time_over_the_demand_and_over_the_price(expected, demand):
     assert expected == cpu_alone(*SAMPLES, demand=demand, latencies=(7, 8, 9)).gpu_limits
     cpu = measured("cpu", *SAMPLES, latencies=(7, 8, 9))
-    assert expected == weigh(seen(on_cpu=cpu, demand=demand), PLAN).gpu_limits
+    assert expected == assess(seen(on_cpu=cpu, demand=demand), PLAN).gpu_limits
 
 
 def test_without_a_median_there_are_no_limits():
@@ -472,7 +472,7 @@ def test_the_links_are_those_of_their_specifications_slowest_first():
 def test_a_link_takes_at_least_the_bytes_of_both_directions_over_its_bandwidth():
     for links in (
         cpu_alone(*SAMPLES).links,
-        weigh(seen(on_cpu=measured("cpu", *SAMPLES), moved=4), PLAN).links,
+        assess(seen(on_cpu=measured("cpu", *SAMPLES), moved=4), PLAN).links,
     ):
         assert list(LINKS.items()) == [(link.name, link.bandwidth) for link in links]
         for link in links:
@@ -498,7 +498,7 @@ def test_only_with_copies_at_every_call_the_links_alone_can_say_no(expected, dem
     offload = cpu_alone(FASTEST / 2, FASTEST / 4, FASTEST / 2, demand=demand)
     assert expected is offload.worth
     assert offload.reason.endswith(
-        "with copies at every call it cannot pay on any link: on NVLink-C2C they alone take "
+        "with copies at every call no link makes it worth it: on NVLink-C2C they alone take "
         "26.7 ns for 12.0 kB"
     )
 
@@ -510,7 +510,7 @@ def test_only_with_copies_at_every_call_the_links_alone_can_say_no(expected, dem
 def test_it_cannot_pay_when_the_slowest_sample_is_below_what_the_fastest_link_needs(expected, slowest):
     offload = cpu_alone(FASTEST / 9, FASTEST / 9, slowest, FASTEST / 9, demand=ALWAYS)
     assert expected is offload.worth
-    assert (expected is False) == ("cannot pay on any link" in offload.reason)
+    assert (expected is False) == ("no link makes it worth it" in offload.reason)
 
 
 @pytest.mark.parametrize(("expected", "slowest"), [(False, 0.999 * FASTEST), (None, FASTEST)])
@@ -531,7 +531,7 @@ def test_calls_that_are_waited_for_are_held_against_the_links_where_the_demand_i
         ),
         (
             (
-                "no GPU was measured: a call may take at most 250 ms for the demand, "
+                "no GPU was measured: a call may take at most 250 ms for the required speedup, "
                 "and at most 400 ms to save money at 2.5 times the price"
             ),
             Demand(min=4),

@@ -2,7 +2,15 @@
 
 import pytest
 
-from pytest_gpuperf.analysis.verdict import decision, dependence, is_near, judge, ratio, stands, wanted
+from pytest_gpuperf.analysis.verdict import (
+    autocorrelation_note,
+    decision,
+    describe_demand,
+    holds_with_own_share,
+    is_near,
+    judge,
+    ratio,
+)
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.units import digits
@@ -64,14 +72,14 @@ def test_an_interval_above_the_minimum_passes_without_a_reason():
 def test_a_failure_says_the_number_the_interval_and_the_demand_in_one_line():
     verdict = judge(speedup(), Demand(min=4), RunOptions())
     assert verdict.status == "failed"
-    assert verdict.reason == "speedup 2.90x [2.60, 3.20], wanted at least 4x"
+    assert verdict.reason == "speedup 2.90x [2.60, 3.20], required at least 4x"
 
 
 def test_a_wide_interval_is_inconclusive_and_says_what_would_decide():
     verdict = judge(speedup(), Demand(min=3), RunOptions())
     assert verdict.status == "inconclusive"
     assert verdict.reason.startswith(
-        "speedup 2.90x [2.60, 3.20], wanted at least 3x: in doubt after 12 rounds"
+        "speedup 2.90x [2.60, 3.20], required at least 3x: inconclusive after 12 rounds"
     )
     assert "max_time" in verdict.reason
     assert "\n" not in verdict.reason
@@ -80,7 +88,7 @@ def test_a_wide_interval_is_inconclusive_and_says_what_would_decide():
 def test_more_time_is_no_remedy_once_all_rounds_are_taken():
     reason = judge(speedup(rounds=60), Demand(min=3), RunOptions()).reason
     assert "max_time" not in reason
-    assert "steadier machine" in reason
+    assert "quieter machine" in reason
 
 
 def test_an_unbounded_end_is_a_doubt_and_shown_as_such():
@@ -98,7 +106,7 @@ def test_an_unbounded_end_is_a_doubt_and_shown_as_such():
     ],
 )
 def test_a_demand_is_said_in_words(expected, demand):
-    assert expected == wanted(demand)
+    assert expected == describe_demand(demand)
 
 
 @pytest.mark.parametrize(("expected", "value"), [(True, 2.86), (True, 3.14), (False, 2.84), (False, 3.16)])
@@ -113,11 +121,13 @@ def test_an_estimate_may_be_near_either_limit(expected, value):
 
 @pytest.mark.parametrize("autocorrelation", [None, -0.9, 0.0, 0.3])
 def test_independent_rounds_need_no_note(autocorrelation):
-    assert dependence(speedup(autocorrelation=autocorrelation)) is None
+    assert autocorrelation_note(speedup(autocorrelation=autocorrelation)) is None
 
 
 def test_dependent_rounds_are_noted_with_their_number():
-    assert "dependent samples: lag-1 autocorrelation 0.42" in dependence(speedup(autocorrelation=0.42))
+    assert "dependent samples: lag-1 autocorrelation 0.42" in autocorrelation_note(
+        speedup(autocorrelation=0.42)
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,4 +179,4 @@ def test_a_verdict_stands_while_it_does_not_rest_on_a_slow_cpu(expected, demand,
         evidence=50,
         autocorrelation=None,
     )
-    assert expected is stands(found, demand, own)
+    assert expected is holds_with_own_share(found, demand, own)

@@ -193,7 +193,7 @@ def test_the_cpu_is_opened_without_a_probe():
 )
 def test_a_choice_that_nobody_offers_is_refused(choice):
     with pytest.raises(
-        GpuPerfError, match=r"there are auto, none|takes no|is a number|gpu or cpu|one of cuda"
+        GpuPerfError, match=r"available: auto, none|takes no|is a number|gpu or cpu|one of cuda"
     ):
         choose(choice)
 

@@ -298,7 +298,7 @@ def test_a_wide_baseline_is_to_be_made_anew():
     )
 
 
-SLOWED = "the GPU was slowed down in 6 of 18 rounds; cool it, or give it the power that it may draw"
+SLOWED = "the GPU was slowed down in 6 of 18 rounds; improve its cooling or raise its power limit"
 
 
 @pytest.mark.parametrize("metric", ["speedup", "gpu", "latency", "always"])
@@ -355,7 +355,7 @@ def test_time_that_the_cpu_lost_to_others_makes_no_speedup():
     found = compared(record(cpu=measured(CPU, 10e-3, **WAITED)), record())
     assert found.outcome == "cannot_tell"
     assert found.found == Estimate(value=10.0, low=pytest.approx(4.75), high=10.5)
-    said = "; it reaches so far down because threads waited for a processor, 0.5 s in each second of"
+    said = "; it reaches so far down because CPU contention: threads waited for a processor, 0.5 s per"
     assert said in found.reason
 
 

@@ -69,7 +69,7 @@ TRAPS = [
 def failed(record):
     """Make the record of a test that failed."""
 
-    def call(nodeid: str, reason="speedup 2.1x [1.9, 2.3], wanted at least 3x") -> Record:
+    def call(nodeid: str, reason="speedup 2.1x [1.9, 2.3], required at least 3x") -> Record:
         return record(nodeid, status="failed", reason=reason)
 
     return call
@@ -152,7 +152,7 @@ def test_a_failed_gate_and_failed_thresholds_stand_in_the_headline(run_of, recor
         regime="never",
         by_latency=False,
         status="failed",
-        reason="the GPU wins from n = 4096 on, wanted at most 100",
+        reason="the GPU wins from n = 4096 on, required at most 100",
         outcome="bracket",
         largest_not_won=2048.0,
         smallest_won=4096.0,
@@ -161,7 +161,7 @@ def test_a_failed_gate_and_failed_thresholds_stand_in_the_headline(run_of, recor
     run = run_of(record(), gate=gate, thresholds=(threshold,))
     assert headline(run) == "### Speedups: the gate failed, 1 threshold failed, 1 passed"
     assert "**The gate failed:**\n\n- `nothing was compared`" in text(run)
-    assert "the GPU wins from n = 4096 on, wanted at most 100" in text(run)
+    assert "the GPU wins from n = 4096 on, required at most 100" in text(run)
 
 
 def test_a_run_without_tests_or_without_speedups_is_not_green(run_of, record, skipped):
@@ -234,7 +234,7 @@ def test_tests_that_share_a_reason_are_told_once(run_of, skipped):
 
 def test_reasons_of_regressions_and_failures_are_told(run_of, record, failed):
     found = text(run_of(failed("a"), record("b", comparisons=(compared("regressed", reason="20 % slower"),))))
-    assert "- `a`: `speedup 2.1x [1.9, 2.3], wanted at least 3x`" in found
+    assert "- `a`: `speedup 2.1x [1.9, 2.3], required at least 3x`" in found
     assert "- `b`: `20 % slower`" in found
 
 

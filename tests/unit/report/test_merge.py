@@ -157,7 +157,7 @@ def test_a_ratio_that_is_known_gives_that_speedup_and_the_verdict_on_it(expected
 
 def test_a_verdict_has_its_reason_in_numbers():
     found = joined(side("cpu", 10e-3, demand=Demand(min=11)), side("gpu", 1e-3, demand=Demand(min=11)))
-    assert found.reason == "speedup 10.0x [9.90, 10.1], wanted at least 11x"
+    assert found.reason == "speedup 10.0x [9.90, 10.1], required at least 11x"
 
 
 def test_samples_are_paired_in_order():
@@ -316,7 +316,7 @@ def test_a_verdict_that_stands_in_spite_of_what_disturbed_the_cpu_notes_it():
     found = joined(side("cpu", 10e-3, timed=WAITED), side("gpu", 1e-3))
     assert found.status == "passed"
     (note,) = [note for note in found.notes if note.code == "interference"]
-    assert note.text.startswith("threads waited for a processor, 0.5 s")
+    assert note.text.startswith("CPU contention: threads waited for a processor, 0.5 s")
     assert found.interference.own_share == pytest.approx(0.5)
 
 
@@ -341,7 +341,7 @@ def test_what_a_note_says_is_no_interference():
 def test_a_gpu_that_was_slowed_down_decides_nothing():
     found = joined(side("cpu", 10e-3), side("gpu", 1e-3, dropped_rounds=ROUNDS))
     assert found.status == "inconclusive"
-    assert "the GPU was slowed down in 12 of 24 rounds; cool it" in found.reason
+    assert "the GPU was slowed down in 12 of 24 rounds; improve its cooling" in found.reason
     assert found.offload.worth is None
 
 
@@ -416,8 +416,8 @@ def of_siblings(demand, *, cpu, gpu, seed) -> tuple[Record, Record]:
         )
         for kind, timing in (("cpu", {"kernel": cpu}), ("gpu", {"kernel": gpu, "bandwidth": 1e7}))
     ]
-    here, there = (Trial(nodeid=TEST, demand=demand, plan=RunOptions()) for _ in range(2))
-    left = here.time_cpu(bound(adding), devices[0], most_blocks=60, seconds=2.5)
+    here, there = (Trial(nodeid=TEST, demand=demand, options=RunOptions()) for _ in range(2))
+    left = here.time_cpu(bound(adding), devices[0], max_blocks=60, seconds=2.5)
     found = there.compare_with(left, bound(adding), devices[1])
     return here.record(Verdict(status="recorded", reason=None)), there.record(found)
 
@@ -909,7 +909,7 @@ def test_a_demand_that_failed_is_the_exit_code_and_a_line_of_its_own(folder, cap
     assert merged(*written(*reports)) == 1
     assert statuses() == ["passed", "failed"]
     first, *_, before, last = capsys.readouterr().out.splitlines()
-    assert first == "test_it.py::test_1: failed: speedup 1.00x [0.990, 1.01], wanted at least 2x", (
+    assert first == "test_it.py::test_1: failed: speedup 1.00x [0.990, 1.01], required at least 2x", (
         "the reason comes first"
     )
     assert before == "the runs differ: host: here, there"

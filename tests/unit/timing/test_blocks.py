@@ -1,7 +1,8 @@
-"""Measure: blocks, warm-up and rounds, on devices whose every time is known."""
+"""Blocks, warm-up and rounds, on devices whose every time is known."""
 
 import gc
 from array import array
+from dataclasses import replace
 from functools import partial
 from itertools import count, islice
 from random import Random
@@ -13,7 +14,8 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing import blocks
-from pytest_gpuperf.timing.blocks import Workload
+from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.workload import Workload
 
 
 def order() -> Random:
@@ -41,19 +43,20 @@ def simulated(kind="gpu", clock=None, *, kernel=1e-3, noise=None, **timing) -> S
     )
 
 
-def workload_on(device, call=None, **changes) -> Workload:
-    return Workload(device=device, call=call or device.launch, scope="call", setup=None, **changes)
+def timer_on(device, call=None, **changes) -> BlockTimer:
+    workload = Workload(device=device, call=call or device.launch, scope="call")
+    return BlockTimer(workload=workload, **changes)
 
 
-def warmed_up(device, call=None, plan=None) -> Workload:
-    workload = workload_on(device, call)
-    blocks.warm_up(workload, plan or RunOptions())
-    return workload
+def warmed_up(device, call=None, options=None) -> BlockTimer:
+    timer = timer_on(device, call)
+    timer.warm_up(options or RunOptions())
+    return timer
 
 
 def test_a_block_is_synchronized_on_both_sides_of_its_calls():
     device = Recorder()
-    sample = blocks.block(lambda: device.steps.append("call"), 3, device)
+    sample = blocks.time_block(lambda: device.steps.append("call"), 3, device)
     assert device.steps == ["synchronize", "clock", "call", "call", "call", "synchronize", "clock"]
     assert sample == 1 / 3
 
@@ -62,29 +65,29 @@ def test_a_block_is_synchronized_on_both_sides_of_its_calls():
 @pytest.mark.parametrize("calls", [1, 7])
 def test_a_sample_is_the_time_of_one_call(kind, calls):
     device = simulated(kind)
-    assert blocks.block(device.launch, calls, device) == pytest.approx(1e-3)
+    assert blocks.time_block(device.launch, calls, device) == pytest.approx(1e-3)
 
 
 def test_a_synchronize_is_shared_by_the_calls_of_its_block():
     device = simulated(synchronize=1e-3)
-    assert blocks.block(device.launch, 10, device) == pytest.approx(1.1e-3)
+    assert blocks.time_block(device.launch, 10, device) == pytest.approx(1.1e-3)
 
 
 def test_work_from_before_the_block_is_not_in_it():
     device = simulated()
     device.launch(5.0)
-    assert blocks.block(device.launch, 1, device) == pytest.approx(1e-3)
+    assert blocks.time_block(device.launch, 1, device) == pytest.approx(1e-3)
 
 
 def test_work_on_a_side_stream_is_in_the_sample():
     device = simulated()
-    assert blocks.block(lambda: device.launch(10e-3, stream=1), 1, device) == pytest.approx(10e-3)
+    assert blocks.time_block(lambda: device.launch(10e-3, stream=1), 1, device) == pytest.approx(10e-3)
 
 
 @pytest.mark.parametrize("kernel", [1e-7, 1e-6, 1e-5, 0.9e-3])
 def test_a_block_of_quick_calls_lasts_the_block_time(kernel):
-    workload = warmed_up(simulated(kernel=kernel))
-    assert 1e-3 <= workload.block_calls * kernel <= 1.2e-3 + kernel
+    timer = warmed_up(simulated(kernel=kernel))
+    assert 1e-3 <= timer.block_calls * kernel <= 1.2e-3 + kernel
 
 
 @pytest.mark.parametrize("kernel", [1.1e-3, 0.5])
@@ -93,59 +96,59 @@ def test_a_slow_call_is_a_block_of_its_own(kernel):
 
 
 def test_the_block_time_is_the_plans():
-    workload = warmed_up(simulated(kernel=1e-3), plan=RunOptions(sampling=SamplingPlan(block_time=50e-3)))
-    assert 50 <= workload.block_calls <= 60
+    timer = warmed_up(simulated(kernel=1e-3), options=RunOptions(sampling=SamplingPlan(block_time=50e-3)))
+    assert 50 <= timer.block_calls <= 60
 
 
 @pytest.mark.parametrize("cost", [100e-6, 1e-3, 5e-3])
 def test_a_block_lasts_twenty_empty_synchronizes(cost):
-    workload = warmed_up(simulated(kernel=10e-6, synchronize=cost))
-    assert workload.synchronize_cost == pytest.approx(cost)
-    assert workload.block_calls * 10e-6 + cost >= 20 * cost
+    timer = warmed_up(simulated(kernel=10e-6, synchronize=cost))
+    assert timer.synchronize_cost == pytest.approx(cost)
+    assert timer.block_calls * 10e-6 + cost >= 20 * cost
 
 
 def test_a_block_lasts_a_thousand_steps_of_its_clock(monkeypatch):
     monkeypatch.setattr(blocks, "_resolution", lambda: 15e-6)
-    workload = warmed_up(simulated(kernel=1e-3))
-    assert 15 <= workload.block_calls <= 20
+    timer = warmed_up(simulated(kernel=1e-3))
+    assert 15 <= timer.block_calls <= 20
 
 
 def test_the_cost_of_an_empty_synchronize_is_its_least():
     device = simulated()
     costs = iter([9.0, 3.0, 5.0, 9.0, 9.0, 1.0, 8.0, 8.0, 9.0, 9.0])
     device.synchronize = lambda: device.clock.advance(next(costs, 0.0))
-    workload = warmed_up(device, call=lambda: device.clock.advance(100.0), plan=RunOptions(max_time=1e4))
-    assert workload.synchronize_cost == 1.0
+    timer = warmed_up(device, call=lambda: device.clock.advance(100.0), options=RunOptions(max_time=1e4))
+    assert timer.synchronize_cost == 1.0
 
 
 def test_warm_up_ends_when_three_blocks_agree():
     device = simulated()
     times = iter([9e-3, 4e-3, 2.4e-3, 2.08e-3, 2e-3, 2.08e-3, 7e-3])
-    workload = warmed_up(device, call=lambda: device.launch(next(times)))
-    assert workload.steady
-    assert workload.warmup_calls == 1 + 6
+    timer = warmed_up(device, call=lambda: device.launch(next(times)))
+    assert timer.steady
+    assert timer.warmup_calls == 1 + 6
     assert next(times) == 7e-3
 
 
 def test_blocks_that_were_too_short_do_not_count_as_agreeing():
-    workload = warmed_up(simulated(kernel=0.6e-3))
+    timer = warmed_up(simulated(kernel=0.6e-3))
     first_call, too_short, agreeing = 1, 1, 3 * 2
-    assert workload.warmup_calls == first_call + too_short + agreeing
+    assert timer.warmup_calls == first_call + too_short + agreeing
 
 
 def test_blocks_that_differ_by_more_than_the_plan_allows_do_not_agree():
     device = simulated()
     times = iter([2e-3, 2.12e-3] * 3 + [2e-3] * 3)
-    workload = warmed_up(device, call=lambda: device.launch(next(times)))
-    assert workload.warmup_calls == 1 + 9
+    timer = warmed_up(device, call=lambda: device.launch(next(times)))
+    assert timer.warmup_calls == 1 + 9
 
 
 def test_warm_up_of_an_unsteady_workload_is_bounded_in_time():
     device = simulated()
     times = (10e-3 * (1 + step % 2) for step in count())
-    workload = warmed_up(device, call=lambda: device.launch(next(times)))
-    assert not workload.steady
-    assert 0.1 <= workload.warmup <= 0.1 + 20e-3
+    timer = warmed_up(device, call=lambda: device.launch(next(times)))
+    assert not timer.steady
+    assert 0.1 <= timer.warmup <= 0.1 + 20e-3
 
 
 def test_warm_up_of_a_quick_workload_has_at_least_three_calls():
@@ -153,33 +156,33 @@ def test_warm_up_of_a_quick_workload_has_at_least_three_calls():
 
 
 def test_warm_up_of_a_slow_workload_has_one_more_call():
-    workload = warmed_up(simulated(kernel=30.0))
-    assert workload.warmup_calls == 2
-    assert not workload.steady
-    assert workload.warmup == pytest.approx(30)
+    timer = warmed_up(simulated(kernel=30.0))
+    assert timer.warmup_calls == 2
+    assert not timer.steady
+    assert timer.warmup == pytest.approx(30)
 
 
 def test_warm_up_takes_at_most_a_quarter_of_the_time_there_is():
-    assert warmed_up(simulated(kernel=0.3), plan=RunOptions(max_time=1)).warmup_calls == 2
-    assert warmed_up(simulated(kernel=0.3), plan=RunOptions(max_time=10)).warmup_calls == 3
+    assert warmed_up(simulated(kernel=0.3), options=RunOptions(max_time=1)).warmup_calls == 2
+    assert warmed_up(simulated(kernel=0.3), options=RunOptions(max_time=10)).warmup_calls == 3
 
 
 def test_the_time_and_the_calls_of_warm_up_are_counted():
     device = simulated(kernel=2e-3)
-    workload = warmed_up(device)
-    assert workload.warmup == pytest.approx(device.launches * 2e-3)
-    assert workload.warmup_calls == 1 + device.launches
+    timer = warmed_up(device)
+    assert timer.warmup == pytest.approx(device.launches * 2e-3)
+    assert timer.warmup_calls == 1 + device.launches
 
 
 def test_a_workload_that_takes_no_time_is_an_error_and_no_hang(monkeypatch):
-    monkeypatch.setattr(blocks, "_MOST_CALLS", 1000)
+    monkeypatch.setattr(blocks, "_MAX_CALLS", 1000)
     calls = count()
     with pytest.raises(GpuPerfError, match="calls take no time that the clock can show"):
         warmed_up(simulated(), call=lambda: next(calls))
     assert next(calls) <= 1 + 100 + 1000, "a block has at most that many calls"
 
 
-@pytest.mark.parametrize("step", [blocks.sample, partial(blocks.warm_up, plan=RunOptions())])
+@pytest.mark.parametrize("step", [BlockTimer.take_sample, partial(BlockTimer.warm_up, options=RunOptions())])
 def test_the_garbage_collector_is_off_inside_blocks_and_on_again(step):
     device = simulated()
     states = []
@@ -188,25 +191,25 @@ def test_the_garbage_collector_is_off_inside_blocks_and_on_again(step):
         states.append(gc.isenabled())
         device.launch()
 
-    step(workload_on(device, call))
+    step(timer_on(device, call))
     assert set(states) == {False}
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize("step", [blocks.sample, partial(blocks.warm_up, plan=RunOptions())])
+@pytest.mark.parametrize("step", [BlockTimer.take_sample, partial(BlockTimer.warm_up, options=RunOptions())])
 def test_the_garbage_collector_is_on_again_after_an_exception(step):
     def call():
         raise RuntimeError("in the workload")
 
     with pytest.raises(RuntimeError, match="in the workload"):
-        step(workload_on(simulated(), call))
+        step(timer_on(simulated(), call))
     assert gc.isenabled()
 
 
 def test_a_garbage_collector_that_was_off_stays_off():
     gc.disable()
     try:
-        blocks.sample(workload_on(simulated()))
+        timer_on(simulated()).take_sample()
         assert not gc.isenabled()
     finally:
         gc.enable()
@@ -214,25 +217,25 @@ def test_a_garbage_collector_that_was_off_stays_off():
 
 def test_a_workload_that_raised_is_left_running():
     device = simulated()
-    workload = workload_on(device, call=lambda: 1 / 0)
+    timer = timer_on(device, call=lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        blocks.sample(workload)
-    assert workload.running
-    assert workload.samples == array("d")
+        timer.take_sample()
+    assert timer.is_running
+    assert timer.samples == array("d")
 
 
 def test_the_result_of_each_call_is_dropped_as_it_comes():
     device = simulated(kernel=1e-5)
-    workload = warmed_up(device, call=lambda: device.xp.ones(1000))
-    blocks.sample(workload)
-    assert workload.block_calls > 50
+    timer = warmed_up(device, call=lambda: device.xp.ones(1000))
+    timer.take_sample()
+    assert timer.block_calls > 50
     assert (0, 8000) == (device.live_bytes, device.peak_bytes)
 
 
 def test_rounds_have_one_sample_of_each_device():
     clock = Clock()
-    cpu = workload_on(simulated("cpu", clock, kernel=10e-3))
-    gpu = workload_on(simulated("gpu", clock, kernel=2e-3))
+    cpu = timer_on(simulated("cpu", clock, kernel=10e-3))
+    gpu = timer_on(simulated("gpu", clock, kernel=2e-3))
     for taken, _ in enumerate(islice(blocks.rounds([cpu, gpu], order()), 2), start=1):
         assert [pytest.approx(10e-3)] * taken == list(cpu.samples)
         assert [pytest.approx(2e-3)] * taken == list(gpu.samples)
@@ -245,7 +248,7 @@ def order_of(seed: int, rounds: int = 40) -> list[str]:
     cpu, gpu = simulated("cpu", clock), simulated("gpu", clock)
 
     def on(device):
-        return workload_on(device, call=lambda: (steps.append(device.kind), device.launch()))
+        return timer_on(device, call=lambda: (steps.append(device.kind), device.launch()))
 
     list(islice(blocks.rounds([on(cpu), on(gpu)], Random(seed)), rounds))  # noqa: S311 - as above
     assert all(
@@ -266,25 +269,25 @@ def test_each_device_comes_first_in_about_half_of_the_rounds(seed):
 
 def test_a_measurement_is_what_is_known_by_now():
     device = simulated(kernel=2e-3)
-    workload = warmed_up(device)
-    blocks.sample(workload)
-    found = workload.measurement
-    blocks.sample(workload)
+    timer = warmed_up(device)
+    timer.take_sample()
+    found = timer.measurement
+    timer.take_sample()
     assert found.device == device.info
-    assert found.samples == array("d", [workload.samples[0]])
+    assert found.samples == array("d", [timer.samples[0]])
     assert found.median == pytest.approx(2e-3)
-    assert (found.warmup_calls, found.steady) == (workload.warmup_calls, True)
+    assert (found.warmup_calls, found.steady) == (timer.warmup_calls, True)
 
 
 def test_without_samples_there_is_no_median():
-    assert workload_on(simulated()).measurement.median is None
+    assert timer_on(simulated()).measurement.median is None
 
 
 def test_a_block_that_takes_no_time_is_an_error_and_no_infinite_speedup():
-    workload = workload_on(simulated(kernel=0.0), call=lambda: None)
+    timer = timer_on(simulated(kernel=0.0), call=lambda: None)
     with pytest.raises(GpuPerfError, match="took no time that the clock can show"):
-        blocks.sample(workload)
-    assert not workload.samples
+        timer.take_sample()
+    assert not timer.samples
 
 
 def told(monkeypatch, *delays):
@@ -294,131 +297,132 @@ def told(monkeypatch, *delays):
 
 def test_the_wait_for_a_processor_is_counted_over_the_blocks_alone(monkeypatch):
     told(monkeypatch, 1.0, 1.5, 7.0, 7.25)
-    workload = workload_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
-    blocks.sample(workload)
-    blocks.sample(workload)
-    assert workload.waited == 0.75
+    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
+    timer.take_sample()
+    timer.take_sample()
+    assert timer.waited == 0.75
 
 
 def test_a_system_that_does_not_tell_the_wait_has_none(monkeypatch):
     told(monkeypatch, None, None)
-    workload = workload_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
-    blocks.sample(workload)
-    assert workload.waited is None
+    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
+    timer.take_sample()
+    assert timer.waited is None
 
 
 @pytest.mark.parametrize(
     ("expected", "waited", "fastest"), [(None, 0.2, 1.0), (0.6, 0.4, 1.0), (0.0, 1.5, 1.0), (0.25, 0.0, 0.25)]
 )
 def test_what_disturbed_the_samples_is_taken_off(expected, waited, fastest):
-    workload = workload_on(simulated())
-    workload.samples.extend([0.5, 0.5])
-    workload.waited, workload.fastest = waited, fastest / 2
-    found = workload.interference
+    timer = timer_on(simulated())
+    timer.samples.extend([0.5, 0.5])
+    timer.waited, timer.fastest_sample = waited, fastest / 2
+    found = timer.interference
     assert expected == (found and pytest.approx(found.own_share))
 
 
 def test_simulated_time_has_no_wait_in_it():
-    workload = workload_on(simulated())
-    blocks.sample(workload)
-    assert workload.waited is None
+    timer = timer_on(simulated())
+    timer.take_sample()
+    assert timer.waited is None
 
 
 def test_a_cpu_keeps_as_many_processors_busy_as_its_threads_worked():
-    workload = workload_on(simulated("cpu", kernel=2e-3, threads=3.5), block_calls=4)
-    blocks.sample(workload)
-    blocks.sample(workload)
-    assert workload.measurement.processors == pytest.approx(3.5)
+    timer = timer_on(simulated("cpu", kernel=2e-3, threads=3.5), block_calls=4)
+    timer.take_sample()
+    timer.take_sample()
+    assert timer.measurement.processors == pytest.approx(3.5)
 
 
 def test_a_cpu_that_waits_keeps_no_processor_busy():
     device = simulated("cpu")
-    workload = workload_on(device, call=lambda: device.clock.advance(1e-3))
-    blocks.sample(workload)
-    assert workload.measurement.processors == 0
+    timer = timer_on(device, call=lambda: device.clock.advance(1e-3))
+    timer.take_sample()
+    assert timer.measurement.processors == 0
 
 
 def test_processors_are_those_of_the_timed_blocks_alone():
-    workload = workload_on(simulated("cpu", threads=2.0))
-    blocks.sample(workload)
-    workload.device.launch(5.0)
-    blocks.sample(workload)
-    assert workload.measurement.processors == pytest.approx(2)
+    timer = timer_on(simulated("cpu", threads=2.0))
+    timer.take_sample()
+    timer.device.launch(5.0)
+    timer.take_sample()
+    assert timer.measurement.processors == pytest.approx(2)
 
 
 def test_without_samples_nobody_tells_the_processors():
-    assert workload_on(simulated("cpu")).measurement.processors is None
+    assert timer_on(simulated("cpu")).measurement.processors is None
 
 
 def test_a_gpu_does_not_tell_the_processors():
-    workload = workload_on(simulated("gpu"))
-    blocks.sample(workload)
-    assert workload.measurement.processors is None
+    timer = timer_on(simulated("gpu"))
+    timer.take_sample()
+    assert timer.measurement.processors is None
 
 
 def test_where_a_block_is_one_call_its_samples_are_latencies():
-    workload = warmed_up(simulated(kernel=2e-3))
-    assert blocks.single(workload, RunOptions()) is workload
-    blocks.sample(workload)
-    assert [pytest.approx(2e-3)] == list(workload.measurement.waited_for)
-    assert (array("d"), pytest.approx(2e-3)) == (workload.measurement.latencies, workload.measurement.latency)
+    timer = warmed_up(simulated(kernel=2e-3))
+    assert timer.per_call(RunOptions()) is timer
+    timer.take_sample()
+    assert [pytest.approx(2e-3)] == list(timer.measurement.waited_for)
+    assert (array("d"), pytest.approx(2e-3)) == (timer.measurement.latencies, timer.measurement.latency)
 
 
 def test_where_a_block_is_many_calls_its_samples_are_no_latencies():
-    workload = warmed_up(simulated(kernel=1e-5))
-    blocks.sample(workload)
-    assert (array("d"), None) == (workload.measurement.waited_for, workload.measurement.latency)
+    timer = warmed_up(simulated(kernel=1e-5))
+    timer.take_sample()
+    assert (array("d"), None) == (timer.measurement.waited_for, timer.measurement.latency)
 
 
 def test_a_single_call_is_waited_for_and_keeps_its_samples_apart():
-    workload = warmed_up(simulated(kernel=10e-6, launch=5e-6))
-    single = blocks.single(workload, RunOptions())
-    assert blocks.single(workload, RunOptions()) is single
-    blocks.sample(single)
-    blocks.sample(workload)
-    calls = workload.block_calls
-    assert [pytest.approx(15e-6)] == list(workload.measurement.latencies)
-    assert [pytest.approx(10e-6 + 5e-6 / calls)] == list(workload.measurement.samples)
+    timer = warmed_up(simulated(kernel=10e-6, launch=5e-6))
+    per_call = timer.per_call(RunOptions())
+    assert timer.per_call(RunOptions()) is per_call
+    per_call.take_sample()
+    timer.take_sample()
+    calls = timer.block_calls
+    assert [pytest.approx(15e-6)] == list(timer.measurement.latencies)
+    assert [pytest.approx(10e-6 + 5e-6 / calls)] == list(timer.measurement.samples)
 
 
 def test_what_is_sampled_aside_is_warmed_up_for_a_quarter_of_its_time():
     device = simulated()
     times = (1e-3 * (1 + step % 2) for step in count(1))
-    workload = blocks.timed(
+    timer = blocks.warmed_up(
         lambda: device.launch(next(times)), device, RunOptions(sampling=SamplingPlan(secondary_time=10e-3))
     )
-    assert not workload.steady
-    assert 2.5e-3 <= workload.warmup < 2.5e-3 + 2e-3
+    assert not timer.steady
+    assert 2.5e-3 <= timer.warmup < 2.5e-3 + 2e-3
 
 
 def test_a_fresh_start_gives_up_the_samples_and_what_was_counted_beside_them():
-    workload = warmed_up(simulated("cpu", kernel=1e-5, threads=2.0))
-    blocks.single(workload, RunOptions())
-    blocks.sample(workload)
-    workload.waited, fastest = 1.0, workload.fastest
-    workload.start_afresh()
-    assert (array("d"), 1, False) == (workload.samples, workload.block_calls, workload.steady)
-    assert (None, None, None) == (workload.waited, workload.processor_time, workload.single)
-    assert fastest == workload.fastest
+    timer = warmed_up(simulated("cpu", kernel=1e-5, threads=2.0))
+    timer.per_call(RunOptions())
+    timer.take_sample()
+    timer.waited, fastest = 1.0, timer.fastest_sample
+    timer.restart()
+    assert (array("d"), 1, False) == (timer.samples, timer.block_calls, timer.steady)
+    assert (None, None, None) == (timer.waited, timer.processor_time, timer.per_call_timer)
+    assert fastest == timer.fastest_sample
 
 
 def test_a_workload_whose_single_call_raised_is_running():
-    workload = warmed_up(simulated(kernel=1e-5))
-    single = blocks.single(workload, RunOptions())
-    assert not workload.is_running
-    single.call = lambda: 1 / 0
+    timer = warmed_up(simulated(kernel=1e-5))
+    per_call = timer.per_call(RunOptions())
+    assert not timer.is_running
+    per_call.workload = replace(per_call.workload, call=lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        blocks.sample(single)
-    assert workload.is_running
+        per_call.take_sample()
+    assert timer.is_running
 
 
 def test_a_round_that_is_taken_back_leaves_no_sample_of_any_workload():
     clock = Clock()
-    workloads = [workload_on(simulated(kind, clock, kernel=2e-3)) for kind in ("cpu", "gpu")]
-    for workload in workloads:
-        workload.samples.extend([1.0, 2.0, 3.0])
-    blocks.take_back(workloads)
-    assert [[1.0, 2.0]] * 2 == [list(workload.samples) for workload in workloads]
+    timers = [timer_on(simulated(kind, clock, kernel=2e-3)) for kind in ("cpu", "gpu")]
+    for timer in timers:
+        timer.samples.extend([1.0, 2.0, 3.0])
+    for timer in timers:
+        timer.drop_last_sample()
+    assert [[1.0, 2.0]] * 2 == [list(timer.samples) for timer in timers]
 
 
 def test_three_workloads_come_in_every_order():
@@ -426,7 +430,7 @@ def test_three_workloads_come_in_every_order():
     device = simulated()
 
     def named(name):
-        return workload_on(device, call=lambda: (steps.append(name), device.launch()))
+        return timer_on(device, call=lambda: (steps.append(name), device.launch()))
 
     list(islice(blocks.rounds([named(name) for name in "abc"], order()), 60))
     taken = {"".join(steps[first : first + 3]) for first in range(0, len(steps), 3)}

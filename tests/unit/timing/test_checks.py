@@ -1,4 +1,4 @@
-"""Answers: which results can be compared, and whether the timed work was the work that was asked for."""
+"""Result checks: which results can be compared, and whether the timed work was the requested work."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +14,7 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import inspection
+from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import ResultChecks
 from pytest_gpuperf.timing.parity import Leaf
 
@@ -36,31 +37,31 @@ def simulated() -> SimulatedDevice:
     return SimulatedDevice("gpu", clock=Clock())
 
 
-def on_host(result, demand) -> list[Leaf]:
-    return ResultChecks(demand).on_host(result, simulated())
+def copied_to_host(result, demand) -> list[Leaf]:
+    return ResultChecks(demand).copy_to_host(result, simulated())
 
 
 def refusal(result, demand) -> str:
     with pytest.raises(GpuPerfError) as refused:
-        on_host(result, demand)
+        copied_to_host(result, demand)
     return str(refused.value)
 
 
-def answer(*values) -> list[Leaf]:
+def leaves_of(*values) -> list[Leaf]:
     return [Leaf(f"result[{index}]", np.array(value)) for index, value in enumerate(values)]
 
 
 def compared(*pairs, demand=GATE) -> ResultChecks:
     """Return what was found of these pairs of values, of the CPU and the GPU, one pair after the other."""
-    answers = ResultChecks(demand)
+    checks = ResultChecks(demand)
     for cpu, gpu in pairs:
-        answers.compare(answer(cpu), answer(gpu), simulated())
-    return answers
+        checks.compare(leaves_of(cpu), leaves_of(gpu), simulated())
+    return checks
 
 
 def prepared(body):
     """Prepare a body that takes the device."""
-    return inspection.prepare(lambda seen: partial(body, seen), simulated())[0]
+    return inspection.first_call(lambda seen: partial(body, seen), simulated())[0]
 
 
 def lazily():
@@ -79,14 +80,17 @@ LAZY = [
 @pytest.mark.parametrize("demand", DEMANDS, ids=["bare", "gate", "unchecked", "copied"])
 @pytest.mark.parametrize(("name", "make"), LAZY, ids=[name for name, _ in LAZY])
 def test_a_result_whose_work_is_still_to_be_done_is_refused_by_any_marker(name, make, demand):
-    expected = f"result is of type {name}, whose work is done after the call; return what it yields"
+    expected = (
+        f"result is of type {name}, which is lazy: its work would run after the timed call; "
+        "return the values that it yields"
+    )
     assert expected == refusal(make(), demand)
 
 
 @pytest.mark.parametrize("demand", DEMANDS, ids=["bare", "gate", "unchecked", "copied"])
 def test_a_generator_deep_in_a_result_is_refused_with_its_place(demand):
     text = refusal({"kept": [1.0, Pair(2.0, lazily())]}, demand)
-    assert text.startswith("result['kept'][1].second is of type generator, whose work is done after")
+    assert text.startswith("result['kept'][1].second is of type generator, which is lazy: its work would run")
 
 
 STRANGE = [
@@ -112,7 +116,7 @@ def test_what_can_be_neither_compared_nor_copied_is_refused_with_its_type_and_pl
     value, name = strange
     expected = (
         f"result[1]['deep'] is of type {name}, which can be neither compared nor copied; "
-        "return arrays, numbers or text, in tuples, lists, dicts or dataclasses or say parity=False"
+        "return arrays, numbers or text, in tuples, lists, dicts or dataclasses or pass parity=False"
     )
     assert expected == refusal((1.0, {"deep": value}), GATE)
 
@@ -127,23 +131,23 @@ def test_where_results_are_copied_parity_is_no_way_out(strange):
 
 def test_without_parity_and_copies_anything_may_be_returned(strange):
     value, _ = strange
-    assert [Leaf("result", value)] == on_host(value, UNCHECKED)
+    assert [Leaf("result", value)] == copied_to_host(value, UNCHECKED)
 
 
 def test_under_a_bare_marker_it_is_noted_only(strange):
     value, name = strange
-    answers = ResultChecks(BARE)
-    leaf = answers.on_host([value], simulated())
-    answers.check_same(leaf, leaf)
-    answers.compare(leaf, leaf, simulated())
-    assert not answers.differ
+    checks = ResultChecks(BARE)
+    leaf = checks.copy_to_host([value], simulated())
+    checks.require_same_result(leaf, leaf)
+    checks.compare(leaf, leaf, simulated())
+    assert not checks.differ
     said = f"parity was not checked: result[0] is a {name}, which cannot be compared"
-    assert answers.notes == (Note(code="parity_not_checked", text=said),)
+    assert checks.notes == (Note(code="parity_not_checked", text=said),)
 
 
 def test_a_result_that_can_be_compared_is_on_the_host():
     device = simulated()
-    found = ResultChecks(GATE).on_host(
+    found = ResultChecks(GATE).copy_to_host(
         (device.asarray([1.0, 2.0]), 3, "text", True, None, np.float32(4)), device
     )
     assert [[1.0, 2.0], 3, "text", True, 4] == [leaf.value.tolist() for leaf in found]
@@ -151,20 +155,20 @@ def test_a_result_that_can_be_compared_is_on_the_host():
 
 
 def test_before_anything_was_compared_nothing_differs():
-    answers = ResultChecks(GATE)
-    assert (None, None, False, ()) == (answers.parity, answers.elapsed, answers.differ, answers.notes)
-    assert answers.wrong(after_timing=True) is None
+    checks = ResultChecks(GATE)
+    assert (None, None, False, ()) == (checks.parity, checks.elapsed, checks.differ, checks.notes)
+    assert checks.disagreement(after_timing=True) is None
 
 
 def test_answers_that_agree_are_not_wrong():
-    answers = compared((1.0, 1.0))
-    assert (True, False, ()) == (answers.parity.agreed, answers.differ, answers.notes)
-    assert answers.wrong(after_timing=False) is None
+    checks = compared((1.0, 1.0))
+    assert (True, False, ()) == (checks.parity.agreed, checks.differ, checks.notes)
+    assert checks.disagreement(after_timing=False) is None
 
 
 @pytest.mark.parametrize(("when", "after_timing"), [("before", False), ("after", True)])
 def test_answers_that_differ_are_wrong_and_the_remedy_is_named(when, after_timing):
-    text = compared((1, 2)).wrong(after_timing=after_timing)
+    text = compared((1, 2)).disagreement(after_timing=after_timing)
     assert text.startswith(f"the devices disagree {when} timing: result[0]: 1 of 1 values differ; seed ")
 
 
@@ -174,55 +178,55 @@ def test_of_two_findings_the_worse_stays(pairs):
 
 
 def test_of_two_findings_that_are_alike_the_first_stays():
-    answers = compared((1.0, 1.0), (1.0, 1.0 + 1e-9))
-    assert answers.parity.error == 0
+    checks = compared((1.0, 1.0), (1.0, 1.0 + 1e-9))
+    assert checks.parity.error == 0
 
 
 def test_what_parity_takes_is_told_altogether():
     device = simulated()
-    answers = ResultChecks(GATE)
+    checks = ResultChecks(GATE)
     slow = count(0.0, 0.25)
     device.clock = lambda: next(slow)
     for _ in range(3):
-        answers.compare(answer(1), answer(1), device)
-    assert answers.elapsed == 0.75
+        checks.compare(leaves_of(1), leaves_of(1), device)
+    assert checks.elapsed == 0.75
 
 
 def test_parity_that_was_turned_off_is_not_worth_a_note():
-    answers = compared((1, 2), demand=UNCHECKED)
-    assert (None, False, ()) == (answers.parity.agreed, answers.differ, answers.notes)
+    checks = compared((1, 2), demand=UNCHECKED)
+    assert (None, False, ()) == (checks.parity.agreed, checks.differ, checks.notes)
 
 
 def test_a_workload_that_returns_nothing_is_noted():
-    answers = ResultChecks(GATE)
-    answers.compare([], [], simulated())
-    (note,) = answers.notes
+    checks = ResultChecks(GATE)
+    checks.compare([], [], simulated())
+    (note,) = checks.notes
     assert note.code == "parity_not_checked"
     assert note.text == "parity was not checked: the workload returns nothing that could be compared"
 
 
 def test_a_result_that_changes_from_call_to_call_is_other_work():
-    with pytest.raises(GpuPerfError, match=r"changes from call to call.*or say parity=False"):
-        ResultChecks(GATE).check_same(answer(1), answer(2))
+    with pytest.raises(GpuPerfError, match=r"changes from call to call.*or pass parity=False"):
+        ResultChecks(GATE).require_same_result(leaves_of(1), leaves_of(2))
 
 
 @pytest.mark.parametrize(("demand", "after"), [(GATE, 1), (UNCHECKED, 2), (Demand(min=3, atol=2), 2)])
 def test_a_result_that_stays_or_need_not_is_the_same_work(demand, after):
-    ResultChecks(demand).check_same(answer(1), answer(after))
+    ResultChecks(demand).require_same_result(leaves_of(1), leaves_of(after))
 
 
 def test_a_gpu_that_was_idle_did_not_do_the_work():
     with pytest.raises(GpuPerfError, match="no work reached simulated GPU"):
-        ResultChecks(GATE).check_work(prepared(lambda seen: lambda: np.ones(3)))
-    ResultChecks(GATE).check_work(prepared(lambda seen: lambda: seen.xp.ones(3)))
+        ResultChecks(GATE).require_device_work(prepared(lambda seen: lambda: np.ones(3)))
+    ResultChecks(GATE).require_device_work(prepared(lambda seen: lambda: seen.xp.ones(3)))
 
 
 def test_the_last_answer_is_that_of_one_more_call():
     calls_made = count(1)
-    workload = prepared(lambda seen: lambda: seen.xp.ones(1) * next(calls_made))
-    (leaf,) = ResultChecks(GATE).last(workload)
+    timer = BlockTimer(workload=prepared(lambda seen: lambda: seen.xp.ones(1) * next(calls_made)))
+    (leaf,) = ResultChecks(GATE).final_result(timer)
     assert leaf.value.tolist() == [2]
-    assert workload.inspection is not None
+    assert timer.inspection is not None
 
 
 @pytest.mark.parametrize("demand", DEMANDS, ids=["bare", "gate", "unchecked", "copied"])
@@ -231,12 +235,12 @@ def test_a_last_answer_of_a_changed_input_is_refused_by_any_marker(demand):
         a = seen.asarray(np.zeros((2, 3), np.float32))
         return lambda: a.__iadd__(1)
 
-    with pytest.raises(GpuPerfError, match=r"changes its own input \(float32 array of shape \(2, 3\)\)"):
-        ResultChecks(demand).last(prepared(body))
+    with pytest.raises(GpuPerfError, match=r"modifies its input \(float32 array of shape \(2, 3\)\)"):
+        ResultChecks(demand).final_result(BlockTimer(workload=prepared(body)))
 
 
 def test_a_last_answer_that_cannot_be_compared_is_refused_like_the_first():
     results = iter([1.0, {1}])
-    workload = prepared(lambda seen: lambda: (seen.launch(), next(results))[1])
+    timer = BlockTimer(workload=prepared(lambda seen: lambda: (seen.launch(), next(results))[1]))
     with pytest.raises(GpuPerfError, match="result is of type set"):
-        ResultChecks(GATE).last(workload)
+        ResultChecks(GATE).final_result(timer)

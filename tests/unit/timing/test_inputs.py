@@ -8,7 +8,7 @@ import pytest
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.timing import inputs, inspection
-from pytest_gpuperf.timing.blocks import Workload
+from pytest_gpuperf.timing.workload import Workload
 
 
 def simulated() -> SimulatedDevice:
@@ -17,7 +17,7 @@ def simulated() -> SimulatedDevice:
 
 def prepared(device, body) -> Workload:
     """Prepare a body that takes the device."""
-    return inspection.prepare(lambda seen: partial(body, seen), device)[0]
+    return inspection.first_call(lambda seen: partial(body, seen), device)[0]
 
 
 class Model:
@@ -78,7 +78,7 @@ def closed_over_in_a_container(device):
 
 
 def changed(workload):
-    return inputs.changed(workload.inputs, workload.call, workload.device)
+    return inputs.mutated_input(workload.inputs, workload.call, workload.device)
 
 
 @pytest.mark.parametrize("values", [np.zeros(3), np.ones(3), np.arange(3.0)])

@@ -1,6 +1,6 @@
-"""Calls beside the timed blocks: what the first finds out, what the last shows, and the one behind others."""
+"""Single calls outside the timed blocks: the first, the inspected one, and the one on an occupied GPU."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -12,36 +12,37 @@ from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing import blocks, inspection
-from pytest_gpuperf.timing.blocks import Workload
+from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.workload import Workload
 
 
 def simulated(kind="gpu", *, kernel=1e-3, **timing) -> SimulatedDevice:
     return SimulatedDevice(kind, clock=Clock(), timing=Timing(kernel=kernel, **timing))
 
 
-def workload_on(device, call=None) -> Workload:
-    return Workload(device=device, call=call or device.launch, scope="call")
+def timer_on(device, call=None) -> BlockTimer:
+    return BlockTimer(workload=Workload(device=device, call=call or device.launch, scope="call"))
 
 
 def prepared(device, body, **brought) -> Workload:
     """Prepare a body that takes the device, and what its fixtures brought."""
-    workload, _ = inspection.prepare(lambda seen: partial(body, seen, **brought), device)
+    workload, _ = inspection.first_call(lambda seen: partial(body, seen, **brought), device)
     return workload
 
 
 def inspected(device, call=None):
     """Return the inspection of a call after its last one."""
-    workload = workload_on(device, call)
-    inspection.finish(workload)
-    return workload.inspection
+    timer = timer_on(device, call)
+    inspection.inspected_call(timer)
+    return timer.inspection
 
 
 def looked_behind(device, call=None):
     """Return the inspection of a call after one more behind an occupied device."""
-    workload = workload_on(device, call)
-    inspection.finish(workload)
-    inspection.look_behind(workload)
-    return workload.inspection
+    timer = timer_on(device, call)
+    inspection.inspected_call(timer)
+    inspection.probe_blocking(timer)
+    return timer.inspection
 
 
 def test_a_body_that_returns_a_callable_was_the_setup():
@@ -55,7 +56,7 @@ def test_a_body_that_returns_a_callable_was_the_setup():
     assert workload.scope == "call"
     assert workload.setup == pytest.approx(2e-3)
     assert workload.first_call == pytest.approx(7e-3)
-    assert blocks.block(workload.call, 1, device) == pytest.approx(7e-3)
+    assert blocks.time_block(workload.call, 1, device) == pytest.approx(7e-3)
 
 
 def test_any_other_body_is_the_workload_itself():
@@ -63,13 +64,13 @@ def test_any_other_body_is_the_workload_itself():
     workload = prepared(device, lambda seen: seen.xp.ones(1))
     assert ("body", None) == (workload.scope, workload.setup)
     assert workload.first_call == pytest.approx(2e-3)
-    assert blocks.block(workload.call, 1, device) == pytest.approx(2e-3)
+    assert blocks.time_block(workload.call, 1, device) == pytest.approx(2e-3)
 
 
 def test_the_first_result_comes_with_the_workload():
     device = simulated()
-    _, of_body = inspection.prepare(lambda seen: lambda: 5, device)
-    _, of_call = inspection.prepare(lambda seen: lambda: lambda: 7, device)
+    _, of_body = inspection.first_call(lambda seen: lambda: 5, device)
+    _, of_call = inspection.first_call(lambda seen: lambda: lambda: 7, device)
     assert (5, 7) == (of_body, of_call)
 
 
@@ -98,24 +99,24 @@ def test_the_body_sees_the_device_as_it_is():
     ],
 )
 def test_work_on_the_device_is_seen_in_the_workload_and_not_in_its_setup(expected, body):
-    assert expected is prepared(simulated(), body).worked
+    assert expected is prepared(simulated(), body).did_device_work
 
 
 def test_the_last_call_is_timed_by_the_devices_own_events():
     device = simulated()
-    workload = workload_on(device, call=lambda: (device.launch(3e-3), device.launch(4e-3), "result")[-1])
+    timer = timer_on(device, call=lambda: (device.launch(3e-3), device.launch(4e-3), "result")[-1])
     device.launch(1.0)
-    assert inspection.finish(workload) == "result"
-    assert workload.inspection.device_time == pytest.approx(7e-3)
+    assert inspection.inspected_call(timer) == "result"
+    assert timer.inspection.device_time == pytest.approx(7e-3)
 
 
 def test_work_from_before_the_last_call_is_not_in_it():
-    workload = workload_on(simulated(kernel=3e-3))
-    workload.device.launch(1.0)
-    workload.device.launch(2.0, stream=1)
-    inspection.finish(workload)
-    assert (pytest.approx(3e-3), 0) == (workload.inspection.device_time, workload.inspection.outside_time)
-    assert workload.fastest == pytest.approx(3e-3)
+    timer = timer_on(simulated(kernel=3e-3))
+    timer.device.launch(1.0)
+    timer.device.launch(2.0, stream=1)
+    inspection.inspected_call(timer)
+    assert (pytest.approx(3e-3), 0) == (timer.inspection.device_time, timer.inspection.outside_time)
+    assert timer.fastest_sample == pytest.approx(3e-3)
 
 
 def test_the_last_call_tells_how_soon_it_returned():
@@ -126,10 +127,10 @@ def test_the_last_call_tells_how_soon_it_returned():
 
 
 def test_a_last_call_that_is_the_fastest_is_remembered_as_such():
-    workload = workload_on(simulated(kernel=3e-3))
-    workload.fastest = 4e-3
-    inspection.finish(workload)
-    assert workload.fastest == pytest.approx(3e-3)
+    timer = timer_on(simulated(kernel=3e-3))
+    timer.fastest_sample = 4e-3
+    inspection.inspected_call(timer)
+    assert timer.fastest_sample == pytest.approx(3e-3)
 
 
 def test_a_last_call_that_does_no_work_where_the_first_did_is_refused():
@@ -141,9 +142,9 @@ def test_a_last_call_that_does_no_work_where_the_first_did_is_refused():
             kept.append(device.xp.ones(3))
         return kept[0]
 
-    workload = prepared(device, lambda seen: call)
-    with pytest.raises(GpuPerfError, match="the last call did no work on simulated GPU, as the first did"):
-        inspection.finish(workload)
+    timer = BlockTimer(workload=prepared(device, lambda seen: call))
+    with pytest.raises(GpuPerfError, match="submitted no work to simulated GPU, although the first one did"):
+        inspection.inspected_call(timer)
 
 
 def test_work_on_a_side_stream_ends_outside_of_the_events():
@@ -168,17 +169,17 @@ def test_a_cpu_has_no_events_to_be_outside_of():
 @pytest.mark.parametrize(("expected", "pool"), [(0, True), (3, False)])
 def test_the_devices_own_allocations_are_counted_and_not_those_from_its_pool(expected, pool):
     device = simulated(pool=pool)
-    workload = prepared(device, lambda seen: lambda: seen.xp.ones(10) + seen.xp.ones(10))
-    inspection.finish(workload)
-    assert expected == workload.inspection.allocations
+    timer = BlockTimer(workload=prepared(device, lambda seen: lambda: seen.xp.ones(10) + seen.xp.ones(10)))
+    inspection.inspected_call(timer)
+    assert expected == timer.inspection.allocations
 
 
 def test_a_pool_that_has_to_grow_allocates():
     device = simulated()
     sizes = iter([10, 20])
-    workload = prepared(device, lambda seen: lambda: seen.xp.ones(next(sizes)))
-    inspection.finish(workload)
-    assert workload.inspection.allocations == 1
+    timer = BlockTimer(workload=prepared(device, lambda seen: lambda: seen.xp.ones(next(sizes))))
+    inspection.inspected_call(timer)
+    assert timer.inspection.allocations == 1
 
 
 def test_the_memory_of_a_call_is_the_most_that_it_holds_above_its_inputs():
@@ -188,9 +189,9 @@ def test_the_memory_of_a_call_is_the_most_that_it_holds_above_its_inputs():
         a = seen.asarray(np.ones(1000))
         return lambda: ((a + 1) + 2)[:500]  # 8000 bytes for a time, and 8000 for its result
 
-    workload = prepared(device, body)
-    inspection.finish(workload)
-    assert workload.inspection.memory == 16_000
+    timer = BlockTimer(workload=prepared(device, body))
+    inspection.inspected_call(timer)
+    assert timer.inspection.memory == 16_000
 
 
 def test_a_peak_of_the_past_is_not_the_calls():
@@ -279,9 +280,9 @@ def test_a_call_that_takes_long_to_submit_is_left_alone(expected, submitting):
 
 
 def test_a_call_that_was_not_watched_is_left_alone():
-    workload = workload_on(simulated())
-    inspection.look_behind(workload)
-    assert (None, 0) == (workload.inspection, workload.device.launches)
+    timer = timer_on(simulated())
+    inspection.probe_blocking(timer)
+    assert (None, 0) == (timer.inspection, timer.device.launches)
 
 
 def test_a_cpu_is_not_looked_behind():
@@ -338,7 +339,7 @@ def test_numbers_of_python_have_no_dtype():
 def test_a_whole_body_has_the_dtypes_of_its_result():
     workload = prepared(simulated(), lambda seen: seen.asarray([1, 2]).astype(np.float32))
     assert (("float32",), 8) == (workload.dtypes, workload.result_bytes)
-    assert ((), 0) == (workload.uploads, workload.made)
+    assert ((), 0) == (workload.uploads, workload.created_bytes)
 
 
 def test_the_shapes_are_those_of_the_inputs_each_once_in_order():
@@ -366,7 +367,7 @@ def test_what_the_body_puts_up_are_the_uploads_read_or_not():
         return lambda: a + 1
 
     workload = prepared(simulated(), body)
-    assert ([80, 24], 0) == (bytes_of(workload), workload.made)
+    assert ([80, 24], 0) == (bytes_of(workload), workload.created_bytes)
     assert workload.uploads[0].host() is host
     assert workload.uploads[1].host() == [1.0, 2.0, 3.0]
 
@@ -390,12 +391,12 @@ def test_arrays_made_on_the_device_and_read_there_did_not_go_up():
         return lambda: (a + 1, b + 1)
 
     workload = prepared(simulated(), body)
-    assert ([80], 160) == (bytes_of(workload), workload.made)
+    assert ([80], 160) == (bytes_of(workload), workload.created_bytes)
 
 
 def test_what_is_made_in_the_call_is_neither_an_upload_nor_read():
     workload = prepared(simulated(), lambda seen: lambda: seen.asarray(np.ones(10)) + seen.xp.ones(10))
-    assert ([], 0) == (bytes_of(workload), workload.made)
+    assert ([], 0) == (bytes_of(workload), workload.created_bytes)
 
 
 def test_an_upload_that_the_workload_does_not_read_hides_nothing_that_was_made():
@@ -404,7 +405,7 @@ def test_an_upload_that_the_workload_does_not_read_hides_nothing_that_was_made()
         return lambda: b + 1
 
     workload = prepared(simulated(), body)
-    assert ([80], 80) == (bytes_of(workload), workload.made)
+    assert ([80], 80) == (bytes_of(workload), workload.created_bytes)
 
 
 def test_arrays_that_fixtures_brought_and_the_callable_reads_are_uploads():
@@ -415,7 +416,7 @@ def test_arrays_that_fixtures_brought_and_the_callable_reads_are_uploads():
         return lambda: weights + layers["bias"][0]
 
     workload = prepared(device, body, weights=weights, layers={"bias": [bias]}, unread=unread)
-    assert ([80, 8], 0) == (bytes_of(workload), workload.made)
+    assert ([80, 8], 0) == (bytes_of(workload), workload.created_bytes)
     assert np.array_equal(workload.uploads[0].host(), np.arange(10.0))
 
 
@@ -423,7 +424,7 @@ def test_an_upload_does_not_keep_a_fixtures_array_alive():
     device = simulated()
     weights = device.asarray(np.arange(10.0))
     workload = prepared(device, lambda seen, weights: lambda: weights + 1, weights=weights)
-    workload.call = device.launch
+    workload = replace(workload, call=device.launch)
     del weights
     assert ([80], 0) == (bytes_of(workload), device.live_bytes)
 
@@ -437,7 +438,7 @@ def test_an_array_that_two_fixtures_brought_goes_up_once():
         return lambda: first + second + layers[0]
 
     workload = prepared(device, body, first=weights, second=layer.weights, layers=[weights])
-    assert ([80], 0) == (bytes_of(workload), workload.made)
+    assert ([80], 0) == (bytes_of(workload), workload.created_bytes)
 
 
 def test_a_copy_of_an_array_of_the_device_does_not_go_up():
@@ -468,7 +469,7 @@ def test_a_view_that_a_fixture_brought_beside_its_array_does_not_go_up_again():
         return lambda: (whole + 1, part + 1, made + 1)
 
     workload = prepared(device, body, whole=whole, part=whole[:4])
-    assert ([80], 160) == (bytes_of(workload), workload.made)
+    assert ([80], 160) == (bytes_of(workload), workload.created_bytes)
     assert 80 + 160 == sum(entry.bytes for entry in workload.inputs)
 
 
@@ -480,7 +481,7 @@ def test_a_fixtures_array_that_is_read_through_a_view_is_an_upload():
         return lambda: part + 1
 
     workload = prepared(device, body, whole=device.asarray(np.ones(10)))
-    assert ([80], 0) == (bytes_of(workload), workload.made)
+    assert ([80], 0) == (bytes_of(workload), workload.created_bytes)
 
 
 def test_a_view_of_an_upload_is_not_counted_twice():
@@ -490,7 +491,7 @@ def test_a_view_of_an_upload_is_not_counted_twice():
         return lambda: (whole + 1, part + 1, turned + 1)
 
     workload = prepared(simulated(), body)
-    assert ([80], 0) == (bytes_of(workload), workload.made)
+    assert ([80], 0) == (bytes_of(workload), workload.created_bytes)
 
 
 def test_a_view_of_what_was_made_is_not_counted_twice():
@@ -499,7 +500,7 @@ def test_a_view_of_what_was_made_is_not_counted_twice():
         part = whole[:4]
         return lambda: (whole + 1, part + 1)
 
-    assert prepared(simulated(), body).made == 80
+    assert prepared(simulated(), body).created_bytes == 80
 
 
 def test_a_workload_that_is_a_coroutine_is_refused_and_closed():

@@ -1,4 +1,4 @@
-"""Turns: one process measures at a time, waiting costs nothing, and nobody waits for the dead."""
+"""The measurement lock: one process measures at a time, waiting costs nothing and ends."""
 
 import errno
 import json
@@ -20,40 +20,42 @@ from pytest_gpuperf import options
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.timing import lock
 from pytest_gpuperf.timing.budget import TimeBudget
-from pytest_gpuperf.timing.lock import MeasurementLock, Turn
+from pytest_gpuperf.timing.lock import LockHold, MeasurementLock
 
+NO_LOCK = "the measurement lock was unavailable; other processes may have measured meanwhile"
+USER_LOCK = "the machine-wide measurement lock was unavailable; other users may have measured meanwhile"
 HOLD = """
 import sys, time
 from pathlib import Path
 from pytest_gpuperf.timing.lock import MeasurementLock
-with MeasurementLock(Path(sys.argv[1])).take():
+with MeasurementLock(Path(sys.argv[1])).acquire():
     print("held", flush=True)
     time.sleep(float(sys.argv[2]))
 """
-TEN_TURNS = """
+TEN_HOLDS = """
 import sys, time
 from pathlib import Path
 from pytest_gpuperf.timing.lock import MeasurementLock
-turns = MeasurementLock(Path(sys.argv[1]))
+lock = MeasurementLock(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(10):
-    with turns.take() as turn:
+    with lock.acquire() as hold:
         begun = time.perf_counter()
         time.sleep(0.02)
-        print(begun, time.perf_counter(), turn.waited)
+        print(begun, time.perf_counter(), hold.waited)
     time.sleep(0.005)
 """
-TAKE_AS_NOBODY = """
+ACQUIRE_AS_NOBODY = """
 import os, sys
 from pathlib import Path
 from pytest_gpuperf.timing.lock import MeasurementLock
-with MeasurementLock(Path(sys.argv[2])).take():
+with MeasurementLock(Path(sys.argv[2])).acquire():
     pass  # everything is imported while it may be
 if os.getuid() == 0:
     os.setuid(65534)
-with MeasurementLock(Path(sys.argv[1])).take() as turn:
-    print(turn.doubt)
+with MeasurementLock(Path(sys.argv[1])).acquire() as hold:
+    print(hold.warning)
 """
 
 
@@ -72,7 +74,7 @@ def process(source, *arguments, **options):
 
 @contextmanager
 def held(file, seconds):
-    """Let another process hold the turn."""
+    """Let another process hold the lock."""
     with process(HOLD, file, seconds) as holder:
         assert holder.stdout.readline() == "held\n"
         try:
@@ -88,23 +90,23 @@ def noted(marks):
     marks.append("goes on")
 
 
-def test_a_free_turn_is_not_waited_for(file):
+def test_a_free_lock_is_not_waited_for(file):
     marks = []
-    with MeasurementLock(file).take(lambda: noted(marks)) as turn:
-        assert turn == Turn(waited=0.0, doubt=None)
+    with MeasurementLock(file).acquire(lambda: noted(marks)) as hold:
+        assert hold == LockHold(waited=0.0, warning=None)
     assert marks == []
 
 
-def test_a_turn_of_another_process_is_waited_for_and_the_wait_is_told(file):
+def test_the_lock_of_another_process_is_waited_for_and_the_wait_is_reported(file):
     marks = []
-    with held(file, 0.5), MeasurementLock(file).take(lambda: noted(marks)) as turn:
-        assert 0.1 < turn.waited < 5
-        assert turn.doubt is None
+    with held(file, 0.5), MeasurementLock(file).acquire(lambda: noted(marks)) as hold:
+        assert 0.1 < hold.waited < 5
+        assert hold.warning is None
         assert marks == ["waits", "goes on"]
 
 
-def test_processes_that_start_together_take_turns(file):
-    both = [process(TEN_TURNS, file) for _ in range(2)]
+def test_of_processes_that_start_together_one_at_a_time_has_the_lock(file):
+    both = [process(TEN_HOLDS, file) for _ in range(2)]
     for each in both:
         assert each.stdout.readline() == "ready\n"
     for each in both:
@@ -119,75 +121,75 @@ def test_processes_that_start_together_take_turns(file):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="POSIX only")
-def test_the_turn_of_a_process_that_was_killed_is_free(file):
+def test_the_lock_of_a_process_that_was_killed_is_free(file):
     with held(file, 600) as holder:
         os.kill(holder.pid, signal.SIGKILL)
         holder.wait()
-        with MeasurementLock(file, patience=5).take() as turn:
-            assert turn.doubt is None
-            assert turn.waited < 1
+        with MeasurementLock(file, timeout=5).acquire() as hold:
+            assert hold.warning is None
+            assert hold.waited < 1
 
 
 def test_waiting_uses_no_processor_worth_naming(file):
     with held(file, 60):
         before = os.times()
-        with MeasurementLock(file, patience=2).take() as turn:
+        with MeasurementLock(file, timeout=2).acquire() as hold:
             after = os.times()
-    assert turn.waited >= 2
+    assert hold.waited >= 2
     assert after.user + after.system - before.user - before.system < 0.1
 
 
-def test_a_process_that_never_ends_its_turn_is_not_waited_for_for_ever(file):
-    with held(file, 60), MeasurementLock(file, patience=0.2).take() as turn:
-        assert turn.doubt == (f"measured without taking turns: {file}: another process has held it for 0.2 s")
-        assert turn.waited >= 0.2
+def test_a_process_that_never_releases_the_lock_is_not_waited_for_for_ever(file):
+    with held(file, 60), MeasurementLock(file, timeout=0.2).acquire() as hold:
+        assert hold.warning == (f"{NO_LOCK}: {file}: another process has held it for 0.2 s")
+        assert hold.waited >= 0.2
 
 
-def test_a_turn_within_a_turn_is_the_same(file):
-    outer = MeasurementLock(file, patience=0.2)
-    with outer.take(), outer.take() as again, MeasurementLock(file, patience=0.2).take() as another:
-        assert again == another == Turn(waited=0.0, doubt=None)
+def test_the_lock_is_reentrant(file):
+    outer = MeasurementLock(file, timeout=0.2)
+    with outer.acquire(), outer.acquire() as again, MeasurementLock(file, timeout=0.2).acquire() as another:
+        assert again == another == LockHold(waited=0.0, warning=None)
     with held(file, 0):  # it is free again
         pass
 
 
-def test_an_error_ends_the_turn(file):
+def test_an_error_releases_the_lock(file):
     kept = lock._lock_on(file)  # what nobody keeps would end with the last reference to it, too
-    with pytest.raises(ValueError, match="of the test"), MeasurementLock(file).take():
+    with pytest.raises(ValueError, match="of the test"), MeasurementLock(file).acquire():
         raise ValueError("of the test")
     assert not kept.is_locked
     with held(file, 0):
         pass
 
 
-def test_an_error_while_waiting_leaves_no_turn_behind(file):
+def test_an_error_while_waiting_leaves_no_lock_behind(file):
     @contextmanager
     def interrupted():
         raise KeyboardInterrupt
         yield
 
     waiting = MeasurementLock(file)
-    with held(file, 60), pytest.raises(KeyboardInterrupt), waiting.take(interrupted):
+    with held(file, 60), pytest.raises(KeyboardInterrupt), waiting.acquire(interrupted):
         pass
-    with waiting.take() as turn:
-        assert turn.waited == 0
+    with waiting.acquire() as hold:
+        assert hold.waited == 0
     with held(file, 0):
         pass
 
 
-def test_no_turns_are_taken_without_a_file(tmp_path, monkeypatch):
+def test_without_a_file_nothing_is_locked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with MeasurementLock.chosen("none").take() as turn:
-        assert turn == Turn(waited=0.0, doubt=None)
+    with MeasurementLock.from_option("none").acquire() as hold:
+        assert hold == LockHold(waited=0.0, warning=None)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a user's own temporary folder is the place there")
 def test_every_user_and_run_has_the_same_place(monkeypatch):
-    expected = lock.place()
+    expected = lock.default_path()
     monkeypatch.setenv("TMPDIR", "/var/tmp")  # noqa: S108 - where a user may want temporary files
     monkeypatch.setattr("tempfile.tempdir", None)
-    assert lock.place() == expected
+    assert lock.default_path() == expected
     assert expected.parent == Path("/tmp")  # noqa: S108 - as above
 
 
@@ -195,7 +197,7 @@ def test_every_user_and_run_has_the_same_place(monkeypatch):
 def test_every_user_may_open_the_file(file):
     before = os.umask(0o077)
     try:
-        with MeasurementLock(file).take():
+        with MeasurementLock(file).acquire():
             assert 0o666 == stat.S_IMODE(file.stat().st_mode)
     finally:
         os.umask(before)
@@ -213,23 +215,21 @@ def shared_folder():
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
 @pytest.mark.parametrize(
     ("mode", "doubt"),
-    [(0o666, "None"), (0, "measured without taking turns: {file} cannot be used: Permission denied")],
+    [(0o666, "None"), (0, "{NO_LOCK}: {file} cannot be used: Permission denied")],
 )
 def test_another_users_file_is_used_where_that_is_permitted(shared_folder, mode, doubt):
     folder = shared_folder
     file = folder / "turn.lock"
     file.touch()
     file.chmod(mode)
-    told, _ = process(TAKE_AS_NOBODY, file, folder / "another.lock").communicate(timeout=60)
+    told, _ = process(ACQUIRE_AS_NOBODY, file, folder / "another.lock").communicate(timeout=60)
     assert told == f"{doubt.format(file=file)}\n"
 
 
 def test_where_the_machines_file_cannot_be_used_a_users_own_is(tmp_path):
     own = tmp_path / "own.lock"
-    with MeasurementLock(tmp_path, instead=own).take() as turn, held_by_us(own):
-        assert turn.doubt == (
-            f"only this user's processes took turns to measure: {tmp_path} cannot be used: it is no lock file"
-        )
+    with MeasurementLock(tmp_path, fallback=own).acquire() as hold, held_by_us(own):
+        assert hold.warning == (f"{USER_LOCK}: {tmp_path} cannot be used: it is not a lock file")
 
 
 @contextmanager
@@ -247,15 +247,15 @@ def test_a_link_is_not_followed(file, tmp_path, make):
     target = tmp_path / "precious"
     target.touch(mode=0o600)
     make(file, target)
-    with MeasurementLock(file).take() as turn:
-        assert turn.doubt == f"measured without taking turns: {file} cannot be used: it is no lock file"
+    with MeasurementLock(file).acquire() as hold:
+        assert hold.warning == f"{NO_LOCK}: {file} cannot be used: it is not a lock file"
     assert (0, 0o600) == (target.stat().st_size, stat.S_IMODE(target.stat().st_mode))
 
 
 def test_a_file_with_something_in_it_stays_as_it_is(file):
     file.write_text("precious")
-    with MeasurementLock(file).take() as turn:
-        assert "it is no lock file" in turn.doubt
+    with MeasurementLock(file).acquire() as hold:
+        assert "it is not a lock file" in hold.warning
     assert file.read_text() == "precious"
 
 
@@ -266,8 +266,8 @@ def test_a_filesystem_without_locks_is_a_doubt(file, monkeypatch, code):
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr("fcntl.flock", flock)
-    with MeasurementLock(file).take() as turn:
-        assert turn.doubt.startswith(f"measured without taking turns: {file} cannot be used: ")
+    with MeasurementLock(file).acquire() as hold:
+        assert hold.warning.startswith(f"{NO_LOCK}: {file} cannot be used: ")
 
 
 def test_a_read_only_place_is_a_doubt(tmp_path, monkeypatch):
@@ -275,8 +275,8 @@ def test_a_read_only_place_is_a_doubt(tmp_path, monkeypatch):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(os, "open", refuse)
-    with MeasurementLock(tmp_path / "turn.lock").take() as turn:
-        assert turn.doubt.endswith("cannot be used: Read-only file system")
+    with MeasurementLock(tmp_path / "turn.lock").acquire() as hold:
+        assert hold.warning.endswith("cannot be used: Read-only file system")
 
 
 def ticking(*times):
@@ -287,30 +287,30 @@ def test_waiting_is_not_the_tests_time():
     clock, now = time.perf_counter, []
 
     @contextmanager
-    def take():
+    def acquire():
         begun = clock()
         time.sleep(0.3)
-        yield Turn(waited=clock() - begun)
+        yield LockHold(waited=clock() - begun)
 
-    budget = TimeBudget(0.2, take)
+    budget = TimeBudget(0.2, acquire)
     budget.start(clock)
-    with budget.turn():
-        now.append(budget.left())
+    with budget.lock():
+        now.append(budget.remaining())
     assert 0.1 < now[0] <= 0.2
     assert budget.waited >= 0.3
     assert budget.elapsed < 0.1
 
 
-def test_simulated_time_needs_no_turn():
-    def take():
+def test_simulated_time_needs_no_lock():
+    def acquire():
         raise AssertionError
 
     simulated, real = ticking(*range(9)), time.perf_counter
     for clocks in ([simulated], [real, simulated], [simulated, real]):
-        budget = TimeBudget(1.0, take)
+        budget = TimeBudget(1.0, acquire)
         for clock in clocks:
             budget.start(clock)
-        with budget.turn():
+        with budget.lock():
             assert budget.waited == 0
 
 
@@ -458,7 +458,7 @@ def test_a_measurement_without_a_turn_says_why_once(suite, pytester, file):
     """
     result = suite(source, "--gpuperf-lock=turn.lock")
     assert ["recorded"] * 3 == [record["status"] for record in records(pytester)]
-    said = [line for line in result.outlines if "measured without taking turns" in line]
+    said = [line for line in result.outlines if "the measurement lock was unavailable" in line]
     assert len(said) == 1
     assert said[0].startswith("test_nap[0] and 2 more: ")
 
@@ -513,7 +513,7 @@ def test_no_file_is_locked_when_none_is_chosen(suite, pytester, file, place):
     pytester.makeconftest(REAL_TIME)
     pytester.makepyfile(test_it=NAP.format(seconds=1e-3))
     chosen = ["--gpuperf-lock=none"] if place == "an option" else []
-    with held(lock.place(), 60):
+    with held(lock.default_path(), 60):
         result = pytester.runpytest_subprocess("--gpuperf-gpu=hosts", *chosen, timeout=60)
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("waited*")
@@ -525,16 +525,16 @@ LOGGED = """
     from contextlib import contextmanager
     from pytest_gpuperf.timing.lock import MeasurementLock
 
-    take = MeasurementLock.take
+    acquire = MeasurementLock.acquire
 
     @contextmanager
     def logged(self, on_wait):
-        with take(self, on_wait) as turn, open(f"{os.getpid()}.log", "a") as log:
+        with acquire(self, on_wait) as hold, open(f"{os.getpid()}.log", "a") as log:
             begun = time.perf_counter()
-            yield turn
+            yield hold
             log.write(f"{begun} {time.perf_counter()}\\n")
 
-    MeasurementLock.take = logged
+    MeasurementLock.acquire = logged
 """
 FIVE_NAPS = """
     import time

@@ -13,7 +13,8 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Round
 from pytest_gpuperf.timing import inspection
-from pytest_gpuperf.timing.blocks import Workload
+from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.transfers import TransferTimer
 
@@ -47,36 +48,43 @@ class Bench:
     Each direction copies 8000 bytes: 2 ms up, 8 ms down.
     """
 
-    def __init__(self, *, cpu=10e-3, gpu=1e-3, demand=None, plan=TEN, throttle=tuple, allowed=inf):
+    def __init__(self, *, cpu=10e-3, gpu=1e-3, demand=None, options=TEN, throttle=tuple, allowed=inf):
         self.clock = Clock()
         here = SimulatedDevice("cpu", clock=self.clock, timing=Timing(kernel=cpu))
         timing = Timing(kernel=gpu, bandwidth=1e6, upload=4e6)
         there = SimulatedDevice("gpu", clock=self.clock, timing=timing, throttle=throttle)
         self.cpu, self.gpu = (
-            inspection.prepare(lambda seen: partial(adding, seen), device)[0] for device in (here, there)
+            BlockTimer(workload=inspection.first_call(lambda seen: partial(adding, seen), device)[0])
+            for device in (here, there)
         )
         begun = self.clock()
-        self.sampling = RoundSampler(demand or Demand(), plan, lambda: begun + allowed - self.clock())
+        context = TrialContext(
+            demand=demand or Demand(),
+            options=options,
+            order=order(),
+            remaining=lambda: begun + allowed - self.clock(),
+        )
+        self.sampling = RoundSampler(context)
 
     @property
-    def workloads(self) -> list[Workload]:
+    def timers(self) -> list[BlockTimer]:
         return [self.cpu, self.gpu]
 
-    def interleaved(self, copying=None) -> RoundSampler:
-        self.sampling.interleaved(self.cpu, self.gpu, copying, order())
+    def interleaved(self, transfers=None) -> RoundSampler:
+        self.sampling.take_interleaved(self.cpu, self.gpu, transfers)
         return self.sampling
 
-    def against(self, *cpu_samples, copying=None) -> RoundSampler:
-        self.sampling.against(cpu_samples, self.gpu, copying)
+    def against(self, *cpu_samples, transfers=None) -> RoundSampler:
+        self.sampling.take_against(cpu_samples, self.gpu, transfers)
         return self.sampling
 
-    def copying(self) -> TransferTimer:
-        return TransferTimer(self.gpu, RunOptions())
+    def transfers(self) -> TransferTimer:
+        return TransferTimer(self.gpu.workload, RunOptions())
 
 
-def stepping(workload, times) -> None:
+def stepping(timer, times) -> None:
     """Let each call of a workload take the next of these times."""
-    workload.call = lambda: workload.device.launch(next(times))
+    timer.workload = replace(timer.workload, call=lambda: timer.device.launch(next(times)))
 
 
 def kept(sampling) -> list[tuple[float, float]]:
@@ -109,7 +117,7 @@ def test_a_round_that_raised_was_begun_and_those_before_it_stay():
     with pytest.raises(ZeroDivisionError):
         bench.interleaved()
     assert (3, 2) == (bench.sampling.begun, len(bench.sampling.rounds))
-    assert bench.gpu.running
+    assert bench.gpu.is_running
 
 
 def test_rounds_of_a_gpu_that_was_slowed_down_are_dropped_from_all_workloads_alike():
@@ -127,11 +135,11 @@ def test_rounds_of_a_gpu_that_was_slowed_down_are_dropped_from_all_workloads_ali
 
 def test_rounds_are_dropped_from_the_copies_too():
     bench = Bench(throttle=hot_in(2, 5))
-    copying = bench.copying()
-    found = bench.interleaved(copying)
-    assert [10, 10] == [len(workload.samples) for workload in copying.workloads]
-    assert [10, 10] == [len(workload.samples) for workload in bench.workloads]
-    assert [pytest.approx(10e-3)] * 10 == copying.samples == [taken.copies for taken in found.rounds]
+    transfers = bench.transfers()
+    found = bench.interleaved(transfers)
+    assert [10, 10] == [len(timer.samples) for timer in transfers.timers]
+    assert [10, 10] == [len(timer.samples) for timer in bench.timers]
+    assert [pytest.approx(10e-3)] * 10 == transfers.samples == [taken.copies for taken in found.rounds]
 
 
 def test_the_time_of_dropped_rounds_is_time_spent():
@@ -157,8 +165,7 @@ def test_more_than_a_fifth_of_dropped_rounds_is_a_reason_and_fewer_are_none(expe
 def test_the_reason_names_what_slowed_it_down_and_what_to_do():
     found = Bench(throttle=hot_in(*range(1, 60, 2))).interleaved()
     assert found.throttled == (
-        "the GPU was slowed down (power cap) in 13 of 25 rounds; "
-        "cool it, or give it the power that it may draw"
+        "the GPU was slowed down (power cap) in 13 of 25 rounds; improve its cooling or raise its power limit"
     )
 
 
@@ -171,7 +178,7 @@ def test_sampling_goes_on_until_the_dropped_rounds_are_few(expected, hot):
 
 def test_sampling_ends_when_a_fifth_of_the_most_rounds_was_dropped():
     found = Bench(
-        plan=replace(TEN, sampling=replace(TEN.sampling, max_rounds=20)), throttle=hot_in(1, 2, 4, 6, 9)
+        options=replace(TEN, sampling=replace(TEN.sampling, max_rounds=20)), throttle=hot_in(1, 2, 4, 6, 9)
     ).interleaved()
     assert (9, 5, 4) == (found.begun, found.dropped, len(found.rounds))
     assert "in 5 of 9 rounds" in found.throttled
@@ -183,7 +190,7 @@ def test_a_gpu_that_is_always_slowed_down_ends_without_a_speedup():
     assert (13, 13, []) == (found.begun, found.dropped, found.rounds)
     assert found.speedup("interleaved") is None
     assert "in 13 of 13 rounds" in found.throttled
-    assert [0, 0] == [len(workload.samples) for workload in bench.workloads]
+    assert [0, 0] == [len(timer.samples) for timer in bench.timers]
 
 
 def test_dropped_rounds_take_no_longer_than_the_time_allowed():
@@ -198,8 +205,8 @@ def test_two_rounds_are_taken_whatever_they_cost_dropped_or_not():
 
 
 def test_a_clear_demand_ends_with_the_precision_time():
-    plan = RunOptions(sampling=SamplingPlan(precision=0.0, precision_time=0.1))
-    assert Bench(demand=Demand(min=3), plan=plan).interleaved().begun == 10
+    options = RunOptions(sampling=SamplingPlan(precision=0.0, precision_time=0.1))
+    assert Bench(demand=Demand(min=3), options=options).interleaved().begun == 10
 
 
 def test_rounds_against_siblings_take_their_samples_one_by_one():
@@ -238,10 +245,10 @@ def test_a_dropped_round_takes_the_siblings_sample_with_it():
 
 def test_rounds_against_siblings_have_their_copies():
     bench = Bench(throttle=hot_in(2))
-    copying = bench.copying()
-    found = bench.against(0.1, 0.2, 0.3, copying=copying)
+    transfers = bench.transfers()
+    found = bench.against(0.1, 0.2, 0.3, transfers=transfers)
     assert [Round(cpu=0.1, gpu=pytest.approx(1e-3), copies=pytest.approx(10e-3))] == found.rounds[:1]
-    assert [pytest.approx(10e-3)] * 2 == copying.samples
+    assert [pytest.approx(10e-3)] * 2 == transfers.samples
 
 
 @pytest.mark.parametrize(
@@ -255,23 +262,23 @@ def test_rounds_against_siblings_have_their_copies():
 )
 def test_copies_enter_the_estimate_shared_by_the_calls(expected, demand):
     bench = Bench(cpu=10e-3, gpu=1e-3, demand=demand)
-    found = bench.interleaved(bench.copying())
+    found = bench.interleaved(bench.transfers())
     assert found.speedup("interleaved").value == pytest.approx(expected)
     assert [pytest.approx(10e-3)] * 10 == [taken.copies for taken in found.rounds]
 
 
-def noting(steps, workload, call):
-    steps.append(id(workload))
+def noting(steps, timer, call):
+    steps.append(id(timer))
     return call()
 
 
 def test_all_workloads_of_a_round_come_in_an_order_drawn_afresh():
     bench = Bench()
-    copying, steps = bench.copying(), []
-    for workload in (*bench.workloads, *copying.workloads):
-        workload.call = partial(noting, steps, workload, workload.call)
-        workload.block_calls = 1
-    bench.interleaved(copying)
+    transfers, steps = bench.transfers(), []
+    for timer in (*bench.timers, *transfers.timers):
+        timer.workload = replace(timer.workload, call=partial(noting, steps, timer, timer.workload.call))
+        timer.block_calls = 1
+    bench.interleaved(transfers)
     rounds = [tuple(steps[first : first + 4]) for first in range(0, len(steps), 4)]
     assert {4} == {len(set(taken)) for taken in rounds}
     assert len(set(rounds)) > 5
@@ -279,18 +286,19 @@ def test_all_workloads_of_a_round_come_in_an_order_drawn_afresh():
 
 def test_a_fresh_start_gives_up_every_round():
     sampling = Bench(throttle=hot_in(1)).interleaved()
-    sampling.start_afresh()
+    sampling.restart()
     assert ([], 0, 0, ()) == (sampling.rounds, sampling.begun, sampling.dropped, sampling.throttle)
     assert (None, None) == (sampling.elapsed, sampling.speedup("interleaved"))
 
 
 def test_a_family_goes_on_until_its_speedup_is_told_from_the_threshold():
-    plan = RunOptions(sampling=SamplingPlan(precision_time=0.0))
+    options = RunOptions(sampling=SamplingPlan(precision_time=0.0))
     rounds = {}
-    for apart in ((), ((1.0, 1.0),)):
+    for exclusions in ((), ((1.0, 1.0),)):
         bench = Bench(cpu=1.05e-3, gpu=1e-3)
-        sampling = RoundSampler(Demand(min=0.1), plan, lambda: inf, apart)
-        sampling.interleaved(bench.cpu, bench.gpu, None, order())
-        rounds[apart] = sampling.begun
+        context = TrialContext(demand=Demand(min=0.1), options=options, order=order(), remaining=lambda: inf)
+        sampling = RoundSampler(context, exclusions)
+        sampling.take_interleaved(bench.cpu, bench.gpu)
+        rounds[exclusions] = sampling.begun
     assert rounds[()] == 3
     assert rounds[((1.0, 1.0),)] > 3

@@ -11,11 +11,11 @@ import pytest
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.measurement import Copies, Transfer
-from pytest_gpuperf.timing import blocks, inspection, transfers
+from pytest_gpuperf.timing import inspection, transfers
 from pytest_gpuperf.timing.transfers import TransferTimer
 
 SIZE = 8000  # bytes of an array of a thousand numbers: 8 ms at a megabyte a second
-NOTHING = "no bytes move: "
+NOTHING = "nothing is transferred: "
 
 
 def simulated(*, bandwidth=1e6, **timing) -> SimulatedDevice:
@@ -24,15 +24,15 @@ def simulated(*, bandwidth=1e6, **timing) -> SimulatedDevice:
 
 def prepared(device, body):
     """Prepare a body that takes the device."""
-    return inspection.prepare(lambda seen: partial(body, seen), device)[0]
+    return inspection.first_call(lambda seen: partial(body, seen), device)[0]
 
 
 def copying(body, *, rounds=1, device=None, **timing) -> TransferTimer:
     """Return the copies of a body, timed so many times."""
     found = TransferTimer(prepared(device or simulated(**timing), body), RunOptions())
     for _ in range(rounds):
-        for workload in found.workloads:
-            blocks.sample(workload)
+        for timer in found.timers:
+            timer.take_sample()
     return found
 
 
@@ -81,7 +81,7 @@ def test_each_direction_has_its_own_bandwidth():
 
 def test_quick_copies_are_timed_in_blocks_of_many():
     found = copying(both_ways, bandwidth=8e9)
-    assert all(workload.block_calls > 100 for workload in found.workloads)
+    assert all(timer.block_calls > 100 for timer in found.timers)
     assert found.transfer.median == pytest.approx(2e-6)
 
 
@@ -145,7 +145,7 @@ def test_lists_on_the_host_go_up_as_the_arrays_that_they_become():
     device = simulated()
     found = copying(lambda seen: partial(np.add, seen.asarray([1.0] * 1000), 1), device=device)
     went_up = watched(device)
-    blocks.sample(found.workloads[0])
+    found.timers[0].take_sample()
     assert [np.ndarray] == [type(value) for value in went_up]
     assert (SIZE, pytest.approx(8e-3)) == (found.transfer.h2d.bytes, found.transfer.h2d.samples[0])
 
@@ -155,7 +155,7 @@ def test_what_goes_up_is_what_went_up_first():
     values = np.arange(1000.0)
     found = copying(lambda seen: partial(np.add, seen.asarray(values), 1), device=device)
     went_up = watched(device)
-    blocks.sample(found.workloads[0])
+    found.timers[0].take_sample()
     assert len(went_up) == 1
     assert went_up[0] is values
 
@@ -163,17 +163,17 @@ def test_what_goes_up_is_what_went_up_first():
 def test_arrays_that_fixtures_put_up_are_copied_up_too():
     device = simulated()
     brought = device.asarray(host())
-    workload, _ = inspection.prepare(
+    workload, _ = inspection.first_call(
         lambda seen: partial(lambda seen, weights: lambda: weights + 1, seen, weights=brought), device
     )
     found = TransferTimer(workload, RunOptions())
-    blocks.sample(found.workloads[0])
+    found.timers[0].take_sample()
     assert (SIZE, pytest.approx(8e-3)) == (found.transfer.h2d.bytes, found.transfer.h2d.samples[0])
 
 
 def test_a_result_on_the_host_has_nothing_to_come_down():
     found = copying(up_only)
-    assert len(found.workloads) == 1
+    assert len(found.timers) == 1
     assert (pytest.approx(8e-3), 0.0) == (found.transfer.h2d.median, found.transfer.d2h.median)
     assert (0, 0, array("d")) == (
         found.transfer.d2h.bytes,
@@ -186,43 +186,43 @@ def test_a_result_on_the_host_has_nothing_to_come_down():
 
 def test_arrays_made_on_the_device_have_nothing_to_go_up():
     found = copying(down_only)
-    assert len(found.workloads) == 1
+    assert len(found.timers) == 1
     assert (0.0, pytest.approx(8e-3)) == (found.transfer.h2d.median, found.transfer.d2h.median)
     assert (found.transfer.median, found.transfer.reason) == (pytest.approx(8e-3), None)
 
 
 def test_where_nothing_moves_nothing_is_timed_and_the_reason_says_so():
     found = copying(neither)
-    assert ([], [], 0) == (found.workloads, found.samples, found.latest)
+    assert ([], [], 0) == (found.timers, found.samples, found.latest)
     assert (0, 0.0, SIZE) == (found.transfer.bytes, found.transfer.median, found.transfer.made)
     assert found.transfer.reason.startswith(NOTHING)
 
 
 def test_a_whole_body_has_no_copies_of_its_own_and_says_why():
-    found = transfers.known(prepared(simulated(), whole))
-    assert Transfer(h2d=None, d2h=None, reason=transfers.OF_THE_BODY) == found
-    assert found.reason.startswith("the whole body is the workload, with the copies that it makes")
+    found = transfers.untimed(prepared(simulated(), whole))
+    assert Transfer(h2d=None, d2h=None, reason=transfers.TIMED_WITH_BODY) == found
+    assert found.reason.startswith("the whole body is the workload, including its transfers")
     assert (None, None) == (found.bytes, found.median)
 
 
 @pytest.mark.parametrize("body", [both_ways, up_only, down_only])
 def test_copies_that_were_not_timed_have_their_bytes_and_the_reason(body):
-    found = transfers.known(prepared(simulated(), body), "no GPU was measured")
+    found = transfers.untimed(prepared(simulated(), body), "no GPU was measured")
     assert (None, "no GPU was measured") == (found.median, found.reason)
     assert (SIZE if body is not down_only else 0) == found.h2d.bytes
     assert (SIZE if body is not up_only else 0) == found.d2h.bytes
 
 
 def test_that_nothing_moves_is_a_better_reason_than_that_it_was_not_timed():
-    found = transfers.known(prepared(simulated(), neither), "no GPU was measured")
+    found = transfers.untimed(prepared(simulated(), neither), "no GPU was measured")
     assert found.reason.startswith(NOTHING)
     assert Copies(bytes=0, arrays=0) == found.h2d == found.d2h
 
 
 def test_the_samples_are_the_seconds_of_both_directions_round_by_round():
     found = copying(both_ways, upload=4e6)
-    found.workloads[0].samples.append(0.5)
-    found.workloads[1].samples.append(0.25)
+    found.timers[0].samples.append(0.5)
+    found.timers[1].samples.append(0.25)
     assert [pytest.approx(10e-3), 0.75] == found.samples
     assert found.latest == 0.75
 
@@ -230,7 +230,7 @@ def test_the_samples_are_the_seconds_of_both_directions_round_by_round():
 def test_what_was_measured_by_now_does_not_grow_later():
     found = copying(both_ways)
     by_now = found.transfer
-    blocks.sample(found.workloads[0])
+    found.timers[0].take_sample()
     assert (1, 2) == (len(by_now.h2d.samples), len(found.transfer.h2d.samples))
 
 

@@ -14,6 +14,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference
 from pytest_gpuperf.model.record import Note, Record, Verdict
 from pytest_gpuperf.timing import blocks
+from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.trial import Trial
 
@@ -31,17 +32,17 @@ class Bench:
             "gpu", clock=self.clock, timing=Timing(kernel=gpu, **gpu_timing), faults=faults
         )
 
-    def compare(self, body, demand=None, *, nodeid=NODEID, plan=None) -> Record:
+    def compare(self, body, demand=None, *, nodeid=NODEID, options=None) -> Record:
         """Walk a test and return its record as the session would."""
-        return self.walk(body, demand, nodeid=nodeid, plan=plan)[1]
+        return self.walk(body, demand, nodeid=nodeid, options=options)[1]
 
-    def walk(self, body, demand=None, *, nodeid=NODEID, plan=None) -> tuple[Trial, Record]:
-        trial = Trial(nodeid=nodeid, demand=demand or Demand(min=3), plan=plan or RunOptions())
+    def walk(self, body, demand=None, *, nodeid=NODEID, options=None) -> tuple[Trial, Record]:
+        trial = Trial(nodeid=nodeid, demand=demand or Demand(min=3), options=options or RunOptions())
         found = trial.compare(bound(body), self.cpu, self.gpu)
         return trial, trial.record(found)
 
     def refused(self, body, demand=None) -> tuple[Trial, str]:
-        trial = Trial(nodeid=NODEID, demand=demand or Demand(min=3), plan=RunOptions())
+        trial = Trial(nodeid=NODEID, demand=demand or Demand(min=3), options=RunOptions())
         with pytest.raises(GpuPerfError) as refusal:
             trial.compare(bound(body), self.cpu, self.gpu)
         return trial, str(refusal.value)
@@ -197,7 +198,7 @@ def test_a_workload_that_changes_its_input_is_refused(kind):
         return call
 
     trial, text = Bench().refused(body)
-    assert "changes its own input (float32 array of shape (2, 3))" in text
+    assert "modifies its input (float32 array of shape (2, 3))" in text
     assert "work on a copy" in text
     assert kind == trial.device.kind
 
@@ -217,7 +218,7 @@ def test_after_a_refusal_the_samples_stay_and_the_estimate_is_given_up():
         return lambda: device.xp.ones(4) * next(calls)
 
     trial, text = Bench().refused(body)
-    trial.distrust()
+    trial.discard_estimate()
     found = trial.record(Verdict(status="error", reason=text))
     assert found.speedup is None
     assert len(found.gpu.samples) >= 3
@@ -248,7 +249,7 @@ def calls_before_the_rounds(body) -> int:
 def test_an_exception_in_round_17_keeps_sixteen_rounds_and_says_where():
     fault = Injected(kind="error", call=calls_before_the_rounds(ones) + 17)
     bench = Bench(gpu=2e-3, faults=[fault])
-    trial = Trial(nodeid=NODEID, demand=Demand(min=5), plan=RunOptions())  # at the limit: sampling goes on
+    trial = Trial(nodeid=NODEID, demand=Demand(min=5), options=RunOptions())  # at the limit: sampling goes on
     with pytest.raises(RuntimeError, match="injected error"):
         trial.compare(bound(ones), bench.cpu, bench.gpu)
     found = trial.record(Verdict(status="error", reason="injected"))
@@ -267,7 +268,7 @@ def test_an_exception_in_the_first_call_names_the_device(kind):
         return device.xp.ones(4)
 
     bench = Bench()
-    trial = Trial(nodeid=NODEID, demand=Demand(), plan=RunOptions())
+    trial = Trial(nodeid=NODEID, demand=Demand(), options=RunOptions())
     with pytest.raises(ValueError, match="in the body"):
         trial.compare(bound(body), bench.cpu, bench.gpu)
     assert trial.where == f"on the {kind.upper()} (simulated {kind.upper()})"
@@ -287,7 +288,7 @@ def test_an_exception_in_a_round_names_the_device_that_was_running(kind):
         return call
 
     bench = Bench(gpu=2e-3)
-    trial = Trial(nodeid=NODEID, demand=Demand(min=5), plan=RunOptions())
+    trial = Trial(nodeid=NODEID, demand=Demand(min=5), options=RunOptions())
     with pytest.raises(ValueError, match="in call 10"):
         trial.compare(bound(body), bench.cpu, bench.gpu)
     assert trial.device.kind == kind
@@ -295,23 +296,23 @@ def test_an_exception_in_a_round_names_the_device_that_was_running(kind):
 
 
 def test_before_any_device_was_used_there_is_no_place():
-    assert Trial(nodeid=NODEID, demand=Demand(), plan=RunOptions()).where == "before any device was used"
+    assert Trial(nodeid=NODEID, demand=Demand(), options=RunOptions()).where == "before any device was used"
 
 
 def test_a_record_before_anything_ran_is_empty():
-    found = Trial(nodeid=NODEID, demand=Demand(), plan=RunOptions()).record(
+    found = Trial(nodeid=NODEID, demand=Demand(), options=RunOptions()).record(
         Verdict(status="skipped", reason="no GPU")
     )
     assert (None, None, None, None) == (found.cpu, found.gpu, found.speedup, found.elapsed)
 
 
-def cpu_side(bench, body=ones, *, most_blocks=60, seconds=2.5) -> CpuResult:
-    trial = Trial(nodeid="test_it[cpu]", demand=Demand(), plan=RunOptions())
-    return trial.time_cpu(bound(body), bench.cpu, most_blocks=most_blocks, seconds=seconds)
+def cpu_side(bench, body=ones, *, max_blocks=60, seconds=2.5) -> CpuResult:
+    trial = Trial(nodeid="test_it[cpu]", demand=Demand(), options=RunOptions())
+    return trial.time_cpu(bound(body), bench.cpu, max_blocks=max_blocks, seconds=seconds)
 
 
 def compare_with(bench, side, body=ones, demand=None) -> Record:
-    trial = Trial(nodeid="test_it[gpu]", demand=demand or Demand(min=3), plan=RunOptions())
+    trial = Trial(nodeid="test_it[gpu]", demand=demand or Demand(min=3), options=RunOptions())
     found = trial.compare_with(side, bound(body), bench.gpu)
     return trial.record(found)
 
@@ -329,7 +330,7 @@ def test_a_sibling_is_compared_with_the_samples_of_the_other():
 
 def test_a_sibling_has_no_more_rounds_than_the_other_left_samples():
     bench = Bench(cpu=6e-3, gpu=2e-3)
-    found = compare_with(bench, cpu_side(bench, most_blocks=7), demand=Demand(min=3))
+    found = compare_with(bench, cpu_side(bench, max_blocks=7), demand=Demand(min=3))
     assert found.speedup.rounds == 7
     assert found.status == "inconclusive"
 
@@ -355,7 +356,7 @@ def test_a_cpu_sibling_whose_result_changes_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("expected", "most_blocks", "seconds"),
+    ("expected", "max_blocks", "seconds"),
     [
         (60, 60, 100.0),
         (10, 60, 0.095),  # blocks of 10 ms
@@ -364,13 +365,13 @@ def test_a_cpu_sibling_whose_result_changes_is_refused():
         (5, 5, 100.0),
     ],
 )
-def test_the_cpu_alone_is_timed_for_so_many_blocks_or_seconds(expected, most_blocks, seconds):
-    side = cpu_side(Bench(cpu=10e-3), most_blocks=most_blocks, seconds=seconds)
+def test_the_cpu_alone_is_timed_for_so_many_blocks_or_seconds(expected, max_blocks, seconds):
+    side = cpu_side(Bench(cpu=10e-3), max_blocks=max_blocks, seconds=seconds)
     assert expected == len(side.measurement.samples)
 
 
 def test_the_cpu_alone_leaves_its_answer_on_the_host():
-    (leaf,) = cpu_side(Bench()).answer
+    (leaf,) = cpu_side(Bench()).result
     assert type(leaf.value) is np.ndarray
     assert leaf.value.tolist() == [1, 1, 1, 1]
 
@@ -394,7 +395,7 @@ def test_a_device_holds_at_most_the_inputs_and_two_results_or_the_inputs_twice_a
 def test_a_device_that_fits_the_inputs_and_two_results_is_large_enough():
     found = Bench(memory=4 * SIZE).compare(allocating)
     assert found.status == "passed"
-    assert found.transfer.reason.startswith("the device has no room for a second copy")
+    assert found.transfer.reason.startswith("not enough device memory for a second copy")
     assert found.offload.always is None
 
 
@@ -408,7 +409,7 @@ def test_siblings_hold_no_more_than_that_either():
 def test_after_forgetting_nothing_is_held():
     bench = Bench()
     trial, _ = bench.walk(allocating)
-    trial.forget()
+    trial.release()
     assert (0, 0) == (bench.cpu.live_bytes, bench.gpu.live_bytes)
 
 
@@ -421,7 +422,7 @@ def noise(seed: int, spread: float = 0.05):
 def test_measuring_takes_no_longer_than_the_time_allowed(limit):
     bench = Bench(cpu=0.09, gpu=0.03, cpu_noise=noise(3))
     found = bench.compare(
-        ones, Demand(min=3, max_time=limit), plan=RunOptions(sampling=SamplingPlan(max_rounds=1000))
+        ones, Demand(min=3, max_time=limit), options=RunOptions(sampling=SamplingPlan(max_rounds=1000))
     )
     last_calls = 0.09 + 0.03
     assert found.elapsed == pytest.approx(bench.clock())
@@ -431,7 +432,7 @@ def test_measuring_takes_no_longer_than_the_time_allowed(limit):
 
 def test_the_time_allowed_on_the_marker_counts_like_that_of_the_run():
     on_marker = Bench(cpu=0.3, gpu=0.2).compare(ones, Demand(min=3, max_time=1.0))
-    of_run = Bench(cpu=0.3, gpu=0.2).compare(ones, Demand(min=3), plan=RunOptions(max_time=1.0))
+    of_run = Bench(cpu=0.3, gpu=0.2).compare(ones, Demand(min=3), options=RunOptions(max_time=1.0))
     assert of_run.elapsed == on_marker.elapsed
     assert of_run.cpu == on_marker.cpu
 
@@ -479,13 +480,13 @@ def disturbed(monkeypatch, *shares):
     """Let the CPU's times be its own in these shares, one after the other, then in whole."""
     left = list(shares)
 
-    def interference(workload):
-        if workload.device.kind == "gpu" or not left:
+    def interference(timer):
+        if timer.device.kind == "gpu" or not left:
             return None
         own_share = left[0] if len(left) == 1 else left.pop(0)
         return Interference(kind="cpu_contention", own_share=own_share, waited=0.9)
 
-    monkeypatch.setattr(blocks.Workload, "interference", property(interference))
+    monkeypatch.setattr(BlockTimer, "interference", property(interference))
 
 
 @pytest.mark.parametrize(
@@ -519,8 +520,8 @@ def test_a_disturbed_measurement_is_begun_again_and_the_quiet_one_counts(monkeyp
 
 def test_a_disturbed_measurement_of_a_slow_workload_stands_where_a_second_would_have_few_samples(monkeypatch):
     disturbed(monkeypatch, 0.1, 1.0)
-    plan = RunOptions(sampling=SamplingPlan(precision=1e-9, precision_time=1.0, precision_rounds=60))
-    found = Bench(cpu=0.2, gpu=0.2).compare(quick, Demand(), plan=plan)
+    options = RunOptions(sampling=SamplingPlan(precision=1e-9, precision_time=1.0, precision_rounds=60))
+    found = Bench(cpu=0.2, gpu=0.2).compare(quick, Demand(), options=options)
     assert found.speedup.rounds > 12
     assert "restarted" not in [note.code for note in found.notes]
 
@@ -528,26 +529,26 @@ def test_a_disturbed_measurement_of_a_slow_workload_stands_where_a_second_would_
 def test_a_disturbed_cpu_sibling_leaves_its_gpu_sibling_in_doubt(monkeypatch):
     disturbed(monkeypatch, 0.1)
     bench = Bench()
-    trials = [Trial(nodeid=NODEID, demand=Demand(min=3), plan=RunOptions()) for _ in range(2)]
-    side = trials[0].time_cpu(bound(quick), bench.cpu, most_blocks=60, seconds=1.0)
+    trials = [Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions()) for _ in range(2)]
+    side = trials[0].time_cpu(bound(quick), bench.cpu, max_blocks=60, seconds=1.0)
     found = trials[1].compare_with(side, bound(quick), bench.gpu)
     assert found.status == "inconclusive"
-    assert "a quiet machine" in found.reason
+    assert "use a quieter machine" in found.reason
 
 
 def test_a_cpu_that_is_timed_alone_says_what_disturbed_it(monkeypatch):
     disturbed(monkeypatch, *[0.1] * 9)
-    trial = Trial(nodeid=NODEID, demand=Demand(), plan=RunOptions())
-    trial.time_cpu(bound(quick), Bench().cpu, most_blocks=5, seconds=1.0)
+    trial = Trial(nodeid=NODEID, demand=Demand(), options=RunOptions())
+    trial.time_cpu(bound(quick), Bench().cpu, max_blocks=5, seconds=1.0)
     assert trial.record(Verdict(status="skipped", reason="no GPU")).notes[-1].code == "interference"
 
 
 def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch):
     busy = Interference(kind="cpu_contention", own_share=0.1, waited=0.9)
     found = iter([busy])
-    monkeypatch.setattr(blocks.Workload, "interference", property(lambda _: next(found, None)))
-    trial = Trial(nodeid=NODEID, demand=Demand(), plan=RunOptions())
-    side = trial.time_cpu(bound(quick), Bench().cpu, most_blocks=5, seconds=1.0)
+    monkeypatch.setattr(BlockTimer, "interference", property(lambda _: next(found, None)))
+    trial = Trial(nodeid=NODEID, demand=Demand(), options=RunOptions())
+    side = trial.time_cpu(bound(quick), Bench().cpu, max_blocks=5, seconds=1.0)
     assert side.interference is None
     assert [note.code for note in trial.record(Verdict(status="skipped", reason="no GPU")).notes] == [
         "restarted"
@@ -556,17 +557,20 @@ def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch
 
 def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
     disturbed(monkeypatch, *[0.1] * 9)
-    trial = Trial(nodeid=NODEID, demand=Demand(min=3), plan=RunOptions())
-    trial.without_gpu(trial.time_cpu(bound(quick), Bench().cpu, most_blocks=5, seconds=1.0))
+    trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions())
+    trial.assess_cpu_only(trial.time_cpu(bound(quick), Bench().cpu, max_blocks=5, seconds=1.0))
     offload = trial.record(Verdict(status="skipped", reason="no GPU")).offload
     assert offload.gpu_limits is None
-    assert "do not say what one must reach: threads waited for a processor, 0.9 s" in offload.reason
+    assert (
+        "do not show what it must reach: CPU contention: threads waited for a processor, 0.9 s"
+        in offload.reason
+    )
 
 
 def test_an_error_after_a_fresh_start_names_the_round_of_that_start(monkeypatch):
     disturbed(monkeypatch, 0.1)
     bench = Bench(gpu=2e-3, faults=[Injected(kind="error", call=16)])
-    trial = Trial(nodeid=NODEID, demand=Demand(min=3), plan=RunOptions())
+    trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions())
     with pytest.raises(RuntimeError, match="launch 16"):
         trial.compare(bound(quick), bench.cpu, bench.gpu)
     record = trial.record(Verdict(status="error", reason="it broke"))
@@ -578,16 +582,16 @@ def test_an_error_after_a_fresh_start_names_the_round_of_that_start(monkeypatch)
 def test_a_fresh_start_holds_no_answers_of_the_one_before(monkeypatch):
     disturbed(monkeypatch, 0.1)
     held = []
-    afresh = Trial._start_afresh
+    restart = Trial._restart
 
-    def look(trial, *workloads):
+    def look(trial, *timers):
         held.append(sys._getframe(1).f_locals)
-        afresh(trial, *workloads)
+        restart(trial, *timers)
 
-    monkeypatch.setattr(Trial, "_start_afresh", look)
+    monkeypatch.setattr(Trial, "_restart", look)
     Bench().compare(lambda device: lambda: device.xp.ones(1000))
     assert held
-    assert [names["after"] + names["there"] for names in held] == [[], []]
+    assert [names["cpu_result"] + names["gpu_result"] for names in held] == [[], []]
 
 
 def test_a_slow_workload_is_called_four_times_and_says_what_was_left_out():
@@ -659,7 +663,7 @@ def test_a_demand_on_memory_that_the_device_cannot_tell_is_an_error_and_keeps_th
     bench.gpu.observe = blind
     found = bench.compare(ones, Demand(min=3, max_memory=1000))
     assert found.status == "error"
-    assert "max_memory is 1.00 kB, and the device does not tell" in found.reason
+    assert "max_memory is 1.00 kB, but the device does not report" in found.reason
     assert found.speedup.value == pytest.approx(10)
 
 
@@ -678,10 +682,10 @@ def test_what_fails_beside_the_verdict_is_noted_and_the_verdict_stays(monkeypatc
     def fail(*_):
         raise RuntimeError("no second copy")
 
-    monkeypatch.setattr("pytest_gpuperf.timing.secondary.copies", fail)
+    monkeypatch.setattr("pytest_gpuperf.timing.secondary.time_transfers", fail)
     found = Bench().compare(ones, Demand(min=9))
     assert found.status == "passed"
-    said = "beside the verdict not all was measured: RuntimeError: no second copy"
+    said = "some secondary measurements failed: RuntimeError: no second copy"
     assert found.notes == (Note(code="aside_failed", text=said),)
 
 
@@ -694,16 +698,16 @@ def test_what_was_dropped_leaves_unknown_values_unknown():
 
 
 def test_an_error_of_the_cpu_beside_the_verdict_is_not_blamed_on_the_gpu(monkeypatch):
-    waiting = blocks.timed
+    warmed_up = blocks.warmed_up
     seen = []
 
-    def timed(call, device, plan):
+    def warming_up(call, device, options):
         seen.append((device.kind, trial.device.kind))
-        return waiting(call, device, plan)
+        return warmed_up(call, device, options)
 
-    monkeypatch.setattr(blocks, "timed", timed)
+    monkeypatch.setattr(blocks, "warmed_up", warming_up)
     bench = Bench(cpu=1e-5, gpu=1e-5)
-    trial = Trial(nodeid=NODEID, demand=Demand(min=0.1), plan=RunOptions())
+    trial = Trial(nodeid=NODEID, demand=Demand(min=0.1), options=RunOptions())
     trial.compare(bound(ones), bench.cpu, bench.gpu)
     assert ("cpu", "cpu") in seen
     assert all(at_work == said for at_work, said in seen)
@@ -715,7 +719,7 @@ def test_an_error_of_the_cpu_beside_the_verdict_is_not_blamed_on_the_gpu(monkeyp
 def test_a_hot_gpu_is_a_note_where_no_speedup_is_demanded(expected, demand):
     bench, hot = Bench(), count()
     bench.gpu.throttle = lambda: ("thermal",) if next(hot) % 2 else ()
-    found = bench.compare(ones, demand, plan=RunOptions(sampling=SamplingPlan(record_time=0.1)))
+    found = bench.compare(ones, demand, options=RunOptions(sampling=SamplingPlan(record_time=0.1)))
     assert expected == found.status
     assert any(note.code == "gpu_throttled" and "(thermal)" in note.text for note in found.notes)
     assert found.offload.worth is None

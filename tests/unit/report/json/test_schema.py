@@ -144,7 +144,7 @@ def full_record() -> Record:
     return Record(
         nodeid="tests/test_é.py::test_x[1-\u2028]",
         status="failed",
-        reason="speedup 0.1x, wanted at least 3x",
+        reason="speedup 0.1x, required at least 3x",
         demand=Demand(min=3, max=4.5, rtol=1e-3, atol=0.0, max_time=2),
         alpha=0.025,
         scope="call",

@@ -1,0 +1,38 @@
+"""What is timed on one device: a call, the arrays it reads, and what its first call returned."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.timing.inputs import Input, Upload
+
+__all__ = ["Workload"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A call without arguments on one device, as its first call showed it. Times in seconds, sizes in bytes.
+
+    `scope` is `call` where the test returned a callable, whose `setup` was the test's body, and `body` where
+    the body itself is called. `uploads` are the inputs that were copied from the host, `created_bytes` those
+    that were made on the device. `held_after_setup` is what the device holds more since the setup,
+    `first_call_memory` what the first call added at its peak; None where the device does not report it.
+    """
+
+    device: TimedDevice
+    call: Callable[[], Any]
+    scope: Literal["body", "call"]
+    setup: float | None = None
+    first_call: float = 0.0
+    inputs: tuple[Input, ...] = ()
+    uploads: tuple[Upload, ...] = ()
+    created_bytes: int = 0
+    result_bytes: int = 0
+    result_arrays: int = 0
+    dtypes: tuple[str, ...] = ()
+    shapes: tuple[str, ...] = ()
+    held_after_setup: int | None = None
+    first_call_memory: int | None = None
+    used_device_at_first: bool = False
+    did_device_work: bool = False
