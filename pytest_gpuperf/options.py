@@ -1,29 +1,39 @@
-"""From the command line and the ini file to RunOptions."""
+"""The plugin's options: what they are called, and what a run gets from the command line and the ini file.
+
+Every start of pytest imports this module, in suites without a speedup test too: it imports only what pytest
+itself has loaded by then, and what few runs need is imported where it is used.
+"""
+
+# Annotations stay text: every start of pytest would have to evaluate them.
+from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from pytest_gpuperf import gate_options, option
-from pytest_gpuperf.option import Option, check_file, given, listed, read
-from pytest_gpuperf.report import paths
-
 if TYPE_CHECKING:
-    from pytest_gpuperf.model.demand import RunOptions
+    from pytest_gpuperf.model.comparison import GateOptions, Tolerance
+    from pytest_gpuperf.model.demand import Outputs, RunOptions
 
 __all__ = [
     "MARKERS",
-    "add",
-    "chosen",
+    "USAGE_ERROR",
+    "add_options",
+    "any_option_given",
+    "check_paths_differ",
     "device_params",
+    "gate_options",
     "has_foreign_marker",
     "json_path",
+    "outputs",
     "patterns",
     "run_options",
-    "takes_all",
+    "times_all",
+    "usage_error",
 ]
 
 _SPEEDUP = (
@@ -32,10 +42,139 @@ _SPEEDUP = (
     "GPU; fail when the speedup is below min or above max"
 )
 _THRESHOLD = (
-    "offload_threshold(parameter, *, at_most=None, at_least=None): find the size from which the GPU wins in "
-    "a speedup test that is parametrized over it; fail when it is beyond the limits"
+    "offload_threshold(parameter, *, at_most=None, at_least=None): find the size from which the GPU is "
+    "faster, in a speedup test that is parametrized over sizes; fail when it is outside the limits"
 )
 MARKERS = (_SPEEDUP, _THRESHOLD)
+
+USAGE_ERROR = "gpuperf-usage-error"
+"""Key in `workeroutput`, which pytest-xdist sends to the controller: why a worker ends the run."""
+
+# ---------------------------------------------------------------------------------------------------------
+# One option: `--gpuperf-NAME` on the command line, `gpuperf_name` in the ini file
+# ---------------------------------------------------------------------------------------------------------
+
+
+class _Option:
+    """One option; a flag, unless `parse` turns its text into a value or raises ValueError.
+
+    With `ini="args"` it may be given several times; the ini file then has all values on one line.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        help: str,
+        *,
+        parse: Callable[[str], Any] | None = None,
+        metavar: str | None = None,
+        ini: Literal["string", "float", "args"] = "string",
+    ) -> None:
+        self.flag = f"--gpuperf-{name}"
+        self.key = f"gpuperf_{name.replace('-', '_')}"
+        self.help = help
+        self.parse = parse
+        self.metavar = metavar
+        self.ini = ini
+
+    def add_to(self, parser: pytest.Parser, group: pytest.OptionGroup) -> None:
+        """Add the option to the command line and to the ini file."""
+        escaped_help = self.help.replace("%", "%%")  # argparse formats it with %
+        if self.parse is None:
+            group.addoption(self.flag, action="store_true", default=None, help=escaped_help)
+            parser.addini(self.key, self.help, type="bool", default=None)
+            return
+        action = "append" if self.ini == "args" else "store"
+        group.addoption(self.flag, action=action, default=None, metavar=self.metavar, help=escaped_help)
+        parser.addini(self.key, self.help, type=self.ini, default=None)
+
+    def raw_value(self, config: pytest.Config) -> Any:
+        """Return what the command line says, else the ini file, else None."""
+        value = config.getoption(self.flag)
+        return _ini_value(config, self.key) if value is None else value
+
+    def value(self, config: pytest.Config) -> Any:
+        """Return the option's value, or None where it is not given; raise UsageError for an invalid one."""
+        value = self.raw_value(config)
+        if value is None or self.parse is None:
+            return value
+        return self._parsed(str(value))
+
+    def values(self, config: pytest.Config) -> tuple[Any, ...]:
+        """Return all values of an option that may be repeated; raise UsageError for an invalid one."""
+        return tuple(self._parsed(str(value)) for value in self.raw_value(config) or ())
+
+    def base_dir(self, config: pytest.Config) -> Path:
+        """Return the folder that a relative path of this option starts from.
+
+        That is where pytest was called for the command line, and the root of the suite for the ini file.
+        """
+        on_command_line = config.getoption(self.flag) is not None
+        return config.invocation_params.dir if on_command_line else config.rootpath
+
+    def _parsed(self, text: str) -> Any:
+        if self.parse is None:
+            return text
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise pytest.UsageError(f"{self.flag} (ini: {self.key}): {error}") from error
+
+
+def _ini_value(config: pytest.Config, key: str) -> Any:
+    try:
+        return config.getini(key)
+    except (ValueError, TypeError, pytest.UsageError) as error:
+        raise pytest.UsageError(f"{key} in the ini file: {error}") from error
+
+
+def _ini_list(config: pytest.Config, key: str) -> list[str]:
+    return [str(entry) for entry in _ini_value(config, key)]
+
+
+def usage_error(config: pytest.Config, text: str) -> pytest.UsageError:
+    """Return the error that ends a run for a usage mistake.
+
+    pytest-xdist does not report a worker's UsageError: the worker leaves the text in its output, and
+    `integrations/xdist.py` ends the run in the controller.
+    """
+    output: dict[str, Any] = getattr(config, "workeroutput", {})
+    output[USAGE_ERROR] = text
+    return pytest.UsageError(text)
+
+
+def _not_empty(text: str) -> str:
+    if not text:
+        raise ValueError("expected a path")
+    return text
+
+
+def _choice(*choices: str) -> Callable[[str], str]:
+    """Return a parser that accepts these words only."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"{text!r} is not one of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+def _check_output_file(flag: str, path: Path, signature: bytes, what: str) -> None:
+    """Raise UsageError unless a file can be written there that is new, empty, or begins as our files do."""
+    from pytest_gpuperf.report import paths
+
+    try:
+        problem = paths.objection(path, signature, what)
+    except OSError as error:
+        problem = f"{path} cannot be read: {error.strerror}; choose another file"
+    if problem is not None:
+        raise pytest.UsageError(f"{flag}: {problem}")
+
+
+# ---------------------------------------------------------------------------------------------------------
+# How a run measures
+# ---------------------------------------------------------------------------------------------------------
 
 
 def _alpha(text: str) -> float:
@@ -52,86 +191,83 @@ def _seconds(text: str) -> float:
     return value
 
 
-def _price(text: str) -> float:
+def _cost_ratio(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
         raise ValueError(
-            f"{text} is no price ratio above 0: what an hour of a GPU machine costs, over a CPU one's"
+            f"{text} is not a price ratio above 0: the hourly price of a GPU machine divided by that of a "
+            "CPU machine"
         )
     return value
 
 
-def _settlement(text: str) -> str:
-    if text not in ("warn", "fail", "pass"):
-        raise ValueError(f"{text!r} is not one of warn, fail, pass")
-    return text
-
-
-def _file(text: str) -> str:
-    if not text:
-        raise ValueError("name a file, or none")
-    return text
-
-
-_JSON = Option("json", "write the report to PATH", read=str, metavar="PATH")
-_LOCK = Option(
+_LOCK = _Option(
     "lock",
-    "the file by which processes take turns to measure (one for the whole machine); none: they don't",
-    read=_file,
+    "lock file that lets one process measure at a time (default: one per machine); none disables it",
+    parse=_not_empty,
     metavar="PATH|none",
 )
-_PLAN = (
-    Option(
+_MEASURING = (
+    _Option(
         "gpu",
-        "the GPU: auto, none, cupy[:N], torch[:cuda:N], jax[:N], sycl[:gpu|:cpu], simulated",
-        read=str,
+        "GPU to use: auto, none, cupy[:N], torch[:cuda:N], jax[:N], sycl[:gpu|:cpu], simulated",
+        parse=str,
         metavar="DEVICE",
     ),
-    Option(
+    _Option(
         "side",
-        "the device that tests work on which do not choose it themselves, as numpy or cupy",
-        read=str,
+        "device used by tests that do not choose one themselves, e.g. numpy or cupy",
+        parse=str,
         metavar="DEVICE",
     ),
-    Option("require-gpu", "fail, instead of skipping, where no GPU can be used"),
-    Option("report-only", "record every verdict and fail no test for it"),
-    Option("off", "run marked tests once on each device and measure nothing"),
-    Option("alpha", "chance of a wrong verdict, per side (0.025)", read=_alpha, metavar="P", ini="float"),
-    Option(
+    _Option("require-gpu", "fail tests that need a GPU, instead of skipping them, where none can be used"),
+    _Option("report-only", "record every verdict, but fail nothing because of it"),
+    _Option("off", "run marked tests once on each device without measuring, and skip them"),
+    _Option(
+        "alpha",
+        "probability of a wrong verdict, in each direction (default: 0.025)",
+        parse=_alpha,
+        metavar="P",
+        ini="float",
+    ),
+    _Option(
         "max-time",
-        "seconds that measuring one test may take (10)",
-        read=_seconds,
+        "seconds that measuring one test may take (default: 10)",
+        parse=_seconds,
         metavar="S",
         ini="float",
     ),
-    Option(
+    _Option(
         "inconclusive",
-        "an undecided test: warn passes it near its limit and fails it elsewhere; fail and pass settle it",
-        read=_settlement,
+        "how undecided tests end: warn (default) lets those near their limit pass with a warning and fails "
+        "the others",
+        parse=_choice("warn", "fail", "pass"),
         metavar="warn|fail|pass",
     ),
-    Option(
+    _Option(
         "cost-ratio",
-        "what an hour of a GPU machine costs, over one of a CPU machine (2.5)",
-        read=_price,
+        "hourly price of a GPU machine divided by that of a CPU machine (default: 2.5)",
+        parse=_cost_ratio,
         metavar="R",
         ini="float",
     ),
     _LOCK,
 )
-_ALL = Option("all", "time every test that has siblings on both devices, marked or not, and fail none for it")
-_OPTIONS = (*_PLAN, _JSON, _ALL)
+_ALL = _Option(
+    "all",
+    "time every test that has CPU and GPU variants, marked or not; no limit applies to unmarked tests",
+)
 _DEVICE_PARAMS = ["device", "xp", "module", "namespace", "array_namespace", "library", "backend", "nx"]
 
 
-def add(parser: pytest.Parser) -> None:
+def add_options(parser: pytest.Parser) -> None:
     """Add every option to the command line and the ini file."""
     group = parser.getgroup("gpuperf", "speedups of GPU over CPU (pytest-gpuperf)")
-    for each in (*_OPTIONS, *gate_options.OPTIONS):
-        option.add(parser, group, each)
+    for option in _OPTIONS:
+        option.add_to(parser, group)
     parser.addini(
         "gpuperf_device_params",
         "names of the suite's parameters whose values are devices or array libraries",
@@ -140,49 +276,51 @@ def add(parser: pytest.Parser) -> None:
     )
     parser.addini(
         "gpuperf_speedup",
-        "what is asked of tests without a marker, a line each: NODE-ID-PATTERN min=2 max_time=5",
+        "marker arguments for tests without a marker, one line each: NODE-ID-PATTERN min=2 max_time=5",
         type="linelist",
         default=[],
     )
 
 
-def chosen(config: pytest.Config) -> bool:
-    """Say whether the user set an option that asks for anything: only then is there something to check."""
-    asked = [each for each in (*_OPTIONS, *gate_options.OPTIONS) if given(config, each) is not None]
-    return any(each.key != "gpuperf_off" for each in asked)
+def any_option_given(config: pytest.Config) -> bool:
+    """Return whether the user set an option whose value has to be checked before the first test."""
+    given = [option for option in _OPTIONS if option.raw_value(config) is not None]
+    return any(option.key != "gpuperf_off" for option in given)
 
 
-def run_options(config: pytest.Config) -> "RunOptions":
+def run_options(config: pytest.Config) -> RunOptions:
     """Return the options of this run; raise UsageError, naming the option, for an invalid value."""
     from pytest_gpuperf.model.demand import RunOptions
 
-    values = {each.key.removeprefix("gpuperf_"): read(config, each) for each in _PLAN}
+    values = {option.key.removeprefix("gpuperf_"): option.value(config) for option in _MEASURING}
     values["default_device"] = values.pop("side")
     if values["lock"] not in (None, "auto", "none"):
-        values["lock"] = str(_lock_file(option.start(config, _LOCK) / values["lock"]))
+        values["lock"] = str(_lock_file(_LOCK.base_dir(config) / values["lock"]))
     return RunOptions(**{name: value for name, value in values.items() if value is not None})
 
 
-def takes_all(config: pytest.Config) -> bool:
-    """Say whether every test that has siblings is to be timed."""
-    return bool(given(config, _ALL))
+def times_all(config: pytest.Config) -> bool:
+    """Return whether unmarked tests with CPU and GPU variants are timed too."""
+    return bool(_ALL.raw_value(config))
 
 
 def device_params(config: pytest.Config) -> list[str]:
-    """Return the names of the suite's parameters that tell devices; raise UsageError when there are none."""
-    names = listed(config, "gpuperf_device_params")
+    """Return the names of parameters whose values are devices; raise UsageError when there are none."""
+    names = _ini_list(config, "gpuperf_device_params")
     if not names:
-        raise pytest.UsageError("gpuperf_device_params names no parameter; leave it out, or name some")
+        raise pytest.UsageError(
+            "gpuperf_device_params is empty: list at least one parameter, or remove the key"
+        )
     return names
 
 
 def patterns(config: pytest.Config) -> list[str]:
     """Return the lines of gpuperf_speedup."""
-    return listed(config, "gpuperf_speedup")
+    return _ini_list(config, "gpuperf_speedup")
 
 
 def has_foreign_marker(config: pytest.Config) -> bool:
-    """Say whether the suite registers a mark called speedup for something of its own."""
+    """Return whether the suite registers a marker called speedup for a purpose of its own."""
     names = (
         line.partition(":")[0].partition("(")[0].strip()
         for line in config.getini("markers")
@@ -191,27 +329,211 @@ def has_foreign_marker(config: pytest.Config) -> bool:
     return "speedup" in names
 
 
-def json_path(config: pytest.Config) -> Path | None:
-    """Return where this process writes the report, or None.
-
-    Raises UsageError when that is not a place where a file can be written.
-    """
-    name = read(config, _JSON)
-    if name is None or hasattr(config, "workerinput"):  # xdist's controller writes for its workers
-        return None
-    path: Path = option.start(config, _JSON) / name
-    check_file("--gpuperf-json", path, paths.REPORT, "report")
-    return path
-
-
 def _lock_file(path: Path) -> Path:
-    """Return the path of a file that can be locked; raise UsageError for another. Locking makes it."""
+    """Return the path of a file that can be locked, which locking creates; raise UsageError for another."""
+    from pytest_gpuperf.report import paths
+
     if path.is_dir():
         raise pytest.UsageError(f"--gpuperf-lock: {path} is a folder; name a file in it")
     if not path.parent.is_dir():
-        raise pytest.UsageError(f"--gpuperf-lock: there is no folder {path.parent}; make it first")
+        raise pytest.UsageError(f"--gpuperf-lock: folder {path.parent} does not exist; create it first")
     if path.is_symlink() or (path.exists() and (not path.is_file() or path.stat().st_size)):
-        raise pytest.UsageError(f"--gpuperf-lock: {path} is there and no lock file; name another file")
-    if not (os.access(path, os.R_OK | os.W_OK) if path.exists() else paths.writable(path)):
-        raise pytest.UsageError(f"--gpuperf-lock: {path} cannot be opened to write; choose another place")
+        raise pytest.UsageError(f"--gpuperf-lock: {path} exists and is not a lock file; choose another file")
+    can_open = os.access(path, os.R_OK | os.W_OK) if path.exists() else paths.writable(path)
+    if not can_open:
+        raise pytest.UsageError(f"--gpuperf-lock: {path} cannot be opened for writing; choose another place")
+    return path
+
+
+# ---------------------------------------------------------------------------------------------------------
+# The regression check against a baseline
+# ---------------------------------------------------------------------------------------------------------
+
+_NO_BASELINE = "none"
+
+
+def _tolerance(text: str) -> Tolerance | str:
+    from pytest_gpuperf.gate import tolerance
+
+    return tolerance.parse(text)
+
+
+_BASELINE = _Option(
+    "baseline",
+    "compare with an earlier report, or with the newest comparable one in a folder; none ignores the "
+    "baseline that the ini file names",
+    parse=_not_empty,
+    metavar="PATH|none",
+)
+_BASELINE_MISSING = _Option(
+    "baseline-missing",
+    "what to do if the baseline does not exist: fail (default), or create it from this run",
+    parse=_choice("fail", "create"),
+    metavar="fail|create",
+)
+_FAIL_ON = _Option(
+    "fail-on",
+    "fail tests that got worse than the baseline by more than a tolerance, e.g. speedup:10%; metrics: "
+    "speedup, gpu, cpu, latency, always, threshold, memory; improvement also fails tests that got better; "
+    "may be repeated",
+    parse=_tolerance,
+    metavar="METRIC:PERCENT",
+    ini="args",
+)
+_STRICT = _Option("strict", "fail tests that cannot be compared with the baseline (e.g. a different machine)")
+_ALLOW_NO_GPU = _Option(
+    "allow-no-gpu", "let a regression check pass that measured nothing because there was no GPU"
+)
+_ALLOW_MISSING = _Option(
+    "allow-missing", "let a regression check pass that did not run all tests of the baseline"
+)
+_GATE = (_BASELINE, _BASELINE_MISSING, _FAIL_ON, _STRICT, _ALLOW_NO_GPU, _ALLOW_MISSING)
+
+
+def gate_options(config: pytest.Config) -> GateOptions:
+    """Return what this run is compared with; raise UsageError, naming the option, for an invalid value."""
+    from pytest_gpuperf.gate import tolerance
+    from pytest_gpuperf.model.comparison import GateOptions
+
+    required = _FAIL_ON.values(config)
+    path = _BASELINE.value(config)
+    creates = _BASELINE_MISSING.value(config) == "create"
+    if path == _NO_BASELINE and config.getoption(_FAIL_ON.flag) is None:
+        return GateOptions()  # the command line switches off the gate of the ini file
+    try:
+        tolerances = tolerance.checked(required)
+    except ValueError as error:
+        raise pytest.UsageError(f"--gpuperf-fail-on: {error}") from error
+    if required and path in (None, _NO_BASELINE):
+        raise pytest.UsageError("--gpuperf-fail-on requires --gpuperf-baseline")
+    if required and (config.getoption("--gpuperf-off") or config.getini("gpuperf_off")):
+        raise pytest.UsageError(
+            "--gpuperf-off measures nothing, so --gpuperf-fail-on could never fail; use one of them only"
+        )
+    if creates and path is None:
+        raise pytest.UsageError("--gpuperf-baseline-missing requires --gpuperf-baseline")
+    return GateOptions(
+        baseline=None if path is None else _BASELINE.base_dir(config) / path,
+        tolerances=tolerances,
+        improvements=tolerance.IMPROVEMENT in required,
+        create=creates,
+        strict=bool(_STRICT.raw_value(config)),
+        allow_no_gpu=bool(_ALLOW_NO_GPU.raw_value(config)),
+        allow_missing=bool(_ALLOW_MISSING.raw_value(config)),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------
+# The files that a run writes
+# ---------------------------------------------------------------------------------------------------------
+
+_GITHUB = "github"
+
+
+def _export(text: str) -> tuple[str, str]:
+    from pytest_gpuperf.report import paths
+
+    name, _, path = text.partition(":")
+    if name not in paths.EXPORTS:
+        formats = ", ".join(paths.EXPORTS)
+        raise ValueError(f"{name!r} is not an export format; use one of {formats}, e.g. csv:speedups.csv")
+    if not path:
+        raise ValueError(f"{text!r} names no file; expected {name}:PATH")
+    return name, path
+
+
+_JSON = _Option("json", "write the report to PATH", parse=str, metavar="PATH")
+_MARKDOWN = _Option(
+    "markdown",
+    "write a summary for pull requests to PATH; github appends it to the summary of the job; may be repeated",
+    parse=_not_empty,
+    metavar="PATH|github",
+    ini="args",
+)
+_EXPORT = _Option(
+    "export",
+    # The names of report.paths.EXPORTS, which only a run that exports imports.
+    "write the report as pytest-benchmark, github-action-benchmark, bencher, csv; may be repeated",
+    parse=_export,
+    metavar="FORMAT:PATH",
+    ini="args",
+)
+_HISTORY = _Option("history", "keep a small file about this run in DIR", parse=_not_empty, metavar="DIR")
+_OPTIONS = (*_MEASURING, _JSON, _ALL, *_GATE, _MARKDOWN, _EXPORT, _HISTORY)
+
+
+def json_path(config: pytest.Config) -> Path | None:
+    """Return where this process writes the report, or None; raise UsageError for a path it cannot write."""
+    name = _JSON.value(config)
+    if name is None or hasattr(config, "workerinput"):  # xdist's controller writes for its workers
+        return None
+    from pytest_gpuperf.report import paths
+
+    path: Path = _JSON.base_dir(config) / name
+    _check_output_file("--gpuperf-json", path, paths.REPORT, "report")
+    return path
+
+
+def outputs(config: pytest.Config) -> Outputs:
+    """Return the files that this process writes besides the report; none in xdist's workers.
+
+    Raises UsageError, before the first test, for a path that cannot be written, and for a file that is not
+    one of ours and would be overwritten.
+    """
+    from pytest_gpuperf.model.demand import Outputs
+    from pytest_gpuperf.report import paths
+
+    if hasattr(config, "workerinput"):
+        return Outputs()
+    markdown = _MARKDOWN.values(config)
+    files = [_MARKDOWN.base_dir(config) / path for path in markdown if path != _GITHUB]
+    exports = [(name, _EXPORT.base_dir(config) / path) for name, path in _EXPORT.values(config)]
+    for path in files:
+        _check_output_file("--gpuperf-markdown", path, paths.MARKDOWN, "pytest-gpuperf summary")
+    for name, path in exports:
+        _check_output_file("--gpuperf-export", path, paths.EXPORTS[name], f"{name} file")
+    history = _HISTORY.value(config)
+    summary = os.environ.get("GITHUB_STEP_SUMMARY") if _GITHUB in markdown else None
+    return Outputs(
+        markdown=tuple(files),
+        summary=Path(summary) if summary else None,
+        exports=tuple(exports),
+        history=None if history is None else _history_dir(_HISTORY.base_dir(config) / history),
+    )
+
+
+def check_paths_differ(gate: GateOptions, report: Path | None, outputs: Outputs) -> None:
+    """Raise UsageError where two outputs are one file, or where one would be the next run's baseline."""
+    named = [("--gpuperf-json", report)] if report else []
+    named += [("--gpuperf-markdown", path) for path in outputs.markdown]
+    named += [("--gpuperf-export", path) for _, path in outputs.exports]
+    flags: dict[Path, str] = {}
+    for flag, path in named:
+        resolved = path.resolve()
+        if resolved in flags:
+            raise pytest.UsageError(f"{flag}: {flags[resolved]} writes {path} too; choose another file")
+        flags[resolved] = flag
+    if gate.baseline is None:
+        return
+    baseline = gate.baseline.resolve()
+    for path, flag in flags.items():
+        if path == baseline or (path.parent == baseline and path.suffix == ".json"):
+            raise pytest.UsageError(
+                f"{flag}: the next run would be compared with {path}, even if this one regressed; choose a "
+                "file elsewhere (`gpuperf baseline update` accepts a good report into a baseline)"
+            )
+    if outputs.history is not None and outputs.history.resolve() == baseline:
+        raise pytest.UsageError(f"--gpuperf-history: {baseline} holds the baselines; choose another folder")
+
+
+def _history_dir(path: Path) -> Path:
+    """Return the folder of the history, which may not exist yet; raise UsageError for an unusable one."""
+    from pytest_gpuperf.report import paths
+
+    if path.exists() and not path.is_dir():
+        raise pytest.UsageError(f"--gpuperf-history: {path} is not a folder; choose another place")
+    if not path.parent.is_dir():
+        raise pytest.UsageError(f"--gpuperf-history: folder {path.parent} does not exist; create it first")
+    if not paths.writable(path / "entry" if path.is_dir() else path):
+        raise pytest.UsageError(f"--gpuperf-history: {path} is not writable; choose another place")
     return path

@@ -1,4 +1,36 @@
-"""Fixtures, options and the hooks that every run sees; all else is imported when a test needs it."""
+"""The plugin that pytest loads: options, the marker, the fixtures, and the hooks that every run sees.
+
+A suite without speedup tests pays for this module, `options` and `hookspecs` only. The other hooks belong to
+objects that are registered when they are first needed:
+
+object            registered                          hooks
+----------------  ----------------------------------  --------------------------------------------------------
+this module       at start                            addoption, addhooks, configure, generate_tests (last),
+                                                      make_collect_report (wrapper),
+                                                      collection_modifyitems (last), runtest_call (wrapper)
+CollectionHooks   with the first speedup test         collection_modifyitems (outermost wrapper), deselected,
+                                                      runtestloop (first: creates the session)
+RunHooks          with the session (`_hooks`): a      runtest_setup, pyfunc_call (first),
+                  speedup test is about to run, or    runtest_call (innermost wrapper: within pytest's
+                  an option has to be checked         capturing of output), runtest_makereport (wrapper)
+FinishHooks       with RunHooks                       collectreport, itemcollected, runtest_logreport,
+                                                      testnodedown, runtestloop (wrapper),
+                                                      sessionfinish (last), terminal_summary
+TimeoutPauser     with RunHooks                       timeout_set_timer, timeout_cancel_timer (both first)
+xdist._Worker     at start, in a worker               collection_finish (first)
+xdist._Controller at start, with --dist               configure_node, xdist_make_scheduler (wrapper),
+                                                      xdist_node_collection_finished (outermost wrapper),
+                                                      runtest_logreport, testnodedown (first)
+
+Where two objects have the same hook: collection_modifyitems pairs siblings here, last of all plugins, and
+CollectionHooks orders the result; runtest_call fails here what a test marked itself while it ran, after
+RunHooks has measured what was marked before; runtestloop creates the session before FinishHooks' wrapper
+needs it; the controller's runtest_logreport creates the session for the first record, and FinishHooks gets
+the others; testnodedown ends the run for a worker's usage error before FinishHooks reads the worker's data.
+"""
+
+# Annotations stay text: every start of pytest would have to evaluate them.
+from __future__ import annotations
 
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
@@ -14,13 +46,13 @@ if TYPE_CHECKING:
 
 __all__ = ["cpu", "device", "gpu", "gpuperf", "xp"]
 
-_HOOKS = "gpuperf-hooks"
-_COLLECTING = "gpuperf-collecting"
-_IS_ASKED = pytest.StashKey[bool]()  # whether tests without a marker are
+_RUN_HOOKS = "gpuperf-hooks"
+_COLLECTION_HOOKS = "gpuperf-collecting"
+_SELECTS_UNMARKED = pytest.StashKey[bool]()  # with a pattern, or --gpuperf-all
 _FINDER = pytest.StashKey["Finder"]()
 _TOO_LATE = (
-    "marked with speedup while it ran, too late to be measured: mark it where it is defined, or in the hook "
-    "pytest_collection_modifyitems"
+    "the speedup marker was added while the test was running, so it was not measured; add it where the test "
+    "is defined or in pytest_collection_modifyitems"
 )
 
 
@@ -28,7 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add our options."""
     from pytest_gpuperf import options
 
-    options.add(parser)
+    options.add_options(parser)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -39,25 +71,28 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and check what the user chose before the first test runs."""
+    """Register the marker, and check the user's options before the first test runs."""
     from pytest_gpuperf import options
 
     for line in options.MARKERS:
         config.addinivalue_line("markers", line)
-    config.stash[_IS_ASKED] = options.takes_all(config) or bool(options.patterns(config))
-    if options.chosen(config):
+    config.stash[_SELECTS_UNMARKED] = options.times_all(config) or bool(options.patterns(config))
+    if options.any_option_given(config):
         _session(config).check()
-    if config.getoption("dist", "no") != "no":
-        config.pluginmanager.register(_Listener(config))
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
         from pytest_gpuperf.integrations import xdist
 
-        xdist.join(config, lambda: config.pluginmanager.has_plugin(_COLLECTING))
+        def on_record(report: pytest.TestReport) -> None:
+            # FinishHooks, once registered, gets all later reports from pytest, but not this one.
+            if not config.pluginmanager.has_plugin(_RUN_HOOKS):
+                _hooks(config).finish_hooks.pytest_runtest_logreport(report)
+
+        xdist.register(config, lambda: config.pluginmanager.has_plugin(_COLLECTION_HOOKS), on_record)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize `device` where it is no slot; last, so that the suite's own values are known."""
+    """Parametrize `device` where it is not a slot; last, so that the suite's own values are known."""
     if "device" in metafunc.fixturenames:
         from pytest_gpuperf.collection import fixtures
 
@@ -70,193 +105,177 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Find the speedup tests; a misused marker is a collection error of its module or class."""
     report = yield
-    if isinstance(collector, pytest.Session):  # it picks from what modules and classes have collected
+    if isinstance(collector, pytest.Session):  # it selects from what modules and classes have collected
         return report
     items = [item for item in report.result or () if isinstance(item, pytest.Item)]
     if not items:
         return report
     config = collector.config
-    marked, has_threshold = _marked(collector, items)
+    marked, has_threshold = _marked_items(collector, items)
     if not (marked or has_threshold or config.getini("gpuperf_speedup")):
         return report
     finder = _finder(config)
-    wrong = finder.collected(items, marked, has_threshold=has_threshold)
+    errors = finder.collect(items, marked, has_threshold=has_threshold)
     if finder.found:
-        _collect(config)
-    if wrong:
+        _register_collection_hooks(config)
+    if errors:
         report.outcome = "failed"
-        report.longrepr = "\n".join(wrong)
+        report.longrepr = "\n".join(errors)
         report.result = []
     return report
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Find what other plugins marked meanwhile, pair siblings up, and put GPU after CPU siblings."""
-    late = _marked_late(items)
-    finder = config.stash.get(_FINDER, None)
-    if finder is None and not late and not config.stash[_IS_ASKED]:
+    """Find what other plugins have marked since, pair siblings, and move GPU behind CPU siblings."""
+    marked_late = _items_marked_late(items)
+    if _FINDER not in config.stash and not marked_late and not config.stash[_SELECTS_UNMARKED]:
         return
-    from pytest_gpuperf.collection.items import SHAPE
+    from pytest_gpuperf.collection.items import SPEC
+    from pytest_gpuperf.collection.requested import command_line_selection
     from pytest_gpuperf.collection.siblings import in_order
-    from pytest_gpuperf.session import baselines
+    from pytest_gpuperf.options import usage_error
 
     finder = _finder(config)
-    again = [item for item in late if SHAPE in item.stash]
-    wrong = [*finder.late(items, late), *finder.marked_again(again), *finder.complete(items)]
-    wrong += [] if wrong else finder.missing(config.rootpath, baselines.narrowed(config))
-    if wrong:
-        raise baselines.usage_error(config, "\n".join(wrong))
-    if finder.found and not config.pluginmanager.has_plugin(_COLLECTING):  # which orders them, else
-        _collect(config)
+    marked_twice = [item for item in marked_late if SPEC in item.stash]
+    errors = [
+        *finder.late.collect(items, marked_late),
+        *finder.late.conflicts(marked_twice),
+        *finder.complete(items),
+    ]
+    errors = errors or finder.unmatched_requests(config.rootpath, command_line_selection(config))
+    if errors:
+        raise usage_error(config, "\n".join(errors))
+    if finder.found and not config.pluginmanager.has_plugin(_COLLECTION_HOOKS):
+        # Registered now, CollectionHooks does not get this call of the hook any more.
+        _register_collection_hooks(config)
         items[:] = in_order(items)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Fail what was asked of a test while it ran, too late to be measured: it is no pass."""
+    """Fail a test that was marked while it ran, too late to be measured: it must not count as passed."""
     yield
     if item.get_closest_marker("speedup") is None:
         return
-    shape = _finder(item.config).passed_by(item)
-    if shape is not None:
+    spec = _finder(item.config).late.marked_during_run(item)
+    if spec is not None:
         from pytest_gpuperf.model.record import Verdict
 
-        _session(item.config).without_measurement(item, shape, Verdict(status="error", reason=_TOO_LATE))
-        if not shape.demand.bare:
+        _session(item.config).without_measurement(item, spec, Verdict(status="error", reason=_TOO_LATE))
+        if not spec.demand.bare:
             pytest.fail(_TOO_LATE, pytrace=False)
 
 
 @pytest.fixture(scope="session")
-def cpu(request: pytest.FixtureRequest) -> "Device":
+def cpu(request: pytest.FixtureRequest) -> Device:
     """The CPU, as a Device: `kind`, `backend`, `name`, `xp`, `asarray`, `asnumpy`, `synchronize`."""
     return _session(request.config).machine.cpu()
 
 
 @pytest.fixture(scope="session")
-def gpu(request: pytest.FixtureRequest) -> "Device":
+def gpu(request: pytest.FixtureRequest) -> Device:
     """The GPU, as a Device; skips with the reason where there is none (--gpuperf-require-gpu: fails)."""
     return _session(request.config).gpu()
 
 
 @pytest.fixture(scope="session")
-def device(request: pytest.FixtureRequest) -> "Device":
+def device(request: pytest.FixtureRequest) -> Device:
     """In a speedup test one device after the other; in any other test a parameter: [cpu] and [gpu]."""
     kind = getattr(request, "param", None)
     if kind is None:
-        slot: Any = _Slot()
-        return slot  # type: ignore[no-any-return]  # it stands in until the test's own call
+        placeholder: Any = _DevicePlaceholder()
+        return placeholder  # type: ignore[no-any-return]  # replaced by a device in the measured call
     session = _session(request.config)
     return session.machine.cpu() if kind == "cpu" else session.gpu()
 
 
 @pytest.fixture(scope="session")
-def xp(device: "Device") -> Any:
+def xp(device: Device) -> Any:
     """The array namespace of `device`: NumPy on the CPU, the GPU library's on the GPU."""
     return device.xp
 
 
 @pytest.fixture
-def gpuperf(request: pytest.FixtureRequest) -> "GpuPerfFixture":
+def gpuperf(request: pytest.FixtureRequest) -> GpuPerfFixture:
     """Both devices inside one test: `gpuperf.both(body)` returns both results; a speedup test is timed."""
     from pytest_gpuperf.session.gpuperf_fixture import GpuPerfFixture
 
     return GpuPerfFixture(_session(request.config), request.node)
 
 
-class _Listener:
-    """Waits, in xdist's controller, for the first record of a worker: only then is a session needed."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Make the session with the first record, and give it this one; it hears of the others itself."""
-        if hasattr(report, "gpuperf") and not self._config.pluginmanager.has_plugin(_HOOKS):
-            _hooks(self._config).closing.pytest_runtest_logreport(report)
-
-    @pytest.hookimpl(optionalhook=True, tryfirst=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """End the run for a mistake in what was asked for: a worker has found it, and xdist does not tell."""
-        from pytest_gpuperf.session.baselines import WRONG
-
-        wrong = getattr(node, "workeroutput", {}).get(WRONG)
-        if wrong is not None:
-            pytest.exit(wrong, returncode=pytest.ExitCode.USAGE_ERROR)
-
-
-class _Slot:
-    """Stands where a speedup test's device will be; anything else that uses it is told so."""
+class _DevicePlaceholder:
+    """Placeholder for the device of a speedup test; any use outside the measured call raises UsageError."""
 
     @property
-    def xp(self) -> "_Slot":
+    def xp(self) -> _DevicePlaceholder:
         return self
 
     def __getattr__(self, name: str) -> Any:
         raise pytest.UsageError(
-            f"device has no {name!r} here: a test or fixture that asks for it by getfixturevalue gets "
-            "none; take device or xp as an argument instead"
+            f"`device` has no attribute {name!r} before the test is measured; request `device` or `xp` as a "
+            "function argument instead of using getfixturevalue()"
         )
 
 
-def _session(config: pytest.Config) -> "GpuPerfSession":
-    """Return the run's session, made when a test or an option first needs it."""
+def _session(config: pytest.Config) -> GpuPerfSession:
+    """Return the run's session, created when a test or an option first needs it."""
     return _hooks(config).session
 
 
-def _hooks(config: pytest.Config) -> "RunHooks":
-    """Return the hooks of a run that measures, registered with its session when the first test needs them."""
-    hooks: Any = config.pluginmanager.get_plugin(_HOOKS)
+def _hooks(config: pytest.Config) -> RunHooks:
+    """Return the hooks of a run that measures, created and registered with its session at first use."""
+    hooks: Any = config.pluginmanager.get_plugin(_RUN_HOOKS)
     if hooks is None:
-        from pytest_gpuperf import gate_options, options
+        from pytest_gpuperf import options
         from pytest_gpuperf.session import baselines
         from pytest_gpuperf.session.run_hooks import RunHooks
         from pytest_gpuperf.session.session import GpuPerfSession
 
-        gate = gate_options.gate(config)
-        report, outputs = options.json_path(config), gate_options.outputs(config)
-        gate_options.check_apart(gate, report, outputs)
+        gate = options.gate_options(config)
+        report = options.json_path(config)
+        outputs = options.outputs(config)
+        options.check_paths_differ(gate, report, outputs)
         session = GpuPerfSession(
             config, options.run_options(config), report, outputs, gate, baselines.baselines(gate)
         )
         hooks = RunHooks(config, session)
-        config.pluginmanager.register(hooks, _HOOKS)
-        config.pluginmanager.register(hooks.closing)
+        config.pluginmanager.register(hooks, _RUN_HOOKS)
+        config.pluginmanager.register(hooks.finish_hooks)
         config.pluginmanager.register(session.timers)
     return hooks  # type: ignore[no-any-return]  # pluggy's registry is untyped
 
 
-def _collect(config: pytest.Config) -> None:
-    """Follow pytest while it collects, from the first speedup test on."""
-    if not config.pluginmanager.has_plugin(_COLLECTING):
+def _register_collection_hooks(config: pytest.Config) -> None:
+    if not config.pluginmanager.has_plugin(_COLLECTION_HOOKS):
         from pytest_gpuperf.collection.hooks import CollectionHooks
 
-        following = CollectionHooks(
+        hooks = CollectionHooks(
             lambda: _finder(config).found,
-            lambda ran, not_run: _hooks(config).closing.begin(
-                ran, not_run, _finder(config).selections, _finder(config).found
+            lambda selected, deselected: _hooks(config).finish_hooks.begin(
+                selected, deselected, _finder(config).selections, _finder(config).found
             ),
         )
-        config.pluginmanager.register(following, _COLLECTING)
+        config.pluginmanager.register(hooks, _COLLECTION_HOOKS)
 
 
-def _finder(config: pytest.Config) -> "Finder":
-    """Return what finds this run's speedup tests, made when the first thing asks for it."""
+def _finder(config: pytest.Config) -> Finder:
+    """Return what finds this run's speedup tests, created at first use."""
     if _FINDER not in config.stash:
-        from pytest_gpuperf.session import baselines
+        from pytest_gpuperf.collection.finder import create_finder
 
-        config.stash[_FINDER] = baselines.finder(config)
+        config.stash[_FINDER] = create_finder(config)
     return config.stash[_FINDER]
 
 
-def _marked(collector: pytest.Collector, items: list[pytest.Item]) -> tuple[list[pytest.Item], bool]:
-    """Return the items with a speedup marker, and whether a threshold is asked of any."""
-    above = collector.get_closest_marker("speedup") is not None
+def _marked_items(collector: pytest.Collector, items: list[pytest.Item]) -> tuple[list[pytest.Item], bool]:
+    """Return the items with a speedup marker, and whether any has an offload_threshold marker."""
+    parent_is_marked = collector.get_closest_marker("speedup") is not None
     has_threshold = collector.get_closest_marker("offload_threshold") is not None
     marked = []
     for item in items:
-        is_marked = above
-        for mark in item.own_markers:
+        is_marked = parent_is_marked
+        for mark in item.own_markers:  # every item of every suite comes here: plain loops are fastest
             is_marked = is_marked or mark.name == "speedup"
             has_threshold = has_threshold or mark.name == "offload_threshold"
         if is_marked:
@@ -264,20 +283,20 @@ def _marked(collector: pytest.Collector, items: list[pytest.Item]) -> tuple[list
     return marked, has_threshold
 
 
-def _marked_late(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the items that `add_marker` has marked, or what they stand in, since they were collected."""
-    above: dict[pytest.Collector | None, bool] = {}
-    late = []
+def _items_marked_late(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the items that `add_marker` has marked, themselves or their parents, since collection."""
+    parent_is_marked: dict[pytest.Collector | None, bool] = {}
+    marked = []
     for item in items:
-        if (parent := item.parent) not in above:
-            above[parent] = parent is not None and parent.get_closest_marker("speedup") is not None
+        if (parent := item.parent) not in parent_is_marked:
+            parent_is_marked[parent] = parent is not None and parent.get_closest_marker("speedup") is not None
         own = 0
         for mark in item.own_markers:
             own += mark.name == "speedup"
-        if own or above[parent]:
-            late.append((item, own + above[parent] > 1))
-    if not late:
+        if own or parent_is_marked[parent]:
+            marked.append((item, own + parent_is_marked[parent] > 1))
+    if not marked:
         return []
-    from pytest_gpuperf.collection.items import SHAPE
+    from pytest_gpuperf.collection.items import SPEC
 
-    return [item for item, is_marked_twice in late if is_marked_twice or SHAPE not in item.stash]
+    return [item for item, is_marked_twice in marked if is_marked_twice or SPEC not in item.stash]

@@ -1,4 +1,4 @@
-"""For tests of backends and suites: the tests that any backend must pass, and a stand-in for a GPU.
+"""For tests of backends and suites: the tests that every backend must pass, and an emulated GPU.
 
 A suite subclasses the conformance kit, gives it its devices, and pytest runs its tests:
 
@@ -32,15 +32,15 @@ _WRAPPER = "array_api_compat"  # libraries have copies of it inside: scipy._lib.
 
 
 class StandIn:
-    """A backend that lets an array library on the CPU stand for a GPU, to try a suite without one.
+    """A backend that emulates a GPU with an array library on the CPU, to try a suite without one.
 
         @pytest.hookimpl(optionalhook=True)
         def pytest_gpuperf_devices():
             return [StandIn("array_api_strict")]
 
     `module` is the namespace's, where that is not `name`. Parameters of a suite that are that module, its
-    wrapper from array-api-compat, its name, or an Enum's member with that value then mean this GPU, whatever
-    other backend is called so. `auto` never chooses it, and reports say that it is emulated.
+    wrapper from array-api-compat, its name, or an Enum's member with that value then select this GPU, even if
+    another backend has that name. `auto` never selects it, and reports mark it as emulated.
 
     Only for libraries whose work is done when the call returns: its device has nothing to wait for. JAX's is
     not, on the CPU either; give its `pytest_gpuperf.devices.jax.JaxDevice` to a backend of your own.
@@ -53,7 +53,7 @@ class StandIn:
         self.module = module or name
 
     def recognizes(self, value: Any) -> Kind | None:
-        """Say that a value of a suite's own parameters means this GPU."""
+        """Return "gpu" for a parameter value of the suite that selects this GPU."""
         if isinstance(value, Enum):
             value = value.value
         if isinstance(value, str):
@@ -69,10 +69,10 @@ class StandIn:
             raise GpuPerfError(f"{self.name} has one device and takes no selector, not {selector!r}")
 
     def gpu(self, selector: str) -> TimedDevice:  # noqa: ARG002 - the protocol passes it
-        """Return the library's CPU as the GPU; raise Unavailable where it is not installed."""
+        """Return the emulated GPU; raise Unavailable if the library is not installed."""
         if find_spec(self.module.partition(".")[0]) is None:
-            missing = f"{self.module}, which stands for a GPU, is not installed"
-            raise Unavailable(f"{missing}; install it, or take its stand-in away", missing=True)
+            missing = f"{self.module}, which emulates a GPU, is not installed"
+            raise Unavailable(f"{missing}; install it, or remove its StandIn", missing=True)
         return _StandInDevice(self.name, import_module(self.module))
 
     def cpu(self) -> TimedDevice:
@@ -100,7 +100,7 @@ class _StandInDevice(SynchronousDevice):
         return self.xp.asarray(host if self.holds(host) else np.asarray(host), copy=True)
 
     def asnumpy(self, array: Any) -> Any:
-        """Return a copy; an array that NumPy knows nothing about is asked for it by DLPack."""
+        """Return a copy; an array that NumPy cannot convert is copied through DLPack."""
         try:
             host = np.array(array)
         except (TypeError, ValueError, RuntimeError):
@@ -108,14 +108,15 @@ class _StandInDevice(SynchronousDevice):
         return np.from_dlpack(array, device="cpu", copy=True) if host.dtype == object else host
 
     def holds(self, value: Any) -> bool:
-        """Say whether `value` is an array of the library."""
+        """Return whether `value` is an array of the library."""
         return isinstance(value, self._type)
 
 
 class DeviceConformance:
     """Tests of one backend; override `backend`, and `selector` to choose one of its devices.
 
-    `busy` makes work that lasts: the slower it is beside its submission, the surer the test of synchronize.
+    `busy` submits work that takes long: the longer, compared with its submission, the more reliable is the
+    test of synchronize.
     """
 
     selector = ""
@@ -136,7 +137,7 @@ class DeviceConformance:
         return array @ array
 
     def test_it_is_a_gpu_with_a_name(self, gpu: TimedDevice) -> None:
-        """Kind, backend and name are what the report says."""
+        """Kind, backend and name are the ones in the report."""
         assert isinstance(gpu, Device)
         assert gpu.kind == "gpu"
         assert (gpu.kind, gpu.backend, gpu.name) == (gpu.info.kind, gpu.info.backend, gpu.info.name)
@@ -144,7 +145,7 @@ class DeviceConformance:
         assert gpu.info.library
 
     def test_its_cpu_side_is_a_cpu(self, backend: Backend) -> None:
-        """The comparison has a CPU on its other side."""
+        """The backend's `cpu` is the CPU that its GPU is compared with."""
         cpu = backend.cpu()
         assert cpu.kind == "cpu"
         assert cpu.holds(cpu.asarray(np.ones(3)))
@@ -154,7 +155,7 @@ class DeviceConformance:
     def test_arrays_come_back_as_they_went(
         self, gpu: TimedDevice, dtype: str, shape: tuple[int, ...]
     ) -> None:
-        """Shape, dtype and values survive the way up and down."""
+        """Shape, dtype and values survive the transfers to the device and back."""
         host = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 2).astype(dtype)
         back = gpu.asnumpy(gpu.asarray(host))
         assert isinstance(back, np.ndarray)
@@ -162,14 +163,14 @@ class DeviceConformance:
         np.testing.assert_array_equal(host, back)
 
     def test_asarray_copies(self, gpu: TimedDevice) -> None:
-        """Work on the device never changes what the other device will get."""
+        """Work on the device never changes the host array."""
         host = np.zeros(4)
-        there = gpu.asarray(host)
-        there += 1
+        uploaded = gpu.asarray(host)
+        uploaded += 1
         assert host.tolist() == [0, 0, 0, 0]
 
     def test_it_knows_its_own_arrays(self, gpu: TimedDevice) -> None:
-        """An array of this device is told from one of the host."""
+        """`holds` distinguishes arrays of this device from those of the host."""
         assert gpu.holds(gpu.asarray(np.ones(3)))
         assert gpu.holds(gpu.xp.ones(3))
         assert not gpu.holds(np.ones(3))
@@ -177,7 +178,7 @@ class DeviceConformance:
         assert not gpu.holds(None)
 
     def test_uploads_mix_with_new_arrays(self, gpu: TimedDevice) -> None:
-        """What `asarray` puts up and what `xp` makes live on the same device."""
+        """Uploaded arrays and arrays made with `xp` are on the same device."""
         total = gpu.asarray(np.ones(3)) + gpu.xp.ones(3)
         assert gpu.asnumpy(total).tolist() == [2, 2, 2]
 
@@ -189,7 +190,8 @@ class DeviceConformance:
         array = gpu.asarray(np.ones((self.size, self.size), dtype=np.float32))
         small = gpu.asnumpy(self.busy(array)[:1, :1])
         assert small.shape == (1, 1)
-        submitted, left = [], []
+        waiting = []
+        remaining = []
         for _ in range(_TRIES):
             gpu.asnumpy(array[:1, :1])
             started = gpu.clock()
@@ -197,9 +199,9 @@ class DeviceConformance:
             gpu.synchronize()
             synchronized = gpu.clock()
             gpu.asnumpy(result[:1, :1])
-            submitted.append(synchronized - started)
-            left.append(gpu.clock() - synchronized)
-        assert median(submitted) > median(left), "synchronize returned before the submitted work was done"
+            waiting.append(synchronized - started)
+            remaining.append(gpu.clock() - synchronized)
+        assert median(waiting) > median(remaining), "synchronize returned before the submitted work was done"
 
     def test_synchronize_can_be_repeated(self, gpu: TimedDevice) -> None:
         """With nothing to wait for, it returns."""
@@ -217,7 +219,7 @@ class DeviceConformance:
         assert not on_host.worked
 
     def test_memory_that_it_tells_has_every_new_array_in_it(self, gpu: TimedDevice) -> None:
-        """Where the device tells what a call holds, that is at least what the call makes."""
+        """If the device reports the memory of a call, that is at least the arrays that the call keeps."""
         array = gpu.asarray(np.ones(100_000))
         with gpu.observe() as making:
             kept = [array + 1, array + 2]
@@ -227,7 +229,7 @@ class DeviceConformance:
         assert not idle.memory
 
     def test_a_device_that_can_be_occupied_is_busy_for_that_long(self, gpu: TimedDevice) -> None:
-        """Where the device can be kept busy, the call returns at once and waiting takes as long as asked."""
+        """If the device can be kept busy, the call returns at once and waiting takes as long as requested."""
         capabilities.occupy(gpu, 1e-3)  # the first time may compile something
         gpu.synchronize()
         started = gpu.clock()

@@ -1,115 +1,144 @@
-"""From items of several sizes to families, of each of which a threshold is asked."""
+"""From the items of an offload-threshold sweep to families: items that differ in one size only."""
 
-import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.collection.items import SHAPE, parameters, shared, word
+from pytest_gpuperf.collection.items import SPEC, parameters, stable_repr, sweep_key
 from pytest_gpuperf.collection.markers import ThresholdDemand, size, threshold
 from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.model.demand import Family
+from pytest_gpuperf.model.nodeid import function_of
 
-__all__ = ["families"]
+__all__ = ["build_families"]
+
+_Members = dict[pytest.Function, ThresholdDemand]
 
 
-def families(items: Iterable[pytest.Item]) -> list[str]:
-    """Give the items of which a threshold is asked their families; return what is wrong with the others.
+def build_families(items: Iterable[pytest.Item]) -> list[str]:
+    """Give the items with an offload_threshold marker their families; return what is wrong with the others.
 
-    The items are all of their functions, so that sizes which will not run are known, too.
+    The items must be all of their functions, so that sizes which will not run are known too.
     """
-    members: dict[Hashable, dict[pytest.Function, ThresholdDemand]] = {}
-    wrong = []
+    sweeps: dict[Hashable, _Members] = {}
+    errors = []
     for item in items:
         marks = list(item.iter_markers("offload_threshold"))
         if not marks or not isinstance(item, pytest.Function):
             continue
         try:
-            asked = threshold(*marks)
-            _check_size(item, asked.parameter)
-            members.setdefault(_common(item, asked), {})[item] = asked
+            demand = threshold(*marks)
+            _size(item, demand)
         except ValueError as error:
-            wrong.append(f"{item.nodeid}: @pytest.mark.offload_threshold: {error}")
+            errors.append(_error(item, error))
+            continue
+        # Without its device and its size an item is alike to the others of its family, on every GPU.
+        excluded = {*item.stash[SPEC].device_parameters, demand.parameter}
+        sweeps.setdefault(sweep_key(item, excluded), {})[item] = demand
     names: Counter[str] = Counter()
-    for family in [each for common in members.values() for each in _by_device(common)]:
-        try:
-            _join(family, names)
-        except ValueError as error:
-            wrong.append(f"{next(iter(family)).nodeid}: @pytest.mark.offload_threshold: {error}")
-    return wrong
+    for sweep in sweeps.values():
+        for members in _split_by_gpu(sweep):
+            try:
+                _validate(members)
+            except ValueError as error:
+                errors.append(_error(next(iter(members)), error))
+            else:
+                _build(members, names)
+    return errors
 
 
-def _common(item: pytest.Function, asked: ThresholdDemand) -> Hashable:
-    """Return what the items of one family, or of one for each GPU, share."""
-    return shared(item, {*item.stash[SHAPE].told, asked.parameter})
+def _error(item: pytest.Item, error: ValueError) -> str:
+    return f"{item.nodeid}: @pytest.mark.offload_threshold: {error}"
 
 
-def _by_device(
-    members: dict[pytest.Function, ThresholdDemand],
-) -> list[dict[pytest.Function, ThresholdDemand]]:
-    """Return a family for each GPU of a suite's own; where there are several, their CPU is in none."""
-    on: dict[DeviceSpec | None, dict[pytest.Function, ThresholdDemand]] = {}
-    for item, asked in members.items():
-        on.setdefault(item.stash[SHAPE].side, {})[item] = asked
-    several = [family for side, family in on.items() if side is not None and side.kind == "gpu"]
-    return several if len(several) > 1 else [members]
+def _split_by_gpu(sweep: _Members) -> list[_Members]:
+    """Return a family for each GPU that a suite's parameters name; with several GPUs, CPU items have none."""
+    by_device: dict[DeviceSpec | None, _Members] = {}
+    for item, demand in sweep.items():
+        by_device.setdefault(item.stash[SPEC].device, {})[item] = demand
+    on_gpus = [
+        members for device, members in by_device.items() if device is not None and device.kind == "gpu"
+    ]
+    return on_gpus if len(on_gpus) > 1 else [sweep]
 
 
-def _check_size(item: pytest.Function, parameter: str) -> None:
-    """Raise ValueError when a threshold over that parameter makes no sense for the item."""
-    if SHAPE not in item.stash:
-        raise ValueError("needs a speedup test; mark it with @pytest.mark.speedup too")
-    known = parameters(item)
-    if parameter not in known:
-        there = ", ".join(known) or "none"
-        raise ValueError(f"the test has no parameter {parameter!r}; its parameters: {there}")
-    if size(known[parameter]) is None:
-        raise ValueError(f"{parameter}={known[parameter]!r} has no order; a size is a finite number")
+def _size(item: pytest.Function, demand: ThresholdDemand) -> float:
+    """Return the item's size; raise ValueError when a threshold makes no sense for the item.
 
-
-def _join(members: Mapping[pytest.Function, ThresholdDemand], names: Counter[str]) -> None:
-    """Give the members of one family what they share; raise ValueError for sizes without a threshold.
-
-    A family whose name is taken, because a word does not tell its parameters apart, gets a number.
+    A whole number comes as an int, so that reports show 4096 and not 4096.0.
     """
-    first, asked = next(iter(members.items()))
-    shapes = {item: item.stash[SHAPE] for item in members}
-    # Of two siblings the GPU's stands for the size.
-    sizes = sorted(_size(item, asked) for item, shape in shapes.items() if shape.kind != "cpu")
+    if SPEC not in item.stash:
+        raise ValueError("needs a speedup test; add @pytest.mark.speedup too")
+    values = parameters(item)
+    if demand.parameter not in values:
+        names = ", ".join(values) or "none"
+        raise ValueError(f"the test has no parameter {demand.parameter!r}; its parameters: {names}")
+    value = size(values[demand.parameter])
+    if value is None:
+        raise ValueError(
+            f"{demand.parameter}={values[demand.parameter]!r} is not a size; a size is a finite number"
+        )
+    return int(value) if value.is_integer() else value
+
+
+def _sizes(members: Mapping[pytest.Function, ThresholdDemand]) -> list[float]:
+    """Return the sizes of a family, smallest first; of two siblings only the GPU's counts."""
+    return sorted(_size(item, demand) for item, demand in members.items() if item.stash[SPEC].kind != "cpu")
+
+
+def _validate(members: Mapping[pytest.Function, ThresholdDemand]) -> None:
+    """Raise ValueError for sizes that have no threshold, or none that could pass or fail."""
+    demand = next(iter(members.values()))
+    sizes = _sizes(members)
     if len(set(sizes)) < len(sizes):
-        raise ValueError(f"{asked.parameter!r} has a size twice: {', '.join(f'{each:g}' for each in sizes)}")
+        shown = ", ".join(f"{value:g}" for value in sizes)
+        raise ValueError(f"{demand.parameter!r} has the same size twice: {shown}")
     if len(sizes) < 2:
-        raise ValueError(f"{asked.parameter!r} has one size only; a threshold lies between two")
-    if asked.at_most is not None and asked.at_most < sizes[0]:
+        raise ValueError(f"{demand.parameter!r} needs at least two sizes")
+    smallest = sizes[0]
+    if demand.at_most is not None and demand.at_most < smallest:
         raise ValueError(
-            f"at_most={asked.at_most:g} is below the smallest size, {sizes[0]:g}: no run can pass"
+            f"at_most={demand.at_most:g} is below the smallest size, {smallest:g}: no run can pass"
         )
-    if asked.at_least is not None and asked.at_least <= sizes[0]:
+    if demand.at_least is not None and demand.at_least <= smallest:
         raise ValueError(
-            f"at_least={asked.at_least:g} is not above the smallest size, {sizes[0]:g}: none can fail"
+            f"at_least={demand.at_least:g} is not above the smallest size, {smallest:g}: no run can fail"
         )
-    alone = len({shape.side for shape in shapes.values()}) == 1  # of several GPUs, each has its name
-    told = set() if alone else shapes[first].told
-    others = {
-        name: value for name, value in parameters(first).items() if name not in {*told, asked.parameter}
-    }
-    named = ",".join(f"{name}={word(value)}" for name, value in others.items())
-    name = first.nodeid.partition("[")[0] + (f"[{named}]" if named else "")
+
+
+def _name(members: Mapping[pytest.Function, ThresholdDemand]) -> str:
+    """Return the function's node id with the parameters that neither the size nor the device are."""
+    first, demand = next(iter(members.items()))
+    excluded = {demand.parameter}
+    if len({item.stash[SPEC].device for item in members}) > 1:  # else each GPU has a family and its own name
+        excluded |= first.stash[SPEC].device_parameters
+    others = [
+        f"{name}={stable_repr(value)}" for name, value in parameters(first).items() if name not in excluded
+    ]
+    function = function_of(first.nodeid)
+    return f"{function}[{','.join(others)}]" if others else function
+
+
+def _build(members: Mapping[pytest.Function, ThresholdDemand], names: Counter[str]) -> None:
+    """Give the members of one family what they share.
+
+    A name that another family has, because two parameter values have the same text, gets a number.
+    """
+    demand = next(iter(members.values()))
+    name = _name(members)
     names[name] += 1
-    family = Family(
-        name=name if names[name] == 1 else f"{name} #{names[name]}",
-        parameter=asked.parameter,
-        size=sizes[0],
-        sizes=tuple(sizes),
-        at_most=asked.at_most,
-        at_least=asked.at_least,
-    )
-    for item, shape in shapes.items():
-        item.stash[SHAPE] = replace(shape, family=replace(family, size=_size(item, asked)))
-
-
-def _size(item: pytest.Function, asked: ThresholdDemand) -> float:
-    found = size(parameters(item)[asked.parameter])
-    return math.nan if found is None else int(found) if found.is_integer() else found
+    if names[name] > 1:
+        name = f"{name} #{names[name]}"
+    sizes = tuple(_sizes(members))
+    for item in members:
+        family = Family(
+            name=name,
+            parameter=demand.parameter,
+            size=_size(item, demand),
+            sizes=sizes,
+            at_most=demand.at_most,
+            at_least=demand.at_least,
+        )
+        item.stash[SPEC] = replace(item.stash[SPEC], family=family)

@@ -1,4 +1,4 @@
-"""From the fixtures of a test to what it takes of ours, and what of the suite's own with the same names."""
+"""Which fixtures of a test are this plugin's, and not the suite's own of the same names."""
 
 from typing import Any
 
@@ -6,30 +6,56 @@ import pytest
 
 __all__ = ["is_built_on_ours", "is_ours", "parametrize", "slots", "takes"]
 
+# pytest has no public way to ask which fixtures a function takes and who defined them; `_fixtureinfo` is what
+# its own parametrization uses.
+
 _SLOTS = ("device", "xp")
 _PLUGIN = "pytest_gpuperf.plugin"
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Parametrize our `device` over both devices, unless the test is a slot or has its own values for it."""
-    if not is_built_on_ours(metafunc.definition, "device") or _has_parameter(metafunc, "device"):
+    if not is_built_on_ours(metafunc.definition, "device") or _is_parametrized(metafunc, "device"):
         return
     dependents = _dependents(metafunc.definition)
-    marked = metafunc.definition.get_closest_marker("speedup") is not None
-    if marked and not dependents and slots(metafunc.definition):
+    is_marked = metafunc.definition.get_closest_marker("speedup") is not None
+    if is_marked and not dependents and slots(metafunc.definition):
         return
-    scope = max((fixture._scope for fixture in dependents), default=None)  # noqa: SLF001 - pytest has no other way
+    scope = max((fixture._scope for fixture in dependents), default=None)  # noqa: SLF001 - see the top
     metafunc.parametrize("device", ["cpu", "gpu"], indirect=True, scope=scope.value if scope else "function")
 
 
 def slots(item: Any) -> frozenset[str]:
     """Return which of our fixtures the test function itself takes."""
-    return frozenset(name for name in item._fixtureinfo.argnames if name in _SLOTS and is_ours(item, name))  # noqa: SLF001
+    return frozenset(name for name in _SLOTS if takes(item, name))
+
+
+def takes(item: Any, name: str) -> bool:
+    """Return whether the test function itself takes our fixture of that name."""
+    return name in item._fixtureinfo.argnames and is_ours(item, name)  # noqa: SLF001 - see the top
+
+
+def is_ours(item: Any, name: str) -> bool:
+    """Return whether the fixture of that name is ours, and not one of the suite's own."""
+    definitions = item._fixtureinfo.name2fixturedefs.get(name)  # noqa: SLF001 - see the top
+    return bool(definitions) and definitions[-1].func.__module__ == _PLUGIN
+
+
+def is_built_on_ours(item: Any, name: str) -> bool:
+    """Return whether the fixture of that name is ours, or the suite's own that takes ours and extends it."""
+    definitions = list(item._fixtureinfo.name2fixturedefs.get(name) or ())  # noqa: SLF001 - see the top
+    while definitions and definitions[-1].func.__module__ != _PLUGIN:
+        if name not in definitions.pop().argnames:
+            return False
+    return bool(definitions)
 
 
 def _dependents(item: Any) -> list[Any]:
-    """Return the suite's fixtures in this test that build on our device or xp."""
-    definitions = (defs[-1] for defs in item._fixtureinfo.name2fixturedefs.values())  # noqa: SLF001 - as above
+    """Return the suite's fixtures in this test that use our device or xp."""
+    definitions = (
+        definitions[-1]
+        for definitions in item._fixtureinfo.name2fixturedefs.values()  # noqa: SLF001 - see the top
+    )
     return [
         fixture
         for fixture in definitions
@@ -37,26 +63,6 @@ def _dependents(item: Any) -> list[Any]:
     ]
 
 
-def is_ours(item: Any, name: str) -> bool:
-    """Say whether the fixture of that name is ours, and not one of the suite's own."""
-    definitions = item._fixtureinfo.name2fixturedefs.get(name)  # noqa: SLF001 - as above
-    return bool(definitions) and definitions[-1].func.__module__ == _PLUGIN
-
-
-def is_built_on_ours(item: Any, name: str) -> bool:
-    """Say whether the fixture of that name is ours, or the suite's own that takes ours and extends it."""
-    definitions = list(item._fixtureinfo.name2fixturedefs.get(name) or ())  # noqa: SLF001 - as above
-    while definitions and definitions[-1].func.__module__ != _PLUGIN:
-        if name not in definitions.pop().argnames:
-            return False
-    return bool(definitions)
-
-
-def _has_parameter(metafunc: pytest.Metafunc, name: str) -> bool:
-    """Say whether a mark or another hook has parametrized this name already."""
-    return any(name in call.params for call in metafunc._calls)  # noqa: SLF001 - as above
-
-
-def takes(item: Any, name: str) -> bool:
-    """Say whether the test function itself takes our fixture of that name."""
-    return name in item._fixtureinfo.argnames and is_ours(item, name)  # noqa: SLF001 - as above
+def _is_parametrized(metafunc: pytest.Metafunc, name: str) -> bool:
+    """Return whether a mark or another hook has parametrized this name already."""
+    return any(name in call.params for call in metafunc._calls)  # noqa: SLF001 - see the top

@@ -1,17 +1,20 @@
-"""pytest's hooks while it collects speedup tests: which will run, in what order; imports nothing heavy."""
+"""pytest's hooks once a speedup test was collected: the order of items, and which of them will run."""
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 
 import pytest
 
 from pytest_gpuperf.collection import siblings
-from pytest_gpuperf.collection.items import SHAPE
+from pytest_gpuperf.collection.items import SPEC
 
 __all__ = ["CollectionHooks"]
 
 
 class CollectionHooks:
-    """Remembers which speedup tests will run and which were deselected; `begin` is told when they run."""
+    """Orders items, and calls `begin` with the selected and the deselected speedup tests before they run.
+
+    Registered when the first speedup test is collected, so that other suites do not pay for it.
+    """
 
     def __init__(
         self,
@@ -26,19 +29,19 @@ class CollectionHooks:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> Generator[None, None, None]:
-        """Bring back what tests that are run again are compared with, and put GPU after CPU siblings."""
+        """Add CPU siblings that --lf and --sw left out, and move GPU siblings behind their CPU siblings."""
         yield
         if config.getoption("lf", default=False) or config.getoption("stepwise", default=False):
-            items[:] = siblings.brought_back(items, self._found())
-        items[:] = siblings.in_order(items)  # --ff, --nf and other plugins have reordered them since
+            items[:] = siblings.add_missing_cpu_siblings(items, self._found())
+        items[:] = siblings.in_order(items)  # after --ff, --nf and other plugins have reordered them
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Remember the speedup tests that will not run: each has its record."""
-        self._deselected += [item for item in items if SHAPE in item.stash]
+        """Remember the speedup tests that will not run: each gets a record."""
+        self._deselected += [item for item in items if SPEC in item.stash]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Say which tests are about to run; `--collect-only` and its like run none."""
+        """Announce the tests that are about to run; `--collect-only` and its like run none."""
         option = session.config.option
         if not (option.collectonly or option.setuponly or option.setupplan):
-            self._begin([item for item in session.items if SHAPE in item.stash], self._deselected)
+            self._begin([item for item in session.items if SPEC in item.stash], self._deselected)

@@ -1,108 +1,125 @@
-"""From collected items to speedup tests: which they are, and of what shape."""
+"""From a collected item with a speedup marker to its ItemSpec, or to what is wrong with it."""
 
 import inspect
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
 from pytest_gpuperf.collection import fixtures
-from pytest_gpuperf.collection.markers import PairOptions, demand, joint
+from pytest_gpuperf.collection.markers import PairOptions, demand, pair_options
 from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec, ParsedDevice
 from pytest_gpuperf.model.demand import Demand, Family, Kind, Source
+from pytest_gpuperf.model.nodeid import function_of
 
 __all__ = [
-    "SHAPE",
+    "SPEC",
     "ItemSpec",
+    "PairKey",
     "SpecCache",
     "has_marked_parameters",
-    "misuse",
+    "item_spec",
+    "marker_error",
     "parameters",
-    "shape",
-    "shared",
-    "takes_ours",
-    "unfit",
-    "word",
+    "stable_repr",
+    "sweep_key",
+    "uses_plugin_fixtures",
+    "why_not_timeable",
 ]
 
 _REMEDY = (
     "use a value that is known (numpy, cupy, torch, jax, dpnp, cpu, cuda:1, their modules and devices), or "
-    "take the parameter's name out of gpuperf_device_params"
+    "remove the parameter from gpuperf_device_params"
 )
+
+
+class PairKey(NamedTuple):
+    """What CPU and GPU siblings have in common; items with equal keys are compared with each other.
+
+    `kind` is what connects them: they are items of one test function, their markers have the same `pair`
+    name, or two classes inherit the method from a third. A NamedTuple, because collection hashes thousands of
+    them and a dataclass hashes more slowly.
+    """
+
+    kind: Literal["function", "name", "inherited"]
+    name: Hashable
+    parameters: Hashable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemSpec:
-    """How a speedup test meets its devices.
+    """How a speedup test is measured.
 
-    `nodeid` is the item's own: pytest-xdist may add a group to it. `slots`: the arguments that are filled
-    with one device after the other, in one item; `both`: the body works through the fixture `gpuperf`.
-    `side`: the device that this item works on, `pair` what it shares with its siblings, `told` the parameters
-    that tell them apart, `partner` the node id of the CPU sibling that a GPU sibling is compared with. None
-    of these: an error. `family`: what it shares with items of other sizes, where a threshold is asked for.
+    `nodeid` is the item's own: pytest-xdist may append a group to it. `slots`: the arguments that get one
+    device after the other, within one item. `calls_both`: the body uses the fixture `gpuperf`. `device`: the
+    only device that this item uses, `device_parameters` the parameters that select it, `pair` the key that it
+    shares with its siblings, `partner` the node id of the CPU sibling that a GPU sibling is compared with. An
+    item without slots, calls_both and device cannot be measured. `family`: the size sweep it belongs to.
     """
 
     nodeid: str
     demand: Demand
     source: Source = "marker"
     slots: frozenset[str] = frozenset()
-    both: bool = False
-    side: DeviceSpec | None = None
-    pair: tuple[Hashable, ...] | None = None
-    told: frozenset[str] = frozenset()
+    calls_both: bool = False
+    device: DeviceSpec | None = None
+    pair: PairKey | None = None
+    device_parameters: frozenset[str] = frozenset()
     partner: str | None = None
     family: Family | None = None
 
     @property
     def kind(self) -> Kind | None:
-        """The device's kind, where the item works on one only."""
-        return self.side.kind if self.side else None
+        """The device's kind, where the item uses one device only."""
+        return self.device.kind if self.device else None
 
     @property
     def has_device(self) -> bool:
         """Whether there is a device to measure on."""
-        return bool(self.slots) or self.both or self.side is not None
+        return bool(self.slots) or self.calls_both or self.device is not None
 
-    def beside(self, partner: str) -> "ItemSpec":
-        """Return it as that of a GPU sibling of this CPU sibling."""
-        return self.of(self.nodeid, self.pair, partner)
+    def with_partner(self, partner: str) -> "ItemSpec":
+        """Return the spec of a GPU sibling that is compared with this CPU sibling."""
+        return self.copy_for(self.nodeid, self.pair, partner)
 
-    def of(self, nodeid: str, pair: tuple[Hashable, ...] | None, partner: str | None) -> "ItemSpec":
-        """Return it as that of another item, or in other company; there may be thousands."""
-        return ItemSpec(  # faster than `replace`
+    def copy_for(self, nodeid: str, pair: PairKey | None, partner: str | None) -> "ItemSpec":
+        """Return the same spec for another item, or with another partner."""
+        # Called once for each of thousands of items; `replace` takes three times as long.
+        return ItemSpec(
             nodeid=nodeid,
             demand=self.demand,
             source=self.source,
             slots=self.slots,
-            both=self.both,
-            side=self.side,
+            calls_both=self.calls_both,
+            device=self.device,
             pair=pair,
-            told=self.told,
+            device_parameters=self.device_parameters,
             partner=partner,
             family=self.family,
         )
 
 
-SHAPE = pytest.StashKey[ItemSpec]()
+SPEC = pytest.StashKey[ItemSpec]()
+"""In the stash of each speedup test."""
 
 
-def misuse(item: pytest.Item) -> str | None:
-    """Return what is wrong with a marked item that can be known at collection, in one sentence."""
-    marks = _closest(item)
+def marker_error(item: pytest.Item) -> str | None:
+    """Return what is wrong with a marked item, as far as collection can know it."""
+    marks = _closest_marks(item)
     if len(marks) > 1:
         return f"{item.nodeid}: has {len(marks)} speedup markers of its own; keep one"
     try:
         demand(marks[0])
-        joint(marks[0])
+        pair_options(marks[0])
     except ValueError as error:
         return f"{item.nodeid}: @pytest.mark.speedup: {error}"
-    why = unfit(item)
-    return f"{item.nodeid}: {why}" if why else None
+    reason = why_not_timeable(item)
+    return f"{item.nodeid}: {reason}" if reason else None
 
 
-def unfit(item: pytest.Item) -> str | None:
-    """Return why an item cannot be timed whatever it is asked, if so."""
+def why_not_timeable(item: pytest.Item) -> str | None:
+    """Return why an item cannot be timed, whatever its marker; None if it can."""
     function = getattr(item, "obj", None)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         return "a speedup test cannot be async; time a plain function that runs the loop"
@@ -110,188 +127,249 @@ def unfit(item: pytest.Item) -> str | None:
         return "a speedup test cannot be a generator; return the workload instead of yielding it"
     if getattr(function, "is_hypothesis_test", False):
         return (
-            "a speedup test cannot be hypothesis's, which draws other examples at every call; time a test "
-            "with an example of its own"
+            "a speedup test cannot use hypothesis's @given, which generates new inputs on every call; use a "
+            "fixed input"
         )
     return None
 
 
-def shape(item: pytest.Function, sides: DeviceParser, asked: pytest.Mark | None = None) -> ItemSpec:
-    """Return the shape of an item that `misuse` found nothing wrong with.
+def item_spec(item: pytest.Function, parser: DeviceParser, mark: pytest.Mark | None = None) -> ItemSpec:
+    """Return the spec of an item for which `marker_error` is None; `mark` replaces the item's own marker.
 
-    Raises ValueError for a side that is unknown. `asked` stands for a marker where the item has none.
+    Raises ValueError for a device that is unknown or ambiguous.
     """
-    mark = asked or _closest(item)[0]
-    join, known = joint(mark), parameters(item)
-    plain = ItemSpec(nodeid=item.nodeid, demand=demand(mark))
-    if fixtures.is_built_on_ours(item, "device") and known.get("device") in ("cpu", "gpu"):
-        told = frozenset(("device",))
-        side = DeviceSpec(kind=known["device"])
-        return replace(plain, side=side, told=told, pair=_pair(item, told, join, sides))
+    if mark is None:
+        mark = _closest_marks(item)[0]
+    options = pair_options(mark)
+    spec = ItemSpec(nodeid=item.nodeid, demand=demand(mark))
+    kind = parameters(item).get("device")
+    if kind in ("cpu", "gpu") and fixtures.is_built_on_ours(item, "device"):
+        device_parameters = frozenset(("device",))
+        return replace(
+            spec,
+            device=DeviceSpec(kind=kind),
+            device_parameters=device_parameters,
+            pair=_pair_key(item, device_parameters, options, parser),
+        )
     slots = fixtures.slots(item)
     if slots:
-        return replace(plain, slots=slots)
-    parsed = _side(item, sides, join)
-    if parsed.problem is not None:
-        names = ", ".join(sides.names)
-        raise ValueError(f"{parsed.problem}; {_REMEDY} (it names {names})")
+        return replace(spec, slots=slots)
+    parsed = _device(item, parser, options)
     if parsed.spec is None:
-        return replace(plain, both=fixtures.is_ours(item, "gpuperf"))
+        return replace(spec, calls_both=fixtures.is_ours(item, "gpuperf"))
     if fixtures.takes(item, "gpuperf"):
-        raise ValueError("it works on one device, and gpuperf.both on two: take the parameter or gpuperf")
-    told = parsed.parameters
-    return replace(plain, side=parsed.spec, told=told, pair=_pair(item, told, join, sides))
+        raise ValueError(
+            "the test is parametrized over single devices but calls gpuperf.both(), which uses both; use one "
+            "or the other"
+        )
+    return replace(
+        spec,
+        device=parsed.spec,
+        device_parameters=parsed.parameters,
+        pair=_pair_key(item, parsed.parameters, options, parser),
+    )
 
 
 class SpecCache:
-    """What the items of one function have in common, so that only the first on each device is looked at.
+    """The specs of one function's items: only the first item on each device is examined.
 
-    `like` is the shape of the first, `names` are the parameters that may tell a side.
+    A parametrized function has thousands of items with few devices; examining each would make collection of
+    such a suite noticeably slower (benchmarks/collection.py). The parameter values are compared by identity,
+    because they need not be hashable; the collected items keep them alive.
     """
 
-    def __init__(self, item: pytest.Function, like: ItemSpec, names: Collection[str]) -> None:
-        self._common = item._fixtureinfo  # noqa: SLF001 - what pytest itself keeps for all of them
+    def __init__(self, item: pytest.Function, spec: ItemSpec, names: Collection[str]) -> None:
+        self._fixtureinfo = item._fixtureinfo  # noqa: SLF001 - one object for all items of a function
         self._marks = _own_marks(item)
-        known = parameters(item)
-        self._devices = [name for name in {"device", *names} if name in known]
-        self._known: dict[tuple[int, ...], ItemSpec] = {}
-        self.learn(item, like)
+        self._names = [name for name in {"device", *names} if name in parameters(item)]
+        self._demand = spec.demand
+        self._specs: dict[tuple[int, ...], ItemSpec] = {}
+        self.add(item, spec)
 
-    def learn(self, item: pytest.Function, like: ItemSpec) -> None:
-        """Take the shape of an item on a device that was not seen before."""
-        known = parameters(item)
-        first = next(iter(self._known.values()), like)
-        same = replace(like, demand=first.demand) if like.demand == first.demand else like
-        self._known[tuple([id(known[name]) for name in self._devices])] = same
+    def add(self, item: pytest.Function, spec: ItemSpec) -> None:
+        """Add the spec of the first item on a device."""
+        if spec.demand == self._demand:
+            spec = replace(spec, demand=self._demand)  # siblings.py compares them by identity first
+        self._specs[self._device_key(parameters(item))] = spec
 
-    def has(self, item: pytest.Function) -> bool:
-        """Say whether an item is of that function, with the same markers: plugins may mark single items."""
-        return item._fixtureinfo is self._common and _own_marks(item) == self._marks  # noqa: SLF001 - as above
+    def matches(self, item: pytest.Function) -> bool:
+        """Return whether an item is of this function and has its markers: plugins may mark single items."""
+        return item._fixtureinfo is self._fixtureinfo and _own_marks(item) == self._marks  # noqa: SLF001 - as in __init__
 
-    def shape(self, item: pytest.Function) -> ItemSpec | None:
-        """Return an item's shape; None where its device was not seen before, or its parameters have marks."""
+    def get(self, item: pytest.Function) -> ItemSpec | None:
+        """Return an item's spec; None on a device not examined yet, or if its parameters have marks."""
         callspec = getattr(item, "callspec", None)
         if callspec is None or callspec.marks:
             return None
-        known = callspec.params
-        like = self._known.get(tuple([id(known[name]) for name in self._devices]))
-        if like is None:
+        first = self._specs.get(self._device_key(callspec.params))
+        if first is None:
             return None
-        pair, told = like.pair, like.told
+        pair = first.pair
         if pair is not None:
-            pair = (*pair[:-1], _values(known, told) if len(pair) == 2 else _named(known, told))
-        return like.of(item.nodeid, pair, like.partner)
+            others = _pair_parameters(pair.kind, callspec.params, first.device_parameters)
+            pair = PairKey(pair.kind, pair.name, others)
+        return first.copy_for(item.nodeid, pair, first.partner)
+
+    def _device_key(self, values: Mapping[str, Any]) -> tuple[int, ...]:
+        return tuple([id(values[name]) for name in self._names])
 
 
-def takes_ours(item: pytest.Function) -> bool:
-    """Say whether an item takes one of our fixtures, itself or through another."""
+def uses_plugin_fixtures(item: pytest.Function) -> bool:
+    """Return whether an item uses one of this plugin's fixtures, itself or through another."""
     return any(fixtures.is_built_on_ours(item, name) for name in ("device", "cpu", "gpu", "gpuperf"))
 
 
 def parameters(item: pytest.Item) -> Mapping[str, Any]:
     """Return an item's parameters and their values."""
-    found: Mapping[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
-    return found
+    values: Mapping[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
+    return values
 
 
-def shared(item: pytest.Item, but: Collection[str]) -> Hashable:
-    """Return what items share that differ in these parameters only: the function, and the other values."""
-    return item.nodeid.partition("[")[0], _values(parameters(item), but)
+def sweep_key(item: pytest.Item, excluded: Collection[str]) -> Hashable:
+    """Return what items have in common that differ in these parameters only."""
+    return function_of(item.nodeid), _values(parameters(item), excluded)
 
 
 def has_marked_parameters(item: pytest.Item) -> bool:
-    """Say whether a marker stands on one of the item's own parameters."""
+    """Return whether one of the item's own parameters carries a speedup marker."""
     return hasattr(item, "callspec") and any(mark.name == "speedup" for mark in item.callspec.marks)
 
 
-def word(value: Any) -> str:
-    """Return a parameter's value in a word that is the same in every run."""
+def stable_repr(value: Any) -> str:
+    """Return a text for a parameter's value that is the same in every run, so without its address."""
     return value.__name__ if hasattr(value, "__name__") else str(value).partition(" at 0x")[0]
 
 
-def _side(item: pytest.Function, sides: DeviceParser, join: PairOptions) -> ParsedDevice:
-    """Return the device of an item that uses one: by marker, parameters, fixtures, or its class."""
-    if join.device is not None:
-        return replace(sides.parse_text(join.device), parameters=frozenset())
-    parsed = sides.parse(parameters(item))
-    if parsed.spec is not None or parsed.problem is not None:
-        return parsed
-    ours = [name for name in ("cpu", "gpu") if name in item.fixturenames and fixtures.is_ours(item, name)]
-    if len(ours) == 2:
-        return ParsedDevice(
-            problem="it takes both cpu and gpu, where device is filled with one after the other"
+def _device(item: pytest.Function, parser: DeviceParser, options: PairOptions) -> ParsedDevice:
+    """Return the device of an item that uses one only; the first resolver with an answer decides.
+
+    Raises ValueError where that one finds an unknown value or a contradiction.
+    """
+    for resolve in _RESOLVERS:
+        parsed = resolve(item, parser, options)
+        if parsed.problem is not None:
+            names = ", ".join(parser.names)
+            raise ValueError(f"{parsed.problem}; {_REMEDY} (it lists {names})")
+        if parsed.spec is not None:
+            return parsed
+    return ParsedDevice()
+
+
+def _device_of_marker(_: pytest.Function, parser: DeviceParser, options: PairOptions) -> ParsedDevice:
+    if options.device is None:
+        return ParsedDevice()
+    return replace(parser.parse_text(options.device), parameters=frozenset())
+
+
+def _device_of_parameters(item: pytest.Function, parser: DeviceParser, _: PairOptions) -> ParsedDevice:
+    return parser.parse(parameters(item))
+
+
+def _device_of_fixtures(item: pytest.Function, _: DeviceParser, __: PairOptions) -> ParsedDevice:
+    kinds: list[Kind] = [
+        kind for kind in _KINDS if kind in item.fixturenames and fixtures.is_ours(item, kind)
+    ]
+    if len(kinds) == 2:
+        raise ValueError(
+            "the test requests both `cpu` and `gpu`; request `device` instead, which is each of them in turn"
         )
-    if ours:
-        return ParsedDevice(spec=DeviceSpec(kind="gpu" if ours == ["gpu"] else "cpu"))
-    attributes = {name: getattr(item.cls, name, None) for name in sides.names} if item.cls else {}
-    parsed = sides.parse({name: value for name, value in attributes.items() if value is not None})
-    if parsed.spec is None and join.pair is not None:
-        parsed = sides.parse_text(item.name.partition("[")[0].rpartition("_")[2])
-        if parsed.spec is None:
-            where = "say device='cpu' or device='gpu' in the marker"
-            return ParsedDevice(problem=f"which side of pair={join.pair!r} is it? {where}")
+    return ParsedDevice(spec=DeviceSpec(kind=kinds[0])) if kinds else ParsedDevice()
+
+
+def _device_of_class(item: pytest.Function, parser: DeviceParser, _: PairOptions) -> ParsedDevice:
+    attributes = {name: getattr(item.cls, name, None) for name in parser.names} if item.cls else {}
+    parsed = parser.parse({name: value for name, value in attributes.items() if value is not None})
+    # An attribute of a class may have such a name and nothing to do with devices: only a device counts.
     return ParsedDevice(spec=parsed.spec)
 
 
-def _pair(
-    item: pytest.Function, told: frozenset[str], join: PairOptions, sides: DeviceParser
-) -> tuple[Hashable, ...]:
-    """Return what siblings share: a name, a function that two classes have from a third, or the function.
-
-    The last of it is the values of the other parameters.
-    """
-    if join.pair is not None:
-        return "pair", join.pair, _named(parameters(item), told)
-    if not told and item.cls is not None and item.cls.__dict__.get(item.originalname or "") is None:
-        own = _named(_own(item.cls, sides), told)
-        return "inherited", id(item.function), own, _named(parameters(item), told)
-    return item.nodeid.partition("[")[0], _values(parameters(item), told)
+def _device_of_name(item: pytest.Function, parser: DeviceParser, options: PairOptions) -> ParsedDevice:
+    if options.pair is None:
+        return ParsedDevice()
+    last_word = function_of(item.name).rpartition("_")[2]
+    parsed = parser.parse_text(last_word)
+    if parsed.spec is None:
+        raise ValueError(
+            f"cannot tell whether this is the CPU or the GPU test of pair={options.pair!r}; pass "
+            "device='cpu' or device='gpu' to the marker"
+        )
+    return ParsedDevice(spec=parsed.spec)
 
 
-def _own(cls: type, sides: DeviceParser) -> dict[str, Any]:
-    """Return what a class itself says beside its device, as a size: others are no siblings."""
+_KINDS: tuple[Kind, ...] = ("cpu", "gpu")
+_Resolver = Callable[[pytest.Function, DeviceParser, PairOptions], ParsedDevice]
+_RESOLVERS: tuple[_Resolver, ...] = (
+    _device_of_marker,
+    _device_of_parameters,
+    _device_of_fixtures,
+    _device_of_class,
+    _device_of_name,
+)
+
+
+def _pair_key(
+    item: pytest.Function, device_parameters: frozenset[str], options: PairOptions, parser: DeviceParser
+) -> PairKey:
+    """Return what an item shares with its siblings, the values of its other parameters included."""
+    values = parameters(item)
+    if options.pair is not None:
+        return PairKey("name", options.pair, _named_values(values, device_parameters))
+    is_inherited = item.cls is not None and item.cls.__dict__.get(item.originalname or "") is None
+    if not device_parameters and is_inherited:
+        attributes = _named_values(_class_attributes(item.cls, parser), device_parameters)
+        return PairKey("inherited", (id(item.function), attributes), _named_values(values, device_parameters))
+    return PairKey("function", function_of(item.nodeid), _values(values, device_parameters))
+
+
+def _pair_parameters(kind: str, values: Mapping[str, Any], excluded: Collection[str]) -> Hashable:
+    return _values(values, excluded) if kind == "function" else _named_values(values, excluded)
+
+
+def _class_attributes(cls: type, parser: DeviceParser) -> dict[str, Any]:
+    """Return a class's own attributes but its device, e.g. a size: siblings have the same."""
     return {
         name: value
         for name, value in vars(cls).items()
-        if not (name.startswith("__") or callable(value) or name in ("pytestmark", *sides.names))
+        if not (name.startswith("__") or callable(value) or name in ("pytestmark", *parser.names))
     }
 
 
-def _values(known: Mapping[str, Any], but: Collection[str]) -> tuple[Hashable, ...]:
-    """Return the values of the parameters but these; plain ones count as equal when they are."""
+def _values(values: Mapping[str, Any], excluded: Collection[str]) -> tuple[Hashable, ...]:
+    """Return the values of the other parameters, in the order that one function has them."""
     return tuple(
         [
-            value if type(value) is str or type(value) is int else _plain(value)
-            for name, value in known.items()
-            if name not in but
+            value if type(value) is str or type(value) is int else _hashable(value)
+            for name, value in values.items()
+            if name not in excluded
         ]
     )
 
 
-def _named(known: Mapping[str, Any], but: Collection[str]) -> frozenset[Hashable]:
-    """Return those values with their names, which may stand in another order in another function."""
-    return frozenset((name, _plain(value)) for name, value in known.items() if name not in but)
+def _named_values(values: Mapping[str, Any], excluded: Collection[str]) -> frozenset[Hashable]:
+    """Return them with their names: another function may have them in another order."""
+    return frozenset((name, _hashable(value)) for name, value in values.items() if name not in excluded)
 
 
-def _plain(value: Any) -> Hashable:
+def _hashable(value: Any) -> Hashable:
+    """Return a key for a value: values of plain types are equal by value, all others by identity."""
     kind = type(value)
     if kind is str or kind is int:
-        return value  # type: ignore[no-any-return]  # as its type says
-    return kind, value if kind in _PLAIN else id(value)
+        return value  # type: ignore[no-any-return]  # a str or an int, as its type shows
+    return kind, value if kind in _COMPARED_BY_VALUE else id(value)
 
 
-_PLAIN = frozenset((float, bool, bytes, type(None), type))
+_COMPARED_BY_VALUE = frozenset((float, bool, bytes, type(None), type))
 
 
 def _own_marks(item: pytest.Item) -> list[pytest.Mark]:
     return [mark for mark in item.own_markers if mark.name == "speedup"]
 
 
-def _closest(item: pytest.Item) -> list[pytest.Mark]:
+def _closest_marks(item: pytest.Item) -> list[pytest.Mark]:
     """Return the markers that count: the parameter set's, else the function's, else the nearest class's."""
     of_parameters = list(item.callspec.marks) if hasattr(item, "callspec") else []
-    levels = [of_parameters, *(node.own_markers for node in item.iter_parents())]
-    for level in levels:
-        if found := [mark for mark in level if mark.name == "speedup"]:
-            return found
+    for level in (of_parameters, *(node.own_markers for node in item.iter_parents())):
+        marks = [mark for mark in level if mark.name == "speedup"]
+        if marks:
+            return marks
     return []

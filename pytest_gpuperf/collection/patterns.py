@@ -1,4 +1,4 @@
-"""From what a run asks for, beside markers, to the items that it is about: patterns of node ids, and all."""
+"""Unmarked tests that a run selects: by the patterns of `gpuperf_speedup`, or all with `--gpuperf-all`."""
 
 import re
 import shlex
@@ -11,145 +11,159 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf.collection.items import SHAPE, ItemSpec, shape, unfit
+from pytest_gpuperf.collection.items import SPEC, ItemSpec, item_spec, why_not_timeable
 from pytest_gpuperf.collection.markers import demand
-from pytest_gpuperf.collection.siblings import pairs, within_functions
+from pytest_gpuperf.collection.siblings import group_by_pair
 from pytest_gpuperf.devices.spec import DeviceParser
 from pytest_gpuperf.model.demand import Selection
+from pytest_gpuperf.model.nodeid import file_of
 
-__all__ = ["Patterns", "pattern", "take_all"]
+__all__ = ["BARE_MARK", "Patterns", "parse_pattern", "select_all", "unmarked_spec"]
 
-_ALL = pytest.mark.speedup.mark
-_REPEATED = ("benchmark", "subtests")  # fixtures that cannot be used again in a further call
+BARE_MARK = pytest.mark.speedup.mark
+"""The marker without arguments: it records, and requires nothing."""
+_USED_ONCE = ("benchmark", "subtests")  # fixtures that cannot be used again in a further call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pattern:
-    """One line of gpuperf_speedup; in its text only * and ? are wild, for node ids have brackets."""
+    """One line of gpuperf_speedup: which node ids it matches, and the marker that they get."""
 
     text: str
     matches: re.Pattern[str]
     mark: pytest.Mark
 
 
-def pattern(line: str) -> _Pattern:
-    """Return what a line asks, as `tests/test_fft.py::* min=2`; raise ValueError for one that cannot be."""
-    text, *words = _words(line)
-    asked = {}
+def parse_pattern(line: str) -> _Pattern:
+    """Return the pattern of a line like `tests/test_fft.py::* min=2`; raise ValueError for a wrong one."""
+    text, *words = _split(line)
+    arguments = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
-            raise ValueError(f"{line!r}: {word!r} is no argument; write them as in min=2")
-        asked[name] = _read(value)
-    mark: pytest.Mark = pytest.mark.speedup(**asked).mark
+            raise ValueError(f"{line!r}: {word!r} is not an argument; expected NAME=VALUE, e.g. min=2")
+        arguments[name] = _literal(value)
+    mark: pytest.Mark = pytest.mark.speedup(**arguments).mark
     try:
         demand(mark)
     except ValueError as error:
         raise ValueError(f"{line!r}: {error}") from error
-    wild = "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in text)
-    return _Pattern(text=text, matches=re.compile(wild, re.DOTALL), mark=mark)
+    # Not fnmatch: only * and ? are wild, because node ids have brackets.
+    expression = "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in text)
+    return _Pattern(text=text, matches=re.compile(expression, re.DOTALL), mark=mark)
 
 
 class Patterns:
-    """The lines of gpuperf_speedup, and how many tests each has found; the last that matches counts."""
+    """The lines of gpuperf_speedup, and how many tests each selected; the last one that matches counts."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        self._patterns = [pattern(line) for line in lines]
-        self._found: Counter[str] = Counter()
+        self._patterns = [parse_pattern(line) for line in lines]
+        self._counts: Counter[str] = Counter()
         self._matched: set[str] = set()
 
-    def take(self, items: Iterable[pytest.Item], sides: DeviceParser) -> list[pytest.Item]:
-        """Give shapes to the items that a pattern names, that have no marker and that can be timed."""
-        taken: list[pytest.Item] = []
+    def select(self, items: Iterable[pytest.Item], parser: DeviceParser) -> list[pytest.Item]:
+        """Give specs to the items that a pattern matches, that have no marker and that can be timed."""
+        selected: list[pytest.Item] = []
         for item in items if self._patterns else ():
-            found = [each for each in self._patterns if each.matches.fullmatch(item.nodeid)]
-            if not found or not isinstance(item, pytest.Function):
+            matching = self._matching(item.nodeid)
+            if not matching or not isinstance(item, pytest.Function):
                 continue
             if item.get_closest_marker("speedup"):
-                self._matched.update(each.text for each in found)
+                self._matched.update(pattern.text for pattern in matching)
                 continue
-            known = _shape(item, sides, found[-1].mark)
-            if known is not None and known.has_device:
-                item.add_marker(pytest.mark.speedup(**found[-1].mark.kwargs))
-                item.stash[SHAPE] = replace(known, source="pattern")
-                self._found[found[-1].text] += 1
-                self._matched.update(each.text for each in found)
-                taken.append(item)
-        return taken
+            last = matching[-1]
+            spec = unmarked_spec(item, parser, last.mark)
+            if spec is not None and spec.has_device:
+                item.add_marker(pytest.mark.speedup(**last.mark.kwargs))
+                item.stash[SPEC] = replace(spec, source="pattern")
+                self._counts[last.text] += 1
+                self._matched.update(pattern.text for pattern in matching)
+                selected.append(item)
+        return selected
 
-    def leave(self, nodeids: Iterable[str]) -> None:
-        """Take back that these were found."""
+    def discard(self, nodeids: Iterable[str]) -> None:
+        """Uncount selected tests that turned out to have no sibling."""
         for nodeid in nodeids:
-            found = [each.text for each in self._patterns if each.matches.fullmatch(nodeid)]
-            self._found[found[-1]] -= 1
-            self._matched.difference_update(text for text in found if not self._found[text])
+            matching = self._matching(nodeid)
+            self._counts[matching[-1].text] -= 1
+            self._matched.difference_update(
+                pattern.text for pattern in matching if not self._counts[pattern.text]
+            )
 
     @property
     def selections(self) -> list[Selection]:
-        """How many tests each pattern has found."""
-        return [Selection(pattern=each.text, tests=self._found[each.text]) for each in self._patterns]
-
-    def missing(self, root: Path, arguments: Sequence[str]) -> list[str]:
-        """Return the patterns that found nothing, though what was collected could have held it."""
+        """How many tests each pattern selected."""
         return [
-            each.text
-            for each in self._patterns
-            if each.text not in self._matched and not _is_elsewhere(each.text, root, arguments)
+            Selection(pattern=pattern.text, tests=self._counts[pattern.text]) for pattern in self._patterns
         ]
 
+    def unmatched(self, root: Path, arguments: Sequence[str]) -> list[str]:
+        """Return the patterns that matched no test, although this run collected where they point."""
+        return [
+            pattern.text
+            for pattern in self._patterns
+            if pattern.text not in self._matched and not _is_not_collected(pattern.text, root, arguments)
+        ]
 
-def take_all(items: Iterable[pytest.Item], sides: DeviceParser) -> list[pytest.Item]:
-    """Give shapes to all items without one that have a sibling on the other device."""
-    tried = []
+    def _matching(self, nodeid: str) -> list[_Pattern]:
+        return [pattern for pattern in self._patterns if pattern.matches.fullmatch(nodeid)]
+
+
+def select_all(items: Iterable[pytest.Item], parser: DeviceParser) -> list[pytest.Item]:
+    """Give specs to all items without one that have a sibling on the other device."""
+    candidates = []
     for item in items:
-        if SHAPE in item.stash or not isinstance(item, pytest.Function):
+        if SPEC in item.stash or not isinstance(item, pytest.Function):
             continue
-        if any(name in item.fixturenames for name in _REPEATED):
+        if any(name in item.fixturenames for name in _USED_ONCE):
             continue
-        known = _shape(item, sides, _ALL)
-        if known is not None and known.side is not None and known.told:
-            item.stash[SHAPE] = replace(known, source="all")
-            tried.append(item)
-    taken = []
-    for group in pairs(tried, within_functions):
-        if {shape.kind for _, shape in group} == {"cpu", "gpu"}:
-            taken += [item for item, _ in group]
+        spec = unmarked_spec(item, parser, BARE_MARK)
+        if spec is not None and spec.device is not None and spec.device_parameters:
+            item.stash[SPEC] = replace(spec, source="all")
+            candidates.append(item)
+    selected = []
+    for group in group_by_pair(candidates, across_functions=False):
+        if {spec.kind for _, spec in group} == {"cpu", "gpu"}:
+            selected += [item for item, _ in group]
         else:
             for item, _ in group:
-                del item.stash[SHAPE]
-    return taken
+                del item.stash[SPEC]
+    return selected
 
 
-def _shape(item: pytest.Function, sides: DeviceParser, mark: pytest.Mark) -> ItemSpec | None:
-    """Return the shape of an item that asked for nothing itself, None for one that cannot be timed."""
-    if unfit(item):
+def unmarked_spec(item: pytest.Item, parser: DeviceParser, mark: pytest.Mark) -> ItemSpec | None:
+    """Return the spec that an unmarked item has under a mark, or None if it cannot be timed."""
+    if not isinstance(item, pytest.Function) or why_not_timeable(item):
         return None
     try:
-        return shape(item, sides, mark)
+        return item_spec(item, parser, mark)
     except ValueError:
         return None
 
 
-def _words(line: str) -> list[str]:
-    """Return a line's words; quotes keep one with spaces together, and a backslash is as any other letter."""
+def _split(line: str) -> list[str]:
+    """Return a line's words; quotes keep one with spaces together, a backslash is an ordinary letter."""
     words = shlex.shlex(line, posix=True, punctuation_chars=False)
-    words.whitespace_split, words.escape, words.commenters = True, "", ""
+    words.whitespace_split = True
+    words.escape = ""
+    words.commenters = ""
     return list(words)
 
 
-def _read(text: str) -> Any:
+def _literal(text: str) -> Any:
     try:
         return literal_eval(text)
     except (ValueError, SyntaxError):
         return text
 
 
-def _is_elsewhere(text: str, root: Path, arguments: Sequence[str]) -> bool:
-    """Say whether a pattern is about a file that is there and that this run was not asked to collect."""
-    file = text.partition("::")[0]
+def _is_not_collected(text: str, root: Path, arguments: Sequence[str]) -> bool:
+    """Return whether a pattern is about an existing file that the command line does not ask to collect."""
+    file = file_of(text)
     if not arguments or "*" in file or "?" in file or not (root / file).is_file():
         return False
-    asked = [Path(argument.partition("::")[0]).resolve() for argument in arguments]
-    narrower = any("::" in argument for argument in arguments)
-    wanted = (root / file).resolve()
-    return narrower or not any(wanted == path or path in wanted.parents for path in asked)
+    if any("::" in argument for argument in arguments):
+        return True
+    path = (root / file).resolve()
+    collected = [Path(argument).resolve() for argument in arguments]
+    return not any(folder == path or folder in path.parents for folder in collected)

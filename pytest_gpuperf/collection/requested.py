@@ -1,4 +1,4 @@
-"""From what pytest collected to which of an earlier run's tests this one should have had."""
+"""Which tests of an earlier run this run should have run, from its command line and what it collected."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,67 +6,94 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-__all__ = ["RequestedTests"]
+from pytest_gpuperf.model.nodeid import file_of, split
+
+__all__ = ["RequestedTests", "command_line_selection", "reruns_failures"]
 
 
 @dataclass(slots=True, kw_only=True)
 class RequestedTests:
-    """The files that a run collected; `outcomes` has those that xdist's workers tell, too.
+    """The files that a run collected, with their `outcomes`; xdist's workers add theirs.
 
-    `root` is what node ids are relative to, `asked` are the resolved paths and node ids on the command line
-    (none: the whole suite), `again` says that only tests are run again that failed before.
+    `root` is what node ids are relative to. `arguments` are the resolved paths and node ids on the command
+    line (none: the whole suite). `reruns_failures`: only tests that failed before are run.
     """
 
     root: Path
-    asked: Sequence[str] = ()
-    again: bool = False
+    arguments: Sequence[str] = ()
+    reruns_failures: bool = False
     outcomes: dict[str, str] = field(default_factory=dict)
 
-    def note(self, report: pytest.CollectReport) -> None:
-        """Take what became of a file, or of a folder, which has no tests of its own."""
+    def add_report(self, report: pytest.CollectReport) -> None:
+        """Add the outcome of a file, or of a folder, which has no tests of its own."""
         if report.nodeid and "::" not in report.nodeid:
             self.outcomes[report.nodeid] = report.outcome
 
-    def find(self, nodeid: str) -> None:
-        """Take a test that was found: of a file that is asked for by tests' names pytest reports nothing."""
-        self.outcomes.setdefault(nodeid.partition("::")[0], "passed")
+    def add_item(self, nodeid: str) -> None:
+        """Add the file of a test: pytest reports no outcome for one requested by node ids."""
+        self.outcomes.setdefault(file_of(nodeid), "passed")
 
-    def learn(self, outcomes: Mapping[str, str]) -> None:
-        """Take what another process collected."""
+    def merge(self, outcomes: Mapping[str, str]) -> None:
+        """Add what another process collected."""
         self.outcomes.update(outcomes)
 
     def expects(self, nodeid: str, *, skipped_files: bool = True) -> bool:
-        """Say whether a test should have run: its file was collected, or is gone from where was looked.
+        """Return whether a test should have run: its file was collected, or was requested and is gone.
 
-        A file or folder that skips itself was collected, too, unless `skipped_files` says it need not run.
+        A file or folder that skips itself counts as collected, unless `skipped_files` is False.
         """
-        file, _, name = nodeid.partition("::")
-        if self.again:
+        file, name = split(nodeid)
+        if self.reruns_failures:
             return False
         outcome = self._outcome(file)
         if outcome is None:
-            return not (self.root / file).exists() and self._is_asked(file, name)
+            return not (self.root / file).exists() and self._is_requested(file, name)
         if outcome == "skipped" and not skipped_files:
             return False
-        by_name = any("::" in each for each in self.asked)
-        return not by_name or self._is_asked(file, name)
+        by_name = any("::" in argument for argument in self.arguments)
+        return not by_name or self._is_requested(file, name)
 
     def _outcome(self, file: str) -> str | None:
-        """Return what became of a file; one in a folder that skips itself is skipped with it."""
+        """Return the outcome of a file; one in a folder that skips itself is skipped with it."""
+        if file in self.outcomes:
+            return self.outcomes[file]
         folders = (str(folder) for folder in PurePosixPath(file).parents)
-        around = "skipped" if any(self.outcomes.get(each) == "skipped" for each in folders) else None
-        return self.outcomes.get(file, around)
+        return "skipped" if any(self.outcomes.get(folder) == "skipped" for folder in folders) else None
 
-    def _is_asked(self, file: str, name: str) -> bool:
-        """Say whether the command line asks for a test by a folder, by its file or by its name."""
-        return not self.asked or any(
-            self._covers(each, (self.root / file).resolve(), name) for each in self.asked
-        )
+    def _is_requested(self, file: str, name: str) -> bool:
+        """Return whether the command line requests a test by a folder, by its file or by its name."""
+        path = (self.root / file).resolve()
+        return not self.arguments or any(_covers(argument, path, name) for argument in self.arguments)
 
-    @staticmethod
-    def _covers(asked: str, file: Path, name: str) -> bool:
-        place, _, chosen = asked.partition("::")
-        path = Path(place)
-        if not chosen:
-            return path == file or path in file.parents
-        return path == file and (name == chosen or name.startswith((f"{chosen}::", f"{chosen}[")))
+
+def _covers(argument: str, file: Path, name: str) -> bool:
+    place, requested_name = split(argument)
+    path = Path(place)
+    if not requested_name:
+        return path == file or path in file.parents
+    return path == file and (
+        name == requested_name or name.startswith((f"{requested_name}::", f"{requested_name}["))
+    )
+
+
+def command_line_selection(config: pytest.Config) -> list[str]:
+    """Return the paths, resolved, and node ids that the user passed on the command line, if any."""
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        return []
+    parts = (argument.partition("::") for argument in config.args)
+    return [
+        f"{(config.invocation_params.dir / path).resolve()}{colons}{name}" for path, colons, name in parts
+    ]
+
+
+def reruns_failures(config: pytest.Config) -> bool:
+    """Return whether only tests run that failed before; if none has, --lf and --sw run all of them."""
+    cache = getattr(config, "cache", None)
+    if cache is None:
+        return False
+    if config.getoption("lf", default=False) and cache.get("cache/lastfailed", None):
+        return True
+    if not config.getoption("stepwise", default=False):
+        return False
+    stopped_at = cache.get("cache/stepwise", None)
+    return bool(stopped_at.get("last_failed") if isinstance(stopped_at, dict) else stopped_at)

@@ -1,64 +1,49 @@
-"""From items that differ in their device only to pairs: who is compared with whom, and who runs first."""
+"""CPU and GPU siblings: which items are compared with each other, which run first and in one process."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 
 import pytest
 
-from pytest_gpuperf.collection.items import SHAPE, ItemSpec
+from pytest_gpuperf.collection.items import SPEC, ItemSpec
 from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.model.demand import Demand
 
 __all__ = [
-    "across_functions",
-    "brought_back",
+    "add_missing_cpu_siblings",
+    "group_by_pair",
     "in_order",
-    "join",
-    "needs",
-    "pairs",
-    "together",
-    "within_functions",
+    "must_run_before",
+    "pair_items",
+    "worker_groups",
 ]
 
-
-_NONE_FITS = "none is of its library, and none is NumPy's"
-_APART = "give one of them another name (pair), or take its marker away"
+_Group = list[tuple[pytest.Item, ItemSpec]]
 
 
-def join(items: Iterable[pytest.Item], which: Callable[[tuple[Hashable, ...]], bool]) -> list[str]:
+def pair_items(items: Iterable[pytest.Item], *, across_functions: bool) -> list[str]:
     """Give each GPU sibling the CPU sibling that it is compared with; return what is wrong with the others.
 
-    The items are all that were collected, so that siblings which will not run are known, too.
+    The items must be all that were collected, so that siblings which will not run are known too.
     """
-    wrong = []
-    for group in pairs(items, which):
-        wrong += _join_two(*group) if len(group) == 2 else _join(group)
-    return wrong
+    errors = []
+    for group in group_by_pair(items, across_functions=across_functions):
+        errors += _pair_two(*group) if len(group) == 2 else _pair_group(group)
+    return errors
 
 
-def within_functions(pair: tuple[Hashable, ...]) -> bool:
-    """Say whether siblings are items of one function."""
-    return len(pair) == 2
-
-
-def across_functions(pair: tuple[Hashable, ...]) -> bool:
-    """Say whether siblings are joined by a name, or by a class that theirs inherit."""
-    return len(pair) != 2
-
-
-def pairs(
-    items: Iterable[pytest.Item], which: Callable[[tuple[Hashable, ...]], bool]
-) -> Iterable[list[tuple[pytest.Item, ItemSpec]]]:
-    """Return the groups of items that differ in their device only, of some pairs."""
-    groups: dict[Hashable, list[tuple[pytest.Item, ItemSpec]]] = {}
+def group_by_pair(items: Iterable[pytest.Item], *, across_functions: bool) -> Iterable[_Group]:
+    """Return the items that differ in their device only, either of one function or of several."""
+    groups: dict[Hashable, _Group] = {}
     for item in items:
-        shape = item.stash[SHAPE]
-        pair = shape.pair
-        if pair is not None and which(pair):
-            if (group := groups.get(pair)) is None:
-                groups[pair] = [(item, shape)]
-            else:
-                group.append((item, shape))
+        spec = item.stash[SPEC]
+        pair = spec.pair
+        if pair is None or (pair.kind != "function") != across_functions:
+            continue
+        if (group := groups.get(pair)) is None:
+            groups[pair] = [(item, spec)]
+        else:
+            group.append((item, spec))
     return groups.values()
 
 
@@ -66,155 +51,168 @@ def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Return the items in their order, but each GPU sibling after its CPU sibling."""
     ordered: list[pytest.Item] = []
     waiting: dict[str, list[pytest.Item]] = {}
-    to_come = _run_late(items)
-    for item in items if to_come else ():
-        shape = item.stash.get(SHAPE, None)
-        if shape is not None and shape.partner in to_come:
-            waiting.setdefault(shape.partner or "", []).append(item)
+    late_cpus = _cpus_after_their_gpu(items)
+    for item in items if late_cpus else ():
+        spec = item.stash.get(SPEC, None)
+        if spec is not None and spec.partner in late_cpus:
+            waiting.setdefault(spec.partner or "", []).append(item)
             continue
         ordered.append(item)
-        if shape is not None and shape.nodeid in to_come:
-            to_come.discard(shape.nodeid)
-            ordered += waiting.pop(shape.nodeid, ())
+        if spec is not None and spec.nodeid in late_cpus:
+            late_cpus.discard(spec.nodeid)
+            ordered += waiting.pop(spec.nodeid, ())
     return ordered if ordered else list(items)
 
 
-def together(items: Sequence[pytest.Item]) -> list[list[int]]:
-    """Return the places of items that one process must run, in order: siblings, and sizes of a family."""
-    above: dict[str, str] = {}
+def worker_groups(items: Sequence[pytest.Item]) -> list[list[int]]:
+    """Return the indices of items that one process must run: siblings, and the sizes of a family.
 
-    def top(name: str) -> str:
-        while above.setdefault(name, name) != name:
-            name = above[name]
+    Pairs and families overlap (a family's sizes are pairs themselves), so groups are joined by union-find.
+    """
+    parents: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while parents.setdefault(name, name) != name:
+            name = parents[name]
         return name
 
-    names = [_names(item) for item in items]
+    names = [_group_names(item) for item in items]
     for first, *others in filter(None, names):
         for other in others:
-            above[top(first)] = top(other)
+            parents[root(first)] = root(other)
     groups: dict[str, list[int]] = {}
-    for place, known in enumerate(names):
-        if known:
-            groups.setdefault(top(known[0]), []).append(place)
+    for index, of_item in enumerate(names):
+        if of_item:
+            groups.setdefault(root(of_item[0]), []).append(index)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def needs(items: Iterable[pytest.Item]) -> dict[int, int]:
-    """Return for each GPU sibling the CPU sibling that has to run before it in its process, by places."""
-    shapes = [item.stash.get(SHAPE, None) for item in items]
-    places = {shape.nodeid: place for place, shape in enumerate(shapes) if shape is not None}
+def must_run_before(items: Iterable[pytest.Item]) -> dict[int, int]:
+    """Return the index of the CPU sibling that has to run before each GPU sibling, by the GPU's index."""
+    specs = [item.stash.get(SPEC, None) for item in items]
+    indices = {spec.nodeid: index for index, spec in enumerate(specs) if spec is not None}
     return {
-        place: places[shape.partner]
-        for place, shape in enumerate(shapes)
-        if shape is not None and shape.partner in places
+        index: indices[spec.partner]
+        for index, spec in enumerate(specs)
+        if spec is not None and spec.partner in indices
     }
 
 
-def brought_back(selected: Iterable[pytest.Item], found: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Return the selected items, with the CPU siblings that are missing, of all found, before their GPU's."""
+def add_missing_cpu_siblings(
+    selected: Iterable[pytest.Item], collected: Iterable[pytest.Item]
+) -> list[pytest.Item]:
+    """Return the selected items, with each CPU sibling that is not among them before its GPU sibling."""
     items = list(selected)
-    chosen = {shape.nodeid for item in items if (shape := item.stash.get(SHAPE, None)) is not None}
-    missing = {item.stash[SHAPE].nodeid: item for item in found if item.stash[SHAPE].nodeid not in chosen}
+    present = {spec.nodeid for item in items if (spec := item.stash.get(SPEC, None)) is not None}
+    missing = {item.stash[SPEC].nodeid: item for item in collected if item.stash[SPEC].nodeid not in present}
     complete = []
     for item in items:
-        shape = item.stash.get(SHAPE, None)
-        partner = missing.pop(shape.partner, None) if shape is not None and shape.partner else None
-        complete += [item] if partner is None else [partner, item]
+        spec = item.stash.get(SPEC, None)
+        if spec is not None and spec.partner is not None and spec.partner in missing:
+            complete.append(missing.pop(spec.partner))
+        complete.append(item)
     return complete
 
 
-def _run_late(items: Iterable[pytest.Item]) -> set[str]:
+def _cpus_after_their_gpu(items: Iterable[pytest.Item]) -> set[str]:
     """Return the node ids of the CPU siblings that come after one of their GPU siblings."""
-    passed: set[str] = set()
+    partners: set[str] = set()
     late: set[str] = set()
     for item in items:
-        shape = item.stash.get(SHAPE, None)
-        if shape is None:
+        spec = item.stash.get(SPEC, None)
+        if spec is None:
             continue
-        if shape.partner is not None:
-            passed.add(shape.partner)
-        elif shape.nodeid in passed:
-            late.add(shape.nodeid)
+        if spec.partner is not None:
+            partners.add(spec.partner)
+        elif spec.nodeid in partners:
+            late.add(spec.nodeid)
     return late
 
 
-def _join_two(one: tuple[pytest.Item, ItemSpec], other: tuple[pytest.Item, ItemSpec]) -> list[str]:
-    """Pair two items up: most groups are a CPU sibling and a GPU sibling that were asked the same."""
+def _pair_two(one: tuple[pytest.Item, ItemSpec], other: tuple[pytest.Item, ItemSpec]) -> list[str]:
+    """Pair two items: the short way for most groups, a CPU and a GPU sibling under one marker."""
     (_, cpu), (item, gpu) = (one, other) if one[1].kind == "cpu" else (other, one)
     if (cpu.kind, gpu.kind) != ("cpu", "gpu") or cpu.demand is not gpu.demand:
-        return _join([one, other])
-    item.stash[SHAPE] = gpu.beside(cpu.nodeid)
+        return _pair_group([one, other])
+    item.stash[SPEC] = gpu.with_partner(cpu.nodeid)
     return []
 
 
-def _join(group: Sequence[tuple[pytest.Item, ItemSpec]]) -> list[str]:
-    """Pair the items of one group."""
-    wrong = _twice(group)
-    cpus = [(item, shape) for item, shape in group if shape.kind == "cpu"]
-    gpus = [(item, shape) for item, shape in group if shape.kind == "gpu"]
-    for item, shape in gpus if cpus and not wrong else []:
-        partner = _partner(shape, [each for _, each in cpus])
+def _pair_group(group: Sequence[tuple[pytest.Item, ItemSpec]]) -> list[str]:
+    """Pair the items of one group, of which several may work on CPU or GPU."""
+    errors = _same_device_errors(group)
+    cpus = [(item, spec) for item, spec in group if spec.kind == "cpu"]
+    gpus = [(item, spec) for item, spec in group if spec.kind == "gpu"]
+    if not cpus or not gpus:
+        return errors
+    for item, spec in gpus if not errors else []:
+        partner = _partner(spec, [cpu for _, cpu in cpus])
         if partner is None:
-            known = ", ".join(each.nodeid for each, _ in cpus)
-            wrong.append(f"{item.nodeid}: which of {known} is it compared with? {_NONE_FITS}")
-        elif partner.demand != shape.demand and not partner.demand.bare:
-            wrong.append(
-                f"{item.nodeid}: asks for {_asked(shape)}, and its sibling {partner.nodeid} for "
-                f"{_asked(partner)}; ask once"
+            candidates = ", ".join(cpu.nodeid for cpu, _ in cpus)
+            errors.append(
+                f"{item.nodeid}: cannot tell which CPU test it is compared with ({candidates}): none of them "
+                "uses the same library, and none uses NumPy"
+            )
+        elif partner.demand != spec.demand and not partner.demand.bare:
+            errors.append(
+                f"{item.nodeid}: requires {_arguments(spec.demand)}, but its sibling {partner.nodeid} "
+                f"{_arguments(partner.demand)}; the marker arguments of the two must agree, or be given on "
+                "one of them only"
             )
         else:
-            item.stash[SHAPE] = shape.beside(partner.nodeid)
-    for item, shape in cpus if gpus else []:
-        if shape.demand.bare:
-            item.stash[SHAPE] = replace(shape, demand=gpus[0][1].demand)
-    return wrong
+            item.stash[SPEC] = spec.with_partner(partner.nodeid)
+    for item, spec in cpus:
+        if spec.demand.bare:
+            item.stash[SPEC] = replace(spec, demand=gpus[0][1].demand)
+    return errors
 
 
 def _partner(gpu: ItemSpec, cpus: Sequence[ItemSpec]) -> ItemSpec | None:
-    """Return the only CPU side; of several, that of the GPU's own library, else NumPy's."""
-    library = gpu.side.library if gpu.side else ""
+    """Return the only CPU sibling; of several, the one of the GPU's own library, else NumPy's."""
     if len(cpus) == 1:
         return cpus[0]
-    for wanted in dict.fromkeys((library, "numpy", "")):
-        found = [each for each in cpus if each.side is not None and each.side.library == wanted]
-        if found:
-            return _like(found, gpu.side.variant if gpu.side else "")
+    own_library = gpu.device.library if gpu.device else ""
+    for library in dict.fromkeys((own_library, "numpy", "")):
+        candidates = [cpu for cpu in cpus if cpu.device is not None and cpu.device.library == library]
+        if candidates:
+            return _of_variant(candidates, gpu.device.variant if gpu.device else "")
     return None
 
 
-def _like(cpus: Sequence[ItemSpec], variant: str) -> ItemSpec | None:
-    """Return the CPU side of the same variant (`numpy:float32`), else the plain one, else the only one."""
-    for wanted in (variant, ""):
-        found = [each for each in cpus if each.side is not None and each.side.variant == wanted]
-        if found:
-            return found[0]
+def _of_variant(cpus: Sequence[ItemSpec], variant: str) -> ItemSpec | None:
+    """Return the CPU sibling of this variant (`numpy:float32`), else the plain one, else the only one."""
+    by_variant = {cpu.device.variant: cpu for cpu in reversed(cpus) if cpu.device is not None}
+    for name in (variant, ""):
+        if name in by_variant:
+            return by_variant[name]
     return cpus[0] if len(cpus) == 1 else None
 
 
-def _asked(shape: ItemSpec) -> str:
-    """Return what a demand changes, as a marker's arguments."""
-    plain = Demand()
-    given = ((each.name, getattr(shape.demand, each.name)) for each in fields(Demand))
-    changed = [f"{name}={value!r}" for name, value in given if value != getattr(plain, name)]
-    return ", ".join(changed) or "nothing"
+def _arguments(demand: Demand) -> str:
+    """Return a demand as the arguments of a marker."""
+    defaults = Demand()
+    values: Mapping[str, object] = {field.name: getattr(demand, field.name) for field in fields(Demand)}
+    given = [f"{name}={value!r}" for name, value in values.items() if value != getattr(defaults, name)]
+    return ", ".join(given) or "nothing"
 
 
-def _twice(group: Iterable[tuple[pytest.Item, ItemSpec]]) -> list[str]:
-    """Return which siblings work on the same device."""
-    first: dict[DeviceSpec | None, pytest.Item] = {}
-    for item, shape in group:
-        other = first.setdefault(shape.side, item)
-        if other is not item and shape.side is not None and shape.source != "all":
-            device = ":".join(filter(None, (shape.side.library, shape.side.selector)))
-            on = f"{shape.side.kind.upper()} {device}".strip()
-            return [f"{item.nodeid}: works on the same {on} as its sibling {other.nodeid}; {_APART}"]
+def _same_device_errors(group: Iterable[tuple[pytest.Item, ItemSpec]]) -> list[str]:
+    """Return what is wrong where two siblings use the same device."""
+    first_on: dict[DeviceSpec | None, pytest.Item] = {}
+    for item, spec in group:
+        first = first_on.setdefault(spec.device, item)
+        if first is not item and spec.device is not None and spec.source != "all":
+            device = ":".join(filter(None, (spec.device.library, spec.device.selector)))
+            shown = f"{spec.device.kind.upper()} {device}".strip()
+            error = f"{item.nodeid}: uses the same device ({shown}) as its sibling {first.nodeid}; use a "
+            return [error + "different pair name for one of them, or remove its marker"]
     return []
 
 
-def _names(item: pytest.Item) -> list[str]:
-    """Return the names of what an item belongs to."""
-    shape = item.stash.get(SHAPE, None)
-    if shape is None:
+def _group_names(item: pytest.Item) -> list[str]:
+    """Return the names of the pair and of the family that an item belongs to."""
+    spec = item.stash.get(SPEC, None)
+    if spec is None:
         return []
-    names = [f"pair {shape.partner or shape.nodeid}"] if shape.pair is not None else []
-    return [*names, f"family {shape.family.name}"] if shape.family else names
+    names = [f"pair {spec.partner or spec.nodeid}"] if spec.pair is not None else []
+    return [*names, f"family {spec.family.name}"] if spec.family else names

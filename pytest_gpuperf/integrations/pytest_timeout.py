@@ -1,4 +1,4 @@
-"""pytest-timeout's timer, stopped while a test waits for its turn and set again with what was left."""
+"""pytest-timeout: its timer is stopped while a test waits for the measurement lock, and then resumed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,19 +10,19 @@ import pytest
 
 __all__ = ["TimeoutPauser"]
 
-_SHORTEST = 1e-3  # seconds: a timer of zero would never strike
+_SHORTEST = 1e-3  # seconds: a timer of zero would never fire
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Timer:
-    """What pytest-timeout was asked for, and when (seconds)."""
+    """The settings of pytest-timeout's timer, and when it was set (seconds)."""
 
     settings: Any
     since: float
 
 
 class TimeoutPauser:
-    """A plugin that hears which timer pytest-timeout sets for the running test; without it, of none."""
+    """Tracks the timer pytest-timeout set for the running test; does nothing without pytest-timeout."""
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         self._clock = clock
@@ -40,15 +40,15 @@ class TimeoutPauser:
 
     @contextmanager
     def stopped(self, item: pytest.Item) -> Iterator[None]:
-        """Stop the timer of a test, and set it again for the time that was left."""
+        """Stop the timer of a test, and set it again for the remaining time."""
         timer = self._timer
         if timer is None:
             yield
             return
-        left = max(timer.settings.timeout - (self._clock() - timer.since), _SHORTEST)
+        remaining = max(timer.settings.timeout - (self._clock() - timer.since), _SHORTEST)
         hook = item.config.hook
         hook.pytest_timeout_cancel_timer(item=item)
         try:
             yield
         finally:
-            hook.pytest_timeout_set_timer(item=item, settings=timer.settings._replace(timeout=left))
+            hook.pytest_timeout_set_timer(item=item, settings=timer.settings._replace(timeout=remaining))

@@ -1,7 +1,7 @@
-"""Under pytest-xdist: which tests need each other, from the workers, who know, to the controller, who sends.
+"""pytest-xdist: the workers tell the controller which tests need each other, and what went wrong.
 
-xdist's controller knows node ids only. So each worker adds one line to the list of ids that it sends, and the
-controller takes it off again before anyone else, xdist's own schedulers included, sees the list.
+xdist's controller knows node ids only. So each worker appends one line to the list of ids that it sends, and
+the controller removes it before anyone else, xdist's own schedulers included, sees the list.
 """
 
 import json
@@ -11,80 +11,110 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf.integrations.xdist_groups import WorkerGroups
+from pytest_gpuperf.options import USAGE_ERROR
 
-__all__ = ["join"]
+__all__ = ["RECORD_ATTRIBUTE", "register"]
 
-_ASKED = "gpuperf_together"  # in a worker's input: this controller takes the line off
+RECORD_ATTRIBUTE = "gpuperf"
+"""Of a test's last report: its record, JSON-able, because reports travel from xdist's workers."""
+
+_WANTS_GROUPS = "gpuperf_together"  # in a worker's input: this controller removes the line
 _LINE = "\x1fgpuperf:"  # no node id begins like this: pytest escapes what is not printable
-_SENT_TO_ONE = ("load", "worksteal", "loadscope", "loadfile", "loadgroup")
+_ONE_WORKER_PER_TEST = ("load", "worksteal", "loadscope", "loadfile", "loadgroup")  # not "each"
 
 
-def join(config: pytest.Config, is_marked: Callable[[], bool]) -> None:
-    """Take part in a run of xdist's, as its controller or as a worker.
+def register(
+    config: pytest.Config,
+    has_speedup_tests: Callable[[], bool],
+    on_record: Callable[[pytest.TestReport], None],
+) -> None:
+    """Register the plugin of this process in a run of xdist's, as its controller or as a worker.
 
-    `is_marked` says, once all tests are collected, whether there is any of ours.
+    `has_speedup_tests` answers once all tests are collected; `on_record` gets each report with a record.
     """
-    if getattr(config, "workerinput", {}).get(_ASKED):
-        config.pluginmanager.register(_Worker(is_marked))
-    elif config.getoption("dist", "no") in _SENT_TO_ONE:
-        config.pluginmanager.register(_Controller())
+    if hasattr(config, "workerinput"):
+        if config.workerinput.get(_WANTS_GROUPS):
+            config.pluginmanager.register(_Worker(has_speedup_tests))
+    elif config.getoption("dist", "no") != "no":
+        config.pluginmanager.register(_Controller(config, on_record))
 
 
 class _Worker:
-    """Tells the controller which tests need each other."""
+    """Sends the controller the groups of tests that need each other."""
 
-    def __init__(self, is_marked: Callable[[], bool]) -> None:
-        self._is_marked = is_marked
+    def __init__(self, has_speedup_tests: Callable[[], bool]) -> None:
+        self._has_speedup_tests = has_speedup_tests
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Add our line to what xdist sends next, where there is something to tell."""
-        if not self._is_marked():
+        """Append our line to what xdist sends next, where there are groups."""
+        if not self._has_speedup_tests():
             return
         from pytest_gpuperf.collection import siblings
 
-        groups = siblings.together(session.items)
+        groups = siblings.worker_groups(session.items)
         if groups:
-            told = {"groups": groups, "needs": list(siblings.needs(session.items).items())}
-            _append(session.config, _LINE + json.dumps(told))
+            needs = list(siblings.must_run_before(session.items).items())
+            _append(session.config, _LINE + json.dumps({"groups": groups, "needs": needs}))
 
 
 class _Controller:
-    """Makes schedulers that keep tests together, in place of xdist's own; another plugin's stays."""
+    """Makes schedulers that keep groups together, and receives the records and errors of workers."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: pytest.Config, on_record: Callable[[pytest.TestReport], None]) -> None:
+        self._on_record = on_record
+        self._can_group = config.getoption("dist", "no") in _ONE_WORKER_PER_TEST
         self._scheduler: Any = None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Ask the worker for its line."""
-        node.workerinput[_ASKED] = True
+        """Request the worker's line."""
+        if self._can_group:
+            node.workerinput[_WANTS_GROUPS] = True
 
     @pytest.hookimpl(optionalhook=True, wrapper=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Generator[None, Any, Any]:
-        """Return ours for one of xdist's own."""
-        theirs = yield
-        from pytest_gpuperf.integrations.xdist_schedulers import OURS
+        """Return our subclass of one of xdist's own schedulers; another plugin's stays."""
+        scheduler = yield
+        from pytest_gpuperf.integrations.xdist_schedulers import SCHEDULERS
 
-        ours = OURS.get(type(theirs))
+        ours = SCHEDULERS.get(type(scheduler))
         if ours is None:
-            return theirs
+            return scheduler
         self._scheduler = ours(config, log)
         return self._scheduler
 
     @pytest.hookimpl(optionalhook=True, wrapper=True, tryfirst=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> Generator[None, None, None]:
-        """Take our line off, and keep what the first worker told: the others have collected the same."""
+        """Remove our line, and use the first worker's: the others have collected the same tests."""
         if ids and ids[-1].startswith(_LINE):
-            told = json.loads(ids.pop().removeprefix(_LINE))
-            if self._scheduler is not None and self._scheduler.together is None:
-                together = WorkerGroups(ids=tuple(ids), groups=told["groups"], needs=dict(told["needs"]))
-                self._scheduler.together = together
+            content = json.loads(ids.pop().removeprefix(_LINE))
+            if self._scheduler is not None and self._scheduler.groups is None:
+                self._scheduler.groups = WorkerGroups(
+                    ids=tuple(ids), groups=content["groups"], needs=dict(content["needs"])
+                )
         return (yield)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Pass on a record; a controller whose workers send none needs no session."""
+        if hasattr(report, RECORD_ATTRIBUTE):
+            self._on_record(report)
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """End the run for a usage error in a worker, which xdist does not report."""
+        text = getattr(node, "workeroutput", {}).get(USAGE_ERROR)
+        if text is not None:
+            pytest.exit(text, returncode=pytest.ExitCode.USAGE_ERROR)
 
 
 def _append(config: pytest.Config, line: str) -> None:
-    """Add a line to the list of node ids that xdist's plugin in this worker sends next."""
+    """Append a line to the list of node ids that xdist's plugin in this worker sends next."""
+    # xdist has no hook for sending data from a worker before its tests run: `workeroutput` is sent when it
+    # ends, and reports come with tests. So we wrap the method that sends the collected ids, for one call.
+    # `WorkerInteractor` is looked up by its name because xdist registers no name for it, and the module
+    # that defines it (xdist.remote) runs as a script in the worker. tests/integrations/test_xdist.py fails
+    # when xdist changes either.
     plugins: Any = config.pluginmanager.get_plugins()
     interactor = next(plugin for plugin in plugins if type(plugin).__name__ == "WorkerInteractor")
     send = interactor.sendevent

@@ -1,4 +1,4 @@
-"""Tests that need each other: numbers in, numbers out."""
+"""Groups of tests that one worker must run: indices in, indices out."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ __all__ = ["WorkerGroups"]
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerGroups:
-    """Which tests run in one process, by their indices in the collection `ids`.
+    """Which tests must run in one process, by their indices in the collection `ids`.
 
-    A group is in the order in which its tests run. `needs` has the test of the same group that must have
-    run before another. Groups are disjoint.
+    Groups are disjoint, and each is in the order in which its tests run. `needs` maps a test to the test of
+    the same group that must have run before it.
     """
 
     ids: Sequence[str]
@@ -20,33 +20,33 @@ class WorkerGroups:
     needs: Mapping[int, int]
 
     def index(self, nodeid: str) -> int:
-        """Return where in the collection a node id is."""
+        """Return the index of a node id in the collection."""
         return self._indices[nodeid]
 
     def group(self, index: int) -> int:
-        """Return what tells a test's group from others: its first test; a test without any is its own."""
+        """Return the first test of a test's group, which identifies it; a test without a group is its own."""
         return self._first.get(index, index)
 
     def position(self, index: int) -> int:
-        """Return when a test runs: where it was collected, but for groups with another order."""
+        """Return the sort key of a test: its index, except in a group with another order."""
         return self._positions.get(index, index)
 
-    def of_first(self, nodeid: str) -> str:
+    def scope_nodeid(self, nodeid: str) -> str:
         """Return the node id of the first test of a test's group."""
         return self.ids[self.group(self.index(nodeid))]
 
-    def arranged(self, indices: Iterable[int]) -> list[int]:
-        """Return the indices with each group in one piece, where its first one was."""
+    def contiguous(self, indices: Iterable[int]) -> list[int]:
+        """Return the indices with each group in one piece, at the place of its first test."""
         pieces: dict[int, list[int]] = {}
         for index in indices:
             pieces.setdefault(self.group(index), []).append(index)
         return [index for piece in pieces.values() for index in sorted(piece, key=self.position)]
 
-    def needed(self, indices: Sequence[int]) -> list[int]:
-        """Return what must run again before these, as they move to another process without it."""
-        here = set(indices)
+    def missing_prerequisites(self, indices: Sequence[int]) -> list[int]:
+        """Return the tests that must run again before these, which move to another process without them."""
+        moved = set(indices)
         needs = (self.needs[index] for index in indices if index in self.needs)
-        return [need for need in dict.fromkeys(needs) if need not in here]
+        return [need for need in dict.fromkeys(needs) if need not in moved]
 
     @cached_property
     def _indices(self) -> dict[str, int]:

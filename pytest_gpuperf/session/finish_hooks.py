@@ -1,4 +1,4 @@
-"""pytest's hooks around a run that measures: its records come in, its files and its last words go out."""
+"""Hooks at the end of a run: collect records from workers, run the gate, write files, print the summary."""
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -7,22 +7,24 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf.collection.items import SHAPE
-from pytest_gpuperf.collection.requested import RequestedTests
+from pytest_gpuperf.collection.items import SPEC
+from pytest_gpuperf.collection.requested import (
+    RequestedTests,
+    command_line_selection,
+    reruns_failures,
+)
 from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.gate import RunCoverage
+from pytest_gpuperf.integrations.xdist import RECORD_ATTRIBUTE
 from pytest_gpuperf.model.demand import Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Run, Verdict
 from pytest_gpuperf.report import git, publish, terminal
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.session import baselines
 from pytest_gpuperf.session.session import GpuPerfSession
 
-__all__ = ["ATTRIBUTE", "FinishHooks"]
+__all__ = ["FinishHooks"]
 
-ATTRIBUTE = "gpuperf"
-"""Of a test's last report: its record, JSON-able, so that it travels between xdist's processes."""
 _DESELECTED = Verdict(
     status="skipped", reason="deselected on the command line or by a plugin", reason_code="deselected"
 )
@@ -31,25 +33,26 @@ _CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytes
 
 
 class FinishHooks:
-    """Follows a run from its first test to its last words; `begun` says that it runs tests."""
+    """Collects what a run measured in all its processes, and completes, checks and writes it at the end."""
 
     def __init__(self, config: pytest.Config, session: GpuPerfSession) -> None:
         self.session = session
         self._is_worker = hasattr(config, "workerinput")
         self._is_controller = not self._is_worker and config.getoption("dist", "no") != "no"
-        self._dry = config.option.collectonly or config.option.setuponly or config.option.setupplan
+        option = config.option
+        self._runs_no_test = option.collectonly or option.setuponly or option.setupplan
         self._collected = RequestedTests(
             root=config.rootpath,
-            asked=baselines.narrowed(config),
-            again=baselines.repeats(config),
+            arguments=command_line_selection(config),
+            reruns_failures=reruns_failures(config),
         )
-        self._began = False
+        self._ran_tests = False
         self._crashed: dict[str, str] = {}
         self._selected: Sequence[pytest.Item] = ()
         self._deselected: Sequence[pytest.Item] = ()
         self._run: Run | None = None
-        self._wrong: list[str] = []
-        self._told: list[str] = []
+        self._error_lines: list[str] = []
+        self._info_lines: list[str] = []
 
     def begin(
         self,
@@ -58,157 +61,164 @@ class FinishHooks:
         selections: tuple[Selection, ...],
         found: Iterable[pytest.Item],
     ) -> None:
-        """Take the speedup tests that will run, those that were deselected, and what asked for them."""
+        """Set which speedup tests will run, which were deselected, and how many each option selected."""
         self.session.ledger.selections = selections
-        self._began, self._selected, self._deselected = True, selected, deselected
-        shapes = [item.stash[SHAPE] for item in selected]
-        partners = (partner for item in found if (partner := item.stash[SHAPE].partner) is not None)
-        self.session.comparisons.expect(shapes, [item.stash[SHAPE].nodeid for item in deselected], partners)
-        for shape in shapes:
-            if shape.family and shape.kind != "cpu":
-                self.session.families.expect(shape.family.name, shape.nodeid)
+        self._ran_tests = True
+        self._selected = selected
+        self._deselected = deselected
+        specs = [item.stash[SPEC] for item in selected]
+        partners = (partner for item in found if (partner := item.stash[SPEC].partner) is not None)
+        self.session.runner.plan_run(specs, [item.stash[SPEC].nodeid for item in deselected], partners)
+        for spec in specs:
+            if spec.family and spec.kind != "cpu":
+                self.session.sweeps.expect(spec.family.name, spec.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Remember which files were collected."""
-        self._collected.note(report)
+        self._collected.add_report(report)
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Remember that its file was collected."""
-        self._collected.find(item.nodeid)
+        self._collected.add_item(item.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take a finished test's record, whichever process measured it."""
-        if report.when not in ("setup", "call", "teardown") and report.failed:  # xdist's, of a lost worker
+        """Store a finished test's record, whichever process measured it."""
+        is_of_crashed_worker = report.when not in ("setup", "call", "teardown") and report.failed
+        if is_of_crashed_worker:  # xdist makes it
             self._crashed[report.nodeid] = str(report.longrepr).partition("\n")[0]
-        content: dict[str, Any] | None = getattr(report, ATTRIBUTE, None)
-        if content is not None and not self._is_worker and not self._dry:
-            self._began = True
+        content: dict[str, Any] | None = getattr(report, RECORD_ATTRIBUTE, None)
+        if content is not None and not self._is_worker and not self._runs_no_test:
+            self._ran_tests = True
             self.session.ledger.receive(content)
             self.session.ledger.journal(content, self.session.machine.surveyed)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take what an xdist worker knew of tests that it did not run, and of the machine."""
-        told = getattr(node, "workeroutput", {}).get("gpuperf")
-        if told is None:
+        """Add what an xdist worker knows of tests that it did not run, and of the machine."""
+        data = getattr(node, "workeroutput", {}).get("gpuperf")
+        if data is None:
             return
-        self._collected.learn(told["collected"])
+        self._collected.merge(data["collected"])
         ledger = self.session.ledger
         try:
-            self.session.learn(told["environment"], told["thresholds"])
-            ledger.selections = codec.load(told["selections"], tuple[Selection, ...])
-            for content in told["records"]:
+            self.session.merge_worker_data(data["environment"], data["thresholds"])
+            ledger.selections = codec.load(data["selections"], tuple[Selection, ...])
+            for content in data["records"]:
                 if content["nodeid"] not in ledger.records:
-                    self.session.keep(codec.load(content, Record))
+                    self.session.store_record(codec.load(content, Record))
         except GpuPerfError as error:
             ledger.refuse(error)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
-        """Remember that tests were about to run: `--fixtures` and its like run none."""
-        self._began = not self._dry
+        """Remember that tests are about to run: `--fixtures` and its like run none."""
+        self._ran_tests = not self._runs_no_test
         return (yield)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Complete the records and write the files, in the process that the user called."""
-        if not self._began and exitstatus not in _CUT_SHORT:
+        if not self._ran_tests and exitstatus not in _CUT_SHORT:
             return
-        all_ran = self._complete()
+        all_ran = self._add_missing_records()
         if self.session.gating.asked.allow_no_gpu and not self._is_controller:
-            self.session.machine.has_gpu()  # a runner that has one cannot be excused, whatever was skipped
+            # Even if every test was skipped: a machine that has a GPU must not pass without measuring.
+            self.session.machine.has_gpu()
         if self._is_worker:
             session.config.workeroutput["gpuperf"] = self._for_controller()  # type: ignore[attr-defined]
             return
-        run = self._found(complete=all_ran and exitstatus not in _CUT_SHORT and not self._crashed)
-        self._wrong += [f"FAILED: {failure}" for failure in self._failures(run)]
+        run = self._build_run(complete=all_ran and exitstatus not in _CUT_SHORT and not self._crashed)
+        self._error_lines += [f"FAILED: {failure}" for failure in self._failures(run)]
         self._write(run)
-        if self._wrong and exitstatus == pytest.ExitCode.OK:
+        if self._error_lines and exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the table and the reasons; nothing when nothing was marked."""
-        if self._run is None or not (self._began or self._wrong):
+        """Print the table and the reasons; nothing if there was no speedup test."""
+        if self._run is None or not (self._ran_tests or self._error_lines):
             return
         width = max(80, min(terminalreporter._tw.fullwidth, 120))  # noqa: SLF001 - plugins have no other way
-        shown = terminal.lines(self._run, width)
-        if shown or self._wrong:
+        lines = terminal.lines(self._run, width)
+        if lines or self._error_lines:
             terminalreporter.section("gpuperf", sep="-")
-        for line in shown:
+        for line in lines:
             terminalreporter.write_line(line)
-        for line in self._wrong:
+        for line in self._error_lines:
             terminalreporter.write_line(line, red=True)
-        for line in self._told if shown else ():
+        for line in self._info_lines if lines else ():
             terminalreporter.write_line(line)
 
-    def _found(self, *, complete: bool) -> Run:
-        """Return the run with what the gate found in it as a whole."""
-        session, surveyed = self.session, self.session.machine.surveyed()
+    def _build_run(self, *, complete: bool) -> Run:
+        """Return the run with the gate's result."""
+        session = self.session
+        surveyed = session.machine.surveyed()
         run = session.ledger.run(surveyed, complete=complete)
         has_gpu = surveyed.gpu is not None
-        files = has_gpu or not session.gating.asked.allow_no_gpu  # that skip themselves should have run
-        expects = partial(self._collected.expects, skipped_files=files)
+        # Without a GPU, files may skip themselves if --gpuperf-allow-no-gpu accepts that.
+        skipped_files = has_gpu or not session.gating.asked.allow_no_gpu
+        expects = partial(self._collected.expects, skipped_files=skipped_files)
         seen = RunCoverage(expects=expects, crashed=self._crashed, has_gpu=has_gpu)
         gate = session.gating.ended(run.records, seen, session.plan)
         commit = git.current(self._collected.root) if session.publishes else None
         return replace(run, gate=gate, commit=commit)
 
     def _failures(self, run: Run) -> Iterator[str]:
-        """Yield why the run fails beside its tests."""
+        """Yield why the run fails as a whole, even if every test passed."""
         plan = self.session.plan
-        for threshold in self.session.families.untold(run.records, plan):
+        for threshold in self.session.sweeps.unreported_failures(run.records, plan):
             yield f"{threshold.name}: {threshold.reason}"
         if (unmeasured := policy.nothing_measured(run.records, plan)) is not None:
             yield unmeasured
         yield from (failure.text for failure in (run.gate.failures if run.gate else ()))
 
     def _write(self, run: Run) -> None:
-        """Write every file that was asked for; what cannot be written is said, and fails the run."""
+        """Write every requested file; one that cannot be written is reported, and fails the run."""
         self._run = run
         ledger = self.session.ledger
         ledger.write(run)
         if ledger.unwritten:
-            self._wrong.append(ledger.unwritten)
+            self._error_lines.append(ledger.unwritten)
         elif ledger.report:
-            self._told.append(f"report: {ledger.report}")
+            self._info_lines.append(f"report: {ledger.report}")
         gating = self.session.gating
         new = gating.to_create(run.records)
         if new is not None and gating.excuses(run.records, has_gpu=run.environment.gpu is not None):
-            self._told.append(f"no baseline was made at {new}: no GPU was there to measure")
+            self._info_lines.append(f"no baseline was created at {new}: there was no GPU to measure")
             new = None
         done = publish.publish(run, self.session.outputs, new)
-        self._wrong += done.problems
-        self._told += done.told
+        self._error_lines += done.problems
+        self._info_lines += done.told
 
     def _for_controller(self) -> dict[str, Any]:
-        """Return what this worker of xdist's tells its controller when it ends."""
+        """Return what this xdist worker sends to its controller when it ends."""
         session = self.session
         return {
             "records": codec.dump(list(session.ledger.records.values())),
             "environment": codec.dump(session.machine.surveyed()),
-            "thresholds": sorted(session.families.told),
+            "thresholds": sorted(session.sweeps.reported),
             "selections": codec.dump(session.ledger.selections),
             "collected": self._collected.outcomes,
         }
 
-    def _complete(self) -> bool:
-        """Give a record to every marked test that has none; say whether all that were selected ran."""
+    def _add_missing_records(self) -> bool:
+        """Add a record for every marked test that has none; return whether all selected tests ran."""
         for nodeid, reason in self._crashed.items():
-            known = self.session.ledger.records.get(nodeid)
-            if known is not None:
-                self.session.ledger.keep(replace(known, status="error", reason=reason, reason_code=None))
-        not_run = self._fill_in(self._selected, _ENDED)
-        self._fill_in(self._deselected, _DESELECTED)
+            record = self.session.ledger.records.get(nodeid)
+            if record is not None:
+                self.session.ledger.keep(replace(record, status="error", reason=reason, reason_code=None))
+        not_run = self._add_records(self._selected, _ENDED)
+        self._add_records(self._deselected, _DESELECTED)
         if not self._is_worker:
             for record in policy.unanswered(list(self.session.ledger.records.values())):
                 self.session.ledger.keep(record)
         return not_run == 0
 
-    def _fill_in(self, listed: Sequence[pytest.Item], ended: Verdict) -> int:
-        filled = 0
-        for item in listed:
-            shape = item.stash.get(SHAPE, None)
-            if shape and shape.nodeid not in self.session.ledger.records:
-                self.session.without_measurement(item, shape, ended)
-                filled += 1
-        return filled
+    def _add_records(self, items: Sequence[pytest.Item], ended: Verdict) -> int:
+        """Add a record for each item that has none; return how many were added."""
+        added = 0
+        for item in items:
+            spec = item.stash.get(SPEC, None)
+            if spec and spec.nodeid not in self.session.ledger.records:
+                self.session.without_measurement(item, spec, ended)
+                added += 1
+        return added

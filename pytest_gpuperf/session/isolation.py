@@ -1,4 +1,4 @@
-"""From further calls of a test to none of their traces, and whether something follows the code."""
+"""Undoes the side effects of extra timing calls, and detects coverage, debuggers and profilers."""
 
 import logging
 import os
@@ -12,47 +12,51 @@ from typing import Any
 
 import pytest
 
-__all__ = ["as_it_was", "is_traced"]
+from pytest_gpuperf.report import junit
 
-_CAPTURES = ("capsys", "capsysbinary", "capteesys", "capfd", "capfdbinary")  # fixtures that show output
-_MONITORED = (0, 1, 2)  # sys.monitoring's tools: debugger, coverage, profiler
+__all__ = ["is_traced", "isolated"]
+
+_CAPTURES = ("capsys", "capsysbinary", "capteesys", "capfd", "capfdbinary")  # fixtures that read the output
+_TOOL_IDS = (0, 1, 2)  # of sys.monitoring: debugger, coverage, profiler
 
 
 @contextmanager
-def as_it_was(item: pytest.Function) -> Iterator[None]:
-    """Leave no trace of calls that the suite does not know of: draws, warnings, output, properties."""
-    drawn, numpy = random.getstate(), sys.modules.get("numpy")
-    numpy_drawn = numpy.random.get_state() if numpy else None
-    properties = [pair for pair in item.user_properties if not pair[0].startswith("gpuperf.")]
+def isolated(item: pytest.Function) -> Iterator[None]:
+    """Undo the side effects of the extra timing calls: random state, warnings, output, user properties."""
+    state = random.getstate()
+    numpy = sys.modules.get("numpy")
+    numpy_state = numpy.random.get_state() if numpy else None
+    properties = [pair for pair in item.user_properties if not pair[0].startswith(junit.PREFIX)]
     try:
-        with warnings.catch_warnings(record=True), _unheard(item):
+        with warnings.catch_warnings(record=True), _silenced(item):
             yield
     finally:
-        random.setstate(drawn)
+        random.setstate(state)
         if numpy is not None:
-            numpy.random.set_state(numpy_drawn)
-        ours = [pair for pair in item.user_properties if pair[0].startswith("gpuperf.")]
+            numpy.random.set_state(numpy_state)
+        ours = [pair for pair in item.user_properties if pair[0].startswith(junit.PREFIX)]
         item.user_properties[:] = properties + ours
 
 
 @contextmanager
-def _unheard(item: pytest.Function) -> Iterator[None]:
-    """Drop what is printed and logged at every call, but for a test that looks at it."""
-    root, caplog = logging.getLogger(), item.funcargs.get("caplog")
-    handlers, heard = root.handlers[:], getattr(caplog, "handler", None)
+def _silenced(item: pytest.Function) -> Iterator[None]:
+    """Drop what is printed and logged, except for a test whose fixtures read it."""
+    root = logging.getLogger()
+    handlers = root.handlers[:]
+    caplog_handler = getattr(item.funcargs.get("caplog"), "handler", None)
     with ExitStack() as stack:
         if not any(name in item.fixturenames for name in _CAPTURES):
-            nowhere = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
-            stack.enter_context(redirect_stdout(nowhere))
-            stack.enter_context(redirect_stderr(nowhere))
-        root.handlers[:] = [heard or logging.NullHandler()]
+            null = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
+            stack.enter_context(redirect_stdout(null))
+            stack.enter_context(redirect_stderr(null))
+        root.handlers[:] = [caplog_handler or logging.NullHandler()]
         stack.callback(root.handlers.__setitem__, slice(None), handlers)
         yield
 
 
 def is_traced() -> bool:
-    """Say whether something follows the program line by line."""
+    """Return whether a tool follows the program line by line."""
     if sys.gettrace() is not None:
         return True
     monitoring: Any = getattr(sys, "monitoring", None)  # from Python 3.12 on
-    return monitoring is not None and any(monitoring.get_tool(tool) for tool in _MONITORED)
+    return monitoring is not None and any(monitoring.get_tool(tool) for tool in _TOOL_IDS)

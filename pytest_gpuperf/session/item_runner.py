@@ -1,4 +1,4 @@
-"""From a test's shape and its body to a verdict: who is measured, and with whom it is compared."""
+"""From a test's spec and its body to a verdict: which devices are measured and compared."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -16,80 +16,85 @@ from pytest_gpuperf.timing.trial import Trial
 
 __all__ = ["ItemRunner"]
 
-_ONE_DEVICE = "one side only (--gpuperf-side): gpuperf merge compares it with a report of the other"
+_ONE_DEVICE = (
+    "only one device was measured (--gpuperf-side); `gpuperf merge` compares it with a report of the other"
+)
 _OFF = "measuring is turned off by --gpuperf-off"
-_ALONE = (
-    "there is nothing to compare with: the test works on the GPU only, and none is its CPU sibling; take the "
-    "fixture device or xp, parametrize the test over both devices, or join it to one with pair"
+_NO_CPU_SIBLING = (
+    "nothing to compare with: this test runs on the GPU only and has no CPU counterpart; request `device` or "
+    "`xp`, parametrize it over both devices, or link it to a CPU test with pair=..."
 )
 _NO_GPU_SIBLING = (
-    "there is nothing to compare with: the test works on the CPU only, and none is its GPU sibling; let the "
-    "suite have both, and skip the GPU's where there is none"
+    "nothing to compare with: this test runs on the CPU only and has no GPU counterpart; keep both variants "
+    "in the suite and skip the GPU one where no GPU is available"
 )
 _RECORDED = Verdict(status="recorded", reason=None)
 
+OpenGpu = Callable[[DeviceSpec | None], TimedDevice]
+"""Opens a GPU, or ends the test with a skip or a failure: `GpuPerfSession.gpu`."""
+
 
 class ItemRunner:
-    """Measures one test after the other, and keeps what CPU siblings leave for their GPU siblings.
+    """Measures one test after the other, and keeps the samples of CPU siblings for their GPU siblings.
 
-    `gpu` opens a GPU or ends the test; `records` are those of the tests that have ended.
+    `records` are those of the tests that have ended.
     """
 
     def __init__(
         self,
         plan: RunOptions,
         machine: Machine,
-        gpu: Callable[[DeviceSpec | None], TimedDevice],
+        gpu: OpenGpu,
         records: Mapping[str, Record],
     ) -> None:
         self._plan = plan
         self._machine = machine
         self._gpu = gpu
         self._records = records
-        self._left: dict[str, CpuResult] = {}
-        self._awaited: dict[str, list[DeviceSpec]] = {}
+        self._cpu_results: dict[str, CpuResult] = {}
+        self._waiting_gpus: dict[str, list[DeviceSpec]] = {}
         self._selected: set[str] = set()
         self._deselected: frozenset[str] = frozenset()
         self._partners: frozenset[str] = frozenset()
 
-    def expect(self, shapes: Iterable[ItemSpec], deselected: Iterable[str], partners: Iterable[str]) -> None:
-        """Say which tests will run: what a CPU sibling leaves is kept until the last has used it.
+    def plan_run(self, specs: Iterable[ItemSpec], deselected: Iterable[str], partners: Iterable[str]) -> None:
+        """Set which tests will run: the samples of a CPU sibling are kept until the last one has used them.
 
-        `partners` are the CPU siblings of all GPU siblings, of those that will not run, too.
+        `partners` are the CPU siblings of all GPU siblings, including those that will not run.
         """
         self._partners = frozenset(partners)
         self._deselected = frozenset(deselected)
-        self._awaited.clear()
-        for shape in shapes:
-            self._selected.add(shape.nodeid)
-            if shape.partner is not None and shape.side is not None:
-                self._awaited.setdefault(shape.partner, []).append(shape.side)
+        self._waiting_gpus.clear()
+        for spec in specs:
+            self._selected.add(spec.nodeid)
+            if spec.partner is not None and spec.device is not None:
+                self._waiting_gpus.setdefault(spec.partner, []).append(spec.device)
 
-    def distrust(self, shape: ItemSpec) -> None:
-        """Let go of what a CPU sibling left, for it runs again, or has failed since."""
-        self._left.pop(shape.nodeid, None)
+    def invalidate(self, spec: ItemSpec) -> None:
+        """Discard the CPU sibling's samples: it is being rerun or has failed."""
+        self._cpu_results.pop(spec.nodeid, None)
 
-    def forget(self, shape: ItemSpec) -> None:
-        """Let go of what the CPU sibling left, when its last GPU sibling has been measured."""
-        waiting = self._awaited.get(shape.partner or "", [])
-        if shape.side in waiting:
-            waiting.remove(shape.side)
-        if shape.partner is not None and not waiting:
-            self._left.pop(shape.partner, None)
+    def release(self, spec: ItemSpec) -> None:
+        """Discard the CPU sibling's samples when its last GPU sibling has been measured."""
+        waiting = self._waiting_gpus.get(spec.partner or "", [])
+        if spec.device in waiting:
+            waiting.remove(spec.device)
+        if spec.partner is not None and not waiting:
+            self._cpu_results.pop(spec.partner, None)
 
-    def left_for(self, shape: ItemSpec) -> Measurement | None:
-        """Return what the CPU sibling measured."""
-        ended = self._records.get(shape.partner or "")
-        return ended.cpu if ended is not None and ended.status == "recorded" else None
+    def cpu_measurement_for(self, spec: ItemSpec) -> Measurement | None:
+        """Return the measurement of the CPU sibling."""
+        record = self._records.get(spec.partner or "")
+        return record.cpu if record is not None and record.status == "recorded" else None
 
-    def measure(self, trial: Trial, shape: ItemSpec, bind: Bind) -> Verdict:
-        """Measure a test in the way that its shape allows."""
+    def measure(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
+        """Measure a test on the devices that it uses."""
         if self._plan.off:
-            return self._run_once(trial, shape, bind)
-        if shape.kind == "cpu":
-            return self._time_cpu(trial, shape, bind)
-        if shape.kind == "gpu":
-            return self._time_gpu(trial, shape, bind)
+            return self._run_once(trial, spec, bind)
+        if spec.kind == "cpu":
+            return self._time_cpu(trial, spec, bind)
+        if spec.kind == "gpu":
+            return self._time_gpu(trial, spec, bind)
         try:
             gpu = self._machine.gpu()
         except Unavailable as cause:
@@ -102,81 +107,83 @@ class ItemRunner:
         )
         return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
 
-    def _time_cpu(self, trial: Trial, shape: ItemSpec, bind: Bind) -> Verdict:
-        awaited = any(self._machine.has_gpu(side) for side in self._awaited.get(shape.nodeid, ()))
-        long = shape.source != "all" and (awaited or shape.pair is None)
-        seconds = trial.options.max_time / 4 if long else trial.options.sampling.precision_time
-        cpu = self._machine.cpu(shape.side)
-        side = trial.time_cpu(bind, cpu, max_blocks=self._plan.sampling.max_rounds, seconds=seconds)
-        if awaited:
-            self._left[shape.nodeid] = side
+    def _time_cpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
+        is_awaited = any(self._machine.has_gpu(device) for device in self._waiting_gpus.get(spec.nodeid, ()))
+        if spec.source != "all" and (is_awaited or spec.pair is None):
+            seconds = trial.options.max_time / 4
         else:
-            trial.assess_cpu_only(side)
-        if shape.pair is None:
+            seconds = trial.options.sampling.precision_time
+        cpu = self._machine.cpu(spec.device)
+        result = trial.time_cpu(bind, cpu, max_blocks=self._plan.sampling.max_rounds, seconds=seconds)
+        if is_awaited:
+            self._cpu_results[spec.nodeid] = result
+        else:
+            trial.assess_cpu_only(result)
+        if spec.pair is None:
             trial.note("one_device", _ONE_DEVICE)
-        elif not shape.demand.bare and shape.nodeid not in self._partners:
+        elif not spec.demand.bare and spec.nodeid not in self._partners:
             trial.note("no_gpu_sibling", _NO_GPU_SIBLING)
         return _RECORDED
 
-    def lonely(self, shape: ItemSpec) -> str | None:
-        """Return why a demand cannot be answered, where the test has no sibling on the other device.
+    def missing_counterpart_reason(self, spec: ItemSpec) -> str | None:
+        """Return why a test with limits cannot be judged, if it has no sibling on the other device.
 
-        On the CPU that is no mistake where there is no GPU, and none must be.
+        A CPU test without a GPU sibling is accepted where there is no GPU, unless one is required.
         """
-        if shape.demand.bare or shape.pair is None:
+        if spec.demand.bare or spec.pair is None:
             return None
-        if shape.kind == "gpu":
-            return _ALONE if shape.partner is None else None
-        if shape.nodeid in self._partners:
+        if spec.kind == "gpu":
+            return _NO_CPU_SIBLING if spec.partner is None else None
+        if spec.nodeid in self._partners:
             return None
-        is_gpu_there = self._plan.require_gpu or (not self._plan.off and self._machine.has_gpu())
-        return _NO_GPU_SIBLING if is_gpu_there else None
+        has_gpu = self._plan.require_gpu or (not self._plan.off and self._machine.has_gpu())
+        return _NO_GPU_SIBLING if has_gpu else None
 
-    def _time_gpu(self, trial: Trial, shape: ItemSpec, bind: Bind) -> Verdict:
-        gpu = self._gpu(shape.side)
-        if shape.partner in self._left:
-            return trial.compare_with(self._left[shape.partner], bind, gpu)
-        ended = self._records.get(shape.partner or "")
-        if ended is not None and ended.status == "skipped" and ended.cpu is None:
-            reason = f"its CPU sibling was skipped: {ended.reason}"
+    def _time_gpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
+        gpu = self._gpu(spec.device)
+        if spec.partner in self._cpu_results:
+            return trial.compare_with(self._cpu_results[spec.partner], bind, gpu)
+        cpu_record = self._records.get(spec.partner or "")
+        if cpu_record is not None and cpu_record.status == "skipped" and cpu_record.cpu is None:
+            reason = f"its CPU sibling was skipped: {cpu_record.reason}"
             return Verdict(status="skipped", reason=reason, reason_code="cpu_sibling_skipped")
-        if not (shape.demand.bare or shape.pair is None):
-            raise GpuPerfError(self._alone(shape.partner, ended))
+        if not (spec.demand.bare or spec.pair is None):
+            raise GpuPerfError(self._no_comparison_reason(spec.partner, cpu_record))
         seconds = (
-            trial.options.sampling.precision_time if shape.pair is not None else trial.options.max_time / 4
+            trial.options.sampling.precision_time if spec.pair is not None else trial.options.max_time / 4
         )
         trial.time_gpu(bind, gpu, max_blocks=self._plan.sampling.max_rounds, seconds=seconds)
-        if shape.pair is None:
+        if spec.pair is None:
             trial.note("one_device", _ONE_DEVICE)
         else:
-            trial.note("no_cpu_sibling", self._alone(shape.partner, ended))
+            trial.note("no_cpu_sibling", self._no_comparison_reason(spec.partner, cpu_record))
         return _RECORDED
 
-    def _run_once(self, trial: Trial, shape: ItemSpec, bind: Bind) -> Verdict:
-        """Run the workload once on each device that is there, measuring nothing."""
-        sides = {"cpu": self._machine.cpu, "gpu": self._machine.gpu}
-        for kind in sides if shape.kind is None else [shape.kind]:
+    def _run_once(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
+        """Run the workload once on each device that can be used, and measure nothing."""
+        open_device = {"cpu": self._machine.cpu, "gpu": self._machine.gpu}
+        for kind in open_device if spec.kind is None else [spec.kind]:
             try:
-                device = sides[kind](shape.side)
+                device = open_device[kind](spec.device)
             except Unavailable:
                 continue
             trial.use(device)
-            outcome = bind(device)()
-            if callable(outcome):
-                outcome()
+            result = bind(device)()
+            if callable(result):
+                result()
             device.synchronize()
         return Verdict(status="skipped", reason=_OFF, reason_code="measuring_off")
 
-    def _alone(self, partner: str | None, ended: Record | None) -> str:
+    def _no_comparison_reason(self, partner: str | None, cpu_record: Record | None) -> str:
         """Return why a GPU sibling has nothing to be compared with."""
         if partner is None:
-            return _ALONE
-        if ended is not None:
-            how = f"ended as {ended.status}" + (f": {ended.reason}" if ended.reason else "")
+            return _NO_CPU_SIBLING
+        if cpu_record is not None:
+            reason = f"ended as {cpu_record.status}" + (f": {cpu_record.reason}" if cpu_record.reason else "")
         elif partner in self._deselected:
-            how = "was deselected; select both"
+            reason = "was deselected; select both"
         elif partner in self._selected:
-            how = "did not run before it in this process: another one lost it, or has run it"
+            reason = "did not run before it in this process (it ran in another worker, or its worker crashed)"
         else:
-            how = "was not selected; select both"
-        return f"there is nothing to compare with: its CPU sibling {partner} {how}"
+            reason = "was not selected; select both"
+        return f"nothing to compare with: its CPU sibling {partner} {reason}"

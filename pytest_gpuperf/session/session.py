@@ -1,4 +1,4 @@
-"""What a run knows: the walk of each speedup test, its records, and what it says to pytest."""
+"""The state of one run: measures each speedup test, stores its record, and ends the test by its verdict."""
 
 import unittest
 from collections import Counter
@@ -46,26 +46,26 @@ __all__ = ["SKIPS", "GpuPerfSession", "NoGpu"]
 SKIPS = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 
 _TRACED = (
-    "coverage, a debugger or a profiler traces the timed code: the times are distorted (pytest-cov: --no-cov)"
+    "coverage, a debugger or a profiler traces the timed code, which distorts the times (with pytest-cov, "
+    "use --no-cov)"
 )
-
-
-_NOTHING, _NO_GATE = Outputs(), GateOptions()
+_NO_OUTPUTS = Outputs()
+_NO_GATE = GateOptions()
 
 
 class NoGpu(pytest.skip.Exception):  # type: ignore[misc, name-defined]  # to mypy it is a variable
-    """The skip of a test for want of a GPU."""
+    """Skips a test because no GPU can be used."""
 
 
 class GpuPerfSession:
-    """One run's state. Errors that the user should see leave it as GpuPerfError or as pytest's outcomes."""
+    """The state of one run. Errors for the user leave it as GpuPerfError or as pytest's outcomes."""
 
     def __init__(
         self,
         config: pytest.Config,
         plan: RunOptions,
         report: Path | None = None,
-        outputs: Outputs = _NOTHING,
+        outputs: Outputs = _NO_OUTPUTS,
         gate: GateOptions = _NO_GATE,
         bases: Sequence[Baseline] = (),
     ) -> None:
@@ -73,106 +73,120 @@ class GpuPerfSession:
         self.outputs = outputs
         self.gating = Gate(gate, bases, self._surveyed, gated=gate.measures_longer)
         self.ledger = RecordStore(report, plan.cost_ratio)
-        self.families = SweepTracker()
-        self.machine = Machine(plan.gpu, partial(_registered, config), _worker(config))
-        self.comparisons = ItemRunner(self.plan, self.machine, self.gpu, self.ledger.records)
+        self.sweeps = SweepTracker()
+        self.machine = Machine(plan.gpu, partial(_registered_backends, config), _worker_number(config))
+        self.runner = ItemRunner(self.plan, self.machine, self.gpu, self.ledger.records)
         self.timers = TimeoutPauser()
         self._lock = MeasurementLock.from_option(plan.lock)
         self._is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
         self.runs: Counter[str] = Counter()
-        self._unlike: set[str] = set()
+        self._warned_differences: set[str] = set()
 
     def check(self) -> None:
-        """Raise UsageError for a device that no backend offers; nothing is probed for it."""
+        """Raise UsageError for a --gpuperf-gpu that no backend offers; this opens no device."""
         if self.plan.gpu != "auto":
             try:
-                self.machine.devices.gpu  # noqa: B018 - looking the choice up is the check
+                self.machine.devices.gpu  # noqa: B018 - the property raises
             except GpuPerfError as error:
                 raise pytest.UsageError(f"--gpuperf-gpu: {error}") from error
 
-    def gpu(self, side: DeviceSpec | None = None) -> TimedDevice:
+    def gpu(self, device: DeviceSpec | None = None) -> TimedDevice:
         """Return the GPU, or end the test: a skip with the reason, an error where a GPU is required."""
         if self.machine.lost:
             pytest.fail(self.machine.lost, pytrace=False)
         try:
-            return self.machine.gpu(side)
+            return self.machine.gpu(device)
         except Unavailable as cause:
             reason = str(cause)
         if self.plan.require_gpu:
             pytest.fail(f"a GPU is required (--gpuperf-require-gpu): {reason}", pytrace=False)
         raise NoGpu(reason)
 
-    def walk(self, item: pytest.Function, shape: ItemSpec, bind: Bind | None = None) -> None:
-        """Measure one item, keep its record, and end the test as its verdict says."""
-        self.settle(self.measure(item, shape, bind), item)
-        self.comparisons.forget(shape)  # not of a test that failed: another plugin may run it again
+    def measure_and_settle(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> None:
+        """Measure one item, store its record, and end the test as its verdict requires."""
+        self.apply_verdict(self.measure(item, spec, bind), item)
+        self.runner.release(spec)  # not after a failure: another plugin may run the test again
 
-    def watch(self, item: pytest.Function, shape: ItemSpec, elapsed: float) -> None:
-        """Measure a test that has passed, in further calls; whatever comes of them stays in its record."""
+    def measure_unmarked(self, item: pytest.Function, spec: ItemSpec, elapsed: float) -> None:
+        """Measure a test that has passed, in further calls; whatever fails in them is only recorded."""
         if elapsed > self.plan.max_time / 8:
             reason = f"one call takes {elapsed:.1f} s, more than an eighth of --gpuperf-max-time"
             ended = Verdict(status="skipped", reason=reason, reason_code="call_too_long")
-            self.without_measurement(item, shape, ended)
+            self.without_measurement(item, spec, ended)
             return
-        with self.timers.stopped(item), isolation.as_it_was(item):  # the test itself has had its time
+        # pytest-timeout's limit is for the test itself, which is over.
+        with self.timers.stopped(item), isolation.isolated(item):
             try:
-                self.measure(item, shape)
+                self.measure(item, spec)
             except (KeyboardInterrupt, pytest.exit.Exception):
                 raise
             except BaseException as error:  # noqa: BLE001 - it is in the record
                 del error
-        self.comparisons.forget(shape)
+        self.runner.release(spec)
 
-    def measure(self, item: pytest.Function, shape: ItemSpec, bind: Bind | None = None) -> Record:
-        """Measure one item and keep its record; exceptions of the body pass through."""
-        plan = self.plan
-        if shape.source == "all":
-            plan = replace(plan, sampling=presets.for_unmarked(plan.sampling, self.gating.asked))
-        trial = Trial(
-            nodeid=shape.nodeid,
-            demand=shape.demand,
-            options=plan,
-            family=shape.family,
-            acquire_lock=partial(self._lock.acquire, partial(self.timers.stopped, item)),
-            exclusions=self.gating.limits(shape.nodeid),
-        )
-        faulty: str | None = None
+    def measure(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> Record:
+        """Measure one item and store its record; exceptions of the body pass through."""
+        trial = self._trial(item, spec)
+        fault_text: str | None = None
         try:
-            found = self.comparisons.measure(
-                trial, shape, bind or partial(call.bind, item.obj, call.fixtures(item), shape)
+            verdict = self.runner.measure(
+                trial, spec, bind or partial(call.bind, item.obj, call.fixtures(item), spec)
             )
         except GpuPerfError as error:
             trial.discard_estimate()
-            found = Verdict(status="error", reason=str(error))
+            verdict = Verdict(status="error", reason=str(error))
         except BaseException as error:
-            fault = self.machine.fault(error, trial.nodeid, trial.device)
-            ended = self._explain(error, trial, fault)
-            self.keep(self._placed(trial.record(ended), shape), item)
-            if fault is None:
+            fault_text = self._record_failure(error, trial, spec, item)
+            if fault_text is None:
                 raise
-            faulty = ended.reason or fault.kind
-        if faulty is not None:
+        if fault_text is not None:
             # Raised out here, so that no traceback keeps the arrays of the failed test alive.
             trial.release()
             self.machine.release()
-            pytest.fail(faulty, pytrace=False)
+            pytest.fail(fault_text, pytrace=False)
+        return self._finish_record(trial, verdict, spec, item)
+
+    def _trial(self, item: pytest.Function, spec: ItemSpec) -> Trial:
+        plan = self.plan
+        if spec.source == "all":
+            plan = replace(plan, sampling=presets.for_unmarked(plan.sampling, self.gating.asked))
+        return Trial(
+            nodeid=spec.nodeid,
+            demand=spec.demand,
+            options=plan,
+            family=spec.family,
+            acquire_lock=partial(self._lock.acquire, partial(self.timers.stopped, item)),
+            exclusions=self.gating.limits(spec.nodeid),
+        )
+
+    def _record_failure(
+        self, error: BaseException, trial: Trial, spec: ItemSpec, item: pytest.Function
+    ) -> str | None:
+        """Store the record of a measurement that raised; return the device's fault, if it is one."""
+        fault = self.machine.fault(error, trial.nodeid, trial.device)
+        verdict = self._verdict_of_error(error, trial, fault)
+        self.store_record(self._with_pairing(trial.record(verdict), spec), item)
+        return None if fault is None else verdict.reason or fault.kind
+
+    def _finish_record(self, trial: Trial, verdict: Verdict, spec: ItemSpec, item: pytest.Function) -> Record:
+        """Store the record of a measurement with its diagnosis and its comparisons, and return it."""
         if isolation.is_traced():
             trial.note("traced", _TRACED)
-        record = self._placed(trial.record(found), shape)
+        record = self._with_pairing(trial.record(verdict), spec)
         record = diagnosis.annotate(record, environment.processors)
         record = self.gating.compared(record)
         trial.release()  # pytest keeps the frames of a test that fails until the next one has run
-        self.keep(record, item)
+        self.store_record(record, item)
         return record
 
-    def settle(self, record: Record, item: pytest.Function) -> None:
-        """End the test: pass, warn, skip or fail; the last of a family tells its threshold, too."""
-        threshold = self.families.ended(record, self.ledger.records.values())
+    def apply_verdict(self, record: Record, item: pytest.Function) -> None:
+        """End the test: pass, warn, skip or fail; the last test of a family reports its threshold too."""
+        threshold = self.sweeps.threshold_after(record, self.ledger.records.values())
         if threshold is not None:
-            self.families.told.add(threshold.name)
+            self.sweeps.reported.add(threshold.name)
             held = self.gating.threshold(threshold, list(self.ledger.records.values()))
             record = replace(record, comparisons=(*record.comparisons, *held))
-            self.keep(record, item)
+            self.store_record(record, item)
         self._warn_of_differences(record, item)
         end = policy.ending(record, threshold, self.plan, self.gating.asked)
         for warning in end.warnings:
@@ -182,91 +196,93 @@ class GpuPerfSession:
         if end.skip is not None:
             pytest.skip(end.skip)
 
-    def settle_watched(self, item: pytest.Item, shape: ItemSpec) -> None:
-        """Fail a test that nobody marked for what it lost since the baseline, and for nothing else."""
-        record = self.ledger.records.get(shape.nodeid)
+    def apply_gate_only(self, item: pytest.Item, spec: ItemSpec) -> None:
+        """Fail an unmarked test for its regressions since the baseline, and for nothing else."""
+        record = self.ledger.records.get(spec.nodeid)
         if record is None:
             return
         self._warn_of_differences(record, item)
         if regressions := self.gating.watched(record, self.plan):
             pytest.fail("\n".join(regressions), pytrace=False)
 
-    def keep(self, record: Record, item: pytest.Item | None = None) -> None:
-        """Keep a record; with its item, other plugins' reports learn of it."""
+    def store_record(self, record: Record, item: pytest.Item | None = None) -> None:
+        """Store a record; with its item, also in the item's user properties, for other plugins' reports."""
         self.ledger.keep(record)
         if record.family is not None:
-            self.families.leave(record.family.name, record.nodeid)
+            self.sweeps.remove(record.family.name, record.nodeid)
         if item is None:
             return
         others = [pair for pair in item.user_properties if not pair[0].startswith(junit.PREFIX)]
         item.user_properties[:] = [*others, *junit.pairs(record)]
 
-    def without_measurement(self, item: pytest.Item, shape: ItemSpec, ended: Verdict) -> None:
-        """Keep the record of a speedup test that ended before it was measured."""
+    def without_measurement(self, item: pytest.Item, spec: ItemSpec, ended: Verdict) -> None:
+        """Store the record of a speedup test that ended before it was measured."""
         record = Record(
-            nodeid=shape.nodeid,
+            nodeid=spec.nodeid,
             status=ended.status,
             reason=ended.reason,
             reason_code=ended.reason_code,
-            demand=replace(shape.demand, alpha=self.plan.alpha),
-            family=shape.family,
-            cpu=self.comparisons.left_for(shape),
+            demand=replace(spec.demand, alpha=self.plan.alpha),
+            family=spec.family,
+            cpu=self.runner.cpu_measurement_for(spec),
         )
-        self.keep(self._placed(record, shape), item)
+        self.store_record(self._with_pairing(record, spec), item)
 
-    def disown(self, item: pytest.Item, shape: ItemSpec, reason: str) -> None:
-        """Take back what came of a test that failed beside its measurement: verdict, and what it left."""
-        self.comparisons.distrust(shape)
-        record = self.ledger.records.get(shape.nodeid)
+    def invalidate_record(self, item: pytest.Item, spec: ItemSpec, reason: str) -> None:
+        """Invalidate the record of a test that failed outside the measured call."""
+        self.runner.invalidate(spec)
+        record = self.ledger.records.get(spec.nodeid)
         if record is not None and record.status in ("passed", "recorded", "inconclusive"):
-            self.keep(replace(record, status="error", reason=reason, reason_code=None), item)
+            record = replace(record, status="error", reason=reason, reason_code=None)
+            self.store_record(record, item)
 
-    def learn(self, surveyed: dict[str, Any], told: Iterable[str]) -> None:
-        """Take the environment that another process measured in, and which thresholds it told."""
-        self.families.told.update(told)
+    def merge_worker_data(self, surveyed: dict[str, Any], reported_thresholds: Iterable[str]) -> None:
+        """Add the environment that a worker measured in, and which thresholds it reported."""
+        self.sweeps.reported.update(reported_thresholds)
         self.machine.use_worker_environment(codec.load(surveyed, Environment))
 
     @property
     def publishes(self) -> bool:
-        """Whether anything of the run is written down."""
-        return bool(self.ledger.report or self.gating.asked.create or self.outputs != _NOTHING)
+        """Whether the run writes any file."""
+        return bool(self.ledger.report or self.gating.asked.create or self.outputs != _NO_OUTPUTS)
 
     def _surveyed(self) -> Environment:
-        """Return the environment of the measurements, on the GPU that this process can use."""
-        if not self._is_controller:
+        """Return the environment of the measurements, with the GPU that this process can use."""
+        if not self._is_controller:  # whose workers measure
             self.machine.has_gpu()
         return self.machine.surveyed()
 
     def _warn_of_differences(self, record: Record, item: pytest.Item) -> None:
-        """Warn once of what makes a baseline another machine's."""
-        for found in record.comparisons:
-            differences = "; ".join(found.differences)
-            if self.gating.asked.is_gate and differences and differences not in self._unlike:
-                self._unlike.add(differences)
-                item.warn(NotComparableWarning(found.reason or differences))
+        """Warn once of each difference that makes a baseline not comparable."""
+        for comparison in record.comparisons:
+            differences = "; ".join(comparison.differences)
+            if self.gating.asked.is_gate and differences and differences not in self._warned_differences:
+                self._warned_differences.add(differences)
+                item.warn(NotComparableWarning(comparison.reason or differences))
 
-    def _placed(self, record: Record, shape: ItemSpec) -> Record:
-        """Return a record with what asked for it, and its place among its siblings."""
+    def _with_pairing(self, record: Record, spec: ItemSpec) -> Record:
+        """Return a record with its source, its place among its siblings and the number of its reruns."""
         pairing = None
-        if shape.side is not None:
-            measured = record.cpu if shape.kind == "cpu" else record.gpu
-            library = measured.device.backend if measured else shape.side.library or "not known"
-            pairing = Pairing(side=shape.side.kind, library=library, partner=shape.partner)
-        reruns = max(0, self.runs[shape.nodeid] - 1)
-        return replace(record, pairing=pairing, source=shape.source, reruns=reruns)
+        if spec.device is not None:
+            measured = record.cpu if spec.kind == "cpu" else record.gpu
+            library = measured.device.backend if measured else spec.device.library or "not known"
+            pairing = Pairing(side=spec.device.kind, library=library, partner=spec.partner)
+        reruns = max(0, self.runs[spec.nodeid] - 1)
+        return replace(record, pairing=pairing, source=spec.source, reruns=reruns)
 
-    def _explain(self, error: BaseException, trial: Trial, fault: Fault | None) -> Verdict:
-        """Return how a test ended that raised, by the device's fault where there is one.
+    def _verdict_of_error(self, error: BaseException, trial: Trial, fault: Fault | None) -> Verdict:
+        """Return how a test ended that raised, with the device's fault if there is one.
 
         The exception gets a note with the device's name, which pytest shows below its traceback.
         """
         if isinstance(error, SKIPS):
             code: ReasonCode | None = "no_gpu" if isinstance(error, NoGpu) else None
             return Verdict(status="skipped", reason=str(error) or "skipped in the test", reason_code=code)
-        where, what = trial.where, errors.first_line(error)
+        where = trial.where
+        what = errors.first_line(error)
         if fault is not None and fault.kind == "out_of_memory":
-            asked = f", {fault.requested:,} bytes were asked for" if fault.requested else ""
-            reason = f"out of memory {where}{asked}: {what}"
+            requested = f" ({fault.requested:,} bytes requested)" if fault.requested else ""
+            reason = f"out of memory {where}{requested}: {what}"
             return Verdict(status="error", reason=reason, reason_code="out_of_memory")
         if fault is not None:
             reason = self.machine.lost or f"lost {where}: {what}"
@@ -277,13 +293,13 @@ class GpuPerfSession:
         return Verdict(status="error", reason=f"{what}, raised {where}")
 
 
-def _worker(config: pytest.Config) -> int | None:
-    """Return the number of this worker of pytest-xdist's, as in `gw3`."""
+def _worker_number(config: pytest.Config) -> int | None:
+    """Return the number in the name of this pytest-xdist worker, 3 in `gw3`; None outside a worker."""
     number = getattr(config, "workerinput", {}).get("workerid", "").removeprefix("gw")
     return int(number) if number.isdecimal() else None
 
 
-def _registered(config: pytest.Config) -> Iterator[Any]:
+def _registered_backends(config: pytest.Config) -> Iterator[Any]:
     """Yield the backends that other plugins offer."""
-    for listed in config.hook.pytest_gpuperf_devices():
-        yield from listed
+    for backends in config.hook.pytest_gpuperf_devices():
+        yield from backends

@@ -1,4 +1,4 @@
-"""From records as they come to a family's verdict, once its last member has ended."""
+"""When the last member of a size sweep has a record, the sweep's threshold is judged."""
 
 from collections.abc import Iterable
 
@@ -12,37 +12,37 @@ __all__ = ["SweepTracker"]
 
 
 class SweepTracker:
-    """Which members of each family are still to come in this process, and whose verdict was told."""
+    """Which members of each family are still to run in this process, and which thresholds were reported."""
 
     def __init__(self) -> None:
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
         self._expected: set[str] = set()
         self._waiting: dict[str, set[str]] = {}
 
     def expect(self, name: str, nodeid: str) -> None:
-        """Say that a member of a family will run."""
+        """Add a member of a family that will run."""
         self._expected.add(nodeid)
         self._waiting.setdefault(name, set()).add(nodeid)
 
-    def leave(self, name: str, nodeid: str) -> None:
-        """Say that a member will not tell anything: it ended before it was measured."""
+    def remove(self, name: str, nodeid: str) -> None:
+        """Remove a member that has a record, or will not get one."""
         self._waiting.get(name, set()).discard(nodeid)
 
-    def ended(self, record: Record, records: Iterable[Record]) -> Threshold | None:
-        """Return the family's verdict, if this was the last of its members."""
+    def threshold_after(self, record: Record, records: Iterable[Record]) -> Threshold | None:
+        """Return the family's threshold, if this record is of its last member."""
         if record.family is None or record.nodeid not in self._expected:
             return None
         name = record.family.name
-        self.leave(name, record.nodeid)
+        self.remove(name, record.nodeid)
         if self._waiting.get(name):
             return None
-        found = threshold.find(each for each in records if each.family and each.family.name == name)
-        return found[0] if found else None
+        members = (member for member in records if member.family and member.family.name == name)
+        return next(iter(threshold.find(members)), None)
 
-    def untold(self, records: Iterable[Record], plan: RunOptions) -> list[Threshold]:
-        """Return the verdicts that fail and that no test could tell: its members ran in several processes."""
+    def unreported_failures(self, records: Iterable[Record], plan: RunOptions) -> list[Threshold]:
+        """Return the failed thresholds that no test reported: their members ran in several processes."""
         return [
             found
             for found in threshold.find(records)
-            if found.name not in self.told and policy.fails(found, plan)
+            if found.name not in self.reported and policy.fails(found, plan)
         ]

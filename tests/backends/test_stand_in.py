@@ -96,7 +96,7 @@ def test_it_shares_with_the_cpu_what_any_device_would_and_not_the_processors_tim
 
 
 def test_a_library_that_is_not_installed_is_named():
-    with pytest.raises(Unavailable, match="no_such_library, which stands for a GPU, is not installed"):
+    with pytest.raises(Unavailable, match="no_such_library, which emulates a GPU, is not installed"):
         StandIn("mine", "no_such_library").gpu("")
 
 

@@ -126,7 +126,7 @@ def test_hidden(run, device):
         "benchmark.pedantic has a setup for each call, which would be timed too*",
         "benchmark.pedantic has a teardown for each call*",
         "benchmark was called twice in one test; a speedup test has one workload",
-        "a fixture of the suite calls benchmark, so that the workload is not known; take benchmark itself*",
+        "another fixture calls benchmark, so the workload is unknown; request benchmark itself*",
     )
 
 
@@ -448,7 +448,7 @@ def test_a_marked_test_of_hypothesis_is_an_error_at_collection(suite):
     needed("hypothesis", "hypothesis")
     found = suite(DRAWN.replace("@settings", "@pytest.mark.speedup(min=3)\n@settings"))
     found.ended(errors=1)
-    found.says("test_it.py::test_drawn[[]numpy]: a speedup test cannot be hypothesis's*")
+    found.says("test_it.py::test_drawn[[]numpy]: a speedup test cannot use hypothesis's @given*")
 
 
 @pytest.mark.parametrize(("options", "timed"), [([], []), (["--gpuperf-all"], ["test_ones"])])
@@ -835,7 +835,7 @@ def test_every_form_of_configuration_says_the_same(pytester, suite, file, table,
         ("gpuperf_alpha = 2", "*gpuperf_alpha): 2* is not between 0 and 0.5"),
         ('gpuperf_all = "yes"', "gpuperf_all in the ini file: *expects a bool*"),
         ('gpuperf_device_params = "xp"', "gpuperf_device_params in the ini file: *expects a list*"),
-        ("gpuperf_device_params = []", "gpuperf_device_params names no parameter; leave it out*"),
+        ("gpuperf_device_params = []", "gpuperf_device_params is empty: list at least one parameter*"),
         ('gpuperf_speedup = "* min=2"', "gpuperf_speedup*expects a list*"),
     ],
 )

@@ -13,9 +13,9 @@ from xdist import scheduler as xdist
 
 from pytest_gpuperf.integrations.xdist import _LINE, _Controller
 from pytest_gpuperf.integrations.xdist_groups import WorkerGroups
-from pytest_gpuperf.integrations.xdist_schedulers import OURS
+from pytest_gpuperf.integrations.xdist_schedulers import SCHEDULERS
 
-MODES = [ours for theirs, ours in OURS.items()]
+MODES = [ours for theirs, ours in SCHEDULERS.items()]
 BY_NAME = {ours.__name__: ours for ours in MODES}
 
 
@@ -88,7 +88,7 @@ class Run:
         self.order = []
         self._random = random.Random(seed)  # noqa: S311 - an order, not a secret
         if together is not None:
-            self.scheduler.together = together
+            self.scheduler.groups = together
         for number in range(workers):
             self._add(number)
         for worker in self.workers:
@@ -196,13 +196,13 @@ def test_a_worker_runs_a_chunk_in_the_suites_order(monkeypatch):
     assert len(first) == 50
 
 
-@pytest.mark.parametrize("theirs", OURS, ids=lambda mode: mode.__name__)
+@pytest.mark.parametrize("theirs", SCHEDULERS, ids=lambda mode: mode.__name__)
 @pytest.mark.parametrize("crash", [(), (30, 31)])
 def test_without_groups_all_goes_as_with_xdists_own(monkeypatch, theirs, crash):
     if crash and issubclass(theirs, xdist.LoadScopeScheduling):
         crash = ()  # xdist would send such a test again and again
     ids = ids_of(120)
-    here = Run(monkeypatch, OURS[theirs], ids, crash=crash, seed=7, notices=1).finish()
+    here = Run(monkeypatch, SCHEDULERS[theirs], ids, crash=crash, seed=7, notices=1).finish()
     there = Run(monkeypatch, theirs, ids, crash=crash, seed=7, notices=1).finish()
     assert [worker.ran for worker in there.workers] == [worker.ran for worker in here.workers]
     assert [worker.sends for worker in there.workers] == [worker.sends for worker in here.workers]
@@ -210,7 +210,7 @@ def test_without_groups_all_goes_as_with_xdists_own(monkeypatch, theirs, crash):
 
 
 def test_each_bears_the_name_of_the_one_whose_place_it_takes():
-    for theirs, ours in OURS.items():
+    for theirs, ours in SCHEDULERS.items():
         assert theirs.__name__ == ours.__name__
         assert issubclass(ours, theirs)
 
@@ -391,10 +391,10 @@ def test_twenty_thousand_tests_cost_no_more_than_in_proportion(monkeypatch, mode
 
 
 def test_the_line_of_a_worker_is_taken_off_before_anyone_sees_it():
-    controller = _Controller()
-    controller._scheduler = SimpleNamespace(together=None)
+    controller = _Controller(SimpleNamespace(getoption=lambda *_: "load"), on_record=None)
+    controller._scheduler = SimpleNamespace(groups=None)
     ids = ["a", "b", "c", _LINE + '{"groups": [[0, 2]], "needs": [[2, 0]]}']
     hook = controller.pytest_xdist_node_collection_finished(ids)
     next(hook)
     assert ["a", "b", "c"] == ids
-    assert WorkerGroups(ids=("a", "b", "c"), groups=[[0, 2]], needs={2: 0}) == controller._scheduler.together
+    assert WorkerGroups(ids=("a", "b", "c"), groups=[[0, 2]], needs={2: 0}) == controller._scheduler.groups

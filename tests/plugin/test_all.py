@@ -173,7 +173,7 @@ def test_ones(xp):
 def test_to_time_all_tests_where_none_has_siblings_is_a_usage_error(suite):
     found = suite("def test_it(): raise SystemExit('a test ran')", "--gpuperf-all")
     assert pytest.ExitCode.USAGE_ERROR == found.result.ret
-    found.result.stderr.fnmatch_lines(["*--gpuperf-all: no test has siblings on both devices; *"])
+    found.result.stderr.fnmatch_lines(["*--gpuperf-all: no test has CPU and GPU variants; *"])
 
 
 def test_a_further_call_that_ends_the_session_ends_it(suite):

@@ -80,7 +80,7 @@ def test_out_of_memory_is_an_error_with_the_bytes_and_harms_no_other_test(faulty
     result, found = faulty("kind='out_of_memory', call=30, requested=123456789")
     result.assert_outcomes(passed=3, failed=1)
     result.stdout.fnmatch_lines(
-        ["out of memory on the GPU (simulated GPU) in round*, 123,456,789 bytes were asked for*"]
+        ["out of memory on the GPU (simulated GPU) in round* (123,456,789 bytes requested)*"]
     )
     assert (found["test_first"]["status"], found["test_second"]["status"]) == ("error", "passed")
 
@@ -104,7 +104,7 @@ def test_memory_of_a_test_that_ran_out_is_freed(faulty):
         """,
     )
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["out of memory on the GPU*480,000 bytes were asked for*"])
+    result.stdout.fnmatch_lines(["out of memory on the GPU*(480,000 bytes requested)*"])
 
 
 def test_memory_is_freed_also_when_it_ran_out_in_a_late_round(faulty):

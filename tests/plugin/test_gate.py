@@ -461,7 +461,7 @@ def test_other_files_are_not_missed(ends, pytester):
 def test_off_measures_nothing_and_so_refuses_a_gate(held, spread):
     result = held(BARE, "--gpuperf-off", *spread)
     assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(["*--gpuperf-off measures nothing, so that --gpuperf-fail-on could not*"])
+    result.stderr.fnmatch_lines(["*--gpuperf-off measures nothing, so --gpuperf-fail-on could never*"])
 
 
 def test_a_worker_that_crashes_with_a_test_of_the_gate_fails_the_run(held):
@@ -593,7 +593,7 @@ def test_it(device, n):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "there is no *base.json; --gpuperf-baseline-missing=create makes one"),
+        (None, "*base.json does not exist; --gpuperf-baseline-missing=create creates one"),
         ("", "*base.json*not JSON*"),
         ('{"schema_version": "1.0", ', "*base.json*not JSON*"),
         ("[]", "*base.json*this is no report*"),
@@ -624,7 +624,7 @@ def test_a_baseline_that_measured_nothing_ends_the_run(ends, pytester):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--gpuperf-fail-on=speedup:10%"], "there is nothing to compare with; say with --gpuperf-baseline"),
+        (["--gpuperf-fail-on=speedup:10%"], "fail-on requires --gpuperf-baseline"),
         ([*GATE, "--gpuperf-fail-on=speed:10%"], "'speed' is no metric; say one of speedup, gpu, cpu,"),
         ([*GATE, "--gpuperf-fail-on=gpu"], "'gpu' has no percentage to tolerate"),
         ([*GATE, "--gpuperf-fail-on=gpu:-1%"], "'gpu:-1%' has no percentage"),
@@ -635,15 +635,18 @@ def test_a_baseline_that_measured_nothing_ends_the_run(ends, pytester):
             ["--gpuperf-baseline=base.json", "--gpuperf-fail-on=improvement"],
             "improvement is beyond a tolerance; say which",
         ),
-        (["--gpuperf-baseline=none", "--gpuperf-fail-on=speedup:10%"], "there is nothing to compare with"),
+        (
+            ["--gpuperf-baseline=none", "--gpuperf-fail-on=speedup:10%"],
+            "fail-on requires --gpuperf-baseline",
+        ),
         ([*GATE, "--gpuperf-fail-on=speedup:20%"], "speedup has two tolerances; keep one"),
-        (["--gpuperf-baseline-missing=create"], "say with --gpuperf-baseline which one"),
-        ([*GATE, "--gpuperf-baseline-missing=maybe"], "'maybe' is neither fail nor create"),
-        (["--gpuperf-export=xml:x"], "'xml' is no format; say one of pytest-benchmark,"),
-        (["--gpuperf-export=csv"], "'csv' names no file, as csv:PATH does"),
+        (["--gpuperf-baseline-missing=create"], "baseline-missing requires --gpuperf-baseline"),
+        ([*GATE, "--gpuperf-baseline-missing=maybe"], "'maybe' is not one of fail, create"),
+        (["--gpuperf-export=xml:x"], "'xml' is not an export format; use one of pytest-benchmark,"),
+        (["--gpuperf-export=csv"], "'csv' names no file; expected csv:PATH"),
         (["--gpuperf-markdown=gone/x.md"], "there is no folder"),
-        (["--gpuperf-markdown=notes.md"], "notes.md is there and no summary of ours; name another file"),
-        (["--gpuperf-history=notes.md"], "notes.md is no folder"),
+        (["--gpuperf-markdown=notes.md"], "pytest-gpuperf summary"),
+        (["--gpuperf-history=notes.md"], "notes.md is not a folder"),
     ],
 )
 def test_what_cannot_be_asked_ends_the_run_before_the_first_test(ends, pytester, options, message):
@@ -743,7 +746,7 @@ def test_a_run_that_measured_nothing_makes_no_folder(ends, pytester):
 def test_a_folder_that_could_not_be_made_ends_the_run_before_the_first_test(ends, pytester):
     result = ends(BARE, "--gpuperf-baseline=gone/kept", "--gpuperf-baseline-missing=create")
     assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(["ERROR: --gpuperf-baseline: there is no folder *gone; make it first"])
+    result.stderr.fnmatch_lines(["ERROR: --gpuperf-baseline: folder *gone does not exist; create it first"])
 
 
 def test_a_stray_file_in_a_folder_ends_the_run_and_can_be_moved_out(ends, pytester):
@@ -815,7 +818,7 @@ def test_a_run_that_ended_early_makes_no_baseline(ends, pytester):
 def test_a_runner_without_a_gpu_makes_no_baseline_and_may_say_so(ends, pytester):
     result = ends(HOST, *CREATE, "--gpuperf-allow-no-gpu", device="none")
     assert pytest.ExitCode.OK == result.ret
-    result.stdout.fnmatch_lines(["no baseline was made at *base.json: no GPU was there to measure"])
+    result.stdout.fnmatch_lines(["no baseline was created at *base.json: there was no GPU to measure"])
     assert not (pytester.path / "base.json").exists()
 
 
@@ -930,24 +933,27 @@ def test_a_file_that_cannot_be_written_is_told_fails_the_run_and_loses_no_other(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--gpuperf-json=base.json"], "--gpuperf-json: *base.json would be what the next run is compared*"),
+        (["--gpuperf-json=base.json"], "--gpuperf-json: the next run would be compared with *base.json*"),
         (
             ["--gpuperf-export=bencher:./base.json"],
-            "--gpuperf-export: *base.json is there and no file of ben*",
+            "--gpuperf-export: *base.json * bencher file*",
         ),
         (
             ["--gpuperf-baseline=kept", "--gpuperf-export=bencher:./kept/new.json"],
-            "--gpuperf-export: *new.json would be what the next*",
+            "--gpuperf-export: the next run would be compared with *new.json*",
         ),
-        (["--gpuperf-baseline=kept", "--gpuperf-json=kept/new.json"], "--gpuperf-json: *new.json would be*"),
+        (
+            ["--gpuperf-baseline=kept", "--gpuperf-json=kept/new.json"],
+            "--gpuperf-json: the next*new.json*",
+        ),
         (["--gpuperf-baseline=kept", "--gpuperf-history=kept"], "--gpuperf-history: *kept holds the basel*"),
         (
             ["--gpuperf-json=new.json", "--gpuperf-export=bencher:./new.json"],
-            "--gpuperf-export: *new.json is written by --gpuperf-j*",
+            "--gpuperf-export: --gpuperf-json writes *new.json too*",
         ),
         (
             ["--gpuperf-markdown=x.md", "--gpuperf-markdown=./x.md"],
-            "--gpuperf-markdown: *x.md is written by*",
+            "--gpuperf-markdown: --gpuperf-markdown writes *x.md too*",
         ),
     ],
 )

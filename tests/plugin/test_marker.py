@@ -133,7 +133,7 @@ def test_off_runs_the_body_once_on_each_device_and_skips(run):
         ("min='3'", "*test_matmul*min must be a finite number above 0, not '3'*"),
         ("min=3, max=2", "*test_matmul*min must be at most max*"),
         ("transfer='once'", "*test_matmul*transfer='once' needs calls=N*"),
-        ("calls=3", "*test_matmul*calls=3 is for transfer='once' only*"),
+        ("calls=3", "*test_matmul*calls=3 has no effect without transfer='once'*"),
         ("max_memory='lots'", "*test_matmul*max_memory must be a number of bytes above 0*, not 'lots'*"),
         ("latency=1", "*test_matmul*latency must be True or False, not 1*"),
     ],
@@ -198,7 +198,7 @@ def test_without_a_device_only_that_test_is_an_error(run):
         """
     )
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["a speedup test needs a device: *"])
+    result.stdout.fnmatch_lines(["a speedup test must use a device: *"])
 
 
 def test_a_class_and_its_methods_can_be_marked_and_the_closest_wins(run):
@@ -271,7 +271,7 @@ def test_a_gpu_sibling_alone_is_an_error_and_no_verdict(run):
     result = run(source, "-k", "gpu")
     result.assert_outcomes(failed=2, deselected=2)
     result.stdout.fnmatch_lines(
-        ["there is nothing to compare with: its CPU sibling *[[]?-cpu] was deselected; select both*"]
+        ["nothing to compare with: its CPU sibling *[[]?-cpu] was deselected; select both*"]
     )
 
 
@@ -284,7 +284,7 @@ def test_a_marked_test_that_another_plugin_runs_fails_instead_of_passing_unmeasu
     )
     result = run(MATMUL.format(arguments="min=3"))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["the test was not measured: another plugin called it"])
+    result.stdout.fnmatch_lines(["not measured: another plugin executed the test function itself"])
 
 
 def test_parity_is_checked_before_timing(run):
@@ -339,7 +339,7 @@ def test_a_marker_that_a_conftest_adds_counts(run, pytester, hook):
     pytester.makeconftest(f"import pytest\ndef {hook}:\n    {body}(pytest.mark.speedup(min=300))\n")
     result = run("def test_it(gpu):\n    pass\n")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["there is nothing to compare with: the test works on the GPU only*"])
+    result.stdout.fnmatch_lines(["nothing to compare with: this test runs on the GPU only*"])
 
 
 def test_siblings_that_a_conftest_marks_are_measured(run, pytester):
@@ -372,7 +372,7 @@ def test_a_misused_marker_that_a_conftest_adds_is_a_usage_error(run, pytester):
 def test_a_bare_marker_without_a_device_runs_the_test_and_says_that_nothing_was_measured(run):
     result = run("import pytest\n@pytest.mark.speedup\ndef test_it():\n    pass\n")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["test_it *error", "test_it: a speedup test needs a device: *"])
+    result.stdout.fnmatch_lines(["test_it *error", "test_it: a speedup test must use a device: *"])
 
 
 @pytest.mark.parametrize("option", [None, "--gpuperf-report-only"])

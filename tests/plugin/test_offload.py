@@ -309,10 +309,10 @@ def test_a_threshold_that_holds_fails_nothing_in_several_processes(suite):
     [
         ("needs a speedup test", family().replace("@pytest.mark.speedup(min=1e-9)\n", "")),
         ("the test has no parameter 'size'; its parameters: n", family().replace('d("n"', 'd("size"')),
-        ("n='small' has no order", family(sizes="['small', 'large']")),
-        ("n=nan has no order", family(sizes="[1, float('nan')]")),
-        ("'n' has one size only", family(sizes="[5]")),
-        ("'n' has a size twice: 5, 5", family(sizes="[5, 5]")),
+        ("n='small' is not a size", family(sizes="['small', 'large']")),
+        ("n=nan is not a size", family(sizes="[1, float('nan')]")),
+        ("'n' needs at least two sizes", family(sizes="[5]")),
+        ("'n' has the same size twice: 5, 5", family(sizes="[5, 5]")),
         ("has no argument 'most'", family(", most=5")),
         ("at_most must be a finite number, not 'big'", family(", at_most='big'")),
         ("at_least must not be above at_most", family(", at_least=3000, at_most=2000")),
@@ -401,7 +401,7 @@ def pytest_collection_modifyitems(items):
 def test_two_thresholds_on_one_test_are_an_error_and_none_is_dropped(suite):
     result = suite('@pytest.mark.offload_threshold("n", at_most=1)\n' + family())
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines(["*there are 2 of them; keep one*"])
+    result.stdout.fnmatch_lines(["*2 offload_threshold markers found; *keep one*"])
 
 
 SIBLINGS = """

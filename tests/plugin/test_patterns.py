@@ -67,7 +67,7 @@ def test_a_demand_of_a_pattern_fails_its_test(suite):
         ("test_gone.py::* min=3", "no test that can be timed matches 'test_gone.py::[*]'"),
         ("* least=3", "'[*] least=3': has no argument 'least'*"),
         ("* min=fast", "'[*] min=fast': min must be a finite number above 0, not 'fast'"),
-        ("* min", "'[*] min': 'min' is no argument; write them as in min=2"),
+        ("* min", "'[*] min': 'min' is not an argument; expected NAME=VALUE, e.g. min=2"),
         ("* min=3 max=2", "*min must be at most max*"),
         ("'* min=3", "*No closing quotation*"),
     ],

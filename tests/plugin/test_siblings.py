@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from pytest_gpuperf.collection.items import ItemSpec
+from pytest_gpuperf.collection.items import ItemSpec, PairKey
 from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.model.demand import Demand, Family
 
@@ -85,7 +85,7 @@ def test_ones(engine):
     conftest.LIBRARIES[engine].ones(3)
 """
     found = suite(source)
-    found.result.stdout.fnmatch_lines(["a speedup test needs a device: *"])
+    found.result.stdout.fnmatch_lines(["a speedup test must use a device: *"])
     found = suite(source, ini="gpuperf_device_params = engine")
     found.ended(passed=2)
     assert found.statuses["test_ones[cupy]"] == "passed"
@@ -255,7 +255,7 @@ def test_ones_gpu():
     )
     found.ended(errors=0, failed=0, passed=0)
     found.result.stderr.fnmatch_lines(
-        ["*test_ones_gpu: asks for min=300, and its sibling*test_ones_cpu for min=3; ask once*"]
+        ["*test_ones_gpu: requires min=300, but its sibling*test_ones_cpu min=3; the marker arguments*"]
     )
 
 
@@ -351,7 +351,7 @@ class TestNumpy(Base):
 def test_a_side_of_a_pair_that_nobody_can_tell_is_an_error(suite):
     found = suite("@pytest.mark.speedup(pair='ones')\ndef test_ones():\n    pass\n")
     found.ended(errors=1)
-    found.says("which side of pair='ones' is it?*device='gpu' in the marker")
+    found.says("cannot tell whether this is the CPU or the GPU test of pair='ones'; pass *device='gpu'")
 
 
 def test_two_siblings_on_one_device_are_an_error(suite):
@@ -364,7 +364,7 @@ def test_ones(xp):
 """
     )
     found.ended(errors=1)
-    found.says("test_ones[[]cupy1]: works on the same GPU cupy as its sibling *test_ones[[]cupy0]")
+    found.says("test_ones[[]cupy1]: uses the same device (GPU cupy) as its sibling *test_ones[[]cupy0]")
 
 
 def test_siblings_that_ask_for_different_things_are_an_error(suite):
@@ -378,7 +378,7 @@ def test_ones(xp):
 """
     )
     found.ended(errors=1)
-    found.says("test_ones[[]cupy]: asks for min=3, and its sibling*test_ones[[]numpy] for min=2")
+    found.says("test_ones[[]cupy]: requires min=3, but its sibling*test_ones[[]numpy] min=2")
 
 
 BROKEN = """
@@ -589,7 +589,7 @@ def test_ones(xp):
 """
     found = suite(source, *filter(None, [option]))
     found.ended(passed=2, errors=1)
-    assert "none is its GPU sibling" in found.records["test_lonely[numpy]"]["reason"]
+    assert "has no GPU counterpart" in found.records["test_lonely[numpy]"]["reason"]
 
 
 def test_without_a_gpu_such_a_demand_is_noted(suite):
@@ -684,7 +684,7 @@ def test_ones(gpuperf, xp):
 """
     )
     found.ended(errors=1)
-    found.says("test_ones[[]numpy]: it works on one device, and gpuperf.both on two")
+    found.says("test_ones[[]numpy]: the test is parametrized over single devices but calls gpuperf.both()")
 
 
 def test_a_second_marker_that_asks_for_something_else_is_an_error(suite, pytester):
@@ -789,21 +789,20 @@ def test_two(xp):
     assert {*found.records} == {"test_two[numpy]", "test_two[cupy]"}
 
 
-def test_a_shape_of_another_item_differs_in_nothing_else():
-    known = ItemSpec(
+def test_a_spec_copied_for_another_item_differs_in_nothing_else():
+    spec = ItemSpec(
         nodeid="a[0]",
         demand=Demand(min=3),
         source="pattern",
         slots=frozenset(("device",)),
-        both=True,
-        side=DeviceSpec(kind="gpu"),
-        pair=("a", (0,)),
-        told=frozenset(("xp",)),
+        calls_both=True,
+        device=DeviceSpec(kind="gpu"),
+        pair=PairKey("function", "a", (0,)),
+        device_parameters=frozenset(("xp",)),
         family=Family(name="a", parameter="n", size=1, sizes=(1, 2)),
     )
-    pair = ("a", (1,))
-    assert replace(known, nodeid="a[1]", pair=pair, partner="b") == known.of("a[1]", pair, "b")
-    assert replace(known, partner="b") == known.beside("b")
-    assert not {each.name for each in fields(ItemSpec) if getattr(known, each.name) == each.default} - {
-        "partner"
-    }
+    pair = PairKey("function", "a", (1,))
+    assert replace(spec, nodeid="a[1]", pair=pair, partner="b") == spec.copy_for("a[1]", pair, "b")
+    assert replace(spec, partner="b") == spec.with_partner("b")
+    defaults = {field.name for field in fields(ItemSpec) if getattr(spec, field.name) == field.default}
+    assert {"partner"} == defaults

@@ -488,10 +488,10 @@ def test_a_test_that_is_too_slow_is_ended_after_its_wait(suite, file, method):
     ("choice", "said"),
     [
         (".", "--gpuperf-lock: * is a folder; name a file in it"),
-        ("no/such/turn.lock", "--gpuperf-lock: there is no folder *no/such; make it first"),
-        ("test_it.py", "--gpuperf-lock: *test_it.py is there and no lock file; name another file"),
-        ("link", "--gpuperf-lock: *link is there and no lock file; name another file"),
-        ("", "--gpuperf-lock (ini: gpuperf_lock): name a file, or none"),
+        ("no/such/turn.lock", "--gpuperf-lock: folder *no/such does not exist; create it first"),
+        ("test_it.py", "--gpuperf-lock: *test_it.py exists and is not a lock file; choose another file"),
+        ("link", "--gpuperf-lock: *link exists and is not a lock file; choose another file"),
+        ("", "--gpuperf-lock (ini: gpuperf_lock): expected a path"),
     ],
 )
 def test_a_bad_lock_file_is_a_usage_error_before_the_first_test(run, pytester, choice, said):

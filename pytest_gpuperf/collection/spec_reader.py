@@ -1,0 +1,104 @@
+"""From items with a speedup marker, and their unmarked siblings, to ItemSpecs in their stashes."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from pytest_gpuperf.collection.items import (
+    SPEC,
+    ItemSpec,
+    SpecCache,
+    has_marked_parameters,
+    item_spec,
+    marker_error,
+    uses_plugin_fixtures,
+)
+from pytest_gpuperf.collection.patterns import BARE_MARK, unmarked_spec
+from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
+from pytest_gpuperf.model.nodeid import function_of
+
+__all__ = ["SpecReader"]
+
+
+class SpecReader:
+    """Gives marked items their specs.
+
+    `default_device` is that of tests that do not choose one themselves. With `has_foreign_marker` the suite
+    has a marker called speedup of its own: then one that cannot be ours is ignored.
+    """
+
+    def __init__(
+        self, parser: DeviceParser, *, default_device: DeviceSpec | None, has_foreign_marker: bool
+    ) -> None:
+        self.parser = parser
+        self._default_device = default_device
+        self._has_foreign_marker = has_foreign_marker
+        self._cache: SpecCache | None = None
+
+    def forget_cache(self) -> None:
+        """Examine the next item, whatever came before: other plugins may have changed the markers."""
+        self._cache = None
+
+    def read(self, items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[str]]:
+        """Give marked items their specs; return them, and what is wrong with the markers of the others."""
+        found: list[pytest.Item] = []
+        errors: list[str] = []
+        for item in items:
+            if not isinstance(item, pytest.Function):  # a doctest, for example, in a module that is marked
+                continue
+            try:
+                spec = self._spec(item)
+            except ValueError as error:
+                if not self._has_foreign_marker:
+                    errors.append(str(error))
+                continue
+            if self._has_foreign_marker and spec.demand.bare and not uses_plugin_fixtures(item):
+                continue
+            item.stash[SPEC] = spec if spec.has_device else replace(spec, device=self._default_device)
+            found.append(item)
+        return found, errors
+
+    def unmarked_siblings(
+        self, items: Iterable[pytest.Item], marked: Iterable[pytest.Item]
+    ) -> Iterator[pytest.Item]:
+        """Give specs to the unmarked siblings of items whose own parameter set is marked, and yield them.
+
+        `pytest.param(cupy, marks=pytest.mark.speedup)` marks the GPU item only; its CPU sibling is `numpy`.
+        """
+        specs = [item.stash[SPEC] for item in marked]
+        marked_by_pair = {spec.pair: spec for spec in specs if spec.pair is not None}
+        pairs_on_gpu = {spec.pair for spec in specs if spec.kind == "gpu"}
+        functions = {function_of(spec.nodeid) for spec in marked_by_pair.values()}
+        for item in items:
+            if SPEC in item.stash or function_of(item.nodeid) not in functions:
+                continue
+            spec = unmarked_spec(item, self.parser, BARE_MARK)
+            if spec is None or spec.pair is None or spec.pair not in marked_by_pair:
+                continue
+            sibling = marked_by_pair[spec.pair]
+            spec = replace(spec, source=sibling.source)
+            if spec.kind == "cpu":
+                item.stash[SPEC] = spec
+                yield item
+            elif spec.pair not in pairs_on_gpu:
+                item.stash[SPEC] = replace(spec, demand=sibling.demand)
+                yield item
+
+    def _spec(self, item: pytest.Function) -> ItemSpec:
+        """Return a marked item's spec; raise ValueError with what is wrong with its marker."""
+        cache = self._cache if self._cache is not None and self._cache.matches(item) else None
+        if cache is not None and (spec := cache.get(item)) is not None:
+            return spec
+        error_text = marker_error(item)
+        if error_text is not None:
+            raise ValueError(error_text)
+        try:
+            spec = item_spec(item, self.parser)
+        except ValueError as error:
+            raise ValueError(f"{item.nodeid}: {error}") from error
+        if cache is not None:
+            cache.add(item, spec)
+        elif not has_marked_parameters(item):
+            self._cache = SpecCache(item, spec, self.parser.names)
+        return spec

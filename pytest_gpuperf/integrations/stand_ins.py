@@ -1,0 +1,105 @@
+"""Replacements for fixtures of other plugins that a test function cannot use once per timed call."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+from pytest_gpuperf.model.errors import GpuPerfError
+
+__all__ = ["BenchmarkStandIn", "SubtestsStandIn", "is_benchmark", "silence_subtests", "stand_in"]
+
+
+def stand_in(value: Any) -> "SubtestsStandIn | BenchmarkStandIn | None":
+    """Return the replacement for a fixture's value, None where it needs none.
+
+    The type decides, not the fixture's name: a suite's own fixture may return another one's value.
+    """
+    if _is_from(value, SubtestsStandIn.packages):
+        return SubtestsStandIn(value)
+    if is_benchmark(value):
+        return BenchmarkStandIn(value)
+    return None
+
+
+def is_benchmark(value: Any) -> bool:
+    """Return whether a value is pytest-benchmark's fixture."""
+    return _is_from(value, BenchmarkStandIn.packages)
+
+
+def silence_subtests(testcase: Any) -> None:
+    """Let the subtests of a unittest report nothing from now on."""
+    testcase.subTest = _no_subtest
+
+
+class SubtestsStandIn:
+    """Replaces the fixture `subtests`: reports the subtests of the first call, and of no later one."""
+
+    packages = ("_pytest.subtests", "pytest_subtests")
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self.are_reported = True
+
+    def test(self, *inputs: Any, **options: Any) -> AbstractContextManager[Any]:
+        """Return the context of one subtest."""
+        return self._real.test(*inputs, **options) if self.are_reported else _no_subtest()
+
+
+class BenchmarkStandIn:
+    """Replaces pytest-benchmark's fixture: calls what it is given once, untimed, and remembers it.
+
+    Every other attribute is read and set on the real fixture, so its own state needs `object.__setattr__`.
+    """
+
+    packages = ("pytest_benchmark",)
+
+    def __init__(self, real: Any) -> None:
+        object.__setattr__(self, "_real", real)
+        object.__setattr__(self, "_is_used", False)
+        self.set_workload(None)
+
+    def set_workload(self, workload: Callable[[], Any] | None) -> None:
+        """Remember what the test benchmarks; None before each call of the test function."""
+        object.__setattr__(self, "workload", workload)
+
+    def __call__(self, function: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
+        """Call a function once, and remember it as the workload."""
+        if self.workload is not None:
+            raise GpuPerfError("benchmark was called twice in one test; a speedup test has one workload")
+        workload = partial(function, *inputs, **options)
+        self.set_workload(workload)
+        return self._run(workload)
+
+    def pedantic(self, target: Callable[..., Any], args: Any = (), kwargs: Any = None, **options: Any) -> Any:
+        """Do the same for a target and its arguments; refuse a set-up or teardown for each call."""
+        for name in ("setup", "teardown"):
+            if options.get(name) is not None:
+                self._run(lambda: None)
+                raise GpuPerfError(
+                    f"benchmark.pedantic has a {name} for each call, which would be timed too; a speedup "
+                    "test times one callable: prepare its inputs before the call, and let it undo its changes"
+                )
+        return self(target, *args, **(kwargs or {}))
+
+    def _run(self, workload: Callable[[], Any]) -> Any:
+        """Call the workload; the first time through pytest-benchmark, which otherwise warns of no use."""
+        if self._is_used:
+            return workload()
+        object.__setattr__(self, "_is_used", True)
+        self._real.disabled = True  # pytest-benchmark then calls once and times nothing
+        return self._real(workload)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._real, name, value)
+
+
+def _is_from(value: Any, packages: tuple[str, ...]) -> bool:
+    return type(value).__module__.startswith(packages)
+
+
+def _no_subtest(*_: Any, **__: Any) -> AbstractContextManager[None]:
+    return nullcontext()

@@ -1,0 +1,158 @@
+"""What a marker may require, and how misuse is refused."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf.collection.markers import demand
+from pytest_gpuperf.model.demand import Demand
+
+
+def asked(*args, **kwargs) -> Demand:
+    return demand(pytest.mark.speedup(*args, **kwargs).mark)
+
+
+def refusal(*args, **kwargs) -> str:
+    with pytest.raises(ValueError, match=r".") as refused:
+        asked(*args, **kwargs)
+    return str(refused.value)
+
+
+ABOVE_ZERO = [0, -1, 0.0, float("nan"), float("inf"), "3", True, [3], 1j, np.bool_(True)]  # noqa: FBT003
+FROM_ZERO = [-1, -1e-9, float("nan"), float("inf"), "0", False, (0,)]
+
+
+def test_a_bare_marker_asks_nothing():
+    assert Demand() == asked()
+    assert asked().bare
+
+
+@pytest.mark.parametrize(
+    ("expected", "args", "kwargs"),
+    [
+        (Demand(min=3), (3,), {}),
+        (Demand(min=3), (), {"min": 3}),
+        (Demand(min=None), (None,), {}),
+        (Demand(max=1.5), (), {"max": 1.5}),
+        (Demand(min=2, max=2), (2,), {"max": 2}),
+        (Demand(rtol=0, atol=1e-3), (), {"rtol": 0, "atol": 1e-3}),
+        (Demand(parity=False), (), {"parity": False}),
+        (Demand(parity=False), (), {"parity": False, "rtol": None}),
+        (Demand(max_time=0.5), (), {"max_time": 0.5}),
+        (Demand(), (), {"transfer": "never", "calls": None}),
+    ],
+)
+def test_a_marker_becomes_its_demand(expected, args, kwargs):
+    assert expected == asked(*args, **kwargs)
+
+
+@pytest.mark.parametrize("value", [np.float64(3), np.float32(3), np.int64(3), Fraction(3)])
+def test_numbers_of_other_libraries_become_pythons_own(value):
+    found = asked(value, rtol=value)
+    assert (float, float) == (type(found.min), type(found.rtol))
+    assert (3.0, 3.0) == (found.min, found.rtol)
+
+
+def test_an_unknown_argument_is_named_with_the_valid_ones():
+    text = refusal(minimum=3)
+    assert "has no argument 'minimum'" in text
+    assert "min, max, transfer, calls, rtol, atol, parity, latency, max_memory, max_time" in text
+
+
+def test_min_by_position_and_by_name_is_refused():
+    assert "min is given twice" in refusal(3, min=3)
+
+
+def test_a_second_positional_argument_is_refused():
+    text = refusal(3, 4)
+    assert "one positional argument, min; 2 were given" in text
+    assert "min, max" in text
+
+
+@pytest.mark.parametrize("name", ["min", "max", "max_time"])
+@pytest.mark.parametrize("value", ABOVE_ZERO, ids=repr)
+def test_limits_and_times_are_finite_numbers_above_zero(name, value):
+    text = refusal(**{name: value})
+    assert text.startswith(f"{name} must be a finite number")
+    assert "above 0" in text
+    assert repr(value) in text
+
+
+def test_a_positional_min_is_checked_too():
+    assert refusal("3").startswith("min must be a finite number above 0, not '3'")
+
+
+@pytest.mark.parametrize("name", ["rtol", "atol"])
+@pytest.mark.parametrize("value", FROM_ZERO, ids=repr)
+def test_tolerances_are_finite_numbers_from_zero_up(name, value):
+    assert refusal(**{name: value}).startswith(f"{name} must be a finite number of at least 0, not {value!r}")
+
+
+@pytest.mark.parametrize("value", [None, 0, 1, "no"], ids=repr)
+def test_parity_is_true_or_false(value):
+    assert f"parity must be True or False, not {value!r}" == refusal(parity=value)
+
+
+@pytest.mark.parametrize("value", [None, "sometimes", 1, True, "Always"], ids=repr)
+def test_transfer_is_one_of_three_words(value):
+    assert f"transfer must be 'never', 'always' or 'once', not {value!r}" == refusal(transfer=value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "1", True], ids=repr)
+def test_calls_is_a_whole_number(value):
+    assert f"calls must be an integer of at least 1, not {value!r}" == refusal(calls=value)
+
+
+def test_one_transfer_for_some_calls_says_for_how_many():
+    assert (
+        refusal(transfer="once")
+        == "transfer='once' needs calls=N, the number of calls that share one transfer"
+    )
+
+
+@pytest.mark.parametrize("given", [{}, {"transfer": "always"}, {"transfer": "never"}], ids=repr)
+def test_calls_without_one_transfer_are_refused_and_not_ignored(given):
+    assert "calls=5 has no effect without transfer='once'" in refusal(calls=5, **given)
+
+
+@pytest.mark.parametrize("value", [None, 0, 1, "no"], ids=repr)
+def test_latency_is_true_or_false(value):
+    assert refusal(latency=value) == f"latency must be True or False, not {value!r}"
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        (512, 512),
+        (512, "512B"),
+        (512_000, "512 kB"),
+        (512_000_000, "512MB"),
+        (1_500_000_000, "1.5 GB"),
+        (1024, "1KiB"),
+        (3 * 2**29, "1.5GiB"),
+        (2 * 2**40, "2tib"),
+    ],
+)
+def test_memory_is_a_number_of_bytes_with_or_without_a_unit(expected, text):
+    assert demand(pytest.mark.speedup(max_memory=text).mark).max_memory == expected
+
+
+@pytest.mark.parametrize("value", [0, -1, "0B", "lots", "5 apples", "MB", "", True, float("inf")], ids=repr)
+def test_memory_that_is_no_number_of_bytes_is_refused(value):
+    assert refusal(max_memory=value).startswith("max_memory must be a number of bytes above 0")
+
+
+def test_min_above_max_is_refused():
+    assert refusal(3, max=2) == "min must be at most max; min=3 is above max=2"
+
+
+@pytest.mark.parametrize("name", ["rtol", "atol"])
+def test_a_tolerance_without_a_comparison_is_refused(name):
+    text = refusal(parity=False, **{name: 0})
+    assert "rtol and atol" in text
+    assert "parity=False" in text
+
+
+def test_the_first_of_two_wrong_arguments_is_named():
+    assert refusal(max=-1, rtol=-1).startswith("max must be")
