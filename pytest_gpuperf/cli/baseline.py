@@ -184,8 +184,8 @@ def _refusal(
 
 def _differences(runs: Sequence[Run]) -> tuple[str, ...]:
     """Return what differs between runs whose records would stand side by side."""
-    first, *others = (fingerprint.surroundings(run.environment, run.environment.gpu) for run in runs)
-    return tuple(dict.fromkeys(each for other in others for each in fingerprint.unlike(first, other)))
+    first, *others = (fingerprint.run_conditions(run.environment, run.environment.gpu) for run in runs)
+    return tuple(dict.fromkeys(each for other in others for each in fingerprint.differences(first, other)))
 
 
 def _write(base: Path, last: Run, records: tuple[Record, ...]) -> Path:

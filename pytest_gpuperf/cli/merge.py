@@ -76,7 +76,7 @@ def _counted(merged: "MergedRun", failures: Sequence[str]) -> str:
 
 
 def _where(run: Run, reports: Iterable["Report"]) -> str:
-    names = ", ".join(fingerprint.machines([report.run.environment for report in reports]))
+    names = ", ".join(fingerprint.machine_names([report.run.environment for report in reports]))
     differ = run.merged.hosts_differ if run.merged else None
     if differ is None:
         return "whether the hosts differ is not known"

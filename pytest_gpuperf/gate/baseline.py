@@ -48,10 +48,12 @@ class Baseline:
         """Return how an environment differs from the baseline's: the same for all tests, and found once."""
         known = self._around.get(kinds)
         if known is None or known[0] is not surveyed:
-            was = fingerprint.around(self.run.environment, kinds)
+            was = fingerprint.environment_conditions(self.run.environment, kinds)
             known = self._around[kinds] = (
                 surveyed,
-                fingerprint.unlike(was, fingerprint.around(surveyed, kinds), fingerprint.SINCE),
+                fingerprint.differences(
+                    was, fingerprint.environment_conditions(surveyed, kinds), fingerprint.BASELINE_DIFFERENCE
+                ),
             )
         return known[1]
 
@@ -97,7 +99,7 @@ def compare_thresholds(
     if now.outcome is None:
         return _told(tolerance, "cannot_tell", f"the threshold is not known: {now.reason}")
     grids = ((name, was, new) for name, was, new in _grids(before, now) if was != new)
-    sizes = tuple(fingerprint.SINCE.format(*each) for each in grids)
+    sizes = tuple(fingerprint.BASELINE_DIFFERENCE.format(*each) for each in grids)
     pairs = ((record, base.records.get(record.nodeid)) for record in records)
     differences = [_differences(*pair, surveyed, base, tolerance) for pair in pairs]
     unlike = tuple(dict.fromkeys([*sizes, *(each for several in differences for each in several)]))
@@ -132,8 +134,8 @@ def is_alike(base: Baseline, surveyed: Environment, gpu: DeviceInfo | None) -> b
     before = base.run.environment
     if gpu is not None and before.gpu is None:
         return False
-    was, now = fingerprint.surroundings(before, before.gpu), fingerprint.surroundings(surveyed, gpu)
-    return not fingerprint.unlike(was, now)
+    was, now = fingerprint.run_conditions(before, before.gpu), fingerprint.run_conditions(surveyed, gpu)
+    return not fingerprint.differences(was, now)
 
 
 def _comparison(
@@ -195,11 +197,11 @@ def _differences(
     kinds = _SIDES.get(tolerance.metric, _BOTH)
     asked = kinds == _BOTH
     around = base.unlike(surveyed, kinds)
-    if fingerprint.traits(before, kinds) == fingerprint.traits(now, kinds):
+    if fingerprint.condition_inputs(before, kinds) == fingerprint.condition_inputs(now, kinds):
         return around
-    was = fingerprint.conditions(before, kinds, asked)
-    here = fingerprint.conditions(now, kinds, asked)
-    return (*around, *fingerprint.unlike(was, here, fingerprint.SINCE))
+    was = fingerprint.record_conditions(before, kinds, of_speedup=asked)
+    here = fingerprint.record_conditions(now, kinds, of_speedup=asked)
+    return (*around, *fingerprint.differences(was, here, fingerprint.BASELINE_DIFFERENCE))
 
 
 def _of_bounds(

@@ -121,6 +121,13 @@ class Environment:
     clocks_at_end: Clocks | None = None
     clocks_reason: str | None = None
 
+    @property
+    def usable_processors(self) -> float | None:
+        """How many processors' worth of time the run could get; None where that is not reported."""
+        cpu = self.cpu
+        limits = [limit for limit in (cpu.get("usable") or cpu.get("logical"), cpu.get("quota")) if limit]
+        return min(map(float, limits), default=None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:

@@ -14,7 +14,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, cast
 
-from pytest_gpuperf.gate.peers import fingerprint
+from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Speedup
@@ -150,7 +150,7 @@ def _result(
     return Result(
         nodeid=record.nodeid,
         status=record.status,
-        fingerprint=fingerprint(environment, cpu, gpu, record.demand),
+        fingerprint=fingerprint.key(environment, cpu, gpu, record.demand),
         speedup=_estimate(record.speedup) if record.speedup else None,
         cpu=_short(record.cpu.median) if record.cpu else None,
         gpu=_short(record.gpu.median) if record.gpu else None,

@@ -119,8 +119,8 @@ def _check_alike(shards: Sequence[Report]) -> None:
     """Refuse shards of different machines: a report has one environment, which its speedups depend on."""
     for one, other in combinations(shards, 2):
         made = (each.run.environment for each in (one, other))
-        here, there = (fingerprint.surroundings(each, each.gpu) for each in made)
-        if unlike := fingerprint.unlike(here, there):
+        here, there = (fingerprint.run_conditions(each, each.gpu) for each in made)
+        if unlike := fingerprint.differences(here, there):
             raise GpuPerfError(
                 f"{one.name} and {other.name} were not measured in the same surroundings "
                 f"({'; '.join(unlike)}), and one report cannot tell them apart; keep them as two"
@@ -229,5 +229,5 @@ def _merged(reports: Sequence[Report]) -> Merged:
     return Merged(
         reports=tuple(report.name for report in reports),
         hosts_differ=fingerprint.hosts_differ(surveyed),
-        differences=(*fingerprint.differences(surveyed), *prices),
+        differences=(*fingerprint.environment_differences(surveyed), *prices),
     )

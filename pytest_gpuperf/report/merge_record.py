@@ -223,7 +223,7 @@ def _apart(cpu: OneDeviceResult, gpu: OneDeviceResult) -> list[str]:
     surveyed = (cpu.environment, gpu.environment)
     notes = [_APART] if gpu.record.demand.parity else []
     if fingerprint.hosts_differ(surveyed):
-        names = " and ".join(fingerprint.machines(surveyed))
+        names = " and ".join(fingerprint.machine_names(surveyed))
         notes.append(f"the two sides ran on different machines, {names}: the speedup is of two machines")
     return notes
 
@@ -231,16 +231,9 @@ def _apart(cpu: OneDeviceResult, gpu: OneDeviceResult) -> list[str]:
 def _diagnosed(record: Record, surveyed: Environment) -> Record:
     """Return a record with what holds its speedup back, on the machine of its CPU side."""
     emulated = any(side and side.device.emulated for side in (record.cpu, record.gpu))
-    usable = None if emulated else _usable(surveyed)
+    usable = None if emulated else surveyed.usable_processors
     threads = None if emulated else max((pool.threads for pool in surveyed.thread_pools), default=None)
     return replace(record, diagnosis=diagnosis.find(record, usable=usable, pool_threads=threads))
-
-
-def _usable(surveyed: Environment) -> float | None:
-    """Return how many processors' worth of time a run could get; None where its report does not tell."""
-    usable, quota = (surveyed.cpu.get(name) for name in ("usable", "quota"))
-    limits = [limit for limit in (usable or surveyed.cpu.get("logical"), quota) if limit]
-    return min((float(limit) for limit in limits), default=None)
 
 
 def _sum(*seconds: float | None) -> float | None:

@@ -14,7 +14,7 @@ from pytest_gpuperf import schema
 from pytest_gpuperf.analysis.noise import find, stated
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.gate.fingerprint import differences, hosts_differ, machines
+from pytest_gpuperf.gate.fingerprint import environment_differences, hosts_differ, machine_names
 from pytest_gpuperf.model.demand import Demand, Family, Pairing, Plan, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Copies, DeviceInfo, Measurement, Memory, Parity, Transfer
@@ -687,7 +687,7 @@ def test_hosts_that_are_not_named_may_be_the_same_or_not(part):
 
 def test_what_is_known_to_differ_differs_though_another_is_not_named():
     assert hosts_differ([replace(HERE, cpu={}), ELSEWHERE]) is True
-    assert machines([replace(HERE, cpu={}), ELSEWHERE]) == ("here", "there")
+    assert machine_names([replace(HERE, cpu={}), ELSEWHERE]) == ("here", "there")
 
 
 def test_every_part_of_the_environment_that_differs_is_told():
@@ -701,7 +701,7 @@ def test_every_part_of_the_environment_that_differs_is_told():
         thread_pools=(ThreadPool(library="mkl", api="blas", threads=1, version=None),),
         variables={"OMP_NUM_THREADS": "1"},
     )
-    assert differences([HERE, other, other]) == (
+    assert environment_differences([HERE, other, other]) == (
         "host: here, there",
         "CPU: a processor, another",
         "memory: 64.0 GB, 32.0 GB",
@@ -722,7 +722,7 @@ def test_what_an_older_environment_does_not_tell_is_no_difference():
         python="3.11.7",
         packages=HERE.packages,
     )
-    assert differences([replace(HERE, variables={"OMP_NUM_THREADS": "1"}), older]) == ()
+    assert environment_differences([replace(HERE, variables={"OMP_NUM_THREADS": "1"}), older]) == ()
 
 
 def test_the_price_is_the_gpu_runs_and_another_is_told():
