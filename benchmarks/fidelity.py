@@ -127,7 +127,7 @@ def compare(bind: Bind, cpu: TimedDevice, gpu: TimedDevice) -> Record:
     """Return the record of one test without limits."""
     trial = Trial(nodeid="fidelity", demand=Demand(parity=False), plan=Plan())
     found = trial.compare(bind, cpu, gpu)
-    return trial.record(found.status, found.reason)
+    return trial.record(found)
 
 
 def middle(measurement: Measurement | None) -> float:

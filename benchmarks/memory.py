@@ -16,7 +16,7 @@ from common import Target, conclude, table
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, Plan, Transfers
-from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.timing.trial import Bind, Trial
 
 SAMPLE_BYTES = 8.0
@@ -166,7 +166,7 @@ def held(rounds: int, kernel: float) -> Held:
     trial = Trial(nodeid="memory", demand=Demand(max_time=1e9), plan=endless(rounds))
     trial.compare(returned(small), cpu, gpu)
     working = live_bytes()
-    record = trial.record("recorded", None)
+    record = trial.record(Verdict(status="recorded", reason=None))
     del trial
     kept = live_bytes()
     tracemalloc.stop()

@@ -7,13 +7,14 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar
 
-from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult, Tolerance
+from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, GateNote, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Family, Pairing, Selection
 from pytest_gpuperf.model.measurement import (
     Copies,
     DeviceInfo,
     Estimate,
     Inspection,
+    Interference,
     Measurement,
     Memory,
     Parity,
@@ -30,7 +31,7 @@ from pytest_gpuperf.model.offload import (
     Price,
     Threshold,
 )
-from pytest_gpuperf.model.record import Clocks, Environment, Merged, Record, ThreadPool
+from pytest_gpuperf.model.record import Clocks, Environment, Merged, Note, Record, ThreadPool
 
 __all__ = [
     "dump_environment",
@@ -93,7 +94,8 @@ def load_record(content: dict[str, Any]) -> Record:
         offload=_offload,
         memory=_of(Memory),
         diagnosis=_each(_of(Diagnosis)),
-        notes=tuple,
+        interference=_of(Interference),
+        notes=_each(_of(Note)),
         pairing=_of(Pairing),
         comparisons=_each(_comparison),
     )
@@ -153,7 +155,13 @@ def load_commit(content: dict[str, Any]) -> Commit:
 
 def load_gate(content: dict[str, Any]) -> GateResult:
     """Return a gate as it was written."""
-    return _load(GateResult, content, tolerances=_each(_of(Tolerance)), failures=tuple, notes=tuple)
+    return _load(
+        GateResult,
+        content,
+        tolerances=_each(_of(Tolerance)),
+        failures=_each(_of(GateFailure)),
+        notes=_each(_of(GateNote)),
+    )
 
 
 def dump_environment(environment: Environment) -> dict[str, Any]:

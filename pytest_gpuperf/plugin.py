@@ -120,7 +120,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
         return
     shape = _finder(item.config).passed_by(item)
     if shape is not None:
-        _session(item.config).without_measurement(item, shape, "error", _TOO_LATE)
+        from pytest_gpuperf.model.record import Verdict
+
+        _session(item.config).without_measurement(item, shape, Verdict(status="error", reason=_TOO_LATE))
         if not shape.demand.bare:
             pytest.fail(_TOO_LATE, pytrace=False)
 

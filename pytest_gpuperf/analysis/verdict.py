@@ -7,17 +7,17 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, Plan
 from pytest_gpuperf.model.measurement import Estimate, Memory, Speedup
 from pytest_gpuperf.model.offload import Regime
-from pytest_gpuperf.model.record import Record, Verdict
+from pytest_gpuperf.model.record import Verdict
 
 __all__ = [
     "decision",
     "dependence",
+    "interval",
     "is_near",
     "judge",
     "ratio",
     "regime_words",
     "stands",
-    "unanswered",
     "wanted",
     "within",
 ]
@@ -50,8 +50,9 @@ def judge(speedup: Speedup, demand: Demand, plan: Plan) -> Verdict:
     if decided == "passed":
         return Verdict(status="passed", reason=None)
     if decided == "failed":
-        return Verdict(status="failed", reason=f"speedup {ratio(speedup)}, wanted {wanted(demand)}")
-    return Verdict(status="inconclusive", reason=_doubt(speedup, demand, plan))
+        reason = f"speedup {ratio(speedup)}, wanted {wanted(demand)}"
+        return Verdict(status="failed", reason=reason, reason_code="speedup_outside_limits")
+    return _doubt(speedup, demand, plan)
 
 
 def is_near(speedup: Speedup, demand: Demand, share: float) -> bool:
@@ -85,11 +86,16 @@ def within(found: Verdict, memory: Memory, demand: Demand) -> Verdict:
         return found
     limit = f"max_memory is {units.size(demand.max_memory)}"
     if memory.peak is None:
-        return Verdict(status="error", reason=f"{limit}, and {memory.reason}; leave it out on this device")
+        reason = f"{limit}, and {memory.reason}; leave it out on this device"
+        return Verdict(status="error", reason=reason, reason_code="memory_not_known")
     if memory.peak <= demand.max_memory:
         return Verdict(status="passed", reason=None) if found.status == "recorded" else found
     held = f"the workload holds {units.size(memory.peak)} on the device, {limit}"
-    return Verdict(status="failed", reason=f"{found.reason}; {held}" if found.reason else held)
+    return Verdict(
+        status="failed",
+        reason=f"{found.reason}; {held}" if found.reason else held,
+        reason_code=found.reason_code if found.status == "failed" else "memory_above_limit",
+    )
 
 
 def regime_words(demand: Demand, regime: Regime) -> str:
@@ -116,23 +122,21 @@ def wanted(demand: Demand) -> str:
     return f"{limits} {regime_words(demand, demand.transfer)}"
 
 
-def unanswered(gpu: Record) -> str:
-    """Return what a CPU sibling's record says of its GPU sibling that has no speedup."""
-    return f"its GPU sibling {gpu.nodeid} was {gpu.status}: {gpu.reason}"
-
-
 def ratio(speedup: Speedup | Estimate) -> str:
     """Return a speedup with its interval, the digits that tell them apart: `2.9x [2.6, 3.2]`."""
-    ends = [speedup.low, speedup.high]
-    return (
-        f"{units.digits(speedup.value)}x [{', '.join('?' if e is None else units.digits(e) for e in ends)}]"
-    )
+    return f"{units.digits(speedup.value)}x {interval(speedup)}"
 
 
-def _doubt(speedup: Speedup, demand: Demand, plan: Plan) -> str:
+def interval(speedup: Speedup | Estimate) -> str:
+    """Return a speedup's interval: `[2.6, 3.2]`, a question mark for an unbounded end."""
+    ends = ("?" if end is None else units.digits(end) for end in (speedup.low, speedup.high))
+    return f"[{', '.join(ends)}]"
+
+
+def _doubt(speedup: Speedup, demand: Demand, plan: Plan) -> Verdict:
+    found = f"speedup {ratio(speedup)}, wanted {wanted(demand)}: in doubt after {speedup.rounds} rounds"
     if speedup.rounds >= plan.max_rounds:
-        remedy = "a steadier machine or a limit further from it would decide it"
-    else:
-        remedy = "more time (max_time) would decide it"
-    found = f"speedup {ratio(speedup)}, wanted {wanted(demand)}"
-    return f"{found}: in doubt after {speedup.rounds} rounds; {remedy}"
+        reason = f"{found}; a steadier machine or a limit further from it would decide it"
+        return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_rounds")
+    reason = f"{found}; more time (max_time) would decide it"
+    return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_time")

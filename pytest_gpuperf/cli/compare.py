@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpuperf.cli.output import FAILED, FINE, INCOMPARABLE, CommandResult, check_replaceable, told
-from pytest_gpuperf.gate import baseline, policy, tolerance
+from pytest_gpuperf.gate import policy, tolerance
 from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
 from pytest_gpuperf.model.comparison import GateOptions, Tolerance
@@ -79,7 +79,8 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
         check_replaceable(chosen.markdown, paths.MARKDOWN, "summary of ours", inputs)
     bases = _bases(gate, chosen.base)
     new = reader.read(chosen.new)
-    gating = Gate(gate, bases, lambda: new.environment)
+    gated = new.gate is not None and bool(new.gate.tolerances)
+    gating = Gate(gate, bases, lambda: new.environment, gated=gated)
     run = _compared(new, gating, plan)
     if chosen.markdown is not None:
         _summarize(run, chosen.markdown)
@@ -128,8 +129,6 @@ def _compared(run: Run, gating: Gate, plan: Plan) -> Run:
         last = threshold.curve[-1].nodeid if threshold.curve else None
         if found and last in records:
             records[last] = replace(records[last], comparisons=(*records[last].comparisons, *found))
-    if run.gate is None or not run.gate.tolerances:
-        records = {nodeid: _ungated(record) for nodeid, record in records.items()}
     measured = {_file(record.nodeid) for record in run.records}
     seen = RunCoverage(
         expects=lambda nodeid: _file(nodeid) in measured,
@@ -139,12 +138,6 @@ def _compared(run: Run, gating: Gate, plan: Plan) -> Run:
     )
     compared = tuple(records.values())
     return replace(run, records=compared, gate=gating.ended(compared, seen, plan))
-
-
-def _ungated(record: Record) -> Record:
-    if not any(each.outcome == "cannot_tell" for each in record.comparisons):
-        return record
-    return replace(record, comparisons=tuple(map(baseline.ungated, record.comparisons)))
 
 
 def _absent(run: Run, base: Baseline) -> Iterator[str]:
@@ -164,7 +157,7 @@ def _failures(run: Run, gating: Gate, plan: Plan) -> Iterator[str]:
         reasons = gating.watched(record, plan) if watched else policy.held(record, gating.asked, plan)
         for reason in reasons:
             yield f"FAILED: {record.nodeid}: {reason}"
-    yield from (f"FAILED: {failure}" for failure in (run.gate.failures if run.gate else ()))
+    yield from (f"FAILED: {failure.text}" for failure in (run.gate.failures if run.gate else ()))
 
 
 def _code(run: Run, failures: Sequence[str], gate: GateOptions) -> int:

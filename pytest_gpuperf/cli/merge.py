@@ -51,14 +51,16 @@ def _merge(inputs: Sequence[Path], output: Path, inconclusive: InconclusivePolic
     check_replaceable(output, paths.REPORT, "report", inputs)
     merged = merge.merge(reports)
     files.replace(output, schema.text(merged.run))
-    failures = merged.failures(Plan(inconclusive=inconclusive))
-    return told(_told(merged, reports, failures), FAILED if failures else FINE)
+    plan = Plan(inconclusive=inconclusive)
+    failures = merged.failures(plan)
+    return told(_told(merged, reports, failures, plan), FAILED if failures else FINE)
 
 
-def _told(merged: "MergedRun", reports: Sequence["Report"], failures: Sequence[str]) -> Iterator[str]:
+def _told(
+    merged: "MergedRun", reports: Sequence["Report"], failures: Sequence[str], plan: Plan
+) -> Iterator[str]:
     """Yield what failed or is in doubt, the table, and what was joined."""
-    doubts = [doubt for doubt in merged.doubts if doubt not in failures]
-    yield from (*failures, *doubts, "")
+    yield from (*failures, *merged.doubts(plan), "")
     yield from (*terminal.lines(merged.run, width()), "")
     if merged.run.merged and merged.run.merged.differences:
         yield f"the runs differ: {'; '.join(merged.run.merged.differences)}"

@@ -1,17 +1,18 @@
-"""From a library's words for an error to what it means for the device."""
+"""From an exception to its meaning for a device, to one line, and to the place where it was raised."""
 
 import re
 
+from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.errors import Fault
 
-__all__ = ["read"]
+__all__ = ["describe_place", "fault_of", "first_line", "parse_error_text"]
 
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|failed to allocate", re.I)
 _REQUESTED = re.compile(r"allocat(?:e|ing)(?: request for)? ([\d.]+) ?(bytes|[KMGT]i?B)", re.I)
 _UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
-# What cudaGetErrorString says (HIP has the same words) of errors after which the context cannot be used,
-# and what SYCL says of a device that is gone.
+# The texts of cudaGetErrorString (HIP has the same ones) for errors after which the context cannot be used,
+# and SYCL's text for a device that is gone.
 _LOST = (
     "an illegal memory access was encountered",
     "an illegal instruction was encountered",
@@ -27,12 +28,34 @@ _LOST = (
 )
 
 
-def read(words: str) -> Fault | None:
-    """Return the fault that an error's text tells of; bytes that it gives in GiB are rounded."""
-    if any(said in words for said in _LOST):
+def parse_error_text(text: str) -> Fault | None:
+    """Return the fault that an error's text describes; a size that it gives in GiB is rounded."""
+    if any(phrase in text for phrase in _LOST):
         return Fault(kind="lost")
-    if not _OUT_OF_MEMORY.search(words):
+    if not _OUT_OF_MEMORY.search(text):
         return None
-    told = _REQUESTED.search(words)
-    requested = None if told is None else round(float(told[1]) * _UNITS[told[2][0].lower()])
+    match = _REQUESTED.search(text)
+    requested = None if match is None else round(float(match[1]) * _UNITS[match[2][0].lower()])
     return Fault(kind="out_of_memory", requested=requested)
+
+
+def fault_of(device: TimedDevice | None, error: BaseException) -> Fault | None:
+    """Classify an error with the device; a backend that raises here is ignored."""
+    try:
+        return device.fault(error) if device else None
+    except Exception:  # noqa: BLE001 - a defect in another plugin's backend must not hide the test's own error
+        return None
+
+
+def first_line(error: BaseException) -> str:
+    """Return an exception's type and the first line of its message."""
+    first = str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def describe_place(device: TimedDevice | None, begun: int) -> str:
+    """Return where an exception was raised: `on the GPU (NAME) in round 17`; no round before the first."""
+    if device is None:
+        return "before any device was used"
+    in_round = f" in round {begun}" if begun else ""
+    return f"on the {device.kind.upper()} ({device.name}){in_round}"

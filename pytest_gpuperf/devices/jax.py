@@ -112,7 +112,7 @@ class JaxDevice:
         """Recognize XLA's memory errors and the CUDA errors that outlive their call."""
         if isinstance(error, MemoryError):
             return Fault(kind="out_of_memory")
-        return errors.read(str(error)) if isinstance(error, RuntimeError) else None
+        return errors.parse_error_text(str(error)) if isinstance(error, RuntimeError) else None
 
     def release(self) -> None:
         """Do nothing: JAX keeps its pool."""

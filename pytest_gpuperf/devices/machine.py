@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Callable, Iterable
 
-from pytest_gpuperf.devices import capabilities, environment, failures
+from pytest_gpuperf.devices import capabilities, environment, errors
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
 from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.devices.spec import DeviceSpec
@@ -65,9 +65,9 @@ class Machine:
         """Say what an exception of any test means for the GPU, and remember a lost one."""
         opened = self._devices.opened if self._devices else None
         for gpu in (opened, device):
-            found = failures.of(gpu, error)
+            found = errors.fault_of(gpu, error)
             if gpu and found and found.kind == "lost" and self.lost is None:
-                self.lost = f"the GPU ({gpu.name}) was lost in {nodeid}: {failures.first_line(error)}"
+                self.lost = f"the GPU ({gpu.name}) was lost in {nodeid}: {errors.first_line(error)}"
             if found is not None:
                 return found
         return None

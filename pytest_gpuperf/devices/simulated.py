@@ -9,17 +9,17 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from pytest_gpuperf.devices.protocol import Observation
-from pytest_gpuperf.devices.simulated_arrays import Namespace, SimulatedArray, plain, plain_all
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-__all__ = ["Clock", "Injected", "SimulatedBackend", "SimulatedDevice", "Timing"]
+__all__ = ["Clock", "Injected", "SimulatedArray", "SimulatedBackend", "SimulatedDevice", "Timing"]
 
 
 class Clock:
@@ -77,6 +77,74 @@ class SimulatedDeviceLost(RuntimeError):
     """The simulated device is gone; every later use of it raises this again."""
 
 
+class SimulatedArray(np.ndarray[Any, Any]):
+    """A NumPy array that lives on a simulated device: its operations are launches there."""
+
+    home: "SimulatedDevice"
+
+    def __array_finalize__(self, source: Any) -> None:
+        if isinstance(source, SimulatedArray):
+            self.home = source.home
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        outputs = options.get("out", ())
+        if outputs:
+            options["out"] = tuple(_to_numpy(output) for output in outputs)
+        result = getattr(ufunc, method)(*map(_to_numpy, inputs), **options)
+        self.home.launch_for(result)
+        return outputs[0] if outputs else self.home.place(result)
+
+    def __array_function__(self, function: Any, _: Any, inputs: Any, options: Any) -> Any:
+        return self.home.run(function, inputs, options)
+
+    def copy(self, *inputs: Any, **options: Any) -> Any:
+        """Copy on the device, as one launch."""
+        return self._made(_to_numpy(self).copy(*inputs, **options))
+
+    def astype(self, *inputs: Any, **options: Any) -> Any:
+        """Convert on the device, as one launch."""
+        return self._made(_to_numpy(self).astype(*inputs, **options))
+
+    def _made(self, values: Any) -> Any:
+        self.home.launch_for(values)
+        return self.home.place(values)
+
+    def sort(self, *inputs: Any, **options: Any) -> None:
+        """Sort in place, as one launch."""
+        _to_numpy(self).sort(*inputs, **options)
+        self.home.launch_for(self)
+
+    def item(self, *place: Any) -> Any:
+        """Return a value to the host, which waits for the device."""
+        self.home.synchronize()
+        return _to_numpy(self).item(*place)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+
+class _Namespace:
+    """NumPy, or a part of it, whose functions run on a simulated device."""
+
+    def __init__(self, module: ModuleType, device: "SimulatedDevice") -> None:
+        self._module = module
+        self._device = device
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._module, name)
+        if isinstance(value, ModuleType):
+            return _Namespace(value, self._device)
+        if not callable(value) or isinstance(value, type):
+            return value
+        return lambda *inputs, **options: self._device.run(value, inputs, options)
+
+
 class SimulatedDevice:
     """A device whose every time is known; `noise` returns the factor by which each kernel's time is off."""
 
@@ -97,7 +165,7 @@ class SimulatedDevice:
         self.kind = kind
         self.name = f"simulated {kind.upper()}{f' {index}' if index else ''}"
         self.clock = clock
-        self.xp = Namespace(np, self)
+        self.xp = _Namespace(np, self)
         self.throttle = throttle
         self._timing = timing or Timing()
         self.info = DeviceInfo(
@@ -135,11 +203,11 @@ class SimulatedDevice:
 
     def launch_for(self, result: Any) -> None:
         """Submit the kernel that makes `result`: its fixed cost and that of its elements."""
-        self.launch(self._timing.kernel + self._timing.per_element * np.size(plain(result)))
+        self.launch(self._timing.kernel + self._timing.per_element * np.size(_to_numpy(result)))
 
     def run(self, function: Callable[..., Any], inputs: Any, options: Any) -> Any:
         """Run a NumPy function as one kernel and keep its arrays here."""
-        result = function(*plain_all(inputs), **plain_all(options))
+        result = function(*_all_to_numpy(inputs), **_all_to_numpy(options))
         self.launch_for(result)
         return self.place(result)
 
@@ -154,7 +222,7 @@ class SimulatedDevice:
     def asarray(self, host: Any) -> SimulatedArray:
         """Copy to this device at its bandwidth."""
         self._require_presence()
-        array = np.array(plain(host))
+        array = np.array(_to_numpy(host))
         self.clock.advance(array.nbytes / (self._timing.upload or self._timing.bandwidth))
         return self._allocate(array)
 
@@ -162,7 +230,7 @@ class SimulatedDevice:
         """Wait for the device, then copy to the host at its bandwidth."""
         self.synchronize()
         self.clock.advance(array.nbytes / self._timing.bandwidth)
-        return np.array(plain(array))
+        return np.array(_to_numpy(array))
 
     def synchronize(self) -> None:
         """Wait for every stream."""
@@ -296,3 +364,17 @@ class SimulatedBackend:
     def cpu(self) -> SimulatedDevice:
         """Return the simulated CPU."""
         return self._cpu
+
+
+def _to_numpy(value: Any) -> Any:
+    """Return a simulated array as the NumPy array that it is."""
+    return value.view(np.ndarray) if isinstance(value, SimulatedArray) else value
+
+
+def _all_to_numpy(values: Any) -> Any:
+    """Return arguments with every simulated array as a NumPy array, in tuples, lists and dicts too."""
+    if isinstance(values, dict):
+        return {name: _all_to_numpy(value) for name, value in values.items()}
+    if isinstance(values, tuple | list):
+        return type(values)(_all_to_numpy(value) for value in values)
+    return _to_numpy(values)

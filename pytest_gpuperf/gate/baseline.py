@@ -7,22 +7,16 @@ from math import inf
 
 from pytest_gpuperf.gate import fingerprint, metrics, regression
 from pytest_gpuperf.gate.metrics import MetricValue
-from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome, Tolerance
+from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome, Remedy, Tolerance
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.measurement import DeviceInfo, Estimate
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 
-__all__ = ["Baseline", "closest", "compare", "compare_thresholds", "is_alike", "ungated"]
+__all__ = ["Baseline", "closest", "compare", "compare_thresholds", "is_alike"]
 
 _SIDES: dict[Metric, tuple[Kind, ...]] = {"cpu": ("cpu",), "gpu": ("gpu",), "memory": ("gpu",)}
 _BOTH: tuple[Kind, ...] = ("cpu", "gpu")
-_LONGER = "more time (max_time) or a quieter machine would decide it"
-_GATED = "measure it with --gpuperf-baseline and --gpuperf-fail-on: without a gate a run stops at its verdict"
-_ANEW = (
-    "a baseline that was measured longer would decide it: remove it and make it anew with --gpuperf-fail-on, "
-    "or give gpuperf baseline update the report of a run that had a gate"
-)
 
 
 class Baseline:
@@ -76,21 +70,32 @@ class Baseline:
 
 
 def compare(
-    now: Record, surveyed: Environment, base: Baseline, tolerances: Iterable[Tolerance]
+    now: Record, surveyed: Environment, base: Baseline, tolerances: Iterable[Tolerance], *, gated: bool
 ) -> tuple[Comparison, ...]:
-    """Return how each metric of a test stands beside its baseline; thresholds are not one test's."""
+    """Return how each metric of a test stands beside its baseline; thresholds are not one test's.
+
+    `gated` says that this run was measured for a gate.
+    """
     elsewhere = {"threshold"}
     if now.pairing is not None and now.pairing.side == "gpu" and now.pairing.partner is not None:
         elsewhere.add("cpu")  # its CPU sibling's own
     asked = [tolerance for tolerance in tolerances if tolerance.metric not in elsewhere]
     before = base.records.get(now.nodeid)
     return tuple(
-        found for tolerance in asked if (found := _comparison(now, surveyed, before, base, tolerance))
+        found
+        for tolerance in asked
+        if (found := _comparison(now, surveyed, before, base, tolerance, gated=gated))
     )
 
 
 def compare_thresholds(
-    now: Threshold, records: Sequence[Record], surveyed: Environment, base: Baseline, tolerance: Tolerance
+    now: Threshold,
+    records: Sequence[Record],
+    surveyed: Environment,
+    base: Baseline,
+    tolerance: Tolerance,
+    *,
+    gated: bool,
 ) -> Comparison:
     """Return how a family's threshold stands beside its baseline; `records` are the family's."""
     before = base.thresholds.get(now.name)
@@ -108,16 +113,15 @@ def compare_thresholds(
     low, high, was_low, was_high = (*_bounds(now), *_bounds(before))
     shown = f"the GPU wins {_from(high)}, in the baseline {_from(was_high)}"
     outcome, reason = _of_bounds((was_low, was_high), (low, high), tolerance)
+    remedy = regression.longer(gated=gated) if outcome == "cannot_tell" else None
+    if reason is not None:
+        reason = f"{reason}: {shown}; {_rest(outcome, tolerance, remedy)}"
     return replace(
-        _told(tolerance, outcome, f"{reason}: {shown}{_rest(outcome, tolerance)}" if reason else None),
+        _told(tolerance, outcome, reason),
+        remedy=remedy,
         baseline=_bracket(was_low, was_high),
         found=_bracket(low, high),
     )
-
-
-def ungated(found: Comparison) -> Comparison:
-    """Return a comparison with what would decide it for a run that had no gate, and so had time left."""
-    return replace(found, reason=found.reason and found.reason.replace(_LONGER, _GATED))
 
 
 def closest(bases: Sequence[Baseline], surveyed: Environment, gpu: DeviceInfo | None) -> Baseline | None:
@@ -139,7 +143,13 @@ def is_alike(base: Baseline, surveyed: Environment, gpu: DeviceInfo | None) -> b
 
 
 def _comparison(
-    now: Record, surveyed: Environment, before: Record | None, base: Baseline, tolerance: Tolerance
+    now: Record,
+    surveyed: Environment,
+    before: Record | None,
+    base: Baseline,
+    tolerance: Tolerance,
+    *,
+    gated: bool,
 ) -> Comparison | None:
     found, name = metrics.found(now, tolerance.metric), regression.NAMES[tolerance.metric]
     if before is None:
@@ -158,10 +168,10 @@ def _comparison(
         return replace(
             _incomparable(tolerance, base, differences), baseline=was.estimate, found=found.estimate
         )
-    return _judged(was, found, tolerance)
+    return _judged(was, found, tolerance, gated=gated)
 
 
-def _judged(was: MetricValue, now: MetricValue, tolerance: Tolerance) -> Comparison:
+def _judged(was: MetricValue, now: MetricValue, tolerance: Tolerance, *, gated: bool) -> Comparison:
     """Return what the numbers say; a GPU that was slowed down, now or then, does not decide.
 
     It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
@@ -172,17 +182,20 @@ def _judged(was: MetricValue, now: MetricValue, tolerance: Tolerance) -> Compari
         doubt = f"when the baseline was made {was.doubt}"
     if doubt is not None:
         outcome = "cannot_tell"
-    reason = None
+    reason: str | None = None
+    remedy: Remedy | None = None
     if outcome != "not_regressed":
         reason = regression.words(was.estimate, now.estimate, tolerance, outcome)
     if outcome == "cannot_tell":
         wide = f"; it reaches so far down because {now.widened}" if now.widened else ""
-        reason = f"{reason}{wide}; {doubt or _remedy(was.estimate, now.estimate)}"
+        remedy = "cool_gpu" if doubt else regression.remedy(was.estimate, now.estimate, gated=gated)
+        reason = f"{reason}{wide}; {doubt or regression.REMEDIES[remedy]}"
     return Comparison(
         metric=tolerance.metric,
         tolerance=tolerance.share,
         outcome=outcome,
         reason=reason,
+        remedy=remedy,
         baseline=was.estimate,
         found=now.estimate,
         ratio=regression.ratio(was.estimate, now.estimate),
@@ -218,12 +231,12 @@ def _of_bounds(
     return "cannot_tell", "threshold in doubt"
 
 
-def _rest(outcome: Outcome, tolerance: Tolerance) -> str:
-    if outcome == "cannot_tell":
-        return f"; {_LONGER}"
+def _rest(outcome: Outcome, tolerance: Tolerance, remedy: Remedy | None) -> str:
+    if remedy is not None:
+        return regression.REMEDIES[remedy]
     if outcome == "improved":
-        return "; the baseline is stale"
-    return f"; {100 * tolerance.share:g} % more is allowed"
+        return "the baseline is stale"
+    return f"{100 * tolerance.share:g} % more is allowed"
 
 
 def _bounds(threshold: Threshold) -> tuple[float, float]:
@@ -254,14 +267,6 @@ def _grids(before: Threshold, now: Threshold) -> list[tuple[str, str, str]]:
     sizes = [", ".join(f"{point.size:.16g}" for point in each.curve) for each in (before, now)]
     regimes = [f"{each.regime}{' by latency' if each.by_latency else ''}" for each in (before, now)]
     return [("sizes", f"({sizes[0]})", f"({sizes[1]})"), ("transfer", regimes[0], regimes[1])]
-
-
-def _remedy(was: Estimate, now: Estimate) -> str:
-    return _ANEW if _width(was) > _width(now) else _LONGER
-
-
-def _width(found: Estimate) -> float:
-    return found.high / found.low if found.low and found.high is not None else inf
 
 
 def _new(tolerance: Tolerance, base: Baseline, what: str) -> Comparison:

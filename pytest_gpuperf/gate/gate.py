@@ -6,7 +6,15 @@ from pathlib import Path
 
 from pytest_gpuperf.gate import baseline, metrics, policy, regression
 from pytest_gpuperf.gate.baseline import Baseline
-from pytest_gpuperf.model.comparison import Comparison, GateOptions, GateResult, Metric, Tolerance
+from pytest_gpuperf.model.comparison import (
+    Comparison,
+    GateFailure,
+    GateNote,
+    GateOptions,
+    GateResult,
+    Metric,
+    Tolerance,
+)
 from pytest_gpuperf.model.demand import Plan
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record
@@ -29,12 +37,21 @@ class RunCoverage:
 
 
 class Gate:
-    """Holds a run against the one of `bases` (newest first) that was made in surroundings like its own."""
+    """Holds a run against the one of `bases` (newest first) that was made in surroundings like its own.
+
+    `gated` says that the run was measured for a gate, and not only until its own verdict.
+    """
 
     def __init__(
-        self, asked: GateOptions, bases: Sequence[Baseline], survey: Callable[[], Environment]
+        self,
+        asked: GateOptions,
+        bases: Sequence[Baseline],
+        survey: Callable[[], Environment],
+        *,
+        gated: bool,
     ) -> None:
         self.asked = asked
+        self._gated = gated
         self._bases = bases
         self._survey = survey
         self._surveyed: Environment | None = None
@@ -64,7 +81,7 @@ class Gate:
         """Return a record with how it stands beside the baseline."""
         if self.base is None:
             return record
-        found = baseline.compare(record, self._here, self.base, self.asked.compared)
+        found = baseline.compare(record, self._here, self.base, self.asked.compared, gated=self._gated)
         return replace(record, comparisons=found)
 
     def lost(self, record: Record) -> str | None:
@@ -86,7 +103,7 @@ class Gate:
             return ()
         members = [record for record in records if record.family and record.family.name == found.name]
         return tuple(
-            baseline.compare_thresholds(found, members, self._here, self.base, each)
+            baseline.compare_thresholds(found, members, self._here, self.base, each, gated=self._gated)
             for each in self.asked.compared
             if each.metric == "threshold"
         )
@@ -126,7 +143,7 @@ class Gate:
             self._surveyed = self._survey()
         return self._surveyed
 
-    def _failures(self, records: Sequence[Record], seen: RunCoverage) -> Iterator[str]:
+    def _failures(self, records: Sequence[Record], seen: RunCoverage) -> Iterator[GateFailure]:
         """Yield in which ways the gate measured, matched or compared nothing."""
         cut_off = [record.nodeid for record in records if record.is_cut_off]
         selected = [record for record in records if not (record.is_deselected or record.is_cut_off)]
@@ -139,40 +156,45 @@ class Gate:
         elif measured and self.base is not None and not excused:
             yield from self._unmeasured(selected, self.base)
         if cut_off:
-            yield f"the session ended before {_tests(len(cut_off))} of the gate could run: {cut_off[0]}"
+            text = f"the session ended before {_tests(len(cut_off))} of the gate could run: {cut_off[0]}"
+            yield GateFailure(code="session_ended", text=text)
         if self.base is not None and not self.asked.allow_missing:
             yield from self._missing({record.nodeid for record in selected} | {*cut_off}, self.base, seen)
         gated = {record.nodeid for record in selected} | {*(self.base.records if self.base else ())}
         for nodeid, reason in seen.crashed.items():
             if nodeid in gated:
-                yield f"{nodeid} was lost with the process that ran it: {reason}"
+                text = f"{nodeid} was lost with the process that ran it: {reason}"
+                yield GateFailure(code="test_lost", text=text)
 
     def _has_value(self, record: Record) -> bool:
         return any(metrics.has(record, _measure(each)) for each in self.asked.compared)
 
-    def _nothing_known(self, measured: Sequence[Record], base: Baseline) -> str:
+    def _nothing_known(self, measured: Sequence[Record], base: Baseline) -> GateFailure:
         """Return why the baseline has nothing to compare the measured tests with."""
         count = f"({len(measured)})"
         if not any(record.nodeid in base.records for record in measured):
-            return (
+            text = (
                 f"the baseline {base.name} knows none of the tests that were measured {count}; node ids are "
                 "relative to the rootdir: was it made with another?"
             )
+            return GateFailure(code="tests_unknown", text=text)
         names = ", ".join(regression.NAMES[each.metric] for each in self.asked.compared)
-        return (
+        text = (
             f"nothing was compared: no {names} in both the baseline {base.name} and what was measured {count}"
         )
+        return GateFailure(code="nothing_compared", text=text)
 
-    def _unmeasured(self, selected: Sequence[Record], base: Baseline) -> Iterator[str]:
+    def _unmeasured(self, selected: Sequence[Record], base: Baseline) -> Iterator[GateFailure]:
         """Yield of which metrics no test has a value although the baseline's have."""
         for asked in self.asked.compared:
             known = {*base.tests([asked])}
             held = [record for record in selected if record.nodeid in known]
             if held and not any(metrics.has(record, _measure(asked)) for record in held):
                 why = f"{held[0].nodeid}: {held[0].reason or held[0].status}"
-                yield f"no {regression.NAMES[asked.metric]} was measured ({_tests(len(held))}): {why}"
+                text = f"no {regression.NAMES[asked.metric]} was measured ({_tests(len(held))}): {why}"
+                yield GateFailure(code="metric_not_measured", text=text)
 
-    def _missing(self, there: Set[str], base: Baseline, seen: RunCoverage) -> Iterator[str]:
+    def _missing(self, there: Set[str], base: Baseline, seen: RunCoverage) -> Iterator[GateFailure]:
         """Yield which of the baseline's tests this run should have had and did not have."""
         missing = [
             nodeid
@@ -181,42 +203,50 @@ class Gate:
         ]
         if missing:
             shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-            yield (
+            text = (
                 f"{len(missing)} of the baseline's tests did not run: {shown}; renamed, unmarked or "
                 f"deselected? Run them, say {seen.flags}allow-missing, or take them out with a report of the "
                 f"whole suite: gpuperf baseline update --prune {base.name} REPORT"
             )
+            yield GateFailure(code="tests_missing", text=text)
 
-    def _notes(self, records: Sequence[Record]) -> Iterator[str]:
+    def _notes(self, records: Sequence[Record]) -> Iterator[GateNote]:
         """Yield what to know of the comparison: what could not be compared, and what got better."""
         if self.base is None:
             return
         if not self.base.run.complete:
-            yield f"the run of the baseline {self.base.name} ended early: tests that it did not reach are new"
+            text = (
+                f"the run of the baseline {self.base.name} ended early: tests that it did not reach are new"
+            )
+            yield GateNote(code="baseline_incomplete", text=text)
         known = {*self.base.tests(self.asked.compared)}
         skipped = [each for each in records if each.status == "skipped" and not self._has_value(each)]
         skipped = [each for each in skipped if not (each.is_deselected or each.is_cut_off)]
         skipped = [each for each in skipped if each.nodeid in known]
         if skipped:
             count = f"{len(skipped)} of the baseline's tests {'was' if len(skipped) == 1 else 'were'}"
-            yield f"{count} skipped: {skipped[0].nodeid}: {skipped[0].reason}"
+            text = f"{count} skipped: {skipped[0].nodeid}: {skipped[0].reason}"
+            yield GateNote(code="tests_skipped", text=text)
         if any(each.metric == "threshold" for each in self.asked.compared):
             yield from self._untold(records, self.base)
         unlike = [each for record in records for each in record.comparisons if each.differences]
         if unlike:
             differences = "; ".join(dict.fromkeys(name for each in unlike for name in each.differences))
-            yield f"not comparable, for the runs differ ({_comparisons(len(unlike))}): {differences}"
+            text = f"not comparable, for the runs differ ({_comparisons(len(unlike))}): {differences}"
+            yield GateNote(code="not_comparable", text=text)
         worse = sum(each.outcome == "regressed" for record in records for each in record.comparisons)
         if worse and not self.asked.is_gate:
-            yield f"nothing fails for what regressed ({_comparisons(worse)}) without --gpuperf-fail-on"
+            text = f"nothing fails for what regressed ({_comparisons(worse)}) without --gpuperf-fail-on"
+            yield GateNote(code="regressions_not_enforced", text=text)
         better = sum(each.outcome == "improved" for record in records for each in record.comparisons)
         if better:
-            yield (
+            text = (
                 f"better beyond the tolerance ({_comparisons(better)}): the baseline is stale; "
                 "gpuperf baseline update makes it hold what was gained"
             )
+            yield GateNote(code="baseline_stale", text=text)
 
-    def _untold(self, records: Sequence[Record], base: Baseline) -> Iterator[str]:
+    def _untold(self, records: Sequence[Record], base: Baseline) -> Iterator[GateNote]:
         """Yield of which families no test could tell the threshold."""
         measured = [record for record in records if record.family and self._has_value(record)]
         names = dict.fromkeys(record.family.name for record in measured if record.family)
@@ -224,23 +254,27 @@ class Gate:
         told = {record.family.name for record in compared if record.family}
         for name in names:
             if name in base.thresholds and name not in told:
-                yield f"the threshold of {name} was not compared: the last of its tests was not measured"
+                text = f"the threshold of {name} was not compared: the last of its tests was not measured"
+                yield GateNote(code="threshold_not_compared", text=text)
 
 
 def _is_new(record: Record) -> bool:
     return all(each.outcome == "new" for each in record.comparisons)
 
 
-def _nothing(selected: Sequence[Record], seen: RunCoverage) -> str:
+def _nothing(selected: Sequence[Record], seen: RunCoverage) -> GateFailure:
     """Return why a run has no value of what the gate is about."""
     if not selected:
-        return "nothing was measured: no test with a speedup marker ran"
+        text = "nothing was measured: no test with a speedup marker ran"
+        return GateFailure(code="nothing_measured", text=text)
     judged = [record for record in selected if not _is_cpu_sibling(record)] or selected
     first = next((record for record in judged if record.status != "skipped"), None)
     if first is not None:
-        return f"nothing was measured that the gate is about; {first.nodeid}: {first.reason or first.status}"
+        text = f"nothing was measured that the gate is about; {first.nodeid}: {first.reason or first.status}"
+        return GateFailure(code="nothing_measured", text=text)
     remedy = "" if seen.has_gpu else f"; on a runner that has no GPU say {seen.flags}allow-no-gpu"
-    return f"every test of the gate was skipped ({len(judged)}): {judged[0].reason}{remedy}"
+    text = f"every test of the gate was skipped ({len(judged)}): {judged[0].reason}{remedy}"
+    return GateFailure(code="all_skipped", text=text)
 
 
 def _is_cpu_sibling(record: Record) -> bool:

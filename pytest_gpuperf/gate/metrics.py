@@ -5,10 +5,9 @@ from math import inf
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import estimate
-from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.model.comparison import Metric
 from pytest_gpuperf.model.demand import Plan
-from pytest_gpuperf.model.measurement import Estimate, Measurement, Speedup
+from pytest_gpuperf.model.measurement import Estimate, Interference, Measurement, Speedup
 from pytest_gpuperf.model.record import Record
 
 __all__ = ["MetricValue", "found", "has", "value"]
@@ -48,16 +47,16 @@ def found(record: Record, metric: Metric) -> MetricValue | None:
     known = value(record, metric)
     if known is None or metric == "memory":
         return MetricValue(estimate=known) if known else None
-    disturbance = None if metric == "gpu" else _disturbance(record)
+    interference = None if metric == "gpu" else _interference(record)
     rounds = record.speedup.rounds if record.speedup else 0
     slowed = None
     if metric != "cpu":
         slowed = noise.throttled(record.dropped_rounds, record.dropped_rounds + rounds)
-    if disturbance is None:
+    if interference is None:
         return MetricValue(estimate=known, doubt=slowed)
-    own = disturbance.own
+    own = interference.own_share
     known = replace(known, low=known.low * own if known.low is not None and own > 0 else None)
-    return MetricValue(estimate=known, doubt=slowed, widened=disturbance.reason)
+    return MetricValue(estimate=known, doubt=slowed, widened=noise.sentence(interference))
 
 
 def _counts(record: Record, metric: Metric) -> bool:
@@ -67,8 +66,11 @@ def _counts(record: Record, metric: Metric) -> bool:
     return record.status != "skipped" or metric == "cpu"
 
 
-def _disturbance(record: Record) -> Disturbance | None:
-    """Return what took a share of the CPU's time from the workload, if anything did."""
+def _interference(record: Record) -> Interference | None:
+    """Return what took a share of the CPU's time from the workload, if anything did.
+
+    The fastest of all blocks, which tells more than that of the samples, was known while they were taken.
+    """
     measured = record.cpu
     if measured is None or not measured.samples:
         return None
@@ -78,8 +80,7 @@ def _disturbance(record: Record) -> Disturbance | None:
         waited=measured.waited or 0.0,
         fastest=min(measured.samples),
     )
-    doubt = (record.reason or "").partition(": ")[2]  # of a verdict that could not stand for it
-    return seen or noise.stated([*record.notes, doubt])
+    return noise.worst(seen, record.interference)
 
 
 def _time(measured: Measurement | None, alpha: float) -> Estimate | None:

@@ -8,11 +8,10 @@ from pytest_gpuperf.analysis.threshold import settled_near
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Outcome
 from pytest_gpuperf.model.demand import Plan
 from pytest_gpuperf.model.offload import Threshold
-from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.model.record import Note, Record
 
-__all__ = ["ONE_SIDED", "Ending", "ending", "fails", "gated", "held", "nothing_measured", "unanswered"]
+__all__ = ["Ending", "ending", "fails", "gated", "held", "nothing_measured", "unanswered"]
 
-ONE_SIDED = "one side only (--gpuperf-side): gpuperf merge compares it with a report of the other"
 _NO_GATE = GateOptions()
 
 
@@ -93,9 +92,10 @@ def unanswered(records: Sequence[Record]) -> Iterator[Record]:
         partner = known.get(record.pairing.partner or "") if record.pairing else None
         if partner is None or record.speedup is not None or partner.cpu is None:
             continue
-        note = verdict.unanswered(record)
-        if record.reason is not None and note not in known[partner.nodeid].notes:
-            known[partner.nodeid] = replace(partner, notes=(*known[partner.nodeid].notes, note))
+        text = f"its GPU sibling {record.nodeid} was {record.status}: {record.reason}"
+        note = Note(code="gpu_sibling_without_speedup", text=text)
+        if record.reason is not None and note not in partner.notes:
+            known[partner.nodeid] = replace(partner, notes=(*partner.notes, note))
             yield known[partner.nodeid]
 
 

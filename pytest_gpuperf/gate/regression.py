@@ -3,10 +3,23 @@
 from math import inf
 
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import Metric, Outcome, Tolerance
+from pytest_gpuperf.model.comparison import Metric, Outcome, Remedy, Tolerance
 from pytest_gpuperf.model.measurement import Estimate
 
-__all__ = ["LESS_IS_BETTER", "NAMES", "amount", "apart", "beside", "change", "judge", "ratio", "words"]
+__all__ = [
+    "LESS_IS_BETTER",
+    "NAMES",
+    "REMEDIES",
+    "amount",
+    "apart",
+    "beside",
+    "change",
+    "judge",
+    "longer",
+    "ratio",
+    "remedy",
+    "words",
+]
 
 LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu", "cpu", "threshold", "memory"})
 NAMES: dict[Metric, str] = {
@@ -17,6 +30,13 @@ NAMES: dict[Metric, str] = {
     "always": "speedup with copies",
     "threshold": "threshold",
     "memory": "memory",
+}
+REMEDIES: dict[Remedy, str] = {  # what slowed a GPU down says itself how to cool it
+    "more_time": "more time (max_time) or a quieter machine would decide it",
+    "run_with_gate": "measure it with --gpuperf-baseline and --gpuperf-fail-on: without a gate a run stops "
+    "at its verdict",
+    "new_baseline": "a baseline that was measured longer would decide it: remove it and make it anew with "
+    "--gpuperf-fail-on, or give gpuperf baseline update the report of a run that had a gate",
 }
 _VERBS: dict[Outcome, str] = {"regressed": "got worse", "improved": "got better", "cannot_tell": "in doubt"}
 
@@ -38,6 +58,19 @@ def judge(before: Estimate, now: Estimate, tolerance: Tolerance) -> Outcome:
     if high < allowed[0]:
         return "regressed"
     return "improved" if low > gained[1] else "not_regressed" if low >= allowed[1] else "cannot_tell"
+
+
+def remedy(before: Estimate, now: Estimate, *, gated: bool) -> Remedy:
+    """Return what would decide a doubt: whichever interval is wider has to be narrower.
+
+    `gated` says that the later run was measured for a gate; without one it had time left.
+    """
+    return "new_baseline" if _width(before) > _width(now) else longer(gated=gated)
+
+
+def longer(*, gated: bool) -> Remedy:
+    """Return how the later run can be measured longer."""
+    return "more_time" if gated else "run_with_gate"
 
 
 def apart(before: Estimate, tolerance: Tolerance) -> tuple[float, float]:
@@ -99,6 +132,10 @@ def _limits(before: Estimate, tolerance: Tolerance) -> tuple[tuple[float, float]
     fewer = (least * less, most * less if less else 0.0)  # where all may be lost, of an unbounded end, too
     greater = (least * more, most * more)
     return (greater, fewer) if tolerance.metric in LESS_IS_BETTER else (fewer, greater)
+
+
+def _width(found: Estimate) -> float:
+    return found.high / found.low if found.low and found.high is not None else inf
 
 
 def _percent(ratio: float) -> str:

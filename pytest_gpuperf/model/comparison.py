@@ -6,12 +6,46 @@ from typing import Literal
 
 from pytest_gpuperf.model.measurement import Estimate
 
-__all__ = ["METRICS", "Commit", "Comparison", "GateOptions", "GateResult", "Metric", "Outcome", "Tolerance"]
+__all__ = [
+    "METRICS",
+    "Commit",
+    "Comparison",
+    "GateFailure",
+    "GateFailureCode",
+    "GateNote",
+    "GateNoteCode",
+    "GateOptions",
+    "GateResult",
+    "Metric",
+    "Outcome",
+    "Remedy",
+    "Tolerance",
+]
 
 Metric = Literal["speedup", "gpu", "cpu", "latency", "always", "threshold", "memory"]
 METRICS: tuple[Metric, ...] = ("speedup", "gpu", "cpu", "latency", "always", "threshold", "memory")
 Outcome = Literal["regressed", "improved", "not_regressed", "cannot_tell", "not_comparable", "new"]
 """`new`: the baseline has nothing to compare with, for it does not know the test or has not measured it."""
+Remedy = Literal["more_time", "run_with_gate", "new_baseline", "cool_gpu"]
+"""What would decide a comparison that is in doubt; `run_with_gate`: this run stopped at its own verdict."""
+GateFailureCode = Literal[
+    "nothing_measured",
+    "all_skipped",
+    "tests_unknown",
+    "nothing_compared",
+    "metric_not_measured",
+    "session_ended",
+    "tests_missing",
+    "test_lost",
+]
+GateNoteCode = Literal[
+    "baseline_incomplete",
+    "tests_skipped",
+    "threshold_not_compared",
+    "not_comparable",
+    "regressions_not_enforced",
+    "baseline_stale",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +65,15 @@ class Comparison:
     """One metric of one test beside its baseline; the reason is None only for `not_regressed`.
 
     `ratio` is found / baseline with the interval that both intervals leave it. `differences` name what is
-    not the same in a comparison that cannot be made: `CPU: EPYC in the baseline, Xeon now`.
+    not the same in a comparison that cannot be made: `CPU: EPYC in the baseline, Xeon now`. `remedy` is what
+    would decide numbers that are in doubt.
     """
 
     metric: Metric
     tolerance: float
     outcome: Outcome
     reason: str | None
+    remedy: Remedy | None = None
     baseline: Estimate | None = None
     found: Estimate | None = None
     ratio: Estimate | None = None
@@ -55,6 +91,22 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GateFailure:
+    """Why a run as a whole fails its gate."""
+
+    code: GateFailureCode
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateNote:
+    """What to know of a run's comparison with its baseline; it fails nothing."""
+
+    code: GateNoteCode
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
     """What a run was held against: the baseline's file and start, and what may not get worse.
 
@@ -65,8 +117,8 @@ class GateResult:
     baseline: str | None
     started: str | None
     tolerances: tuple[Tolerance, ...]
-    failures: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    failures: tuple[GateFailure, ...] = ()
+    notes: tuple[GateNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +143,11 @@ class GateOptions:
     def is_gate(self) -> bool:
         """Whether a change can fail the run; without a gate it is only reported."""
         return bool(self.tolerances) or self.improvements
+
+    @property
+    def measures_longer(self) -> bool:
+        """Whether tests are measured until a change shows: for a gate, or for the baseline of one."""
+        return self.is_gate or self.create
 
     @property
     def compared(self) -> tuple[Tolerance, ...]:

@@ -12,6 +12,7 @@ __all__ = [
     "DeviceInfo",
     "Estimate",
     "Inspection",
+    "Interference",
     "Measurement",
     "Memory",
     "Neighbours",
@@ -123,6 +124,21 @@ class Measurement:
     def device_time(self) -> float | None:
         """The time of one call by the device's own events, or None where it does not tell."""
         return self.inspection.device_time if self.inspection else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interference:
+    """What took a part of the CPU's measured time from the workload, which keeps `own_share` of it.
+
+    `cpu_contention`: threads waited for a processor, `waited` seconds in each second of the blocks.
+    `unstable_cpu_times`: the `median` sample is far above the `fastest` block, in seconds per call.
+    """
+
+    kind: Literal["cpu_contention", "unstable_cpu_times"]
+    own_share: float
+    waited: float | None = None
+    median: float | None = None
+    fastest: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

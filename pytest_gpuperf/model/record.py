@@ -5,16 +5,25 @@ from typing import Literal
 
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult
 from pytest_gpuperf.model.demand import Demand, Family, Pairing, Selection, Source
-from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Memory, Parity, Speedup, Transfer
+from pytest_gpuperf.model.measurement import (
+    DeviceInfo,
+    Interference,
+    Measurement,
+    Memory,
+    Parity,
+    Speedup,
+    Transfer,
+)
 from pytest_gpuperf.model.offload import Diagnosis, Offload, Threshold
 
 __all__ = [
-    "DESELECTED",
-    "ENDED",
     "STATUSES",
     "Clocks",
     "Environment",
     "Merged",
+    "Note",
+    "NoteCode",
+    "ReasonCode",
     "Record",
     "Run",
     "Status",
@@ -23,8 +32,51 @@ __all__ = [
 ]
 
 Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped", "error"]
-DESELECTED = "deselected on the command line or by a plugin"
-ENDED = "not run: the session ended before it"
+ReasonCode = Literal[
+    # skipped
+    "deselected",
+    "session_ended",
+    "no_gpu",
+    "measuring_off",
+    "call_too_long",
+    "cpu_sibling_skipped",
+    # inconclusive
+    "not_enough_time",
+    "not_enough_rounds",
+    "interference",
+    "gpu_throttled",
+    # failed
+    "speedup_outside_limits",
+    "devices_disagree",
+    "memory_above_limit",
+    # error
+    "memory_not_known",
+    "out_of_memory",
+    "gpu_lost",
+]
+"""Why a test has its status, where more than its own words say it; most errors have only those."""
+NoteCode = Literal[
+    # of the measurement
+    "restarted",
+    "interference",
+    "dependent_samples",
+    "gpu_throttled",
+    "rounds_dropped",
+    "traced",
+    "not_exclusive",
+    "aside_failed",
+    # of the answers
+    "devices_disagree",
+    "parity_not_checked",
+    "answers_not_compared_again",
+    "answers_not_compared",
+    # of what the test is compared with
+    "one_device",
+    "no_cpu_sibling",
+    "no_gpu_sibling",
+    "gpu_sibling_without_speedup",
+    "different_machines",
+]
 STATUSES: tuple[Status, ...] = ("passed", "failed", "inconclusive", "recorded", "skipped", "error")
 
 
@@ -34,12 +86,22 @@ class Verdict:
 
     status: Status
     reason: str | None
+    reason_code: ReasonCode | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A doubt about a test's numbers, or what to know of them: a code for programs, a text for readers."""
+
+    code: NoteCode
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """Everything known about one speedup test; the reason is None only when passed or recorded.
 
+    `interference` is what disturbed the CPU's samples, whatever the verdict made of it.
     `turn_wait` is the time (seconds) spent waiting while other processes of the machine measured, `reruns`
     how often the test had been run before.
     """
@@ -47,6 +109,7 @@ class Record:
     nodeid: str
     status: Status
     reason: str | None
+    reason_code: ReasonCode | None = None
     demand: Demand
     alpha: float
     scope: Literal["body", "call"] | None = None
@@ -63,7 +126,8 @@ class Record:
     parity_elapsed: float | None = None
     rounds_elapsed: float | None = None
     elapsed: float | None = None
-    notes: tuple[str, ...] = ()
+    interference: Interference | None = None
+    notes: tuple[Note, ...] = ()
     pairing: Pairing | None = None
     source: Source = "marker"
     reruns: int = 0
@@ -73,12 +137,12 @@ class Record:
     @property
     def is_deselected(self) -> bool:
         """Whether the test was not to run at all."""
-        return self.status == "skipped" and self.reason == DESELECTED
+        return self.reason_code == "deselected"
 
     @property
     def is_cut_off(self) -> bool:
         """Whether the session ended before the test's turn came."""
-        return self.status == "skipped" and self.reason == ENDED
+        return self.reason_code == "session_ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,7 @@ def gate_lines(run: Run) -> Iterator[str]:
     if gate.baseline is not None:
         what = counts(found) or "nothing was compared"
         yield f"baseline {gate.baseline} of {_moment(gate.started)}{asked}: {what}"
-    yield from gate.notes
+    yield from (note.text for note in gate.notes)
 
 
 def _moment(started: str | None) -> str:

@@ -4,10 +4,10 @@ The whole fits a comment, which may have 65,536 characters, and a step summary, 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from pytest_gpuperf.analysis.verdict import ratio, unanswered
+from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
@@ -19,6 +19,7 @@ from pytest_gpuperf.report.terminal import (
     readable,
     short_names,
     shortened,
+    told_elsewhere,
     wanted,
     why,
 )
@@ -32,9 +33,11 @@ _MOST_OTHERS = 10  # thresholds, failures and notes of a gate, differences
 _MOST_FACTS = 40  # of the environment
 _LONGEST_NAME, _LONGEST_FACT = 100, 120
 _COUNTED = (
-    *("failed", "error", "regressed", "improved", "inconclusive", "cannot tell", "not comparable"),
+    *("failed", "error", "regressed", "improved", "inconclusive", "cannot_tell", "not_comparable"),
     *("new", "passed", "recorded", "skipped"),
 )
+
+_PLURALS = {"error": "errors"}
 
 
 def text(run: Run) -> str:
@@ -81,13 +84,12 @@ def _counts(records: Iterable[Record]) -> list[str]:
     """
     counted: Counter[str] = Counter()
     for record in records:
-        outcomes = {outcome_words(each.outcome) for each in record.comparisons}
+        outcomes = {each.outcome for each in record.comparisons}
         is_noted = any(each.outcome in _NOTED for each in record.comparisons)
         told = set() if is_noted and record.status in ("passed", "recorded") else {record.status}
         counted.update(told | outcomes)
-    return [
-        _number(counted[name], name, name.replace("error", "errors")) for name in _COUNTED if counted[name]
-    ]
+    words = {code: code.replace("_", " ") for code in _COUNTED if counted[code]}
+    return [_number(counted[code], word, _PLURALS.get(code, word)) for code, word in words.items()]
 
 
 def _number(number: int, one: str, several: str) -> str:
@@ -173,12 +175,12 @@ def _left_out(records: Sequence[Record]) -> str:
 
 
 def _reasons(records: Sequence[Record]) -> Iterator[str]:
-    """Yield why, once for all tests that share a reason; a CPU sibling's is told with its GPU sibling."""
+    """Yield why, once for all tests that share a reason."""
     tests: dict[str, dict[str, None]] = {}
     names = short_names(records)
-    told = {unanswered(record) for record in records}
+    answered = told_elsewhere(records)
     for record in records:
-        for reason in (each for each in _why(record) if each not in told):
+        for reason in _why(record, answered):
             tests.setdefault(reason, {})[names[record.nodeid]] = None
     for reason, (first, *others) in list(tests.items())[:_MOST_REASONS]:
         who = f"{_name(first)} and {len(others):,} more" if others else _name(first)
@@ -187,13 +189,13 @@ def _reasons(records: Sequence[Record]) -> Iterator[str]:
         yield f"- {_number(len(tests) - _MOST_REASONS, 'more reason is', 'more reasons are')} in the report"
 
 
-def _why(record: Record) -> Iterator[str]:
+def _why(record: Record, answered: Collection[str]) -> Iterator[str]:
     """Yield what a reader of the table asks: why a test failed, is in doubt, got worse or was skipped."""
     for comparison in record.comparisons:
         if comparison.reason and comparison.outcome in _NOTED:
             yield comparison.reason
     if record.status in ("failed", "error", "inconclusive"):
-        yield from why(record)
+        yield from why(record, answered)
     elif record.status == "skipped" and record.reason:
         yield record.reason
 
@@ -223,9 +225,9 @@ def _gate(gate: GateResult | None) -> Iterator[str]:
         asked = f"fails what is worse by more than: {limits}" if limits else "nothing fails for it"
         yield f"Compared with {_fact(gate.baseline)} of {_fact(gate.started)}; {asked}."
     if gate.failures:
-        yield "\n".join(["**The gate failed:**", "", *_listed(gate.failures)])
+        yield "\n".join(["**The gate failed:**", "", *_listed([each.text for each in gate.failures])])
     if gate.notes:
-        yield "\n".join(_listed(gate.notes))
+        yield "\n".join(_listed([each.text for each in gate.notes]))
 
 
 def _listed(texts: Sequence[str]) -> Iterator[str]:

@@ -35,11 +35,11 @@ class MergedRun:
             *(f"threshold of {found.name}: {found.status}: {found.reason}" for found in families),
         )
 
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """The tests in doubt, with the reason."""
+    def doubts(self, plan: Plan) -> tuple[str, ...]:
+        """Return the tests in doubt that do not fail, with the reason."""
         doubted = (record for record in self.run.records if record.status == "inconclusive")
-        return tuple(f"{record.nodeid}: {record.status}: {record.reason}" for record in doubted)
+        passing = (record for record in doubted if not policy.ending(record, None, plan).failure)
+        return tuple(f"{record.nodeid}: {record.status}: {record.reason}" for record in passing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

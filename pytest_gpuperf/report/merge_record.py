@@ -5,22 +5,20 @@ from dataclasses import asdict, dataclass, replace
 from itertools import repeat
 from math import inf
 
-from pytest_gpuperf.analysis import diagnosis, estimation, noise, verdict
-from pytest_gpuperf.analysis.noise import Disturbance
+from pytest_gpuperf.analysis import diagnosis, estimation, noise
+from pytest_gpuperf.analysis.judgement import Judgement, judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.gate import fingerprint
-from pytest_gpuperf.gate.policy import ONE_SIDED
 from pytest_gpuperf.model.demand import Demand, Kind, Plan
-from pytest_gpuperf.model.measurement import Measurement, Memory, Round, Speedup, Transfer
-from pytest_gpuperf.model.record import Environment, Record, Status, Verdict
-from pytest_gpuperf.timing import outcome
-from pytest_gpuperf.timing.outcome import Judgement
+from pytest_gpuperf.model.measurement import Interference, Measurement, Memory, Round, Speedup, Transfer
+from pytest_gpuperf.model.record import Environment, Note, Record, Status, Verdict
 
 __all__ = ["OneDeviceResult", "alone", "join"]
 
-_APART = "the answers were not compared: the two sides ran in two runs"
+_APART = Note(
+    code="answers_not_compared", text="the answers were not compared: the two sides ran in two runs"
+)
 _UNTOLD = "the report does not tell how much memory a call holds"
-_MEASURED = Verdict(status="recorded", reason=None)
 _ENDED: dict[Status, tuple[Status, str]] = {  # how a side ended, and what that makes of the whole
     "skipped": ("skipped", "was skipped"),
     "inconclusive": ("inconclusive", "is in doubt"),
@@ -49,17 +47,20 @@ def join(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Recor
     record = _side_by_side(cpu, gpu)
     found = _unusable(cpu) or _unusable(gpu) or _disagreement(cpu, gpu) or _unpaired(cpu, gpu)
     if found is not None:
-        return replace(record, status=found.status, reason=found.reason)
+        return replace(record, status=found.status, reason=found.reason, reason_code=found.reason_code)
     plan = Plan(alpha=record.alpha, cost_ratio=cost_ratio)
     rounds = _rounds(cpu, gpu, record)
     speedup = estimation.gated(rounds, record.demand, plan, "siblings")
     if speedup is None:
         raise AssertionError("sides that can be paired have a round")
-    judged = _judged(record, cpu, gpu, rounds, speedup, plan)
+    interference = _interference(cpu, record.demand)
+    judged = _judged(record, cpu, gpu, rounds, speedup, plan, interference)
     joined = replace(
         record,
         status=judged.verdict.status,
         reason=judged.verdict.reason,
+        reason_code=judged.verdict.reason_code,
+        interference=interference,
         speedup=speedup,
         offload=judged.offload,
         notes=tuple(dict.fromkeys([*_apart(cpu, gpu), *record.notes, *judged.notes])),
@@ -75,7 +76,7 @@ def alone(side: OneDeviceResult, other: Record | None) -> Record:
         found = _ending(absent, other.status, other.reason)
     if found is None:
         found = Verdict(status="error", reason=f"no report has its {absent} side; {_SAME_IDS}")
-    return replace(side.record, status=found.status, reason=found.reason)
+    return replace(side.record, status=found.status, reason=found.reason, reason_code=found.reason_code)
 
 
 def _side_by_side(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Record:
@@ -94,7 +95,8 @@ def _side_by_side(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Record:
         parity_elapsed=None,
         rounds_elapsed=_sum(here.rounds_elapsed, there.rounds_elapsed),
         elapsed=_sum(here.elapsed, there.elapsed),
-        notes=tuple(dict.fromkeys(note for note in (*here.notes, *there.notes) if note != ONE_SIDED)),
+        interference=here.interference,
+        notes=tuple(dict.fromkeys(note for note in (*here.notes, *there.notes) if note.code != "one_device")),
         pairing=there.pairing and replace(there.pairing, partner=here.nodeid),
         reruns=max(here.reruns, there.reruns),
         turn_wait=_sum(here.turn_wait, there.turn_wait),
@@ -107,10 +109,8 @@ def _unusable(side: OneDeviceResult) -> Verdict | None:
     The only thing that one side can be judged by is its memory, and that is judged again.
     """
     record = side.record
-    of_memory = verdict.within(_MEASURED, _memory(record), record.demand)
-    if record.status in ("recorded", "passed") or of_memory == Verdict(
-        status=record.status, reason=record.reason
-    ):
+    of_memory = record.reason_code in ("memory_above_limit", "memory_not_known")
+    if of_memory or record.status in ("recorded", "passed"):
         return None
     return _ending(side.kind.upper(), record.status, record.reason)
 
@@ -172,6 +172,7 @@ def _judged(
     rounds: Sequence[Round],
     speedup: Speedup,
     plan: Plan,
+    interference: Interference | None,
 ) -> Judgement:
     seen = OffloadInput(
         demand=record.demand,
@@ -184,11 +185,11 @@ def _judged(
         transfer=record.transfer,
     )
     dropped = gpu.record.dropped_rounds
-    return outcome.of(
+    return judge_offline(
         seen,
         plan,
         memory=_memory(record),
-        disturbance=_disturbance(cpu, record.demand),
+        interference=interference,
         throttled=noise.throttled(dropped, dropped + len(gpu.sampled(record.demand))),
     )
 
@@ -197,8 +198,8 @@ def _moved(transfer: Transfer | None) -> list[float]:
     return transfer.samples if transfer else []
 
 
-def _disturbance(cpu: OneDeviceResult, demand: Demand) -> Disturbance | None:
-    """Return what disturbed the CPU, as its samples tell and, beyond that, as it was noted then.
+def _interference(cpu: OneDeviceResult, demand: Demand) -> Interference | None:
+    """Return what disturbed the CPU most, as its samples tell or as it was known then.
 
     The times of blocks before the samples are not in a report, nor how single calls had to wait.
     """
@@ -210,21 +211,21 @@ def _disturbance(cpu: OneDeviceResult, demand: Demand) -> Disturbance | None:
         waited=(measured.waited or 0.0) if in_blocks else 0.0,
         fastest=min(samples),
     )
-    noted = noise.stated(cpu.record.notes)
-    return found if noted is None or (found is not None and found.reason == noted.reason) else noted
+    return noise.worst(found, cpu.record.interference)
 
 
 def _memory(record: Record) -> Memory:
     return record.memory or Memory(peak=None, reason=_UNTOLD)
 
 
-def _apart(cpu: OneDeviceResult, gpu: OneDeviceResult) -> list[str]:
+def _apart(cpu: OneDeviceResult, gpu: OneDeviceResult) -> list[Note]:
     """Return what to know about a speedup of two runs."""
     surveyed = (cpu.environment, gpu.environment)
     notes = [_APART] if gpu.record.demand.parity else []
     if fingerprint.hosts_differ(surveyed):
         names = " and ".join(fingerprint.machine_names(surveyed))
-        notes.append(f"the two sides ran on different machines, {names}: the speedup is of two machines")
+        text = f"the two sides ran on different machines, {names}: the speedup is of two machines"
+        notes.append(Note(code="different_machines", text=text))
     return notes
 
 

@@ -1,9 +1,9 @@
 """Run -> the lines of the terminal's section: devices, table, reasons."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 
-from pytest_gpuperf.analysis.verdict import ratio, unanswered
+from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.offload import Offload, Threshold
 from pytest_gpuperf.model.record import Record, Run
@@ -15,6 +15,7 @@ __all__ = [
     "readable",
     "short_names",
     "shortened",
+    "told_elsewhere",
     "wanted",
     "why",
 ]
@@ -186,13 +187,12 @@ def shortened(name: str, width: int) -> str:
 
 
 def _reasons(records: Sequence[Record], names: Mapping[str, str], width: int) -> list[str]:
-    """Return why, once for all tests that share a reason; a CPU sibling's is told with its GPU sibling."""
+    """Return why, once for all tests that share a reason."""
     tests: dict[str, dict[str, None]] = {}
-    told = {unanswered(record) for record in records}
+    answered = told_elsewhere(records)
     for record in records:
-        for reason in why(record):
-            if reason not in told:
-                tests.setdefault(reason, {})[names[record.nodeid]] = None
+        for reason in why(record, answered):
+            tests.setdefault(reason, {})[names[record.nodeid]] = None
     found = []
     for reason, (first, *others) in tests.items():
         who = f"{first} and {len(others)} more" if others else first
@@ -200,9 +200,21 @@ def _reasons(records: Sequence[Record], names: Mapping[str, str], width: int) ->
     return ["", *found] if found else []
 
 
-def why(record: Record) -> Iterator[str]:
-    """Yield a record's reason and its doubts; what holds it back too when it failed or does not pay."""
-    yield from (*filter(None, [record.reason, *(each.reason for each in record.comparisons)]), *record.notes)
+def told_elsewhere(records: Iterable[Record]) -> frozenset[str]:
+    """Return the CPU siblings of which GPU siblings that have no speedup say so themselves."""
+    pairings = (record.pairing for record in records if record.speedup is None and record.reason)
+    return frozenset(pairing.partner for pairing in pairings if pairing and pairing.partner)
+
+
+def why(record: Record, answered: Collection[str] = ()) -> Iterator[str]:
+    """Yield a record's reason and its doubts; what holds it back too when it failed or does not pay.
+
+    Of CPU siblings in `answered` it is left out why a GPU sibling has no speedup.
+    """
+    yield from filter(None, [record.reason, *(each.reason for each in record.comparisons)])
+    for note in record.notes:
+        if not (note.code == "gpu_sibling_without_speedup" and record.nodeid in answered):
+            yield note.text
     offload = record.offload
     if offload is None or (offload.worth and offload.price.saves is not False and record.status != "failed"):
         return
@@ -242,9 +254,8 @@ def bracket(threshold: Threshold) -> str:
     if threshold.outcome is None:
         return "not known"
     if most is None:
-        doubt = "it is in doubt whether" if threshold.curve and threshold.curve[-1].won is None else "no:"
-        if doubt != "no:":
-            return f"{doubt} the GPU wins at the largest {name}, {least:.16g}"
+        if threshold.curve and threshold.curve[-1].won is None:
+            return f"it is in doubt whether the GPU wins at the largest {name}, {least:.16g}"
         return f"the GPU does not win at the largest {name}, {least:.16g}"
     below = f"not at {least:.16g}" if least is not None else "the smallest"
     return f"the GPU wins from {name} = {most:.16g} on, {below}"

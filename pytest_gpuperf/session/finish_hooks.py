@@ -13,7 +13,7 @@ from pytest_gpuperf.collection.requested import RequestedTests
 from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.model.demand import Selection
-from pytest_gpuperf.model.record import DESELECTED, ENDED, Run
+from pytest_gpuperf.model.record import Run, Verdict
 from pytest_gpuperf.report import git, publish, terminal
 from pytest_gpuperf.session import baselines
 from pytest_gpuperf.session.session import GpuPerfSession
@@ -22,6 +22,10 @@ __all__ = ["ATTRIBUTE", "FinishHooks"]
 
 ATTRIBUTE = "gpuperf"
 """Of a test's last report: its record, JSON-able, so that it travels between xdist's processes."""
+_DESELECTED = Verdict(
+    status="skipped", reason="deselected on the command line or by a plugin", reason_code="deselected"
+)
+_ENDED = Verdict(status="skipped", reason="not run: the session ended before it", reason_code="session_ended")
 _CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
 
 
@@ -150,7 +154,7 @@ class FinishHooks:
             yield f"{threshold.name}: {threshold.reason}"
         if (unmeasured := policy.nothing_measured(run.records, plan)) is not None:
             yield unmeasured
-        yield from run.gate.failures if run.gate else ()
+        yield from (failure.text for failure in (run.gate.failures if run.gate else ()))
 
     def _write(self, run: Run) -> None:
         """Write every file that was asked for; what cannot be written is said, and fails the run."""
@@ -186,19 +190,19 @@ class FinishHooks:
         for nodeid, reason in self._crashed.items():
             known = self.session.ledger.records.get(nodeid)
             if known is not None:
-                self.session.ledger.keep(replace(known, status="error", reason=reason))
-        not_run = self._fill_in(self._selected, ENDED)
-        self._fill_in(self._deselected, DESELECTED)
+                self.session.ledger.keep(replace(known, status="error", reason=reason, reason_code=None))
+        not_run = self._fill_in(self._selected, _ENDED)
+        self._fill_in(self._deselected, _DESELECTED)
         if not self._is_worker:
             for record in policy.unanswered(list(self.session.ledger.records.values())):
                 self.session.ledger.keep(record)
         return not_run == 0
 
-    def _fill_in(self, listed: Sequence[pytest.Item], reason: str) -> int:
+    def _fill_in(self, listed: Sequence[pytest.Item], ended: Verdict) -> int:
         filled = 0
         for item in listed:
             shape = item.stash.get(SHAPE, None)
             if shape and shape.nodeid not in self.session.ledger.records:
-                self.session.without_measurement(item, shape, "skipped", reason)
+                self.session.without_measurement(item, shape, ended)
                 filled += 1
         return filled

@@ -6,7 +6,6 @@ from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.spec import DeviceSpec
-from pytest_gpuperf.gate.policy import ONE_SIDED
 from pytest_gpuperf.model.demand import Plan
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import Measurement
@@ -17,6 +16,7 @@ from pytest_gpuperf.timing.trial import Trial
 
 __all__ = ["ItemRunner"]
 
+_ONE_DEVICE = "one side only (--gpuperf-side): gpuperf merge compares it with a report of the other"
 _OFF = "measuring is turned off by --gpuperf-off"
 _ALONE = (
     "there is nothing to compare with: the test works on the GPU only, and none is its CPU sibling; take the "
@@ -98,7 +98,7 @@ class ItemRunner:
             return trial.compare(bind, self._machine.cpu(), gpu)
         seconds, cpu = self._plan.precision_time, self._machine.cpu()
         trial.without_gpu(trial.time_cpu(bind, cpu, most_blocks=self._plan.max_rounds, seconds=seconds))
-        return Verdict(status="skipped", reason=reason)
+        return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
 
     def _time_cpu(self, trial: Trial, shape: ItemSpec, bind: Bind) -> Verdict:
         awaited = any(self._machine.has_gpu(side) for side in self._awaited.get(shape.nodeid, ()))
@@ -111,9 +111,9 @@ class ItemRunner:
         else:
             trial.without_gpu(side)
         if shape.pair is None:
-            trial.notes.append(ONE_SIDED)
+            trial.note("one_device", _ONE_DEVICE)
         elif not shape.demand.bare and shape.nodeid not in self._partners:
-            trial.notes.append(_NO_GPU_SIBLING)
+            trial.note("no_gpu_sibling", _NO_GPU_SIBLING)
         return _RECORDED
 
     def lonely(self, shape: ItemSpec) -> str | None:
@@ -136,12 +136,16 @@ class ItemRunner:
             return trial.compare_with(self._left[shape.partner], bind, gpu)
         ended = self._records.get(shape.partner or "")
         if ended is not None and ended.status == "skipped" and ended.cpu is None:
-            return Verdict(status="skipped", reason=f"its CPU sibling was skipped: {ended.reason}")
+            reason = f"its CPU sibling was skipped: {ended.reason}"
+            return Verdict(status="skipped", reason=reason, reason_code="cpu_sibling_skipped")
         if not (shape.demand.bare or shape.pair is None):
             raise GpuPerfError(self._alone(shape.partner, ended))
         seconds = trial.plan.precision_time if shape.pair is not None else trial.plan.max_time / 4
         trial.time_gpu(bind, gpu, most_blocks=self._plan.max_rounds, seconds=seconds)
-        trial.notes.append(ONE_SIDED if shape.pair is None else self._alone(shape.partner, ended))
+        if shape.pair is None:
+            trial.note("one_device", _ONE_DEVICE)
+        else:
+            trial.note("no_cpu_sibling", self._alone(shape.partner, ended))
         return _RECORDED
 
     def _run_once(self, trial: Trial, shape: ItemSpec, bind: Bind) -> Verdict:
@@ -157,7 +161,7 @@ class ItemRunner:
             if callable(outcome):
                 outcome()
             device.synchronize()
-        return Verdict(status="skipped", reason=_OFF)
+        return Verdict(status="skipped", reason=_OFF, reason_code="measuring_off")
 
     def _alone(self, partner: str | None, ended: Record | None) -> str:
         """Return why a GPU sibling has nothing to be compared with."""

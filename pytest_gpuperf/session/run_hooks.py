@@ -8,11 +8,12 @@ import pytest
 
 from pytest_gpuperf import schema
 from pytest_gpuperf.collection.items import SHAPE, ItemSpec
-from pytest_gpuperf.devices import failures
+from pytest_gpuperf.devices import errors
 from pytest_gpuperf.integrations import unittest_cases
+from pytest_gpuperf.model.record import Status, Verdict
 from pytest_gpuperf.session.finish_hooks import ATTRIBUTE, FinishHooks
 from pytest_gpuperf.session.gpuperf_fixture import MEASURED
-from pytest_gpuperf.session.session import SKIPS, GpuPerfSession
+from pytest_gpuperf.session.session import SKIPS, GpuPerfSession, NoGpu
 
 __all__ = ["RunHooks"]
 
@@ -44,7 +45,7 @@ class RunHooks:
             return
         if not shape.has_device:
             if shape.demand.bare:
-                self.session.without_measurement(item, shape, "error", _NO_DEVICE)
+                self.session.without_measurement(item, shape, Verdict(status="error", reason=_NO_DEVICE))
                 return
             pytest.fail(_NO_DEVICE, pytrace=False)
         lonely = None if self._dry else self.session.comparisons.lonely(shape)
@@ -83,12 +84,12 @@ class RunHooks:
             yield
         except BaseException as error:
             if MEASURED in item.stash and not isinstance(error, SKIPS):
-                self.session.disown(item, shape, failures.first_line(error))
+                self.session.disown(item, shape, errors.first_line(error))
             raise
         finally:
             self._running = None
         around = [error for error in unittest_cases.failures_around(item) if not isinstance(error, SKIPS)]
-        if wrong := [*self._broken, *map(failures.first_line, around)]:
+        if wrong := [*self._broken, *map(errors.first_line, around)]:
             self.session.disown(item, shape, wrong[0])
         if shape.source == "all":
             self.session.watch(item, shape, perf_counter() - started)
@@ -109,21 +110,25 @@ class RunHooks:
         if error is not None and not isinstance(error, SKIPS):
             self.session.machine.fault(error, item.nodeid)
             if self._running is item:
-                self._broken.append(f"a subtest failed: {failures.first_line(error)}")
+                self._broken.append(f"a subtest failed: {errors.first_line(error)}")
             if shape and call.when == "teardown":
-                self.session.disown(item, shape, f"its teardown failed: {failures.first_line(error)}")
+                self.session.disown(item, shape, f"its teardown failed: {errors.first_line(error)}")
         if (
             shape
             and error is not None
             and (call.when == "setup" or shape.nodeid not in self.session.ledger.records)
         ):
-            skipped = isinstance(error, SKIPS)
-            reason = (str(error) or type(error).__name__).partition("\n")[0]
-            self.session.without_measurement(item, shape, "skipped" if skipped else "error", reason)
+            ended = Verdict(
+                status="skipped" if isinstance(error, SKIPS) else "error",
+                reason=(str(error) or type(error).__name__).partition("\n")[0],
+                reason_code="no_gpu" if isinstance(error, NoGpu) else None,
+            )
+            self.session.without_measurement(item, shape, ended)
         report = yield
         if shape and call.when == "call" and shape.nodeid not in self.session.ledger.records:
+            status: Status = "skipped" if report.skipped else "error"
             reason = _last_words(report)  # unittest keeps it there
-            self.session.without_measurement(item, shape, "skipped" if report.skipped else "error", reason)
+            self.session.without_measurement(item, shape, Verdict(status=status, reason=reason))
         if shape and call.when == "teardown" and shape.nodeid in self.session.ledger.records:
             content = schema.dump_record(self.session.ledger.records[shape.nodeid])
             setattr(report, ATTRIBUTE, content)

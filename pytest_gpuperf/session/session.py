@@ -13,7 +13,7 @@ import pytest
 from pytest_gpuperf import schema
 from pytest_gpuperf.analysis import diagnosis
 from pytest_gpuperf.collection.items import ItemSpec
-from pytest_gpuperf.devices import environment, failures
+from pytest_gpuperf.devices import environment, errors
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.spec import DeviceSpec
@@ -30,7 +30,7 @@ from pytest_gpuperf.model.errors import (
     NotComparableWarning,
     Unavailable,
 )
-from pytest_gpuperf.model.record import Environment, Record, Status, Verdict
+from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Verdict
 from pytest_gpuperf.report import junit
 from pytest_gpuperf.session import call, isolation
 from pytest_gpuperf.session.item_runner import ItemRunner
@@ -41,7 +41,7 @@ from pytest_gpuperf.timing.inspection import Bind
 from pytest_gpuperf.timing.lock import MeasurementLock
 from pytest_gpuperf.timing.trial import Trial
 
-__all__ = ["SKIPS", "GpuPerfSession"]
+__all__ = ["SKIPS", "GpuPerfSession", "NoGpu"]
 
 SKIPS = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 
@@ -51,6 +51,10 @@ _TRACED = (
 
 
 _NOTHING, _NO_GATE = Outputs(), GateOptions()
+
+
+class NoGpu(pytest.skip.Exception):  # type: ignore[misc, name-defined]  # to mypy it is a variable
+    """The skip of a test for want of a GPU."""
 
 
 class GpuPerfSession:
@@ -67,7 +71,7 @@ class GpuPerfSession:
     ) -> None:
         self.plan = presets.of_gate(plan, gate)
         self.outputs = outputs
-        self.gating = Gate(gate, bases, self._surveyed)
+        self.gating = Gate(gate, bases, self._surveyed, gated=gate.measures_longer)
         self.ledger = RecordStore(report, plan.cost_ratio)
         self.families = SweepTracker()
         self.machine = Machine(plan.gpu, partial(_registered, config), _worker(config))
@@ -96,7 +100,7 @@ class GpuPerfSession:
             reason = str(cause)
         if self.plan.require_gpu:
             pytest.fail(f"a GPU is required (--gpuperf-require-gpu): {reason}", pytrace=False)
-        pytest.skip(reason)
+        raise NoGpu(reason)
 
     def walk(self, item: pytest.Function, shape: ItemSpec, bind: Bind | None = None) -> None:
         """Measure one item, keep its record, and end the test as its verdict says."""
@@ -107,7 +111,8 @@ class GpuPerfSession:
         """Measure a test that has passed, in further calls; whatever comes of them stays in its record."""
         if elapsed > self.plan.max_time / 8:
             reason = f"one call takes {elapsed:.1f} s, more than an eighth of --gpuperf-max-time"
-            self.without_measurement(item, shape, "skipped", reason)
+            ended = Verdict(status="skipped", reason=reason, reason_code="call_too_long")
+            self.without_measurement(item, shape, ended)
             return
         with self.timers.stopped(item), isolation.as_it_was(item):  # the test itself has had its time
             try:
@@ -140,7 +145,7 @@ class GpuPerfSession:
         except BaseException as error:
             fault = self.machine.fault(error, trial.nodeid, trial.device)
             ended = self._explain(error, trial, fault)
-            self.keep(self._placed(trial.record(ended.status, ended.reason), shape), item)
+            self.keep(self._placed(trial.record(ended), shape), item)
             if fault is None:
                 raise
             faulty = ended.reason or fault.kind
@@ -150,8 +155,8 @@ class GpuPerfSession:
             self.machine.release()
             pytest.fail(faulty, pytrace=False)
         if isolation.is_traced():
-            trial.notes.append(_TRACED)
-        record = _diagnosed(self._placed(trial.record(found.status, found.reason), shape))
+            trial.note("traced", _TRACED)
+        record = _diagnosed(self._placed(trial.record(found), shape))
         record = self.gating.compared(record)
         trial.forget()  # pytest keeps the frames of a test that fails until the next one has run
         self.keep(record, item)
@@ -193,12 +198,13 @@ class GpuPerfSession:
         others = [pair for pair in item.user_properties if not pair[0].startswith(junit.PREFIX)]
         item.user_properties[:] = [*others, *junit.pairs(record)]
 
-    def without_measurement(self, item: pytest.Item, shape: ItemSpec, status: Status, reason: str) -> None:
+    def without_measurement(self, item: pytest.Item, shape: ItemSpec, ended: Verdict) -> None:
         """Keep the record of a speedup test that ended before it was measured."""
         record = Record(
             nodeid=shape.nodeid,
-            status=status,
-            reason=reason,
+            status=ended.status,
+            reason=ended.reason,
+            reason_code=ended.reason_code,
             demand=shape.demand,
             alpha=self.plan.alpha,
             family=shape.family,
@@ -211,7 +217,7 @@ class GpuPerfSession:
         self.comparisons.distrust(shape)
         record = self.ledger.records.get(shape.nodeid)
         if record is not None and record.status in ("passed", "recorded", "inconclusive"):
-            self.keep(replace(record, status="error", reason=reason), item)
+            self.keep(replace(record, status="error", reason=reason, reason_code=None), item)
 
     def learn(self, surveyed: dict[str, Any], told: Iterable[str]) -> None:
         """Take the environment that another process measured in, and which thresholds it told."""
@@ -253,13 +259,16 @@ class GpuPerfSession:
         The exception gets a note with the device's name, which pytest shows below its traceback.
         """
         if isinstance(error, SKIPS):
-            return Verdict(status="skipped", reason=str(error) or "skipped in the test")
-        where, what = trial.where, failures.first_line(error)
+            code: ReasonCode | None = "no_gpu" if isinstance(error, NoGpu) else None
+            return Verdict(status="skipped", reason=str(error) or "skipped in the test", reason_code=code)
+        where, what = trial.where, errors.first_line(error)
         if fault is not None and fault.kind == "out_of_memory":
             asked = f", {fault.requested:,} bytes were asked for" if fault.requested else ""
-            return Verdict(status="error", reason=f"out of memory {where}{asked}: {what}")
+            reason = f"out of memory {where}{asked}: {what}"
+            return Verdict(status="error", reason=reason, reason_code="out_of_memory")
         if fault is not None:
-            return Verdict(status="error", reason=self.machine.lost or f"lost {where}: {what}")
+            reason = self.machine.lost or f"lost {where}: {what}"
+            return Verdict(status="error", reason=reason, reason_code="gpu_lost")
         if not isinstance(error, Exception):
             return Verdict(status="error", reason=f"interrupted {where} by {what}")
         error.add_note(f"raised {where}")

@@ -14,13 +14,12 @@ from time import get_clock_info, perf_counter
 from typing import Any, Literal, NamedTuple
 
 from pytest_gpuperf.analysis import noise
-from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.environment import waited
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Plan
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Inspection, Measurement
+from pytest_gpuperf.model.measurement import Inspection, Interference, Measurement
 from pytest_gpuperf.timing.gc_pause import uncollected
 from pytest_gpuperf.timing.inputs import Input, Upload
 
@@ -103,7 +102,7 @@ class Workload:
         return self.running or (self.single is not None and self.single.running)
 
     @property
-    def disturbance(self) -> Disturbance | None:
+    def interference(self) -> Interference | None:
         """What the samples hold beside the workload, if anything."""
         waited, calls = self.waited or 0.0, self.block_calls
         return noise.find(self.samples, block_calls=calls, waited=waited, fastest=self.fastest)

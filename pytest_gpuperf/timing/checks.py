@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from io import IOBase
 from typing import Any
 
-from pytest_gpuperf.analysis.noise import Disturbance
+from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Measurement, Parity
+from pytest_gpuperf.model.measurement import Interference, Measurement, Parity
+from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import inputs, inspection, parity
 from pytest_gpuperf.timing.blocks import Workload
 
@@ -25,12 +26,12 @@ class CpuResult:
 
     measurement: Measurement
     answer: list[parity.Leaf]
-    disturbance: Disturbance | None
+    interference: Interference | None
 
     @property
     def doubt(self) -> str | None:
         """Why the times are in doubt, if they are."""
-        return self.disturbance.reason if self.disturbance else None
+        return noise.sentence(self.interference) if self.interference else None
 
 
 class ResultChecks:
@@ -50,11 +51,11 @@ class ResultChecks:
         return self.parity is not None and self.parity.agreed is False
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Note, ...]:
         """That the answers were to be compared and nobody could tell, if so."""
         if not self._demand.parity or self.parity is None or self.parity.agreed is not None:
             return ()
-        return (f"parity was not checked: {self.parity.reason}",)
+        return (Note(code="parity_not_checked", text=f"parity was not checked: {self.parity.reason}"),)
 
     def wrong(self, *, after_timing: bool) -> str | None:
         """Return how the devices disagree, if they do."""

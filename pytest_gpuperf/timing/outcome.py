@@ -1,31 +1,20 @@
 """From everything that was measured of one test to its verdict, and to whether moving the work pays."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from pytest_gpuperf.analysis import offload, verdict
-from pytest_gpuperf.analysis.noise import Disturbance
+from pytest_gpuperf.analysis import verdict
+from pytest_gpuperf.analysis.judgement import Judgement, judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.model.demand import Demand, Plan
-from pytest_gpuperf.model.measurement import Measurement, Memory, Neighbours, Transfer
-from pytest_gpuperf.model.offload import Offload
-from pytest_gpuperf.model.record import Verdict
+from pytest_gpuperf.model.measurement import Interference, Measurement, Memory, Neighbours, Transfer
+from pytest_gpuperf.model.record import Note, Verdict
 from pytest_gpuperf.timing.blocks import Workload
 from pytest_gpuperf.timing.rounds import RoundSampler
 
-__all__ = ["Judgement", "judge", "memory_of", "of"]
+__all__ = ["judge", "memory_of"]
 
-_QUIET = "a quiet machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS), would decide it"
 _UNTOLD = "the device does not tell how much memory a call holds"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """A verdict on the demand, the offload verdict beside it, and doubts about the numbers."""
-
-    verdict: Verdict
-    offload: Offload | None
-    notes: tuple[str, ...]
 
 
 def judge(
@@ -38,13 +27,14 @@ def judge(
     gpu: Workload,
     copies: Sequence[float],
     transfer: Transfer,
-    disturbance: Disturbance | None,
+    interference: Interference | None,
 ) -> Judgement:
     """Return what was found in rounds of live workloads."""
     speedup, memory = rounds.speedup(sampling), memory_of(gpu)
     if speedup is None:
         found = verdict.within(_undecided(rounds, demand), memory, demand)
-        return Judgement(verdict=found, offload=None, notes=(rounds.throttled,) if rounds.throttled else ())
+        notes = (Note(code="gpu_throttled", text=rounds.throttled),) if rounds.throttled else ()
+        return Judgement(verdict=found, offload=None, notes=notes)
     seen = OffloadInput(
         demand=demand,
         regime="body" if gpu.scope == "body" else demand.transfer,
@@ -55,21 +45,8 @@ def judge(
         copies=copies,
         transfer=transfer,
     )
-    judged = of(seen, plan, memory=memory, disturbance=disturbance, throttled=rounds.throttled)
+    judged = judge_offline(seen, plan, memory=memory, interference=interference, throttled=rounds.throttled)
     return replace(judged, notes=(*judged.notes, *_dropped(rounds)))
-
-
-def of(
-    seen: OffloadInput, plan: Plan, *, memory: Memory, disturbance: Disturbance | None, throttled: str | None
-) -> Judgement:
-    """Return what the numbers say; nothing that was slowed down or disturbed decides by itself."""
-    own = disturbance.own if disturbance else 1.0
-    found = _decided(seen, plan, disturbance, throttled)
-    return Judgement(
-        verdict=verdict.within(found, memory, seen.demand),
-        offload=offload.weigh(replace(seen, own=own, throttled=throttled is not None), plan),
-        notes=tuple(_doubts(seen, disturbance, throttled)),
-    )
 
 
 def memory_of(gpu: Workload) -> Memory:
@@ -91,37 +68,13 @@ def _undecided(rounds: RoundSampler, demand: Demand) -> Verdict:
     if rounds.throttled is not None and not demand.limits:
         return Verdict(status="recorded", reason=None)
     if rounds.throttled is not None:
-        return Verdict(status="inconclusive", reason=rounds.throttled)
+        return Verdict(status="inconclusive", reason=rounds.throttled, reason_code="gpu_throttled")
     return Verdict(status="error", reason="no round was measured: the CPU sibling left no samples")
 
 
-def _decided(
-    seen: OffloadInput, plan: Plan, disturbance: Disturbance | None, throttled: str | None
-) -> Verdict:
-    """Return the verdict on the demand; one that rests on lost time, or on a slow GPU, is a doubt."""
-    speedup, demand = seen.speedup, seen.demand
-    if not demand.limits:
-        return Verdict(status="recorded", reason=None)
-    doubt = f"speedup {verdict.ratio(speedup)}, wanted {verdict.wanted(demand)}"
-    if throttled is not None:
-        return Verdict(status="inconclusive", reason=f"{doubt}: {throttled}")
-    if disturbance is not None and not verdict.stands(speedup, demand, disturbance.own):
-        return Verdict(status="inconclusive", reason=f"{doubt}: {disturbance.reason}; {_QUIET}")
-    return verdict.judge(speedup, demand, plan)
-
-
-def _doubts(seen: OffloadInput, disturbance: Disturbance | None, throttled: str | None) -> Iterator[str]:
-    """Yield what to know about the numbers that decided in spite of it."""
-    if (dependence := verdict.dependence(seen.speedup)) is not None:
-        yield dependence
-    if disturbance is not None and verdict.stands(seen.speedup, seen.demand, disturbance.own):
-        yield disturbance.reason
-    if throttled is not None and not seen.demand.limits:
-        yield throttled
-
-
-def _dropped(rounds: RoundSampler) -> Iterator[str]:
+def _dropped(rounds: RoundSampler) -> Iterator[Note]:
     """Yield how many rounds were dropped, where they were few enough for the others to decide."""
     if rounds.dropped and rounds.throttled is None:
         reasons = ", ".join(rounds.throttle)
-        yield f"{rounds.dropped} of {rounds.begun} rounds were dropped: the GPU was slowed down ({reasons})"
+        text = f"{rounds.dropped} of {rounds.begun} rounds were dropped: the GPU was slowed down ({reasons})"
+        yield Note(code="rounds_dropped", text=text)

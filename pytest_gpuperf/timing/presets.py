@@ -24,7 +24,7 @@ def of_gate(plan: Plan, gate: GateOptions) -> Plan:
 
     On recorded noise 20 % are then told from 10 % in at least 99 % of runs (benchmarks/gate.py).
     """
-    if not (gate.is_gate or gate.create):
+    if not gate.measures_longer:
         return plan
     longer = replace(
         plan,
@@ -40,7 +40,7 @@ def of_gate(plan: Plan, gate: GateOptions) -> Plan:
 
 def quick(plan: Plan, gate: GateOptions) -> Plan:
     """Return a plan for tests that nobody asked for one by one: there may be thousands."""
-    seconds = 0.3 if gate.is_gate or gate.create else 0.02
+    seconds = 0.3 if gate.measures_longer else 0.02
     return replace(
         plan,
         record_time=max(0.05, seconds),

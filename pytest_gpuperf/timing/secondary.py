@@ -6,6 +6,7 @@ from random import Random
 
 from pytest_gpuperf.model.demand import Demand, Plan
 from pytest_gpuperf.model.measurement import Transfer
+from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import blocks, inspection, transfers
 from pytest_gpuperf.timing.blocks import Workload
 from pytest_gpuperf.timing.transfers import TransferTimer
@@ -23,7 +24,7 @@ class SecondaryResult:
 
     copying: TransferTimer | None
     transfer: Transfer | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def look(
@@ -46,8 +47,8 @@ def look(
     except Exception as error:
         if (fault := gpu.device.fault(error)) is not None and fault.kind == "lost":
             raise
-        note = f"beside the verdict not all was measured: {type(error).__name__}: {error}"
-        return SecondaryResult(copying=copying, notes=(note,))
+        text = f"beside the verdict not all was measured: {type(error).__name__}: {error}"
+        return SecondaryResult(copying=copying, notes=(Note(code="aside_failed", text=text),))
     if isinstance(timed, TransferTimer):
         return SecondaryResult(copying=timed)
     return SecondaryResult(copying=None, transfer=transfers.known(gpu, timed))

@@ -5,15 +5,14 @@ from dataclasses import replace
 from random import Random
 from zlib import crc32
 
-from pytest_gpuperf.analysis import offload, verdict
-from pytest_gpuperf.analysis.noise import Disturbance
-from pytest_gpuperf.devices import failures
+from pytest_gpuperf.analysis import noise, offload, verdict
+from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, Family, Plan
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Measurement, Neighbours, Transfer
+from pytest_gpuperf.model.measurement import Interference, Measurement, Neighbours, Transfer
 from pytest_gpuperf.model.offload import Offload
-from pytest_gpuperf.model.record import Record, Status, Verdict
+from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
 from pytest_gpuperf.timing import blocks, inspection, outcome, secondary, transfers
 from pytest_gpuperf.timing.blocks import Workload
 from pytest_gpuperf.timing.budget import TakeTurn, TimeBudget
@@ -52,7 +51,7 @@ class Trial:
         self._budget = TimeBudget(self.plan.max_time, take_turn)
         self._rounds = self._no_rounds()
         self._order = Random(crc32(nodeid.encode("utf-8", "surrogatepass")))  # noqa: S311 - an order, not a secret
-        self.notes: list[str] = []
+        self.notes: list[Note] = []
         self._device: TimedDevice | None = None
         self._cpu: Workload | None = None
         self._gpu: Workload | None = None
@@ -76,7 +75,8 @@ class Trial:
                 here, yonder = self._warmed_up(self._cpu), self._warmed_up(self._gpu)
                 self._rounds.interleaved(here, yonder, self._gated_copies(self._gpu), self._order)
                 if self._budget.left() < 0:
-                    self.notes.append("time was up: the answers after timing were not compared")
+                    text = "time was up: the answers after timing were not compared"
+                    self.note("answers_not_compared_again", text)
                     return self._judge()
                 after, there = self._finish(self._cpu), self._finish(self._gpu)
                 if self._sound or not starts_left or self._rounds.are_late:
@@ -116,15 +116,15 @@ class Trial:
             for starts_left in reversed(range(self.plan.fresh_starts + 1)):
                 here = self._warmed_up(self._cpu)
                 self._rounds.alone(here, most_blocks, seconds)
-                if here.disturbance is None or not starts_left or self._budget.left() < 0:
+                if here.interference is None or not starts_left or self._budget.left() < 0:
                     break
                 self._start_afresh(self._cpu)
             if self._budget.left() >= 0:
                 self._answers.check_same(before, self._finish(self._cpu))
                 secondary.other_kind([self._cpu], self.demand, self.plan, self._order, self._budget.left)
-        if (disturbance := here.disturbance) is not None:
-            self.notes.append(disturbance.reason)
-        return CpuResult(measurement=self._cpu.measurement, answer=before, disturbance=disturbance)
+        if (interference := here.interference) is not None:
+            self.note("interference", noise.sentence(interference))
+        return CpuResult(measurement=self._cpu.measurement, answer=before, interference=interference)
 
     def time_gpu(self, bind: Bind, gpu: TimedDevice, *, most_blocks: int, seconds: float) -> None:
         """Time the body on the GPU alone: two blocks, and more up to `most_blocks` within `seconds`."""
@@ -144,13 +144,14 @@ class Trial:
                 side.measurement, self.demand, self._transfer, self.plan, side.doubt
             )
 
-    def record(self, status: Status, reason: str | None) -> Record:
+    def record(self, ended: Verdict) -> Record:
         """Return everything that is known by now."""
         workload = self._gpu or self._cpu
         return Record(
             nodeid=self.nodeid,
-            status=status,
-            reason=reason,
+            status=ended.status,
+            reason=ended.reason,
+            reason_code=ended.reason_code,
             demand=self.demand,
             alpha=self.plan.alpha,
             scope=workload.scope if workload else None,
@@ -167,7 +168,8 @@ class Trial:
             rounds_elapsed=self._rounds.elapsed,
             elapsed=self._budget.elapsed,
             turn_wait=self._budget.waited or None,
-            notes=(*self.notes, *self._budget.doubts),
+            interference=self._interference,
+            notes=(*self.notes, *(Note(code="not_exclusive", text=doubt) for doubt in self._budget.doubts)),
         )
 
     @property
@@ -179,7 +181,11 @@ class Trial:
     @property
     def where(self) -> str:
         """The place of an error."""
-        return failures.place(self.device, self._rounds.begun)
+        return errors.describe_place(self.device, self._rounds.begun)
+
+    def note(self, code: NoteCode, text: str) -> None:
+        """Add a note to the record."""
+        self.notes.append(Note(code=code, text=text))
 
     def distrust(self) -> None:
         """Give up the estimate: the samples stay, but they were not of the work that was asked for."""
@@ -202,18 +208,21 @@ class Trial:
         return self._cpu.measurement if self._cpu else self._side.measurement if self._side else None
 
     @property
-    def _disturbance(self) -> Disturbance | None:
+    def _interference(self) -> Interference | None:
         if self._side is not None:
-            return self._side.disturbance
-        return self._gated(self._cpu).disturbance if self._cpu else None
+            return self._side.interference
+        if self._cpu is None:
+            return None
+        latencies = self._cpu.single if self.demand.latency and self._cpu.block_calls > 1 else self._cpu
+        return latencies.interference if latencies else None
 
     @property
     def _sound(self) -> bool:
         """Whether the samples need not be taken again: undisturbed, or clear in spite of it."""
-        disturbance, speedup = self._disturbance, self._rounds.speedup(self._sampling)
-        if disturbance is None or speedup is None:
+        interference, speedup = self._interference, self._rounds.speedup(self._sampling)
+        if interference is None or speedup is None:
             return True
-        return bool(self.demand.limits) and verdict.stands(speedup, self.demand, disturbance.own)
+        return bool(self.demand.limits) and verdict.stands(speedup, self.demand, interference.own_share)
 
     def _no_rounds(self) -> RoundSampler:
         return RoundSampler(self.demand, self.plan, self._budget.left, self._apart)
@@ -241,7 +250,8 @@ class Trial:
 
     def _start_afresh(self, *workloads: Workload) -> None:
         """Give up samples of a slow spell."""
-        self.notes = ["started afresh: the machine had been busy with other work"]
+        text = "started afresh: the machine had been busy with other work"
+        self.notes = [Note(code="restarted", text=text)]
         self._rounds.start_afresh()
         self._copying = None
         for workload in workloads:
@@ -264,10 +274,10 @@ class Trial:
     def _judge(self) -> Verdict:
         wrong = self._answers.wrong(after_timing=bool(self._rounds.begun))
         if wrong is not None and self.demand.bare:
-            self.notes.append(wrong)
+            self.note("devices_disagree", wrong)
             return Verdict(status="recorded", reason=None)
         if wrong is not None:
-            return Verdict(status="failed", reason=wrong)
+            return Verdict(status="failed", reason=wrong, reason_code="devices_disagree")
         return self._weigh(self._cpu_measurement, self._gpu)
 
     def _weigh(self, cpu: Measurement | None, gpu: Workload | None) -> Verdict:
@@ -286,7 +296,7 @@ class Trial:
             gpu=gpu,
             copies=self._copying.samples if self._copying else (),
             transfer=self._transfer,
-            disturbance=self._disturbance,
+            interference=self._interference,
         )
         self._offload = found.offload
         self.notes += (*found.notes, *self._answers.notes)

@@ -19,7 +19,7 @@ from pytest_gpuperf.model.comparison import Commit, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Family, Pairing
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Parity, Speedup
-from pytest_gpuperf.model.record import DESELECTED, Environment, Record, Run
+from pytest_gpuperf.model.record import Environment, Note, Record, Run
 from pytest_gpuperf.report import history
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
@@ -263,7 +263,11 @@ def test_a_number_beyond_what_can_be_computed_is_an_error_in_words(refused):
 
 def test_control_characters_of_a_report_do_not_reach_the_terminal(call):
     written("base.json", record(HOSTILE), record("test_a.py::test_2"))
-    written("new.json", record(HOSTILE, 5.0, notes=("\x1b]0;owned\x07",)), record("test_a.py::test_2"))
+    written(
+        "new.json",
+        record(HOSTILE, 5.0, notes=(Note(code="traced", text="\x1b]0;owned\x07"),)),
+        record("test_a.py::test_2"),
+    )
     cpu = record(HOSTILE, pairing=Pairing(side="cpu", library="numpy"), gpu=None, speedup=None)
     gpu = record(HOSTILE, pairing=Pairing(side="gpu", library="cupy"), cpu=None, speedup=None)
     written("cpu.json", cpu)
@@ -492,7 +496,7 @@ def test_show_prints_the_table_and_the_reasons(call):
 
 
 def test_show_of_a_report_without_tests_says_so(call):
-    written("r.json", skipped(reason=DESELECTED))
+    written("r.json", skipped(reason_code="deselected"))
     assert (0, ["no test with a speedup marker ran"], "") == call("show", written("empty.json"))
     assert call("show", "r.json")[1] == ["no test with a speedup marker ran"]
 
@@ -965,7 +969,7 @@ def test_compare_says_what_pytest_says_of_the_same_two_reports(pytester, capsys)
     for nodeid, reason in reasons:
         assert any(line.startswith(f"{nodeid}: ") and line.endswith(reason) for line in lines)
     assert report["gate"]["notes"]
-    assert [note for note in report["gate"]["notes"] if note not in lines] == []
+    assert [note for note in report["gate"]["notes"] if note["text"] not in lines] == []
     assert {line.split(": ")[1] for line in lines if line.startswith("FAILED")} == {
         "test_it.py::test_fast[1]",
         "test_it.py::test_fast[3]",

@@ -19,8 +19,7 @@ DIFF = (EXAMPLE / "markers.diff").read_text(encoding="utf-8")
 STAND_IN = """
     import functools, sys, types
     import numpy, pytest
-    from pytest_gpuperf.devices.simulated import SimulatedBackend, Timing
-    from pytest_gpuperf.devices.simulated_arrays import SimulatedArray
+    from pytest_gpuperf.devices.simulated import SimulatedArray, SimulatedBackend, Timing
 
     LINK = 1e15  # bytes per second: copies take no time
     BACKEND = SimulatedBackend(

@@ -409,8 +409,9 @@ def test_a_gpu_sibling_says_what_became_of_its_cpu_sibling(suite, how, outcome, 
 @pytest.mark.parametrize("how", ["pytest.skip('not today')", "assert 0"])
 def test_a_cpu_sibling_says_what_became_of_its_gpu_sibling(suite, how):
     found = suite(BROKEN.format("array_api_compat.cupy", how))
-    (note,) = [note for note in found.records["test_ones[numpy]"]["notes"] if "sibling" in note]
-    assert note.startswith("its GPU sibling test_it.py::test_ones[cupy] was ")
+    (note,) = [note for note in found.records["test_ones[numpy]"]["notes"] if "sibling" in note["code"]]
+    assert note["code"] == "gpu_sibling_without_speedup"
+    assert note["text"].startswith("its GPU sibling test_it.py::test_ones[cupy] was ")
     assert found.statuses["test_ones[numpy]"] == "recorded"
 
 
@@ -494,8 +495,9 @@ def test_a_deselected_sibling_is_named(suite):
     assert "its CPU sibling test_it.py::test_ones[numpy] was deselected" in reason
     found = suite("@pytest.mark.speedup(min=3)\ndef test_ones(xp):\n    xp.ones(3)\n", "-k", "numpy")
     found.ended(passed=1, deselected=1)
-    (note,) = [note for note in found.records["test_ones[numpy]"]["notes"] if "sibling" in note]
-    assert "was skipped: deselected" in note
+    (note,) = [note for note in found.records["test_ones[numpy]"]["notes"] if "sibling" in note["code"]]
+    assert "was skipped: deselected" in note["text"]
+    assert found.records["test_ones[cupy]"]["reason_code"] == "deselected"
 
 
 @pytest.mark.parametrize("option", ["--lf", "--sw"])
@@ -592,7 +594,7 @@ def test_lonely(xp):
 """
     found = suite(source, "--gpuperf-gpu=none")
     found.ended(passed=1)
-    assert any("none is its GPU sibling" in note for note in found.records["test_lonely[numpy]"]["notes"])
+    assert "no_gpu_sibling" in [note["code"] for note in found.records["test_lonely[numpy]"]["notes"]]
 
 
 def test_variants_are_compared_with_their_own(suite):

@@ -21,7 +21,7 @@ def codes(body, *, cpu=None, gpu=None, noise=lambda: 1.0, precision=None, usable
     )
     trial = Trial(nodeid="test_it", demand=demand or Demand(), plan=Plan(record_time=0.2))
     found = trial.compare(lambda device: partial(body, device), here, there)
-    record = trial.record(found.status, found.reason)
+    record = trial.record(found)
     return [each.code for each in diagnosis.find(record, usable=usable, pool_threads=None)]
 
 

@@ -18,7 +18,7 @@ import pytest
 from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, Family, Plan
-from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.timing.trial import Trial
 
 CASES = 240
@@ -110,7 +110,7 @@ class Case:
             found = trial.compare_with(side, bind, gpu)
         else:
             found = trial.compare(bind, cpu, gpu)
-        return trial.record(found.status, found.reason)
+        return trial.record(found)
 
 
 @dataclass(frozen=True)
@@ -573,7 +573,7 @@ def test_without_a_gpu_the_cpus_time_still_tells_the_limits_and_the_links(walks)
         case, (cpu, _) = walk.case, walk.case.devices()
         trial = Trial(nodeid="test_it", demand=case.demand, plan=case.plan)
         trial.without_gpu(trial.time_cpu(partial(partial, case.body), cpu, blocks=5, seconds=1e6))
-        alone = trial.record("skipped", "no GPU")
+        alone = trial.record(Verdict(status="skipped", reason="no GPU"))
         assert walk.found.cpu.median == alone.cpu.median, walk
         assert (walk.bytes, case.made) == (alone.transfer.bytes, alone.transfer.made), walk
         assert walk.found.offload.gpu_limits == alone.offload.gpu_limits, walk

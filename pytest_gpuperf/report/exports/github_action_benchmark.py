@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pytest_gpuperf.analysis.verdict import ratio
+from pytest_gpuperf.analysis.verdict import interval
 from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.escape import distinct, printable
@@ -23,7 +23,7 @@ def _entry(record: Record, speedup: Speedup) -> dict[str, Any]:
         "name": distinct(record.nodeid) + (" (emulated)" if emulated else ""),  # no chart mixes the two
         "unit": "x",
         "value": speedup.value,
-        "range": ratio(speedup).partition(" ")[2],
+        "range": interval(speedup),
         "extra": _tooltip(record, speedup, emulated=emulated),
     }
 

@@ -1,11 +1,12 @@
-"""Disturbances: what samples hold beside the workload, and when a GPU was slowed down too often."""
+"""Interference: what samples hold beside the workload, and when a GPU was slowed down too often."""
 
 import pytest
 
-from pytest_gpuperf.analysis.noise import Disturbance, find, stated, throttled
+from pytest_gpuperf.analysis.noise import find, sentence, throttled, worst
+from pytest_gpuperf.model.measurement import Interference
 
-WAITED = "threads waited for a processor, 0.5 s in each second of the CPU's blocks"
-WANDERS = "the CPU's times wander: their median is 4 s, a block took 1 s"
+CONTENTION = Interference(kind="cpu_contention", own_share=0.5, waited=0.5)
+UNSTABLE = Interference(kind="unstable_cpu_times", own_share=0.25, median=4.0, fastest=1.0)
 
 
 @pytest.mark.parametrize(
@@ -14,29 +15,38 @@ WANDERS = "the CPU's times wander: their median is 4 s, a block took 1 s"
         (None, [], 9.0, 1.0),
         (None, [1.0, 1.0], 0.5, 1.0),
         (None, [3.0, 3.0], 0.0, 1.0),
-        (Disturbance(own=0.5, reason=WAITED), [1.0, 1.0], 1.0, 1.0),
-        (Disturbance(own=0.25, reason=WANDERS), [4.0, 1.0, 4.0], 0.0, 1.0),
-        (Disturbance(own=0.5, reason=WAITED), [4.0, 4.0], 4.0, 1.0),
+        (CONTENTION, [1.0, 1.0], 1.0, 1.0),
+        (UNSTABLE, [4.0, 1.0, 4.0], 0.0, 1.0),
+        (CONTENTION, [4.0, 4.0], 4.0, 1.0),
     ],
 )
-def test_a_disturbance_is_the_time_that_was_not_the_workloads(expected, samples, waited, fastest):
+def test_interference_is_the_time_that_was_not_the_workloads(expected, samples, waited, fastest):
     assert expected == find(samples, block_calls=1, waited=waited, fastest=fastest)
 
 
 def test_more_time_waited_than_was_measured_leaves_nothing():
-    assert find([1.0], block_calls=1, waited=2.0, fastest=1.0).own == 0.0
+    assert find([1.0], block_calls=1, waited=2.0, fastest=1.0).own_share == 0.0
 
 
 def test_the_time_waited_is_that_of_all_calls_of_a_block():
     assert find([1.0], block_calls=10, waited=1.0, fastest=1.0) is None
-    assert find([1.0], block_calls=2, waited=1.0, fastest=1.0).own == 0.5
+    assert find([1.0], block_calls=2, waited=1.0, fastest=1.0).own_share == 0.5
 
 
-@pytest.mark.parametrize("reason", [WAITED, WANDERS])
-def test_a_note_tells_a_disturbance_and_not_how_large_it_was(reason):
-    assert stated(["another", reason]) == Disturbance(own=0.0, reason=reason)
-    assert stated([f"not {reason}"]) is None
-    assert stated([]) is None
+def test_of_several_the_worst_leaves_the_workload_the_smallest_share():
+    assert worst(CONTENTION, None, UNSTABLE) == worst(UNSTABLE, CONTENTION) == UNSTABLE
+    assert worst(None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        ("threads waited for a processor, 0.5 s in each second of the CPU's blocks", CONTENTION),
+        ("the CPU's times wander: their median is 4 s, a block took 1 s", UNSTABLE),
+    ],
+)
+def test_an_interference_is_said_with_its_numbers(expected, found):
+    assert expected == sentence(found)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pytest_gpuperf.gate.fingerprint import (
 )
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement
-from pytest_gpuperf.model.record import Environment, Record
+from pytest_gpuperf.model.record import Environment, Note, Record
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="NumPy", library="numpy 2.4.6")
 GPU = DeviceInfo(
@@ -181,7 +181,7 @@ def test_each_part_of_the_surroundings_that_differs_is_named_by_itself(expected,
         on_cpu(library="numpy 2.4.0"),
         on_cpu(name="the CPU"),  # the processor is the environment's
         record(gpu=measured(GPU, dtypes=("int64", "float32"))),
-        record(status="failed", reason="too slow", notes=("a note",), alpha=0.01),
+        record(status="failed", reason="too slow", notes=(Note(code="traced", text="a note"),), alpha=0.01),
         record(demand=Demand(min=3, max_time=1.0)),
     ],
 )

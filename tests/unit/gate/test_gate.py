@@ -12,7 +12,7 @@ from pytest_gpuperf.model.comparison import Comparison, GateOptions, GateResult,
 from pytest_gpuperf.model.demand import Demand, Family, Pairing, Plan
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Speedup
 from pytest_gpuperf.model.offload import Point, Threshold
-from pytest_gpuperf.model.record import DESELECTED, Environment, Record, Run
+from pytest_gpuperf.model.record import Environment, Record, Run
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="a GPU", library="cupy 13")
@@ -88,11 +88,16 @@ def base_of(*records, name="base.json", environment=HERE, **changes) -> Baseline
 
 
 def gating(*bases, asked=GATE, here=HERE) -> Gate:
-    return Gate(asked, bases, lambda: here)
+    return Gate(asked, bases, lambda: here, gated=asked.is_gate)
 
 
 def seen(*, missing=(), crashed=None, has_gpu=True) -> RunCoverage:
     return RunCoverage(expects=lambda nodeid: nodeid in missing, crashed=crashed or {}, has_gpu=has_gpu)
+
+
+def coded(found) -> tuple[tuple[str, str], ...]:
+    """Return the failures or notes of a gate as pairs of their code and text."""
+    return tuple((each.code, each.text) for each in found)
 
 
 def ended(now, *before, asked=GATE, plan=None, here=HERE, **saw) -> GateResult:
@@ -163,7 +168,7 @@ def test_of_several_baselines_the_newest_of_this_machine_is_taken():
 
 def test_the_machine_is_looked_at_once_and_only_when_it_matters():
     looks = []
-    held = Gate(GATE, [base_of(record())], lambda: looks.append(1) or HERE)
+    held = Gate(GATE, [base_of(record())], lambda: looks.append(1) or HERE, gated=True)
     assert held.base is not None
     assert looks == []
     held.compared(record())
@@ -252,32 +257,50 @@ CPU_SIDE = Pairing(side="cpu", library="numpy")
 
 
 @pytest.mark.parametrize(
-    ("expected", "now", "has_gpu"),
+    ("code", "expected", "now", "has_gpu"),
     [
-        ("nothing was measured: no test with a speedup marker ran", [], True),
-        ("nothing was measured: no test with a speedup marker ran", [skipped(reason=DESELECTED)], True),
-        (f"every test of the gate was skipped (1): {NO_GPU}; {REMEDY}", [skipped()], False),
-        (f"every test of the gate was skipped (2): {NO_GPU}; {REMEDY}", [skipped(), skipped("b")], False),
-        ("every test of the gate was skipped (1): not today", [skipped(reason="not today")], True),
+        ("nothing_measured", "nothing was measured: no test with a speedup marker ran", [], True),
         (
+            "nothing_measured",
+            "nothing was measured: no test with a speedup marker ran",
+            [skipped(reason="in other words", reason_code="deselected")],
+            True,
+        ),
+        ("all_skipped", f"every test of the gate was skipped (1): {NO_GPU}; {REMEDY}", [skipped()], False),
+        (
+            "all_skipped",
+            f"every test of the gate was skipped (2): {NO_GPU}; {REMEDY}",
+            [skipped(), skipped("b")],
+            False,
+        ),
+        (
+            "all_skipped",
+            "every test of the gate was skipped (1): not today",
+            [skipped(reason="not today")],
+            True,
+        ),
+        (
+            "all_skipped",
             f"every test of the gate was skipped (1): {NO_GPU}; {REMEDY}",
             [skipped("a[numpy]", None, status="recorded", pairing=CPU_SIDE), skipped("a[cupy]")],
             False,
         ),
         (
+            "nothing_measured",
             "nothing was measured that the gate is about; b: it broke",
             [skipped(), skipped("b", "it broke", status="error")],
             True,
         ),
         (
+            "nothing_measured",
             "nothing was measured that the gate is about; a: recorded",
             [skipped("a", None, status="recorded", pairing=CPU_SIDE)],
             True,
         ),
     ],
 )
-def test_a_gate_that_measured_nothing_fails_and_says_why(expected, now, has_gpu):
-    assert (expected,) == ended(now, record("old"), has_gpu=has_gpu).failures
+def test_a_gate_that_measured_nothing_fails_and_says_why(code, expected, now, has_gpu):
+    assert ((code, expected),) == coded(ended(now, record("old"), has_gpu=has_gpu).failures)
 
 
 def test_a_gate_that_measured_nothing_for_want_of_a_gpu_may_be_allowed():
@@ -285,7 +308,7 @@ def test_a_gate_that_measured_nothing_for_want_of_a_gpu_may_be_allowed():
     assert ended([skipped()], record(), asked=asked, has_gpu=False).failures == ()
     assert ended([], record(), asked=asked, has_gpu=False).failures == ()
     (failure,) = ended([skipped()], record(), asked=asked, has_gpu=True).failures
-    assert failure == f"every test of the gate was skipped (1): {NO_GPU}"
+    assert failure.text == f"every test of the gate was skipped (1): {NO_GPU}"
 
 
 def test_one_test_that_was_measured_is_not_nothing():
@@ -302,14 +325,15 @@ def test_what_counts_as_measured_is_what_the_gate_is_about(expected, metric):
 
 @pytest.mark.parametrize("bad", [{"status": "error", "reason": "lost"}])
 def test_a_failed_measurement_is_not_measured(bad):
-    assert ended([record(**bad)], record()).failures == (
-        "nothing was measured that the gate is about; a: lost",
+    assert coded(ended([record(**bad)], record()).failures) == (
+        ("nothing_measured", "nothing was measured that the gate is about; a: lost"),
     )
 
 
 def test_a_baseline_that_knows_none_of_the_tests_compares_nothing():
     [failure] = ended([record("x"), record("y")], record(), record("b")).failures
-    assert failure.startswith(
+    assert failure.code == "tests_unknown"
+    assert failure.text.startswith(
         "the baseline base.json knows none of the tests that were measured (2); node ids"
     )
     assert (failure,) == ended([record("x"), record("y")]).failures
@@ -320,33 +344,50 @@ def test_a_baseline_of_another_machine_is_known_and_noted():
     found = ended([record(), record("b")], record(), record("b"), here=ELSEWHERE)
     assert found.failures == ()
     differences = "CPU: a processor in the baseline, another now"
-    assert found.notes == (f"not comparable, for the runs differ (2 comparisons): {differences}",)
+    said = f"not comparable, for the runs differ (2 comparisons): {differences}"
+    assert coded(found.notes) == (("not_comparable", said),)
 
 
 def test_a_comparison_that_fails_nothing_says_how_it_would():
     here = GateOptions(baseline=Path("base.json"))
     found = ended([record(value=5.0)], record(), asked=here)
     said = "nothing fails for what regressed (1 comparison) without --gpuperf-fail-on"
-    assert ((), (said,)) == (found.failures, found.notes)
-    assert said not in ended([record(value=5.0)], record()).notes
+    assert found.failures == ()
+    assert coded(found.notes) == (("regressions_not_enforced", said),)
+    assert ended([record(value=5.0)], record()).notes == ()
 
 
 @pytest.mark.parametrize("asked", [GATE, replace(GATE, allow_no_gpu=True)])
 def test_a_baselines_test_that_this_run_should_have_had_fails_it(asked):
     before = [record(name) for name in "abcdef"]
     (failure,) = ended([record()], *before, asked=asked, missing="bc", has_gpu=False).failures
-    assert failure == (
+    assert failure.code == "tests_missing"
+    assert failure.text == (
         "2 of the baseline's tests did not run: b, c; renamed, unmarked or deselected? Run them, say "
         "--gpuperf-allow-missing, or take them out with a report of the whole suite: gpuperf baseline update "
         "--prune base.json REPORT"
     )
     (failure,) = ended([record()], *before, asked=asked, missing="bcdef").failures
-    assert failure.startswith("5 of the baseline's tests did not run: b, c, d and 2 more; renamed")
+    assert failure.text.startswith("5 of the baseline's tests did not run: b, c, d and 2 more; renamed")
 
 
 def test_a_deselected_test_did_not_run_though_it_has_a_record():
-    (failure,) = ended([record(), skipped("b", DESELECTED)], record(), record("b"), missing="b").failures
-    assert "did not run: b;" in failure
+    left_out = skipped("b", reason_code="deselected")
+    (failure,) = ended([record(), left_out], record(), record("b"), missing="b").failures
+    assert failure.code == "tests_missing"
+    assert "did not run: b;" in failure.text
+
+
+def test_what_a_reason_says_does_not_deselect_a_test():
+    """The suite's own skip may be worded like ours: only its code counts."""
+    alike = skipped("b", "deselected on the command line or by a plugin")
+    assert ended([record(), alike], record(), record("b"), missing="b").failures == ()
+
+
+def test_tests_that_the_session_never_reached_fail_the_gate():
+    cut_off = skipped("b", "in any words", reason_code="session_ended")
+    (failure,) = ended([record(), cut_off], record(), record("b")).failures
+    assert failure.code == "session_ended"
 
 
 @pytest.mark.parametrize(
@@ -371,12 +412,13 @@ def test_missing_tests_may_be_allowed():
 def test_a_gated_test_that_was_lost_with_its_worker_fails_the_run(nodeid):
     now = [record(), record("new"), record("b")]
     found = ended(now, record(), record("b"), crashed={nodeid: "gw0 crashed"})
-    assert found.failures == (f"{nodeid} was lost with the process that ran it: gw0 crashed",)
+    said = f"{nodeid} was lost with the process that ran it: gw0 crashed"
+    assert coded(found.failures) == (("test_lost", said),)
 
 
 def test_a_lost_test_of_the_baseline_is_told_once():
     found = ended([record()], record(), record("b"), missing="b", crashed={"b": "gw0 crashed"})
-    assert found.failures == ("b was lost with the process that ran it: gw0 crashed",)
+    assert [failure.code for failure in found.failures] == ["test_lost"]
 
 
 def test_a_lost_test_that_is_not_the_gates_is_pytests_own_matter():
@@ -395,23 +437,33 @@ def test_what_only_reports_fails_no_run(plan, asked, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("expected", "now"),
+    ("code", "expected", "now"),
     [
-        (f"better beyond the tolerance (1 comparison): {UPDATE}", [record(value=20.0), record("b")]),
         (
+            "baseline_stale",
+            f"better beyond the tolerance (1 comparison): {UPDATE}",
+            [record(value=20.0), record("b")],
+        ),
+        (
+            "baseline_stale",
             f"better beyond the tolerance (2 comparisons): {UPDATE}",
             [record(value=20.0), record("b", value=20.0)],
         ),
-        (f"1 of the baseline's tests was skipped: b: {NO_GPU}", [record(), skipped("b")]),
-        (f"2 of the baseline's tests were skipped: a: {NO_GPU}", [skipped(), skipped("b"), record("c")]),
+        ("tests_skipped", f"1 of the baseline's tests was skipped: b: {NO_GPU}", [record(), skipped("b")]),
+        (
+            "tests_skipped",
+            f"2 of the baseline's tests were skipped: a: {NO_GPU}",
+            [skipped(), skipped("b"), record("c")],
+        ),
     ],
 )
-def test_what_to_know_of_a_run_is_noted(expected, now):
-    assert (expected,) == ended(now, record(), record("b"), record("c")).notes
+def test_what_to_know_of_a_run_is_noted(code, expected, now):
+    assert ((code, expected),) == coded(ended(now, record(), record("b"), record("c")).notes)
 
 
 @pytest.mark.parametrize(
-    "now", [[record(), skipped("new")], [record(), skipped("b", DESELECTED)], [record(value=5.0)]]
+    "now",
+    [[record(), skipped("new")], [record(), skipped("b", reason_code="deselected")], [record(value=5.0)]],
 )
 def test_what_is_told_elsewhere_is_not_noted(now):
     assert ended(now, record(), record("b")).notes == ()
@@ -422,4 +474,5 @@ def test_comparisons_count_where_they_stand_a_thresholds_too():
     held = gating(base_of(record()), asked=GateOptions(tolerances=(within("threshold"),)))
     found = held.ended([record(comparisons=(compared,))], seen(), Plan())
     assert found.failures == ()
-    assert found.notes == (f"better beyond the tolerance (1 comparison): {UPDATE}",)
+    said = f"better beyond the tolerance (1 comparison): {UPDATE}"
+    assert coded(found.notes) == (("baseline_stale", said),)

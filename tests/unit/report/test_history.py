@@ -20,7 +20,7 @@ from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import DeviceInfo, Estimate
-from pytest_gpuperf.model.record import DESELECTED, STATUSES, Environment
+from pytest_gpuperf.model.record import STATUSES, Environment
 from pytest_gpuperf.report import files, history
 from pytest_gpuperf.report.history import Entry, Result, entry, read, write
 
@@ -107,11 +107,11 @@ def test_a_run_without_a_speedup_is_kept_with_how_its_tests_ended(run_of, skippe
 
 
 def test_a_deselected_test_was_not_in_the_run(run_of, skipped):
-    assert () == entry(run_of(skipped("test_a", DESELECTED))).results
+    assert () == entry(run_of(skipped("test_a", reason_code="deselected"))).results
 
 
 def test_a_skip_of_the_suite_s_own_stays_whatever_its_reason_is(run_of, skipped):
-    assert 1 == len(entry(run_of(skipped("test_a", "deselected hardware"))).results)
+    assert 1 == len(entry(run_of(skipped("test_a", "deselected on the command line or by a plugin"))).results)
 
 
 def test_a_cpu_sibling_stands_with_its_gpu_sibling(run_of, record):

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult, Tolerance
+from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, GateNote, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import DeviceInfo, Estimate
 from pytest_gpuperf.model.offload import Threshold
-from pytest_gpuperf.model.record import Environment, Merged, Record, Run
+from pytest_gpuperf.model.record import Environment, Merged, Note, Record, Run
 from pytest_gpuperf.report.escape import printable
 from pytest_gpuperf.report.markdown import text
 from pytest_gpuperf.report.spans import code
@@ -138,7 +138,12 @@ def test_the_headline_counts_what_failed_and_changed_first(run_of, record, faile
 
 
 def test_a_failed_gate_and_failed_thresholds_stand_in_the_headline(run_of, record):
-    gate = GateResult(baseline="old.json", started="then", tolerances=(), failures=("nothing was compared",))
+    gate = GateResult(
+        baseline="old.json",
+        started="then",
+        tolerances=(),
+        failures=(GateFailure(code="nothing_measured", text="nothing was compared"),),
+    )
     threshold = Threshold(
         name="test_fft",
         parameter="n",
@@ -254,7 +259,7 @@ def test_the_gate_says_what_it_compared_with_and_what_fails(run_of, record):
         baseline="old.json",
         started="then",
         tolerances=(Tolerance(metric="speedup", share=0.1), Tolerance(metric="gpu", share=0.025)),
-        notes=("3 tests are new",),
+        notes=(GateNote(code="tests_skipped", text="3 tests are new"),),
     )
     found = text(run_of(record(), gate=gate))
     assert (
@@ -280,6 +285,17 @@ def test_the_environment_is_folded(run_of, record):
     assert "| `host name` | `runner` |" in inside
 
 
+def gate_of(name: str, texts: tuple[str, ...]) -> GateResult:
+    """Return a gate with this text in every place."""
+    return GateResult(
+        baseline=name,
+        started=name,
+        tolerances=(),
+        failures=tuple(GateFailure(code="test_lost", text=text) for text in texts),
+        notes=tuple(GateNote(code="baseline_stale", text=text) for text in texts),
+    )
+
+
 @pytest.fixture(scope="module")
 def hostile(run_of, record, failed):
     """Make the run that has a text in every place where somebody's text can stand."""
@@ -295,14 +311,15 @@ def hostile(run_of, record, failed):
             variables={anything: anything},
         )
         lines = (anything,)
+        note = Note(code="traced", text=anything)
         return run_of(
             record("a"),
             failed(anything or "-", reason=anything),
-            record("b", comparisons=(compared("regressed", reason=anything),), notes=lines),
+            record("b", comparisons=(compared("regressed", reason=anything),), notes=(note,)),
             environment=environment,
             started=anything,
             commit=Commit(id=anything, branch=anything),
-            gate=GateResult(baseline=anything, started=anything, tolerances=(), failures=lines, notes=lines),
+            gate=gate_of(anything, lines),
             merged=Merged(reports=(), hosts_differ=None, differences=lines),
         )
 
@@ -366,7 +383,7 @@ def test_the_longest_text_fits_a_comment(run_of, record, speedup, filler):
     run = run_of(
         *many,
         environment=environment,
-        gate=GateResult(baseline=long, started=long, tolerances=(), failures=lines, notes=lines),
+        gate=gate_of(long, lines),
         merged=Merged(reports=(), hosts_differ=None, differences=lines),
         commit=Commit(id=long, branch=long),
     )

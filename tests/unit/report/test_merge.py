@@ -11,14 +11,30 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf import schema
-from pytest_gpuperf.analysis.noise import find, stated
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.gate.fingerprint import environment_differences, hosts_differ, machine_names
 from pytest_gpuperf.model.demand import Demand, Family, Pairing, Plan, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Copies, DeviceInfo, Measurement, Memory, Parity, Transfer
-from pytest_gpuperf.model.record import DESELECTED, Clocks, Environment, Merged, Record, Run, ThreadPool
+from pytest_gpuperf.model.measurement import (
+    Copies,
+    DeviceInfo,
+    Interference,
+    Measurement,
+    Memory,
+    Parity,
+    Transfer,
+)
+from pytest_gpuperf.model.record import (
+    Clocks,
+    Environment,
+    Merged,
+    Note,
+    Record,
+    Run,
+    ThreadPool,
+    Verdict,
+)
 from pytest_gpuperf.report.merge import Report, merge
 from pytest_gpuperf.timing.trial import Trial
 
@@ -28,7 +44,8 @@ TWICE = Demand(min=2)
 ROUNDS = 12  # enough for intervals that only the resolution of 1 % widens
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="a GPU", library="cupy 13")
-APART = "the answers were not compared: the two sides ran in two runs"
+APART = Note(code="answers_not_compared", text="the answers were not compared: the two sides ran in two runs")
+FIRST, SECOND, THIRD = (Note(code="traced", text=text) for text in ("a", "b", "c"))
 HERE = Environment(
     host={"name": "here", "system": "Linux", "machine": "x86_64", "memory": 64 * 10**9},
     cpu={"name": "a processor", "logical": 8, "usable": 8, "quota": None},
@@ -166,12 +183,18 @@ def test_both_sides_stay_as_they_were_measured():
 
 
 def test_what_was_spent_on_both_sides_is_added_up():
-    cpu = side("cpu", 10e-3, elapsed=1.5, rounds_elapsed=0.5, turn_wait=0.25, reruns=1, notes=("a", "b"))
-    gpu = side("gpu", 1e-3, elapsed=2.5, rounds_elapsed=0.25, dropped_rounds=1, notes=("b", "c"))
+    cpu = side("cpu", 10e-3, elapsed=1.5, rounds_elapsed=0.5, turn_wait=0.25, reruns=1, notes=(FIRST, SECOND))
+    gpu = side("gpu", 1e-3, elapsed=2.5, rounds_elapsed=0.25, dropped_rounds=1, notes=(SECOND, THIRD))
     found = joined(cpu, gpu)
     assert (4.0, 0.75, 0.25) == (found.elapsed, found.rounds_elapsed, found.turn_wait)
     assert (1, 1) == (found.reruns, found.dropped_rounds)
-    assert found.notes == (APART, "a", "b", "c")
+    assert found.notes == (APART, FIRST, SECOND, THIRD)
+
+
+def test_a_side_that_has_its_other_one_is_no_longer_noted_as_one_device():
+    alone = Note(code="one_device", text="in any words")
+    found = joined(side("cpu", 10e-3, notes=(alone, FIRST)), side("gpu", 1e-3, notes=(alone,)))
+    assert found.notes == (APART, FIRST)
 
 
 def test_nobody_compared_the_answers_and_the_record_says_so():
@@ -267,7 +290,8 @@ def test_copies_that_nobody_timed_are_an_error_where_they_are_demanded(why, tran
     assert found.reason == said
 
 
-WANDERS = "the CPU's times wander: their median is 0.01 s, a block took 0.001 s"
+UNSTABLE = Interference(kind="unstable_cpu_times", own_share=0.1, median=0.01, fastest=0.001)
+CONTENTION = Interference(kind="cpu_contention", own_share=0.5, waited=0.5)
 WAITED = {"waited": 0.5 * 10e-3 * ROUNDS}
 
 
@@ -276,7 +300,7 @@ WAITED = {"waited": 0.5 * 10e-3 * ROUNDS}
     [
         side("cpu", 10e-3, demand=Demand(min=6), timed=WAITED),
         side("cpu", *[1e-3] * 2, *[10e-3] * (ROUNDS - 2), demand=Demand(min=6)),
-        side("cpu", 10e-3, demand=Demand(min=6), notes=("something", WANDERS)),
+        side("cpu", 10e-3, demand=Demand(min=6), interference=UNSTABLE),
     ],
     ids=["waited", "wandered", "noted"],
 )
@@ -291,21 +315,27 @@ def test_a_cpu_that_was_disturbed_lets_nothing_pass(cpu):
 def test_a_verdict_that_stands_in_spite_of_what_disturbed_the_cpu_notes_it():
     found = joined(side("cpu", 10e-3, timed=WAITED), side("gpu", 1e-3))
     assert found.status == "passed"
-    assert any(note.startswith("threads waited for a processor, 0.5 s") for note in found.notes)
+    (note,) = [note for note in found.notes if note.code == "interference"]
+    assert note.text.startswith("threads waited for a processor, 0.5 s")
+    assert found.interference.own_share == pytest.approx(0.5)
 
 
-def test_what_was_noted_weighs_more_than_what_is_seen_only_where_it_says_more():
-    note = "threads waited for a processor, 0.5 s in each second of the CPU's blocks"
-    assert joined(side("cpu", 10e-3, timed=WAITED, notes=(note,)), side("gpu", 1e-3)).status == "passed"
-    worse = joined(side("cpu", 10e-3, timed=WAITED, notes=(WANDERS,)), side("gpu", 1e-3))
-    assert worse.status == "inconclusive"
+def test_what_was_known_then_weighs_more_than_what_is_seen_only_where_it_is_worse():
+    milder = replace(CONTENTION, own_share=0.9)
+    known = joined(side("cpu", 10e-3, timed=WAITED, interference=milder), side("gpu", 1e-3))
+    assert known.status == "passed"
+    assert known.interference.own_share == pytest.approx(0.5)
+    worse = joined(side("cpu", 10e-3, timed=WAITED, interference=UNSTABLE), side("gpu", 1e-3))
+    assert (worse.status, worse.reason_code) == ("inconclusive", "interference")
+    assert worse.interference == UNSTABLE
 
 
-@pytest.mark.parametrize("seen", [{"waited": 0.5, "fastest": 1.0}, {"waited": 0.0, "fastest": 0.1}])
-def test_a_disturbance_is_known_again_in_the_notes_that_it_made(seen):
-    made = find([1.0], block_calls=1, **seen)
-    assert (0.0, made.reason) == ((again := stated(["another", made.reason])).own, again.reason)
-    assert stated(["another", f"not {made.reason}"]) is None
+def test_what_a_note_says_is_no_interference():
+    said = Note(
+        code="traced", text="threads waited for a processor, 0.9 s in each second of the CPU's blocks"
+    )
+    found = joined(side("cpu", 10e-3, notes=(said,)), side("gpu", 1e-3))
+    assert (found.status, found.interference) == ("passed", None)
 
 
 def test_a_gpu_that_was_slowed_down_decides_nothing():
@@ -322,15 +352,26 @@ HELD = "the workload holds 2.00 kB on the device, max_memory is 1.00 kB"
 @pytest.mark.parametrize(
     ("status", "reason", "memory", "of_side"),
     [
-        ("passed", None, Memory(peak=1000), ("passed", None)),
-        ("passed", None, Memory(peak=1000), ("recorded", None)),
-        ("failed", f"{HELD}", Memory(peak=2000), ("failed", HELD)),
-        ("failed", f"{HELD}", Memory(peak=2000), ("recorded", None)),
-        ("error", "max_memory is 1.00 kB, and the report does not tell how much", None, ("recorded", None)),
+        ("passed", None, Memory(peak=1000), ("passed", None, None)),
+        ("passed", None, Memory(peak=1000), ("recorded", None, None)),
+        ("failed", HELD, Memory(peak=2000), ("failed", "in any words", "memory_above_limit")),
+        ("failed", HELD, Memory(peak=2000), ("recorded", None, None)),
+        (
+            "error",
+            "max_memory is 1.00 kB, and the report does not tell how much",
+            None,
+            ("error", "in any words", "memory_not_known"),
+        ),
+        (
+            "error",
+            "max_memory is 1.00 kB, and the report does not tell how much",
+            None,
+            ("recorded", None, None),
+        ),
     ],
 )
 def test_memory_is_judged_with_the_speedup(status, reason, memory, of_side):
-    ended_so = dict(zip(("status", "reason"), of_side, strict=True))
+    ended_so = dict(zip(("status", "reason", "reason_code"), of_side, strict=True))
     gpu = side("gpu", 1e-3, demand=LIMITED, memory=memory, **ended_so)
     found = joined(side("cpu", 10e-3, demand=LIMITED), gpu)
     assert status == found.status
@@ -378,7 +419,7 @@ def of_siblings(demand, *, cpu, gpu, seed) -> tuple[Record, Record]:
     here, there = (Trial(nodeid=TEST, demand=demand, plan=Plan()) for _ in range(2))
     left = here.time_cpu(bound(adding), devices[0], most_blocks=60, seconds=2.5)
     found = there.compare_with(left, bound(adding), devices[1])
-    return here.record("recorded", None), there.record(found.status, found.reason)
+    return here.record(Verdict(status="recorded", reason=None)), there.record(found)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -620,7 +661,14 @@ def test_shards_of_one_run_make_one_report_in_which_nothing_is_lost():
 
 
 def test_a_shard_that_deselected_a_test_does_not_hide_anothers():
-    left_out = Record(nodeid=TEST, status="skipped", reason=DESELECTED, demand=Demand(), alpha=0.025)
+    left_out = Record(
+        nodeid=TEST,
+        status="skipped",
+        reason="left out",
+        reason_code="deselected",
+        demand=Demand(),
+        alpha=0.025,
+    )
     made = merge([report("one.json", whole(OTHER), left_out), report("two.json", whole(TEST))])
     assert (whole(OTHER), whole(TEST)) == made.run.records
 
@@ -669,13 +717,13 @@ def test_a_speedup_of_two_machines_is_called_so():
     assert made.merged.hosts_differ is True
     assert made.merged.differences == ("host: here, there",)
     note = "the two sides ran on different machines, here and there: the speedup is of two machines"
-    assert note in made.records[0].notes
+    assert Note(code="different_machines", text=note) in made.records[0].notes
 
 
 def test_machines_of_one_name_differ_by_their_processors():
     made = made_of(gpu_environment=replace(THERE, cpu={**THERE.cpu, "name": "another"}))
     assert made.merged.hosts_differ is True
-    assert any("machines, a processor and another:" in note for note in made.records[0].notes)
+    assert any("machines, a processor and another:" in note.text for note in made.records[0].notes)
 
 
 @pytest.mark.parametrize("part", ["host", "cpu"])

@@ -4,14 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link, Offload, Point, Price, Threshold
-from pytest_gpuperf.model.record import DESELECTED, Record
+from pytest_gpuperf.model.record import Note, Record
 from pytest_gpuperf.report.terminal import lines, readable
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
 WIDTHS = [80, 120]
+
+
+def noted(text: str) -> Note:
+    return Note(code="dependent_samples", text=text)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +122,7 @@ def wide(record, skipped, speedup):
         "large numbers": record(speedup=speedup(123456.0, 12345.0, 1234567.0), demand=Demand(min=0.333333)),
         "unbounded": record(speedup=speedup(12.3, None, None)),
         "long word": record(status="error", reason="x" * 300, speedup=None),
-        "note": record(notes=("dependent samples: " + "lag-1 " * 40,)),
+        "note": record(notes=(noted("dependent samples: " + "lag-1 " * 40),)),
         "skipped": skipped(LONGEST, "no GPU library is installed; " * 5),
     }
 
@@ -164,7 +168,7 @@ def test_colons_in_a_parameter_belong_to_the_name(section, record):
 
 
 def test_deselected_tests_are_not_shown(section, record, skipped):
-    unmeasured = skipped("test_x.py::test_other", DESELECTED)
+    unmeasured = skipped("test_x.py::test_other", reason_code="deselected")
     assert section(unmeasured) == []
     assert not any("test_other" in line for line in section(record(), unmeasured))
 
@@ -182,19 +186,27 @@ def test_a_reason_that_tests_share_is_given_once(section, skipped):
 
 
 def test_what_became_of_a_gpu_sibling_is_told_with_it_and_not_again_with_the_other(section, record, skipped):
-    note = "its GPU sibling test_x.py::test_a[cupy] was skipped: no GPU here"
-    numpy, cupy = (
-        record("test_x.py::test_a[numpy]", notes=(note,)),
-        skipped("test_x.py::test_a[cupy]", "no GPU here"),
-    )
+    note = Note(code="gpu_sibling_without_speedup", text="in any words")
+    numpy = record("test_x.py::test_a[numpy]", notes=(note,))
+    pairing = Pairing(side="gpu", library="cupy", partner=numpy.nodeid)
+    cupy = skipped("test_x.py::test_a[cupy]", "no GPU here", pairing=pairing)
     assert ["", "test_a[cupy]: no GPU here"] == section(numpy, cupy)[-2:]
-    deselected = skipped("test_x.py::test_a[cupy]", "deselected by -k")
-    assert any("its GPU sibling" in line for line in section(numpy, deselected))
+    deselected = replace(cupy, reason_code="deselected")
+    assert "test_a[numpy]: in any words" in section(numpy, deselected)
+    assert "test_a[numpy]: in any words" in section(numpy, replace(cupy, pairing=None))
+
+
+def test_another_note_is_not_taken_for_that_of_a_gpu_sibling(section, record, skipped):
+    note = noted("its GPU sibling test_x.py::test_a[cupy] was skipped: no GPU here")
+    numpy = record("test_x.py::test_a[numpy]", notes=(note,))
+    pairing = Pairing(side="gpu", library="cupy", partner=numpy.nodeid)
+    cupy = skipped("test_x.py::test_a[cupy]", "no GPU here", pairing=pairing)
+    assert any("its GPU sibling" in line for line in section(numpy, cupy))
 
 
 def test_a_note_is_given_like_a_reason(section, record):
-    noted = record(notes=("dependent samples",), status="failed", reason="too slow")
-    assert ["", "test_fft: too slow", "test_fft: dependent samples"] == section(noted)[-3:]
+    failed = record(notes=(noted("dependent samples"),), status="failed", reason="too slow")
+    assert ["", "test_fft: too slow", "test_fft: dependent samples"] == section(failed)[-3:]
 
 
 def test_a_pass_needs_no_reasons(section, record):
@@ -307,8 +319,8 @@ def test_what_holds_a_speedup_back_is_said_of_tests_that_fail_or_do_not_pay(
 
 
 def test_a_doubt_that_is_noted_and_diagnosed_is_said_once(section, record):
-    noted = record(offload=offload(worth=False), notes=("float64: it is slow",), diagnosis=(WHY,))
-    assert section(noted).count("test_fft: float64: it is slow") == 1
+    twice = record(offload=offload(worth=False), notes=(noted("float64: it is slow"),), diagnosis=(WHY,))
+    assert section(twice).count("test_fft: float64: it is slow") == 1
 
 
 def test_how_many_tests_pay_and_save_money_is_counted(section, record):

@@ -314,8 +314,8 @@ def test_what_disturbed_the_samples_is_taken_off(expected, waited, fastest):
     workload = workload_on(simulated())
     workload.samples.extend([0.5, 0.5])
     workload.waited, workload.fastest = waited, fastest / 2
-    found = workload.disturbance
-    assert expected == (found and pytest.approx(found.own))
+    found = workload.interference
+    assert expected == (found and pytest.approx(found.own_share))
 
 
 def test_simulated_time_has_no_wait_in_it():

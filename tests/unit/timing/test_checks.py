@@ -12,6 +12,7 @@ import pytest
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import inspection
 from pytest_gpuperf.timing.checks import ResultChecks
 from pytest_gpuperf.timing.parity import Leaf
@@ -136,7 +137,8 @@ def test_under_a_bare_marker_it_is_noted_only(strange):
     answers.check_same(leaf, leaf)
     answers.compare(leaf, leaf, simulated())
     assert not answers.differ
-    assert (f"parity was not checked: result[0] is a {name}, which cannot be compared",) == answers.notes
+    said = f"parity was not checked: result[0] is a {name}, which cannot be compared"
+    assert answers.notes == (Note(code="parity_not_checked", text=said),)
 
 
 def test_a_result_that_can_be_compared_is_on_the_host():
@@ -195,7 +197,8 @@ def test_a_workload_that_returns_nothing_is_noted():
     answers = ResultChecks(GATE)
     answers.compare([], [], simulated())
     (note,) = answers.notes
-    assert note == "parity was not checked: the workload returns nothing that could be compared"
+    assert note.code == "parity_not_checked"
+    assert note.text == "parity was not checked: the workload returns nothing that could be compared"
 
 
 def test_a_result_that_changes_from_call_to_call_is_other_work():

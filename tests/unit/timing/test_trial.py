@@ -11,7 +11,8 @@ import pytest
 from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, Plan
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.model.measurement import Interference
+from pytest_gpuperf.model.record import Note, Record, Verdict
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.trial import Trial
@@ -37,7 +38,7 @@ class Bench:
     def walk(self, body, demand=None, *, nodeid=NODEID, plan=None) -> tuple[Trial, Record]:
         trial = Trial(nodeid=nodeid, demand=demand or Demand(min=3), plan=plan or Plan())
         found = trial.compare(bound(body), self.cpu, self.gpu)
-        return trial, trial.record(found.status, found.reason)
+        return trial, trial.record(found)
 
     def refused(self, body, demand=None) -> tuple[Trial, str]:
         trial = Trial(nodeid=NODEID, demand=demand or Demand(min=3), plan=Plan())
@@ -157,7 +158,7 @@ def test_a_bare_demand_records_that_the_answers_differ():
     found = Bench().compare(wrong_on_the_gpu, Demand())
     assert (found.status, found.reason, found.speedup) == ("recorded", None, None)
     assert found.parity.agreed is False
-    assert "the devices disagree" in found.notes[0]
+    assert found.notes[0].code == "devices_disagree"
 
 
 def test_parity_that_was_turned_off_lets_answers_differ():
@@ -178,7 +179,8 @@ def test_an_answer_that_nobody_can_compare_is_an_error_that_names_its_type():
 def test_a_bare_marker_notes_an_answer_that_nobody_can_compare():
     found = Bench().compare(with_a_set, Demand())
     assert found.status == "recorded"
-    assert ["parity was not checked: result[1] is a set, which cannot be compared"] == list(found.notes)
+    said = "parity was not checked: result[1] is a set, which cannot be compared"
+    assert found.notes == (Note(code="parity_not_checked", text=said),)
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
@@ -216,7 +218,7 @@ def test_after_a_refusal_the_samples_stay_and_the_estimate_is_given_up():
 
     trial, text = Bench().refused(body)
     trial.distrust()
-    found = trial.record("error", text)
+    found = trial.record(Verdict(status="error", reason=text))
     assert found.speedup is None
     assert len(found.gpu.samples) >= 3
 
@@ -226,7 +228,7 @@ def test_a_gpu_that_does_no_work_is_refused(body):
     trial, text = Bench().refused(body)
     assert "no work reached simulated GPU" in text
     assert "device.asarray or xp" in text
-    assert len(trial.record("error", text).cpu.samples) == 0
+    assert len(trial.record(Verdict(status="error", reason=text)).cpu.samples) == 0
 
 
 def test_arrays_of_the_cpu_on_the_gpu_path_are_refused():
@@ -249,7 +251,7 @@ def test_an_exception_in_round_17_keeps_sixteen_rounds_and_says_where():
     trial = Trial(nodeid=NODEID, demand=Demand(min=5), plan=Plan())  # at the limit: sampling goes on
     with pytest.raises(RuntimeError, match="injected error"):
         trial.compare(bound(ones), bench.cpu, bench.gpu)
-    found = trial.record("error", "injected")
+    found = trial.record(Verdict(status="error", reason="injected"))
     assert trial.where == "on the GPU (simulated GPU) in round 17"
     assert found.speedup.rounds == 16
     assert found.speedup.value == pytest.approx(5)
@@ -269,7 +271,7 @@ def test_an_exception_in_the_first_call_names_the_device(kind):
     with pytest.raises(ValueError, match="in the body"):
         trial.compare(bound(body), bench.cpu, bench.gpu)
     assert trial.where == f"on the {kind.upper()} (simulated {kind.upper()})"
-    assert trial.record("error", "in the body").speedup is None
+    assert trial.record(Verdict(status="error", reason="in the body")).speedup is None
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
@@ -297,7 +299,9 @@ def test_before_any_device_was_used_there_is_no_place():
 
 
 def test_a_record_before_anything_ran_is_empty():
-    found = Trial(nodeid=NODEID, demand=Demand(), plan=Plan()).record("skipped", "no GPU")
+    found = Trial(nodeid=NODEID, demand=Demand(), plan=Plan()).record(
+        Verdict(status="skipped", reason="no GPU")
+    )
     assert (None, None, None, None) == (found.cpu, found.gpu, found.speedup, found.elapsed)
 
 
@@ -309,7 +313,7 @@ def cpu_side(bench, body=ones, *, most_blocks=60, seconds=2.5) -> CpuResult:
 def compare_with(bench, side, body=ones, demand=None) -> Record:
     trial = Trial(nodeid="test_it[gpu]", demand=demand or Demand(min=3), plan=Plan())
     found = trial.compare_with(side, bound(body), bench.gpu)
-    return trial.record(found.status, found.reason)
+    return trial.record(found)
 
 
 def test_a_sibling_is_compared_with_the_samples_of_the_other():
@@ -462,7 +466,7 @@ def test_dependent_samples_are_noted():
     steps = count()
     drifting = Bench(cpu=10e-3, gpu=2e-3, cpu_noise=lambda: 1.02 ** (next(steps) // 12 % 2))
     found = drifting.compare(ones, Demand(min=5))
-    assert any(note.startswith("dependent samples") for note in found.notes)
+    assert "dependent_samples" in [note.code for note in found.notes]
 
 
 def quick(device):
@@ -473,14 +477,13 @@ def disturbed(monkeypatch, *shares):
     """Let the CPU's times be its own in these shares, one after the other, then in whole."""
     left = list(shares)
 
-    def disturbance(workload):
+    def interference(workload):
         if workload.device.kind == "gpu" or not left:
             return None
-        return blocks.Disturbance(
-            own=left[0] if len(left) == 1 else left.pop(0), reason="a neighbour was busy"
-        )
+        own_share = left[0] if len(left) == 1 else left.pop(0)
+        return Interference(kind="cpu_contention", own_share=own_share, waited=0.9)
 
-    monkeypatch.setattr(blocks.Workload, "disturbance", property(disturbance))
+    monkeypatch.setattr(blocks.Workload, "interference", property(interference))
 
 
 @pytest.mark.parametrize(
@@ -498,14 +501,17 @@ def test_no_verdict_rests_on_time_that_the_cpu_lost_to_others(monkeypatch, expec
     disturbed(monkeypatch, 0.1)
     found = Bench().compare(quick, demand)
     assert expected == found.status
-    assert "a neighbour was busy" in f"{found.reason} {found.notes}"
+    noted = [note.code for note in found.notes]
+    assert "interference" in [found.reason_code, *noted]
+    assert "threads waited for a processor, 0.9 s" in f"{found.reason} {found.notes}"
+    assert found.interference.own_share == 0.1
 
 
 def test_a_disturbed_measurement_is_begun_again_and_the_quiet_one_counts(monkeypatch):
     disturbed(monkeypatch, 0.1, 1.0)
     found = Bench().compare(quick)
     assert found.status == "passed"
-    assert "started afresh" in found.notes[0]
+    assert found.notes[0].code == "restarted"
     assert found.speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
 
 
@@ -514,7 +520,7 @@ def test_a_disturbed_measurement_of_a_slow_workload_stands_where_a_second_would_
     plan = Plan(precision=1e-9, precision_time=1.0, precision_rounds=60)
     found = Bench(cpu=0.2, gpu=0.2).compare(quick, Demand(), plan=plan)
     assert found.speedup.rounds > 12
-    assert not any("started afresh" in note for note in found.notes)
+    assert "restarted" not in [note.code for note in found.notes]
 
 
 def test_a_disturbed_cpu_sibling_leaves_its_gpu_sibling_in_doubt(monkeypatch):
@@ -531,28 +537,28 @@ def test_a_cpu_that_is_timed_alone_says_what_disturbed_it(monkeypatch):
     disturbed(monkeypatch, *[0.1] * 9)
     trial = Trial(nodeid=NODEID, demand=Demand(), plan=Plan())
     trial.time_cpu(bound(quick), Bench().cpu, most_blocks=5, seconds=1.0)
-    assert trial.record("skipped", "no GPU").notes[-1] == "a neighbour was busy"
+    assert trial.record(Verdict(status="skipped", reason="no GPU")).notes[-1].code == "interference"
 
 
 def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch):
-    busy = blocks.Disturbance(own=0.1, reason="a neighbour was busy")
-    found = iter([busy, None, None])
-    monkeypatch.setattr(blocks.Workload, "disturbance", property(lambda _: next(found)))
+    busy = Interference(kind="cpu_contention", own_share=0.1, waited=0.9)
+    found = iter([busy])
+    monkeypatch.setattr(blocks.Workload, "interference", property(lambda _: next(found, None)))
     trial = Trial(nodeid=NODEID, demand=Demand(), plan=Plan())
     side = trial.time_cpu(bound(quick), Bench().cpu, most_blocks=5, seconds=1.0)
-    assert side.disturbance is None
-    assert trial.record("skipped", "no GPU").notes == (
-        "started afresh: the machine had been busy with other work",
-    )
+    assert side.interference is None
+    assert [note.code for note in trial.record(Verdict(status="skipped", reason="no GPU")).notes] == [
+        "restarted"
+    ]
 
 
 def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
     disturbed(monkeypatch, *[0.1] * 9)
     trial = Trial(nodeid=NODEID, demand=Demand(min=3), plan=Plan())
     trial.without_gpu(trial.time_cpu(bound(quick), Bench().cpu, most_blocks=5, seconds=1.0))
-    offload = trial.record("skipped", "no GPU").offload
+    offload = trial.record(Verdict(status="skipped", reason="no GPU")).offload
     assert offload.gpu_limits is None
-    assert "do not say what one must reach: a neighbour was busy" in offload.reason
+    assert "do not say what one must reach: threads waited for a processor, 0.9 s" in offload.reason
 
 
 def test_an_error_after_a_fresh_start_names_the_round_of_that_start(monkeypatch):
@@ -561,8 +567,8 @@ def test_an_error_after_a_fresh_start_names_the_round_of_that_start(monkeypatch)
     trial = Trial(nodeid=NODEID, demand=Demand(min=3), plan=Plan())
     with pytest.raises(RuntimeError, match="launch 16"):
         trial.compare(bound(quick), bench.cpu, bench.gpu)
-    record = trial.record("error", "it broke")
-    assert "started afresh" in record.notes[0]
+    record = trial.record(Verdict(status="error", reason="it broke"))
+    assert record.notes[0].code == "restarted"
     assert record.speedup.rounds > 0
     assert trial.where.endswith(f"in round {record.speedup.rounds + 1}")
 
@@ -586,7 +592,7 @@ def test_a_slow_workload_is_called_four_times_and_says_what_was_left_out():
     bench = Bench(cpu=4.0, gpu=4.0)
     found = bench.compare(lambda device: lambda: device.launch(), Demand(min=3))
     assert (bench.cpu.launches, bench.gpu.launches) == (4, 4)
-    assert "time was up: the answers after timing were not compared" in found.notes
+    assert "answers_not_compared_again" in [note.code for note in found.notes]
 
 
 def test_a_file_name_that_is_no_text_still_has_its_order_of_rounds():
@@ -606,7 +612,9 @@ def test_a_round_of_a_gpu_that_was_too_hot_does_not_count():
     found = bench.compare(ones, Demand(min=9))
     assert ("passed", 1) == (found.status, found.dropped_rounds)
     assert len(found.cpu.samples) == len(found.gpu.samples) == found.speedup.rounds
-    assert any(note.startswith("1 of ") and "thermal" in note for note in found.notes)
+    (note,) = [note for note in found.notes if note.code == "rounds_dropped"]
+    assert note.text.startswith("1 of ")
+    assert "thermal" in note.text
 
 
 def test_a_gpu_that_is_too_hot_all_the_time_leaves_everything_in_doubt():
@@ -671,7 +679,8 @@ def test_what_fails_beside_the_verdict_is_noted_and_the_verdict_stays(monkeypatc
     monkeypatch.setattr("pytest_gpuperf.timing.secondary.copies", fail)
     found = Bench().compare(ones, Demand(min=9))
     assert found.status == "passed"
-    assert found.notes == ("beside the verdict not all was measured: RuntimeError: no second copy",)
+    said = "beside the verdict not all was measured: RuntimeError: no second copy"
+    assert found.notes == (Note(code="aside_failed", text=said),)
 
 
 def test_what_was_dropped_leaves_unknown_values_unknown():
@@ -706,5 +715,5 @@ def test_a_hot_gpu_is_a_note_where_no_speedup_is_demanded(expected, demand):
     bench.gpu.throttle = lambda: ("thermal",) if next(hot) % 2 else ()
     found = bench.compare(ones, demand, plan=Plan(record_time=0.1))
     assert expected == found.status
-    assert any("the GPU was slowed down (thermal)" in note for note in found.notes)
+    assert any(note.code == "gpu_throttled" and "(thermal)" in note.text for note in found.notes)
     assert found.offload.worth is None

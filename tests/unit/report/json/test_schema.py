@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pytest_gpuperf import schema
-from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult, Tolerance
+from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, GateNote, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Family, Pairing, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import (
@@ -20,6 +20,7 @@ from pytest_gpuperf.model.measurement import (
     DeviceInfo,
     Estimate,
     Inspection,
+    Interference,
     Measurement,
     Memory,
     Parity,
@@ -36,7 +37,7 @@ from pytest_gpuperf.model.offload import (
     Price,
     Threshold,
 )
-from pytest_gpuperf.model.record import STATUSES, Clocks, Environment, Merged, Record, Run, ThreadPool
+from pytest_gpuperf.model.record import STATUSES, Clocks, Environment, Merged, Note, Record, Run, ThreadPool
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
 GPU = DeviceInfo(kind="gpu", backend="sycl", name="a device", library="dpnp 1, driver 2", emulated=True)
@@ -180,7 +181,11 @@ def full_record() -> Record:
         parity_elapsed=0.01,
         rounds_elapsed=0.2,
         elapsed=1.5,
-        notes=("dependent samples", "another"),
+        interference=Interference(kind="unstable_cpu_times", own_share=0.25, median=0.2, fastest=0.05),
+        notes=(
+            Note(code="dependent_samples", text="dependent samples"),
+            Note(code="interference", text="another"),
+        ),
         pairing=Pairing(side="gpu", library="torch", partner="test_x[cpu]"),
         source="pattern",
         reruns=2,
@@ -196,6 +201,7 @@ def full_comparison() -> Comparison:
         tolerance=0.1,
         outcome="not_comparable",
         reason="another machine",
+        remedy="new_baseline",
         baseline=estimate,
         found=estimate,
         ratio=estimate,
@@ -208,8 +214,8 @@ def full_gate() -> GateResult:
         baseline="base.json",
         started="2026-01-01T00:00:00+00:00",
         tolerances=(Tolerance(metric="speedup", share=0.1),),
-        failures=("test_y is missing",),
-        notes=("a stale baseline",),
+        failures=(GateFailure(code="tests_missing", text="test_y is missing"),),
+        notes=(GateNote(code="baseline_stale", text="a stale baseline"),),
     )
 
 
@@ -352,6 +358,12 @@ def test_a_measurement_without_samples_has_no_median():
         ("$.records[0].demand.min", ("records", 0, "demand", "min"), 0),
         ("$.records[0].demand.alpha", ("records", 0, "demand", "alpha"), 0.5),
         ("$.records[0].notes[1]", ("records", 0, "notes", 1), None),
+        ("$.records[0].notes[1].code", ("records", 0, "notes", 1, "code"), "hearsay"),
+        ("$.records[0].reason_code", ("records", 0, "reason_code"), "because"),
+        ("$.records[0].interference.own_share", ("records", 0, "interference", "own_share"), 1.5),
+        ("$.records[0].comparisons[0].remedy", ("records", 0, "comparisons", 0, "remedy"), "luck"),
+        ("$.gate.failures[0].code", ("gate", "failures", 0, "code"), "hearsay"),
+        ("$.gate.notes[0].code", ("gate", "notes", 0, "code"), "hearsay"),
         ("$.records[1].elapsed", ("records", 1, "elapsed"), -1.0),
         ("$.summary.failed", ("summary", "failed"), -1),
         ("$.environment.python", ("environment", "python"), None),
@@ -361,7 +373,7 @@ def test_a_measurement_without_samples_has_no_median():
     ],
 )
 def test_a_tampered_document_is_refused_with_the_place(place, path, value):
-    content = set_in(schema.document(every_status()), path, value)
+    content = set_in(schema.document(replace(every_status(), gate=full_gate())), path, value)
     with pytest.raises(GpuPerfError, match="breaks its schema at") as refused:
         schema.load(content)
     assert f"at {place}: " in str(refused.value)
