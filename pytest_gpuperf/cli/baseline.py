@@ -11,6 +11,7 @@ from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.cli.output import INCOMPARABLE, CommandResult, told
 from pytest_gpuperf.gate import baseline, fingerprint, metrics
 from pytest_gpuperf.gate.baseline import Baseline
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import files, paths, reader
@@ -209,9 +210,9 @@ def _write(base: Path, last: Run, records: tuple[Record, ...]) -> Path:
 def _counted(path: Path, update: _Update) -> Iterator[str]:
     new = len(update.fresh.keys() - update.known.keys())
     updated, kept = len(update.fresh) - new, len(update.kept)
-    yield f"{path}: {updated} {_tests(updated)} updated, {new} new, {kept} kept as before"
+    yield f"{path}: {units.count(updated, 'test')} updated, {new} new, {kept} kept as before"
     if gone := len(update.known.keys() - update.fresh.keys() - update.kept.keys()):
-        yield f"{gone} {_tests(gone)} taken out"
+        yield f"{units.count(gone, 'test')} taken out"
 
 
 def _kept(older: Iterable[Report], update: _Update) -> Iterator[str]:
@@ -219,13 +220,9 @@ def _kept(older: Iterable[Report], update: _Update) -> Iterator[str]:
     for report in older:
         count = _held_back(report, update)
         were = "it was" if count == 1 else "they were"
-        yield f"{report.name} was measured before the baseline: {count} {_tests(count)} kept as {were}"
+        yield f"{report.name} was measured before the baseline: {units.count(count, 'test')} kept as {were}"
 
 
 def _held_back(report: Report, update: _Update) -> int:
     measured = {record.nodeid for record in report.run.records if _is_measured(record)}
     return len(measured & update.kept.keys())
-
-
-def _tests(count: int) -> str:
-    return "test" if count == 1 else "tests"

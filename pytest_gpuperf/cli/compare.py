@@ -14,7 +14,9 @@ from pytest_gpuperf.gate.gate import Gate, RunCoverage
 from pytest_gpuperf.model.comparison import GateOptions, Tolerance
 from pytest_gpuperf.model.demand import Plan
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.nodeid import file_of
 from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.report import comparison_text, files, paths, reader
 
 __all__ = ["add"]
@@ -129,9 +131,9 @@ def _compared(run: Run, gating: Gate, plan: Plan) -> Run:
         last = threshold.curve[-1].nodeid if threshold.curve else None
         if found and last in records:
             records[last] = replace(records[last], comparisons=(*records[last].comparisons, *found))
-    measured = {_file(record.nodeid) for record in run.records}
+    measured = {file_of(record.nodeid) for record in run.records}
     seen = RunCoverage(
-        expects=lambda nodeid: _file(nodeid) in measured,
+        expects=lambda nodeid: file_of(nodeid) in measured,
         crashed={},
         has_gpu=run.environment.gpu is not None,
         flags="--",
@@ -142,12 +144,12 @@ def _compared(run: Run, gating: Gate, plan: Plan) -> Run:
 
 def _absent(run: Run, base: Baseline) -> Iterator[str]:
     """Yield which files of the baseline a run has nothing of: it may have been of a part of the suite."""
-    there = {_file(record.nodeid) for record in run.records}
-    left = Counter(_file(record.nodeid) for record in base.run.records)
+    there = {file_of(record.nodeid) for record in run.records}
+    left = Counter(file_of(record.nodeid) for record in base.run.records)
     absent = {file: count for file, count in left.items() if file not in there}
     if absent:
-        names = ", ".join([*absent][:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
-        yield f"the new report has nothing of {names} (tests in the baseline: {sum(absent.values())})"
+        missing = sum(absent.values())
+        yield f"the new report has nothing of {first_few(absent)} (tests in the baseline: {missing})"
 
 
 def _failures(run: Run, gating: Gate, plan: Plan) -> Iterator[str]:
@@ -190,7 +192,3 @@ def _rows(records: Sequence[Record]) -> Iterator[str]:
         for found in record.comparisons:
             if found.reason is not None:
                 yield f"{record.nodeid}: {comparison_text.outcome_words(found.outcome)}: {found.reason}"
-
-
-def _file(nodeid: str) -> str:
-    return nodeid.partition("::")[0]

@@ -11,6 +11,7 @@ from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.demand import InconclusivePolicy, Plan
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
+from pytest_gpuperf.model.units import count
 from pytest_gpuperf.report import files, paths, reader, terminal
 
 if TYPE_CHECKING:
@@ -71,9 +72,9 @@ def _told(
 
 def _counted(merged: "MergedRun", failures: Sequence[str]) -> str:
     joined, skipped = len(merged.joined), merged.run.summary["skipped"]
-    counts = [f"{joined} {'test' if joined == 1 else 'tests'} joined", f"{len(failures)} failed"]
+    counts = [f"{count(joined, 'test')} joined", f"{len(failures)} failed"]
     whole = sum(record.speedup is not None for record in merged.run.records) - joined
-    counts += [f"{whole} {'test' if whole == 1 else 'tests'} from one report each"] if whole else []
+    counts += [f"{count(whole, 'test')} from one report each"] if whole else []
     return ", ".join([*counts, *([f"{skipped} skipped"] if skipped else [])])
 
 

@@ -10,6 +10,7 @@ from pytest_gpuperf import jsontext, schema
 from pytest_gpuperf.cli.output import CommandResult, check_replaceable, told
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.model.units import count
 from pytest_gpuperf.report import exports, files, markdown, paths, reader, terminal
 
 __all__ = ["add", "width"]
@@ -113,8 +114,7 @@ def _is_report(path: Path) -> bool:
 
 
 def _records(run: Run) -> str:
-    count = len(run.records)
-    return f"{count} record{'' if count == 1 else 's'}"
+    return count(len(run.records), "record")
 
 
 def _run_in(lines: Iterable[str]) -> Run:

@@ -11,6 +11,7 @@ from pytest_gpuperf.collection.items import SHAPE, parameters, shared, word
 from pytest_gpuperf.collection.markers import ThresholdDemand, size, threshold
 from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.model.demand import Family
+from pytest_gpuperf.model.nodeid import function_of
 
 __all__ = ["families"]
 
@@ -96,7 +97,7 @@ def _join(members: Mapping[pytest.Function, ThresholdDemand], names: Counter[str
         name: value for name, value in parameters(first).items() if name not in {*told, asked.parameter}
     }
     named = ",".join(f"{name}={word(value)}" for name, value in others.items())
-    name = first.nodeid.partition("[")[0] + (f"[{named}]" if named else "")
+    name = function_of(first.nodeid) + (f"[{named}]" if named else "")
     names[name] += 1
     family = Family(
         name=name if names[name] == 1 else f"{name} #{names[name]}",

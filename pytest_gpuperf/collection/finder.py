@@ -21,6 +21,7 @@ from pytest_gpuperf.collection.items import (
 from pytest_gpuperf.collection.patterns import Patterns, take_all
 from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
 from pytest_gpuperf.model.demand import Selection
+from pytest_gpuperf.model.nodeid import function_of
 
 __all__ = ["Finder"]
 
@@ -196,9 +197,9 @@ class Finder:
         marked = [item.stash[SHAPE] for item in found]
         asked = {known.pair: known for known in marked if known.pair is not None}
         kinds = {(known.pair, known.kind) for known in marked}
-        functions = {known.nodeid.partition("[")[0] for known in asked.values()}
+        functions = {function_of(known.nodeid) for known in asked.values()}
         for item in items:
-            if SHAPE in item.stash or item.nodeid.partition("[")[0] not in functions:
+            if SHAPE in item.stash or function_of(item.nodeid) not in functions:
                 continue
             known = self._sibling(item)
             like = None if known is None or known.pair is None else asked.get(known.pair)

@@ -11,6 +11,7 @@ from pytest_gpuperf.collection import fixtures
 from pytest_gpuperf.collection.markers import PairOptions, demand, joint
 from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
 from pytest_gpuperf.model.demand import Demand, Family, Kind, Source
+from pytest_gpuperf.model.nodeid import function_of
 
 __all__ = [
     "SHAPE",
@@ -195,7 +196,7 @@ def parameters(item: pytest.Item) -> Mapping[str, Any]:
 
 def shared(item: pytest.Item, but: Collection[str]) -> Hashable:
     """Return what items share that differ in these parameters only: the function, and the other values."""
-    return item.nodeid.partition("[")[0], _values(parameters(item), but)
+    return function_of(item.nodeid), _values(parameters(item), but)
 
 
 def has_marked_parameters(item: pytest.Item) -> bool:
@@ -227,7 +228,7 @@ def _side(
     if isinstance(found, DeviceSpec):
         return found, frozenset()
     if join.pair is not None:
-        last = item.name.partition("[")[0].rpartition("_")[2]
+        last = function_of(item.name).rpartition("_")[2]
         found = sides.of({sides.names[0]: last})[0]
         where = "say device='cpu' or device='gpu' in the marker"
         return (
@@ -248,7 +249,7 @@ def _pair(
     if not told and item.cls is not None and item.cls.__dict__.get(item.originalname or "") is None:
         own = _named(_own(item.cls, sides), told)
         return "inherited", id(item.function), own, _named(parameters(item), told)
-    return item.nodeid.partition("[")[0], _values(parameters(item), told)
+    return function_of(item.nodeid), _values(parameters(item), told)
 
 
 def _own(cls: type, sides: DeviceParser) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pytest_gpuperf.collection.markers import demand
 from pytest_gpuperf.collection.siblings import pairs, within_functions
 from pytest_gpuperf.devices.spec import DeviceParser
 from pytest_gpuperf.model.demand import Selection
+from pytest_gpuperf.model.nodeid import file_of
 
 __all__ = ["Patterns", "pattern", "take_all"]
 
@@ -146,10 +147,10 @@ def _read(text: str) -> Any:
 
 def _is_elsewhere(text: str, root: Path, arguments: Sequence[str]) -> bool:
     """Say whether a pattern is about a file that is there and that this run was not asked to collect."""
-    file = text.partition("::")[0]
+    file = file_of(text)
     if not arguments or "*" in file or "?" in file or not (root / file).is_file():
         return False
-    asked = [Path(argument.partition("::")[0]).resolve() for argument in arguments]
+    asked = [Path(file_of(argument)).resolve() for argument in arguments]
     narrower = any("::" in argument for argument in arguments)
     wanted = (root / file).resolve()
     return narrower or not any(wanted == path or path in wanted.parents for path in asked)

@@ -6,6 +6,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from pytest_gpuperf.model.nodeid import file_of, split
+
 __all__ = ["RequestedTests"]
 
 
@@ -29,7 +31,7 @@ class RequestedTests:
 
     def find(self, nodeid: str) -> None:
         """Take a test that was found: of a file that is asked for by tests' names pytest reports nothing."""
-        self.outcomes.setdefault(nodeid.partition("::")[0], "passed")
+        self.outcomes.setdefault(file_of(nodeid), "passed")
 
     def learn(self, outcomes: Mapping[str, str]) -> None:
         """Take what another process collected."""
@@ -40,7 +42,7 @@ class RequestedTests:
 
         A file or folder that skips itself was collected, too, unless `skipped_files` says it need not run.
         """
-        file, _, name = nodeid.partition("::")
+        file, name = split(nodeid)
         if self.again:
             return False
         outcome = self._outcome(file)
@@ -65,7 +67,7 @@ class RequestedTests:
 
     @staticmethod
     def _covers(asked: str, file: Path, name: str) -> bool:
-        place, _, chosen = asked.partition("::")
+        place, chosen = split(asked)
         path = Path(place)
         if not chosen:
             return path == file or path in file.parents

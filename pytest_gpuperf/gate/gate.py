@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pytest_gpuperf.gate import baseline, metrics, policy, regression
 from pytest_gpuperf.gate.baseline import Baseline
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
     Comparison,
     GateFailure,
@@ -156,7 +157,7 @@ class Gate:
         elif measured and self.base is not None and not excused:
             yield from self._unmeasured(selected, self.base)
         if cut_off:
-            text = f"the session ended before {_tests(len(cut_off))} of the gate could run: {cut_off[0]}"
+            text = f"the session ended before {units.count(len(cut_off), 'test')} of the gate could run: {cut_off[0]}"
             yield GateFailure(code="session_ended", text=text)
         if self.base is not None and not self.asked.allow_missing:
             yield from self._missing({record.nodeid for record in selected} | {*cut_off}, self.base, seen)
@@ -191,7 +192,7 @@ class Gate:
             held = [record for record in selected if record.nodeid in known]
             if held and not any(metrics.has(record, _measure(asked)) for record in held):
                 why = f"{held[0].nodeid}: {held[0].reason or held[0].status}"
-                text = f"no {regression.NAMES[asked.metric]} was measured ({_tests(len(held))}): {why}"
+                text = f"no {regression.NAMES[asked.metric]} was measured ({units.count(len(held), 'test')}): {why}"
                 yield GateFailure(code="metric_not_measured", text=text)
 
     def _missing(self, there: Set[str], base: Baseline, seen: RunCoverage) -> Iterator[GateFailure]:
@@ -202,9 +203,8 @@ class Gate:
             if nodeid not in there and nodeid not in seen.crashed and seen.expects(nodeid)
         ]
         if missing:
-            shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
             text = (
-                f"{len(missing)} of the baseline's tests did not run: {shown}; renamed, unmarked or "
+                f"{len(missing)} of the baseline's tests did not run: {units.first_few(missing)}; renamed, unmarked or "
                 f"deselected? Run them, say {seen.flags}allow-missing, or take them out with a report of the "
                 f"whole suite: gpuperf baseline update --prune {base.name} REPORT"
             )
@@ -232,16 +232,16 @@ class Gate:
         unlike = [each for record in records for each in record.comparisons if each.differences]
         if unlike:
             differences = "; ".join(dict.fromkeys(name for each in unlike for name in each.differences))
-            text = f"not comparable, for the runs differ ({_comparisons(len(unlike))}): {differences}"
+            text = f"not comparable, for the runs differ ({units.count(len(unlike), 'comparison')}): {differences}"
             yield GateNote(code="not_comparable", text=text)
         worse = sum(each.outcome == "regressed" for record in records for each in record.comparisons)
         if worse and not self.asked.is_gate:
-            text = f"nothing fails for what regressed ({_comparisons(worse)}) without --gpuperf-fail-on"
+            text = f"nothing fails for what regressed ({units.count(worse, 'comparison')}) without --gpuperf-fail-on"
             yield GateNote(code="regressions_not_enforced", text=text)
         better = sum(each.outcome == "improved" for record in records for each in record.comparisons)
         if better:
             text = (
-                f"better beyond the tolerance ({_comparisons(better)}): the baseline is stale; "
+                f"better beyond the tolerance ({units.count(better, 'comparison')}): the baseline is stale; "
                 "gpuperf baseline update makes it hold what was gained"
             )
             yield GateNote(code="baseline_stale", text=text)
@@ -284,11 +284,3 @@ def _is_cpu_sibling(record: Record) -> bool:
 def _measure(asked: Tolerance) -> Metric:
     """Return what a test must have for a metric to be compared: a threshold is made of speedups."""
     return "speedup" if asked.metric == "threshold" else asked.metric
-
-
-def _tests(count: int) -> str:
-    return f"{count} test{'' if count == 1 else 's'}"
-
-
-def _comparisons(count: int) -> str:
-    return f"{count} comparison{'' if count == 1 else 's'}"

@@ -12,8 +12,7 @@ from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report.comparison_text import before, by_how_much, foremost, outcome_words
-from pytest_gpuperf.report.escape import printable
-from pytest_gpuperf.report.spans import code, row
+from pytest_gpuperf.report.escape import markdown_code, markdown_row, printable
 from pytest_gpuperf.report.terminal import (
     bracket,
     readable,
@@ -128,7 +127,7 @@ def _measured(run: Run) -> str:
 
 
 def _fact(value: object) -> str:
-    return code("not known" if value is None else str(value), _LONGEST_FACT)
+    return markdown_code("not known" if value is None else str(value), _LONGEST_FACT)
 
 
 def _table(records: Sequence[Record]) -> Iterator[str]:
@@ -140,15 +139,15 @@ def _table(records: Sequence[Record]) -> Iterator[str]:
     compared = any(record.comparisons for record in records)
     headings = ["CPU", "GPU", "speedup", *(["wanted"] if limits else [])]
     headings += [*(["baseline", "change"] if compared else []), "verdict"]
-    yield row("test", headings)
-    yield row(":---", [*("---:" for _ in headings[1:]), ":---"])
+    yield markdown_row("test", headings)
+    yield markdown_row(":---", [*("---:" for _ in headings[1:]), ":---"])
     for record in records[:_MOST_ROWS]:
         cells = _cells(record)
-        yield row(_name(names[record.nodeid]), [cells[heading] for heading in headings])
+        yield markdown_row(_name(names[record.nodeid]), [cells[heading] for heading in headings])
 
 
 def _name(name: str) -> str:
-    return code(shortened(printable(name), _LONGEST_NAME), _LONGEST_NAME)
+    return markdown_code(shortened(printable(name), _LONGEST_NAME), _LONGEST_NAME)
 
 
 def _cells(record: Record) -> dict[str, str]:
@@ -184,7 +183,7 @@ def _reasons(records: Sequence[Record]) -> Iterator[str]:
             tests.setdefault(reason, {})[names[record.nodeid]] = None
     for reason, (first, *others) in list(tests.items())[:_MOST_REASONS]:
         who = f"{_name(first)} and {len(others):,} more" if others else _name(first)
-        yield f"- {who}: {code(reason)}"
+        yield f"- {who}: {markdown_code(reason)}"
     if len(tests) > _MOST_REASONS:
         yield f"- {_number(len(tests) - _MOST_REASONS, 'more reason is', 'more reasons are')} in the report"
 
@@ -207,7 +206,7 @@ def _thresholds(thresholds: Iterable[Threshold]) -> Iterator[str]:
     )
     for threshold in found[:_MOST_OTHERS]:
         reason = f": {threshold.reason}" if threshold.reason else ""
-        verdict = code(f"{bracket(threshold)}, {threshold.status}{reason}")
+        verdict = markdown_code(f"{bracket(threshold)}, {threshold.status}{reason}")
         yield f"- threshold of {_name(threshold.name)}: {verdict}"
     if len(found) > _MOST_OTHERS:
         more = _number(len(found) - _MOST_OTHERS, "more threshold is", "more thresholds are")
@@ -231,7 +230,7 @@ def _gate(gate: GateResult | None) -> Iterator[str]:
 
 
 def _listed(texts: Sequence[str]) -> Iterator[str]:
-    yield from (f"- {code(text)}" for text in texts[:_MOST_OTHERS])
+    yield from (f"- {markdown_code(text)}" for text in texts[:_MOST_OTHERS])
     if len(texts) > _MOST_OTHERS:
         yield f"- {len(texts) - _MOST_OTHERS:,} more in the report"
 
@@ -246,7 +245,7 @@ def _environment(environment: Environment) -> str:
 
 
 def _cell(value: str) -> str:
-    return code(value, _LONGEST_FACT).replace("|", r"\|")
+    return markdown_code(value, _LONGEST_FACT).replace("|", r"\|")
 
 
 def _facts(environment: Environment) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import files
+from pytest_gpuperf.report.escape import printable
 from pytest_gpuperf.timing.gc_pause import uncollected
 
 __all__ = ["LIMIT", "Report", "began", "file_name", "read", "read_all"]
@@ -135,4 +136,4 @@ def _content(path: Path) -> bytes:
 
 def _refusal(text: str) -> GpuPerfError:
     """Return the error with a text that no terminal takes for a command."""
-    return GpuPerfError("".join(each if each.isprintable() else repr(each)[1:-1] for each in text))
+    return GpuPerfError(printable(text))

@@ -5,6 +5,7 @@ from textwrap import wrap
 
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
+from pytest_gpuperf.model.nodeid import function_of, name_of
 from pytest_gpuperf.model.offload import Offload, Threshold
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import comparison_text
@@ -109,22 +110,16 @@ def _any_copies(records: Iterable[Record]) -> bool:
 def short_names(records: Sequence[Record]) -> dict[str, str]:
     """Return the tests' names; with their files, or whole node ids, where those would be ambiguous."""
     nodeids = [record.nodeid for record in records]
-    for short in (_name, _name_in_file):
+    for short in (name_of, _name_in_file):
         names = {nodeid: short(nodeid) for nodeid in nodeids}
         if len(set(names.values())) == len(names):
             return names
     return {nodeid: nodeid for nodeid in nodeids}
 
 
-def _name(nodeid: str) -> str:
-    """Return the test's own name; colons and slashes in its parameters belong to it."""
-    path, bracket, parameters = nodeid.partition("[")
-    return path.split("::")[-1] + bracket + parameters
-
-
 def _name_in_file(nodeid: str) -> str:
-    path, bracket, parameters = nodeid.partition("[")
-    return path.split("/")[-1] + bracket + parameters
+    function = function_of(nodeid)
+    return function.rpartition("/")[2] + nodeid[len(function) :]
 
 
 def _row(record: Record, names: Mapping[str, str], headings: Iterable[str]) -> list[str]:

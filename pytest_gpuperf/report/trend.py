@@ -100,10 +100,10 @@ def _runs(history: History, found: Sequence[Series], only: str | None) -> str:
     entries = history.entries
     if not entries:
         return "no runs yet: run pytest with --gpuperf-history=DIR"
-    runs = f"{_counted(len(entries), 'run')} from {_date(entries[0])} to {_date(entries[-1])}"
+    runs = f"{units.count(len(entries), 'run')} from {_date(entries[0])} to {_date(entries[-1])}"
     if not found:
         return f"{runs}, and no test in them" + (f" whose name has {only!r} in it" if only else "")
-    return f"{runs}, {_counted(len({each.nodeid for each in found}), 'test')}"
+    return f"{runs}, {units.count(len({each.nodeid for each in found}), 'test')}"
 
 
 def _told(one: Series, last: int | None, *, unicode: bool) -> Iterator[str]:
@@ -123,7 +123,7 @@ def _changes(one: Series) -> Iterator[str]:
     """Yield what is known of changes: each of them and all together, that there is none, or too few runs."""
     runs, found = len(one.timed), one.changes
     if runs < FEWEST:
-        yield f"{_counted(runs, 'run')} with a speedup: changes are looked for in {FEWEST} or more"
+        yield f"{units.count(runs, 'run')} with a speedup: changes are looked for in {FEWEST} or more"
     elif not found:
         yield f"no change in {runs} runs"
     for change in found:
@@ -154,13 +154,13 @@ def _untimed(several: Sequence[Series]) -> Iterator[str]:
     for one in several:
         counts = Counter(finding.result.status for finding in one.findings)
         ended = ", ".join(f"{count} {status}" for status, count in counts.items())
-        yield f"{printable(one.nodeid)}  no speedup in {_counted(len(one.findings), 'run')}: {ended}"
+        yield f"{printable(one.nodeid)}  no speedup in {units.count(len(one.findings), 'run')}: {ended}"
 
 
 def _rejected(history: History) -> Iterator[str]:
     if history.rejected:
         yield ""
-        yield f"{_counted(len(history.rejected), 'file')} left out:"
+        yield f"{units.count(len(history.rejected), 'file')} left out:"
     for rejected in history.rejected:
         yield f"{_INDENT}{printable(rejected.name)}: {printable(rejected.reason)}"
 
@@ -190,10 +190,6 @@ def _commit(entry: Entry) -> str:
     if entry.commit is None:
         return "unknown"
     return printable(entry.commit.id[:_SHORT]) + ("+" if entry.commit.changed else "")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _content(one: Series) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Parity
+from pytest_gpuperf.model.units import first_few
 
 __all__ = ["Leaf", "compare", "leaves", "snapshot", "strange"]
 
@@ -72,7 +73,7 @@ def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
     if here.keys() != there.keys():
         only = {"CPU": here.keys() - there.keys(), "GPU": there.keys() - here.keys()}
         reason = "; ".join(
-            f"only the {side} returned {_some(paths)}" for side, paths in only.items() if paths
+            f"only the {side} returned {first_few(sorted(paths))}" for side, paths in only.items() if paths
         )
         return Parity(agreed=False, error=None, tolerance=demand.rtol, reason=reason)
     return _compare_leaves(here, there, demand)
@@ -158,10 +159,3 @@ def _to_host(value: Any, holds: Callable[[Any], bool], asnumpy: Callable[[Any], 
     if isinstance(value, np.ndarray | np.generic | bool | int | float | complex | str):
         return np.array(value)
     return value
-
-
-def _some(paths: Iterable[str]) -> str:
-    """Return up to three of them."""
-    first, *others = sorted(paths)
-    shown = ", ".join([first, *others[:2]])
-    return f"{shown} and {len(others) - 2} more" if len(others) > 2 else shown

@@ -1,17 +1,20 @@
 """Run -> the JSON of pytest-benchmark, for `pytest-benchmark compare` and what else reads it."""
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from math import fsum, sqrt
+from statistics import median
 from typing import Any
 
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.measurement import Measurement
+from pytest_gpuperf.model.nodeid import name_of, parameters_of
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report.escape import distinct, printable
 from pytest_gpuperf.report.exports.objects import json_text
-from pytest_gpuperf.report.exports.spread import spread
 
-__all__ = ["text"]
+__all__ = ["spread", "text"]
 
 _VERSION = "5.1.0"  # the release of pytest-benchmark whose files have this shape
 
@@ -38,13 +41,13 @@ def _benchmarks(record: Record) -> Iterator[dict[str, Any]]:
 
 def _benchmark(record: Record, side: Kind, measured: Measurement) -> dict[str, Any]:
     nodeid = distinct(record.nodeid)
-    path, bracket, parameters = nodeid.partition("[")
+    parameters = parameters_of(nodeid)
     return {
         "group": nodeid,
-        "name": f"{path.split('::')[-1]}{bracket}{parameters}[{side}]",
+        "name": f"{name_of(nodeid)}[{side}]",
         "fullname": f"{nodeid}[{side}]",
         "params": {"device": side},
-        "param": f"{parameters.removesuffix(']')}-{side}" if parameters else side,
+        "param": f"{parameters}-{side}" if parameters else side,
         "extra_info": _extra(record, measured),
         "options": _options(record, measured),
         "stats": {
@@ -53,6 +56,58 @@ def _benchmark(record: Record, side: Kind, measured: Measurement) -> dict[str, A
             "iterations": measured.block_calls,
         },
     }
+
+
+def spread(samples: Sequence[float]) -> dict[str, float | str]:
+    """Return pytest-benchmark's statistics of one sample or more, in seconds.
+
+    Quartiles are the medians of the halves, or for an odd number method 3 of
+    https://en.wikipedia.org/wiki/Quartile#Computing_methods; fences are Tukey's, 1.5 IQR beyond them.
+    """
+    data = sorted(samples)
+    rounds, total = len(data), fsum(data)
+    mean = min(max(total / rounds, data[0]), data[-1])  # rounding may not leave the samples' own range
+    stddev = sqrt(fsum((each - mean) ** 2 for each in data) / (rounds - 1)) if rounds > 1 else 0.0
+    low, high = _quartiles(data)
+    inside = _between(data, low - 1.5 * (high - low), high + 1.5 * (high - low))
+    iqr_outliers = rounds - len(inside)
+    stddev_outliers = rounds - len(_between(data, mean - stddev, mean + stddev))
+    return {
+        "min": data[0],
+        "max": data[-1],
+        "mean": mean,
+        "stddev": stddev,
+        "rounds": rounds,
+        "median": median(data),
+        "iqr": high - low,
+        "q1": low,
+        "q3": high,
+        "iqr_outliers": iqr_outliers,
+        "stddev_outliers": stddev_outliers,
+        "outliers": f"{stddev_outliers};{iqr_outliers}",
+        "ld15iqr": inside[0],
+        "hd15iqr": inside[-1],
+        "ops": rounds / total if total else 0.0,
+        "total": total,
+    }
+
+
+def _between(data: Sequence[float], low: float, high: float) -> Sequence[float]:
+    return data[bisect_left(data, low) : bisect_right(data, high)]
+
+
+def _quartiles(data: Sequence[float]) -> tuple[float, float]:
+    size = len(data)
+    quarter, rest = divmod(size, 4)
+    if size == 1:
+        return data[0], data[0]
+    if size % 2 == 0:
+        return median(data[: size // 2]), median(data[size // 2 :])
+    if rest == 1:
+        below = 0.25 * data[quarter - 1] + 0.75 * data[quarter]
+        return below, 0.75 * data[3 * quarter] + 0.25 * data[3 * quarter + 1]
+    below = 0.75 * data[quarter] + 0.25 * data[quarter + 1]
+    return below, 0.25 * data[3 * quarter + 1] + 0.75 * data[3 * quarter + 2]
 
 
 def _extra(record: Record, measured: Measurement) -> dict[str, Any]:

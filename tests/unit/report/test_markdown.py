@@ -13,9 +13,8 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import DeviceInfo, Estimate
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Merged, Note, Record, Run
-from pytest_gpuperf.report.escape import printable
+from pytest_gpuperf.report.escape import markdown_code, printable
 from pytest_gpuperf.report.markdown import text
-from pytest_gpuperf.report.spans import code
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
 EMULATED = replace(GPU, backend="sycl", name="a CPU", emulated=True)
@@ -353,7 +352,7 @@ def assert_literal(run: Run, anything: str) -> None:
 
 @given(HOSTILE)
 def test_a_code_span_holds_its_text_and_nothing_else(anything):
-    shown = rendered(f"before {code(anything)} after")
+    shown = rendered(f"before {markdown_code(anything)} after")
     assert [printable(anything).strip(" ")] == [span.strip(" ") for span in shown.spans]
 
 
