@@ -114,7 +114,7 @@ def compare(task: Task, chance: Random) -> tuple[Record, Record]:
     """Measure a baseline and a later run; return both, the later with how it stands beside the other."""
     before = measure(task, 1.0, (), chance)
     base = Baseline("baseline.json", Run(environment=HERE, started="", records=(before,)))
-    gate = Gate(ASKED, [base], lambda: HERE)
+    gate = Gate(ASKED, [base], lambda: HERE, gated=True)
     return before, gate.compared(measure(task, task.factor, gate.limits(NODEID), chance))
 
 

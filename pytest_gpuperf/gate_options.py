@@ -108,7 +108,7 @@ def gate(config: pytest.Config) -> "GateOptions":
     if path == _NO_BASELINE and config.getoption(_FAIL_ON.flag) is None:
         return GateOptions()  # whatever the ini file asks for
     try:
-        held = tolerance.checked(asked)
+        held = tolerance.tolerances_of(asked)
     except ValueError as error:
         raise pytest.UsageError(f"--gpuperf-fail-on: {error}") from error
     if asked and path in (None, _NO_BASELINE):

@@ -28,8 +28,8 @@ class MergedRun:
 
     def failures(self, plan: Plan) -> tuple[str, ...]:
         """Return what fails, test by test and then threshold by threshold, as a run would settle it."""
-        records = (record for record in self.run.records if policy.ending(record, None, plan).failure)
-        families = (found for found in self.run.thresholds if policy.fails(found, plan))
+        records = (record for record in self.run.records if policy.decide(record, None, plan).failure)
+        families = (found for found in self.run.thresholds if policy.threshold_fails(found, plan))
         return (
             *(f"{record.nodeid}: {record.status}: {record.reason}" for record in records),
             *(f"threshold of {found.name}: {found.status}: {found.reason}" for found in families),
@@ -38,7 +38,7 @@ class MergedRun:
     def doubts(self, plan: Plan) -> tuple[str, ...]:
         """Return the tests in doubt that do not fail, with the reason."""
         doubted = (record for record in self.run.records if record.status == "inconclusive")
-        passing = (record for record in doubted if not policy.ending(record, None, plan).failure)
+        passing = (record for record in doubted if not policy.decide(record, None, plan).failure)
         return tuple(f"{record.nodeid}: {record.status}: {record.reason}" for record in passing)
 
 

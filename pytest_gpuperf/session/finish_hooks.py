@@ -109,7 +109,7 @@ class FinishHooks:
         if not self._began and exitstatus not in _CUT_SHORT:
             return
         all_ran = self._complete()
-        if self.session.gating.asked.allow_no_gpu and not self._is_controller:
+        if self.session.gating.options.allow_no_gpu and not self._is_controller:
             self.session.machine.has_gpu()  # a runner that has one cannot be excused, whatever was skipped
         if self._is_worker:
             session.config.workeroutput["gpuperf"] = self._for_controller()  # type: ignore[attr-defined]
@@ -140,10 +140,10 @@ class FinishHooks:
         session, surveyed = self.session, self.session.machine.surveyed()
         run = session.ledger.run(surveyed, complete=complete)
         has_gpu = surveyed.gpu is not None
-        files = has_gpu or not session.gating.asked.allow_no_gpu  # that skip themselves should have run
+        files = has_gpu or not session.gating.options.allow_no_gpu  # that skip themselves should have run
         expects = partial(self._collected.expects, skipped_files=files)
         seen = RunCoverage(expects=expects, crashed=self._crashed, has_gpu=has_gpu)
-        gate = session.gating.ended(run.records, seen, session.plan)
+        gate = session.gating.finish(run.records, seen, session.plan)
         commit = git.current(self._collected.root) if session.publishes else None
         return replace(run, gate=gate, commit=commit)
 
@@ -152,7 +152,7 @@ class FinishHooks:
         plan = self.session.plan
         for threshold in self.session.families.untold(run.records, plan):
             yield f"{threshold.name}: {threshold.reason}"
-        if (unmeasured := policy.nothing_measured(run.records, plan)) is not None:
+        if (unmeasured := policy.required_gpu_unused(run.records, plan)) is not None:
             yield unmeasured
         yield from (failure.text for failure in (run.gate.failures if run.gate else ()))
 
@@ -166,8 +166,10 @@ class FinishHooks:
         elif ledger.report:
             self._told.append(f"report: {ledger.report}")
         gating = self.session.gating
-        new = gating.to_create(run.records)
-        if new is not None and gating.excuses(run.records, has_gpu=run.environment.gpu is not None):
+        new = gating.path_to_create(run.records)
+        if new is not None and gating.allows_missing_gpu(
+            run.records, has_gpu=run.environment.gpu is not None
+        ):
             self._told.append(f"no baseline was made at {new}: no GPU was there to measure")
             new = None
         done = publish.publish(run, self.session.outputs, new)
@@ -194,7 +196,7 @@ class FinishHooks:
         not_run = self._fill_in(self._selected, _ENDED)
         self._fill_in(self._deselected, _DESELECTED)
         if not self._is_worker:
-            for record in policy.unanswered(list(self.session.ledger.records.values())):
+            for record in policy.missing_gpu_notes(list(self.session.ledger.records.values())):
                 self.session.ledger.keep(record)
         return not_run == 0
 

@@ -125,7 +125,7 @@ class GpuPerfSession:
 
     def measure(self, item: pytest.Function, shape: ItemSpec, bind: Bind | None = None) -> Record:
         """Measure one item and keep its record; exceptions of the body pass through."""
-        plan = presets.quick(self.plan, self.gating.asked) if shape.source == "all" else self.plan
+        plan = presets.quick(self.plan, self.gating.options) if shape.source == "all" else self.plan
         trial = Trial(
             nodeid=shape.nodeid,
             demand=shape.demand,
@@ -157,7 +157,7 @@ class GpuPerfSession:
         if isolation.is_traced():
             trial.note("traced", _TRACED)
         record = _diagnosed(self._placed(trial.record(found), shape))
-        record = self.gating.compared(record)
+        record = self.gating.with_comparisons(record)
         trial.forget()  # pytest keeps the frames of a test that fails until the next one has run
         self.keep(record, item)
         return record
@@ -167,11 +167,11 @@ class GpuPerfSession:
         threshold = self.families.ended(record, self.ledger.records.values())
         if threshold is not None:
             self.families.told.add(threshold.name)
-            held = self.gating.threshold(threshold, list(self.ledger.records.values()))
+            held = self.gating.threshold_comparisons(threshold, list(self.ledger.records.values()))
             record = replace(record, comparisons=(*record.comparisons, *held))
             self.keep(record, item)
         self._warn_of_differences(record, item)
-        end = policy.ending(record, threshold, self.plan, self.gating.asked)
+        end = policy.decide(record, threshold, self.plan, self.gating.options)
         for warning in end.warnings:
             item.warn(InconclusiveWarning(warning))
         if end.failure is not None:
@@ -185,7 +185,7 @@ class GpuPerfSession:
         if record is None:
             return
         self._warn_of_differences(record, item)
-        if regressions := self.gating.watched(record, self.plan):
+        if regressions := self.gating.unmarked_failures(record, self.plan):
             pytest.fail("\n".join(regressions), pytrace=False)
 
     def keep(self, record: Record, item: pytest.Item | None = None) -> None:
@@ -227,7 +227,7 @@ class GpuPerfSession:
     @property
     def publishes(self) -> bool:
         """Whether anything of the run is written down."""
-        return bool(self.ledger.report or self.gating.asked.create or self.outputs != _NOTHING)
+        return bool(self.ledger.report or self.gating.options.create or self.outputs != _NOTHING)
 
     def _surveyed(self) -> Environment:
         """Return the environment of the measurements, on the GPU that this process can use."""
@@ -239,7 +239,7 @@ class GpuPerfSession:
         """Warn once of what makes a baseline another machine's."""
         for found in record.comparisons:
             differences = "; ".join(found.differences)
-            if self.gating.asked.is_gate and differences and differences not in self._unlike:
+            if self.gating.options.is_gate and differences and differences not in self._unlike:
                 self._unlike.add(differences)
                 item.warn(NotComparableWarning(found.reason or differences))
 

@@ -679,7 +679,7 @@ def test_what_got_worse_is_a_line_the_gravest_first_and_the_exit_code(call):
     )
     assert code == 1
     assert lines[0] == f"test_a.py::test_1: regressed: {worse}"
-    assert lines[1].startswith("test_a.py::test_0: cannot tell: speedup in doubt: 9.10x")
+    assert lines[1].startswith("test_a.py::test_0: cannot tell: speedup is inconclusive: 9.10x")
     assert lines[3].endswith("1 regressed, 1 cannot tell, 1 not regressed")
     assert lines[4:] == [f"FAILED: test_a.py::test_1: {worse}"]
 
@@ -732,7 +732,9 @@ def test_what_would_decide_a_doubt_depends_on_how_the_new_run_was_measured(call,
     written("new.json", record(value=9.0, speedup=speedup(9.0, width=1.1)), gate=gate)
     code, lines, _ = call("compare", "base.json", "new.json", "--inconclusive=fail")
     assert code == 1
-    assert [True, True] == [line.endswith(expected) for line in lines if "in doubt" in line and "x [" in line]
+    assert [True, True] == [
+        line.endswith(expected) for line in lines if "inconclusive" in line and "x [" in line
+    ]
 
 
 @pytest.mark.parametrize(
@@ -791,7 +793,7 @@ def test_a_test_of_the_baseline_that_did_not_run_fails(call, expected, options):
         "FAILED: 1 of the baseline's tests did not run: test_a.py::test_2; renamed, unmarked or deselected?"
     )
     assert expected == sum(line.startswith(told) for line in lines)
-    assert not expected or "say --allow-missing, or" in lines[-1], "the name that it has here"
+    assert not expected or "pass --allow-missing, or" in lines[-1], "the name that it has here"
 
 
 @pytest.mark.parametrize(
@@ -828,7 +830,7 @@ def test_a_runner_without_a_gpu_may_be_excused(call, expected, environment):
 def test_the_remedy_for_no_gpu_has_the_name_that_it_has_here(call):
     written("base.json", record())
     written("new.json", skipped(), environment=NO_GPU)
-    assert call("compare", "base.json", "new.json")[1][-1].endswith("that has no GPU say --allow-no-gpu")
+    assert call("compare", "base.json", "new.json")[1][-1].endswith("without a GPU pass --allow-no-gpu")
 
 
 @pytest.mark.parametrize(("expected", "options"), [(0, []), (1, ["--strict"])])
@@ -866,7 +868,7 @@ def test_a_report_of_a_run_that_ended_early_fails(call):
 def test_a_baseline_of_a_run_that_ended_early_is_called_so(call):
     written("base.json", record(), complete=False)
     code, lines, _ = call("compare", "base.json", written("new.json", record()))
-    said = "the run of the baseline base.json ended early: tests that it did not reach are new"
+    said = "the run of the baseline base.json ended early: tests that it did not reach count as new"
     assert (0, 1) == (code, sum(said in line for line in lines))
 
 

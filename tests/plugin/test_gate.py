@@ -106,7 +106,9 @@ def test_a_loss_within_the_tolerance_passes(held):
 def test_a_gain_is_told_and_passes(held):
     result = held(BARE, gpu=0.5e-3)
     assert pytest.ExitCode.OK == result.ret
-    result.stdout.fnmatch_lines(["*better beyond the tolerance (1 comparison): the baseline is stale;*"])
+    result.stdout.fnmatch_lines(
+        ["*1 comparison improved beyond the tolerance: the baseline is out of date;*"]
+    )
 
 
 def test_a_gain_fails_where_that_is_asked_for(held):
@@ -278,7 +280,7 @@ def test_a_noisy_baseline_cannot_fail_a_good_run(held):
     result = held(NOISY, then=BARE, gpu=1.4e-3)
     assert pytest.ExitCode.OK == result.ret
     assert {("test_bare", "speedup"): "cannot_tell"} == outcomes(result)
-    result.stdout.fnmatch_lines(["*InconclusiveWarning*speedup in doubt*make it anew with *fail-on*"])
+    result.stdout.fnmatch_lines(["*InconclusiveWarning*speedup is inconclusive*recreate it with *fail-on*"])
 
 
 def test_doubt_fails_where_all_doubt_does(held):
@@ -386,7 +388,7 @@ def test_a_run_in_which_every_test_was_skipped_fails(held, spread):
     result.assert_outcomes(skipped=1)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(
-        ["FAILED: every test of the gate was skipped (1): *; on a runner that has no GPU say *"]
+        ["FAILED: every test of the gate was skipped (1): *; on a runner without a GPU pass *"]
     )
 
 
@@ -435,7 +437,7 @@ def test_a_file_that_was_renamed_is_missed(held, pytester):
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(
         [
-            "FAILED: the baseline base.json knows none of the tests that were measured (1); node ids are *",
+            "FAILED: the baseline base.json has none of the tests that were measured (1); node ids are *",
             "FAILED: 1 of the baseline's tests did not*",
         ]
     )
@@ -459,7 +461,7 @@ def test_a_worker_that_crashes_with_a_test_of_the_gate_fails_the_run(held):
     crash = BARE.replace("    return", "    import os\n    os._exit(3)\n    return")
     result = held(FAST + BARE, *PARALLEL, then=FAST + crash)
     assert pytest.ExitCode.OK != result.ret
-    result.stdout.fnmatch_lines(["FAILED: test_it.py::test_bare was lost with the process that ran it: *"])
+    result.stdout.fnmatch_lines(["FAILED: test_it.py::test_bare was lost when its process crashed: *"])
 
 
 def test_a_measurement_that_is_not_valid_fails_although_nothing_was_demanded(held):
@@ -573,7 +575,7 @@ def test_it(device, n):
     result.stdout.fnmatch_lines(
         [
             "the threshold of test_it.py::test_it was not compared: the last of its tests *",
-            "FAILED: nothing was compared: no threshold in both the baseline base.json and *(2)",
+            "FAILED: nothing was compared: the baseline base.json and * (2) share no threshold",
         ]
     )
 
