@@ -96,7 +96,7 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
 def _gate(chosen: argparse.Namespace) -> GateOptions:
     """Return what the new report is held against."""
     asked = chosen.fail_on or _ASKED
-    held = tolerance.checked(asked)
+    held = tolerance.tolerances_of(asked)
     return GateOptions(
         baseline=chosen.base,
         tolerances=held,
@@ -125,9 +125,9 @@ def _summarize(run: Run, path: Path) -> None:
 
 def _compared(run: Run, gating: Gate, plan: Plan) -> Run:
     """Return a run with how it stands beside its baseline, test by test and as a whole."""
-    records = {record.nodeid: gating.compared(record) for record in run.records}
+    records = {record.nodeid: gating.with_comparisons(record) for record in run.records}
     for threshold in run.thresholds:
-        found = gating.threshold(threshold, list(records.values()))
+        found = gating.threshold_comparisons(threshold, list(records.values()))
         last = threshold.curve[-1].nodeid if threshold.curve else None
         if found and last in records:
             records[last] = replace(records[last], comparisons=(*records[last].comparisons, *found))
@@ -136,10 +136,10 @@ def _compared(run: Run, gating: Gate, plan: Plan) -> Run:
         expects=lambda nodeid: file_of(nodeid) in measured,
         crashed={},
         has_gpu=run.environment.gpu is not None,
-        flags="--",
+        flag_prefix="--",
     )
     compared = tuple(records.values())
-    return replace(run, records=compared, gate=gating.ended(compared, seen, plan))
+    return replace(run, records=compared, gate=gating.finish(compared, seen, plan))
 
 
 def _absent(run: Run, base: Baseline) -> Iterator[str]:
@@ -156,7 +156,11 @@ def _failures(run: Run, gating: Gate, plan: Plan) -> Iterator[str]:
     """Yield why the gate fails: test by test, and then as a whole."""
     for record in run.records:
         watched = record.source == "all"
-        reasons = gating.watched(record, plan) if watched else policy.held(record, gating.asked, plan)
+        reasons = (
+            gating.unmarked_failures(record, plan)
+            if watched
+            else policy.gate_failures(record, gating.options, plan)
+        )
         for reason in reasons:
             yield f"FAILED: {record.nodeid}: {reason}"
     yield from (f"FAILED: {failure.text}" for failure in (run.gate.failures if run.gate else ()))
@@ -174,11 +178,11 @@ def _code(run: Run, failures: Sequence[str], gate: GateOptions) -> int:
 
 def _told(run: Run) -> Iterator[str]:
     """Yield the changes, the gravest first, and the counts."""
-    found = sorted((record for record in run.records if _is_noted(record)), key=comparison_text.gravity)
+    found = sorted((record for record in run.records if _is_noted(record)), key=comparison_text.severity)
     yield from _rows(found[:_MOST_ROWS])
     if len(found) > _MOST_ROWS:
         left = Counter(each.outcome for record in found[_MOST_ROWS:] for each in record.comparisons)
-        yield f"and {len(found) - _MOST_ROWS} more tests: {comparison_text.counts(left)}"
+        yield f"and {len(found) - _MOST_ROWS} more tests: {comparison_text.outcome_counts(left)}"
     yield from ("", *comparison_text.gate_lines(run)) if found else comparison_text.gate_lines(run)
 
 
@@ -191,4 +195,4 @@ def _rows(records: Sequence[Record]) -> Iterator[str]:
     for record in records:
         for found in record.comparisons:
             if found.reason is not None:
-                yield f"{record.nodeid}: {comparison_text.outcome_words(found.outcome)}: {found.reason}"
+                yield f"{record.nodeid}: {comparison_text.outcome_text(found.outcome)}: {found.reason}"

@@ -7,7 +7,7 @@ from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.escape import distinct, printable
 from pytest_gpuperf.report.exports.objects import json_text
-from pytest_gpuperf.report.terminal import readable
+from pytest_gpuperf.report.summary import format_time
 
 __all__ = ["text"]
 
@@ -31,7 +31,7 @@ def _entry(record: Record, speedup: Speedup) -> dict[str, Any]:
 def _tooltip(record: Record, speedup: Speedup, *, emulated: bool) -> str:
     """Return what the chart's tooltip says of a test: the times, the devices and the verdict."""
     lines = [
-        f"{side}: {readable(found.median)} on {printable(found.device.name)}"
+        f"{side}: {format_time(found.median)} on {printable(found.device.name)}"
         for side, found in (("CPU", record.cpu), ("GPU", record.gpu))
         if found
     ]

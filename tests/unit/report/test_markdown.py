@@ -215,7 +215,7 @@ def test_a_baseline_has_its_metric_and_its_unit(run_of, record, expected, metric
 
 
 def test_columns_that_no_test_needs_are_left_out(run_of, record):
-    assert "wanted" not in text(run_of(record(demand=Demand())))
+    assert "limit" not in text(run_of(record(demand=Demand())))
     assert "baseline" not in text(run_of(record()))
 
 
