@@ -93,7 +93,7 @@ def read_all(config: pytest.Config, option: Option) -> tuple[Any, ...]:
 def check_file(flag: str, path: Path, begins: bytes, what: str) -> None:
     """Raise UsageError unless a file can be written there that is new, empty, or begins as ours do."""
     try:
-        found = paths.objection(path, begins, what)
+        found = paths.why_not_writable(path, begins, what)
     except OSError as error:
         found = f"{path} cannot be looked at: {error.strerror}; name another file"
     if found is not None:

@@ -7,7 +7,7 @@ from shutil import get_terminal_size
 from typing import Any
 
 from pytest_gpuperf import jsontext, schema
-from pytest_gpuperf.cli.output import CommandResult, check_replaceable, told
+from pytest_gpuperf.cli.output import CommandResult, check_replaceable, lines_result
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.units import count
@@ -66,15 +66,15 @@ def width() -> int:
 
 def show(report: Path) -> CommandResult:
     """Print a report's table, and why its tests ended as they did."""
-    run = reader.read(report)
+    run = reader.load_report(report)
     lines = terminal.lines(run, width())
     early = [] if run.complete else ["", "the run ended early: this is not all of it"]
-    return told([*(lines or ["no test with a speedup marker ran"]), *early])
+    return lines_result([*(lines or ["no test with a speedup marker ran"]), *early])
 
 
 def validate(report: Path) -> CommandResult:
     """Check a report against its schema."""
-    return told([f"{report}: valid, {_records(reader.read(report))}"])
+    return lines_result([f"{report}: valid, {_records(reader.load_report(report))}"])
 
 
 def export(report: Path, format: str, output: Path | None) -> CommandResult:
@@ -82,12 +82,12 @@ def export(report: Path, format: str, output: Path | None) -> CommandResult:
     if output is not None:
         begins = paths.MARKDOWN if format == _MARKDOWN else paths.EXPORTS[format]
         check_replaceable(output, begins, f"file of {format}", [report])
-    run = reader.read(report)
+    run = reader.load_report(report)
     text = markdown.text(run) if format == _MARKDOWN else exports.text(format, run)
     if output is None:
         return CommandResult(text=text.removesuffix("\n").removesuffix("\r"))
     files.replace(output, text)
-    return told([f"{output}: {_records(run)} as {format}"])
+    return lines_result([f"{output}: {_records(run)} as {format}"])
 
 
 def recover(journal: Path, report: Path) -> CommandResult:
@@ -102,12 +102,12 @@ def recover(journal: Path, report: Path) -> CommandResult:
         raise GpuPerfError(f"{journal} is empty: the run ended before it measured anything")
     run = _run_in(files.read_journal(journal))
     files.replace(report, schema.text(run))
-    return told([f"{report}: {_records(run)} recovered; {journal} can be removed"])
+    return lines_result([f"{report}: {_records(run)} recovered; {journal} can be removed"])
 
 
 def _is_report(path: Path) -> bool:
     try:
-        reader.read(path)
+        reader.load_report(path)
     except GpuPerfError:
         return False
     return True
@@ -133,7 +133,7 @@ def _run_in(lines: Iterable[str]) -> Run:
 def _measured_on(surveyed: Environment, records: Iterable[Record]) -> Environment:
     """Return a journal's environment with the GPU of its records, where its heading has none.
 
-    Under pytest-xdist the heading is written before any worker has told its GPU.
+    Under pytest-xdist the heading is written before any worker has lines_result its GPU.
     """
     gpu = surveyed.gpu or next((record.gpu.device for record in records if record.gpu), None)
     return replace(surveyed, gpu=gpu, gpu_reason=None) if gpu else surveyed

@@ -200,7 +200,7 @@ def threshold_not_compared(name: str) -> str:
 def runs_differ(comparisons: int, differences: Sequence[str]) -> str:
     """Return how the runs differ, for all comparisons together."""
     count = units.count(comparisons, "comparison")
-    return f"not comparable, because the runs differ ({count}): {'; '.join(differences)}"
+    return f"not comparable ({count}): {'; '.join(differences)}"
 
 
 def regressions_not_enforced(comparisons: int) -> str:

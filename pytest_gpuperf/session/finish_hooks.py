@@ -174,7 +174,7 @@ class FinishHooks:
             new = None
         done = publish.publish(run, self.session.outputs, new)
         self._wrong += done.problems
-        self._told += done.told
+        self._told += done.lines
 
     def _for_controller(self) -> dict[str, Any]:
         """Return what this worker of xdist's tells its controller when it ends."""

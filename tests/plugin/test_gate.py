@@ -618,15 +618,18 @@ def test_a_baseline_that_measured_nothing_ends_the_run(ends, pytester):
     ("options", "message"),
     [
         (["--gpuperf-fail-on=speedup:10%"], "there is nothing to compare with; say with --gpuperf-baseline"),
-        ([*GATE, "--gpuperf-fail-on=speed:10%"], "'speed' is no metric; say one of speedup, gpu, cpu,"),
-        ([*GATE, "--gpuperf-fail-on=gpu"], "'gpu' has no percentage to tolerate"),
-        ([*GATE, "--gpuperf-fail-on=gpu:-1%"], "'gpu:-1%' has no percentage"),
-        ([*GATE, "--gpuperf-fail-on=gpu:nan%"], "'gpu:nan%' has no percentage"),
+        (
+            [*GATE, "--gpuperf-fail-on=speed:10%"],
+            "'speed' is not a metric; expected one of speedup, gpu, cpu,",
+        ),
+        ([*GATE, "--gpuperf-fail-on=gpu"], "'gpu': expected METRIC:PERCENT"),
+        ([*GATE, "--gpuperf-fail-on=gpu:-1%"], "'gpu:-1%': expected METRIC:PERCENT"),
+        ([*GATE, "--gpuperf-fail-on=gpu:nan%"], "'gpu:nan%': expected METRIC:PERCENT"),
         ([*GATE, "--gpuperf-fail-on=always:100%"], "'always:100%': always cannot lose 100 % or more"),
         ([*GATE, "--gpuperf-fail-on=improvement:10%"], "'improvement:10%': improvement takes no percentage"),
         (
             ["--gpuperf-baseline=base.json", "--gpuperf-fail-on=improvement"],
-            "improvement is beyond a tolerance; say which",
+            "improvement needs a tolerance",
         ),
         (["--gpuperf-baseline=none", "--gpuperf-fail-on=speedup:10%"], "there is nothing to compare with"),
         ([*GATE, "--gpuperf-fail-on=speedup:20%"], "speedup has two tolerances; keep one"),
@@ -634,8 +637,11 @@ def test_a_baseline_that_measured_nothing_ends_the_run(ends, pytester):
         ([*GATE, "--gpuperf-baseline-missing=maybe"], "'maybe' is neither fail nor create"),
         (["--gpuperf-export=xml:x"], "'xml' is no format; say one of pytest-benchmark,"),
         (["--gpuperf-export=csv"], "'csv' names no file, as csv:PATH does"),
-        (["--gpuperf-markdown=gone/x.md"], "there is no folder"),
-        (["--gpuperf-markdown=notes.md"], "notes.md is there and no summary of ours; name another file"),
+        (["--gpuperf-markdown=gone/x.md"], "the folder *gone does not exist"),
+        (
+            ["--gpuperf-markdown=notes.md"],
+            "notes.md exists and is not a summary of ours; choose another file",
+        ),
         (["--gpuperf-history=notes.md"], "notes.md is no folder"),
     ],
 )
@@ -926,7 +932,7 @@ def test_a_file_that_cannot_be_written_is_told_fails_the_run_and_loses_no_other(
         (["--gpuperf-json=base.json"], "--gpuperf-json: *base.json would be what the next run is compared*"),
         (
             ["--gpuperf-export=bencher:./base.json"],
-            "--gpuperf-export: *base.json is there and no file of ben*",
+            "--gpuperf-export: *base.json exists and is not a file of ben*",
         ),
         (
             ["--gpuperf-baseline=kept", "--gpuperf-export=bencher:./kept/new.json"],
@@ -976,7 +982,7 @@ def test_what_is_no_regular_file_stays_what_it_is(ends, pytester, option):
     os.mkfifo(pytester.path / "pipe")
     result = ends(BARE, f"--gpuperf-{option}pipe")
     assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(["ERROR: --gpuperf-*: *pipe is no regular file; name another"])
+    result.stderr.fnmatch_lines(["ERROR: --gpuperf-*: *pipe is not a regular file; choose another"])
 
 
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere such a name is just not there")

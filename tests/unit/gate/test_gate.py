@@ -346,7 +346,7 @@ def test_a_baseline_of_another_machine_is_known_and_noted():
     found = ended([record(), record("b")], record(), record("b"), here=ELSEWHERE)
     assert found.failures == ()
     differences = "CPU: a processor in the baseline, another now"
-    said = f"not comparable, because the runs differ (2 comparisons): {differences}"
+    said = f"not comparable (2 comparisons): {differences}"
     assert coded(found.notes) == (("not_comparable", said),)
 
 
@@ -365,8 +365,8 @@ def test_a_baselines_test_that_this_run_should_have_had_fails_it(asked):
     (failure,) = ended([record()], *before, asked=asked, missing="bc", has_gpu=False).failures
     assert failure.code == "tests_missing"
     assert failure.text == (
-        "2 of the baseline's tests did not run: b, c; renamed, unmarked or deselected? Run them, say "
-        "--gpuperf-allow-missing, or take them out with a report of the whole suite: gpuperf baseline update "
+        "2 of the baseline's tests did not run: b, c; renamed, unmarked or deselected? Run them, pass "
+        "--gpuperf-allow-missing, or remove them with a report of the whole suite: gpuperf baseline update "
         "--prune base.json REPORT"
     )
     (failure,) = ended([record()], *before, asked=asked, missing="bcdef").failures

@@ -955,14 +955,14 @@ def test_a_run_that_ended_early_makes_an_incomplete_report_and_says_so(folder, c
     gpu = replace(gpu, run=replace(gpu.run, complete=False))
     assert merged(*written(cpu, gpu)) == 0
     assert json.loads(Path("merged.json").read_text())["complete"] is False
-    said = "gpu.json is incomplete, and so is what was made of it: its run ended early"
+    said = "gpu.json is incomplete, and so is the merged report: its run ended early"
     assert said in capsys.readouterr().out.splitlines()
 
 
 def test_hosts_that_nobody_names_are_not_called_one(folder, capsys):
     unnamed = replace(HERE, host={"name": None})
     assert merged(*written(*sides_of(3.0, environment=unnamed))) == 0
-    assert capsys.readouterr().out.endswith("0 failed; whether the hosts differ is not known\n")
+    assert capsys.readouterr().out.endswith("0 failed; it is not known whether the hosts differ\n")
 
 
 def test_a_threshold_that_failed_is_the_exit_code(folder, capsys):
@@ -1033,21 +1033,21 @@ def test_nothing_joined_is_no_success(folder, capsys):
 def test_a_report_that_is_joined_is_not_overwritten(folder, capsys, output):
     names = written(*sides_of(3.0))
     Path("link.json").hardlink_to("gpu.json")
-    untouched(*names, "-o", output, said="is read by this command; name another file", capsys=capsys)
+    untouched(*names, "-o", output, said="is an input of this command; choose another file", capsys=capsys)
 
 
 @pytest.mark.parametrize("content", ["notes", "{}", '[{"schema_version": "1.0"}]'])
 def test_a_file_that_is_no_report_is_not_overwritten(folder, capsys, content):
     names = written(*sides_of(3.0))
     Path("merged.json").write_text(content)
-    untouched(*names, "-o", "merged.json", said="merged.json is there and no report", capsys=capsys)
+    untouched(*names, "-o", "merged.json", said="merged.json exists and is not a report", capsys=capsys)
 
 
 def test_a_folder_is_not_overwritten(folder, capsys):
     names = written(*sides_of(3.0))
     Path("merged.json").mkdir()
     assert merged(*names) == 2
-    assert "merged.json is a folder; name a file in it" in capsys.readouterr().err
+    assert "merged.json is a folder; choose a file in it" in capsys.readouterr().err
     assert Path("merged.json").is_dir()
 
 
