@@ -1,4 +1,4 @@
-"""From a run to one small file of a folder, and from the folder to what its runs have found."""
+"""From a run to a small file in a folder, and from the folder back to the results of its runs."""
 
 import json
 import os
@@ -34,7 +34,7 @@ _SAFELY = sum(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What one run found of one test; times are medians in seconds, None where they could not be had.
+    """One test in one run; times are medians in seconds, None where they were not measured.
 
     Results with the same fingerprint can be compared.
     """

@@ -8,7 +8,8 @@ from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link, Offload, Point, Price, Threshold
 from pytest_gpuperf.model.record import Note, Record
-from pytest_gpuperf.report.terminal import lines, readable
+from pytest_gpuperf.report.summary import format_time
+from pytest_gpuperf.report.terminal import lines
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
 WIDTHS = [80, 120]
@@ -54,7 +55,7 @@ def row_of(name: str, shown: list[str]) -> str:
     ],
 )
 def test_a_time_has_three_digits_and_its_unit(expected, seconds):
-    assert expected == readable(seconds)
+    assert expected == format_time(seconds)
 
 
 def test_without_records_nothing_is_shown(section):
