@@ -361,13 +361,13 @@ HELD = "the workload holds 2.00 kB on the device, max_memory is 1.00 kB"
         ("failed", HELD, Memory(peak=2000), ("recorded", None, None)),
         (
             "error",
-            "max_memory is 1.00 kB, and the report does not tell how much",
+            "max_memory is 1.00 kB, and the report does not say how much",
             None,
             ("error", "in any words", "memory_not_known"),
         ),
         (
             "error",
-            "max_memory is 1.00 kB, and the report does not tell how much",
+            "max_memory is 1.00 kB, and the report does not say how much",
             None,
             ("recorded", None, None),
         ),
@@ -681,7 +681,7 @@ def test_shards_of_different_machines_are_refused_with_what_differs():
     one = report("one.json", whole(TEST), environment=HERE)
     said = refused(one, report("two.json", whole(OTHER), environment=elsewhere))
     assert "one.json and two.json were measured in different conditions (CPU: " in said
-    assert said.endswith("Xeon), and one report cannot tell them apart; keep them as two")
+    assert said.endswith("Xeon), and a report has only one environment; keep two reports")
 
 
 # The run that they make

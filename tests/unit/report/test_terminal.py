@@ -66,7 +66,7 @@ def test_a_row_holds_times_speedup_demand_and_verdict(section, record):
     shown = section(record())
     assert shown[0] == "CPU EPYC | GPU H200 through cupy"
     assert ["test", "CPU", "GPU", "speedup", "limit", "verdict"] == shown[2].split()
-    expected = "test_fft  20.0 ms  1.75 ms  10.0x [9.00, 11.0]    >=3x  passed"
+    expected = "test_fft  20.0 ms  1.75 ms  10.0x [9.00, 11.0]   >=3x  passed"
     assert expected == row_of("test_fft", shown)
 
 
