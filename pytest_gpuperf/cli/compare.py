@@ -174,7 +174,7 @@ def _failures(run: Run, gate: Gate, plan: Plan) -> Iterator[str]:
 
 def _exit_code(run: Run, failures: Sequence[str], options: GateOptions) -> int:
     """Return 3 where nothing could be compared, even with failures: none of them is a regression."""
-    outcomes = {found.outcome for record in run.records for found in record.comparisons}
+    outcomes = {comparison.outcome for record in run.records for comparison in record.comparisons}
     if not outcomes and not failures and options.allow_no_gpu and run.environment.gpu is None:
         return FINE
     if not outcomes - {"not_comparable", "new"}:
@@ -184,14 +184,19 @@ def _exit_code(run: Run, failures: Sequence[str], options: GateOptions) -> int:
 
 def _changes(run: Run) -> Iterator[str]:
     """Yield the changes with their numbers, the worst first, and the counts."""
-    changed = [record for record in run.records if any(found.reason for found in record.comparisons)]
+    changed = [
+        record for record in run.records if any(comparison.reason for comparison in record.comparisons)
+    ]
     changed.sort(key=comparison_text.severity)
     for record in changed[:_MOST_TESTS]:
-        for found in record.comparisons:
-            if found.reason is not None:
-                yield f"{record.nodeid}: {comparison_text.outcome_text(found.outcome)}: {found.reason}"
+        for comparison in record.comparisons:
+            if comparison.reason is not None:
+                outcome = comparison_text.outcome_text(comparison.outcome)
+                yield f"{record.nodeid}: {outcome}: {comparison.reason}"
     if len(changed) > _MOST_TESTS:
-        rest = Counter(found.outcome for record in changed[_MOST_TESTS:] for found in record.comparisons)
+        rest = Counter(
+            comparison.outcome for record in changed[_MOST_TESTS:] for comparison in record.comparisons
+        )
         yield f"and {len(changed) - _MOST_TESTS} more tests: {comparison_text.outcome_counts(rest)}"
     if changed:
         yield ""

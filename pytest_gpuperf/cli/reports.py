@@ -31,8 +31,8 @@ def add(commands: Any) -> None:
     command.set_defaults(run=lambda chosen: validate(chosen.report))
     command = commands.add_parser(
         "export",
-        help="write a report as another tool, or a pull request, has it",
-        description="Write a report in the form of another tool, or as a summary for a pull request.",
+        help="convert a report to another tool's format or to Markdown",
+        description="Convert a report to another tool's format, or to a Markdown summary for a pull request.",
         epilog="example: gpuperf export report.json --as csv -o speedups.csv",
     )
     command.add_argument("report", type=Path, metavar="REPORT")
@@ -41,10 +41,10 @@ def add(commands: Any) -> None:
         dest="format",
         choices=[*exports.FORMATS, _MARKDOWN],
         required=True,
-        help="the form: that of a tool, csv for spreadsheets, markdown for pull requests",
+        help="the format: that of a tool, csv for spreadsheets, markdown for pull requests",
     )
     command.add_argument(
-        "-o", "--output", type=Path, metavar="PATH", help="a file, in place of standard output"
+        "-o", "--output", type=Path, metavar="PATH", help="write to this file instead of standard output"
     )
     command.set_defaults(run=lambda chosen: export(chosen.report, chosen.format, chosen.output))
     command = commands.add_parser(
@@ -53,19 +53,19 @@ def add(commands: Any) -> None:
         description=recover.__doc__,
     )
     command.add_argument(
-        "journal", type=Path, metavar="JOURNAL", help="REPORT.PID.journal, beside where the report would be"
+        "journal", type=Path, metavar="JOURNAL", help="REPORT.PID.journal, next to the unwritten report"
     )
     command.add_argument("report", type=Path, metavar="REPORT", help="the report to write; it must not exist")
     command.set_defaults(run=lambda chosen: recover(chosen.journal, chosen.report))
 
 
 def width() -> int:
-    """Return the columns of the terminal, or of a table that can still be read."""
+    """Return the columns of the terminal, or the fewest that a table needs."""
     return max(_NARROWEST, get_terminal_size().columns)
 
 
 def show(report: Path) -> CommandResult:
-    """Print a report's table, and why its tests ended as they did."""
+    """Print a report's table, and the reasons of its tests."""
     run = reader.load_report(report)
     lines = terminal.lines(run, width())
     early = [] if run.complete else ["", "the run ended early: this is not all of it"]
@@ -78,7 +78,7 @@ def validate(report: Path) -> CommandResult:
 
 
 def export(report: Path, format: str, output: Path | None) -> CommandResult:
-    """Write a report in another form, to a file or to standard output."""
+    """Write a report in another format, to a file or to standard output."""
     if output is not None:
         begins = paths.MARKDOWN if format == _MARKDOWN else paths.EXPORTS[format]
         check_replaceable(output, begins, f"file of {format}", [report])

@@ -82,7 +82,7 @@ def condition_inputs(record: Record, kinds: Iterable[Kind]) -> tuple[object, ...
     """Return what makes `record_conditions`: equal inputs give equal conditions, and compare faster."""
     demand = record.demand
     measurements = (record.cpu if kind == "cpu" else record.gpu for kind in kinds)
-    of_devices = (found and (found.device, found.dtypes, found.shapes) for found in measurements)
+    of_devices = (timed and (timed.device, timed.dtypes, timed.shapes) for timed in measurements)
     return (record.scope, demand.transfer, demand.calls, demand.latency, *of_devices)
 
 

@@ -74,8 +74,11 @@ class Gate:
         before = metrics.estimate_of(self.base.records[nodeid], "speedup")
         if before is None:
             return ()
-        tolerances = (each for each in self.options.compared if each.metric == "speedup")
-        limits = [regression.limit_interval(before, tolerance) for tolerance in tolerances]
+        limits = [
+            regression.limit_interval(before, tolerance)
+            for tolerance in self.options.compared
+            if tolerance.metric == "speedup"
+        ]
         # No sampling decides against a baseline too wide for its own value to lie outside of the limit.
         return tuple((low, high) for low, high in limits if low > 0 and high < before.value)
 
@@ -195,14 +198,18 @@ class _Case:
     @property
     def all_new(self) -> bool:
         """Whether the baseline has nothing to compare with any test."""
-        return all(found.outcome == "new" for record in self.measured for found in record.comparisons)
+        return all(
+            comparison.outcome == "new" for record in self.measured for comparison in record.comparisons
+        )
 
     def count(self, outcome: Outcome) -> int:
         """Return how many comparisons have this outcome."""
-        return sum(found.outcome == outcome for record in self.records for found in record.comparisons)
+        return sum(
+            comparison.outcome == outcome for record in self.records for comparison in record.comparisons
+        )
 
 
-# Why a run as a whole fails: what the gate did not measure, match or compare. Every rule is asked.
+# Why a run as a whole fails: what the gate did not measure, match or compare. Every rule is applied.
 
 
 def _nothing_measured(case: _Case) -> Iterator[GateFailure]:
@@ -314,7 +321,7 @@ def _threshold_not_compared(case: _Case) -> Iterator[GateNote]:
     compared = {
         record.family.name
         for record in measured
-        if record.family and any(found.metric == "threshold" for found in record.comparisons)
+        if record.family and any(comparison.metric == "threshold" for comparison in record.comparisons)
     }
     for name in dict.fromkeys(record.family.name for record in measured if record.family):
         if name in known and name not in compared:
@@ -322,9 +329,11 @@ def _threshold_not_compared(case: _Case) -> Iterator[GateNote]:
 
 
 def _not_comparable(case: _Case) -> Iterator[GateNote]:
-    unlike = [found for record in case.records for found in record.comparisons if found.differences]
+    unlike = [
+        comparison for record in case.records for comparison in record.comparisons if comparison.differences
+    ]
     if unlike:
-        differences = list(dict.fromkeys(name for found in unlike for name in found.differences))
+        differences = list(dict.fromkeys(name for comparison in unlike for name in comparison.differences))
         yield GateNote(code="not_comparable", text=text.runs_differ(len(unlike), differences))
 
 

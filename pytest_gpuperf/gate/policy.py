@@ -50,8 +50,8 @@ def decide(record: Record, threshold: Threshold | None, plan: Plan, gate: GateOp
     elif warns and threshold is not None and threshold.status == "inconclusive" and _has_limit(threshold):
         warnings.append(f"{threshold.name}: {threshold.reason}")
     if warns and gate.is_gate and not failures:
-        doubts = (found for found in record.comparisons if found.outcome == "cannot_tell")
-        warnings += [f"{record.nodeid}: {found.reason}" for found in doubts]
+        doubts = (comparison for comparison in record.comparisons if comparison.outcome == "cannot_tell")
+        warnings += [f"{record.nodeid}: {comparison.reason}" for comparison in doubts]
     skip = None
     if record.status == "skipped":
         skip = record.reason or ""
@@ -69,7 +69,9 @@ def comparison_failures(comparisons: Iterable[Comparison], gate: GateOptions, pl
     if gate.is_gate:
         failing |= {"not_comparable"} if gate.strict else set()
         failing |= {"cannot_tell"} if plan.inconclusive == "fail" else set()
-    return [found.reason or found.outcome for found in comparisons if found.outcome in failing]
+    return [
+        comparison.reason or comparison.outcome for comparison in comparisons if comparison.outcome in failing
+    ]
 
 
 def gate_failures(record: Record, gate: GateOptions, plan: Plan) -> list[str]:

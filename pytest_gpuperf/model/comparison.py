@@ -1,4 +1,4 @@
-"""What a run says beside an earlier one: each metric's change, and what a gate found."""
+"""A run compared with an earlier one: each metric's change, and the result of a gate."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +62,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One metric of one test beside its baseline; the reason is None only for `not_regressed`.
+    """One metric of one test compared with its baseline; the reason is None only for `not_regressed`.
 
     `ratio` is found / baseline with the interval that both intervals leave it. `differences` name what is
     not the same in a comparison that cannot be made: `CPU: EPYC in the baseline, Xeon now`. `remedy` is what
@@ -108,10 +108,10 @@ class GateNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
-    """What a run was held against: the baseline's file and start, and what may not get worse.
+    """What a run was compared with: the baseline's file and start, and what may not get worse.
 
     `tolerances` are those that fail; none are a comparison that only reports. `failures` are those of the
-    run as a whole, beside the tests' own, `notes` what to know of it.
+    run as a whole, besides the tests' own, `notes` are remarks that fail nothing.
     """
 
     baseline: str | None
@@ -123,7 +123,7 @@ class GateResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOptions:
-    """What a run is held against: options read once.
+    """What a run is compared with: options read once.
 
     `baseline` is a report or a folder of them; with `create` it may be missing, and this run makes it.
     `tolerances` fail a test that got worse beyond doubt, `improvements` one that got better. With `strict` a
@@ -151,5 +151,5 @@ class GateOptions:
 
     @property
     def compared(self) -> tuple[Tolerance, ...]:
-        """What is compared with the baseline: the speedup, where nothing else is asked for."""
+        """What is compared with the baseline: the speedup, where no option names anything else."""
         return self.tolerances or (Tolerance(metric="speedup", share=0.1),)

@@ -39,7 +39,9 @@ _METRICS: dict[Metric, str] = {
 
 def worst(record: Record) -> Comparison | None:
     """Return the comparison that a reader must see first: a regression before doubt before the rest."""
-    return min(record.comparisons, key=lambda found: _WORST_FIRST.index(found.outcome), default=None)
+    return min(
+        record.comparisons, key=lambda comparison: _WORST_FIRST.index(comparison.outcome), default=None
+    )
 
 
 def severity(record: Record) -> int:
@@ -93,7 +95,7 @@ def gate_lines(run: Run) -> Iterator[str]:
     if gate.baseline is not None:
         tolerances = tolerances_text(gate)
         limits = f" (tolerance: {tolerances})" if tolerances else ""
-        counts = Counter(found.outcome for record in run.records for found in record.comparisons)
+        counts = Counter(comparison.outcome for record in run.records for comparison in record.comparisons)
         outcomes = outcome_counts(counts) or "nothing was compared"
         yield f"baseline {gate.baseline} of {_minute(gate.started)}{limits}: {outcomes}"
     yield from (note.text for note in gate.notes)

@@ -78,8 +78,8 @@ def _counts(records: Iterable[Record]) -> list[str]:
     """
     counted: Counter[str] = Counter()
     for record in records:
-        counted.update({found.outcome for found in record.comparisons})
-        is_noted = any(found.outcome in _NOTED for found in record.comparisons)
+        counted.update({comparison.outcome for comparison in record.comparisons})
+        is_noted = any(comparison.outcome in _NOTED for comparison in record.comparisons)
         if not is_noted or record.status not in ("passed", "recorded"):
             counted[record.status] += 1
     words = {code: code.replace("_", " ") for code in _COUNTED if counted[code]}
@@ -189,14 +189,14 @@ def _noted_reasons(record: Record, explained: Collection[str]) -> Iterator[str]:
 
 
 def _thresholds(thresholds: Iterable[Threshold]) -> Iterator[str]:
-    found = sorted(
+    measured = sorted(
         summary.threshold_summaries(thresholds),
         key=lambda threshold: ("failed", "inconclusive", "passed", "recorded").index(threshold.status),
     )
-    for threshold in found[:_MOST_OTHERS]:
+    for threshold in measured[:_MOST_OTHERS]:
         yield f"- threshold of {_name(threshold.name)}: {markdown_code(threshold.sentence)}"
-    if len(found) > _MOST_OTHERS:
-        more = count(len(found) - _MOST_OTHERS, "more threshold is", "more thresholds are")
+    if len(measured) > _MOST_OTHERS:
+        more = count(len(measured) - _MOST_OTHERS, "more threshold is", "more thresholds are")
         yield f"- {more} in the report"
 
 

@@ -36,10 +36,12 @@ class MergedRun:
     def failures(self, plan: Plan) -> tuple[str, ...]:
         """Return what fails, test by test and then threshold by threshold, as in a run of pytest."""
         records = (record for record in self.run.records if policy.decide(record, None, plan).failure)
-        thresholds = (found for found in self.run.thresholds if policy.threshold_fails(found, plan))
+        thresholds = (
+            threshold for threshold in self.run.thresholds if policy.threshold_fails(threshold, plan)
+        )
         return (
             *(f"{record.nodeid}: {record.status}: {record.reason}" for record in records),
-            *(f"threshold of {found.name}: {found.status}: {found.reason}" for found in thresholds),
+            *(f"threshold of {family.name}: {family.status}: {family.reason}" for family in thresholds),
         )
 
     def doubts(self, plan: Plan) -> tuple[str, ...]:
@@ -79,8 +81,8 @@ def merge(reports: Sequence[Report]) -> MergedRun:
     """
     tests: dict[str, list[_ReportedRecord]] = {}
     for report in reports:
-        for found in _records(report):
-            tests.setdefault(found.record.nodeid, []).append(found)
+        for entry in _records(report):
+            tests.setdefault(entry.record.nodeid, []).append(entry)
     for copies in tests.values():
         _check_unique(copies)
     sources = {kind: _source(reports, tests, kind) for kind in _KINDS}
@@ -126,7 +128,9 @@ def _check_same_conditions(shards: Sequence[Report]) -> None:
     """Refuse shards of different machines: a report has one environment, which its speedups depend on."""
     for one, other in combinations(shards, 2):
         environments = (shard.run.environment for shard in (one, other))
-        first, second = (fingerprint.run_conditions(found, found.gpu) for found in environments)
+        first, second = (
+            fingerprint.run_conditions(environment, environment.gpu) for environment in environments
+        )
         if differences := fingerprint.differences(first, second):
             raise GpuPerfError(
                 f"{one.name} and {other.name} were measured in different conditions "
@@ -136,7 +140,7 @@ def _check_same_conditions(shards: Sequence[Report]) -> None:
 
 def _source(reports: Sequence[Report], tests: dict[str, list[_ReportedRecord]], kind: Kind) -> Report | None:
     """Return the first report that has only this device's result of any test."""
-    names = [found.report.name for copies in tests.values() for found in copies if found.kinds == {kind}]
+    names = [entry.report.name for copies in tests.values() for entry in copies if entry.kinds == {kind}]
     return next((report for report in reports if report.name in names), None)
 
 
@@ -152,7 +156,7 @@ def _pair(copies: Sequence[_ReportedRecord]) -> tuple[OneDeviceResult, OneDevice
 
 
 def _first(copies: Sequence[_ReportedRecord], kind: Kind) -> OneDeviceResult | None:
-    return next((result for found in copies if (result := found.only(kind))), None)
+    return next((result for entry in copies if (result := entry.only(kind))), None)
 
 
 def _record(
@@ -161,25 +165,25 @@ def _record(
     """Return one test's record from all reports together."""
     if pair is not None:
         return merge_results(*pair, ratio)
-    whole = next((found.record for found in copies if len(found.kinds) == len(_KINDS)), None)
+    whole = next((entry.record for entry in copies if len(entry.kinds) == len(_KINDS)), None)
     if whole is not None:
         return whole
     result = _first(copies, "cpu") or _first(copies, "gpu")
     if result is None:
         return _most_severe(copies)
-    causes = [found for found in copies if _explains_missing(result, found)]
+    causes = [entry for entry in copies if _explains_missing(result, entry)]
     return unpaired(result, _most_severe(causes) if causes else None)
 
 
-def _explains_missing(result: OneDeviceResult, found: _ReportedRecord) -> bool:
+def _explains_missing(result: OneDeviceResult, entry: _ReportedRecord) -> bool:
     """Return whether this unmeasured record explains why the other device's result is missing."""
-    pairing, ended_well = found.record.pairing, found.record.status in ("passed", "recorded")
+    pairing, ended_well = entry.record.pairing, entry.record.status in ("passed", "recorded")
     return not ended_well and (pairing is None or pairing.side != result.kind)
 
 
 def _most_severe(copies: Sequence[_ReportedRecord]) -> Record:
     """Return the record with the most severe status."""
-    return min((found.record for found in copies), key=lambda record: _MOST_SEVERE_FIRST.index(record.status))
+    return min((entry.record for entry in copies), key=lambda record: _MOST_SEVERE_FIRST.index(record.status))
 
 
 def _nothing_joined(records: Sequence[Record]) -> str:
@@ -223,9 +227,9 @@ def _environment(cpu: Environment, gpu: Environment) -> Environment:
 def _selections(reports: Sequence[Report]) -> tuple[Selection, ...]:
     """Return each pattern once, with the most tests that it matched in a run."""
     most: dict[str | None, Selection] = {}
-    for selection in (found for report in reports for found in report.run.selections):
+    for selection in (item for report in reports for item in report.run.selections):
         known = most.setdefault(selection.pattern, selection)
-        most[selection.pattern] = max(known, selection, key=lambda found: found.tests)
+        most[selection.pattern] = max(known, selection, key=lambda item: item.tests)
     return tuple(most.values())
 
 

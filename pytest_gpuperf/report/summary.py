@@ -89,7 +89,7 @@ def reasons_of(record: Record, explained: Collection[str] = ()) -> Iterator[str]
 
     CPU siblings in `explained` leave out why a GPU sibling has no speedup.
     """
-    yield from filter(None, [record.reason, *(found.reason for found in record.comparisons)])
+    yield from filter(None, [record.reason, *(comparison.reason for comparison in record.comparisons)])
     for note in record.notes:
         if not (note.code == "gpu_sibling_without_speedup" and record.nodeid in explained):
             yield note.text

@@ -106,7 +106,7 @@ def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> l
 
 def _row(record: Record, names: Mapping[str, str], headings: Iterable[str]) -> list[str]:
     always = record.offload.always if record.offload else None
-    is_regressed = any(found.outcome == "regressed" for found in record.comparisons)
+    is_regressed = any(comparison.outcome == "regressed" for comparison in record.comparisons)
     cells = {
         "test": names[record.nodeid],
         "CPU": format_time(record.cpu.median if record.cpu else None),
@@ -148,8 +148,8 @@ def _reasons(records: Sequence[Record], names: Mapping[str, str], width: int) ->
 def _thresholds(run: Run, width: int) -> list[str]:
     return [
         line
-        for found in summary.threshold_summaries(run.thresholds)
-        for line in _wrapped(f"threshold of {found.name}: {found.sentence}", width)
+        for threshold in summary.threshold_summaries(run.thresholds)
+        for line in _wrapped(f"threshold of {threshold.name}: {threshold.sentence}", width)
     ]
 
 

@@ -1371,7 +1371,7 @@ def test_a_file_that_is_no_entry_is_named_and_left_out(call):
 
 @pytest.mark.parametrize("last", ["0", "-1", "x", "1.5", ""])
 def test_a_number_of_runs_is_one(capsys, last):
-    assert "is no number of runs from 1 up" in usage(capsys, "history", "speedups", f"--last={last}")
+    assert "is not a number of runs of at least 1" in usage(capsys, "history", "speedups", f"--last={last}")
 
 
 # What a command costs
