@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
+from typing import Any
 
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.metrics import MetricValue
@@ -93,7 +94,7 @@ class Comparer:
         if before is None or before.outcome is None:
             return self._no_baseline(tolerance, "has no threshold of this family")
         if now.outcome is None:
-            return _comparison(tolerance, "cannot_tell", text.threshold_unknown(now.reason))
+            return _comparison(tolerance, "cannot_tell", f"the threshold is not known: {now.reason}")
         of_sweep = ((name, was, new) for name, was, new in _sweep_conditions(before, now) if was != new)
         differences = [fingerprint.BASELINE_DIFFERENCE.format(*difference) for difference in of_sweep]
         for record in records:
@@ -118,9 +119,8 @@ class Comparer:
         if value is None and now.status == "skipped":
             return None
         if value is None:
-            return _comparison(
-                tolerance, "cannot_tell", text.no_value(metric, now), baseline=earlier.estimate
-            )
+            reason = f"this run has no {text.METRIC_NAMES[metric]}: {now.reason or now.status}"
+            return _comparison(tolerance, "cannot_tell", reason, baseline=earlier.estimate)
         differences = self._differences(now, before, tolerance)
         if differences:
             return self._not_comparable(tolerance, differences, earlier.estimate, value.estimate)
@@ -139,7 +139,9 @@ class Comparer:
         return (*of_environment, *of_test)
 
     def _no_baseline(self, tolerance: Tolerance, cause: str) -> Comparison:
-        return _comparison(tolerance, "new", text.no_baseline(self.baseline.name, cause))
+        return _comparison(
+            tolerance, "new", f"nothing to compare with: the baseline {self.baseline.name} {cause}"
+        )
 
     def _not_comparable(
         self,
@@ -148,7 +150,7 @@ class Comparer:
         before: Estimate | None = None,
         now: Estimate | None = None,
     ) -> Comparison:
-        reason = text.not_comparable(self.baseline.name, differences)
+        reason = f"not comparable with the baseline {self.baseline.name}: {'; '.join(differences)}"
         return _comparison(
             tolerance, "not_comparable", reason, baseline=before, found=now, differences=differences
         )
@@ -255,25 +257,7 @@ def _sweep_conditions(before: Threshold, now: Threshold) -> list[tuple[str, str,
     return [("sizes", f"({sizes[0]})", f"({sizes[1]})"), ("transfer", regimes[0], regimes[1])]
 
 
-def _comparison(
-    tolerance: Tolerance,
-    outcome: Outcome,
-    reason: str | None,
-    *,
-    remedy: Remedy | None = None,
-    baseline: Estimate | None = None,
-    found: Estimate | None = None,
-    ratio: Estimate | None = None,
-    differences: tuple[str, ...] = (),
-) -> Comparison:
+def _comparison(tolerance: Tolerance, outcome: Outcome, reason: str | None, **values: Any) -> Comparison:
     return Comparison(
-        metric=tolerance.metric,
-        tolerance=tolerance.share,
-        outcome=outcome,
-        reason=reason,
-        remedy=remedy,
-        baseline=baseline,
-        found=found,
-        ratio=ratio,
-        differences=differences,
+        metric=tolerance.metric, tolerance=tolerance.share, outcome=outcome, reason=reason, **values
     )

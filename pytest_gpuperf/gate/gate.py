@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from pytest_gpuperf.gate import baseline, metrics, policy, regression, text
 from pytest_gpuperf.gate.baseline import Baseline, Comparer
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
     Comparison,
     GateFailure,
@@ -216,17 +218,21 @@ def _nothing_measured(case: _Case) -> Iterator[GateFailure]:
     if case.measured or case.may_lack_gpu:
         return
     if not case.selected:
-        yield GateFailure(code="nothing_measured", text=text.nothing_measured(None))
+        yield text.failure("nothing_measured", cause="no test with a speedup marker ran")
         return
     # The verdict falls on the GPU variant, and so does the reason that explains the most.
     verdicts = [record for record in case.selected if not _is_cpu_sibling(record)] or case.selected
     ran = next((record for record in verdicts if record.status != "skipped"), None)
     if ran is not None:
-        yield GateFailure(code="nothing_measured", text=text.nothing_measured(ran))
-    else:
-        coverage = case.coverage
-        reason = text.all_skipped(verdicts, coverage.flag_prefix, has_gpu=coverage.has_gpu)
-        yield GateFailure(code="all_skipped", text=reason)
+        yield text.failure("nothing_measured", cause=f"no test has a metric of the gate; {_outcome(ran)}")
+        return
+    remedy = f"; on a runner without a GPU pass {case.coverage.flag_prefix}allow-no-gpu"
+    yield text.failure(
+        "all_skipped",
+        tests=len(verdicts),
+        reason=verdicts[0].reason,
+        remedy="" if case.coverage.has_gpu else remedy,
+    )
 
 
 def _nothing_compared(case: _Case) -> Iterator[GateFailure]:
@@ -234,11 +240,12 @@ def _nothing_compared(case: _Case) -> Iterator[GateFailure]:
     if baseline is None or not measured or not case.all_new:
         return
     if any(record.nodeid in baseline.records for record in measured):
-        compared = [tolerance.metric for tolerance in case.options.compared]
-        reason = text.nothing_compared(baseline.name, len(measured), compared)
-        yield GateFailure(code="nothing_compared", text=reason)
+        metric_names = ", ".join(text.METRIC_NAMES[found.metric] for found in case.options.compared)
+        yield text.failure(
+            "nothing_compared", baseline=baseline.name, tests=len(measured), metrics=metric_names
+        )
     else:
-        yield GateFailure(code="tests_unknown", text=text.unknown_tests(baseline.name, len(measured)))
+        yield text.failure("tests_unknown", baseline=baseline.name, tests=len(measured))
 
 
 def _metric_not_measured(case: _Case) -> Iterator[GateFailure]:
@@ -250,13 +257,18 @@ def _metric_not_measured(case: _Case) -> Iterator[GateFailure]:
         known = {*baseline.tests([tolerance])}
         expected = [record for record in case.selected if record.nodeid in known]
         if expected and not any(metrics.has(record, _needed(tolerance)) for record in expected):
-            reason = text.metric_not_measured(tolerance.metric, len(expected), expected[0])
-            yield GateFailure(code="metric_not_measured", text=reason)
+            yield text.failure(
+                "metric_not_measured",
+                metric=text.METRIC_NAMES[tolerance.metric],
+                tests=units.count(len(expected), "test"),
+                cause=_outcome(expected[0]),
+            )
 
 
 def _session_ended(case: _Case) -> Iterator[GateFailure]:
     if case.cut_off:
-        yield GateFailure(code="session_ended", text=text.session_ended(case.cut_off))
+        tests = units.count(len(case.cut_off), "test")
+        yield text.failure("session_ended", tests=tests, first=case.cut_off[0])
 
 
 def _tests_missing(case: _Case) -> Iterator[GateFailure]:
@@ -270,15 +282,20 @@ def _tests_missing(case: _Case) -> Iterator[GateFailure]:
         if nodeid not in present and case.coverage.expects(nodeid)
     ]
     if missing:
-        reason = text.missing_tests(missing, case.baseline.name, case.coverage.flag_prefix)
-        yield GateFailure(code="tests_missing", text=reason)
+        yield text.failure(
+            "tests_missing",
+            count=len(missing),
+            tests=units.first_few(missing),
+            prefix=case.coverage.flag_prefix,
+            baseline=case.baseline.name,
+        )
 
 
 def _tests_lost(case: _Case) -> Iterator[GateFailure]:
     gated = {record.nodeid for record in case.selected} | {*(case.baseline.records if case.baseline else ())}
     for nodeid, reason in case.coverage.crashed.items():
         if nodeid in gated:
-            yield GateFailure(code="test_lost", text=text.lost_test(nodeid, reason))
+            yield text.failure("test_lost", nodeid=nodeid, reason=reason)
 
 
 _FAILURE_RULES: tuple[Callable[[_Case], Iterator[GateFailure]], ...] = (
@@ -296,7 +313,7 @@ _FAILURE_RULES: tuple[Callable[[_Case], Iterator[GateFailure]], ...] = (
 
 def _baseline_incomplete(case: _Case) -> Iterator[GateNote]:
     if case.baseline and not case.baseline.run.complete:
-        yield GateNote(code="baseline_incomplete", text=text.baseline_incomplete(case.baseline.name))
+        yield text.note("baseline_incomplete", baseline=case.baseline.name)
 
 
 def _tests_skipped(case: _Case) -> Iterator[GateNote]:
@@ -308,7 +325,8 @@ def _tests_skipped(case: _Case) -> Iterator[GateNote]:
         if record.status == "skipped" and record.nodeid in known and record.nodeid not in measured
     ]
     if skipped:
-        yield GateNote(code="tests_skipped", text=text.skipped_tests(skipped))
+        were = "was" if len(skipped) == 1 else "were"
+        yield text.note("tests_skipped", count=len(skipped), were=were, first=_outcome(skipped[0]))
 
 
 def _threshold_not_compared(case: _Case) -> Iterator[GateNote]:
@@ -316,37 +334,43 @@ def _threshold_not_compared(case: _Case) -> Iterator[GateNote]:
     if not any(tolerance.metric == "threshold" for tolerance in case.options.compared):
         return
     measured = [
-        record for record in case.records if record.family and _has_value(record, case.options.compared)
+        (record.family.name, record)
+        for record in case.records
+        if record.family and _has_value(record, case.options.compared)
     ]
     compared = {
-        record.family.name
-        for record in measured
-        if record.family and any(comparison.metric == "threshold" for comparison in record.comparisons)
+        name
+        for name, record in measured
+        if any(comparison.metric == "threshold" for comparison in record.comparisons)
     }
-    for name in dict.fromkeys(record.family.name for record in measured if record.family):
+    for name in dict.fromkeys(name for name, _ in measured):
         if name in known and name not in compared:
-            yield GateNote(code="threshold_not_compared", text=text.threshold_not_compared(name))
+            yield text.note("threshold_not_compared", name=name)
 
 
 def _not_comparable(case: _Case) -> Iterator[GateNote]:
     unlike = [
-        comparison for record in case.records for comparison in record.comparisons if comparison.differences
+        comparison.differences
+        for record in case.records
+        for comparison in record.comparisons
+        if comparison.differences
     ]
     if unlike:
-        differences = list(dict.fromkeys(name for comparison in unlike for name in comparison.differences))
-        yield GateNote(code="not_comparable", text=text.runs_differ(len(unlike), differences))
+        differences = "; ".join(dict.fromkeys(chain.from_iterable(unlike)))
+        yield text.note(
+            "not_comparable", count=units.count(len(unlike), "comparison"), differences=differences
+        )
 
 
 def _regressions_not_enforced(case: _Case) -> Iterator[GateNote]:
     regressed = case.count("regressed")
     if regressed and not case.options.is_gate:
-        yield GateNote(code="regressions_not_enforced", text=text.regressions_not_enforced(regressed))
+        yield text.note("regressions_not_enforced", count=units.count(regressed, "regression"))
 
 
 def _baseline_stale(case: _Case) -> Iterator[GateNote]:
-    improved = case.count("improved")
-    if improved:
-        yield GateNote(code="baseline_stale", text=text.baseline_outdated(improved))
+    if improved := case.count("improved"):
+        yield text.note("baseline_stale", count=units.count(improved, "comparison"))
 
 
 _NOTE_RULES: tuple[Callable[[_Case], Iterator[GateNote]], ...] = (
@@ -357,6 +381,10 @@ _NOTE_RULES: tuple[Callable[[_Case], Iterator[GateNote]], ...] = (
     _regressions_not_enforced,
     _baseline_stale,
 )
+
+
+def _outcome(record: Record) -> str:
+    return f"{record.nodeid}: {record.reason or record.status}"
 
 
 def _has_value(record: Record, compared: Sequence[Tolerance]) -> bool:

@@ -1,42 +1,23 @@
 """From a comparison's or a gate's facts to its sentences: every message of the gate is worded here."""
 
-from collections.abc import Sequence
 from math import inf
 
 from pytest_gpuperf.gate import regression
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import Metric, Outcome, Remedy, Tolerance
+from pytest_gpuperf.model.comparison import (
+    GateFailure,
+    GateFailureCode,
+    GateNote,
+    GateNoteCode,
+    Metric,
+    Outcome,
+    Remedy,
+    Tolerance,
+)
 from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.model.record import Record
 
-__all__ = [
-    "METRIC_NAMES",
-    "REMEDIES",
-    "all_skipped",
-    "baseline_incomplete",
-    "baseline_outdated",
-    "describe",
-    "describe_threshold",
-    "format_change",
-    "format_metric",
-    "format_value",
-    "lost_test",
-    "metric_not_measured",
-    "missing_tests",
-    "no_baseline",
-    "no_valid_measurement",
-    "no_value",
-    "not_comparable",
-    "nothing_compared",
-    "nothing_measured",
-    "regressions_not_enforced",
-    "runs_differ",
-    "session_ended",
-    "skipped_tests",
-    "threshold_not_compared",
-    "threshold_unknown",
-    "unknown_tests",
-]
+__all__ = ["METRIC_NAMES", "REMEDIES", "describe", "describe_threshold", "failure", "format_change"]
+__all__ += ["format_metric", "format_value", "no_valid_measurement", "note"]
 
 METRIC_NAMES: dict[Metric, str] = {
     "speedup": "speedup",
@@ -53,6 +34,31 @@ REMEDIES: dict[Remedy, str] = {  # what slowed a GPU down comes with its own rem
     "at its verdict",
     "new_baseline": "the baseline's interval is too wide: remove it and recreate it with --gpuperf-fail-on, "
     "or run gpuperf baseline update with the report of a run that had a gate",
+}
+_FAILURES: dict[GateFailureCode, str] = {
+    "nothing_measured": "nothing was measured: {cause}",
+    "all_skipped": "every test of the gate was skipped ({tests}): {reason}{remedy}",
+    "tests_unknown": "the baseline {baseline} has none of the tests that were measured ({tests}); node ids "
+    "are relative to the rootdir: was the baseline made with another one?",
+    "nothing_compared": "nothing was compared: the baseline {baseline} and the measured tests ({tests}) "
+    "share no {metrics}",
+    "metric_not_measured": "no {metric} was measured ({tests}): {cause}",
+    "session_ended": "the session ended before {tests} of the gate could run: {first}",
+    "tests_missing": "{count} of the baseline's tests did not run: {tests}; renamed, unmarked or deselected? "
+    "Run them, pass {prefix}allow-missing, or remove them with a report of the whole suite: gpuperf baseline "
+    "update --prune {baseline} REPORT",
+    "test_lost": "{nodeid} was lost when its process crashed: {reason}",
+}
+_NOTES: dict[GateNoteCode, str] = {
+    "baseline_incomplete": "the run of the baseline {baseline} ended early: tests that it did not reach "
+    "count as new",
+    "tests_skipped": "{count} of the baseline's tests {were} skipped: {first}",
+    "threshold_not_compared": "the threshold of {name} was not compared: the last of its tests was not "
+    "measured",
+    "not_comparable": "not comparable ({count}): {differences}",
+    "regressions_not_enforced": "{count} found but not enforced; pass --gpuperf-fail-on to fail on them",
+    "baseline_stale": "{count} improved beyond the tolerance: the baseline is out of date; run gpuperf "
+    "baseline update to lock in the gain",
 }
 _CHANGES: dict[Outcome, str] = {
     "regressed": "got worse",
@@ -95,126 +101,22 @@ def describe_threshold(
     return f"threshold {_CHANGES[outcome]}: {sizes}; {rest}"
 
 
-def no_baseline(baseline: str, cause: str) -> str:
-    """Return that the baseline has no value for a metric, and the cause."""
-    return f"nothing to compare with: the baseline {baseline} {cause}"
-
-
-def no_value(metric: Metric, record: Record) -> str:
-    """Return that this run has no value for a metric that the baseline has."""
-    return f"this run has no {METRIC_NAMES[metric]}: {record.reason or record.status}"
-
-
-def threshold_unknown(reason: str | None) -> str:
-    """Return that this run has no threshold."""
-    return f"the threshold is not known: {reason}"
-
-
-def not_comparable(baseline: str, differences: Sequence[str]) -> str:
-    """Return how the conditions of two measurements differ."""
-    return f"not comparable with the baseline {baseline}: {'; '.join(differences)}"
-
-
 def no_valid_measurement(reason: str) -> str:
     """Return that a gate fails a test because nothing valid was measured."""
     return f"the gate has no valid measurement: {reason}"
 
 
-# Why the gate fails a run as a whole.
+# A run as a whole.
 
 
-def nothing_measured(first: Record | None) -> str:
-    """Return that no test has a metric of the gate; `first` is one that ran."""
-    if first is None:
-        return "nothing was measured: no test with a speedup marker ran"
-    return f"no metric of the gate was measured; {first.nodeid}: {first.reason or first.status}"
+def failure(code: GateFailureCode, **values: object) -> GateFailure:
+    """Return why the gate fails a run, with the values of the sentence."""
+    return GateFailure(code=code, text=_FAILURES[code].format(**values))
 
 
-def all_skipped(records: Sequence[Record], flag_prefix: str, *, has_gpu: bool) -> str:
-    """Return that every test of the gate was skipped, with the reason of the first."""
-    remedy = "" if has_gpu else f"; on a runner without a GPU pass {flag_prefix}allow-no-gpu"
-    return f"every test of the gate was skipped ({len(records)}): {records[0].reason}{remedy}"
-
-
-def unknown_tests(baseline: str, measured: int) -> str:
-    """Return that the baseline has none of the measured tests."""
-    return (
-        f"the baseline {baseline} has none of the tests that were measured ({measured}); node ids are "
-        "relative to the rootdir: was the baseline made with another one?"
-    )
-
-
-def nothing_compared(baseline: str, measured: int, metrics: Sequence[Metric]) -> str:
-    """Return that no metric is in both runs."""
-    names = ", ".join(METRIC_NAMES[metric] for metric in metrics)
-    return (
-        f"nothing was compared: the baseline {baseline} and the measured tests ({measured}) share no {names}"
-    )
-
-
-def metric_not_measured(metric: Metric, tests: int, first: Record) -> str:
-    """Return that no test has a metric that the baseline has."""
-    cause = f"{first.nodeid}: {first.reason or first.status}"
-    return f"no {METRIC_NAMES[metric]} was measured ({units.count(tests, 'test')}): {cause}"
-
-
-def session_ended(nodeids: Sequence[str]) -> str:
-    """Return that tests of the gate did not run because the session ended."""
-    count = units.count(len(nodeids), "test")
-    return f"the session ended before {count} of the gate could run: {nodeids[0]}"
-
-
-def missing_tests(nodeids: Sequence[str], baseline: str, flag_prefix: str) -> str:
-    """Return that tests of the baseline did not run, and what to do about it."""
-    return (
-        f"{len(nodeids)} of the baseline's tests did not run: {units.first_few(nodeids)}; renamed, unmarked "
-        f"or deselected? Run them, pass {flag_prefix}allow-missing, or remove them with a report of the "
-        f"whole suite: gpuperf baseline update --prune {baseline} REPORT"
-    )
-
-
-def lost_test(nodeid: str, reason: str) -> str:
-    """Return that a test was lost when its process crashed."""
-    return f"{nodeid} was lost when its process crashed: {reason}"
-
-
-# Notes on a comparison, which fail nothing.
-
-
-def baseline_incomplete(baseline: str) -> str:
-    """Return that the baseline is of a part of its run."""
-    return f"the run of the baseline {baseline} ended early: tests that it did not reach count as new"
-
-
-def skipped_tests(records: Sequence[Record]) -> str:
-    """Return that tests of the baseline were skipped, with the reason of the first."""
-    count = f"{len(records)} of the baseline's tests {'was' if len(records) == 1 else 'were'}"
-    return f"{count} skipped: {records[0].nodeid}: {records[0].reason}"
-
-
-def threshold_not_compared(name: str) -> str:
-    """Return that no test could report a family's threshold."""
-    return f"the threshold of {name} was not compared: the last of its tests was not measured"
-
-
-def runs_differ(comparisons: int, differences: Sequence[str]) -> str:
-    """Return how the runs differ, for all comparisons together."""
-    count = units.count(comparisons, "comparison")
-    return f"not comparable ({count}): {'; '.join(differences)}"
-
-
-def regressions_not_enforced(comparisons: int) -> str:
-    """Return that regressions fail nothing without a gate."""
-    count = units.count(comparisons, "regression")
-    return f"{count} found but not enforced; pass --gpuperf-fail-on to fail on them"
-
-
-def baseline_outdated(comparisons: int) -> str:
-    """Return that the baseline should be updated."""
-    count = units.count(comparisons, "comparison")
-    return (
-        f"{count} improved beyond the tolerance: {_OUTDATED}; run gpuperf baseline update to lock in the gain"
-    )
+def note(code: GateNoteCode, **values: object) -> GateNote:
+    """Return a remark on a comparison, which fails nothing, with the values of the sentence."""
+    return GateNote(code=code, text=_NOTES[code].format(**values))
 
 
 # Values.

@@ -289,13 +289,13 @@ CPU_SIDE = Pairing(side="cpu", library="numpy")
         ),
         (
             "nothing_measured",
-            "no metric of the gate was measured; b: it broke",
+            "nothing was measured: no test has a metric of the gate; b: it broke",
             [skipped(), skipped("b", "it broke", status="error")],
             True,
         ),
         (
             "nothing_measured",
-            "no metric of the gate was measured; a: recorded",
+            "nothing was measured: no test has a metric of the gate; a: recorded",
             [skipped("a", None, status="recorded", pairing=CPU_SIDE)],
             True,
         ),
@@ -328,7 +328,7 @@ def test_what_counts_as_measured_is_what_the_gate_is_about(expected, metric):
 @pytest.mark.parametrize("bad", [{"status": "error", "reason": "lost"}])
 def test_a_failed_measurement_is_not_measured(bad):
     assert coded(ended([record(**bad)], record()).failures) == (
-        ("nothing_measured", "no metric of the gate was measured; a: lost"),
+        ("nothing_measured", "nothing was measured: no test has a metric of the gate; a: lost"),
     )
 
 
