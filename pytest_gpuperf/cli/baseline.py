@@ -135,6 +135,7 @@ def _existing(base: Path, run: Run) -> Baseline | None:
 
 def _fresh(runs: Iterable[Run], known: dict[str, Record]) -> dict[str, Record]:
     """Return the measured records, the latest of each test; one device's times replace no speedup."""
+    # A run with -k, or without a GPU, must not replace what a whole run has measured.
     fresh: dict[str, Record] = {}
     for record in (record for run in runs for record in run.records):
         before = fresh.get(record.nodeid) or known.get(record.nodeid)

@@ -16,6 +16,7 @@ from pytest_gpuperf.model.record import Environment, Record, Run
 
 __all__ = ["Baseline", "Comparer", "closest", "has_same_conditions"]
 
+# Metrics of one device: the other may have changed between the runs.
 _DEVICES: dict[Metric, tuple[Kind, ...]] = {"cpu": ("cpu",), "gpu": ("gpu",), "memory": ("gpu",)}
 _BOTH: tuple[Kind, ...] = ("cpu", "gpu")
 
@@ -41,6 +42,7 @@ class Baseline:
 
     def environment_differences(self, environment: Environment, kinds: tuple[Kind, ...]) -> tuple[str, ...]:
         """Return how an environment differs from the baseline's; the last answer is kept, for all tests."""
+        # A run has one environment for all of its tests: identity is enough, and equality would cost more.
         last = self._differences.get(kinds)
         if last is None or last[0] is not environment:
             before = fingerprint.environment_conditions(self.run.environment, kinds)
@@ -235,6 +237,7 @@ def _compare_brackets(before: _Bracket, now: _Bracket, tolerance: Tolerance, *, 
     """Return how a threshold changed; the same bracket, if it decides anything, is no change."""
     is_decided = now.high < inf or now.low == inf  # the GPU surely wins somewhere, or never
     outcome: Outcome = "cannot_tell"
+    # Sizes are a grid: the threshold lies anywhere between two of them, so both ends have to agree.
     if now.low > before.high * (1 + tolerance.share):
         outcome = "regressed"
     elif now.high < before.low * (1 - tolerance.share):

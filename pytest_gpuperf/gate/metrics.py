@@ -88,6 +88,7 @@ def _interference(record: Record) -> Interference | None:
 def _time(measurement: Measurement | None, alpha: float) -> Estimate | None:
     if measurement is None or not _is_timed(measurement):
         return None
+    # Times of one device have no partner in a round, like those of siblings.
     time = estimate(measurement.samples, Plan(alpha=alpha), "siblings")
     return Estimate(value=time.value, low=time.low, high=time.high) if time else None
 

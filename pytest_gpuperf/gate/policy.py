@@ -64,6 +64,7 @@ def comparison_failures(comparisons: Iterable[Comparison], gate: GateOptions, pl
     """Return why a test fails for its baseline; a doubt fails it only with --gpuperf-inconclusive=fail."""
     if plan.report_only:
         return []
+    # Without a gate every change is reported, and none fails.
     failing: set[Outcome] = {"regressed"} if gate.tolerances else set()
     failing |= {"improved"} if gate.improvements else set()
     if gate.is_gate:

@@ -18,6 +18,7 @@ def compare_intervals(before: Estimate, now: Estimate, tolerance: Tolerance) -> 
     Each interval misses its value with a chance of at most alpha on either side, so a good run fails with a
     chance of at most twice alpha, whenever its sampling stopped.
     """
+    # Both intervals count: a baseline that was lucky must not fail every run that follows.
     low, high = _bounds(now)
     allowed, gained = _limits(before, tolerance)
     if tolerance.metric in LESS_IS_BETTER:

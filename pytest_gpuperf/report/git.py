@@ -16,6 +16,7 @@ _BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME")
 def current(folder: Path) -> Commit | None:
     """Return the commit that git, or else the CI's environment, names; None outside of a repository."""
     head = _git(folder, "log", "-1", "--no-show-signature", "--format=%H %cI")
+    # Git first: on a runner a job may have checked out another commit than the one that triggered it.
     if head:
         name, _, time = head.partition(" ")
         branch = _git(folder, "branch", "--show-current") or _first_variable(_BRANCHES)

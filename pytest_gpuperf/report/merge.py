@@ -94,6 +94,7 @@ def merge(reports: Sequence[Report]) -> MergedRun:
     if not joined and not shards:
         raise GpuPerfError(_nothing_joined(records))
     _check_same_conditions(shards)
+    # The environment of the CPU's run with the other's GPU; shards of one run share theirs.
     cpu, gpu = (sources[kind] if joined else shards[0] for kind in _KINDS)
     assert cpu is not None and gpu is not None, "a joined test has a report for each device"  # noqa: PT018, S101 - for mypy
     return MergedRun(run=_run(reports, records, cpu.run, gpu.run, ratio), joined=joined)

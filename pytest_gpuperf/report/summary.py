@@ -50,6 +50,7 @@ def shown_records(run: Run) -> list[Record]:
 def short_names(records: Sequence[Record]) -> dict[str, str]:
     """Return the tests' names; with their files, or whole node ids, where those would be ambiguous."""
     nodeids = [record.nodeid for record in records]
+    # The shortest form that is unique in this table: narrow terminals have little room for names.
     for short in (name_of, _name_in_file):
         names = {nodeid: short(nodeid) for nodeid in nodeids}
         if len(set(names.values())) == len(names):

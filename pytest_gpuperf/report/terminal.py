@@ -100,6 +100,7 @@ def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> l
         room = width - sum(widths[1:]) - len(_GAP) * (len(widths) - 1)
         if room >= min(widths[0], _SHORTEST_NAME):
             break
+    # The name is the only column that still identifies its row when it is cut.
     widths[0] = min(widths[0], room)
     return [_line(row, widths) for row in cells]
 

@@ -170,6 +170,7 @@ def _rejected(history: History) -> Iterator[str]:
 
 def _sparkline(values: Sequence[float], marks: str) -> str:
     """Return a mark for each value on a scale of ratios, or for each few of them their median's."""
+    # On a scale of ratios twice as fast rises as far as half as fast falls.
     logs = [log(value) for value in values]
     count = min(len(logs), _WIDEST)
     ends = [len(logs) * end // count for end in range(count + 1)]
