@@ -187,7 +187,7 @@ def test_help_lists_the_commands_and_the_exit_codes(capsys):
         main(["--help"])
     told = capsys.readouterr().out
     assert [f"    {each} " in told for each in COMMANDS] == [True] * len(COMMANDS)
-    said = "Exit codes: 0 fine; 1 a demand failed or a metric regressed; 2 it could not be done; 3 there was"
+    said = "Exit codes: 0 success; 1 a required speedup was missed or a metric regressed; 2 an error; 3"
     assert f"{said} nothing to compare." in " ".join(told.split())
 
 
@@ -258,7 +258,7 @@ def test_a_number_beyond_what_can_be_computed_is_an_error_in_words(refused):
     far = replace(measured(GPU, 1e-3), samples=array("d", [1e200] * 11 + [3e200]))
     written("r.json", record(gpu=far))
     said = refused("export", "r.json", "--as=pytest-benchmark")
-    assert said.startswith("there is a number that no measurement gives (")
+    assert said.startswith("the report contains an impossible number (")
 
 
 def test_control_characters_of_a_report_do_not_reach_the_terminal(call):
@@ -402,7 +402,7 @@ def test_a_folder_that_is_not_there_is_named(refused, arguments):
     where = [f"nowhere/{each}" if each == "out.json" else each for each in arguments]
     said = refused(*where)
     assert "nowhere" in said
-    assert "no folder nowhere" in said or "No such file or directory" in said
+    assert "folder nowhere does not exist" in said or "No such file or directory" in said
 
 
 # devices
@@ -642,7 +642,7 @@ def test_a_journal_is_called_so_and_how_to_make_a_report_of_it(refused, command)
     inputs()
     assert refused(command, "r.journal") == (
         "r.journal: this is the journal of an unfinished run; gpuperf recover JOURNAL REPORT turns it into a "
-        "report of what it measured"
+        "report"
     )
 
 
