@@ -112,11 +112,11 @@ def tally(task: Task) -> Tally:
 
 
 def compare(task: Task, chance: Random) -> tuple[Record, Record]:
-    """Measure a baseline and a later run; return both, the later with how it stands beside the other."""
+    """Measure a baseline and a later run; return both, the later with its comparisons."""
     before = measure(task, 1.0, (), chance)
     base = Baseline("baseline.json", Run(environment=HERE, started="", records=(before,)))
     gate = Gate(ASKED, [base], lambda: HERE, gated=True)
-    return before, gate.compared(measure(task, task.factor, gate.limits(NODEID), chance))
+    return before, gate.with_comparisons(measure(task, task.factor, gate.limits(NODEID), chance))
 
 
 def measure(task: Task, factor: float, apart: Sequence[tuple[float, float]], chance: Random) -> Record:

@@ -149,12 +149,12 @@ def write(report: Path, records: int, seed: int) -> Cost:
 
 
 def load(report: Path, *_: int) -> Cost:
-    return timed(lambda: reader.read(report))
+    return timed(lambda: reader.load_report(report))
 
 
 def load_two(report: Path, *_: int) -> Cost:
     """Load a report twice, and hold both: what a comparison starts with."""
-    return timed(lambda: (reader.read(report), reader.read(report)))
+    return timed(lambda: (reader.load_report(report), reader.load_report(report)))
 
 
 def compare(report: Path, records: int, seed: int) -> Cost:

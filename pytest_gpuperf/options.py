@@ -165,7 +165,7 @@ def _check_output_file(flag: str, path: Path, signature: bytes, what: str) -> No
     from pytest_gpuperf.report import paths
 
     try:
-        problem = paths.objection(path, signature, what)
+        problem = paths.why_not_writable(path, signature, what)
     except OSError as error:
         problem = f"{path} cannot be read: {error.strerror}; choose another file"
     if problem is not None:
@@ -401,7 +401,7 @@ def gate_options(config: pytest.Config) -> GateOptions:
     if path == _NO_BASELINE and config.getoption(_FAIL_ON.flag) is None:
         return GateOptions()  # the command line switches off the gate of the ini file
     try:
-        tolerances = tolerance.checked(required)
+        tolerances = tolerance.tolerances_of(required)
     except ValueError as error:
         raise pytest.UsageError(f"--gpuperf-fail-on: {error}") from error
     if required and path in (None, _NO_BASELINE):

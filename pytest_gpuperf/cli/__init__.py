@@ -1,4 +1,4 @@
-"""The command `gpuperf`: what can be done with reports outside pytest."""
+"""The command `gpuperf`: its arguments in, its output and exit code out."""
 
 import argparse
 import os
@@ -14,8 +14,8 @@ from pytest_gpuperf.timing.gc_pause import gc_paused
 __all__ = ["main"]
 
 _EXIT_CODES = (
-    "exit codes: 0 fine; 1 a demand failed or a metric regressed; 2 it could not be done; 3 there was "
-    "nothing to compare"
+    "exit codes: 0 success; 1 a required speedup was missed or a metric regressed; 2 an error; 3 nothing to "
+    "compare"
 )
 
 
@@ -24,41 +24,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _parser().parse_args(arguments)
     try:
         with gc_paused():  # a command holds what it reads until it ends
-            done: CommandResult = chosen.run(chosen)
+            result: CommandResult = chosen.run(chosen)
     except (GpuPerfError, OSError, ValueError, ArithmeticError) as error:
-        return _wrong(_words(error))
+        return _fail(_error_text(error))
     try:
-        print(_encodable(done.text, sys.stdout), flush=True)
-    except BrokenPipeError:  # as of `gpuperf show | head`
+        print(_encodable(result.text, sys.stdout), flush=True)
+    except BrokenPipeError:  # e.g. `gpuperf show | head`
         _discard_output()
     except OSError as error:
         _discard_output()
-        return _wrong(f"standard output cannot be written: {error.strerror}")
-    return done.code
+        return _fail(f"standard output cannot be written: {error.strerror}")
+    return result.code
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, ArithmeticError):
-        return f"there is a number that no measurement gives ({error}); measure anew"
+        return f"the report contains an impossible number ({error}); run the measurement again"
     return str(error)
 
 
-def _wrong(text: str) -> int:
+def _fail(text: str) -> int:
     print(f"gpuperf: {printable(text)}", file=sys.stderr)
     return WRONG
 
 
 def _discard_output() -> None:
-    """Let the interpreter's last flush go nowhere: https://docs.python.org/3/library/signal.html#note-on-sigpipe."""
+    """Discard the interpreter's last flush: https://docs.python.org/3/library/signal.html#note-on-sigpipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def _encodable(text: str, stream: object) -> str:
-    """Return a text as the stream can write it: a node id may be no text."""
+    """Return a text that the stream can encode: a node id may hold lone surrogates."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 

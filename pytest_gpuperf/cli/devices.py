@@ -1,10 +1,10 @@
-"""`gpuperf devices`: what is here, what can be used, and what is missing."""
+"""`gpuperf devices`: each backend's device, whether it can be used, and what is missing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_gpuperf.cli.output import CommandResult, told
+from pytest_gpuperf.cli.output import CommandResult, lines_result
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 __all__ = ["add", "devices"]
 
-_CPU = "cpu"  # of sycl: it only stands for a GPU, and is taken by name
-_FIRST = "auto takes the first GPU that can be used; another is chosen by name, as in --gpuperf-gpu=torch"
-_OTHERS = "devices that other plugins offer are listed by pytest only: pytest --gpuperf-gpu=NAME"
+_CPU = "cpu"  # of sycl: it emulates a GPU, and is never chosen automatically
+_FIRST = "auto chooses the first usable GPU; pass another by name, e.g. --gpuperf-gpu=torch"
+_OTHERS = "devices of other plugins are not listed here: pytest --gpuperf-gpu=NAME uses them"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceListing:
-    """One backend's GPU, or why it has none; `automatic` says that `auto` may take it."""
+    """One backend's GPU, or why it has none; `automatic` says that `auto` may choose it."""
 
     choice: str
     device: DeviceInfo | None
@@ -40,31 +40,31 @@ def add(commands: Any) -> None:
 
 
 def devices(*, as_json: bool) -> CommandResult:
-    """List the CPU, and every backend's GPU with its name, or with why there is none and the remedy."""
+    """List the CPU and each backend's GPU, or why it has none and the remedy."""
     from pytest_gpuperf.devices import environment
     from pytest_gpuperf.devices.registry import backends
     from pytest_gpuperf.report.json import codec
 
-    found = list(_found(backends(environment.cpu_name(), [])))
-    taken = next((each.choice for each in found if each.automatic and each.device), None)
+    listings = list(_listings(backends(environment.cpu_name(), [])))
+    automatic = next((listing.choice for listing in listings if listing.automatic and listing.device), None)
     cpu = {"name": environment.cpu_name(), "usable": environment.usable_processors()}
     if as_json:
-        listed = [_content(each, taken) for each in found]
-        return CommandResult(text=codec.indented({"cpu": cpu, "gpus": listed, "auto": taken}))
+        gpus = [_content(listing, automatic) for listing in listings]
+        return CommandResult(text=codec.indented({"cpu": cpu, "gpus": gpus, "auto": automatic}))
     lines = [
         f"CPU  {cpu['name']}, {cpu['usable']:g} processors",
         "",
-        *_table(found, taken),
+        *_table(listings, automatic),
         "",
         _FIRST,
         _OTHERS,
     ]
-    return told(lines)
+    return lines_result(lines)
 
 
-def _found(offered: list["Backend"]) -> Iterator[DeviceListing]:
-    """Yield what each backend has; one that fails in a way of its own says so, and hides no other."""
-    for backend in offered:
+def _listings(available: list["Backend"]) -> Iterator[DeviceListing]:
+    """Yield each backend's devices; a failure is that backend's reason, and hides no other backend."""
+    for backend in available:
         for selector in _selectors(backend):
             choice = f"{backend.name}:{selector}" if selector else backend.name
             device, reason = None, None
@@ -93,36 +93,29 @@ def _selectors(backend: Any) -> list[str]:
     return [str(index) for index in range(count)] if count > 1 else [""]
 
 
-def _table(found: list[DeviceListing], taken: str | None) -> Iterator[str]:
-    width = max(len(each.choice) for each in found)
-    for each in found:
-        name = each.choice.ljust(width)
-        if each.device is None:
-            yield f"-    {name}  {each.reason}"
-        else:
-            yield f"GPU  {name}  {', '.join(_words(each, taken))}"
+def _table(listings: list[DeviceListing], automatic: str | None) -> Iterator[str]:
+    width = max(len(listing.choice) for listing in listings)
+    for listing in listings:
+        name, device = listing.choice.ljust(width), listing.device
+        if device is None:
+            yield f"-    {name}  {listing.reason}"
+            continue
+        parts = [device.name, device.library]
+        if device.emulated:
+            parts.append("emulated: not a GPU's speedup, for trying things out")
+        if listing.choice == automatic:
+            parts.append("chosen by auto")
+        yield f"GPU  {name}  {', '.join(parts)}"
 
 
-def _words(each: DeviceListing, taken: str | None) -> Iterator[str]:
-    device = each.device
-    if device is None:
-        return
-    yield device.name
-    yield device.library
-    if device.emulated:
-        yield "emulated: not a GPU's speedup, for trying things"
-    if each.choice == taken:
-        yield "auto takes it"
-
-
-def _content(each: DeviceListing, taken: str | None) -> dict[str, Any]:
-    device = each.device
+def _content(listing: DeviceListing, automatic: str | None) -> dict[str, Any]:
+    device = listing.device
     return {
-        "choice": each.choice,
+        "choice": listing.choice,
         "usable": device is not None,
-        "reason": each.reason,
-        "automatic": each.automatic,
-        "taken_by_auto": each.choice == taken,
+        "reason": listing.reason,
+        "automatic": listing.automatic,
+        "taken_by_auto": listing.choice == automatic,
         "name": device.name if device else None,
         "library": device.library if device else None,
         "emulated": device.emulated if device else None,

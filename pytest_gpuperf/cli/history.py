@@ -12,8 +12,8 @@ __all__ = ["add"]
 _EPILOG = """\
 example: gpuperf history speedups/ --only test_fft
 
-A change needs ten runs at least, and three or four of them after it; of series without a change about one
-in a hundred shows one. Runs on other devices, drivers or libraries stand apart."""
+A change needs at least ten runs, three or four of them after it; about one in a hundred series without a
+change shows one. Runs on other devices, drivers or libraries are listed apart."""
 
 
 _DIGITS = 9  # no history has more runs
@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
 
 def _number(text: str) -> int:
     if not text.isdecimal() or int(text[:_DIGITS]) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of runs from 1 up")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of runs of at least 1")
     return int(text[:_DIGITS])
 
 
@@ -47,10 +47,10 @@ def _history(chosen: argparse.Namespace) -> CommandResult:
     from pytest_gpuperf.report import history, trend
     from pytest_gpuperf.report.json import codec
 
-    found = history.read(chosen.folder)
+    runs = history.read(chosen.folder)
     if chosen.json:
-        return CommandResult(text=codec.indented(trend.document(found, only=chosen.only)))
+        return CommandResult(text=codec.indented(trend.document(runs, only=chosen.only)))
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     return CommandResult(
-        text="\n".join(trend.lines(found, only=chosen.only, last=chosen.last, unicode=unicode))
+        text="\n".join(trend.lines(runs, only=chosen.only, last=chosen.last, unicode=unicode))
     )

@@ -1,15 +1,16 @@
-"""`gpuperf merge`: the reports of a suite that ran once on each device, to one."""
+"""`gpuperf merge`: the reports of a suite that ran once on each device in, one report out."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_gpuperf.cli.output import FAILED, FINE, CommandResult, check_replaceable, told
+from pytest_gpuperf.cli.output import FAILED, FINE, CommandResult, check_replaceable, lines_result
 from pytest_gpuperf.cli.reports import width
 from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.demand import InconclusivePolicy, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
+from pytest_gpuperf.model.units import count
 from pytest_gpuperf.report import files, paths, reader, terminal
 from pytest_gpuperf.report.json import document
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["INCONCLUSIVE", "add"]
 
 INCONCLUSIVE = (
-    "an undecided test: warn passes it near its limit and fails it elsewhere; fail and pass settle it (warn)"
+    "how to treat undecided tests: warn passes them near their limit and fails others; fail and pass treat "
+    "all alike (default: warn)"
 )
 
 
@@ -28,11 +30,11 @@ def add(commands: Any) -> None:
     """Add the command."""
     command = commands.add_parser(
         "merge",
-        help="join reports of a suite that ran once on each device",
-        description="Join the reports of a suite that ran once on each device, test by test.",
+        help="merge reports of a suite that ran once on each device",
+        description="Merge the reports of a suite that ran once on each device, test by test.",
         epilog="example: gpuperf merge cpu.json gpu.json -o merged.json",
     )
-    command.add_argument("reports", type=Path, nargs="+", metavar="REPORT", help="two of them or more")
+    command.add_argument("reports", type=Path, nargs="+", metavar="REPORT", help="two or more reports")
     command.add_argument(
         "-o", "--output", type=Path, required=True, metavar="PATH", help="the report to write"
     )
@@ -43,43 +45,43 @@ def add(commands: Any) -> None:
 
 
 def _merge(inputs: Sequence[Path], output: Path, inconclusive: InconclusivePolicy) -> CommandResult:
-    from pytest_gpuperf.report import merge  # with NumPy behind it, which few commands need
+    from pytest_gpuperf.report import merge  # it imports NumPy, which few commands need
 
     if len(inputs) < 2:
-        raise GpuPerfError("one report has nothing to be joined with; name two or more")
-    reports = [reader.Report(name=str(path), run=reader.read(path)) for path in inputs]
+        raise GpuPerfError("merging needs two reports or more")
+    reports = [reader.Report(name=str(path), run=reader.load_report(path)) for path in inputs]
     check_replaceable(output, paths.REPORT, "report", inputs)
     merged = merge.merge(reports)
     files.replace(output, document.text(merged.run))
     plan = RunOptions(inconclusive=inconclusive)
     failures = merged.failures(plan)
-    return told(_told(merged, reports, failures, plan), FAILED if failures else FINE)
+    return lines_result(_lines(merged, reports, failures, plan), FAILED if failures else FINE)
 
 
-def _told(
+def _lines(
     merged: "MergedRun", reports: Sequence["Report"], failures: Sequence[str], plan: RunOptions
 ) -> Iterator[str]:
-    """Yield what failed or is in doubt, the table, and what was joined."""
+    """Yield what failed or is inconclusive, the table, and what was merged."""
     yield from (*failures, *merged.doubts(plan), "")
     yield from (*terminal.lines(merged.run, width()), "")
     if merged.run.merged and merged.run.merged.differences:
         yield f"the runs differ: {'; '.join(merged.run.merged.differences)}"
-    for report in (each for each in reports if not each.run.complete):
-        yield f"{report.name} is incomplete, and so is what was made of it: its run ended early"
-    yield f"{_counted(merged, failures)}; {_where(merged.run, reports)}"
+    for report in (report for report in reports if not report.run.complete):
+        yield f"{report.name} is incomplete, and so is the merged report: its run ended early"
+    yield f"{_counts(merged, failures)}; {_hosts(merged.run, reports)}"
 
 
-def _counted(merged: "MergedRun", failures: Sequence[str]) -> str:
+def _counts(merged: "MergedRun", failures: Sequence[str]) -> str:
     joined, skipped = len(merged.joined), merged.run.summary["skipped"]
-    counts = [f"{joined} {'test' if joined == 1 else 'tests'} joined", f"{len(failures)} failed"]
+    counts = [f"{count(joined, 'test')} joined", f"{len(failures)} failed"]
     whole = sum(record.speedup is not None for record in merged.run.records) - joined
-    counts += [f"{whole} {'test' if whole == 1 else 'tests'} from one report each"] if whole else []
+    counts += [f"{count(whole, 'test')} from one report each"] if whole else []
     return ", ".join([*counts, *([f"{skipped} skipped"] if skipped else [])])
 
 
-def _where(run: Run, reports: Iterable["Report"]) -> str:
-    names = ", ".join(fingerprint.machines([report.run.environment for report in reports]))
+def _hosts(run: Run, reports: Iterable["Report"]) -> str:
+    names = ", ".join(fingerprint.machine_names([report.run.environment for report in reports]))
     differ = run.merged.hosts_differ if run.merged else None
     if differ is None:
-        return "whether the hosts differ is not known"
+        return "it is not known whether the hosts differ"
     return f"hosts differ: {names}" if differ else f"all on one host: {names}"

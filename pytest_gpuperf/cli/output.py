@@ -1,4 +1,4 @@
-"""What a command has to say, its exit code, and what it may write over."""
+"""From a command's lines to its result: the text, the exit code; and which files it may replace."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report import paths
 from pytest_gpuperf.report.escape import printable
 
-__all__ = ["FAILED", "FINE", "INCOMPARABLE", "WRONG", "CommandResult", "check_replaceable", "told"]
+__all__ = ["FAILED", "FINE", "INCOMPARABLE", "WRONG", "CommandResult", "check_replaceable", "lines_result"]
 
 FINE, FAILED, WRONG, INCOMPARABLE = 0, 1, 2, 3
-"""Exit codes: 1 a demand failed or a metric regressed, 2 it could not be done, 3 nothing to compare."""
+"""Exit codes: 1 a required speedup was missed or a metric regressed, 2 an error, 3 nothing to compare."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,14 +22,14 @@ class CommandResult:
     code: int = FINE
 
 
-def told(lines: Iterable[str], code: int = FINE) -> CommandResult:
-    """Return lines for people: what is in a report, which anyone may have written, steers no terminal."""
+def lines_result(lines: Iterable[str], code: int = FINE) -> CommandResult:
+    """Return lines for people, escaped: a report may be anyone's, and must not control a terminal."""
     return CommandResult(text="\n".join(map(printable, lines)), code=code)
 
 
 def check_replaceable(output: Path, begins: bytes, what: str, inputs: Iterable[Path]) -> None:
     """Raise GpuPerfError for an output in the place of an input, or of a file of another kind."""
     if output.exists() and any(path.exists() and output.samefile(path) for path in inputs):
-        raise GpuPerfError(f"{output} is read by this command; name another file to write")
-    if (found := paths.objection(output, begins, what)) is not None:
-        raise GpuPerfError(found)
+        raise GpuPerfError(f"{output} is an input of this command; choose another file to write")
+    if (objection := paths.why_not_writable(output, begins, what)) is not None:
+        raise GpuPerfError(objection)

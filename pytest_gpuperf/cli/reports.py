@@ -6,9 +6,10 @@ from shutil import get_terminal_size
 from time import perf_counter
 from typing import Any
 
-from pytest_gpuperf.cli.output import CommandResult, check_replaceable, told
+from pytest_gpuperf.cli.output import CommandResult, check_replaceable, lines_result
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
+from pytest_gpuperf.model.units import count
 from pytest_gpuperf.report import exports, files, markdown, paths, reader, terminal
 from pytest_gpuperf.report import journal as journals
 from pytest_gpuperf.report.json import document, schema
@@ -32,8 +33,8 @@ def add(commands: Any) -> None:
     command.set_defaults(run=lambda chosen: validate(chosen.report))
     command = commands.add_parser(
         "export",
-        help="write a report as another tool, or a pull request, has it",
-        description="Write a report in the form of another tool, or as a summary for a pull request.",
+        help="convert a report to another tool's format or to Markdown",
+        description="Convert a report to another tool's format, or to a Markdown summary for a pull request.",
         epilog="example: gpuperf export report.json --as csv -o speedups.csv",
     )
     command.add_argument("report", type=Path, metavar="REPORT")
@@ -42,10 +43,10 @@ def add(commands: Any) -> None:
         dest="format",
         choices=[*exports.FORMATS, _MARKDOWN],
         required=True,
-        help="the form: that of a tool, csv for spreadsheets, markdown for pull requests",
+        help="the format: that of a tool, csv for spreadsheets, markdown for pull requests",
     )
     command.add_argument(
-        "-o", "--output", type=Path, metavar="PATH", help="a file, in place of standard output"
+        "-o", "--output", type=Path, metavar="PATH", help="write to this file instead of standard output"
     )
     command.set_defaults(run=lambda chosen: export(chosen.report, chosen.format, chosen.output))
     command = commands.add_parser(
@@ -54,23 +55,23 @@ def add(commands: Any) -> None:
         description=recover.__doc__,
     )
     command.add_argument(
-        "journal", type=Path, metavar="JOURNAL", help="REPORT.PID.journal, beside where the report would be"
+        "journal", type=Path, metavar="JOURNAL", help="REPORT.PID.journal, next to the unwritten report"
     )
     command.add_argument("report", type=Path, metavar="REPORT", help="the report to write; it must not exist")
     command.set_defaults(run=lambda chosen: recover(chosen.journal, chosen.report))
 
 
 def width() -> int:
-    """Return the columns of the terminal, or of a table that can still be read."""
+    """Return the columns of the terminal, or the fewest that a table needs."""
     return max(_NARROWEST, get_terminal_size().columns)
 
 
 def show(report: Path) -> CommandResult:
-    """Print a report's table, and why its tests ended as they did."""
-    run = reader.read(report)
+    """Print a report's table, and the reasons of its tests."""
+    run = reader.load_report(report)
     lines = terminal.lines(run, width())
     early = [] if run.complete else ["", "the run ended early: this is not all of it"]
-    return told([*(lines or ["no test with a speedup marker ran"]), *early])
+    return lines_result([*(lines or ["no test with a speedup marker ran"]), *early])
 
 
 def validate(report: Path) -> CommandResult:
@@ -84,21 +85,21 @@ def validate(report: Path) -> CommandResult:
             taken = f"{last - started:.0f} s"
             sys.stderr.write(f"{checked:,} of {records:,} records checked in {taken}\n")
 
-    run = reader.read(report, lambda content: schema.validate(content, progress))
-    return told([f"{report}: valid, {_records(run)}"])
+    run = reader.load_report(report, lambda content: schema.validate(content, progress))
+    return lines_result([f"{report}: valid, {_records(run)}"])
 
 
 def export(report: Path, format: str, output: Path | None) -> CommandResult:
-    """Write a report in another form, to a file or to standard output."""
+    """Write a report in another format, to a file or to standard output."""
     if output is not None:
         begins = paths.MARKDOWN if format == _MARKDOWN else paths.EXPORTS[format]
         check_replaceable(output, begins, f"file of {format}", [report])
-    run = reader.read(report)
+    run = reader.load_report(report)
     text = markdown.text(run) if format == _MARKDOWN else exports.text(format, run)
     if output is None:
         return CommandResult(text=text.removesuffix("\n").removesuffix("\r"))
     files.replace(output, text)
-    return told([f"{output}: {_records(run)} as {format}"])
+    return lines_result([f"{output}: {_records(run)} as {format}"])
 
 
 def recover(journal: Path, report: Path) -> CommandResult:
@@ -113,17 +114,16 @@ def recover(journal: Path, report: Path) -> CommandResult:
         raise GpuPerfError(f"{journal} is empty: the run ended before it measured anything")
     run = journals.run_in(journal)
     files.replace(report, document.text(run))
-    return told([f"{report}: {_records(run)} recovered; {journal} can be removed"])
+    return lines_result([f"{report}: {_records(run)} recovered; {journal} can be removed"])
 
 
 def _is_report(path: Path) -> bool:
     try:
-        reader.read(path)
+        reader.load_report(path)
     except GpuPerfError:
         return False
     return True
 
 
 def _records(run: Run) -> str:
-    count = len(run.records)
-    return f"{count} record{'' if count == 1 else 's'}"
+    return count(len(run.records), "record")

@@ -1,11 +1,12 @@
 """An earlier run, matched with a later one and compared: records in, comparisons out."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import inf
+from typing import Any
 
-from pytest_gpuperf.gate import fingerprint, metrics, regression
+from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome, Remedy, Tolerance
 from pytest_gpuperf.model.demand import Kind
@@ -13,9 +14,10 @@ from pytest_gpuperf.model.measurement import DeviceInfo, Estimate
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 
-__all__ = ["Baseline", "closest", "compare", "compare_thresholds", "is_alike"]
+__all__ = ["Baseline", "Comparer", "closest", "has_same_conditions"]
 
-_SIDES: dict[Metric, tuple[Kind, ...]] = {"cpu": ("cpu",), "gpu": ("gpu",), "memory": ("gpu",)}
+# Metrics of one device: the other may have changed between the runs.
+_DEVICES: dict[Metric, tuple[Kind, ...]] = {"cpu": ("cpu",), "gpu": ("gpu",), "memory": ("gpu",)}
 _BOTH: tuple[Kind, ...] = ("cpu", "gpu")
 
 
@@ -25,8 +27,8 @@ class Baseline:
     def __init__(self, name: str, run: Run) -> None:
         self.name = name
         self.run = run
-        self._tests: dict[tuple[Tolerance, ...], list[str]] = {}
-        self._around: dict[tuple[Kind, ...], tuple[Environment, tuple[str, ...]]] = {}
+        self._comparable: dict[tuple[Tolerance, ...], list[str]] = {}
+        self._differences: dict[tuple[Kind, ...], tuple[Environment, tuple[str, ...]]] = {}
 
     @cached_property
     def records(self) -> dict[str, Record]:
@@ -38,243 +40,227 @@ class Baseline:
         """The thresholds by name."""
         return {threshold.name: threshold for threshold in self.run.thresholds}
 
-    def unlike(self, surveyed: Environment, kinds: tuple[Kind, ...]) -> tuple[str, ...]:
-        """Return how an environment differs from the baseline's: the same for all tests, and found once."""
-        known = self._around.get(kinds)
-        if known is None or known[0] is not surveyed:
-            was = fingerprint.around(self.run.environment, kinds)
-            known = self._around[kinds] = (
-                surveyed,
-                fingerprint.unlike(was, fingerprint.around(surveyed, kinds), fingerprint.SINCE),
-            )
-        return known[1]
+    def environment_differences(self, environment: Environment, kinds: tuple[Kind, ...]) -> tuple[str, ...]:
+        """Return how an environment differs from the baseline's; the last answer is kept, for all tests."""
+        # A run has one environment for all of its tests: identity is enough, and equality would cost more.
+        last = self._differences.get(kinds)
+        if last is None or last[0] is not environment:
+            before = fingerprint.environment_conditions(self.run.environment, kinds)
+            now = fingerprint.environment_conditions(environment, kinds)
+            differences = fingerprint.differences(before, now, fingerprint.BASELINE_DIFFERENCE)
+            last = self._differences[kinds] = (environment, differences)
+        return last[1]
 
     def tests(self, tolerances: Iterable[Tolerance]) -> list[str]:
         """Return the node ids of the tests that have something to compare with."""
-        asked = tuple(tolerances)
-        if asked not in self._tests:
-            self._tests[asked] = self._with_any(asked)
-        return self._tests[asked]
+        compared = tuple(tolerances)
+        if compared not in self._comparable:
+            self._comparable[compared] = self._with_any(tolerance.metric for tolerance in compared)
+        return self._comparable[compared]
 
-    def _with_any(self, tolerances: Iterable[Tolerance]) -> list[str]:
-        asked = [tolerance.metric for tolerance in tolerances]
-        families = {record.nodeid for record in self.run.records if record.family and record.speedup}
+    def _with_any(self, compared: Iterable[Metric]) -> list[str]:
+        names = tuple(compared)
         return [
             record.nodeid
             for record in self.run.records
-            if any(metrics.has(record, metric) for metric in asked if metric != "threshold")
-            or ("threshold" in asked and record.nodeid in families)
+            if any(metrics.has(record, metric) for metric in names if metric != "threshold")
+            or ("threshold" in names and record.family and record.speedup)
         ]
 
 
-def compare(
-    now: Record, surveyed: Environment, base: Baseline, tolerances: Iterable[Tolerance], *, gated: bool
-) -> tuple[Comparison, ...]:
-    """Return how each metric of a test stands beside its baseline; thresholds are not one test's.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparer:
+    """Compares the results of a run with a baseline.
 
-    `gated` says that this run was measured for a gate.
+    `environment` is the run's; `gated` says that it was measured for a gate, and not only until its verdict.
     """
-    elsewhere = {"threshold"}
-    if now.pairing is not None and now.pairing.side == "gpu" and now.pairing.partner is not None:
-        elsewhere.add("cpu")  # its CPU sibling's own
-    asked = [tolerance for tolerance in tolerances if tolerance.metric not in elsewhere]
-    before = base.records.get(now.nodeid)
-    return tuple(
-        found
-        for tolerance in asked
-        if (found := _comparison(now, surveyed, before, base, tolerance, gated=gated))
-    )
+
+    baseline: Baseline
+    environment: Environment
+    gated: bool
+
+    def compare(self, now: Record, tolerances: Iterable[Tolerance]) -> tuple[Comparison, ...]:
+        """Return how each metric of a test compares with its baseline; thresholds are not one test's."""
+        elsewhere = {"threshold"}
+        if now.pairing is not None and now.pairing.side == "gpu" and now.pairing.partner is not None:
+            elsewhere.add("cpu")  # the CPU sibling has its own record
+        compared = [tolerance for tolerance in tolerances if tolerance.metric not in elsewhere]
+        comparisons = (self._compare_metric(now, tolerance) for tolerance in compared)
+        return tuple(comparison for comparison in comparisons if comparison)
+
+    def compare_threshold(
+        self, now: Threshold, records: Sequence[Record], tolerance: Tolerance
+    ) -> Comparison:
+        """Return how a family's threshold compares with its baseline; `records` are the family's."""
+        before = self.baseline.thresholds.get(now.name)
+        if before is None or before.outcome is None:
+            return self._no_baseline(tolerance, "has no threshold of this family")
+        if now.outcome is None:
+            return _comparison(tolerance, "cannot_tell", f"the threshold is not known: {now.reason}")
+        of_sweep = ((name, was, new) for name, was, new in _sweep_conditions(before, now) if was != new)
+        differences = [fingerprint.BASELINE_DIFFERENCE.format(*difference) for difference in of_sweep]
+        for record in records:
+            earlier = self.baseline.records.get(record.nodeid)
+            differences += self._differences(record, earlier, tolerance) if earlier else ()
+        if differences:
+            return self._not_comparable(tolerance, tuple(dict.fromkeys(differences)))
+        return _compare_brackets(_Bracket.of(before), _Bracket.of(now), tolerance, gated=self.gated)
+
+    def _compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison | None:
+        """Return how one metric compares; None where neither run should have it."""
+        metric = tolerance.metric
+        value = metrics.value_of(now, metric)
+        before = self.baseline.records.get(now.nodeid)
+        if before is None:
+            return self._no_baseline(tolerance, "does not have this test") if value else None
+        earlier = metrics.value_of(before, metric)
+        if earlier is None:
+            cause = f" ({before.status}: {before.reason})" if before.reason else ""
+            missing = f"has no {text.METRIC_NAMES[metric]} of this test{cause}"
+            return self._no_baseline(tolerance, missing) if value else None
+        if value is None and now.status == "skipped":
+            return None
+        if value is None:
+            reason = f"this run has no {text.METRIC_NAMES[metric]}: {now.reason or now.status}"
+            return _comparison(tolerance, "cannot_tell", reason, baseline=earlier.estimate)
+        differences = self._differences(now, before, tolerance)
+        if differences:
+            return self._not_comparable(tolerance, differences, earlier.estimate, value.estimate)
+        return _compare_values(earlier, value, tolerance, gated=self.gated)
+
+    def _differences(self, now: Record, before: Record, tolerance: Tolerance) -> tuple[str, ...]:
+        """Return which conditions of a metric differ between the runs."""
+        kinds = _DEVICES.get(tolerance.metric, _BOTH)
+        of_environment = self.baseline.environment_differences(self.environment, kinds)
+        if fingerprint.condition_inputs(before, kinds) == fingerprint.condition_inputs(now, kinds):
+            return of_environment
+        of_speedup = kinds == _BOTH
+        earlier = fingerprint.record_conditions(before, kinds, of_speedup=of_speedup)
+        current = fingerprint.record_conditions(now, kinds, of_speedup=of_speedup)
+        of_test = fingerprint.differences(earlier, current, fingerprint.BASELINE_DIFFERENCE)
+        return (*of_environment, *of_test)
+
+    def _no_baseline(self, tolerance: Tolerance, cause: str) -> Comparison:
+        return _comparison(
+            tolerance, "new", f"nothing to compare with: the baseline {self.baseline.name} {cause}"
+        )
+
+    def _not_comparable(
+        self,
+        tolerance: Tolerance,
+        differences: tuple[str, ...],
+        before: Estimate | None = None,
+        now: Estimate | None = None,
+    ) -> Comparison:
+        reason = f"not comparable with the baseline {self.baseline.name}: {'; '.join(differences)}"
+        return _comparison(
+            tolerance, "not_comparable", reason, baseline=before, found=now, differences=differences
+        )
 
 
-def compare_thresholds(
-    now: Threshold,
-    records: Sequence[Record],
-    surveyed: Environment,
-    base: Baseline,
-    tolerance: Tolerance,
-    *,
-    gated: bool,
-) -> Comparison:
-    """Return how a family's threshold stands beside its baseline; `records` are the family's."""
-    before = base.thresholds.get(now.name)
-    if before is None or before.outcome is None:
-        return _new(tolerance, base, "has no threshold of this family")
-    if now.outcome is None:
-        return _told(tolerance, "cannot_tell", f"the threshold is not known: {now.reason}")
-    grids = ((name, was, new) for name, was, new in _grids(before, now) if was != new)
-    sizes = tuple(fingerprint.SINCE.format(*each) for each in grids)
-    pairs = ((record, base.records.get(record.nodeid)) for record in records)
-    differences = [_differences(*pair, surveyed, base, tolerance) for pair in pairs]
-    unlike = tuple(dict.fromkeys([*sizes, *(each for several in differences for each in several)]))
-    if unlike:
-        return _incomparable(tolerance, base, unlike)
-    low, high, was_low, was_high = (*_bounds(now), *_bounds(before))
-    shown = f"the GPU wins {_from(high)}, in the baseline {_from(was_high)}"
-    outcome, reason = _of_bounds((was_low, was_high), (low, high), tolerance)
-    remedy = regression.longer(gated=gated) if outcome == "cannot_tell" else None
-    if reason is not None:
-        reason = f"{reason}: {shown}; {_rest(outcome, tolerance, remedy)}"
-    return replace(
-        _told(tolerance, outcome, reason),
-        remedy=remedy,
-        baseline=_bracket(was_low, was_high),
-        found=_bracket(low, high),
-    )
+def closest(
+    baselines: Sequence[Baseline], environment: Environment, gpu: DeviceInfo | None
+) -> Baseline | None:
+    """Return the first baseline that was made in the same conditions, or else the first of all."""
+    same = (baseline for baseline in baselines if has_same_conditions(baseline, environment, gpu))
+    return next(same, next(iter(baselines), None))
 
 
-def closest(bases: Sequence[Baseline], surveyed: Environment, gpu: DeviceInfo | None) -> Baseline | None:
-    """Return the first baseline that was made in the same surroundings, or else the first of all.
-
-    One that was made without a GPU is none for a run that has one.
-    """
-    alike = (base for base in bases if is_alike(base, surveyed, gpu))
-    return next(alike, next(iter(bases), None))
-
-
-def is_alike(base: Baseline, surveyed: Environment, gpu: DeviceInfo | None) -> bool:
-    """Say whether a baseline was made in such surroundings, with a GPU where there is one."""
-    before = base.run.environment
+def has_same_conditions(baseline: Baseline, environment: Environment, gpu: DeviceInfo | None) -> bool:
+    """Return whether a baseline was made in such an environment, with a GPU where there is one."""
+    before = baseline.run.environment
     if gpu is not None and before.gpu is None:
         return False
-    was, now = fingerprint.surroundings(before, before.gpu), fingerprint.surroundings(surveyed, gpu)
-    return not fingerprint.unlike(was, now)
+    earlier = fingerprint.run_conditions(before, before.gpu)
+    return not fingerprint.differences(earlier, fingerprint.run_conditions(environment, gpu))
 
 
-def _comparison(
-    now: Record,
-    surveyed: Environment,
-    before: Record | None,
-    base: Baseline,
-    tolerance: Tolerance,
-    *,
-    gated: bool,
-) -> Comparison | None:
-    found, name = metrics.found(now, tolerance.metric), regression.NAMES[tolerance.metric]
-    if before is None:
-        return _new(tolerance, base, "does not know this test") if found else None
-    was = metrics.found(before, tolerance.metric)
-    if was is None:
-        why = f" ({before.status}: {before.reason})" if before.reason else ""
-        return _new(tolerance, base, f"has no {name} of this test{why}") if found else None
-    if found is None and now.status == "skipped":
-        return None
-    if found is None:
-        reason = f"there is no {name} in this run: {now.reason or now.status}"
-        return replace(_told(tolerance, "cannot_tell", reason), baseline=was.estimate)
-    differences = _differences(now, before, surveyed, base, tolerance)
-    if differences:
-        return replace(
-            _incomparable(tolerance, base, differences), baseline=was.estimate, found=found.estimate
-        )
-    return _judged(was, found, tolerance, gated=gated)
-
-
-def _judged(was: MetricValue, now: MetricValue, tolerance: Tolerance, *, gated: bool) -> Comparison:
+def _compare_values(
+    before: MetricValue, now: MetricValue, tolerance: Tolerance, *, gated: bool
+) -> Comparison:
     """Return what the numbers say; a GPU that was slowed down, now or then, does not decide.
 
     It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
     """
-    outcome = regression.judge(was.estimate, now.estimate, tolerance)
+    outcome = regression.compare_intervals(before.estimate, now.estimate, tolerance)
     doubt = now.doubt if outcome in ("regressed", "cannot_tell") else None
-    if doubt is None and was.doubt is not None and outcome != "regressed":
-        doubt = f"when the baseline was made {was.doubt}"
+    if doubt is None and before.doubt is not None and outcome != "regressed":
+        doubt = f"when the baseline was made {before.doubt}"
     if doubt is not None:
         outcome = "cannot_tell"
     reason: str | None = None
     remedy: Remedy | None = None
-    if outcome != "not_regressed":
-        reason = regression.words(was.estimate, now.estimate, tolerance, outcome)
     if outcome == "cannot_tell":
-        wide = f"; it reaches so far down because {now.widened}" if now.widened else ""
-        remedy = "cool_gpu" if doubt else regression.remedy(was.estimate, now.estimate, gated=gated)
-        reason = f"{reason}{wide}; {doubt or regression.REMEDIES[remedy]}"
-    return Comparison(
-        metric=tolerance.metric,
-        tolerance=tolerance.share,
-        outcome=outcome,
-        reason=reason,
+        remedy = "cool_gpu" if doubt else regression.remedy(before.estimate, now.estimate, gated=gated)
+        numbers = text.describe(before.estimate, now.estimate, tolerance, outcome, widened=now.widened)
+        reason = f"{numbers}; {doubt or text.REMEDIES[remedy]}"
+    elif outcome != "not_regressed":
+        reason = text.describe(before.estimate, now.estimate, tolerance, outcome)
+    return _comparison(
+        tolerance,
+        outcome,
+        reason,
         remedy=remedy,
-        baseline=was.estimate,
+        baseline=before.estimate,
         found=now.estimate,
-        ratio=regression.ratio(was.estimate, now.estimate),
+        ratio=regression.ratio(before.estimate, now.estimate),
     )
 
 
-def _differences(
-    now: Record, before: Record | None, surveyed: Environment, base: Baseline, tolerance: Tolerance
-) -> tuple[str, ...]:
-    if before is None:
-        return ()
-    kinds = _SIDES.get(tolerance.metric, _BOTH)
-    asked = kinds == _BOTH
-    around = base.unlike(surveyed, kinds)
-    if fingerprint.traits(before, kinds) == fingerprint.traits(now, kinds):
-        return around
-    was = fingerprint.conditions(before, kinds, asked)
-    here = fingerprint.conditions(now, kinds, asked)
-    return (*around, *fingerprint.unlike(was, here, fingerprint.SINCE))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bracket:
+    """A threshold if every undecided size were won (`low`), and if every one were lost; infinity for none."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, threshold: Threshold) -> "_Bracket":
+        low = inf
+        for point in sorted(threshold.curve, key=lambda point: point.size, reverse=True):
+            if point.won is False:
+                break
+            low = point.size
+        return cls(low=low, high=inf if threshold.smallest_won is None else threshold.smallest_won)
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The same as an estimate; None where the GPU never wins."""
+        if self.low == inf:
+            return None
+        if self.high == inf:
+            return Estimate(value=self.low, low=self.low, high=None)
+        return Estimate(value=self.high, low=self.low, high=self.high)
 
 
-def _of_bounds(
-    was: tuple[float, float], now: tuple[float, float], tolerance: Tolerance
-) -> tuple[Outcome, str | None]:
-    """Return what a threshold's bounds say, and its first words; the same bounds are no change."""
-    if now[0] > was[1] * (1 + tolerance.share):
-        return "regressed", "threshold got worse"
-    if now[1] < was[0] * (1 - tolerance.share):
-        return "improved", "threshold got better"
-    known = now[1] < inf or now[0] == inf  # it wins somewhere for sure, or it never wins
-    if (now == was and known) or now[1] <= was[0] * (1 + tolerance.share):
-        return "not_regressed", None
-    return "cannot_tell", "threshold in doubt"
+def _compare_brackets(before: _Bracket, now: _Bracket, tolerance: Tolerance, *, gated: bool) -> Comparison:
+    """Return how a threshold changed; the same bracket, if it decides anything, is no change."""
+    is_decided = now.high < inf or now.low == inf  # the GPU surely wins somewhere, or never
+    outcome: Outcome = "cannot_tell"
+    # Sizes are a grid: the threshold lies anywhere between two of them, so both ends have to agree.
+    if now.low > before.high * (1 + tolerance.share):
+        outcome = "regressed"
+    elif now.high < before.low * (1 - tolerance.share):
+        outcome = "improved"
+    elif (now == before and is_decided) or now.high <= before.low * (1 + tolerance.share):
+        outcome = "not_regressed"
+    remedy = regression.measure_longer(gated=gated) if outcome == "cannot_tell" else None
+    reason = None
+    if outcome != "not_regressed":
+        reason = text.describe_threshold(before.high, now.high, tolerance, outcome, remedy)
+    return _comparison(
+        tolerance, outcome, reason, remedy=remedy, baseline=before.estimate, found=now.estimate
+    )
 
 
-def _rest(outcome: Outcome, tolerance: Tolerance, remedy: Remedy | None) -> str:
-    if remedy is not None:
-        return regression.REMEDIES[remedy]
-    if outcome == "improved":
-        return "the baseline is stale"
-    return f"{100 * tolerance.share:g} % more is allowed"
-
-
-def _bounds(threshold: Threshold) -> tuple[float, float]:
-    """Return the threshold if every doubt were a win, and if every one were a loss."""
-    low = high = inf
-    for point in sorted(threshold.curve, key=lambda each: each.size, reverse=True):
-        if point.won is False:
-            break
-        low = point.size
-    if threshold.smallest_won is not None:
-        high = threshold.smallest_won
-    return low, high
-
-
-def _bracket(low: float, high: float) -> Estimate | None:
-    """Return a threshold's bounds as an estimate; None where the GPU never wins."""
-    if low == inf:
-        return None
-    known = high if high < inf else low
-    return Estimate(value=known, low=low, high=high if high < inf else None)
-
-
-def _from(size: float) -> str:
-    return f"from {size:.16g} on" if size < inf else "for sure at no size"
-
-
-def _grids(before: Threshold, now: Threshold) -> list[tuple[str, str, str]]:
-    sizes = [", ".join(f"{point.size:.16g}" for point in each.curve) for each in (before, now)]
-    regimes = [f"{each.regime}{' by latency' if each.by_latency else ''}" for each in (before, now)]
+def _sweep_conditions(before: Threshold, now: Threshold) -> list[tuple[str, str, str]]:
+    """Return the name and both values of what must be the same for two thresholds to be comparable."""
+    sizes = [", ".join(f"{point.size:.16g}" for point in sweep.curve) for sweep in (before, now)]
+    regimes = [f"{sweep.regime}{' by latency' if sweep.by_latency else ''}" for sweep in (before, now)]
     return [("sizes", f"({sizes[0]})", f"({sizes[1]})"), ("transfer", regimes[0], regimes[1])]
 
 
-def _new(tolerance: Tolerance, base: Baseline, what: str) -> Comparison:
-    return _told(tolerance, "new", f"nothing to compare with: the baseline {base.name} {what}")
-
-
-def _incomparable(tolerance: Tolerance, base: Baseline, differences: tuple[str, ...]) -> Comparison:
-    reason = f"not comparable with the baseline {base.name}: {'; '.join(differences)}"
-    return replace(_told(tolerance, "not_comparable", reason), differences=differences)
-
-
-def _told(tolerance: Tolerance, outcome: Outcome, reason: str | None) -> Comparison:
-    return Comparison(metric=tolerance.metric, tolerance=tolerance.share, outcome=outcome, reason=reason)
+def _comparison(tolerance: Tolerance, outcome: Outcome, reason: str | None, **values: Any) -> Comparison:
+    return Comparison(
+        metric=tolerance.metric, tolerance=tolerance.share, outcome=outcome, reason=reason, **values
+    )

@@ -1,11 +1,14 @@
-"""From an earlier run and what may not get worse to comparisons, and to why a run as a whole fails."""
+"""From an earlier run and the options of a gate to comparisons, and to why a run as a whole fails."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
-from pytest_gpuperf.gate import baseline, metrics, policy, regression
-from pytest_gpuperf.gate.baseline import Baseline
+from pytest_gpuperf.gate import baseline, metrics, policy, regression, text
+from pytest_gpuperf.gate.baseline import Baseline, Comparer
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
     Comparison,
     GateFailure,
@@ -13,282 +16,385 @@ from pytest_gpuperf.model.comparison import (
     GateOptions,
     GateResult,
     Metric,
+    Outcome,
     Tolerance,
 )
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record
 
-__all__ = ["Gate", "RunCoverage"]
+__all__ = ["EnvironmentProvider", "Gate", "RunCoverage"]
+
+EnvironmentProvider = Callable[[], Environment]
+"""Returns the environment of the run that is compared; it is called when the devices are open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCoverage:
-    """What a run looked at: `expects` says of a baseline's test whether this run should have had it.
+    """What a run covered: `expects` returns whether it should have had a test of the baseline.
 
-    `crashed` are tests, with the reason, that a process took down with it. `has_gpu` says that one was used,
-    and `flags` how the options that remedies name begin.
+    `crashed` are tests, with the reason, that were lost with their process. `has_gpu` says that one was used,
+    and `flag_prefix` is how the options that remedies name begin.
     """
 
     expects: Callable[[str], bool]
     crashed: Mapping[str, str]
     has_gpu: bool
-    flags: str = "--gpuperf-"
+    flag_prefix: str = "--gpuperf-"
 
 
 class Gate:
-    """Holds a run against the one of `bases` (newest first) that was made in surroundings like its own.
+    """Compares a run with the one of `candidates` (newest first) that was made in conditions like its own.
 
     `gated` says that the run was measured for a gate, and not only until its own verdict.
     """
 
     def __init__(
         self,
-        asked: GateOptions,
-        bases: Sequence[Baseline],
-        survey: Callable[[], Environment],
+        options: GateOptions,
+        candidates: Sequence[Baseline],
+        environment: EnvironmentProvider,
         *,
         gated: bool,
     ) -> None:
-        self.asked = asked
+        self.options = options
         self._gated = gated
-        self._bases = bases
-        self._survey = survey
-        self._surveyed: Environment | None = None
-        self._base: Baseline | None = None
+        self._candidates = candidates
+        self._provide_environment = environment
 
-    @property
+    @cached_property
     def base(self) -> Baseline | None:
-        """The baseline; chosen when it is first asked for, which should be when the devices are open."""
-        if self._base is None and self._bases:
-            if len(self._bases) == 1:
-                self._base = self._bases[0]
-            else:
-                self._base = baseline.closest(self._bases, self._here, self._here.gpu)
-        return self._base
+        """The baseline; of several it is chosen at first use, which should be when the devices are open."""
+        if len(self._candidates) < 2:
+            return next(iter(self._candidates), None)
+        return baseline.closest(self._candidates, self._environment, self._environment.gpu)
 
     def limits(self, nodeid: str) -> tuple[tuple[float, float], ...]:
-        """Return from what, beside its demand, a test's speedup must be told: the limit of a regression."""
-        if not self.asked.is_gate or self.base is None or nodeid not in self.base.records:
+        """Return what a test's speedup must be told apart from, besides its demand: a regression's limit."""
+        if not self.options.is_gate or self.base is None or nodeid not in self.base.records:
             return ()
-        before = metrics.value(self.base.records[nodeid], "speedup")
-        tolerances = [each for each in self.asked.compared if each.metric == "speedup"]
-        limits = [regression.apart(before, each) for each in tolerances if before]
-        # Of a baseline too wide for its own value to be told from its limit, no sampling will tell.
-        return tuple((low, high) for low, high in limits if before and low > 0 and high < before.value)
+        before = metrics.estimate_of(self.base.records[nodeid], "speedup")
+        if before is None:
+            return ()
+        limits = [
+            regression.limit_interval(before, tolerance)
+            for tolerance in self.options.compared
+            if tolerance.metric == "speedup"
+        ]
+        # No sampling decides against a baseline too wide for its own value to lie outside of the limit.
+        return tuple((low, high) for low, high in limits if low > 0 and high < before.value)
 
-    def compared(self, record: Record) -> Record:
-        """Return a record with how it stands beside the baseline."""
-        if self.base is None:
+    def with_comparisons(self, record: Record) -> Record:
+        """Return a record with its comparisons with the baseline."""
+        if self._comparer is None:
             return record
-        found = baseline.compare(record, self._here, self.base, self.asked.compared, gated=self._gated)
-        return replace(record, comparisons=found)
+        return replace(record, comparisons=self._comparer.compare(record, self.options.compared))
 
-    def lost(self, record: Record) -> str | None:
-        """Return that a test has no value of what the gate is about, where its baseline has one."""
-        before = self.base.records.get(record.nodeid) if self.asked.is_gate and self.base else None
+    def lost_measurement(self, record: Record) -> str | None:
+        """Return that a test has no value for the gate, where its baseline has one."""
+        before = self.base.records.get(record.nodeid) if self.options.is_gate and self.base else None
         if before is None or not self._has_value(before) or self._has_value(record):
             return None
-        return f"the gate has no valid measurement: {record.reason or record.status}"
+        return text.no_valid_measurement(record.reason or record.status)
 
-    def watched(self, record: Record, plan: RunOptions) -> list[str]:
-        """Return why the gate fails a test that nobody marked: for what it lost, and for nothing else."""
-        failures = policy.gated(record.comparisons, self.asked, plan)
-        unmeasured = None if plan.report_only else self.lost(record)
-        return failures or ([unmeasured] if unmeasured else [])
+    def unmarked_failures(self, record: Record, plan: RunOptions) -> list[str]:
+        """Return why the gate fails a test without a marker: for what it lost, and for nothing else."""
+        failures = policy.comparison_failures(record.comparisons, self.options, plan)
+        lost = None if plan.report_only else self.lost_measurement(record)
+        return failures or ([lost] if lost else [])
 
-    def threshold(self, found: Threshold, records: Sequence[Record]) -> tuple[Comparison, ...]:
-        """Return how a family's threshold stands beside the baseline, where that is asked for."""
-        if self.base is None or found.status == "skipped":
+    def threshold_comparisons(
+        self, threshold: Threshold, records: Sequence[Record]
+    ) -> tuple[Comparison, ...]:
+        """Return how a family's threshold compares with the baseline, where the options ask for that."""
+        if self._comparer is None or threshold.status == "skipped":
             return ()
-        members = [record for record in records if record.family and record.family.name == found.name]
+        members = [record for record in records if record.family and record.family.name == threshold.name]
         return tuple(
-            baseline.compare_thresholds(found, members, self._here, self.base, each, gated=self._gated)
-            for each in self.asked.compared
-            if each.metric == "threshold"
+            self._comparer.compare_threshold(threshold, members, tolerance)
+            for tolerance in self.options.compared
+            if tolerance.metric == "threshold"
         )
 
-    def to_create(self, records: Sequence[Record]) -> Path | None:
+    def path_to_create(self, records: Sequence[Record]) -> Path | None:
         """Return where a run makes the baseline that was missing.
 
-        In a folder it is missing, too, where all that are there were made in other surroundings than a run's
+        In a folder it is missing, too, where all that exist were made in other conditions than those of a run
         that has something to compare with.
         """
-        path = self.asked.baseline if self.asked.create else None
-        if path is None or not self._bases:
+        path = self.options.baseline if self.options.create else None
+        if path is None or not self._candidates:
             return path
-        has_none = not any(baseline.is_alike(base, self._here, self._here.gpu) for base in self._bases)
-        return path if path.is_dir() and has_none and any(map(self._has_value, records)) else None
-
-    def excuses(self, records: Sequence[Record], *, has_gpu: bool) -> bool:
-        """Say whether a run may have measured nothing, for want of a GPU, and did."""
-        return self.asked.allow_no_gpu and not has_gpu and not any(map(self._has_value, records))
-
-    def ended(self, records: Sequence[Record], seen: RunCoverage, plan: RunOptions) -> GateResult | None:
-        """Return what the gate found in a run as a whole; None where there is neither gate nor baseline."""
-        if not self.asked.is_gate and self.asked.baseline is None:
+        if not path.is_dir() or not any(map(self._has_value, records)):
             return None
-        is_open = self.asked.is_gate and not plan.report_only
+        environment = self._environment
+        has_match = any(
+            baseline.has_same_conditions(candidate, environment, environment.gpu)
+            for candidate in self._candidates
+        )
+        return None if has_match else path
+
+    def allows_missing_gpu(self, records: Sequence[Record], *, has_gpu: bool) -> bool:
+        """Return whether a run measured nothing for want of a GPU, and may do so."""
+        return self.options.allow_no_gpu and not has_gpu and not any(map(self._has_value, records))
+
+    def finish(self, records: Sequence[Record], coverage: RunCoverage, plan: RunOptions) -> GateResult | None:
+        """Return the gate's result for a run as a whole; None where there is neither gate nor baseline."""
+        if not self.options.is_gate and self.options.baseline is None:
+            return None
+        case = _Case(options=self.options, baseline=self.base, records=records, coverage=coverage)
+        enforced = self.options.is_gate and not plan.report_only
+        failures = (failure for rule in _FAILURE_RULES for failure in rule(case)) if enforced else ()
+        notes = (note for rule in _NOTE_RULES for note in rule(case)) if self.base else ()
         return GateResult(
             baseline=self.base.name if self.base else None,
             started=self.base.run.started if self.base else None,
-            tolerances=self.asked.tolerances,
-            failures=tuple(self._failures(records, seen)) if is_open else (),
-            notes=tuple(self._notes(records)),
+            tolerances=self.options.tolerances,
+            failures=tuple(failures),
+            notes=tuple(notes),
         )
 
-    @property
-    def _here(self) -> Environment:
-        if self._surveyed is None:
-            self._surveyed = self._survey()
-        return self._surveyed
+    @cached_property
+    def _environment(self) -> Environment:
+        return self._provide_environment()
 
-    def _failures(self, records: Sequence[Record], seen: RunCoverage) -> Iterator[GateFailure]:
-        """Yield in which ways the gate measured, matched or compared nothing."""
-        cut_off = [record.nodeid for record in records if record.is_cut_off]
-        selected = [record for record in records if not (record.is_deselected or record.is_cut_off)]
-        excused = self.asked.allow_no_gpu and not seen.has_gpu
-        measured = [record for record in selected if self._has_value(record)]
-        if not measured and not excused:
-            yield _nothing(selected, seen)
-        elif measured and self.base is not None and all(_is_new(record) for record in measured):
-            yield self._nothing_known(measured, self.base)
-        elif measured and self.base is not None and not excused:
-            yield from self._unmeasured(selected, self.base)
-        if cut_off:
-            text = f"the session ended before {_tests(len(cut_off))} of the gate could run: {cut_off[0]}"
-            yield GateFailure(code="session_ended", text=text)
-        if self.base is not None and not self.asked.allow_missing:
-            yield from self._missing({record.nodeid for record in selected} | {*cut_off}, self.base, seen)
-        gated = {record.nodeid for record in selected} | {*(self.base.records if self.base else ())}
-        for nodeid, reason in seen.crashed.items():
-            if nodeid in gated:
-                text = f"{nodeid} was lost with the process that ran it: {reason}"
-                yield GateFailure(code="test_lost", text=text)
+    @cached_property
+    def _comparer(self) -> Comparer | None:
+        if self.base is None:
+            return None
+        return Comparer(baseline=self.base, environment=self._environment, gated=self._gated)
 
     def _has_value(self, record: Record) -> bool:
-        return any(metrics.has(record, _measure(each)) for each in self.asked.compared)
+        return _has_value(record, self.options.compared)
 
-    def _nothing_known(self, measured: Sequence[Record], base: Baseline) -> GateFailure:
-        """Return why the baseline has nothing to compare the measured tests with."""
-        count = f"({len(measured)})"
-        if not any(record.nodeid in base.records for record in measured):
-            text = (
-                f"the baseline {base.name} knows none of the tests that were measured {count}; node ids are "
-                "relative to the rootdir: was it made with another?"
-            )
-            return GateFailure(code="tests_unknown", text=text)
-        names = ", ".join(regression.NAMES[each.metric] for each in self.asked.compared)
-        text = (
-            f"nothing was compared: no {names} in both the baseline {base.name} and what was measured {count}"
+
+@dataclass(frozen=True, kw_only=True)
+class _Case:
+    """A run as the rules below look at it."""
+
+    options: GateOptions
+    baseline: Baseline | None
+    records: Sequence[Record]
+    coverage: RunCoverage
+
+    @cached_property
+    def selected(self) -> list[Record]:
+        """The tests that were to run, and did."""
+        return [record for record in self.records if not (record.is_deselected or record.is_cut_off)]
+
+    @cached_property
+    def cut_off(self) -> list[str]:
+        """The tests that did not run because the session ended."""
+        return [record.nodeid for record in self.records if record.is_cut_off]
+
+    @cached_property
+    def measured(self) -> list[Record]:
+        """The selected tests that have a metric of the gate."""
+        return [record for record in self.selected if _has_value(record, self.options.compared)]
+
+    @property
+    def may_lack_gpu(self) -> bool:
+        """Whether this run has no GPU, and needs none."""
+        return self.options.allow_no_gpu and not self.coverage.has_gpu
+
+    @property
+    def all_new(self) -> bool:
+        """Whether the baseline has nothing to compare with any test."""
+        return all(
+            comparison.outcome == "new" for record in self.measured for comparison in record.comparisons
         )
-        return GateFailure(code="nothing_compared", text=text)
 
-    def _unmeasured(self, selected: Sequence[Record], base: Baseline) -> Iterator[GateFailure]:
-        """Yield of which metrics no test has a value although the baseline's have."""
-        for asked in self.asked.compared:
-            known = {*base.tests([asked])}
-            held = [record for record in selected if record.nodeid in known]
-            if held and not any(metrics.has(record, _measure(asked)) for record in held):
-                why = f"{held[0].nodeid}: {held[0].reason or held[0].status}"
-                text = f"no {regression.NAMES[asked.metric]} was measured ({_tests(len(held))}): {why}"
-                yield GateFailure(code="metric_not_measured", text=text)
+    def count(self, outcome: Outcome) -> int:
+        """Return how many comparisons have this outcome."""
+        return sum(
+            comparison.outcome == outcome for record in self.records for comparison in record.comparisons
+        )
 
-    def _missing(self, there: Set[str], base: Baseline, seen: RunCoverage) -> Iterator[GateFailure]:
-        """Yield which of the baseline's tests this run should have had and did not have."""
-        missing = [
-            nodeid
-            for nodeid in base.tests(self.asked.compared)
-            if nodeid not in there and nodeid not in seen.crashed and seen.expects(nodeid)
-        ]
-        if missing:
-            shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-            text = (
-                f"{len(missing)} of the baseline's tests did not run: {shown}; renamed, unmarked or "
-                f"deselected? Run them, say {seen.flags}allow-missing, or take them out with a report of the "
-                f"whole suite: gpuperf baseline update --prune {base.name} REPORT"
+
+# Why a run as a whole fails: what the gate did not measure, match or compare. Every rule is applied.
+
+
+def _nothing_measured(case: _Case) -> Iterator[GateFailure]:
+    if case.measured or case.may_lack_gpu:
+        return
+    if not case.selected:
+        yield text.failure("nothing_measured", cause="no test with a speedup marker ran")
+        return
+    # The verdict falls on the GPU variant, and so does the reason that explains the most.
+    verdicts = [record for record in case.selected if not _is_cpu_sibling(record)] or case.selected
+    ran = next((record for record in verdicts if record.status != "skipped"), None)
+    if ran is not None:
+        yield text.failure("nothing_measured", cause=f"no test has a metric of the gate; {_outcome(ran)}")
+        return
+    remedy = f"; on a runner without a GPU pass {case.coverage.flag_prefix}allow-no-gpu"
+    yield text.failure(
+        "all_skipped",
+        tests=len(verdicts),
+        reason=verdicts[0].reason,
+        remedy="" if case.coverage.has_gpu else remedy,
+    )
+
+
+def _nothing_compared(case: _Case) -> Iterator[GateFailure]:
+    baseline, measured = case.baseline, case.measured
+    if baseline is None or not measured or not case.all_new:
+        return
+    if any(record.nodeid in baseline.records for record in measured):
+        metric_names = ", ".join(text.METRIC_NAMES[found.metric] for found in case.options.compared)
+        yield text.failure(
+            "nothing_compared", baseline=baseline.name, tests=len(measured), metrics=metric_names
+        )
+    else:
+        yield text.failure("tests_unknown", baseline=baseline.name, tests=len(measured))
+
+
+def _metric_not_measured(case: _Case) -> Iterator[GateFailure]:
+    """A driver that fails only for memory, say, must not make the gate on memory green."""
+    baseline = case.baseline
+    if baseline is None or not case.measured or case.all_new or case.may_lack_gpu:
+        return
+    for tolerance in case.options.compared:
+        known = {*baseline.tests([tolerance])}
+        expected = [record for record in case.selected if record.nodeid in known]
+        if expected and not any(metrics.has(record, _needed(tolerance)) for record in expected):
+            yield text.failure(
+                "metric_not_measured",
+                metric=text.METRIC_NAMES[tolerance.metric],
+                tests=units.count(len(expected), "test"),
+                cause=_outcome(expected[0]),
             )
-            yield GateFailure(code="tests_missing", text=text)
-
-    def _notes(self, records: Sequence[Record]) -> Iterator[GateNote]:
-        """Yield what to know of the comparison: what could not be compared, and what got better."""
-        if self.base is None:
-            return
-        if not self.base.run.complete:
-            text = (
-                f"the run of the baseline {self.base.name} ended early: tests that it did not reach are new"
-            )
-            yield GateNote(code="baseline_incomplete", text=text)
-        known = {*self.base.tests(self.asked.compared)}
-        skipped = [each for each in records if each.status == "skipped" and not self._has_value(each)]
-        skipped = [each for each in skipped if not (each.is_deselected or each.is_cut_off)]
-        skipped = [each for each in skipped if each.nodeid in known]
-        if skipped:
-            count = f"{len(skipped)} of the baseline's tests {'was' if len(skipped) == 1 else 'were'}"
-            text = f"{count} skipped: {skipped[0].nodeid}: {skipped[0].reason}"
-            yield GateNote(code="tests_skipped", text=text)
-        if any(each.metric == "threshold" for each in self.asked.compared):
-            yield from self._untold(records, self.base)
-        unlike = [each for record in records for each in record.comparisons if each.differences]
-        if unlike:
-            differences = "; ".join(dict.fromkeys(name for each in unlike for name in each.differences))
-            text = f"not comparable, for the runs differ ({_comparisons(len(unlike))}): {differences}"
-            yield GateNote(code="not_comparable", text=text)
-        worse = sum(each.outcome == "regressed" for record in records for each in record.comparisons)
-        if worse and not self.asked.is_gate:
-            text = f"nothing fails for what regressed ({_comparisons(worse)}) without --gpuperf-fail-on"
-            yield GateNote(code="regressions_not_enforced", text=text)
-        better = sum(each.outcome == "improved" for record in records for each in record.comparisons)
-        if better:
-            text = (
-                f"better beyond the tolerance ({_comparisons(better)}): the baseline is stale; "
-                "gpuperf baseline update makes it hold what was gained"
-            )
-            yield GateNote(code="baseline_stale", text=text)
-
-    def _untold(self, records: Sequence[Record], base: Baseline) -> Iterator[GateNote]:
-        """Yield of which families no test could tell the threshold."""
-        measured = [record for record in records if record.family and self._has_value(record)]
-        names = dict.fromkeys(record.family.name for record in measured if record.family)
-        compared = [each for each in measured if any(one.metric == "threshold" for one in each.comparisons)]
-        told = {record.family.name for record in compared if record.family}
-        for name in names:
-            if name in base.thresholds and name not in told:
-                text = f"the threshold of {name} was not compared: the last of its tests was not measured"
-                yield GateNote(code="threshold_not_compared", text=text)
 
 
-def _is_new(record: Record) -> bool:
-    return all(each.outcome == "new" for each in record.comparisons)
+def _session_ended(case: _Case) -> Iterator[GateFailure]:
+    if case.cut_off:
+        tests = units.count(len(case.cut_off), "test")
+        yield text.failure("session_ended", tests=tests, first=case.cut_off[0])
 
 
-def _nothing(selected: Sequence[Record], seen: RunCoverage) -> GateFailure:
-    """Return why a run has no value of what the gate is about."""
-    if not selected:
-        text = "nothing was measured: no test with a speedup marker ran"
-        return GateFailure(code="nothing_measured", text=text)
-    judged = [record for record in selected if not _is_cpu_sibling(record)] or selected
-    first = next((record for record in judged if record.status != "skipped"), None)
-    if first is not None:
-        text = f"nothing was measured that the gate is about; {first.nodeid}: {first.reason or first.status}"
-        return GateFailure(code="nothing_measured", text=text)
-    remedy = "" if seen.has_gpu else f"; on a runner that has no GPU say {seen.flags}allow-no-gpu"
-    text = f"every test of the gate was skipped ({len(judged)}): {judged[0].reason}{remedy}"
-    return GateFailure(code="all_skipped", text=text)
+def _tests_missing(case: _Case) -> Iterator[GateFailure]:
+    """A test that was renamed or lost its marker is compared with nothing, and would never fail."""
+    if case.baseline is None or case.options.allow_missing:
+        return
+    present = {*(record.nodeid for record in case.selected), *case.cut_off, *case.coverage.crashed}
+    missing = [
+        nodeid
+        for nodeid in case.baseline.tests(case.options.compared)
+        if nodeid not in present and case.coverage.expects(nodeid)
+    ]
+    if missing:
+        yield text.failure(
+            "tests_missing",
+            count=len(missing),
+            tests=units.first_few(missing),
+            prefix=case.coverage.flag_prefix,
+            baseline=case.baseline.name,
+        )
+
+
+def _tests_lost(case: _Case) -> Iterator[GateFailure]:
+    gated = {record.nodeid for record in case.selected} | {*(case.baseline.records if case.baseline else ())}
+    for nodeid, reason in case.coverage.crashed.items():
+        if nodeid in gated:
+            yield text.failure("test_lost", nodeid=nodeid, reason=reason)
+
+
+_FAILURE_RULES: tuple[Callable[[_Case], Iterator[GateFailure]], ...] = (
+    _nothing_measured,
+    _nothing_compared,
+    _metric_not_measured,
+    _session_ended,
+    _tests_missing,
+    _tests_lost,
+)
+
+
+# Notes: what could not be compared, and what got better.
+
+
+def _baseline_incomplete(case: _Case) -> Iterator[GateNote]:
+    if case.baseline and not case.baseline.run.complete:
+        yield text.note("baseline_incomplete", baseline=case.baseline.name)
+
+
+def _tests_skipped(case: _Case) -> Iterator[GateNote]:
+    known = {*case.baseline.tests(case.options.compared)} if case.baseline else ()
+    measured = {record.nodeid for record in case.measured}
+    skipped = [
+        record
+        for record in case.selected
+        if record.status == "skipped" and record.nodeid in known and record.nodeid not in measured
+    ]
+    if skipped:
+        were = "was" if len(skipped) == 1 else "were"
+        yield text.note("tests_skipped", count=len(skipped), were=were, first=_outcome(skipped[0]))
+
+
+def _threshold_not_compared(case: _Case) -> Iterator[GateNote]:
+    known = case.baseline.thresholds if case.baseline else {}
+    if not any(tolerance.metric == "threshold" for tolerance in case.options.compared):
+        return
+    measured = [
+        (record.family.name, record)
+        for record in case.records
+        if record.family and _has_value(record, case.options.compared)
+    ]
+    compared = {
+        name
+        for name, record in measured
+        if any(comparison.metric == "threshold" for comparison in record.comparisons)
+    }
+    for name in dict.fromkeys(name for name, _ in measured):
+        if name in known and name not in compared:
+            yield text.note("threshold_not_compared", name=name)
+
+
+def _not_comparable(case: _Case) -> Iterator[GateNote]:
+    unlike = [
+        comparison.differences
+        for record in case.records
+        for comparison in record.comparisons
+        if comparison.differences
+    ]
+    if unlike:
+        differences = "; ".join(dict.fromkeys(chain.from_iterable(unlike)))
+        yield text.note(
+            "not_comparable", count=units.count(len(unlike), "comparison"), differences=differences
+        )
+
+
+def _regressions_not_enforced(case: _Case) -> Iterator[GateNote]:
+    regressed = case.count("regressed")
+    if regressed and not case.options.is_gate:
+        yield text.note("regressions_not_enforced", count=units.count(regressed, "regression"))
+
+
+def _baseline_stale(case: _Case) -> Iterator[GateNote]:
+    if improved := case.count("improved"):
+        yield text.note("baseline_stale", count=units.count(improved, "comparison"))
+
+
+_NOTE_RULES: tuple[Callable[[_Case], Iterator[GateNote]], ...] = (
+    _baseline_incomplete,
+    _tests_skipped,
+    _threshold_not_compared,
+    _not_comparable,
+    _regressions_not_enforced,
+    _baseline_stale,
+)
+
+
+def _outcome(record: Record) -> str:
+    return f"{record.nodeid}: {record.reason or record.status}"
+
+
+def _has_value(record: Record, compared: Sequence[Tolerance]) -> bool:
+    return any(metrics.has(record, _needed(tolerance)) for tolerance in compared)
+
+
+def _needed(tolerance: Tolerance) -> Metric:
+    """Return what a test must have for a metric to be compared: a threshold is made of speedups."""
+    return "speedup" if tolerance.metric == "threshold" else tolerance.metric
 
 
 def _is_cpu_sibling(record: Record) -> bool:
     return record.pairing is not None and record.pairing.side == "cpu"
-
-
-def _measure(asked: Tolerance) -> Metric:
-    """Return what a test must have for a metric to be compared: a threshold is made of speedups."""
-    return "speedup" if asked.metric == "threshold" else asked.metric
-
-
-def _tests(count: int) -> str:
-    return f"{count} test{'' if count == 1 else 's'}"
-
-
-def _comparisons(count: int) -> str:
-    return f"{count} comparison{'' if count == 1 else 's'}"

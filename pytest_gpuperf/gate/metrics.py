@@ -10,12 +10,12 @@ from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.measurement import Estimate, Interference, Measurement, Speedup
 from pytest_gpuperf.model.record import Record
 
-__all__ = ["MetricValue", "found", "has", "value"]
+__all__ = ["MetricValue", "estimate_of", "has", "value_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricValue:
-    """A metric of a record, why it decides nothing by itself, and what its interval is the wider for."""
+    """A metric of a record: `doubt` is why it decides nothing, `widened` why its interval is so wide."""
 
     estimate: Estimate
     doubt: str | None = None
@@ -23,44 +23,46 @@ class MetricValue:
 
 
 def has(record: Record, metric: Metric) -> bool:
-    """Say whether a record has a metric, without the work of making its interval."""
+    """Return whether a record has a metric, without the work of making its interval."""
     if metric in ("cpu", "gpu"):
-        return _counts(record, metric) and _is_timed(record.cpu if metric == "cpu" else record.gpu)
-    return value(record, metric) is not None
+        return _is_valid(record, metric) and _is_timed(record.cpu if metric == "cpu" else record.gpu)
+    return estimate_of(record, metric) is not None
 
 
-def value(record: Record, metric: Metric) -> Estimate | None:
+def estimate_of(record: Record, metric: Metric) -> Estimate | None:
     """Return a metric with its interval, in seconds, bytes or as a ratio; None where a record has none."""
-    if not _counts(record, metric):
+    if not _is_valid(record, metric):
         return None
     if metric in ("cpu", "gpu"):
         return _time(record.cpu if metric == "cpu" else record.gpu, record.demand.alpha)
     if metric == "memory":
         peak = record.memory.peak if record.memory else None
         return None if peak is None else Estimate(value=peak, low=peak, high=peak)
-    ratio: Speedup | None = record.speedup if metric == "speedup" else getattr(record.offload, metric, None)
-    return Estimate(value=ratio.value, low=ratio.low, high=ratio.high) if ratio else None
+    speedup: Speedup | None = record.speedup if metric == "speedup" else getattr(record.offload, metric, None)
+    return Estimate(value=speedup.value, low=speedup.low, high=speedup.high) if speedup else None
 
 
-def found(record: Record, metric: Metric) -> MetricValue | None:
-    """Return a metric, its interval as wide as what disturbed the measurement leaves it."""
-    known = value(record, metric)
-    if known is None or metric == "memory":
-        return MetricValue(estimate=known) if known else None
+def value_of(record: Record, metric: Metric) -> MetricValue | None:
+    """Return a metric, its interval widened by what disturbed the measurement."""
+    exact = estimate_of(record, metric)
+    if exact is None:
+        return None
+    if metric == "memory":
+        return MetricValue(estimate=exact)
     interference = None if metric == "gpu" else _interference(record)
     rounds = record.speedup.rounds if record.speedup else 0
-    slowed = None
+    throttled = None
     if metric != "cpu":
-        slowed = noise.throttle_reason(record.dropped_rounds, record.dropped_rounds + rounds)
+        throttled = noise.throttle_reason(record.dropped_rounds, record.dropped_rounds + rounds)
     if interference is None:
-        return MetricValue(estimate=known, doubt=slowed)
+        return MetricValue(estimate=exact, doubt=throttled)
     own = interference.own_share
-    known = replace(known, low=known.low * own if known.low is not None and own > 0 else None)
-    return MetricValue(estimate=known, doubt=slowed, widened=noise.describe(interference))
+    widened = replace(exact, low=exact.low * own if exact.low is not None and own > 0 else None)
+    return MetricValue(estimate=widened, doubt=throttled, widened=noise.describe(interference))
 
 
-def _counts(record: Record, metric: Metric) -> bool:
-    """Say whether what was measured is of the work that was asked for."""
+def _is_valid(record: Record, metric: Metric) -> bool:
+    """Return whether the measurement is one of the required work."""
     if record.status == "error" or (record.parity is not None and record.parity.agreed is False):
         return False
     return record.status != "skipped" or metric == "cpu"
@@ -69,28 +71,29 @@ def _counts(record: Record, metric: Metric) -> bool:
 def _interference(record: Record) -> Interference | None:
     """Return what took a share of the CPU's time from the workload, if anything did.
 
-    The fastest of all blocks, which tells more than that of the samples, was known while they were taken.
+    The recorded interference may be worse than what the samples show: it also knew the warm-up's blocks.
     """
-    measured = record.cpu
-    if measured is None or not measured.samples:
+    measurement = record.cpu
+    if measurement is None or not measurement.samples:
         return None
-    seen = noise.detect(
-        measured.samples,
-        block_calls=measured.block_calls,
-        waited=measured.waited or 0.0,
-        fastest=min(measured.samples),
+    in_samples = noise.detect(
+        measurement.samples,
+        block_calls=measurement.block_calls,
+        waited=measurement.waited or 0.0,
+        fastest=min(measurement.samples),
     )
-    return noise.worst(seen, record.interference)
+    return noise.worst(in_samples, record.interference)
 
 
-def _time(measured: Measurement | None, alpha: float) -> Estimate | None:
-    if measured is None or not _is_timed(measured):
+def _time(measurement: Measurement | None, alpha: float) -> Estimate | None:
+    if measurement is None or not _is_timed(measurement):
         return None
-    time = estimate(measured.samples, RunOptions(alpha=alpha), "siblings")
+    # Times of one device have no partner in a round, like those of siblings.
+    time = estimate(measurement.samples, RunOptions(alpha=alpha), "siblings")
     return Estimate(value=time.value, low=time.low, high=time.high) if time else None
 
 
-def _is_timed(measured: Measurement | None) -> bool:
-    if measured is None or not measured.samples:
+def _is_timed(measurement: Measurement | None) -> bool:
+    if measurement is None or not measurement.samples:
         return False
-    return all(0 < each < inf for each in measured.samples)
+    return all(0 < sample < inf for sample in measurement.samples)

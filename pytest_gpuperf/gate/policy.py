@@ -5,18 +5,27 @@ from dataclasses import dataclass, replace
 
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.threshold import may_pass_with_warning
+from pytest_gpuperf.gate import text
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Outcome
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Note, Record
 
-__all__ = ["Ending", "ending", "fails", "gated", "held", "nothing_measured", "unanswered"]
+__all__ = [
+    "Decision",
+    "comparison_failures",
+    "decide",
+    "gate_failures",
+    "missing_gpu_notes",
+    "required_gpu_unused",
+    "threshold_fails",
+]
 
 _NO_GATE = GateOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Decision:
     """How a test ends: with the reason of its failure, else of its skip; and with warnings."""
 
     failure: str | None
@@ -24,63 +33,65 @@ class Ending:
     warnings: tuple[str, ...]
 
 
-def ending(
+def decide(
     record: Record, threshold: Threshold | None, plan: RunOptions, gate: GateOptions = _NO_GATE
-) -> Ending:
+) -> Decision:
     """Return how a test ends; `threshold` is its family's, if it was the last member."""
-    failures = [record.reason or record.status] if _record_fails(record, plan) else []
-    failures += gated(record.comparisons, gate, plan) if failures else held(record, gate, plan)
+    failures = []
+    if _record_fails(record, plan):
+        failures.append(record.reason or record.status)
+        failures += comparison_failures(record.comparisons, gate, plan)
+    else:
+        failures += gate_failures(record, gate, plan)
+    warns = plan.inconclusive == "warn" and not plan.report_only
     warnings = []
-    if record.status == "inconclusive" and not failures and not record.demand.bare and _warns(plan):
+    if warns and record.status == "inconclusive" and not failures and not record.demand.bare:
         warnings.append(f"{record.nodeid}: {record.reason}")
-    if threshold is not None and fails(threshold, plan):
+    if threshold is not None and threshold_fails(threshold, plan):
         failures.append(threshold.reason or threshold.status)
-    elif (
-        threshold is not None and threshold.status == "inconclusive" and _is_asked(threshold) and _warns(plan)
-    ):
+    elif warns and threshold is not None and threshold.status == "inconclusive" and _has_limit(threshold):
         warnings.append(f"{threshold.name}: {threshold.reason}")
-    if gate.is_gate and not failures and _warns(plan):
-        doubts = (each for each in record.comparisons if each.outcome == "cannot_tell")
-        warnings += [f"{record.nodeid}: {each.reason}" for each in doubts]
+    if warns and gate.is_gate and not failures:
+        doubts = (comparison for comparison in record.comparisons if comparison.outcome == "cannot_tell")
+        warnings += [f"{record.nodeid}: {comparison.reason}" for comparison in doubts]
     skip = None
     if record.status == "skipped":
         skip = record.reason or ""
-    if record.status == "error":
+    elif record.status == "error":
         skip = f"there is no valid measurement: {record.reason}"
-    return Ending(failure="\n".join(failures) or None, skip=skip, warnings=tuple(warnings))
+    return Decision(failure="\n".join(failures) or None, skip=skip, warnings=tuple(warnings))
 
 
-def _invalid(record: Record) -> str | None:
-    """Return why what was measured counts for nothing, if so: it failed, or the answers are wrong."""
-    if record.parity is not None and record.parity.agreed is False:
-        return f"the devices disagree: {record.parity.reason}"
-    return record.reason if record.status == "error" else None
-
-
-def gated(comparisons: Iterable[Comparison], gate: GateOptions, plan: RunOptions) -> list[str]:
-    """Return why a test fails that was compared with a baseline; doubt fails only where all doubt does."""
+def comparison_failures(comparisons: Iterable[Comparison], gate: GateOptions, plan: RunOptions) -> list[str]:
+    """Return why a test fails for its baseline; a doubt fails it only with --gpuperf-inconclusive=fail."""
     if plan.report_only:
         return []
+    # Without a gate every change is reported, and none fails.
     failing: set[Outcome] = {"regressed"} if gate.tolerances else set()
     failing |= {"improved"} if gate.improvements else set()
     if gate.is_gate:
         failing |= {"not_comparable"} if gate.strict else set()
         failing |= {"cannot_tell"} if plan.inconclusive == "fail" else set()
-    return [each.reason or each.outcome for each in comparisons if each.outcome in failing]
+    return [
+        comparison.reason or comparison.outcome for comparison in comparisons if comparison.outcome in failing
+    ]
 
 
-def held(record: Record, gate: GateOptions, plan: RunOptions) -> list[str]:
-    """Return why a gate fails a test, whatever its own demand does; a lost measurement is no green one."""
-    failures = gated(record.comparisons, gate, plan)
-    invalid = _invalid(record) if gate.is_gate and not plan.report_only else None
-    if invalid is not None and not failures:
-        failures.append(f"the gate has no valid measurement: {invalid}")
-    return failures
+def gate_failures(record: Record, gate: GateOptions, plan: RunOptions) -> list[str]:
+    """Return why a gate fails a test, whatever its own demand does; without a measurement it is not green."""
+    failures = comparison_failures(record.comparisons, gate, plan)
+    if failures or not gate.is_gate or plan.report_only:
+        return failures
+    if record.parity is not None and record.parity.agreed is False:
+        return [text.no_valid_measurement(f"the devices disagree: {record.parity.reason}")]
+    if record.status == "error":
+        return [text.no_valid_measurement(record.reason or record.status)]
+    return []
 
 
-def fails(threshold: Threshold, plan: RunOptions) -> bool:
-    """Say whether a threshold's verdict fails the test that tells it."""
-    if plan.report_only or not _is_asked(threshold) or threshold.status in ("passed", "recorded", "skipped"):
+def threshold_fails(threshold: Threshold, plan: RunOptions) -> bool:
+    """Return whether a threshold's verdict fails the test that reports it."""
+    if plan.report_only or not _has_limit(threshold) or threshold.status in ("passed", "recorded", "skipped"):
         return False
     if threshold.status == "failed" or plan.inconclusive == "fail":
         return True
@@ -89,37 +100,37 @@ def fails(threshold: Threshold, plan: RunOptions) -> bool:
     )
 
 
-def unanswered(records: Sequence[Record]) -> Iterator[Record]:
+def missing_gpu_notes(records: Sequence[Record]) -> Iterator[Record]:
     """Yield CPU siblings' records with a note on what became of each GPU sibling that has no speedup."""
     known = {record.nodeid: record for record in records}
     for record in records:
         partner = known.get(record.pairing.partner or "") if record.pairing else None
         if partner is None or record.speedup is not None or partner.cpu is None:
             continue
-        text = f"its GPU sibling {record.nodeid} was {record.status}: {record.reason}"
-        note = Note(code="gpu_sibling_without_speedup", text=text)
+        sentence = f"its GPU sibling {record.nodeid} was {record.status}: {record.reason}"
+        note = Note(code="gpu_sibling_without_speedup", text=sentence)
         if record.reason is not None and note not in partner.notes:
             known[partner.nodeid] = replace(partner, notes=(*partner.notes, note))
             yield known[partner.nodeid]
 
 
-def nothing_measured(records: Sequence[Record], plan: RunOptions) -> str | None:
-    """Return what is wrong with a run that requires a GPU, has demands on siblings, and used none.
+def required_gpu_unused(records: Sequence[Record], plan: RunOptions) -> str | None:
+    """Return what is wrong with a run that requires a GPU, has limits on GPU siblings, and used no GPU.
 
-    A suite may skip its own GPU tests, each for a good reason; all of them together are a gate that is open.
+    A suite may skip its own GPU tests, each for a good reason; when it skips all of them, nothing is checked.
     """
-    asked = [
+    limited = [
         record for record in records if record.demand.limits and record.pairing and record.source != "all"
     ]
-    if not plan.require_gpu or plan.off or not asked or any(record.gpu for record in records):
+    if not plan.require_gpu or plan.off or not limited or any(record.gpu for record in records):
         return None
     return (
-        f"a GPU is required (--gpuperf-require-gpu), and none of {len(asked)} tests that ask for a speedup "
+        f"a GPU is required (--gpuperf-require-gpu), and none of {len(limited)} tests that require a speedup "
         "was measured on one"
     )
 
 
-def _is_asked(threshold: Threshold) -> bool:
+def _has_limit(threshold: Threshold) -> bool:
     return threshold.at_most is not None or threshold.at_least is not None
 
 
@@ -131,12 +142,8 @@ def _record_fails(record: Record, plan: RunOptions) -> bool:
     return plan.inconclusive == "warn" and not _is_near(record, plan)
 
 
-def _warns(plan: RunOptions) -> bool:
-    return plan.inconclusive == "warn" and not plan.report_only
-
-
 def _is_near(record: Record, plan: RunOptions) -> bool:
-    """Say whether an estimate is as close to its limit as a doubt may be to pass."""
+    """Return whether an estimate is so close to its limit that a doubt may pass."""
     return record.speedup is not None and verdict.is_near(
         record.speedup, record.demand, plan.sampling.inconclusive_margin
     )

@@ -1,4 +1,4 @@
-"""What a run says beside an earlier one: each metric's change, and what a gate found."""
+"""A run compared with an earlier one: each metric's change, and the result of a gate."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,7 +139,7 @@ class GateResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOptions:
-    """What a run is held against: options read once.
+    """What a run is compared with: options read once.
 
     `baseline` is a report or a folder of them; with `create` it may be missing, and this run makes it.
     `tolerances` fail a test that got worse beyond doubt, `improvements` one that got better. With `strict` a
@@ -167,5 +167,5 @@ class GateOptions:
 
     @property
     def compared(self) -> tuple[Tolerance, ...]:
-        """What is compared with the baseline: the speedup, where nothing else is asked for."""
+        """What is compared with the baseline: the speedup, where no option names anything else."""
         return self.tolerances or (Tolerance(metric="speedup", share=0.1),)

@@ -1,6 +1,8 @@
-"""From seconds and bytes to text: three digits and a unit."""
+"""From seconds, bytes and counts to words: three digits and a unit, a plural."""
 
-__all__ = ["bandwidth", "digits", "seconds", "size"]
+from collections.abc import Iterable
+
+__all__ = ["bandwidth", "count", "digits", "first_few", "seconds", "size"]
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -31,3 +33,15 @@ def digits(value: float) -> str:
     if value >= 99.95:
         return f"{value:.0f}"
     return f"{value:#.3g}" if value >= 0.1 else f"{value:.2g}"
+
+
+def count(number: int, one: str, several: str | None = None) -> str:
+    """Return a number with its noun: `1 test`, `1,200 tests`; `several` is a plural other than -s."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
+def first_few(names: Iterable[str], most: int = 3) -> str:
+    """Return the first names, and how many more there are: `a, b, c and 2 more`."""
+    listed = list(names)
+    shown = ", ".join(listed[:most])
+    return f"{shown} and {len(listed) - most:,} more" if len(listed) > most else shown

@@ -1,4 +1,4 @@
-"""From a folder to the commit that is checked out there."""
+"""From a folder to the commit that is checked out in it."""
 
 import os
 import subprocess
@@ -15,27 +15,28 @@ _BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME")
 
 def current(folder: Path) -> Commit | None:
     """Return the commit that git, or else the CI's environment, names; None outside of a repository."""
-    told = _git(folder, "log", "-1", "--no-show-signature", "--format=%H %cI")
-    if told:
-        name, _, time = told.partition(" ")
-        branch = _git(folder, "branch", "--show-current") or _first(_BRANCHES)
+    head = _git(folder, "log", "-1", "--no-show-signature", "--format=%H %cI")
+    # Git first: on a runner a job may have checked out another commit than the one that triggered it.
+    if head:
+        name, _, time = head.partition(" ")
+        branch = _git(folder, "branch", "--show-current") or _first_variable(_BRANCHES)
         changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
         return Commit(id=name, branch=branch, time=time, changed=None if changed is None else bool(changed))
-    name = _first(_HASHES) or ""
-    return Commit(id=name, branch=_first(_BRANCHES)) if name else None
+    name = _first_variable(_HASHES) or ""
+    return Commit(id=name, branch=_first_variable(_BRANCHES)) if name else None
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """Return what git says, None where it is not there, has no answer, or takes too long."""
+    """Return git's output; None where git is not installed, fails, or takes too long."""
     command = ["git", "-C", str(folder), "--no-optional-locks", *arguments]
     try:
-        done = subprocess.run(  # noqa: S603 - fixed arguments, and no shell
+        result = subprocess.run(  # noqa: S603 - fixed arguments, and no shell
             command, capture_output=True, text=True, timeout=_SECONDS, check=False, stdin=subprocess.DEVNULL
         )
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return result.stdout.strip() if result.returncode == 0 else None
 
 
-def _first(names: tuple[str, ...]) -> str | None:
+def _first_variable(names: tuple[str, ...]) -> str | None:
     return next((os.environ[name] for name in names if os.environ.get(name)), None)

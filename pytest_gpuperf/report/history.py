@@ -1,4 +1,4 @@
-"""From a run to one small file of a folder, and from the folder to what its runs have found."""
+"""From a run to a small file in a folder, and from the folder back to the results of its runs."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
 
-from pytest_gpuperf.gate.peers import fingerprint
+from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Speedup
@@ -32,7 +32,7 @@ _SAFELY = sum(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What one run found of one test; times are medians in seconds, None where they could not be had.
+    """One test in one run; times are medians in seconds, None where they were not measured.
 
     Results with the same fingerprint can be compared.
     """
@@ -146,7 +146,7 @@ def _result(
     return Result(
         nodeid=record.nodeid,
         status=record.status,
-        fingerprint=fingerprint(environment, cpu, gpu, record.demand),
+        fingerprint=fingerprint.key(environment, cpu, gpu, record.demand),
         speedup=_estimate(record.speedup) if record.speedup else None,
         cpu=_short(record.cpu.median) if record.cpu else None,
         gpu=_short(record.gpu.median) if record.gpu else None,

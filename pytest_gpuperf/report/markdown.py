@@ -11,18 +11,11 @@ from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
-from pytest_gpuperf.report.comparison_text import before, by_how_much, foremost, outcome_words
-from pytest_gpuperf.report.escape import printable
-from pytest_gpuperf.report.spans import code, row
-from pytest_gpuperf.report.terminal import (
-    bracket,
-    readable,
-    short_names,
-    shortened,
-    told_elsewhere,
-    wanted,
-    why,
-)
+from pytest_gpuperf.model.units import count, first_few
+from pytest_gpuperf.report import summary
+from pytest_gpuperf.report.comparison_text import baseline_text, change_text, outcome_text, worst
+from pytest_gpuperf.report.escape import markdown_code, markdown_row, printable
+from pytest_gpuperf.report.summary import format_limit, format_time
 
 __all__ = ["text"]
 
@@ -42,14 +35,13 @@ _PLURALS = {"error": "errors"}
 
 def text(run: Run) -> str:
     """Return the whole; what does not fit is named, and how much of it there is."""
-    shown = (record for record in run.records if not (record.is_deselected and record.cpu is None))
-    found = sorted(shown, key=_rank)
+    records = sorted(summary.shown_records(run), key=_rank)
     parts = [
-        _headline(run, found),
-        *_about(run, found),
-        "\n".join(_table(found)),
-        _left_out(found[_MOST_ROWS:]),
-        "\n".join(chain(_reasons(found), _thresholds(run.thresholds))),
+        _headline(run, records),
+        *_about(run, records),
+        "\n".join(_table(records)),
+        _left_out(records[_MOST_ROWS:]),
+        "\n".join(chain(_reasons(records), _thresholds(run.thresholds))),
         *_gate(run.gate),
         _environment(run.environment),
     ]
@@ -57,43 +49,41 @@ def text(run: Run) -> str:
 
 
 def _rank(record: Record) -> int:
-    """Return where a record stands: what went wrong, what is in doubt, what got better, the rest."""
-    compared = foremost(record)
-    outcome = compared.outcome if compared else None
+    """Return a record's place: what went wrong, what is inconclusive, what got better, the rest."""
+    comparison = worst(record)
+    outcome = comparison.outcome if comparison else None
     if record.status in ("failed", "error") or outcome == "regressed":
         return 0
     if record.status == "inconclusive" or outcome in ("cannot_tell", "not_comparable"):
         return 1
-    return 2 if outcome == "improved" else 4 if record.status == "skipped" else 3
+    if outcome == "improved":
+        return 2
+    return 4 if record.status == "skipped" else 3
 
 
 def _headline(run: Run, records: Sequence[Record]) -> str:
     """Return one line: what failed and changed, and how many of each."""
     failed = sum(threshold.status == "failed" for threshold in run.thresholds)
     first = ["the gate failed"] if run.gate and run.gate.failures else []
-    first += [_number(failed, "threshold failed", "thresholds failed")] if failed else []
-    told = ", ".join([*first, *_counts(records)]) or "no test was measured"
+    first += [count(failed, "threshold failed", "thresholds failed")] if failed else []
+    counts = ", ".join([*first, *_counts(records)]) or "no test was measured"
     device = " on an emulated device" if any(map(_is_emulated, records)) else ""
-    return f"### Speedups{device}: {told}"
+    return f"### Speedups{device}: {counts}"
 
 
 def _counts(records: Iterable[Record]) -> list[str]:
     """Return how many tests there are of each kind: `2 failed`.
 
-    A test may be of two; but what a gate noted of it stands for a verdict that is nothing to look at.
+    A test may be of two; but what a gate reports of it replaces a verdict that needs no attention.
     """
     counted: Counter[str] = Counter()
     for record in records:
-        outcomes = {each.outcome for each in record.comparisons}
-        is_noted = any(each.outcome in _NOTED for each in record.comparisons)
-        told = set() if is_noted and record.status in ("passed", "recorded") else {record.status}
-        counted.update(told | outcomes)
+        counted.update({comparison.outcome for comparison in record.comparisons})
+        is_noted = any(comparison.outcome in _NOTED for comparison in record.comparisons)
+        if not is_noted or record.status not in ("passed", "recorded"):
+            counted[record.status] += 1
     words = {code: code.replace("_", " ") for code in _COUNTED if counted[code]}
-    return [_number(counted[code], word, _PLURALS.get(code, word)) for code, word in words.items()]
-
-
-def _number(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"
+    return [count(counted[code], word, _PLURALS.get(code, word)) for code, word in words.items()]
 
 
 def _about(run: Run, records: Sequence[Record]) -> Iterator[str]:
@@ -101,14 +91,14 @@ def _about(run: Run, records: Sequence[Record]) -> Iterator[str]:
     yield _measured(run)
     emulated = sum(map(_is_emulated, records))
     if emulated:
-        tests = _number(emulated, "test was", "tests were")
+        tests = count(emulated, "test was", "tests were")
         yield f"**{tests} measured on an emulated device: this is not a GPU's speedup.**"
     if not any(record.speedup for record in records):
         yield "**No speedup was measured.**"
     if not run.complete:
         yield "**The run ended early: this is not all of it.**"
     if run.merged and run.merged.differences:
-        yield "\n".join(["The runs that were merged differ:", "", *_listed(run.merged.differences)])
+        yield "\n".join(["The runs that were merged differ:", "", *_bullets(run.merged.differences)])
 
 
 def _is_emulated(record: Record) -> bool:
@@ -128,110 +118,106 @@ def _measured(run: Run) -> str:
 
 
 def _fact(value: object) -> str:
-    return code("not known" if value is None else str(value), _LONGEST_FACT)
+    return markdown_code("not known" if value is None else str(value), _LONGEST_FACT)
 
 
 def _table(records: Sequence[Record]) -> Iterator[str]:
     """Yield the rows of the first records, with the columns that any record needs."""
     if not records:
         return
-    names = short_names(records)
+    names = summary.short_names(records)
     limits = any(record.demand.limits for record in records)
     compared = any(record.comparisons for record in records)
-    headings = ["CPU", "GPU", "speedup", *(["wanted"] if limits else [])]
+    headings = ["CPU", "GPU", "speedup", *(["limit"] if limits else [])]
     headings += [*(["baseline", "change"] if compared else []), "verdict"]
-    yield row("test", headings)
-    yield row(":---", [*("---:" for _ in headings[1:]), ":---"])
+    yield markdown_row("test", headings)
+    yield markdown_row(":---", [*("---:" for _ in headings[1:]), ":---"])
     for record in records[:_MOST_ROWS]:
         cells = _cells(record)
-        yield row(_name(names[record.nodeid]), [cells[heading] for heading in headings])
+        yield markdown_row(_name(names[record.nodeid]), [cells[heading] for heading in headings])
 
 
 def _name(name: str) -> str:
-    return code(shortened(printable(name), _LONGEST_NAME), _LONGEST_NAME)
+    return markdown_code(summary.shorten(printable(name), _LONGEST_NAME), _LONGEST_NAME)
 
 
 def _cells(record: Record) -> dict[str, str]:
-    compared = foremost(record)
-    noted = compared and compared.outcome != "not_regressed"
+    comparison = worst(record)
+    verdict: str = record.status
+    if comparison and comparison.outcome != "not_regressed":
+        verdict += f", {outcome_text(comparison.outcome)}"
     return {
-        "CPU": readable(record.cpu.median if record.cpu else None),
-        "GPU": readable(record.gpu.median if record.gpu else None),
+        "CPU": format_time(record.cpu.median if record.cpu else None),
+        "GPU": format_time(record.gpu.median if record.gpu else None),
         "speedup": ratio(record.speedup) if record.speedup else "-",
-        "wanted": wanted(record),
-        "baseline": before(compared) if compared else "-",
-        "change": by_how_much(compared) if compared else "-",
-        "verdict": f"{record.status}, {outcome_words(compared.outcome)}"
-        if compared and noted
-        else record.status,
+        "limit": format_limit(record),
+        "baseline": baseline_text(comparison),
+        "change": change_text(comparison),
+        "verdict": verdict,
     }
 
 
 def _left_out(records: Sequence[Record]) -> str:
     if not records:
         return ""
-    tests = _number(len(records), "more test is", "more tests are")
+    tests = count(len(records), "more test is", "more tests are")
     return f"{tests} not in the table, only in the report: {', '.join(_counts(records))}."
 
 
 def _reasons(records: Sequence[Record]) -> Iterator[str]:
     """Yield why, once for all tests that share a reason."""
-    tests: dict[str, dict[str, None]] = {}
-    names = short_names(records)
-    answered = told_elsewhere(records)
-    for record in records:
-        for reason in _why(record, answered):
-            tests.setdefault(reason, {})[names[record.nodeid]] = None
-    for reason, (first, *others) in list(tests.items())[:_MOST_REASONS]:
-        who = f"{_name(first)} and {len(others):,} more" if others else _name(first)
-        yield f"- {who}: {code(reason)}"
-    if len(tests) > _MOST_REASONS:
-        yield f"- {_number(len(tests) - _MOST_REASONS, 'more reason is', 'more reasons are')} in the report"
+    explained = summary.explained_by_sibling(records)
+    reasons = summary.shared_reasons(
+        records, summary.short_names(records), lambda record: _noted_reasons(record, explained)
+    )
+    for reason in reasons[:_MOST_REASONS]:
+        tests = first_few([_name(reason.tests[0]), *reason.tests[1:]], most=1)
+        yield f"- {tests}: {markdown_code(reason.text)}"
+    if len(reasons) > _MOST_REASONS:
+        yield f"- {count(len(reasons) - _MOST_REASONS, 'more reason is', 'more reasons are')} in the report"
 
 
-def _why(record: Record, answered: Collection[str]) -> Iterator[str]:
-    """Yield what a reader of the table asks: why a test failed, is in doubt, got worse or was skipped."""
+def _noted_reasons(record: Record, explained: Collection[str]) -> Iterator[str]:
+    """Yield why a test failed, is inconclusive, got worse or was skipped."""
     for comparison in record.comparisons:
         if comparison.reason and comparison.outcome in _NOTED:
             yield comparison.reason
     if record.status in ("failed", "error", "inconclusive"):
-        yield from why(record, answered)
+        yield from summary.reasons_of(record, explained)
     elif record.status == "skipped" and record.reason:
         yield record.reason
 
 
 def _thresholds(thresholds: Iterable[Threshold]) -> Iterator[str]:
-    found = sorted(
-        (each for each in thresholds if each.status != "skipped"),
-        key=lambda each: ("failed", "inconclusive", "passed", "recorded").index(each.status),
+    measured = sorted(
+        summary.threshold_summaries(thresholds),
+        key=lambda threshold: ("failed", "inconclusive", "passed", "recorded").index(threshold.status),
     )
-    for threshold in found[:_MOST_OTHERS]:
-        reason = f": {threshold.reason}" if threshold.reason else ""
-        verdict = code(f"{bracket(threshold)}, {threshold.status}{reason}")
-        yield f"- threshold of {_name(threshold.name)}: {verdict}"
-    if len(found) > _MOST_OTHERS:
-        more = _number(len(found) - _MOST_OTHERS, "more threshold is", "more thresholds are")
+    for threshold in measured[:_MOST_OTHERS]:
+        yield f"- threshold of {_name(threshold.name)}: {markdown_code(threshold.sentence)}"
+    if len(measured) > _MOST_OTHERS:
+        more = count(len(measured) - _MOST_OTHERS, "more threshold is", "more thresholds are")
         yield f"- {more} in the report"
 
 
 def _gate(gate: GateResult | None) -> Iterator[str]:
-    """Yield what the run was held against, and what that found for the run as a whole."""
+    """Yield what the run was compared with, and the result for the run as a whole."""
     if gate is None:
         return
     if gate.baseline is None:
         yield "**There is no baseline to compare with.**"
     else:
-        limits = ", ".join(f"{each.metric} {each.share * 100:g} %" for each in gate.tolerances)
-        asked = f"fails what is worse by more than: {limits}" if limits else "nothing fails for it"
-        yield f"Compared with {_fact(gate.baseline)} of {_fact(gate.started)}; {asked}."
+        limits = summary.tolerances_text(gate)
+        enforced = f"worse by more than {limits} fails" if limits else "no change fails"
+        yield f"Compared with {_fact(gate.baseline)} of {_fact(gate.started)}; {enforced}."
     if gate.failures:
-        yield "\n".join(["**The gate failed:**", "", *_listed([each.text for each in gate.failures])])
+        yield "\n".join(["**The gate failed:**", "", *_bullets([failure.text for failure in gate.failures])])
     if gate.notes:
-        yield "\n".join(_listed([each.text for each in gate.notes]))
+        yield "\n".join(_bullets([note.text for note in gate.notes]))
 
 
-def _listed(texts: Sequence[str]) -> Iterator[str]:
-    yield from (f"- {code(text)}" for text in texts[:_MOST_OTHERS])
+def _bullets(texts: Sequence[str]) -> Iterator[str]:
+    yield from (f"- {markdown_code(text)}" for text in texts[:_MOST_OTHERS])
     if len(texts) > _MOST_OTHERS:
         yield f"- {len(texts) - _MOST_OTHERS:,} more in the report"
 
@@ -246,7 +232,7 @@ def _environment(environment: Environment) -> str:
 
 
 def _cell(value: str) -> str:
-    return code(value, _LONGEST_FACT).replace("|", r"\|")
+    return markdown_code(value, _LONGEST_FACT).replace("|", r"\|")
 
 
 def _facts(environment: Environment) -> Iterator[tuple[str, str]]:

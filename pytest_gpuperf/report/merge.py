@@ -1,4 +1,4 @@
-"""From the reports of several runs to one: a test that ran once on each device gets its verdict."""
+"""From the reports of several runs to one report: a test that ran once on each device gets its verdict."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,50 +10,59 @@ from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Kind, RunOptions, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Merged, Record, Run, Status
-from pytest_gpuperf.report.merge_record import OneDeviceResult, alone, join
+from pytest_gpuperf.report.merge_record import OneDeviceResult, merge_results, unpaired
 from pytest_gpuperf.report.reader import Report
 
 __all__ = ["MergedRun", "Report", "merge"]
 
 _KINDS: tuple[Kind, ...] = ("cpu", "gpu")
-_TELLING: tuple[Status, ...] = ("error", "failed", "inconclusive", "passed", "recorded", "skipped")
+_MOST_SEVERE_FIRST: tuple[Status, ...] = (
+    "error",
+    "failed",
+    "inconclusive",
+    "passed",
+    "recorded",
+    "skipped",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedRun:
-    """The run that reports make together; `joined` are the node ids of tests with a side from each of two."""
+    """The run that reports make together; `joined` are the tests (node ids) whose results come from two."""
 
     run: Run
     joined: tuple[str, ...]
 
     def failures(self, plan: RunOptions) -> tuple[str, ...]:
-        """Return what fails, test by test and then threshold by threshold, as a run would settle it."""
-        records = (record for record in self.run.records if policy.ending(record, None, plan).failure)
-        families = (found for found in self.run.thresholds if policy.fails(found, plan))
+        """Return what fails, test by test and then threshold by threshold, as in a run of pytest."""
+        records = (record for record in self.run.records if policy.decide(record, None, plan).failure)
+        thresholds = (
+            threshold for threshold in self.run.thresholds if policy.threshold_fails(threshold, plan)
+        )
         return (
             *(f"{record.nodeid}: {record.status}: {record.reason}" for record in records),
-            *(f"threshold of {found.name}: {found.status}: {found.reason}" for found in families),
+            *(f"threshold of {family.name}: {family.status}: {family.reason}" for family in thresholds),
         )
 
     def doubts(self, plan: RunOptions) -> tuple[str, ...]:
-        """Return the tests in doubt that do not fail, with the reason."""
-        doubted = (record for record in self.run.records if record.status == "inconclusive")
-        passing = (record for record in doubted if not policy.ending(record, None, plan).failure)
+        """Return the inconclusive tests that do not fail, with the reason."""
+        undecided = (record for record in self.run.records if record.status == "inconclusive")
+        passing = (record for record in undecided if not policy.decide(record, None, plan).failure)
         return tuple(f"{record.nodeid}: {record.status}: {record.reason}" for record in passing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReportedRecord:
-    """A test's record in one report; `sides` are those that it has for others to be joined with."""
+    """A test's record in one report; `kinds` are the devices whose results others can be joined with."""
 
     report: Report
     record: Record
-    sides: frozenset[Kind]
+    kinds: frozenset[Kind]
 
-    def side(self, kind: Kind) -> OneDeviceResult | None:
-        """Return one side, unless the record has none or both."""
+    def only(self, kind: Kind) -> OneDeviceResult | None:
+        """Return the result of one device, unless the record has none or both."""
         measurement = self.record.cpu if kind == "cpu" else self.record.gpu
-        if self.sides != {kind} or measurement is None:
+        if self.kinds != {kind} or measurement is None:
             return None
         return OneDeviceResult(
             kind=kind,
@@ -67,31 +76,32 @@ class _ReportedRecord:
 def merge(reports: Sequence[Report]) -> MergedRun:
     """Return the run that reports make together: of runs on one device each, or of shards of one run.
 
-    Raises GpuPerfError when two of them have the same side of a test, when shards were measured in different
-    surroundings, and when no test was compared, in one report or between two.
+    Raises GpuPerfError when two of them have the same device's result of a test, when shards were measured
+    in different conditions, and when no test was compared, in one report or between two.
     """
     tests: dict[str, list[_ReportedRecord]] = {}
-    for found in (each for report in reports for each in _records(report)):
-        tests.setdefault(found.record.nodeid, []).append(found)
-    for several in tests.values():
-        _check_once(several)
+    for report in reports:
+        for entry in _records(report):
+            tests.setdefault(entry.record.nodeid, []).append(entry)
+    for copies in tests.values():
+        _check_unique(copies)
     sources = {kind: _source(reports, tests, kind) for kind in _KINDS}
     ratio = _cost_ratio([source for source in (sources["gpu"], sources["cpu"]) if source])
-    pairs = {nodeid: _pair(several) for nodeid, several in tests.items()}
-    records = tuple(_record(several, pairs[nodeid], ratio) for nodeid, several in tests.items())
+    pairs = {nodeid: _pair(copies) for nodeid, copies in tests.items()}
+    records = tuple(_record(copies, pairs[nodeid], ratio) for nodeid, copies in tests.items())
     joined = tuple(record.nodeid for record in records if pairs[record.nodeid] and record.speedup)
     shards = [report for report in reports if any(record.speedup for record in report.run.records)]
     if not joined and not shards:
-        raise GpuPerfError(_nothing(records))
-    _check_alike(shards)
+        raise GpuPerfError(_nothing_joined(records))
+    _check_same_conditions(shards)
+    # The environment of the CPU's run with the other's GPU; shards of one run share theirs.
     cpu, gpu = (sources[kind] if joined else shards[0] for kind in _KINDS)
-    if cpu is None or gpu is None:
-        raise AssertionError("what was joined has a source on either side")
+    assert cpu is not None and gpu is not None, "a joined test has a report for each device"  # noqa: PT018, S101 - for mypy
     return MergedRun(run=_run(reports, records, cpu.run, gpu.run, ratio), joined=joined)
 
 
 def _records(report: Report) -> Iterator[_ReportedRecord]:
-    """Yield a report's records; siblings were compared in it, and have no side for others."""
+    """Yield a report's records; siblings were compared in it, and have no results for others."""
     pairings = (record.pairing for record in report.run.records)
     partners = {pairing.partner for pairing in pairings if pairing}
     for record in report.run.records:
@@ -100,84 +110,86 @@ def _records(report: Report) -> Iterator[_ReportedRecord]:
             record.pairing is None or record.pairing.partner or record.nodeid in partners
         ):
             kinds = []
-        yield _ReportedRecord(report=report, record=record, sides=frozenset(kinds))
+        yield _ReportedRecord(report=report, record=record, kinds=frozenset(kinds))
 
 
-def _check_once(several: Sequence[_ReportedRecord]) -> None:
-    """Refuse a side that two reports have: nothing says which of them is meant."""
-    for one, other in combinations(several, 2):
-        if both := [kind for kind in _KINDS if kind in one.sides & other.sides]:
-            sides = " and its ".join(f"{kind.upper()} side" for kind in both)
+def _check_unique(copies: Sequence[_ReportedRecord]) -> None:
+    """Refuse a device's result that two reports have: nothing decides between them."""
+    for one, other in combinations(copies, 2):
+        if both := [kind for kind in _KINDS if kind in one.kinds & other.kinds]:
+            results = " and ".join(f"{kind.upper()} result" for kind in both)
             remedy = "leave one out"
             if both == ["gpu"]:
-                remedy += "; a CPU run is joined with one GPU run at a time"
+                remedy += "; merge a CPU run with one GPU run at a time"
             names = f"{one.report.name} and {other.report.name}"
-            raise GpuPerfError(f"{names} both have {one.record.nodeid} with its {sides}; {remedy}")
+            raise GpuPerfError(f"{names} both have a {results} of {one.record.nodeid}; {remedy}")
 
 
-def _check_alike(shards: Sequence[Report]) -> None:
+def _check_same_conditions(shards: Sequence[Report]) -> None:
     """Refuse shards of different machines: a report has one environment, which its speedups depend on."""
     for one, other in combinations(shards, 2):
-        made = (each.run.environment for each in (one, other))
-        here, there = (fingerprint.surroundings(each, each.gpu) for each in made)
-        if unlike := fingerprint.unlike(here, there):
+        environments = (shard.run.environment for shard in (one, other))
+        first, second = (
+            fingerprint.run_conditions(environment, environment.gpu) for environment in environments
+        )
+        if differences := fingerprint.differences(first, second):
             raise GpuPerfError(
-                f"{one.name} and {other.name} were not measured in the same surroundings "
-                f"({'; '.join(unlike)}), and one report cannot tell them apart; keep them as two"
+                f"{one.name} and {other.name} were measured in different conditions "
+                f"({'; '.join(differences)}), and a report has only one environment; keep two reports"
             )
 
 
 def _source(reports: Sequence[Report], tests: dict[str, list[_ReportedRecord]], kind: Kind) -> Report | None:
-    """Return the first report that has this side, and not the other, of any test."""
-    having = [each.report.name for several in tests.values() for each in several if each.sides == {kind}]
-    return next((report for report in reports if report.name in having), None)
+    """Return the first report that has only this device's result of any test."""
+    names = [entry.report.name for copies in tests.values() for entry in copies if entry.kinds == {kind}]
+    return next((report for report in reports if report.name in names), None)
 
 
 def _cost_ratio(reports: Sequence[Report]) -> float:
-    told = (report.run.cost_ratio for report in reports)
-    return next((ratio for ratio in told if ratio is not None), RunOptions().cost_ratio)
+    ratios = (report.run.cost_ratio for report in reports)
+    return next((ratio for ratio in ratios if ratio is not None), RunOptions().cost_ratio)
 
 
-def _pair(several: Sequence[_ReportedRecord]) -> tuple[OneDeviceResult, OneDeviceResult] | None:
-    """Return the two sides of a test, if two reports have one each."""
-    cpu, gpu = (_first(several, kind) for kind in _KINDS)
+def _pair(copies: Sequence[_ReportedRecord]) -> tuple[OneDeviceResult, OneDeviceResult] | None:
+    """Return both devices' results of a test, if two reports have one each."""
+    cpu, gpu = (_first(copies, kind) for kind in _KINDS)
     return (cpu, gpu) if cpu and gpu else None
 
 
-def _first(several: Sequence[_ReportedRecord], kind: Kind) -> OneDeviceResult | None:
-    return next((side for found in several if (side := found.side(kind))), None)
+def _first(copies: Sequence[_ReportedRecord], kind: Kind) -> OneDeviceResult | None:
+    return next((result for entry in copies if (result := entry.only(kind))), None)
 
 
 def _record(
-    several: Sequence[_ReportedRecord], pair: tuple[OneDeviceResult, OneDeviceResult] | None, ratio: float
+    copies: Sequence[_ReportedRecord], pair: tuple[OneDeviceResult, OneDeviceResult] | None, ratio: float
 ) -> Record:
-    """Return what all reports together say of one test."""
+    """Return one test's record from all reports together."""
     if pair is not None:
-        return join(*pair, ratio)
-    whole = next((found.record for found in several if len(found.sides) == len(_KINDS)), None)
+        return merge_results(*pair, ratio)
+    whole = next((entry.record for entry in copies if len(entry.kinds) == len(_KINDS)), None)
     if whole is not None:
         return whole
-    side = _first(several, "cpu") or _first(several, "gpu")
-    if side is None:
-        return _most_telling(several)
-    others = [found for found in several if _tells_of_the_other(side, found)]
-    return alone(side, _most_telling(others) if others else None)
+    result = _first(copies, "cpu") or _first(copies, "gpu")
+    if result is None:
+        return _most_severe(copies)
+    causes = [entry for entry in copies if _explains_missing(result, entry)]
+    return unpaired(result, _most_severe(causes) if causes else None)
 
 
-def _tells_of_the_other(side: OneDeviceResult, found: _ReportedRecord) -> bool:
-    """Say whether a record without a measurement says why a test's other side is not there."""
-    pairing, ended_well = found.record.pairing, found.record.status in ("passed", "recorded")
-    return not ended_well and (pairing is None or pairing.side != side.kind)
+def _explains_missing(result: OneDeviceResult, entry: _ReportedRecord) -> bool:
+    """Return whether this unmeasured record explains why the other device's result is missing."""
+    pairing, ended_well = entry.record.pairing, entry.record.status in ("passed", "recorded")
+    return not ended_well and (pairing is None or pairing.side != result.kind)
 
 
-def _most_telling(several: Sequence[_ReportedRecord]) -> Record:
-    """Return the record of those that are no side of anything: an error before a skip."""
-    return min((found.record for found in several), key=lambda record: _TELLING.index(record.status))
+def _most_severe(copies: Sequence[_ReportedRecord]) -> Record:
+    """Return the record with the most severe status."""
+    return min((entry.record for entry in copies), key=lambda record: _MOST_SEVERE_FIRST.index(record.status))
 
 
-def _nothing(records: Sequence[Record]) -> str:
-    why = next((f"; {record.nodeid}: {record.reason}" for record in records if record.reason), "")
-    return f"no test could be joined: none has a CPU side in one report and a GPU side in another{why}"
+def _nothing_joined(records: Sequence[Record]) -> str:
+    cause = next((f"; {record.nodeid}: {record.reason}" for record in records if record.reason), "")
+    return f"nothing to merge: no test has a CPU result in one report and a GPU result in another{cause}"
 
 
 def _run(reports: Sequence[Report], records: tuple[Record, ...], cpu: Run, gpu: Run, ratio: float) -> Run:
@@ -216,18 +228,18 @@ def _environment(cpu: Environment, gpu: Environment) -> Environment:
 def _selections(reports: Sequence[Report]) -> tuple[Selection, ...]:
     """Return each pattern once, with the most tests that it matched in a run."""
     most: dict[str | None, Selection] = {}
-    for selection in (each for report in reports for each in report.run.selections):
+    for selection in (item for report in reports for item in report.run.selections):
         known = most.setdefault(selection.pattern, selection)
-        most[selection.pattern] = max(known, selection, key=lambda each: each.tests)
+        most[selection.pattern] = max(known, selection, key=lambda item: item.tests)
     return tuple(most.values())
 
 
 def _merged(reports: Sequence[Report]) -> Merged:
-    surveyed = [report.run.environment for report in reports]
+    environments = [report.run.environment for report in reports]
     ratios = dict.fromkeys(f"{report.run.cost_ratio:g}" for report in reports if report.run.cost_ratio)
     prices = (f"cost ratio: {', '.join(ratios)}",) if len(ratios) > 1 else ()
     return Merged(
         reports=tuple(report.name for report in reports),
-        hosts_differ=fingerprint.hosts_differ(surveyed),
-        differences=(*fingerprint.differences(surveyed), *prices),
+        hosts_differ=fingerprint.hosts_differ(environments),
+        differences=(*fingerprint.environment_differences(environments), *prices),
     )

@@ -1,4 +1,4 @@
-"""From the two sides of one test, each measured in a run of its own, to its record."""
+"""From a test's CPU result and its GPU result, of one run each, to its record."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,23 +13,24 @@ from pytest_gpuperf.model.demand import Demand, Kind, RunOptions
 from pytest_gpuperf.model.measurement import Interference, Measurement, Memory, Round, Speedup, Transfer
 from pytest_gpuperf.model.record import Environment, Note, Record, Status, Verdict
 
-__all__ = ["OneDeviceResult", "alone", "join"]
+__all__ = ["OneDeviceResult", "merge_results", "unpaired"]
 
-_APART = Note(
-    code="answers_not_compared", text="the answers were not compared: the two sides ran in two runs"
+_RESULTS_NOT_COMPARED = Note(
+    code="answers_not_compared",
+    text="the results were not compared: the CPU and the GPU variant ran in two runs",
 )
-_UNTOLD = "the report does not tell how much memory a call holds"
-_ENDED: dict[Status, tuple[Status, str]] = {  # how a side ended, and what that makes of the whole
+_MEMORY_NOT_REPORTED = "the report does not say how much memory a call holds"
+_ENDED: dict[Status, tuple[Status, str]] = {  # one device's status: that of the whole test, and in words
     "skipped": ("skipped", "was skipped"),
-    "inconclusive": ("inconclusive", "is in doubt"),
+    "inconclusive": ("inconclusive", "is inconclusive"),
 }
 _FAILED: tuple[Status, str] = ("error", "failed")
-_SAME_IDS = "a test has to have the same node id in both runs"
+_SAME_IDS = "a test needs the same node id in both runs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneDeviceResult:
-    """One side of a test that was measured, with the report and the environment that it is from."""
+    """A test as one run measured it on one device, with the report and the environment of that run."""
 
     kind: Kind
     report: str
@@ -37,22 +38,21 @@ class OneDeviceResult:
     measurement: Measurement
     environment: Environment
 
-    def sampled(self, demand: Demand) -> Sequence[float]:
-        """Return the samples that the demand is about, in order."""
+    def samples_for(self, demand: Demand) -> Sequence[float]:
+        """Return the samples that count for the demand, in order."""
         return self.measurement.waited_for if demand.latency else self.measurement.samples
 
 
-def join(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Record:
-    """Return the record of a test whose sides ran apart; one without a speedup says why."""
-    record = _side_by_side(cpu, gpu)
-    found = _unusable(cpu) or _unusable(gpu) or _disagreement(cpu, gpu) or _unpaired(cpu, gpu)
-    if found is not None:
-        return replace(record, status=found.status, reason=found.reason, reason_code=found.reason_code)
+def merge_results(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Record:
+    """Return the record of a test from both results; its reason says why it has no speedup, if so."""
+    record = _combined(cpu, gpu)
+    verdict = _unusable(cpu) or _unusable(gpu) or _disagreement(cpu, gpu) or _unpairable(cpu, gpu)
+    if verdict is not None:
+        return replace(record, status=verdict.status, reason=verdict.reason, reason_code=verdict.reason_code)
     plan = RunOptions(alpha=record.demand.alpha, cost_ratio=cost_ratio)
     rounds = _rounds(cpu, gpu, record)
     speedup = estimation.estimate_for_demand(rounds, record.demand, plan, "siblings")
-    if speedup is None:
-        raise AssertionError("sides that can be paired have a round")
+    assert speedup is not None, "results that can be paired have a round"  # noqa: S101 - for mypy
     interference = _interference(cpu, record.demand)
     judged = _judged(record, cpu, gpu, rounds, speedup, plan, interference)
     joined = replace(
@@ -63,96 +63,109 @@ def join(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Recor
         interference=interference,
         speedup=speedup,
         offload=judged.offload,
-        notes=tuple(dict.fromkeys([*_apart(cpu, gpu), *record.notes, *judged.notes])),
+        notes=tuple(dict.fromkeys([*_notes(cpu, gpu), *record.notes, *judged.notes])),
     )
     surveyed = cpu.environment
     threads = max((pool.threads for pool in surveyed.thread_pools), default=None)
     return diagnosis.annotate(joined, lambda: (surveyed.usable_processors, threads))
 
 
-def alone(side: OneDeviceResult, other: Record | None) -> Record:
-    """Return the record of a side that nothing can be set beside; `other` says why, if anything does."""
-    absent = "GPU" if side.kind == "cpu" else "CPU"
-    found = _unusable(side)
-    if found is None and other is not None:
-        found = _ending(absent, other.status, other.reason)
-    if found is None:
-        found = Verdict(status="error", reason=f"no report has its {absent} side; {_SAME_IDS}")
-    return replace(side.record, status=found.status, reason=found.reason, reason_code=found.reason_code)
-
-
-def _side_by_side(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Record:
-    """Return both sides in one record, with the GPU's demand unless only the CPU's asks for something."""
-    here, there = cpu.record, gpu.record
+def unpaired(result: OneDeviceResult, other: Record | None) -> Record:
+    """Return the record of a test with one result only; `other` is a record that explains why, if any."""
+    missing = "GPU" if result.kind == "cpu" else "CPU"
+    verdict = _unusable(result)
+    if verdict is None and other is not None:
+        verdict = _of_variant(missing, other.status, other.reason)
+    if verdict is None:
+        verdict = _error(f"no report has its {missing} result; {_SAME_IDS}")
     return replace(
-        there,
-        demand=here.demand if there.demand.bare else there.demand,
-        family=there.family or here.family,
+        result.record, status=verdict.status, reason=verdict.reason, reason_code=verdict.reason_code
+    )
+
+
+def _combined(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Record:
+    """Return both results in one record, with the GPU's demand unless only the CPU's has limits."""
+    on_cpu = cpu.record
+    on_gpu = gpu.record
+    return replace(
+        on_gpu,
+        demand=on_cpu.demand if on_gpu.demand.bare else on_gpu.demand,
+        family=on_gpu.family or on_cpu.family,
         cpu=cpu.measurement,
         gpu=gpu.measurement,
         parity=None,
         offload=None,
         diagnosis=(),
-        dropped_rounds=here.dropped_rounds + there.dropped_rounds,
+        dropped_rounds=on_cpu.dropped_rounds + on_gpu.dropped_rounds,
         parity_elapsed=None,
-        rounds_elapsed=_sum(here.rounds_elapsed, there.rounds_elapsed),
-        elapsed=_sum(here.elapsed, there.elapsed),
-        interference=here.interference,
-        notes=tuple(dict.fromkeys(note for note in (*here.notes, *there.notes) if note.code != "one_device")),
-        pairing=there.pairing and replace(there.pairing, partner=here.nodeid),
-        reruns=max(here.reruns, there.reruns),
-        turn_wait=_sum(here.turn_wait, there.turn_wait),
+        rounds_elapsed=_sum(on_cpu.rounds_elapsed, on_gpu.rounds_elapsed),
+        elapsed=_sum(on_cpu.elapsed, on_gpu.elapsed),
+        interference=on_cpu.interference,
+        notes=tuple(
+            dict.fromkeys(note for note in (*on_cpu.notes, *on_gpu.notes) if note.code != "one_device")
+        ),
+        pairing=on_gpu.pairing and replace(on_gpu.pairing, partner=on_cpu.nodeid),
+        reruns=max(on_cpu.reruns, on_gpu.reruns),
+        turn_wait=_sum(on_cpu.turn_wait, on_gpu.turn_wait),
     )
 
 
-def _unusable(side: OneDeviceResult) -> Verdict | None:
-    """Return what a side's own end makes of the whole, unless it was measured as it should be.
+def _unusable(result: OneDeviceResult) -> Verdict | None:
+    """Return what one result's status makes of the whole test, unless it was measured as it should be.
 
-    The only thing that one side can be judged by is its memory, and that is judged again.
+    One result alone can miss no limit but that of its memory, which is judged again.
     """
-    record = side.record
+    record = result.record
     of_memory = record.reason_code in ("memory_above_limit", "memory_not_known")
     if of_memory or record.status in ("recorded", "passed"):
         return None
-    return _ending(side.kind.upper(), record.status, record.reason)
+    return _of_variant(result.kind.upper(), record.status, record.reason)
 
 
-def _ending(side: str, status: Status, reason: str | None) -> Verdict:
-    whole, words = _ENDED.get(status, _FAILED)
-    return Verdict(status=whole, reason=f"its {side} side {words}: {reason}")
+def _of_variant(name: str, status: Status, reason: str | None) -> Verdict:
+    whole, ending = _ENDED.get(status, _FAILED)
+    return Verdict(status=whole, reason=f"its {name} variant {ending}: {reason}")
 
 
 def _disagreement(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Verdict | None:
-    """Return that the sides are not of the same test, or were not asked for the same."""
-    here, there = _asked(cpu.record), _asked(gpu.record)
-    names = [name for name in {**here, **there} if here.get(name) != there.get(name)]
+    """Return that the results are not of the same test, or have different limits."""
+    cpu_terms = _terms(cpu.record)
+    gpu_terms = _terms(gpu.record)
+    names = [name for name in {**cpu_terms, **gpu_terms} if cpu_terms.get(name) != gpu_terms.get(name)]
     if not names:
         return None
-    on_cpu, on_gpu = (", ".join(f"{name}={asked.get(name)}" for name in names) for asked in (here, there))
-    reason = f"the two sides differ in what they ask: {on_cpu} in {cpu.report}, {on_gpu} in {gpu.report}"
-    return Verdict(status="error", reason=reason)
+    on_cpu, on_gpu = (
+        ", ".join(f"{name}={terms.get(name)}" for name in names) for terms in (cpu_terms, gpu_terms)
+    )
+    return _error(
+        f"its CPU and GPU variants have different requirements: {on_cpu} in {cpu.report}, "
+        f"{on_gpu} in {gpu.report}"
+    )
 
 
-def _asked(record: Record) -> dict[str, object]:
-    """Return the demand, and what else must be the same for two sides to be of one test."""
+def _terms(record: Record) -> dict[str, object]:
+    """Return the demand, and what else must be the same for two results to be of one test."""
     family = {} if record.family is None else asdict(record.family)
     return {**asdict(record.demand), "scope": record.scope, **family}
 
 
-def _unpaired(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Verdict | None:
+def _unpairable(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Verdict | None:
     """Return why the samples cannot be paired, if they cannot."""
     demand, transfer = gpu.record.demand, gpu.record.transfer
-    for side in (cpu, gpu):
-        samples = side.sampled(demand)
+    for result in (cpu, gpu):
+        samples = result.samples_for(demand)
+        variant = f"its {result.kind.upper()} variant"
         if not samples:
             kind = " of calls that are waited for" if demand.latency else ""
-            return _error(f"its {side.kind.upper()} side left no samples{kind}")
+            return _error(f"{variant} has no samples{kind}")
         if not all(0 < sample < inf for sample in samples):
-            return _error(f"its {side.kind.upper()} side has samples that are no times")
+            return _error(f"{variant} has samples that are not times")
     if demand.transfer == "never" or (transfer and (transfer.bytes == 0 or transfer.samples)):
         return None
-    why = f": {transfer.reason}" if transfer and transfer.reason else ""
-    return _error(f"transfer={demand.transfer!r} needs the copies' times, and its GPU side has none{why}")
+    cause = f": {transfer.reason}" if transfer and transfer.reason else ""
+    return _error(
+        f"transfer={demand.transfer!r} needs the times of the copies, and its GPU variant has none{cause}"
+    )
 
 
 def _error(reason: str) -> Verdict:
@@ -161,10 +174,15 @@ def _error(reason: str) -> Verdict:
 
 def _rounds(cpu: OneDeviceResult, gpu: OneDeviceResult, record: Record) -> list[Round]:
     """Pair the samples in order, and with copies where the demand includes them."""
-    samples = (side.sampled(record.demand) for side in (cpu, gpu))
-    moved = record.demand.transfer != "never" and record.transfer and record.transfer.samples
-    triples = zip(*samples, moved or repeat(0.0), strict=False)
-    return [Round(cpu=here, gpu=there, copies=copies) for here, there, copies in triples]
+    includes_copies = record.demand.transfer != "never" and record.transfer
+    copies = record.transfer.samples if includes_copies and record.transfer else ()
+    times = zip(
+        cpu.samples_for(record.demand),
+        gpu.samples_for(record.demand),
+        copies or repeat(0.0),
+        strict=False,
+    )
+    return [Round(cpu=cpu_time, gpu=gpu_time, copies=copied) for cpu_time, gpu_time, copied in times]
 
 
 def _judged(
@@ -192,7 +210,7 @@ def _judged(
         plan,
         memory=_memory(record),
         interference=interference,
-        throttled=noise.throttle_reason(dropped, dropped + len(gpu.sampled(record.demand))),
+        throttled=noise.throttle_reason(dropped, dropped + len(gpu.samples_for(record.demand))),
     )
 
 
@@ -205,7 +223,7 @@ def _interference(cpu: OneDeviceResult, demand: Demand) -> Interference | None:
 
     The times of blocks before the samples are not in a report, nor how single calls had to wait.
     """
-    measured, samples = cpu.measurement, cpu.sampled(demand)
+    measured, samples = cpu.measurement, cpu.samples_for(demand)
     in_blocks = samples is measured.samples
     found = noise.detect(
         samples,
@@ -217,21 +235,21 @@ def _interference(cpu: OneDeviceResult, demand: Demand) -> Interference | None:
 
 
 def _memory(record: Record) -> Memory:
-    return record.memory or Memory(peak=None, reason=_UNTOLD)
+    return record.memory or Memory(peak=None, reason=_MEMORY_NOT_REPORTED)
 
 
-def _apart(cpu: OneDeviceResult, gpu: OneDeviceResult) -> list[Note]:
+def _notes(cpu: OneDeviceResult, gpu: OneDeviceResult) -> list[Note]:
     """Return what to know about a speedup of two runs."""
-    surveyed = (cpu.environment, gpu.environment)
-    notes = [_APART] if gpu.record.demand.parity else []
-    if fingerprint.hosts_differ(surveyed):
-        names = " and ".join(fingerprint.machines(surveyed))
-        text = f"the two sides ran on different machines, {names}: the speedup is of two machines"
+    environments = (cpu.environment, gpu.environment)
+    notes = [_RESULTS_NOT_COMPARED] if gpu.record.demand.parity else []
+    if fingerprint.hosts_differ(environments):
+        names = " and ".join(fingerprint.machine_names(environments))
+        text = f"its CPU and GPU variants ran on different machines, {names}: the speedup is of two machines"
         notes.append(Note(code="different_machines", text=text))
     return notes
 
 
 def _sum(*seconds: float | None) -> float | None:
     """Return the sum of the times that are known, None of none."""
-    known = [each for each in seconds if each is not None]
+    known = [time for time in seconds if time is not None]
     return sum(known) if known else None

@@ -1,10 +1,13 @@
-"""From a path to why no file of ours may be written there, if it may not; the standard library only."""
+"""From a path to why no output may be written there, if so.
+
+Every start of pytest imports this module, which therefore uses the standard library only.
+"""
 
 import os
 import re
 from pathlib import Path
 
-__all__ = ["EXPORTS", "MARKDOWN", "REPORT", "is_folder", "objection", "writable"]
+__all__ = ["EXPORTS", "MARKDOWN", "REPORT", "is_folder", "why_not_writable", "writable"]
 
 _ENOUGH = 65_536  # bytes to know a file by: it may begin with a node id, which can be long
 _TEXT = rb'"(?:[^"\\]|\\.)*+"'
@@ -20,35 +23,35 @@ EXPORTS = {
 
 
 def is_folder(path: Path) -> bool:
-    """Say whether a path is that of a folder of baselines: one to be made is, where it has no suffix."""
+    """Return whether a path is a folder of baselines; one that does not exist is where it has no suffix."""
     return path.is_dir() or not (path.suffix or path.exists())
 
 
-def objection(path: Path, begins: bytes, what: str) -> str | None:
-    """Return why there cannot be a file of ours: only one that is new, empty, or begins so is written.
+def why_not_writable(path: Path, begins: bytes, what: str) -> str | None:
+    """Return why an output cannot be written: an existing file must be empty or begin as ours do.
 
     Raises OSError for a file that cannot be read.
     """
     if path.is_dir():
-        return f"{path} is a folder; name a file in it"
+        return f"{path} is a folder; choose a file in it"
     if not path.parent.is_dir():
-        return f"there is no folder {path.parent}; make it first"
+        return f"the folder {path.parent} does not exist; create it first"
     if path.exists() and not path.is_file():  # a device or a pipe, which a file in its place would destroy
-        return f"{path} is no regular file; name another"
+        return f"{path} is not a regular file; choose another"
     if path.exists() and not _begins(path, begins):
-        return f"{path} is there and no {what}; name another file"
-    if (cause := _obstacle(path)) is not None:
+        return f"{path} exists and is not a {what}; choose another file"
+    if (cause := _os_obstacle(path)) is not None:
         return f"no file can be written at {path} ({cause}); choose another place"
     return None
 
 
 def writable(path: Path) -> bool:
-    """Try to open a new file beside the path, as writing it will."""
-    return _obstacle(path) is None
+    """Return whether a new file can be made next to the path, which is how outputs are written."""
+    return _os_obstacle(path) is None
 
 
-def _obstacle(path: Path) -> str | None:
-    """Return what the system says of a new file beside the path: the disk is full, say."""
+def _os_obstacle(path: Path) -> str | None:
+    """Return the system's error for a new file next to the path, such as a full disk."""
     trial = path.with_name(f".{path.name}.{os.getpid()}.trial")
     try:
         with trial.open("xb"):
@@ -64,5 +67,5 @@ def _begins(path: Path, begins: bytes) -> bool:
         head = file.read(_ENOUGH)
     content = b"".join(head.split())
     if not content:
-        return len(head) < _ENOUGH  # a file may begin with a lot of white space and hold something
+        return len(head) < _ENOUGH  # more than white space may follow
     return re.match(begins, content) is not None

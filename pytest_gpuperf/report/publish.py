@@ -1,4 +1,4 @@
-"""From a run to the files that it leaves for people and tools: each whole or not at all."""
+"""From a run to its output files, each written whole or not at all: summaries, exports, history, baseline."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,28 +18,29 @@ __all__ = ["PublishResult", "publish"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishResult:
-    """What was written, in words, and what could not be."""
+    """A line for each file that was written, and for each that could not be."""
 
-    told: tuple[str, ...]
+    lines: tuple[str, ...]
     problems: tuple[str, ...]
 
 
 def publish(run: Run, outputs: Outputs, baseline: Path | None) -> PublishResult:
     """Write a run's files, and its report as the baseline that was missing, if there was one to make.
 
-    A file that cannot be written is a problem of its own, and keeps no other from being written.
+    A file that cannot be written is one problem; all others are written nevertheless.
     """
-    told, problems = [], []
+    lines: list[str] = []
+    problems: list[str] = []
     for what, write in _steps(run, outputs, baseline):
         try:
-            told.append(f"{what}: {write()}")
-        except Exception as error:  # noqa: BLE001 - no form takes the others along, nor what was measured
+            lines.append(f"{what}: {write()}")
+        except Exception as error:  # noqa: BLE001 - one output that fails must cost neither the others nor the report
             problems.append(f"the {what} was not written: {error}")
-    return PublishResult(told=tuple(told), problems=tuple(problems))
+    return PublishResult(lines=tuple(lines), problems=tuple(problems))
 
 
 def _steps(run: Run, outputs: Outputs, baseline: Path | None) -> Iterator[tuple[str, Callable[[], Path]]]:
-    """Yield each file's name in words, and what writes it and returns its place.
+    """Yield each file's description, and a function that writes it and returns its path.
 
     A run that was cut short before it measured anything leaves earlier files as they are.
     """
@@ -52,9 +53,9 @@ def _steps(run: Run, outputs: Outputs, baseline: Path | None) -> Iterator[tuple[
         if not (run.is_empty and path.exists()):
             yield f"export as {name}", partial(_export, name, path, run)
     if outputs.history is not None and not run.is_empty:
-        yield "history", partial(_remember, outputs.history, run)
+        yield "history", partial(_add_to_history, outputs.history, run)
     if baseline is not None:
-        yield "new baseline", partial(_make, baseline, run)
+        yield "new baseline", partial(_create_baseline, baseline, run)
 
 
 def _summarize(path: Path, run: Run) -> Path:
@@ -79,19 +80,21 @@ def _export(name: str, path: Path, run: Run) -> Path:
     return path
 
 
-def _remember(folder: Path, run: Run) -> Path:
+def _add_to_history(folder: Path, run: Run) -> Path:
     from pytest_gpuperf.report import history
 
     return history.write(folder, history.entry(run))
 
 
-def _make(path: Path, run: Run) -> Path:
-    """Make a run's report the baseline that is missing; one that has come meanwhile stays as it is."""
+def _create_baseline(path: Path, run: Run) -> Path:
+    """Write a run's report as the missing baseline; one that another process has written meanwhile stays."""
     gate = GateOptions(tolerances=run.gate.tolerances if run.gate else ())
     if not Baseline(path.name, run).tests(gate.compared):
         raise GpuPerfError("this run measured nothing that a later one could be compared with")
     if not run.complete:
-        raise GpuPerfError("this run ended early, and would be compared with as if it were whole")
+        raise GpuPerfError(
+            "this run ended early, and later runs would be compared with it as if it were complete"
+        )
     text = document.text(run)
     if paths.is_folder(path):
         name = reader.file_name(reader.Report(name="this run", run=run))

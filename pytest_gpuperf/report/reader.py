@@ -1,4 +1,4 @@
-"""From a path to the reports there: whatever the file holds, a run or an error that names it."""
+"""From a path to the reports there; whatever is wrong with a file becomes an error that names it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,10 +12,11 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import journal
+from pytest_gpuperf.report.escape import printable
 from pytest_gpuperf.report.json import codec, document
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
-__all__ = ["LIMIT", "Report", "began", "file_name", "read", "read_all"]
+__all__ = ["LIMIT", "Report", "file_name", "load_report", "load_reports", "started_at"]
 
 LIMIT = 2_000_000_000
 """Bytes; a report of 100,000 tests has about a quarter of them."""
@@ -29,7 +30,7 @@ class Report:
     run: Run
 
 
-def read(path: Path, prove: Callable[[Any], None] | None = None) -> Run:
+def load_report(path: Path, prove: Callable[[Any], None] | None = None) -> Run:
     """Return the run in a report; `prove` raises GpuPerfError for a document that it does not accept.
 
     Raises GpuPerfError, with the file, what is wrong with it and where, when it holds none.
@@ -51,30 +52,29 @@ def read(path: Path, prove: Callable[[Any], None] | None = None) -> Run:
     except ValueError as error:
         raise _refusal(f"{path} is not JSON: {error}") from error
     except MemoryError:
-        raise _refusal(f"{path} needs more memory to be read than there is; split the run") from None
+        raise _refusal(f"{path} needs more memory than is available; split the run") from None
 
 
 def _run(content: bytes) -> Run:
     if journal.is_journal(content):
         raise GpuPerfError(
-            "this is the journal of a run that did not end; gpuperf recover JOURNAL REPORT makes a report of "
-            "what it measured"
+            "this is the journal of an unfinished run; gpuperf recover JOURNAL REPORT turns it into a report"
         )
     return document.parse(content)
 
 
-def read_all(path: Path) -> tuple[Report, ...]:
+def load_reports(path: Path) -> tuple[Report, ...]:
     """Return the report in a file, or those in a folder's `*.json` files, newest first.
 
     Hidden files, folders and links that lead out of the folder are left out. Raises GpuPerfError as `read`
-    does, and for a report in a folder that does not say when its run began.
+    does, and for a report in a folder without a valid start.
     """
     if not path.is_dir():
-        return (Report(name=str(path), run=read(path)),)
+        return (Report(name=str(path), run=load_report(path)),)
     paths = tuple(_files(path))
     try:
-        reports = [Report(name=str(file), run=read(file)) for file in paths]
-        return tuple(sorted(reports, key=began, reverse=True))
+        reports = [Report(name=str(file), run=load_report(file)) for file in paths]
+        return tuple(sorted(reports, key=started_at, reverse=True))
     except GpuPerfError as error:
         raise GpuPerfError(f"{error}; or move the file out of the folder") from error
 
@@ -83,10 +83,10 @@ def _files(folder: Path) -> Iterator[Path]:
     """Yield the files in a folder that should be reports, by name."""
     inside = folder.resolve()
     try:
-        found = sorted(folder.iterdir())
+        files = sorted(folder.iterdir())
     except OSError as error:
         raise _refusal(f"{folder} cannot be read: {error.strerror}") from error
-    for file in found:
+    for file in files:
         if file.suffix != ".json" or file.name.startswith(".") or file.is_dir():
             continue
         if not file.is_symlink() or _leads_into(file, inside):
@@ -100,34 +100,34 @@ def _leads_into(link: Path, folder: Path) -> bool:
         return False
 
 
-def began(report: Report) -> datetime:
-    """Return the instant at which a run began; raise GpuPerfError for a report that does not say it."""
+def started_at(report: Report) -> datetime:
+    """Return the instant at which a run began; raise GpuPerfError for a report without a valid one."""
     try:
-        found = datetime.fromisoformat(report.run.started)
+        started = datetime.fromisoformat(report.run.started)
     except ValueError:
-        found = None
-    if found is None or found.utcoffset() is None:
+        started = None
+    if started is None or started.utcoffset() is None:
         raise _refusal(
-            f"{report.name}: $.started is {report.run.started[:80]!r}, which is no time with an offset, "
-            f"as in 2026-01-01T00:00:00+00:00; reports are put in order by it"
+            f"{report.name}: $.started is {report.run.started[:80]!r}, which is not a time with an offset "
+            f"such as 2026-01-01T00:00:00+00:00; reports are sorted by it"
         )
-    return found
+    return started
 
 
 def file_name(report: Report) -> str:
-    """Return the name of a run's report in a folder of them; raise GpuPerfError as `began` does."""
-    start = began(report).astimezone(UTC)
+    """Return the name of a run's report in a folder of them; raise GpuPerfError as `started_at` does."""
+    start = started_at(report).astimezone(UTC)
     return f"{start:%Y-%m-%dT%H%M%S}.{start.microsecond // 1000:03}Z.json"
 
 
 def _content(path: Path) -> bytes:
-    """Return a regular file's bytes; anything else may have no end, or wait for one who writes."""
+    """Return a regular file's bytes; a device may be endless, and a pipe may wait for a writer."""
     try:
         status = path.stat()
     except ValueError as error:  # a name that no file can have
         raise OSError(EINVAL, str(error)) from error
     if not S_ISREG(status.st_mode):
-        kind = "a folder" if S_ISDIR(status.st_mode) else "no regular file"
+        kind = "a folder" if S_ISDIR(status.st_mode) else "not a regular file"
         raise OSError(EINVAL, f"it is {kind}")
     if status.st_size <= LIMIT:
         with path.open("rb") as file:
@@ -138,5 +138,5 @@ def _content(path: Path) -> bytes:
 
 
 def _refusal(text: str) -> GpuPerfError:
-    """Return the error with a text that no terminal takes for a command."""
-    return GpuPerfError("".join(each if each.isprintable() else repr(each)[1:-1] for each in text))
+    """Return the error with its text escaped, so that it cannot control a terminal."""
+    return GpuPerfError(printable(text))

@@ -1,283 +1,181 @@
-"""Run -> the lines of the terminal's section: devices, table, reasons."""
+"""From a run to the lines of the terminal's section: devices, table, reasons, thresholds, gate."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.offload import Offload, Threshold
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import comparison_text
+from pytest_gpuperf.report import comparison_text, summary
+from pytest_gpuperf.report.summary import format_limit, format_time
 
-__all__ = [
-    "bracket",
-    "lines",
-    "readable",
-    "short_names",
-    "shortened",
-    "told_elsewhere",
-    "wanted",
-    "why",
-]
+__all__ = ["lines"]
 
-_HEADINGS = ("test", "CPU", "GPU", "speedup", "with copies", "wanted", "change", "verdict")
+_HEADINGS = ("test", "CPU", "GPU", "speedup", "with copies", "limit", "change", "verdict")
 _SHORTEST_NAME = 24  # a column that leaves less for a test's name is left out
 _GAP = "  "
-_MOST_OTHERS = 20  # rows for tests that nobody asked for one by one
+_MOST_UNMARKED = 20  # rows for tests that only --gpuperf-all measured
 
 
 def lines(run: Run, width: int) -> list[str]:
     """Return the section's lines, none of them longer than `width` (at least 80) columns."""
-    found = [record for record in run.records if not (record.is_deselected and record.cpu is None)]
-    if not found:
-        return [*_selections(run, ()), *_gate(run, width)]
-    shown = _slowest(found)
-    names = short_names(shown)
-    table = ["", *_table(shown, names, width)] if shown else []
-    below = [*_limits(shown, run.cost_ratio, width), *_thresholds(run.thresholds, width)]
-    below += [*_summary(found, run.cost_ratio), *_waits(found), *_selections(run, shown)]
-    below += _gate(run, width)
-    return [*_devices(run, width), *table, *_reasons(shown, names, width), *below]
+    records = summary.shown_records(run)
+    gate = [part for line in comparison_text.gate_lines(run) for part in _wrapped(line, width)]
+    if not records:
+        return [*_after_gap(_selections(run, ())), *_after_gap(gate)]
+    rows = _with_rows(records)
+    names = summary.short_names(rows)
+    blocks = [
+        _table(rows, names, width) if rows else [],
+        _reasons(rows, names, width),
+        _limits(rows, run.cost_ratio, width),
+        _thresholds(run, width),
+        _worth(records, run.cost_ratio),
+        _waits(records),
+        _selections(run, rows),
+        gate,
+    ]
+    return [*_devices(run, width), *(line for block in blocks for line in _after_gap(block))]
 
 
-def readable(seconds: float | None) -> str:
-    """Return a time with three digits and its unit: `1.23 ms`; a dash for None."""
-    return "-" if seconds is None else units.seconds(seconds)
+def _after_gap(block: list[str]) -> list[str]:
+    return ["", *block] if block else []
 
 
-def _slowest(records: Sequence[Record]) -> list[Record]:
-    """Return the records that were asked for, and of all others the slowest that have a speedup."""
+def _wrapped(line: str, width: int) -> list[str]:
+    # Hyphens are parts of node ids and options, which should stay whole to be copied.
+    return wrap(line, width, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _with_rows(records: Sequence[Record]) -> list[Record]:
+    """Return the records with a marker or pattern, and of all others the slowest that have a speedup."""
     others = [record for record in records if record.source == "all" and record.speedup and record.cpu]
     others.sort(key=lambda record: (record.cpu and record.cpu.median) or 0.0, reverse=True)
-    slowest = {record.nodeid for record in others[:_MOST_OTHERS]}
+    slowest = {record.nodeid for record in others[:_MOST_UNMARKED]}
     return [record for record in records if record.source != "all" or record.nodeid in slowest]
 
 
-def _selections(run: Run, shown: Sequence[Record]) -> list[str]:
-    """Return how many tests were measured without a marker, and what became of those that have no row."""
-    found = []
+def _selections(run: Run, rows: Sequence[Record]) -> list[str]:
+    """Return how many tests were measured without a marker, and how many of them have no row."""
+    shown = []
     for selection in run.selections:
         if selection.pattern is not None:
-            found.append(f"gpuperf_speedup {selection.pattern}: {selection.tests} tests")
+            shown.append(f"gpuperf_speedup {selection.pattern}: {selection.tests} tests")
             continue
         others = [record for record in run.records if record.source == "all"]
         compared = sum(record.speedup is not None for record in others)
-        rows = sum(record.source == "all" for record in shown)
-        found.append(
+        above = sum(record.source == "all" for record in rows)
+        shown.append(
             f"--gpuperf-all: {selection.tests} tests, {compared} compared with a CPU sibling; the slowest "
-            f"{rows} are above, all are in the report"
+            f"{above} are above, all are in the report"
         )
-    return ["", *found] if found else []
+    return shown
 
 
 def _devices(run: Run, width: int) -> list[str]:
     environment = run.environment
     gpu = environment.gpu
-    if gpu is None:
-        there = "none"
-    elif gpu.emulated:
-        there = f"{gpu.name} through {gpu.backend}, emulated: not a GPU's speedup"
-    else:
-        there = f"{gpu.name} through {gpu.backend}"
-    return wrap(f"CPU {environment.cpu.get('name') or 'unknown'} | GPU {there}", width)
+    shown = "none"
+    if gpu is not None:
+        emulated = ", emulated: not a GPU's speedup" if gpu.emulated else ""
+        shown = f"{gpu.name} through {gpu.backend}{emulated}"
+    return wrap(f"CPU {environment.cpu.get('name') or 'unknown'} | GPU {shown}", width)
 
 
 def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> list[str]:
-    """Return the table; where names would be cut short, what can be spared is left out.
+    """Return the table; where names would be cut short, the columns that can be spared are left out.
 
-    What is wanted cannot be spared where it says what a speedup includes.
+    The limit cannot be spared where it says what a speedup includes.
     """
-    unused = {"with copies"} if not _any_copies(records) else set()
-    unused |= set() if any(record.comparisons for record in records) else {"change"}
+    has_copies = any(record.offload is not None and record.offload.always is not None for record in records)
+    unused = set() if has_copies else {"with copies"}
+    if not any(record.comparisons for record in records):
+        unused.add("change")
     headings = [heading for heading in _HEADINGS if heading not in unused]
     plain = all(record.demand.transfer == "never" and not record.demand.latency for record in records)
-    for spare in (None, "with copies", "wanted") if plain else (None, "with copies"):
+    for spare in (None, "with copies", "limit") if plain else (None, "with copies"):
         headings = [heading for heading in headings if heading != spare]
         cells = [headings, *(_row(record, names, headings) for record in records)]
         widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
         room = width - sum(widths[1:]) - len(_GAP) * (len(widths) - 1)
         if room >= min(widths[0], _SHORTEST_NAME):
             break
+    # The name is the only column that still identifies its row when it is cut.
     widths[0] = min(widths[0], room)
     return [_line(row, widths) for row in cells]
 
 
-def _any_copies(records: Iterable[Record]) -> bool:
-    return any(record.offload is not None and record.offload.always is not None for record in records)
-
-
-def short_names(records: Sequence[Record]) -> dict[str, str]:
-    """Return the tests' names; with their files, or whole node ids, where those would be ambiguous."""
-    nodeids = [record.nodeid for record in records]
-    for short in (_name, _name_in_file):
-        names = {nodeid: short(nodeid) for nodeid in nodeids}
-        if len(set(names.values())) == len(names):
-            return names
-    return {nodeid: nodeid for nodeid in nodeids}
-
-
-def _name(nodeid: str) -> str:
-    """Return the test's own name; colons and slashes in its parameters belong to it."""
-    path, bracket, parameters = nodeid.partition("[")
-    return path.split("::")[-1] + bracket + parameters
-
-
-def _name_in_file(nodeid: str) -> str:
-    path, bracket, parameters = nodeid.partition("[")
-    return path.split("/")[-1] + bracket + parameters
-
-
 def _row(record: Record, names: Mapping[str, str], headings: Iterable[str]) -> list[str]:
+    always = record.offload.always if record.offload else None
+    is_regressed = any(comparison.outcome == "regressed" for comparison in record.comparisons)
     cells = {
         "test": names[record.nodeid],
-        "CPU": readable(record.cpu.median if record.cpu else None),
-        "GPU": readable(record.gpu.median) if record.gpu else _allowed(record),
+        "CPU": format_time(record.cpu.median if record.cpu else None),
+        "GPU": format_time(record.gpu.median) if record.gpu else _allowed(record),
         "speedup": ratio(record.speedup) if record.speedup else "-",
-        "with copies": _with_copies(record),
-        "wanted": wanted(record),
-        "change": comparison_text.briefly(record),
-        "verdict": "regressed" if _is_regressed(record) else record.status,
+        "with copies": f"{units.digits(always.value)}x" if always else "-",
+        "limit": format_limit(record),
+        "change": comparison_text.short_change(record),
+        "verdict": "regressed" if is_regressed else record.status,
     }
     return [cells[heading] for heading in headings]
 
 
-def _is_regressed(record: Record) -> bool:
-    return any(found.outcome == "regressed" for found in record.comparisons)
-
-
 def _allowed(record: Record) -> str:
-    """Return what a GPU that was not measured may take: for the demand, or else for the price."""
+    """Return how long a call may take on a GPU that was not measured: for the demand, or for the price."""
     limits = record.offload.gpu_limits if record.offload else None
     most = (limits.demand or limits.price) if limits and record.demand.max is None else None
     return f"<={units.seconds(most)}" if most is not None else "-"
 
 
-def _with_copies(record: Record) -> str:
-    """Return the speedup with copies at every call."""
-    always = record.offload.always if record.offload else None
-    return f"{units.digits(always.value)}x" if always else "-"
-
-
-def wanted(record: Record) -> str:
-    """Return the demand as short as a cell: `>=3x always`; a dash when nothing was demanded."""
-    demand = record.demand
-    least, most = demand.min, demand.max
-    if least is not None and most is not None:
-        limits = f"{least:g}..{most:g}x"
-    elif least is not None:
-        limits = f">={least:g}x"
-    elif most is not None:
-        limits = f"<={most:g}x"
-    else:
-        return "-"
-    regime = {"never": "", "always": " always", "once": f" once/{demand.calls}"}[demand.transfer]
-    return f"{limits}{regime}{' latency' if demand.latency else ''}"
-
-
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     name, *others, status = row
-    cells = [shortened(name, widths[0]).ljust(widths[0])]
+    cells = [summary.shorten(name, widths[0]).ljust(widths[0])]
     cells += [cell.rjust(size) for cell, size in zip(others, widths[1:], strict=False)]
     return _GAP.join([*cells, status])
 
 
-def shortened(name: str, width: int) -> str:
-    """Return the end of a name, which tells tests apart, where the whole does not fit."""
-    return name if len(name) <= width else f"~{name[len(name) - width + 1 :]}"
-
-
 def _reasons(records: Sequence[Record], names: Mapping[str, str], width: int) -> list[str]:
     """Return why, once for all tests that share a reason."""
-    tests: dict[str, dict[str, None]] = {}
-    answered = told_elsewhere(records)
-    for record in records:
-        for reason in why(record, answered):
-            tests.setdefault(reason, {})[names[record.nodeid]] = None
-    found = []
-    for reason, (first, *others) in tests.items():
-        who = f"{first} and {len(others)} more" if others else first
-        found += wrap(f"{who}: {reason}", width, subsequent_indent="  ", break_on_hyphens=False)
-    return ["", *found] if found else []
+    explained = summary.explained_by_sibling(records)
+    reasons = summary.shared_reasons(records, names, lambda record: summary.reasons_of(record, explained))
+    return [
+        line
+        for reason in reasons
+        for line in _wrapped(f"{units.first_few(reason.tests, most=1)}: {reason.text}", width)
+    ]
 
 
-def told_elsewhere(records: Iterable[Record]) -> frozenset[str]:
-    """Return the CPU siblings of which GPU siblings that have no speedup say so themselves."""
-    pairings = (record.pairing for record in records if record.speedup is None and record.reason)
-    return frozenset(pairing.partner for pairing in pairings if pairing and pairing.partner)
-
-
-def why(record: Record, answered: Collection[str] = ()) -> Iterator[str]:
-    """Yield a record's reason and its doubts; what holds it back too when it failed or does not pay.
-
-    Of CPU siblings in `answered` it is left out why a GPU sibling has no speedup.
-    """
-    yield from filter(None, [record.reason, *(each.reason for each in record.comparisons)])
-    for note in record.notes:
-        if not (note.code == "gpu_sibling_without_speedup" and record.nodeid in answered):
-            yield note.text
-    offload = record.offload
-    if offload is None or (offload.worth and offload.price.saves is not False and record.status != "failed"):
-        return
-    if record.gpu is None and not _is_hopeless(offload):
-        return  # the table says what a GPU may take
-    yield offload.reason
-    yield from (found.sentence for found in record.diagnosis)
-
-
-def _is_hopeless(offload: Offload) -> bool:
-    """Say whether no link is fast enough for copies at every call."""
-    return all(
-        link.speedup_at_most is not None and link.speedup_at_most < 1 for link in offload.links
-    ) and bool(offload.links)
-
-
-def _thresholds(thresholds: Iterable[Threshold], width: int) -> list[str]:
-    found = []
-    for threshold in (each for each in thresholds if each.status != "skipped"):
-        reason = f": {threshold.reason}" if threshold.reason else ""
-        text = f"threshold of {threshold.name}: {bracket(threshold)}, {threshold.status}{reason}"
-        found += wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
-    return ["", *found] if found else []
+def _thresholds(run: Run, width: int) -> list[str]:
+    return [
+        line
+        for threshold in summary.threshold_summaries(run.thresholds)
+        for line in _wrapped(f"threshold of {threshold.name}: {threshold.sentence}", width)
+    ]
 
 
 def _limits(records: Iterable[Record], price: float | None, width: int) -> list[str]:
     """Return what the limits in the table are, where there are any."""
     if price is None or all(record.gpu or _allowed(record) == "-" for record in records):
         return []
-    text = f"<=: what a call may take on a GPU for the demand, or to save money at {price:g} times the price"
-    return ["", *wrap(text, width)]
+    text = (
+        "<=: how long a call may take on a GPU to meet the required speedup, or to save money at "
+        f"{price:g} times the price"
+    )
+    return wrap(text, width)
 
 
-def bracket(threshold: Threshold) -> str:
-    """Return from which size on the GPU wins, and up to which it does not."""
-    name, least, most = threshold.parameter, threshold.largest_not_won, threshold.smallest_won
-    if threshold.outcome is None:
-        return "not known"
-    if most is None:
-        if threshold.curve and threshold.curve[-1].won is None:
-            return f"it is in doubt whether the GPU wins at the largest {name}, {least:.16g}"
-        return f"the GPU does not win at the largest {name}, {least:.16g}"
-    below = f"not at {least:.16g}" if least is not None else "the smallest"
-    return f"the GPU wins from {name} = {most:.16g} on, {below}"
-
-
-def _gate(run: Run, width: int) -> list[str]:
-    told = [
-        part for line in comparison_text.gate_lines(run) for part in wrap(line, width, subsequent_indent="  ")
-    ]
-    return ["", *told] if told else []
-
-
-def _summary(records: Sequence[Record], price: float | None) -> list[str]:
-    """Return how many tests pay, where more than one was measured on both devices."""
-    found = [record.offload for record in records if record.offload and record.gpu]
-    if len(found) < 2 or price is None:
+def _worth(records: Sequence[Record], price: float | None) -> list[str]:
+    """Return how many tests are worth offloading, where more than one was measured on both devices."""
+    offloads = [record.offload for record in records if record.offload and record.gpu]
+    if len(offloads) < 2 or price is None:
         return []
-    pay, save = sum(o.worth is True for o in found), sum(o.price.saves is True for o in found)
-    return ["", f"worth it: {pay} of {len(found)}; saves money at {price:g} times the price: {save}"]
+    worth = sum(offload.worth is True for offload in offloads)
+    saves = sum(offload.price.saves is True for offload in offloads)
+    return [f"worth it: {worth} of {len(offloads)}; saves money at {price:g} times the price: {saves}"]
 
 
 def _waits(records: Iterable[Record]) -> list[str]:
-    """Return how long the tests waited for their turns, where they did."""
+    """Return how long the tests waited for the measurement lock, where they did."""
     waited = sum(record.turn_wait or 0.0 for record in records)
-    return ["", f"waited {units.seconds(waited)} in all for other processes that measured"] if waited else []
+    return [f"waited {units.seconds(waited)} in all for other processes that measured"] if waited else []

@@ -1,4 +1,4 @@
-"""History -> each test's speedup over commits, and where it changed: lines, or an object of JSON."""
+"""From a history to each test's speedup over commits, and where it changed: lines, or an object of JSON."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.report.escape import printable
 from pytest_gpuperf.report.history import Entry, History, Result
 
-__all__ = ["Finding", "Series", "document", "lines", "series"]
+__all__ = ["Point", "Series", "document", "lines", "series"]
 
 _BLOCKS, _LETTERS = "▁▂▃▄▅▆▇", "_.-~+*#"  # an odd number: one is the middle
 _WIDEST = 40  # marks of a sparkline
@@ -25,8 +25,8 @@ _INDENT = "  "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What one run found of one test."""
+class Point:
+    """One test in one run."""
 
     entry: Entry
     result: Result
@@ -38,135 +38,139 @@ class Series:
 
     fingerprint: str
     nodeid: str
-    findings: tuple[Finding, ...]
+    points: tuple[Point, ...]
     changes: tuple[Change, ...]
 
     @property
-    def timed(self) -> tuple[Finding, ...]:
-        """The findings that have a speedup."""
-        return tuple(finding for finding in self.findings if finding.result.speedup)
+    def timed(self) -> tuple[Point, ...]:
+        """The points that have a speedup."""
+        return tuple(point for point in self.points if point.result.speedup)
 
 
 def series(entries: Iterable[Entry], *, only: str | None = None) -> tuple[Series, ...]:
-    """Return a series for each test and fingerprint; `only` is what a node id has to have in it."""
-    found: dict[tuple[str, str], list[Finding]] = {}
+    """Return a series for each test and fingerprint; `only` is what a node id has to contain."""
+    points: dict[tuple[str, str], list[Point]] = {}
     for entry in entries:
         for result in entry.results:
             if only is None or only in result.nodeid:
-                place = found.setdefault((result.fingerprint, result.nodeid), [])
-                place.append(Finding(entry=entry, result=result))
-    ranks = {shared: rank for rank, shared in enumerate(dict.fromkeys(shared for shared, _ in found))}
-    places = sorted(found, key=lambda place: ranks[place[0]])  # stable: tests stay as they came
-    return tuple(_series(*place, found[place]) for place in places)
+                points.setdefault((result.fingerprint, result.nodeid), []).append(
+                    Point(entry=entry, result=result)
+                )
+    ranks = {shared: rank for rank, shared in enumerate(dict.fromkeys(shared for shared, _ in points))}
+    keys = sorted(points, key=lambda key: ranks[key[0]])  # stable: tests stay in the order of the runs
+    return tuple(_series(*key, points[key]) for key in keys)
 
 
 def lines(
     history: History, *, only: str | None = None, last: int | None = 10, unicode: bool = True
 ) -> list[str]:
-    """Return the lines that tell the history of each test, with its `last` runs (None: all of them).
+    """Return the lines that show the history of each test, with its `last` runs (None: all of them).
 
-    Series of different fingerprints stand apart. Without `unicode` all marks are of ASCII.
+    Series of different fingerprints are listed apart. Without `unicode` all marks are of ASCII.
     """
-    found = series(history.entries, only=only)
-    told = [_runs(history, found, only)]
-    for shared, several in groupby(found, key=lambda each: each.fingerprint):
-        together = list(several)
-        told += ["", f"== {printable(shared)}"]
-        told += [line for each in together if each.timed for line in _told(each, last, unicode=unicode)]
-        told += _untimed([each for each in together if not each.timed])
-    return [*told, *_rejected(history)]
+    shown = series(history.entries, only=only)
+    text = [_heading(history, shown, only)]
+    for fingerprint, group in groupby(shown, key=lambda one: one.fingerprint):
+        comparable = list(group)
+        text += ["", f"== {printable(fingerprint)}"]
+        for one in comparable:
+            if one.timed:
+                text += _lines(one, last, unicode=unicode)
+        text += _untimed([one for one in comparable if not one.timed])
+    return [*text, *_rejected(history)]
 
 
 def document(history: History, *, only: str | None = None) -> dict[str, Any]:
     """Return the same as an object of JSON: runs, series with their changes, and files that are no entries.
 
-    An index of a change counts the findings that have a speedup.
+    An index of a change counts the points that have a speedup.
     """
     return {
         "runs": len(history.entries),
         "fewest": FEWEST,
-        "series": [_content(each) for each in series(history.entries, only=only)],
+        "series": [_content(one) for one in series(history.entries, only=only)],
         "rejected": [asdict(rejected) for rejected in history.rejected],
     }
 
 
-def _series(fingerprint: str, nodeid: str, findings: Sequence[Finding]) -> Series:
-    values = [finding.result.speedup.value for finding in findings if finding.result.speedup]
-    return Series(fingerprint=fingerprint, nodeid=nodeid, findings=tuple(findings), changes=changes(values))
+def _series(fingerprint: str, nodeid: str, points: Sequence[Point]) -> Series:
+    values = [point.result.speedup.value for point in points if point.result.speedup]
+    return Series(fingerprint=fingerprint, nodeid=nodeid, points=tuple(points), changes=changes(values))
 
 
-def _runs(history: History, found: Sequence[Series], only: str | None) -> str:
-    """Return how much there is; nothing to see has its cause."""
+def _heading(history: History, shown: Sequence[Series], only: str | None) -> str:
+    """Return how many runs and tests there are, or why there are none."""
     entries = history.entries
     if not entries:
         return "no runs yet: run pytest with --gpuperf-history=DIR"
-    runs = f"{_counted(len(entries), 'run')} from {_date(entries[0])} to {_date(entries[-1])}"
-    if not found:
-        return f"{runs}, and no test in them" + (f" whose name has {only!r} in it" if only else "")
-    return f"{runs}, {_counted(len({each.nodeid for each in found}), 'test')}"
+    runs = f"{units.count(len(entries), 'run')} from {_date(entries[0])} to {_date(entries[-1])}"
+    if not shown:
+        return f"{runs}, and no test in them" + (f" whose name contains {only!r}" if only else "")
+    return f"{runs}, {units.count(len({one.nodeid for one in shown}), 'test')}"
 
 
-def _told(one: Series, last: int | None, *, unicode: bool) -> Iterator[str]:
+def _lines(one: Series, last: int | None, *, unicode: bool) -> Iterator[str]:
     """Yield a test's name and sparkline, its last runs, and its changes."""
-    values = [finding.result.speedup.value for finding in one.timed if finding.result.speedup]
+    values = [point.result.speedup.value for point in one.timed if point.result.speedup]
     yield ""
     yield f"{printable(one.nodeid)}  {_sparkline(values, _BLOCKS if unicode else _LETTERS)}"
-    shown = one.findings if last is None else one.findings[max(0, len(one.findings) - last) :]
-    if hidden := len(one.findings) - len(shown):
+    shown = one.points if last is None else one.points[max(0, len(one.points) - last) :]
+    if hidden := len(one.points) - len(shown):
         yield f"{_INDENT}... {hidden} earlier"
-    for finding in shown:
-        yield f"{_INDENT}{_date(finding.entry)}  {_commit(finding.entry):{_SHORT + 1}}  {_result(finding)}"
+    for point in shown:
+        yield f"{_INDENT}{_date(point.entry)}  {_commit(point.entry):{_SHORT + 1}}  {_result(point)}"
     yield from (f"{_INDENT}{sentence}" for sentence in _changes(one))
 
 
 def _changes(one: Series) -> Iterator[str]:
-    """Yield what is known of changes: each of them and all together, that there is none, or too few runs."""
-    runs, found = len(one.timed), one.changes
+    """Yield each change and all of them together, or that there is none, or too few runs."""
+    runs = len(one.timed)
     if runs < FEWEST:
-        yield f"{_counted(runs, 'run')} with a speedup: changes are looked for in {FEWEST} or more"
-    elif not found:
+        yield f"{units.count(runs, 'run')} with a speedup: changes are looked for in {FEWEST} or more"
+    elif not one.changes:
         yield f"no change in {runs} runs"
-    for change in found:
+    for change in one.changes:
         entry = one.timed[change.index].entry
-        yield f"{_words(change.before, change.after)} at {_place(entry)}"
-    if len(found) > 1:
-        yield f"in all {_words(found[0].before, found[-1].after)}"
+        yield f"{_step(change.before, change.after)} at {_origin(entry)}"
+    if len(one.changes) > 1:
+        yield f"in all {_step(one.changes[0].before, one.changes[-1].after)}"
 
 
-def _words(before: float, after: float) -> str:
+def _step(before: float, after: float) -> str:
     percent = 100 * (after / before - 1)
     share = f"{percent:+.0f}" if abs(percent) >= 9.95 else f"{percent:+.1f}"
     return f"from {units.digits(before)}x to {units.digits(after)}x ({share} %)"
 
 
-def _result(finding: Finding) -> str:
-    """Return the speedup with its interval and what became of the test, if that is worth a word."""
-    status, found = finding.result.status, finding.result.speedup
-    if found is None:
+def _result(point: Point) -> str:
+    """Return the speedup with its interval, and the test's status where it did not pass."""
+    status, speedup = point.result.status, point.result.speedup
+    if speedup is None:
         return f"no speedup: {status}"
-    return ratio(found) + (f"  {status}" if status in ("failed", "inconclusive", "error") else "")
+    return ratio(speedup) + (f"  {status}" if status in ("failed", "inconclusive", "error") else "")
 
 
-def _untimed(several: Sequence[Series]) -> Iterator[str]:
+def _untimed(without: Sequence[Series]) -> Iterator[str]:
     """Yield the tests that have no speedup in any of these runs, and how they ended."""
-    if several:
+    if without:
         yield ""
-    for one in several:
-        counts = Counter(finding.result.status for finding in one.findings)
+    for one in without:
+        counts = Counter(point.result.status for point in one.points)
         ended = ", ".join(f"{count} {status}" for status, count in counts.items())
-        yield f"{printable(one.nodeid)}  no speedup in {_counted(len(one.findings), 'run')}: {ended}"
+        yield f"{printable(one.nodeid)}  no speedup in {units.count(len(one.points), 'run')}: {ended}"
 
 
 def _rejected(history: History) -> Iterator[str]:
     if history.rejected:
         yield ""
-        yield f"{_counted(len(history.rejected), 'file')} left out:"
+        yield f"{units.count(len(history.rejected), 'file')} left out:"
     for rejected in history.rejected:
         yield f"{_INDENT}{printable(rejected.name)}: {printable(rejected.reason)}"
 
 
 def _sparkline(values: Sequence[float], marks: str) -> str:
     """Return a mark for each value on a scale of ratios, or for each few of them their median's."""
+    # On a scale of ratios twice as fast rises as far as half as fast falls.
     logs = [log(value) for value in values]
     count = min(len(logs), _WIDEST)
     ends = [len(logs) * end // count for end in range(count + 1)]
@@ -180,8 +184,8 @@ def _date(entry: Entry) -> str:
     return f"{entry.time:%Y-%m-%d}"
 
 
-def _place(entry: Entry) -> str:
-    """Return the commit and its day, or where no commit is known the time at which the run began, in UTC."""
+def _origin(entry: Entry) -> str:
+    """Return the commit and its day, or where no commit is known the start of the run, in UTC."""
     return f"{_commit(entry)} of {_date(entry)}" if entry.commit else f"{entry.time:%Y-%m-%d %H:%M}"
 
 
@@ -192,21 +196,17 @@ def _commit(entry: Entry) -> str:
     return printable(entry.commit.id[:_SHORT]) + ("+" if entry.commit.changed else "")
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _content(one: Series) -> dict[str, Any]:
     return {
         "fingerprint": one.fingerprint,
         "nodeid": one.nodeid,
-        "findings": [_found(finding) for finding in one.findings],
-        "changes": [_changed(change, one.timed[change.index].entry) for change in one.changes],
+        "findings": [_point_content(point) for point in one.points],
+        "changes": [_change_content(change, one.timed[change.index].entry) for change in one.changes],
     }
 
 
-def _found(finding: Finding) -> dict[str, Any]:
-    entry, result = finding.entry, finding.result
+def _point_content(point: Point) -> dict[str, Any]:
+    entry, result = point.entry, point.result
     speedup: Estimate | None = result.speedup
     return {
         "started": entry.started,
@@ -218,6 +218,6 @@ def _found(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _changed(change: Change, entry: Entry) -> dict[str, Any]:
+def _change_content(change: Change, entry: Entry) -> dict[str, Any]:
     commit = asdict(entry.commit) if entry.commit else None
     return {**asdict(change), "percent": change.percent, "started": entry.started, "commit": commit}

@@ -18,7 +18,7 @@ def baselines(gate: GateOptions) -> tuple[Baseline, ...]:
     if path is None:
         return ()
     try:
-        reports = reader.read_all(path) if path.exists() else ()
+        reports = reader.load_reports(path) if path.exists() else ()
     except GpuPerfError as error:
         raise pytest.UsageError(f"--gpuperf-baseline: {error}") from error
     except OSError as error:  # a name that is too long, for example

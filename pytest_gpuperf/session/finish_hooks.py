@@ -121,7 +121,7 @@ class FinishHooks:
         if not self._ran_tests and exitstatus not in _CUT_SHORT:
             return
         all_ran = self._add_missing_records()
-        if self.session.gating.asked.allow_no_gpu and not self._is_controller:
+        if self.session.gating.options.allow_no_gpu and not self._is_controller:
             # Even if every test was skipped: a machine that has a GPU must not pass without measuring.
             self.session.machine.has_gpu()
         if self._is_worker:
@@ -155,10 +155,10 @@ class FinishHooks:
         run = session.ledger.run(surveyed, complete=complete)
         has_gpu = surveyed.gpu is not None
         # Without a GPU, files may skip themselves if --gpuperf-allow-no-gpu accepts that.
-        skipped_files = has_gpu or not session.gating.asked.allow_no_gpu
+        skipped_files = has_gpu or not session.gating.options.allow_no_gpu
         expects = partial(self._collected.expects, skipped_files=skipped_files)
         seen = RunCoverage(expects=expects, crashed=self._crashed, has_gpu=has_gpu)
-        gate = session.gating.ended(run.records, seen, session.plan)
+        gate = session.gating.finish(run.records, seen, session.plan)
         commit = git.current(self._collected.root) if session.publishes else None
         return replace(run, gate=gate, commit=commit)
 
@@ -167,7 +167,7 @@ class FinishHooks:
         plan = self.session.plan
         for threshold in self.session.sweeps.unreported_failures(run.records, plan):
             yield f"{threshold.name}: {threshold.reason}"
-        if (unmeasured := policy.nothing_measured(run.records, plan)) is not None:
+        if (unmeasured := policy.required_gpu_unused(run.records, plan)) is not None:
             yield unmeasured
         yield from (failure.text for failure in (run.gate.failures if run.gate else ()))
 
@@ -181,13 +181,15 @@ class FinishHooks:
         elif ledger.report:
             self._info_lines.append(f"report: {ledger.report}")
         gating = self.session.gating
-        new = gating.to_create(run.records)
-        if new is not None and gating.excuses(run.records, has_gpu=run.environment.gpu is not None):
+        new = gating.path_to_create(run.records)
+        if new is not None and gating.allows_missing_gpu(
+            run.records, has_gpu=run.environment.gpu is not None
+        ):
             self._info_lines.append(f"no baseline was created at {new}: there was no GPU to measure")
             new = None
         done = publish.publish(run, self.session.outputs, new)
         self._error_lines += done.problems
-        self._info_lines += done.told
+        self._info_lines += done.lines
 
     def _for_controller(self) -> dict[str, Any]:
         """Return what this xdist worker sends to its controller when it ends."""
@@ -209,7 +211,7 @@ class FinishHooks:
         not_run = self._add_records(self._selected, _ENDED)
         self._add_records(self._deselected, _DESELECTED)
         if not self._is_worker:
-            for record in policy.unanswered(list(self.session.ledger.records.values())):
+            for record in policy.missing_gpu_notes(list(self.session.ledger.records.values())):
                 self.session.ledger.keep(record)
         return not_run == 0
 

@@ -149,7 +149,7 @@ class GpuPerfSession:
     def _trial(self, item: pytest.Function, spec: ItemSpec) -> Trial:
         plan = self.plan
         if spec.source == "all":
-            plan = replace(plan, sampling=presets.for_unmarked(plan.sampling, self.gating.asked))
+            plan = replace(plan, sampling=presets.for_unmarked(plan.sampling, self.gating.options))
         return Trial(
             nodeid=spec.nodeid,
             demand=spec.demand,
@@ -174,7 +174,7 @@ class GpuPerfSession:
             trial.note("traced", _TRACED)
         record = self._with_pairing(trial.record(verdict), spec)
         record = diagnosis.annotate(record, environment.processors)
-        record = self.gating.compared(record)
+        record = self.gating.with_comparisons(record)
         trial.release()  # pytest keeps the frames of a test that fails until the next one has run
         self.store_record(record, item)
         return record
@@ -184,11 +184,11 @@ class GpuPerfSession:
         threshold = self.sweeps.threshold_after(record, self.ledger.records.values())
         if threshold is not None:
             self.sweeps.reported.add(threshold.name)
-            held = self.gating.threshold(threshold, list(self.ledger.records.values()))
+            held = self.gating.threshold_comparisons(threshold, list(self.ledger.records.values()))
             record = replace(record, comparisons=(*record.comparisons, *held))
             self.store_record(record, item)
         self._warn_of_differences(record, item)
-        end = policy.ending(record, threshold, self.plan, self.gating.asked)
+        end = policy.decide(record, threshold, self.plan, self.gating.options)
         for warning in end.warnings:
             item.warn(InconclusiveWarning(warning))
         if end.failure is not None:
@@ -202,7 +202,7 @@ class GpuPerfSession:
         if record is None:
             return
         self._warn_of_differences(record, item)
-        if regressions := self.gating.watched(record, self.plan):
+        if regressions := self.gating.unmarked_failures(record, self.plan):
             pytest.fail("\n".join(regressions), pytrace=False)
 
     def store_record(self, record: Record, item: pytest.Item | None = None) -> None:
@@ -244,7 +244,7 @@ class GpuPerfSession:
     @property
     def publishes(self) -> bool:
         """Whether the run writes any file."""
-        return bool(self.ledger.report or self.gating.asked.create or self.outputs != _NO_OUTPUTS)
+        return bool(self.ledger.report or self.gating.options.create or self.outputs != _NO_OUTPUTS)
 
     def _surveyed(self) -> Environment:
         """Return the environment of the measurements, with the GPU that this process can use."""
@@ -256,7 +256,7 @@ class GpuPerfSession:
         """Warn once of each difference that makes a baseline not comparable."""
         for comparison in record.comparisons:
             differences = "; ".join(comparison.differences)
-            if self.gating.asked.is_gate and differences and differences not in self._warned_differences:
+            if self.gating.options.is_gate and differences and differences not in self._warned_differences:
                 self._warned_differences.add(differences)
                 item.warn(NotComparableWarning(comparison.reason or differences))
 

@@ -44,5 +44,5 @@ class SweepTracker:
         return [
             found
             for found in threshold.find(records)
-            if found.name not in self.reported and policy.fails(found, plan)
+            if found.name not in self.reported and policy.threshold_fails(found, plan)
         ]

@@ -8,6 +8,7 @@ import numpy as np
 
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Parity
+from pytest_gpuperf.model.units import first_few
 
 __all__ = ["Leaf", "compare", "incomparable", "leaves", "snapshot"]
 
@@ -75,7 +76,9 @@ def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
     if on_cpu.keys() != on_gpu.keys():
         unmatched = {"CPU": on_cpu.keys() - on_gpu.keys(), "GPU": on_gpu.keys() - on_cpu.keys()}
         reason = "; ".join(
-            f"only the {kind} returned {_first_few(paths)}" for kind, paths in unmatched.items() if paths
+            f"only the {kind} returned {first_few(sorted(paths))}"
+            for kind, paths in unmatched.items()
+            if paths
         )
         return Parity(agreed=False, error=None, tolerance=demand.rtol, reason=reason)
     return _compare_leaves(on_cpu, on_gpu, demand)
@@ -166,10 +169,3 @@ def _to_host(value: Any, holds: Callable[[Any], bool], asnumpy: Callable[[Any], 
     if isinstance(value, np.ndarray | np.generic | bool | int | float | complex | str):
         return np.array(value)
     return value
-
-
-def _first_few(paths: Iterable[str]) -> str:
-    """Return up to three of the paths and how many more there are."""
-    ordered = sorted(paths)
-    shown = ", ".join(ordered[:3])
-    return f"{shown} and {len(ordered) - 3} more" if len(ordered) > 3 else shown

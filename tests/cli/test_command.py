@@ -186,7 +186,7 @@ def test_help_lists_the_commands_and_the_exit_codes(capsys):
         main(["--help"])
     told = capsys.readouterr().out
     assert [f"    {each} " in told for each in COMMANDS] == [True] * len(COMMANDS)
-    said = "Exit codes: 0 fine; 1 a demand failed or a metric regressed; 2 it could not be done; 3 there was"
+    said = "Exit codes: 0 success; 1 a required speedup was missed or a metric regressed; 2 an error; 3"
     assert f"{said} nothing to compare." in " ".join(told.split())
 
 
@@ -257,7 +257,7 @@ def test_a_number_beyond_what_can_be_computed_is_an_error_in_words(refused):
     far = replace(measured(GPU, 1e-3), samples=array("d", [1e200] * 11 + [3e200]))
     written("r.json", record(gpu=far))
     said = refused("export", "r.json", "--as=pytest-benchmark")
-    assert said.startswith("there is a number that no measurement gives (")
+    assert said.startswith("the report contains an impossible number (")
 
 
 def test_control_characters_of_a_report_do_not_reach_the_terminal(call):
@@ -401,7 +401,7 @@ def test_a_folder_that_is_not_there_is_named(refused, arguments):
     where = [f"nowhere/{each}" if each == "out.json" else each for each in arguments]
     said = refused(*where)
     assert "nowhere" in said
-    assert "no folder nowhere" in said or "No such file or directory" in said
+    assert "folder nowhere does not exist" in said or "No such file or directory" in said
 
 
 # devices
@@ -441,9 +441,9 @@ def test_devices_lists_what_is_there_and_what_is_missing_with_its_remedy(call, o
     assert lines[2] == "-    missing  it is not installed; install it"
     assert lines[3] == r"-    broken   it cannot be used: RuntimeError: CUDA error: \x1b[1mout of luck"
     assert lines[4].startswith("GPU  works    simulated GPU, numpy")
-    assert lines[4].endswith("auto takes it")
+    assert lines[4].endswith("chosen by auto")
     assert [line.split()[1] for line in lines[5:7]] == ["two:0", "two:1"]
-    assert not any("auto takes it" in line for line in lines[5:7])
+    assert not any("chosen by auto" in line for line in lines[5:7])
 
 
 def test_devices_for_programs(call, offering):
@@ -547,7 +547,7 @@ def test_an_export_does_not_overwrite_its_report(refused, form, output):
     written("r.json", record())
     Path("link.json").hardlink_to("r.json")
     said = refused("export", "r.json", "--as", form, "-o", output)
-    assert said == f"{Path(output)} is read by this command; name another file to write"
+    assert said == f"{Path(output)} is an input of this command; choose another file to write"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -557,7 +557,7 @@ def test_an_export_leaves_a_report_and_other_peoples_json_as_they_are(refused, f
     Path("package.json").write_text('{"name": "mine", "private": true}')
     for name in ("base.json", "package.json"):
         said = refused("export", "r.json", "--as", form, "-o", name)
-        assert said == f"{name} is there and no file of {form}; name another file"
+        assert said == f"{name} exists and is not a file of {form}; choose another file"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -565,7 +565,7 @@ def test_an_export_overwrites_its_own_form_and_an_empty_file_only(refused, call,
     written("r.json", record())
     Path("mine").write_text("my notes")
     said = refused("export", "r.json", "--as", form, "-o", "mine")
-    assert said == f"mine is there and no file of {form}; name another file"
+    assert said == f"mine exists and is not a file of {form}; choose another file"
     Path("mine").write_text("")
     assert [call("export", "r.json", "--as", form, "-o", "mine")[0] for _ in range(2)] == [0, 0]
 
@@ -574,8 +574,10 @@ def test_an_export_goes_into_no_folder_and_no_pipe(refused):
     written("r.json", record())
     Path("folder").mkdir()
     os.mkfifo("pipe")
-    assert refused("export", "r.json", "--as=csv", "-o", "folder") == "folder is a folder; name a file in it"
-    assert "pipe is no regular file" in refused("export", "r.json", "--as=csv", "-o", "pipe")
+    assert (
+        refused("export", "r.json", "--as=csv", "-o", "folder") == "folder is a folder; choose a file in it"
+    )
+    assert "pipe is not a regular file" in refused("export", "r.json", "--as=csv", "-o", "pipe")
 
 
 def test_an_unknown_form_is_answered_with_the_known_ones(capsys):
@@ -638,8 +640,8 @@ def test_a_recovered_report_has_the_gpu_of_its_heading(call, expected, environme
 def test_a_journal_is_called_so_and_how_to_make_a_report_of_it(refused, command):
     inputs()
     assert refused(command, "r.journal") == (
-        "r.journal: this is the journal of a run that did not end; gpuperf recover JOURNAL REPORT makes a "
-        "report of what it measured"
+        "r.journal: this is the journal of an unfinished run; gpuperf recover JOURNAL REPORT turns it into a "
+        "report"
     )
 
 
@@ -678,7 +680,7 @@ def test_what_got_worse_is_a_line_the_gravest_first_and_the_exit_code(call):
     )
     assert code == 1
     assert lines[0] == f"test_a.py::test_1: regressed: {worse}"
-    assert lines[1].startswith("test_a.py::test_0: cannot tell: speedup in doubt: 9.10x")
+    assert lines[1].startswith("test_a.py::test_0: cannot tell: speedup is inconclusive: 9.10x")
     assert lines[3].endswith("1 regressed, 1 cannot tell, 1 not regressed")
     assert lines[4:] == [f"FAILED: test_a.py::test_1: {worse}"]
 
@@ -731,16 +733,18 @@ def test_what_would_decide_a_doubt_depends_on_how_the_new_run_was_measured(call,
     written("new.json", record(value=9.0, speedup=speedup(9.0, width=1.1)), gate=gate)
     code, lines, _ = call("compare", "base.json", "new.json", "--inconclusive=fail")
     assert code == 1
-    assert [True, True] == [line.endswith(expected) for line in lines if "in doubt" in line and "x [" in line]
+    assert [True, True] == [
+        line.endswith(expected) for line in lines if "inconclusive" in line and "x [" in line
+    ]
 
 
 @pytest.mark.parametrize(
     ("said", "asked"),
     [
-        ("argument --fail-on: 'warmth' is no metric; say one of speedup", ["warmth:1%"]),
-        ("argument --fail-on: 'speedup' has no percentage", ["speedup"]),
-        ("argument --fail-on: 'speedup:-1%' has no percentage", ["speedup:-1%"]),
-        ("argument --fail-on: 'speedup:nan%' has no percentage", ["speedup:nan%"]),
+        ("argument --fail-on: 'warmth' is not a metric; expected one of speedup", ["warmth:1%"]),
+        ("argument --fail-on: 'speedup': expected METRIC:PERCENT", ["speedup"]),
+        ("argument --fail-on: 'speedup:-1%': expected METRIC:PERCENT", ["speedup:-1%"]),
+        ("argument --fail-on: 'speedup:nan%': expected METRIC:PERCENT", ["speedup:nan%"]),
         ("argument --fail-on: 'speedup:100%': speedup cannot lose 100 %", ["speedup:100%"]),
     ],
 )
@@ -790,7 +794,7 @@ def test_a_test_of_the_baseline_that_did_not_run_fails(call, expected, options):
         "FAILED: 1 of the baseline's tests did not run: test_a.py::test_2; renamed, unmarked or deselected?"
     )
     assert expected == sum(line.startswith(told) for line in lines)
-    assert not expected or "say --allow-missing, or" in lines[-1], "the name that it has here"
+    assert not expected or "pass --allow-missing, or" in lines[-1], "the name that it has here"
 
 
 @pytest.mark.parametrize(
@@ -827,7 +831,7 @@ def test_a_runner_without_a_gpu_may_be_excused(call, expected, environment):
 def test_the_remedy_for_no_gpu_has_the_name_that_it_has_here(call):
     written("base.json", record())
     written("new.json", skipped(), environment=NO_GPU)
-    assert call("compare", "base.json", "new.json")[1][-1].endswith("that has no GPU say --allow-no-gpu")
+    assert call("compare", "base.json", "new.json")[1][-1].endswith("without a GPU pass --allow-no-gpu")
 
 
 @pytest.mark.parametrize(("expected", "options"), [(0, []), (1, ["--strict"])])
@@ -865,7 +869,7 @@ def test_a_report_of_a_run_that_ended_early_fails(call):
 def test_a_baseline_of_a_run_that_ended_early_is_called_so(call):
     written("base.json", record(), complete=False)
     code, lines, _ = call("compare", "base.json", written("new.json", record()))
-    said = "the run of the baseline base.json ended early: tests that it did not reach are new"
+    said = "the run of the baseline base.json ended early: tests that it did not reach count as new"
     assert (0, 1) == (code, sum(said in line for line in lines))
 
 
@@ -873,7 +877,7 @@ def test_files_that_only_the_baseline_has_are_named(call):
     names = [f"{letter}.py::test_{number}" for letter in "bcde" for number in range(2)]
     written("base.json", record(), *map(record, names))
     code, lines, _ = call("compare", "base.json", written("new.json", record()))
-    said = "the new report has nothing of b.py, c.py, d.py and 1 more (tests in the baseline: 8)"
+    said = "the new report has no test of b.py, c.py, d.py and 1 more (tests in the baseline: 8)"
     assert (0, said) == (code, lines[-1])
     assert "nothing of" not in "".join(call("compare", "base.json", "base.json")[1])
 
@@ -891,10 +895,10 @@ def test_of_many_changes_the_gravest_have_rows_and_all_are_counted(call):
 
 def test_a_summary_is_written_over_its_like_only(refused, call):
     written("base.json", record())
-    said = "base.json is read by this command; name another file to write"
+    said = "base.json is an input of this command; choose another file to write"
     assert refused("compare", "base.json", "base.json", "--markdown=base.json") == said
     Path("notes.md").write_text("what I think of it", encoding="utf-8")
-    said = "notes.md is there and no summary of ours; name another file"
+    said = "notes.md exists and is not a summary of ours; choose another file"
     assert refused("compare", "base.json", "base.json", "--markdown=notes.md") == said
     assert [call("compare", "base.json", "base.json", "--markdown=s.md")[0] for _ in range(2)] == [0, 0]
     assert Path("s.md").read_text(encoding="utf-8").startswith("### Speedups")
@@ -1050,9 +1054,9 @@ def test_an_older_report_replaces_nothing_beside_a_newer_one(call):
 def test_a_report_that_is_only_older_changes_nothing_and_is_called_so(refused):
     written("base.json", record(), record(OTHER))
     written("old.json", record(value=3.0), record(OTHER, status="skipped", reason=NONE), **OLD)
-    said = "old.json is older than the baseline, which has all that it measured; measure anew, or remove "
+    said = "old.json is older than the baseline, which has all that it measured; run it again, or remove "
     assert refused("baseline", "update", "base.json", "old.json") == (
-        f"{said}the baseline to make it of this report"
+        f"{said}the baseline to create it from this report"
     )
 
 
@@ -1067,7 +1071,7 @@ def test_an_older_report_is_no_measure_of_what_to_take_out(refused):
     written("base.json", record(), record(OTHER))
     written("old.json", record(value=3.0), record("test_a.py::test_3"), **OLD)
     said = "old.json was measured before the baseline base.json; leave out --prune, or remove the baseline "
-    assert refused("baseline", "update", "base.json", "old.json", "--prune") == f"{said}to make it anew"
+    assert refused("baseline", "update", "base.json", "old.json", "--prune") == f"{said}to recreate it"
     assert values("base.json") == {"test_a.py::test_1": 10.0, OTHER: 10.0}
 
 
@@ -1121,7 +1125,7 @@ def test_a_folder_takes_no_report_that_is_older_than_its_nearest_baseline(call, 
     said = refused("baseline", "update", "folder", "old.json")
     assert said == (
         "old.json was measured before folder/new.json, and no run would choose the older of them; update "
-        "that file, or take it out of the folder first"
+        "that file, or move it out of the folder first"
     )
     assert said == refused("baseline", "update", "folder", "old.json", "--prune")
     assert update(call, "folder/new.json", "old.json")[0] == 0
@@ -1179,7 +1183,7 @@ def test_reports_that_measured_nothing_change_no_baseline(refused, less):
 def test_tests_that_are_gone_are_taken_out_where_that_is_asked_for(call):
     written("base.json", record(), record("test_a.py::gone"), record("test_a.py::too"))
     written("r.json", record(value=11.0))
-    told = ["base.json: 1 test updated, 0 new, 0 kept as before", "2 tests taken out"]
+    told = ["base.json: 1 test updated, 0 new, 0 kept as before", "2 tests removed"]
     assert (0, told) == update(call, "base.json", "r.json", "--prune")
     assert values("base.json") == {"test_a.py::test_1": 11.0}
 
@@ -1191,7 +1195,7 @@ def test_what_was_measured_elsewhere_does_not_stand_beside_it(call):
     code, (line,) = update(call, "base.json", "r.json")
     assert code == 3
     assert line.startswith(
-        "base.json was left as it is, for the runs differ: CPU: a processor, another; --prune"
+        "base.json was not changed, because the runs differ: CPU: a processor, another; --prune"
     )
     assert before == Path("base.json").read_bytes()
     assert update(call, "base.json", "r.json", "--prune")[0] == 0
@@ -1210,7 +1214,7 @@ def test_reports_of_several_machines_make_no_baseline(call):
     for options in ([], ["--prune"]):
         code, (line,) = update(call, "base.json", "a.json", "b.json", *options)
         assert code == 3
-        assert line.endswith("for the reports differ: CPU: a processor, another; make a baseline of each")
+        assert line.endswith("because the reports differ: CPU: a processor, another; make a baseline of each")
     assert not Path("base.json").exists()
 
 
@@ -1228,7 +1232,7 @@ def test_a_folder_gets_a_file_of_its_own(call, refused):
     }
     assert before == {path: path.read_bytes() for path in before}
     said = refused("baseline", "update", "folder", "r.json")
-    assert said.startswith("folder/2026-01-01T000000.000Z.json is there already")
+    assert said.startswith("folder/2026-01-01T000000.000Z.json already exists")
 
 
 def test_a_folder_gets_the_first_baseline_of_a_machine_beside_those_of_others(call):
@@ -1250,7 +1254,7 @@ def test_no_folder_is_made_for_a_baseline_that_cannot_be(refused):
     written("r.json", skipped())
     assert "measured nothing" in refused("baseline", "update", "folder", "r.json")
     written("r.json", record(), started="yesterday")
-    assert "which is no time with an offset" in refused("baseline", "update", "folder", "r.json")
+    assert "which is not a time with an offset" in refused("baseline", "update", "folder", "r.json")
     written("r.json", record())
     assert "nowhere/folder: No such file" in refused("baseline", "update", "nowhere/folder", "r.json")
     assert ["r.json"] == [path.name for path in Path().iterdir()]
@@ -1271,7 +1275,7 @@ def test_a_stray_file_in_a_folder_can_be_moved_out_of_it(refused):
 def test_a_report_does_not_say_where_it_is_written(refused, started):
     Path("folder").mkdir()
     written("r.json", record(), started=started)
-    assert "which is no time with an offset" in refused("baseline", "update", "folder", "r.json")
+    assert "which is not a time with an offset" in refused("baseline", "update", "folder", "r.json")
 
 
 @pytest.mark.parametrize("content", ["", "my notes", "{}"])
@@ -1290,9 +1294,10 @@ def test_a_run_that_ended_early_adds_what_it_measured_and_makes_no_baseline(call
     ]
     assert (0, told) == update(call, "base.json", "r.json")
     said = (
-        "r.json is incomplete, and would be taken for whole: its run ended early; run it again to its end, or"
+        "r.json is incomplete: its run ended early, and the baseline would look complete; run it again to "
+        "its end, or"
     )
-    assert refused("baseline", "update", "new.json", "r.json") == f"{said} update a baseline that is there"
+    assert refused("baseline", "update", "new.json", "r.json") == f"{said} update an existing baseline"
     assert refused("baseline", "update", "base.json", "r.json", "--prune") == f"{said} leave out --prune"
 
 
@@ -1365,7 +1370,7 @@ def test_a_file_that_is_no_entry_is_named_and_left_out(call):
 
 @pytest.mark.parametrize("last", ["0", "-1", "x", "1.5", ""])
 def test_a_number_of_runs_is_one(capsys, last):
-    assert "is no number of runs from 1 up" in usage(capsys, "history", "speedups", f"--last={last}")
+    assert "is not a number of runs of at least 1" in usage(capsys, "history", "speedups", f"--last={last}")
 
 
 # What a command costs

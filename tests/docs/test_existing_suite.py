@@ -306,7 +306,7 @@ def test_all_of_its_siblings_are_recorded_without_a_marker_and_no_outcome_change
 def test_the_output_in_the_readme_is_that_of_the_simulated_device(measured):
     (block,) = re.findall(r"```text\n(.*?)```", GUIDE, flags=re.DOTALL)
     heading, *rows = (line for line in block.splitlines() if re.search(r"  (verdict|\w+ed)$", line))
-    assert heading.split() == ["test", "CPU", "GPU", "speedup", "wanted", "verdict"]
+    assert heading.split() == ["test", "CPU", "GPU", "speedup", "limit", "verdict"]
     assert len(rows) == len(measured(FAST).records)
     assert not set(rows) - set(measured(FAST).shown.splitlines())
 

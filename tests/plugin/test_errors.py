@@ -226,8 +226,11 @@ def test_a_warm_up_that_never_settles_ends(run):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--gpuperf-json=no/such/report.json"], "*--gpuperf-json: there is no folder *; make it first*"),
-        (["--gpuperf-json=."], "*--gpuperf-json: * is a folder; name a file in it*"),
+        (
+            ["--gpuperf-json=no/such/report.json"],
+            "*--gpuperf-json: the folder * does not exist; create it first*",
+        ),
+        (["--gpuperf-json=."], "*--gpuperf-json: * is a folder; choose a file in it*"),
         (
             ["--gpuperf-gpu=cuda"],
             "*--gpuperf-gpu: no backend is called 'cuda'; available: auto, none, cupy, sycl*",
@@ -237,7 +240,7 @@ def test_a_warm_up_that_never_settles_ends(run):
         (["--gpuperf-alpha=small"], "*--gpuperf-alpha (ini: gpuperf_alpha): could not convert*"),
         (["--gpuperf-max-time=0"], "*--gpuperf-max-time*0 is not a positive number of seconds*"),
         (["--gpuperf-inconclusive=maybe"], "*--gpuperf-inconclusive*'maybe' is not one of warn, fail, pass*"),
-        (["--gpuperf-json=test_it.py"], "*test_it.py is there and no report; name another file*"),
+        (["--gpuperf-json=test_it.py"], "*test_it.py exists and is not a report; choose another file*"),
         (["-o", "gpuperf_max_time=never"], "*gpuperf_max_time in the ini file: could not convert*"),
         (["-o", "gpuperf_off=perhaps"], "*gpuperf_off in the ini file: *perhaps*"),
     ],

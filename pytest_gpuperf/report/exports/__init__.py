@@ -1,4 +1,4 @@
-"""Run -> text in the format of another tool, one module per format."""
+"""From a run to text in the format of another tool, one module per format."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,12 +15,12 @@ __all__ = ["FORMATS", "text"]
 def text(format: str, run: Run) -> str:
     """Return a run in a format; raise GpuPerfError, naming the formats, when there is none of that name."""
     if format not in FORMATS:
-        raise GpuPerfError(f"there is no export format {format!r}; choose one of {', '.join(FORMATS)}")
+        raise GpuPerfError(f"{format!r} is not an export format; choose one of {', '.join(FORMATS)}")
     return FORMATS[format](run)
 
 
 def _text_by(module: str, run: Run) -> str:
-    """Return what the format's module makes of a run; it is imported when it is asked for."""
+    """Return the text that a format's module makes; the module is imported at first use."""
     return cast("str", import_module(f"{__name__}.{module}").text(run))
 
 
@@ -32,4 +32,4 @@ FORMATS: Mapping[str, Callable[[Run], str]] = MappingProxyType(
         "csv": partial(_text_by, "csv"),
     }
 )
-"""What makes the text, by the name of the format."""
+"""The functions that make the text, by the name of the format."""

@@ -1,4 +1,4 @@
-"""Run -> Bencher Metric Format, as `bencher run --adapter json` reads it."""
+"""From a run to Bencher Metric Format, as `bencher run --adapter json` reads it."""
 
 from pytest_gpuperf.model.measurement import Measurement, Speedup
 from pytest_gpuperf.model.record import Record, Run
@@ -7,27 +7,27 @@ from pytest_gpuperf.report.json import codec
 
 __all__ = ["text"]
 
-_LONGEST_NAME = 1024  # bytes, says Bencher's BenchmarkName
+_LONGEST_NAME = 1024  # bytes: Bencher's limit of a BenchmarkName
 _NANOSECONDS = 1e9  # the unit of Bencher's own latency
 
 
 def text(run: Run) -> str:
     """Return one benchmark for each test that was measured: its speedup, and the medians in nanoseconds.
 
-    What an emulated device measured is a measure of its own: no threshold for a GPU's numbers sees it.
+    Results of an emulated device have measures of their own, to which no threshold for a GPU applies.
     """
-    found = {distinct(record.nodeid, _LONGEST_NAME): _measures(record) for record in run.records}
-    return codec.text({name: measures for name, measures in found.items() if measures}) + "\n"
+    benchmarks = {distinct(record.nodeid, _LONGEST_NAME): _measures(record) for record in run.records}
+    return codec.text({name: measures for name, measures in benchmarks.items() if measures}) + "\n"
 
 
 def _measures(record: Record) -> dict[str, dict[str, float]]:
-    found = {}
+    measures = {}
     if record.speedup:
-        found[f"{_emulated(record.gpu)}speedup"] = _speedup(record.speedup)
-    for side, measured in (("cpu", record.cpu), ("gpu", record.gpu)):
-        if measured and measured.median is not None:
-            found[f"{_emulated(measured)}{side}-ns"] = {"value": measured.median * _NANOSECONDS}
-    return found
+        measures[f"{_emulated(record.gpu)}speedup"] = _speedup(record.speedup)
+    for kind, measurement in (("cpu", record.cpu), ("gpu", record.gpu)):
+        if measurement and measurement.median is not None:
+            measures[f"{_emulated(measurement)}{kind}-ns"] = {"value": measurement.median * _NANOSECONDS}
+    return measures
 
 
 def _speedup(speedup: Speedup) -> dict[str, float]:
@@ -36,5 +36,5 @@ def _speedup(speedup: Speedup) -> dict[str, float]:
     return {name: part for name, part in parts.items() if part is not None}
 
 
-def _emulated(measured: Measurement | None) -> str:
-    return "emulated-" if measured and measured.device.emulated else ""
+def _emulated(measurement: Measurement | None) -> str:
+    return "emulated-" if measurement and measurement.device.emulated else ""

@@ -1,4 +1,4 @@
-"""Run -> CSV (RFC 4180), one row for each test and one column for each number."""
+"""From a run to CSV (RFC 4180), one row for each test and one column for each number."""
 
 import csv
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ _UNITS: dict[Metric, str] = {"gpu": "s", "cpu": "s", "threshold": "size", "memor
 def text(run: Run) -> str:
     """Return a header and a row for each test; what is not known, or not bounded, is an empty cell."""
     file = StringIO()
-    writer = csv.writer(file)  # its default dialect is RFC 4180's: CRLF, and quotes where they are needed
+    writer = csv.writer(file)  # the default dialect is RFC 4180's: CRLF, and quotes where needed
     writer.writerow([*_COLUMNS, *(name for metric in METRICS for name in _comparison_columns(metric))])
     for record in run.records:
         values = (_at(record, path) for path in _COLUMNS.values())
-        writer.writerow([_cell(value) for value in (*values, *_compared(record))])
+        writer.writerow([_cell(value) for value in (*values, *_comparison_cells(record))])
     return file.getvalue()
 
 
@@ -34,10 +34,10 @@ def _cell(value: Any) -> Any:
 
 
 def _text_cell(value: str) -> str:
-    """Return text that no spreadsheet takes for a formula, whatever a test or a device is called.
+    """Return text that no spreadsheet evaluates as a formula, whatever a test or a device is called.
 
-    An apostrophe before what could begin one says "this is text"; a tab or a line's end, which can begin one
-    too, is written out (https://owasp.org/www-community/attacks/CSV_Injection). Numbers are ours, and stay.
+    An apostrophe before what could begin one makes it text; a tab or a line's end, which can begin one, too,
+    is escaped (https://owasp.org/www-community/attacks/CSV_Injection). Numbers are ours, and stay.
     """
     shown = printable(value)
     return f"'{shown}" if shown.startswith(_FORMULA) else shown
@@ -52,11 +52,11 @@ def _at(value: Any, path: str) -> Any:
     return value
 
 
-def _compared(record: Record) -> Iterator[Any]:
+def _comparison_cells(record: Record) -> Iterator[Any]:
     """Yield the cells of `_comparison_columns`, metric by metric."""
-    found = {comparison.metric: comparison for comparison in record.comparisons}
+    comparisons = {comparison.metric: comparison for comparison in record.comparisons}
     for metric in METRICS:
-        comparison = found.get(metric)
+        comparison = comparisons.get(metric)
         yield _at(comparison, "baseline.value")
         yield from (_percent(_at(comparison, f"ratio.{part}")) for part in ("value", "low", "high"))
         yield _at(comparison, "outcome")

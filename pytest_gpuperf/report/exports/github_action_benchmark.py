@@ -1,4 +1,4 @@
-"""Run -> the list that github-action-benchmark reads with `tool: customBiggerIsBetter`."""
+"""From a run to the list that github-action-benchmark reads with `tool: customBiggerIsBetter`."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.escape import distinct, printable
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.report.terminal import readable
+from pytest_gpuperf.report.summary import format_time
 
 __all__ = ["text"]
 
@@ -30,11 +30,11 @@ def _entry(record: Record, speedup: Speedup) -> dict[str, Any]:
 
 
 def _tooltip(record: Record, speedup: Speedup, *, emulated: bool) -> str:
-    """Return what the chart's tooltip says of a test: the times, the devices and the verdict."""
+    """Return the chart's tooltip for a test: the times, the devices and the verdict."""
     lines = [
-        f"{side}: {readable(found.median)} on {printable(found.device.name)}"
-        for side, found in (("CPU", record.cpu), ("GPU", record.gpu))
-        if found
+        f"{kind}: {format_time(measurement.median)} on {printable(measurement.device.name)}"
+        for kind, measurement in (("CPU", record.cpu), ("GPU", record.gpu))
+        if measurement
     ]
     lines.append(f"{record.status}, {speedup.rounds} rounds, {speedup.confidence:.0%} interval")
     if emulated:

@@ -1,17 +1,20 @@
-"""Run -> the JSON of pytest-benchmark, for `pytest-benchmark compare` and what else reads it."""
+"""From a run to the JSON of pytest-benchmark, for `pytest-benchmark compare` and other readers of it."""
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from math import fsum, sqrt
+from statistics import median
 from typing import Any
 
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.measurement import Measurement
+from pytest_gpuperf.model.nodeid import name_of, parameters_of
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report.escape import distinct, printable
-from pytest_gpuperf.report.exports.spread import spread
 from pytest_gpuperf.report.json import codec
 
-__all__ = ["text"]
+__all__ = ["spread", "text"]
 
 _VERSION = "5.1.0"  # the release of pytest-benchmark whose files have this shape
 
@@ -29,38 +32,90 @@ def text(run: Run) -> str:
 
 
 def _benchmarks(record: Record) -> Iterator[dict[str, Any]]:
-    sides: tuple[tuple[Kind, Measurement | None], ...] = (("cpu", record.cpu), ("gpu", record.gpu))
-    for side, measured in sides:
-        if measured and measured.samples:
-            yield _benchmark(record, side, measured)
+    measurements: dict[Kind, Measurement | None] = {"cpu": record.cpu, "gpu": record.gpu}
+    for kind, measurement in measurements.items():
+        if measurement and measurement.samples:
+            yield _benchmark(record, kind, measurement)
 
 
-def _benchmark(record: Record, side: Kind, measured: Measurement) -> dict[str, Any]:
+def _benchmark(record: Record, kind: Kind, measurement: Measurement) -> dict[str, Any]:
     nodeid = distinct(record.nodeid)
-    path, bracket, parameters = nodeid.partition("[")
+    parameters = parameters_of(nodeid)
     return {
         "group": nodeid,
-        "name": f"{path.split('::')[-1]}{bracket}{parameters}[{side}]",
-        "fullname": f"{nodeid}[{side}]",
-        "params": {"device": side},
-        "param": f"{parameters.removesuffix(']')}-{side}" if parameters else side,
-        "extra_info": _extra(record, measured),
-        "options": _options(record, measured),
+        "name": f"{name_of(nodeid)}[{kind}]",
+        "fullname": f"{nodeid}[{kind}]",
+        "params": {"device": kind},
+        "param": f"{parameters}-{kind}" if parameters else kind,
+        "extra_info": _extra(record, measurement),
+        "options": _options(record, measurement),
         "stats": {
-            **spread(measured.samples),
-            "data": measured.samples.tolist(),
-            "iterations": measured.block_calls,
+            **spread(measurement.samples),
+            "data": measurement.samples.tolist(),
+            "iterations": measurement.block_calls,
         },
     }
 
 
-def _extra(record: Record, measured: Measurement) -> dict[str, Any]:
+def spread(samples: Sequence[float]) -> dict[str, float | str]:
+    """Return pytest-benchmark's statistics of one sample or more, in seconds.
+
+    Quartiles are the medians of the halves, or for an odd number method 3 of
+    https://en.wikipedia.org/wiki/Quartile#Computing_methods; fences are Tukey's, 1.5 IQR beyond them.
+    """
+    data = sorted(samples)
+    rounds, total = len(data), fsum(data)
+    mean = min(max(total / rounds, data[0]), data[-1])  # rounding may not leave the samples' own range
+    stddev = sqrt(fsum((sample - mean) ** 2 for sample in data) / (rounds - 1)) if rounds > 1 else 0.0
+    low, high = _quartiles(data)
+    inside = _between(data, low - 1.5 * (high - low), high + 1.5 * (high - low))
+    iqr_outliers = rounds - len(inside)
+    stddev_outliers = rounds - len(_between(data, mean - stddev, mean + stddev))
+    return {
+        "min": data[0],
+        "max": data[-1],
+        "mean": mean,
+        "stddev": stddev,
+        "rounds": rounds,
+        "median": median(data),
+        "iqr": high - low,
+        "q1": low,
+        "q3": high,
+        "iqr_outliers": iqr_outliers,
+        "stddev_outliers": stddev_outliers,
+        "outliers": f"{stddev_outliers};{iqr_outliers}",
+        "ld15iqr": inside[0],
+        "hd15iqr": inside[-1],
+        "ops": rounds / total if total else 0.0,
+        "total": total,
+    }
+
+
+def _between(data: Sequence[float], low: float, high: float) -> Sequence[float]:
+    return data[bisect_left(data, low) : bisect_right(data, high)]
+
+
+def _quartiles(data: Sequence[float]) -> tuple[float, float]:
+    size = len(data)
+    quarter, rest = divmod(size, 4)
+    if size == 1:
+        return data[0], data[0]
+    if size % 2 == 0:
+        return median(data[: size // 2]), median(data[size // 2 :])
+    if rest == 1:
+        below = 0.25 * data[quarter - 1] + 0.75 * data[quarter]
+        return below, 0.75 * data[3 * quarter] + 0.25 * data[3 * quarter + 1]
+    below = 0.75 * data[quarter] + 0.25 * data[quarter + 1]
+    return below, 0.25 * data[3 * quarter + 1] + 0.75 * data[3 * quarter + 2]
+
+
+def _extra(record: Record, measurement: Measurement) -> dict[str, Any]:
     """Return what pytest-benchmark has no place for: the device, the verdict and the speedup."""
     speedup = record.speedup
     return {
-        "device": printable(measured.device.name),
-        "backend": printable(measured.device.backend),
-        "emulated": measured.device.emulated,
+        "device": printable(measurement.device.name),
+        "backend": printable(measurement.device.backend),
+        "emulated": measurement.device.emulated,
         "status": record.status,
         "reason": None if record.reason is None else printable(record.reason),
         "speedup": speedup.value if speedup else None,
@@ -70,22 +125,22 @@ def _extra(record: Record, measured: Measurement) -> dict[str, Any]:
     }
 
 
-def _options(record: Record, measured: Measurement) -> dict[str, Any]:
-    """Return how it was measured, in pytest-benchmark's words; null where a report does not tell."""
+def _options(record: Record, measurement: Measurement) -> dict[str, Any]:
+    """Return how it was measured, in pytest-benchmark's words; null where a report does not have it."""
     return {
         "disable_gc": True,
         "timer": "perf_counter",
         "min_rounds": None,
         "max_time": record.demand.max_time,
-        "min_time": measured.block_time,
+        "min_time": measurement.block_time,
         "precision": None,
         "confidence": None,
-        "warmup": measured.warmup_calls > 0,
+        "warmup": measurement.warmup_calls > 0,
     }
 
 
 def _machine(environment: Environment) -> dict[str, Any]:
-    """Return the machine in pytest-benchmark's words; null where a report does not tell."""
+    """Return the machine in pytest-benchmark's words; null where a report does not have it."""
     host, cpu, gpu = environment.host, environment.cpu, environment.gpu
     return {
         "node": _shown(host.get("name")),

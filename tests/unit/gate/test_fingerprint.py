@@ -5,7 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.gate.fingerprint import SINCE, around, conditions, surroundings, traits, unlike
+from pytest_gpuperf.gate.fingerprint import (
+    BASELINE_DIFFERENCE,
+    condition_inputs,
+    differences,
+    environment_conditions,
+    record_conditions,
+    run_conditions,
+)
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement
 from pytest_gpuperf.model.record import Environment, Note, Record
@@ -72,20 +79,28 @@ def here(**changes) -> Environment:
     return replace(HERE, **changes)
 
 
-def differs(now: Record, surveyed=HERE, *, before=None, kinds=("cpu", "gpu"), asked=True, was=HERE):
-    found = {**around(was, kinds), **conditions(before or record(), kinds, asked)}
-    return unlike(found, {**around(surveyed, kinds), **conditions(now, kinds, asked)})
+def differs(now: Record, surveyed=HERE, *, before=None, kinds=("cpu", "gpu"), of_speedup=True, was=HERE):
+    found = {
+        **environment_conditions(was, kinds),
+        **record_conditions(before or record(), kinds, of_speedup=of_speedup),
+    }
+    return differences(
+        found,
+        {**environment_conditions(surveyed, kinds), **record_conditions(now, kinds, of_speedup=of_speedup)},
+    )
 
 
-@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("of_speedup", [True, False])
 @pytest.mark.parametrize("kinds", [("cpu", "gpu"), ("cpu",), ("gpu",)], ids=str)
-def test_records_of_the_same_traits_have_the_same_conditions(kinds, asked):
+def test_records_of_the_same_traits_have_the_same_conditions(kinds, of_speedup):
     one, other = on_cpu(), on_cpu(library="numpy 1.0")
     for each in (one, other, record()):
         for two in (one, other, record()):
-            if traits(each, kinds) == traits(two, kinds):
-                assert conditions(each, kinds, asked) == conditions(two, kinds, asked)
-    assert (traits(one, kinds) == traits(other, kinds)) == ("cpu" not in kinds)
+            if condition_inputs(each, kinds) == condition_inputs(two, kinds):
+                assert record_conditions(each, kinds, of_speedup=of_speedup) == record_conditions(
+                    two, kinds, of_speedup=of_speedup
+                )
+    assert (condition_inputs(one, kinds) == condition_inputs(other, kinds)) == ("cpu" not in kinds)
 
 
 def test_the_same_test_on_the_same_machine_is_comparable():
@@ -151,7 +166,7 @@ def test_each_part_of_a_test_that_differs_is_named_by_itself(expected, now):
 )
 def test_each_part_of_the_surroundings_that_differs_is_named_by_itself(expected, surveyed):
     assert differs(record(), surveyed) == (expected,)
-    assert unlike(surroundings(HERE, GPU), surroundings(surveyed, GPU)) == (expected,)
+    assert differences(run_conditions(HERE, GPU), run_conditions(surveyed, GPU)) == (expected,)
 
 
 @pytest.mark.parametrize(
@@ -255,12 +270,12 @@ def test_of_a_driver_and_a_runtime_the_major_version_counts(expected, before, no
     ],
 )
 def test_one_sides_times_depend_on_that_side(expected, kinds, now, surveyed):
-    assert expected == differs(now, surveyed, kinds=kinds, asked=False)
+    assert expected == differs(now, surveyed, kinds=kinds, of_speedup=False)
 
 
 @pytest.mark.parametrize("demand", [Demand(transfer="always"), Demand(latency=True)])
 def test_a_time_does_not_depend_on_what_a_speedup_includes(demand):
-    assert differs(record(demand=demand), asked=False) == ()
+    assert differs(record(demand=demand), of_speedup=False) == ()
 
 
 def test_several_differences_are_told_together():
@@ -275,9 +290,9 @@ def test_several_differences_are_told_together():
 def test_a_difference_from_a_baseline_says_which_value_is_whose():
     now = here(variables={**HERE.variables, "OPENBLAS_NUM_THREADS": "2"})
     told = "OPENBLAS_NUM_THREADS: not set in the baseline, 2 now"
-    assert unlike(surroundings(HERE, GPU), surroundings(now, GPU), SINCE) == (told,)
+    assert differences(run_conditions(HERE, GPU), run_conditions(now, GPU), BASELINE_DIFFERENCE) == (told,)
 
 
 def test_a_run_without_a_gpu_has_the_surroundings_of_its_processor():
-    assert unlike(surroundings(HERE, None), surroundings(HERE, GPU)) == ()
-    assert not any(name.startswith("GPU") for name in surroundings(HERE, None))
+    assert differences(run_conditions(HERE, None), run_conditions(HERE, GPU)) == ()
+    assert not any(name.startswith("GPU") for name in run_conditions(HERE, None))

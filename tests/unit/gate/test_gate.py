@@ -26,7 +26,7 @@ HERE = Environment(
 )
 ELSEWHERE = replace(HERE, cpu={"name": "another", "usable": 8})
 NO_GPU = "no GPU was found"
-UPDATE = "the baseline is stale; gpuperf baseline update makes it hold what was gained"
+UPDATE = "the baseline is out of date; run gpuperf baseline update to lock in the gain"
 
 
 def within(metric="speedup", share=0.1) -> Tolerance:
@@ -102,7 +102,7 @@ def coded(found) -> tuple[tuple[str, str], ...]:
 def ended(now, *before, asked=GATE, plan=None, here=HERE, **saw) -> GateResult:
     """Return what a gate with one baseline says of a run's records, compared before as they ended."""
     held = gating(base_of(*before), asked=asked, here=here)
-    return held.ended([held.compared(each) for each in now], seen(**saw), plan or RunOptions())
+    return held.finish([held.with_comparisons(each) for each in now], seen(**saw), plan or RunOptions())
 
 
 # What a test is held against
@@ -133,7 +133,7 @@ def test_without_a_limit_that_sampling_could_tell_there_is_none(held):
 
 def test_a_record_is_held_against_each_tolerance():
     asked = GateOptions(tolerances=(within("speedup"), within("gpu", 0.5), within("speedup", 0.3)))
-    found = gating(base_of(record()), asked=asked).compared(record(value=8.0)).comparisons
+    found = gating(base_of(record()), asked=asked).with_comparisons(record(value=8.0)).comparisons
     assert [
         ("speedup", 0.1, "regressed"),
         ("gpu", 0.5, "not_regressed"),
@@ -143,15 +143,15 @@ def test_a_record_is_held_against_each_tolerance():
 
 def test_without_a_gate_the_speedup_is_compared_all_the_same():
     asked = GateOptions()
-    (found,) = gating(base_of(record()), asked=asked).compared(record(value=8.0)).comparisons
+    (found,) = gating(base_of(record()), asked=asked).with_comparisons(record(value=8.0)).comparisons
     assert ("speedup", "regressed") == (found.metric, found.outcome)
 
 
 def test_without_a_baseline_nothing_is_compared():
     held = gating(asked=GateOptions(tolerances=(within(),), create=True))
     assert held.base is None
-    assert held.compared(record()) == record()
-    assert held.threshold(threshold(), [record()]) == ()
+    assert held.with_comparisons(record()) == record()
+    assert held.threshold_comparisons(threshold(), [record()]) == ()
 
 
 def test_the_only_baseline_is_taken_wherever_it_was_made():
@@ -170,8 +170,8 @@ def test_the_machine_is_looked_at_once_and_only_when_it_matters():
     held = Gate(GATE, [base_of(record())], lambda: looks.append(1) or HERE, gated=True)
     assert held.base is not None
     assert looks == []
-    held.compared(record())
-    held.compared(record())
+    held.with_comparisons(record())
+    held.with_comparisons(record())
     assert looks == [1]
 
 
@@ -205,9 +205,9 @@ OF_THRESHOLDS = GateOptions(tolerances=(within("speedup"), within("threshold"), 
 
 def test_a_familys_threshold_is_held_against_each_tolerance_for_thresholds():
     held = gating(base_of(thresholds=(threshold((True, True)),)), asked=OF_THRESHOLDS)
-    found = held.threshold(threshold((False, True)), [record()])
+    found = held.threshold_comparisons(threshold((False, True)), [record()])
     assert [(0.1, "regressed"), (1.0, "not_regressed")] == [(each.tolerance, each.outcome) for each in found]
-    assert gating(base_of(thresholds=(threshold(),))).threshold(threshold(), []) == ()
+    assert gating(base_of(thresholds=(threshold(),))).threshold_comparisons(threshold(), []) == ()
 
 
 def test_only_a_familys_own_records_make_its_threshold_incomparable():
@@ -217,15 +217,17 @@ def test_only_a_familys_own_records_make_its_threshold_incomparable():
 
     another = replace(GPU, name="another GPU")
     held = gating(base_of(member("f", GPU), member("g", GPU), thresholds=(threshold(),)), asked=OF_THRESHOLDS)
-    assert held.threshold(threshold(), [member("f", GPU), member("g", another)])[0].differences == ()
-    assert held.threshold(threshold(), [member("f", another), member("g", GPU)])[0].differences == (
-        "GPU: a GPU in the baseline, another GPU now",
+    assert (
+        held.threshold_comparisons(threshold(), [member("f", GPU), member("g", another)])[0].differences == ()
     )
+    assert held.threshold_comparisons(threshold(), [member("f", another), member("g", GPU)])[
+        0
+    ].differences == ("GPU: a GPU in the baseline, another GPU now",)
 
 
 def test_a_family_that_was_skipped_is_not_compared():
     held = gating(base_of(thresholds=(threshold(),)), asked=OF_THRESHOLDS)
-    assert held.threshold(threshold(status="skipped", outcome=None, reason=NO_GPU), []) == ()
+    assert held.threshold_comparisons(threshold(status="skipped", outcome=None, reason=NO_GPU), []) == ()
 
 
 @pytest.mark.parametrize(("expected", "asked"), [("more_time", GATE), ("run_with_gate", GateOptions())])
@@ -258,19 +260,19 @@ def test_a_run_that_measured_what_its_baseline_knows_has_no_failure():
 
 
 def test_there_is_no_gate_without_a_baseline_and_without_a_tolerance(tmp_path):
-    assert gating(asked=GateOptions()).ended([record()], seen(), RunOptions()) is None
+    assert gating(asked=GateOptions()).finish([record()], seen(), RunOptions()) is None
     asked = GateOptions(baseline=tmp_path)
-    assert gating(base_of(), asked=asked).ended([], seen(), RunOptions()).failures == ()
+    assert gating(base_of(), asked=asked).finish([], seen(), RunOptions()).failures == ()
 
 
 def test_a_gate_that_makes_its_baseline_has_none_to_fail_against():
     held = gating(asked=GateOptions(tolerances=(within(),), create=True))
-    found = held.ended([record()], seen(), RunOptions())
+    found = held.finish([record()], seen(), RunOptions())
     assert (None, None, ()) == (found.baseline, found.started, found.failures)
-    assert held.ended([skipped()], seen(), RunOptions()).failures != ()
+    assert held.finish([skipped()], seen(), RunOptions()).failures != ()
 
 
-REMEDY = "on a runner that has no GPU say --gpuperf-allow-no-gpu"
+REMEDY = "on a runner without a GPU pass --gpuperf-allow-no-gpu"
 CPU_SIDE = Pairing(side="cpu", library="numpy")
 
 
@@ -305,13 +307,13 @@ CPU_SIDE = Pairing(side="cpu", library="numpy")
         ),
         (
             "nothing_measured",
-            "nothing was measured that the gate is about; b: it broke",
+            "nothing was measured: no test has a metric of the gate; b: it broke",
             [skipped(), skipped("b", "it broke", status="error")],
             True,
         ),
         (
             "nothing_measured",
-            "nothing was measured that the gate is about; a: recorded",
+            "nothing was measured: no test has a metric of the gate; a: recorded",
             [skipped("a", None, status="recorded", pairing=CPU_SIDE)],
             True,
         ),
@@ -344,7 +346,7 @@ def test_what_counts_as_measured_is_what_the_gate_is_about(expected, metric):
 @pytest.mark.parametrize("bad", [{"status": "error", "reason": "lost"}])
 def test_a_failed_measurement_is_not_measured(bad):
     assert coded(ended([record(**bad)], record()).failures) == (
-        ("nothing_measured", "nothing was measured that the gate is about; a: lost"),
+        ("nothing_measured", "nothing was measured: no test has a metric of the gate; a: lost"),
     )
 
 
@@ -352,7 +354,7 @@ def test_a_baseline_that_knows_none_of_the_tests_compares_nothing():
     [failure] = ended([record("x"), record("y")], record(), record("b")).failures
     assert failure.code == "tests_unknown"
     assert failure.text.startswith(
-        "the baseline base.json knows none of the tests that were measured (2); node ids"
+        "the baseline base.json has none of the tests that were measured (2); node ids"
     )
     assert (failure,) == ended([record("x"), record("y")]).failures
     assert ended([record("x"), record()], record()).failures == ()
@@ -362,14 +364,14 @@ def test_a_baseline_of_another_machine_is_known_and_noted():
     found = ended([record(), record("b")], record(), record("b"), here=ELSEWHERE)
     assert found.failures == ()
     differences = "CPU: a processor in the baseline, another now"
-    said = f"not comparable, for the runs differ (2 comparisons): {differences}"
+    said = f"not comparable (2 comparisons): {differences}"
     assert coded(found.notes) == (("not_comparable", said),)
 
 
 def test_a_comparison_that_fails_nothing_says_how_it_would():
     here = GateOptions(baseline=Path("base.json"))
     found = ended([record(value=5.0)], record(), asked=here)
-    said = "nothing fails for what regressed (1 comparison) without --gpuperf-fail-on"
+    said = "1 regression found but not enforced; pass --gpuperf-fail-on to fail on them"
     assert found.failures == ()
     assert coded(found.notes) == (("regressions_not_enforced", said),)
     assert ended([record(value=5.0)], record()).notes == ()
@@ -381,8 +383,8 @@ def test_a_baselines_test_that_this_run_should_have_had_fails_it(asked):
     (failure,) = ended([record()], *before, asked=asked, missing="bc", has_gpu=False).failures
     assert failure.code == "tests_missing"
     assert failure.text == (
-        "2 of the baseline's tests did not run: b, c; renamed, unmarked or deselected? Run them, say "
-        "--gpuperf-allow-missing, or take them out with a report of the whole suite: gpuperf baseline update "
+        "2 of the baseline's tests did not run: b, c; renamed, unmarked or deselected? Run them, pass "
+        "--gpuperf-allow-missing, or remove them with a report of the whole suite: gpuperf baseline update "
         "--prune base.json REPORT"
     )
     (failure,) = ended([record()], *before, asked=asked, missing="bcdef").failures
@@ -430,7 +432,7 @@ def test_missing_tests_may_be_allowed():
 def test_a_gated_test_that_was_lost_with_its_worker_fails_the_run(nodeid):
     now = [record(), record("new"), record("b")]
     found = ended(now, record(), record("b"), crashed={nodeid: "gw0 crashed"})
-    said = f"{nodeid} was lost with the process that ran it: gw0 crashed"
+    said = f"{nodeid} was lost when its process crashed: gw0 crashed"
     assert coded(found.failures) == (("test_lost", said),)
 
 
@@ -459,12 +461,12 @@ def test_what_only_reports_fails_no_run(plan, asked, tmp_path):
     [
         (
             "baseline_stale",
-            f"better beyond the tolerance (1 comparison): {UPDATE}",
+            f"1 comparison improved beyond the tolerance: {UPDATE}",
             [record(value=20.0), record("b")],
         ),
         (
             "baseline_stale",
-            f"better beyond the tolerance (2 comparisons): {UPDATE}",
+            f"2 comparisons improved beyond the tolerance: {UPDATE}",
             [record(value=20.0), record("b", value=20.0)],
         ),
         ("tests_skipped", f"1 of the baseline's tests was skipped: b: {NO_GPU}", [record(), skipped("b")]),
@@ -490,7 +492,7 @@ def test_what_is_told_elsewhere_is_not_noted(now):
 def test_comparisons_count_where_they_stand_a_thresholds_too():
     compared = Comparison(metric="threshold", tolerance=0.1, outcome="improved", reason="so", differences=())
     held = gating(base_of(record()), asked=GateOptions(tolerances=(within("threshold"),)))
-    found = held.ended([record(comparisons=(compared,))], seen(), RunOptions())
+    found = held.finish([record(comparisons=(compared,))], seen(), RunOptions())
     assert found.failures == ()
-    said = f"better beyond the tolerance (1 comparison): {UPDATE}"
+    said = f"1 comparison improved beyond the tolerance: {UPDATE}"
     assert coded(found.notes) == (("baseline_stale", said),)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.gate.policy import ending, gated
+from pytest_gpuperf.gate.policy import comparison_failures, decide
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Tolerance
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Speedup
@@ -44,25 +44,25 @@ def record(*outcomes, **changes) -> Record:
     ],
 )
 def test_what_fails_is_what_the_gate_asks_for(expected, gate, plan):
-    assert expected == {each for each in OUTCOMES if gated([found(each)], gate, plan)}
-    failed = {each for each in OUTCOMES if ending(record(each), None, plan, gate).failure is not None}
+    assert expected == {each for each in OUTCOMES if comparison_failures([found(each)], gate, plan)}
+    failed = {each for each in OUTCOMES if decide(record(each), None, plan, gate).failure is not None}
     assert expected == failed
 
 
 def test_a_failure_says_what_was_found_and_every_metric_in_its_own_line():
     both = record(comparisons=(found("regressed", "8x"), found("new"), found("regressed", "2 ms", "gpu")))
-    assert ending(both, None, RunOptions(), GATE).failure == "regressed: 8x\nregressed: 2 ms"
+    assert decide(both, None, RunOptions(), GATE).failure == "regressed: 8x\nregressed: 2 ms"
 
 
 def test_a_verdict_and_a_regression_fail_together():
     failed = record("regressed", status="failed", reason="too slow", demand=Demand(min=3))
-    assert ending(failed, None, RunOptions(), GATE).failure == "too slow\nregressed: so"
+    assert decide(failed, None, RunOptions(), GATE).failure == "too slow\nregressed: so"
 
 
 def test_a_bare_marker_fails_for_a_regression_and_for_nothing_else():
-    assert ending(record("regressed"), None, RunOptions(), GATE).failure == "regressed: so"
-    assert ending(record("regressed"), None, RunOptions()).failure is None
-    assert ending(record("not_regressed"), None, RunOptions(), GATE) == ending(record(), None, RunOptions())
+    assert decide(record("regressed"), None, RunOptions(), GATE).failure == "regressed: so"
+    assert decide(record("regressed"), None, RunOptions()).failure is None
+    assert decide(record("not_regressed"), None, RunOptions(), GATE) == decide(record(), None, RunOptions())
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_a_bare_marker_fails_for_a_regression_and_for_nothing_else():
     ],
 )
 def test_a_doubt_warns_where_doubts_do(expected, gate, plan):
-    assert expected == ending(record("cannot_tell", "new"), None, plan, gate).warnings
+    assert expected == decide(record("cannot_tell", "new"), None, plan, gate).warnings
 
 
 def test_a_test_that_fails_warns_of_nothing_beside():
-    end = ending(record("regressed", "cannot_tell"), None, RunOptions(), GATE)
+    end = decide(record("regressed", "cannot_tell"), None, RunOptions(), GATE)
     assert (("regressed: so"), ()) == (end.failure, end.warnings)
 
 
@@ -95,20 +95,20 @@ def test_a_test_that_fails_warns_of_nothing_beside():
     ],
 )
 def test_a_gated_test_that_could_not_be_measured_fails(expected, gate, plan):
-    end = ending(record(status="error", reason="it broke"), None, plan, gate)
+    end = decide(record(status="error", reason="it broke"), None, plan, gate)
     assert expected == end.failure
     assert end.skip == "there is no valid measurement: it broke"
 
 
 def test_a_test_with_a_demand_that_could_not_be_measured_says_so_once():
     broken = record("cannot_tell", status="error", reason="it broke", demand=Demand(min=3))
-    assert ending(broken, None, RunOptions(), GATE).failure == "it broke"
+    assert decide(broken, None, RunOptions(), GATE).failure == "it broke"
 
 
 @pytest.mark.parametrize("gate", [GATE, STRICT, IMPROVEMENTS])
 @pytest.mark.parametrize("plan", [RunOptions(), RunOptions(inconclusive="fail")])
 def test_a_skipped_test_skips(gate, plan):
-    end = ending(record(status="skipped", reason="no GPU"), None, plan, gate)
+    end = decide(record(status="skipped", reason="no GPU"), None, plan, gate)
     assert (None, "no GPU", ()) == (end.failure, end.skip, end.warnings)
 
 
@@ -126,7 +126,7 @@ def test_doubts_of_the_demand_and_of_the_baseline_are_both_told():
     doubtful = record(
         "cannot_tell", status="inconclusive", reason="near 3x", demand=Demand(min=3), speedup=near
     )
-    assert ending(doubtful, None, RunOptions(), GATE).warnings == ("a: near 3x", "a: cannot_tell: so")
+    assert decide(doubtful, None, RunOptions(), GATE).warnings == ("a: near 3x", "a: cannot_tell: so")
 
 
 def test_a_threshold_that_fails_leaves_no_warning_of_the_baseline():
@@ -144,5 +144,5 @@ def test_a_threshold_that_fails_leaves_no_warning_of_the_baseline():
         smallest_won=None,
         curve=(),
     )
-    end = ending(record("cannot_tell"), failed, RunOptions(), GATE)
+    end = decide(record("cannot_tell"), failed, RunOptions(), GATE)
     assert ("the GPU loses", ()) == (end.failure, end.warnings)

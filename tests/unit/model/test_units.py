@@ -1,8 +1,8 @@
-"""Units: seconds and bytes in words, with three digits."""
+"""Units: seconds and bytes in words, with three digits; counts and lists of names."""
 
 import pytest
 
-from pytest_gpuperf.model.units import bandwidth, seconds, size
+from pytest_gpuperf.model.units import bandwidth, count, first_few, seconds, size
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,22 @@ def test_a_size_has_three_digits_and_its_unit(expected, bytes):
 
 def test_a_bandwidth_is_a_size_per_second():
     assert bandwidth(12.34e9) == "12.3 GB/s"
+
+
+@pytest.mark.parametrize(
+    ("expected", "number"), [("0 tests", 0), ("1 test", 1), ("2 tests", 2), ("1,200 tests", 1200)]
+)
+def test_a_count_has_the_plural_of_its_noun(expected, number):
+    assert expected == count(number, "test")
+
+
+def test_a_count_takes_a_plural_of_its_own():
+    assert "1 entry" == count(1, "entry", "entries")
+    assert "2 entries" == count(2, "entry", "entries")
+
+
+@pytest.mark.parametrize(
+    ("expected", "names"), [("a", "a"), ("a, b, c", "abc"), ("a, b, c and 1 more", "abcd"), ("", "")]
+)
+def test_of_many_names_the_first_three_are_listed(expected, names):
+    assert expected == first_few(names)

@@ -23,7 +23,7 @@ from pytest_gpuperf.model.offload import BreakEven, Offload, Price
 from pytest_gpuperf.model.record import Environment, Record
 from pytest_gpuperf.report import exports
 from pytest_gpuperf.report.escape import distinct, printable
-from pytest_gpuperf.report.exports.spread import spread
+from pytest_gpuperf.report.exports.pytest_benchmark import spread
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from pytest_gpuperf.gate.peers import fingerprint
+from pytest_gpuperf.gate.fingerprint import key
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -87,7 +87,7 @@ def test_an_entry_has_the_medians_and_the_interval_in_six_digits(run_of, record,
         Result(
             nodeid="test_a",
             status="passed",
-            fingerprint=fingerprint(HERE, CPU, GPU),
+            fingerprint=key(HERE, CPU, GPU),
             speedup=Estimate(value=9.87654, low=9.1, high=None),
             cpu=0.2,
             gpu=0.02,
@@ -129,13 +129,16 @@ def test_a_test_that_failed_early_stands_with_the_runs_in_which_it_did_not(run_o
 
 
 def test_the_fingerprint_is_a_short_text():
-    expected = "EPYC x16 (numpy 2.4) | H100 (cupy 13.3, driver for CUDA 13, CUDA 13) | python 3.11"
-    assert expected == fingerprint(HERE, CPU, GPU)
+    expected = (
+        "CPU EPYC, processors 16, python 3.11, CPU backend numpy, CPU library numpy 2.4, GPU H100, "
+        "GPU backend cupy, GPU library cupy 13.3, GPU driver for CUDA 13, GPU runtime CUDA 13"
+    )
+    assert expected == key(HERE, CPU, GPU)
 
 
 def test_the_fingerprint_of_devices_that_say_little():
     nothing = replace(HERE, cpu={}, gpu=None)
-    assert "unknown processor | no GPU | python 3.11" == fingerprint(nothing, None, None)
+    assert "python 3.11, GPU none" == key(nothing, None, None)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +155,7 @@ def test_the_fingerprint_of_devices_that_say_little():
     ],
 )
 def test_another_device_has_another_fingerprint(change):
-    assert fingerprint(HERE, CPU, GPU) != fingerprint(HERE, CPU, replace(GPU, **change))
+    assert key(HERE, CPU, GPU) != key(HERE, CPU, replace(GPU, **change))
 
 
 @pytest.mark.parametrize(
@@ -166,12 +169,12 @@ def test_another_device_has_another_fingerprint(change):
     ],
 )
 def test_a_patch_of_a_library_or_driver_has_the_same_fingerprint(change):
-    assert fingerprint(HERE, CPU, GPU) == fingerprint(HERE, CPU, replace(GPU, **change))
+    assert key(HERE, CPU, GPU) == key(HERE, CPU, replace(GPU, **change))
 
 
 def test_a_patch_of_cuda_as_jax_counts_it_has_the_same_fingerprint():
     one, other = (replace(GPU, runtime=f"cuda {version}") for version in (12080, 12090))
-    assert fingerprint(HERE, CPU, one) == fingerprint(HERE, CPU, other)
+    assert key(HERE, CPU, one) == key(HERE, CPU, other)
 
 
 @pytest.mark.parametrize(
@@ -181,23 +184,23 @@ def test_a_patch_of_cuda_as_jax_counts_it_has_the_same_fingerprint():
 )
 def test_another_processor_has_another_fingerprint(change):
     other = replace(HERE, cpu={**HERE.cpu, **change})
-    assert fingerprint(HERE, CPU, GPU) != fingerprint(other, CPU, GPU)
+    assert key(HERE, CPU, GPU) != key(other, CPU, GPU)
 
 
 @pytest.mark.parametrize(
     "demand", [Demand(transfer="always"), Demand(transfer="once", calls=10), Demand(latency=True)]
 )
 def test_speedups_that_include_something_else_have_another_fingerprint(demand):
-    assert fingerprint(HERE, CPU, GPU) != fingerprint(HERE, CPU, GPU, demand)
+    assert key(HERE, CPU, GPU) != key(HERE, CPU, GPU, demand)
 
 
 def test_another_limit_has_the_same_fingerprint():
-    assert fingerprint(HERE, CPU, GPU) == fingerprint(HERE, CPU, GPU, Demand(min=3, max_time=2))
+    assert key(HERE, CPU, GPU) == key(HERE, CPU, GPU, Demand(min=3, max_time=2))
 
 
 @pytest.mark.parametrize("change", [{"python": "3.12.1"}, {"variables": {"OMP_NUM_THREADS": "1"}}])
 def test_another_interpreter_or_number_of_threads_has_another_fingerprint(change):
-    assert fingerprint(HERE, CPU, GPU) != fingerprint(replace(HERE, **change), CPU, GPU)
+    assert key(HERE, CPU, GPU) != key(replace(HERE, **change), CPU, GPU)
 
 
 def test_what_else_is_in_a_run_does_not_change_a_test_s_fingerprint(run_of, record, measurement):

@@ -13,9 +13,8 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import DeviceInfo, Estimate
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Merged, Note, Record, Run
-from pytest_gpuperf.report.escape import printable
+from pytest_gpuperf.report.escape import markdown_code, printable
 from pytest_gpuperf.report.markdown import text
-from pytest_gpuperf.report.spans import code
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
 EMULATED = replace(GPU, backend="sycl", name="a CPU", emulated=True)
@@ -216,7 +215,7 @@ def test_a_baseline_has_its_metric_and_its_unit(run_of, record, expected, metric
 
 
 def test_columns_that_no_test_needs_are_left_out(run_of, record):
-    assert "wanted" not in text(run_of(record(demand=Demand())))
+    assert "limit" not in text(run_of(record(demand=Demand())))
     assert "baseline" not in text(run_of(record()))
 
 
@@ -262,10 +261,7 @@ def test_the_gate_says_what_it_compared_with_and_what_fails(run_of, record):
         notes=(GateNote(code="tests_skipped", text="3 tests are new"),),
     )
     found = text(run_of(record(), gate=gate))
-    assert (
-        "Compared with `old.json` of `then`; fails what is worse by more than: speedup 10 %, gpu 2.5 %."
-        in found
-    )
+    assert "Compared with `old.json` of `then`; worse by more than speedup 10 %, gpu 2.5 % fails." in found
     assert "- `3 tests are new`" in found
     assert "There is no baseline" in text(run_of(record(), gate=replace(gate, baseline=None)))
 
@@ -353,7 +349,7 @@ def assert_literal(run: Run, anything: str) -> None:
 
 @given(HOSTILE)
 def test_a_code_span_holds_its_text_and_nothing_else(anything):
-    shown = rendered(f"before {code(anything)} after")
+    shown = rendered(f"before {markdown_code(anything)} after")
     assert [printable(anything).strip(" ")] == [span.strip(" ") for span in shown.spans]
 
 

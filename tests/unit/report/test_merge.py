@@ -12,7 +12,7 @@ import pytest
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
-from pytest_gpuperf.gate.fingerprint import differences, hosts_differ, machines
+from pytest_gpuperf.gate.fingerprint import environment_differences, hosts_differ, machine_names
 from pytest_gpuperf.model.demand import Demand, Family, Pairing, RunOptions, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import (
@@ -44,7 +44,10 @@ TWICE = Demand(min=2)
 ROUNDS = 12  # enough for intervals that only the resolution of 1 % widens
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="a GPU", library="cupy 13")
-APART = Note(code="answers_not_compared", text="the answers were not compared: the two sides ran in two runs")
+APART = Note(
+    code="answers_not_compared",
+    text="the results were not compared: the CPU and the GPU variant ran in two runs",
+)
 FIRST, SECOND, THIRD = (Note(code="traced", text=text) for text in ("a", "b", "c"))
 HERE = Environment(
     host={"name": "here", "system": "Linux", "machine": "x86_64", "memory": 64 * 10**9},
@@ -226,7 +229,7 @@ def test_a_demand_on_latency_takes_the_calls_that_were_waited_for():
 def test_a_demand_on_latency_without_such_calls_is_an_error():
     demand = Demand(min=2, latency=True)
     cpu, gpu = side("cpu", 1.0, demand=demand), side("gpu", 1.0, demand=demand, timed={"block_calls": 9})
-    assert ("error", "its GPU side left no samples of calls that are waited for") == (
+    assert ("error", "its GPU variant has no samples of calls that are waited for") == (
         (found := beside(cpu, gpu)).status,
         found.reason,
     )
@@ -285,7 +288,7 @@ def test_copies_that_nobody_timed_are_an_error_where_they_are_demanded(why, tran
     demand = Demand(min=2, **regime)
     found = beside(side("cpu", 1.0, demand=demand), side("gpu", 1e-3, demand=demand, transfer=transfer))
     assert (found.status, found.speedup) == ("error", None)
-    said = f"transfer={demand.transfer!r} needs the copies' times, and its GPU side has none{why}"
+    said = f"transfer={demand.transfer!r} needs the times of the copies, and its GPU variant has none{why}"
     assert found.reason == said
 
 
@@ -470,7 +473,7 @@ def test_the_same_samples_say_the_same_as_those_of_siblings(demand, times, seed)
 def test_sides_that_ask_for_different_things_are_an_error_that_names_both(said, changes):
     found = beside(side("cpu", 10e-3), side("gpu", 1e-3, **changes))
     assert (found.status, found.speedup, found.offload) == ("error", None, None)
-    assert found.reason == f"the two sides differ in what they ask: {said}"
+    assert found.reason == f"its CPU and GPU variants have different requirements: {said}"
     assert not found.demand.bare
 
 
@@ -486,14 +489,14 @@ def test_a_demand_of_one_side_alone_is_not_lost_for_a_bare_one(bare):
 def test_samples_that_are_no_times_are_an_error(kind, seconds):
     sides = {"cpu": 1.0, "gpu": 1.0, kind: seconds}
     found = beside(*(side(each, value) for each, value in sides.items()))
-    assert f"its {kind.upper()} side has samples that are no times" == found.reason
+    assert f"its {kind.upper()} variant has samples that are not times" == found.reason
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 def test_a_side_without_samples_is_an_error(kind):
     empty = side(kind, timed={"samples": array("d")})
     found = beside(*(empty if each == kind else side(each, 1.0) for each in ("cpu", "gpu")))
-    assert ("error", f"its {kind.upper()} side left no samples") == (found.status, found.reason)
+    assert ("error", f"its {kind.upper()} variant has no samples") == (found.status, found.reason)
 
 
 @pytest.mark.parametrize(
@@ -502,7 +505,7 @@ def test_a_side_without_samples_is_an_error(kind):
         ("skipped", "was skipped", "skipped"),
         ("error", "failed", "error"),
         ("error", "failed", "failed"),
-        ("inconclusive", "is in doubt", "inconclusive"),
+        ("inconclusive", "is inconclusive", "inconclusive"),
     ],
 )
 @pytest.mark.parametrize("kept", ["nothing", "samples"])
@@ -512,13 +515,13 @@ def test_a_side_that_did_not_end_well_is_named_with_its_reason(expected, words, 
     if kept == "samples":
         broken = side(kind, 1.0, status=status, reason="a bad day")
     found = beside(*(broken if each == kind else side(each, 1.0) for each in ("cpu", "gpu")))
-    assert (expected, f"its {kind.upper()} side {words}: a bad day") == (found.status, found.reason)
+    assert (expected, f"its {kind.upper()} variant {words}: a bad day") == (found.status, found.reason)
     assert found.speedup is None
 
 
 def test_a_side_that_ended_before_anyone_knew_its_side_is_named_all_the_same():
     found = beside(side("cpu", 1.0), ended("gpu", "skipped", "no driver", pairing=None))
-    assert ("skipped", "its GPU side was skipped: no driver") == (found.status, found.reason)
+    assert ("skipped", "its GPU variant was skipped: no driver") == (found.status, found.reason)
     assert found.cpu is not None
 
 
@@ -527,7 +530,7 @@ def test_a_side_that_no_report_has_is_an_error(absent, there):
     sides = {"cpu": None, "gpu": None, there: side(there, 1.0)}
     found = beside(**sides)
     assert found.status == "error"
-    assert found.reason.startswith(f"no report has its {absent} side; a test has to have the same node id")
+    assert found.reason.startswith(f"no report has its {absent} result; a test needs the same node id")
 
 
 def test_a_test_that_was_skipped_in_both_runs_is_skipped():
@@ -549,7 +552,7 @@ def test_a_skip_of_the_same_side_in_a_third_report_hides_nothing():
     assert [("passed", TEST)] == [(record.status, record.nodeid) for record in made.run.records]
     lonely = [side("cpu", 1.0, nodeid=OTHER), side("gpu", 1.0, nodeid=OTHER)]
     made = merge([report("cpu.json", sides[0], lonely[0]), shard, report("gpu.json", lonely[1])])
-    assert made.run.records[0].reason.startswith("no report has its GPU side")
+    assert made.run.records[0].reason.startswith("no report has its GPU result")
 
 
 def test_the_two_sides_of_different_tests_may_be_spread_over_many_reports():
@@ -591,7 +594,7 @@ def test_an_older_cpu_sibling_that_was_recorded_is_no_reason_for_a_missing_side(
     older = side("cpu", 1.0, pairing=None)
     other = [report(kind, side(kind, 1.0, nodeid=OTHER)) for kind in ("cpu", "gpu")]
     made = merge([report("one.json", side("cpu", 1.0)), report("older.json", older), *other])
-    assert made.run.records[0].reason.startswith("no report has its GPU side")
+    assert made.run.records[0].reason.startswith("no report has its GPU result")
 
 
 def test_siblings_of_one_run_are_carried_over_unchanged():
@@ -612,42 +615,42 @@ def test_siblings_of_one_run_are_carried_over_unchanged():
 @pytest.mark.parametrize(
     ("sides", "first", "second"),
     [
-        ("CPU side", side("cpu", 1.0), side("cpu", 1.0)),
-        ("GPU side", side("gpu", 1.0), side("gpu", 1.0)),
-        ("CPU side and its GPU side", whole(TEST), whole(TEST)),
-        ("CPU side", whole(TEST), side("cpu", 1.0)),
-        ("GPU side", side("gpu", 1.0), whole(TEST)),
+        ("CPU result", side("cpu", 1.0), side("cpu", 1.0)),
+        ("GPU result", side("gpu", 1.0), side("gpu", 1.0)),
+        ("CPU result and GPU result", whole(TEST), whole(TEST)),
+        ("CPU result", whole(TEST), side("cpu", 1.0)),
+        ("GPU result", side("gpu", 1.0), whole(TEST)),
     ],
 )
 def test_a_side_that_two_reports_have_is_refused_with_their_names(sides, first, second):
     others = [side("cpu", 1.0, nodeid=OTHER), side("gpu", 1.0, nodeid=OTHER)]
     said = refused(report("one.json", first, others[0]), report("two.json", second, others[1]))
-    assert said.startswith(f"one.json and two.json both have {TEST} with its {sides}; leave one out")
+    assert said.startswith(f"one.json and two.json both have a {sides} of {TEST}; leave one out")
 
 
 def test_one_cpu_run_with_two_gpu_runs_says_what_to_do():
     torch = replace(side("gpu", 1.0), pairing=Pairing(side="gpu", library="torch"))
     said = refused(report("cpu", side("cpu", 1.0)), report("cupy", side("gpu", 1.0)), report("torch", torch))
     assert said.startswith("cupy and torch both have")
-    assert said.endswith("a CPU run is joined with one GPU run at a time")
+    assert said.endswith("merge a CPU run with one GPU run at a time")
 
 
 @pytest.mark.parametrize(
     ("why", "second"),
     [
-        ("its GPU side was skipped: no driver", ended("gpu", "skipped", "no driver")),
-        ("no report has its GPU side", side("gpu", 1.0, nodeid=OTHER)),
-        ("the two sides differ in what they ask", side("gpu", 1.0, demand=Demand())),
+        ("its GPU variant was skipped: no driver", ended("gpu", "skipped", "no driver")),
+        ("no report has its GPU result", side("gpu", 1.0, nodeid=OTHER)),
+        ("its CPU and GPU variants have different requirements", side("gpu", 1.0, demand=Demand())),
     ],
 )
 def test_reports_of_which_no_test_was_joined_are_refused_with_a_reason(why, second):
     said = refused(report("cpu.json", side("cpu", 1.0)), report("gpu.json", second))
-    assert said.startswith("no test could be joined")
+    assert said.startswith("nothing to merge: no test has")
     assert f"; {TEST}: {why}" in said
 
 
 def test_reports_without_records_are_refused():
-    assert "no test could be joined" in refused(report("cpu.json"), report("gpu.json"))
+    assert "nothing to merge: no test has" in refused(report("cpu.json"), report("gpu.json"))
 
 
 def test_shards_of_one_run_make_one_report_in_which_nothing_is_lost():
@@ -675,8 +678,8 @@ def test_shards_of_different_machines_are_refused_with_what_differs():
     elsewhere = replace(HERE, cpu={**HERE.cpu, "name": "Xeon"})
     one = report("one.json", whole(TEST), environment=HERE)
     said = refused(one, report("two.json", whole(OTHER), environment=elsewhere))
-    assert "one.json and two.json were not measured in the same surroundings (CPU: " in said
-    assert said.endswith("Xeon), and one report cannot tell them apart; keep them as two")
+    assert "one.json and two.json were measured in different conditions (CPU: " in said
+    assert said.endswith("Xeon), and a report has only one environment; keep two reports")
 
 
 # The run that they make
@@ -714,7 +717,9 @@ def test_a_speedup_of_two_machines_is_called_so():
     made = made_of(gpu_environment=ELSEWHERE)
     assert made.merged.hosts_differ is True
     assert made.merged.differences == ("host: here, there",)
-    note = "the two sides ran on different machines, here and there: the speedup is of two machines"
+    note = (
+        "its CPU and GPU variants ran on different machines, here and there: the speedup is of two machines"
+    )
     assert Note(code="different_machines", text=note) in made.records[0].notes
 
 
@@ -733,7 +738,7 @@ def test_hosts_that_are_not_named_may_be_the_same_or_not(part):
 
 def test_what_is_known_to_differ_differs_though_another_is_not_named():
     assert hosts_differ([replace(HERE, cpu={}), ELSEWHERE]) is True
-    assert machines([replace(HERE, cpu={}), ELSEWHERE]) == ("here", "there")
+    assert machine_names([replace(HERE, cpu={}), ELSEWHERE]) == ("here", "there")
 
 
 def test_every_part_of_the_environment_that_differs_is_told():
@@ -747,7 +752,7 @@ def test_every_part_of_the_environment_that_differs_is_told():
         thread_pools=(ThreadPool(library="mkl", api="blas", threads=1, version=None),),
         variables={"OMP_NUM_THREADS": "1"},
     )
-    assert differences([HERE, other, other]) == (
+    assert environment_differences([HERE, other, other]) == (
         "host: here, there",
         "CPU: a processor, another",
         "memory: 64.0 GB, 32.0 GB",
@@ -768,7 +773,7 @@ def test_what_an_older_environment_does_not_tell_is_no_difference():
         python="3.11.7",
         packages=HERE.packages,
     )
-    assert differences([replace(HERE, variables={"OMP_NUM_THREADS": "1"}), older]) == ()
+    assert environment_differences([replace(HERE, variables={"OMP_NUM_THREADS": "1"}), older]) == ()
 
 
 def test_the_price_is_the_gpu_runs_and_another_is_told():
@@ -945,7 +950,7 @@ def test_a_side_that_is_missing_fails_and_one_that_was_skipped_is_counted(folder
     assert capsys.readouterr().out.splitlines()[-1].startswith("1 test joined, 0 failed, 1 skipped;")
     gpu = replace(gpu, run=replace(gpu.run, records=(kept,)))
     assert merged(*written(cpu, gpu)) == 1
-    assert "test_it.py::test_1: error: no report has its GPU side" in capsys.readouterr().out
+    assert "test_it.py::test_1: error: no report has its GPU result" in capsys.readouterr().out
 
 
 def test_a_run_that_ended_early_makes_an_incomplete_report_and_says_so(folder, capsys):
@@ -953,14 +958,14 @@ def test_a_run_that_ended_early_makes_an_incomplete_report_and_says_so(folder, c
     gpu = replace(gpu, run=replace(gpu.run, complete=False))
     assert merged(*written(cpu, gpu)) == 0
     assert json.loads(Path("merged.json").read_text())["complete"] is False
-    said = "gpu.json is incomplete, and so is what was made of it: its run ended early"
+    said = "gpu.json is incomplete, and so is the merged report: its run ended early"
     assert said in capsys.readouterr().out.splitlines()
 
 
 def test_hosts_that_nobody_names_are_not_called_one(folder, capsys):
     unnamed = replace(HERE, host={"name": None})
     assert merged(*written(*sides_of(3.0, environment=unnamed))) == 0
-    assert capsys.readouterr().out.endswith("0 failed; whether the hosts differ is not known\n")
+    assert capsys.readouterr().out.endswith("0 failed; it is not known whether the hosts differ\n")
 
 
 def test_a_threshold_that_failed_is_the_exit_code(folder, capsys):
@@ -1002,7 +1007,7 @@ def test_a_file_that_is_no_report_is_named(folder, capsys, content, said):
 def test_a_side_that_two_files_have_is_refused(folder, capsys):
     cpu, gpu = sides_of(3.0)
     names = written(cpu, gpu, replace(gpu, name="again.json"))
-    said = "gpu.json and again.json both have test_it.py::test_0 with its GPU side"
+    said = "gpu.json and again.json both have a GPU result of test_it.py::test_0"
     untouched(*names, "-o", "merged.json", said=said, capsys=capsys)
 
 
@@ -1013,7 +1018,7 @@ def test_the_same_file_twice_is_refused(folder, capsys):
 
 def test_one_report_alone_is_refused(folder, capsys):
     name, _ = written(*sides_of(3.0))
-    untouched(name, "-o", "merged.json", said="name two or more", capsys=capsys)
+    untouched(name, "-o", "merged.json", said="merging needs two reports or more", capsys=capsys)
 
 
 def test_shards_are_joined_and_told(folder, capsys):
@@ -1024,28 +1029,28 @@ def test_shards_are_joined_and_told(folder, capsys):
 
 def test_nothing_joined_is_no_success(folder, capsys):
     names = written(report("one.json", side("cpu", 1.0)), report("two.json", side("gpu", 1.0, nodeid=OTHER)))
-    untouched(*names, "-o", "merged.json", said="no test could be joined", capsys=capsys)
+    untouched(*names, "-o", "merged.json", said="nothing to merge: no test has", capsys=capsys)
 
 
 @pytest.mark.parametrize("output", ["cpu.json", "gpu.json", "./gpu.json", "link.json"])
 def test_a_report_that_is_joined_is_not_overwritten(folder, capsys, output):
     names = written(*sides_of(3.0))
     Path("link.json").hardlink_to("gpu.json")
-    untouched(*names, "-o", output, said="is read by this command; name another file", capsys=capsys)
+    untouched(*names, "-o", output, said="is an input of this command; choose another file", capsys=capsys)
 
 
 @pytest.mark.parametrize("content", ["notes", "{}", '[{"schema_version": "1.0"}]'])
 def test_a_file_that_is_no_report_is_not_overwritten(folder, capsys, content):
     names = written(*sides_of(3.0))
     Path("merged.json").write_text(content)
-    untouched(*names, "-o", "merged.json", said="merged.json is there and no report", capsys=capsys)
+    untouched(*names, "-o", "merged.json", said="merged.json exists and is not a report", capsys=capsys)
 
 
 def test_a_folder_is_not_overwritten(folder, capsys):
     names = written(*sides_of(3.0))
     Path("merged.json").mkdir()
     assert merged(*names) == 2
-    assert "merged.json is a folder; name a file in it" in capsys.readouterr().err
+    assert "merged.json is a folder; choose a file in it" in capsys.readouterr().err
     assert Path("merged.json").is_dir()
 
 

@@ -69,7 +69,7 @@ def objected(tmp_path_factory):
 
     def call(kind: str, text: str) -> str | None:
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
-        return paths.objection(path, BEGINS[kind], kind)
+        return paths.why_not_writable(path, BEGINS[kind], kind)
 
     return call
 
@@ -102,7 +102,7 @@ def test_what_we_wrote_in_another_form_is_not(runs, objected, kind, other):
 @pytest.mark.parametrize("kind", BEGINS)
 @pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
 def test_what_others_wrote_is_not(objected, kind, text):
-    assert f"is there and no {kind}; name another file" in (objected(kind, text) or "")
+    assert f"exists and is not a {kind}; choose another file" in (objected(kind, text) or "")
 
 
 @pytest.mark.parametrize("kind", BEGINS)

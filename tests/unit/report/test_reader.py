@@ -41,7 +41,7 @@ def written(path: Path, content: str | bytes) -> Path:
 def refused(path: Path) -> str:
     """Return the message with which a file is refused; it names the file, and no terminal obeys it."""
     with pytest.raises(GpuPerfError) as refusal:
-        reader.read(path)
+        reader.load_report(path)
     named = "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(path))
     assert str(refusal.value).startswith(named)
     assert str(refusal.value).isprintable()
@@ -51,7 +51,7 @@ def refused(path: Path) -> str:
 def found_in(path: Path) -> Run | None:
     """Return the run in a file, None where it is refused; a run's document keeps the schema."""
     try:
-        run = reader.read(path)
+        run = reader.load_report(path)
     except GpuPerfError:
         refused(path)
         return None
@@ -63,18 +63,18 @@ def found_in(path: Path) -> Run | None:
 
 
 def test_a_report_is_read_as_it_was_written(tmp_path):
-    assert reader.read(written(tmp_path / "report.json", TEXT)) == RUN
+    assert reader.load_report(written(tmp_path / "report.json", TEXT)) == RUN
 
 
 @pytest.mark.parametrize("indent", [None, 1, 4])
 @pytest.mark.parametrize("sort_keys", [True, False])
 def test_a_report_that_another_tool_laid_out_is_read(tmp_path, indent, sort_keys):
     text = json.dumps(FULL, indent=indent, sort_keys=sort_keys, ensure_ascii=False)
-    assert reader.read(written(tmp_path / "report.json", text)) == RUN
+    assert reader.load_report(written(tmp_path / "report.json", text)) == RUN
 
 
 def test_a_mark_that_windows_puts_first_is_no_part_of_a_report(tmp_path):
-    assert reader.read(written(tmp_path / "report.json", b"\xef\xbb\xbf" + TEXT.encode())) == RUN
+    assert reader.load_report(written(tmp_path / "report.json", b"\xef\xbb\xbf" + TEXT.encode())) == RUN
 
 
 BODY = TEXT.removeprefix("{\n")
@@ -138,9 +138,9 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path, content, said):
 def test_a_missing_file_a_folder_and_what_has_no_end_are_refused(tmp_path):
     assert "cannot be read: No such file or directory" in refused(tmp_path / "missing.json")
     assert "it is a folder; name a report" in refused(tmp_path)
-    assert "no regular file" in refused(Path("/dev/zero"))
+    assert "not a regular file" in refused(Path("/dev/zero"))
     os.mkfifo(tmp_path / "pipe.json")
-    assert "no regular file" in refused(tmp_path / "pipe.json")
+    assert "not a regular file" in refused(tmp_path / "pipe.json")
     assert "cannot be read" in refused(tmp_path / ("long" * 100))
     assert "cannot be read" in refused(tmp_path / "a\0b")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
@@ -164,7 +164,7 @@ def test_a_file_beyond_the_limit_is_refused_unread(tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "LIMIT", len(TEXT) - 1)
     assert "the most that is read" in refused(path)
     monkeypatch.setattr(reader, "LIMIT", len(TEXT))
-    assert reader.read(path) == RUN
+    assert reader.load_report(path) == RUN
 
 
 def test_a_file_that_is_too_large_is_not_even_opened(tmp_path, monkeypatch):
@@ -195,7 +195,7 @@ def test_a_hostile_node_id_is_a_text_like_any_other(tmp_path):
     run = replace(RUN, records=(replace(RUN.records[0], nodeid=hostile),))
     before = sorted(tmp_path.parent.iterdir())
     path = written(tmp_path / "report.json", document.text(run))
-    assert reader.read(path) == run
+    assert reader.load_report(path) == run
     assert list(tmp_path.iterdir()) == [path]
     assert sorted(tmp_path.parent.iterdir()) == before
 
@@ -204,7 +204,7 @@ def test_the_collector_works_as_before_when_a_report_was_read(tmp_path):
     import gc
 
     assert gc.isenabled()
-    reader.read(written(tmp_path / "report.json", TEXT))
+    reader.load_report(written(tmp_path / "report.json", TEXT))
     refused(written(tmp_path / "report.json", "wrong"))
     assert gc.isenabled()
 
@@ -216,12 +216,12 @@ def test_the_collector_works_as_before_when_a_report_was_read(tmp_path):
 def test_what_the_quick_reader_cannot_take_is_read_by_the_other(tmp_path, part, written_as):
     text = TEXT.replace(part, written_as)
     assert text != TEXT
-    assert document.load(codec.parse(text)) == reader.read(written(tmp_path / "report.json", text))
+    assert document.load(codec.parse(text)) == reader.load_report(written(tmp_path / "report.json", text))
 
 
 def test_half_a_character_is_a_text(tmp_path):
     run = replace(RUN, records=(replace(RUN.records[0], reason="half: \ud800"),))
-    assert reader.read(written(tmp_path / "report.json", document.text(run))) == run
+    assert reader.load_report(written(tmp_path / "report.json", document.text(run))) == run
 
 
 @pytest.mark.parametrize(
@@ -255,11 +255,11 @@ def test_a_list_elsewhere_is_not_taken_for_the_records():
 
 def test_a_file_gives_its_one_report(tmp_path):
     path = written(tmp_path / "report.json", TEXT)
-    assert (reader.Report(name=str(path), run=RUN),) == reader.read_all(path)
+    assert (reader.Report(name=str(path), run=RUN),) == reader.load_reports(path)
 
 
 def test_an_empty_folder_has_no_reports(tmp_path):
-    assert reader.read_all(tmp_path) == ()
+    assert reader.load_reports(tmp_path) == ()
 
 
 STARTS = {
@@ -274,7 +274,9 @@ def test_a_folder_gives_its_reports_newest_first(tmp_path):
     for name, started in STARTS.items():
         written(tmp_path / name, document.text(replace(RUN, started=started)))
     assert ["c.json", "b.json", "a.json", "d.json"] == [
-        Path(report.name).name for report in reader.read_all(tmp_path) if Path(report.name).parent == tmp_path
+        Path(report.name).name
+        for report in reader.load_reports(tmp_path)
+        if Path(report.name).parent == tmp_path
     ]
 
 
@@ -288,7 +290,7 @@ def test_other_files_in_a_folder_are_left_out(tmp_path):
     (folder / "loop.json").symlink_to("loop.json")
     report = written(folder / "report.json", TEXT)
     (folder / "within.json").symlink_to("report.json")
-    assert [str(report), str(folder / "within.json")] == [each.name for each in reader.read_all(folder)]
+    assert [str(report), str(folder / "within.json")] == [each.name for each in reader.load_reports(folder)]
 
 
 def test_a_file_in_a_folder_that_is_no_report_is_named(tmp_path):
@@ -297,19 +299,19 @@ def test_a_file_in_a_folder_that_is_no_report_is_named(tmp_path):
     with pytest.raises(
         GpuPerfError, match=r"wrong\.json: this is no report.*; or move the file out of the fold"
     ):
-        reader.read_all(tmp_path)
+        reader.load_reports(tmp_path)
     with pytest.raises(
         GpuPerfError, match=r"wrong\.json: this is no report; name one that --gpuperf-json wrote$"
     ):
-        reader.read_all(tmp_path / "wrong.json")
+        reader.load_reports(tmp_path / "wrong.json")
 
 
 @pytest.mark.parametrize("started", ["yesterday", "", "2026-01-01T00:00:00", "2026-13-01T00:00:00+00:00"])
 def test_a_report_in_a_folder_that_does_not_say_when_it_began_is_named(tmp_path, started):
     path = written(tmp_path / "report.json", document.text(replace(RUN, started=started)))
-    assert reader.read(path).started == started
+    assert reader.load_report(path).started == started
     with pytest.raises(GpuPerfError, match=r"report\.json: \$\.started is .* with an offset.*; or move the"):
-        reader.read_all(tmp_path)
+        reader.load_reports(tmp_path)
 
 
 # -- how a report is written ---------------------------------------------------------------------

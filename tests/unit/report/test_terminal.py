@@ -8,7 +8,8 @@ from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link, Offload, Point, Price, Threshold
 from pytest_gpuperf.model.record import Note, Record
-from pytest_gpuperf.report.terminal import lines, readable
+from pytest_gpuperf.report.summary import format_time
+from pytest_gpuperf.report.terminal import lines
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
 WIDTHS = [80, 120]
@@ -54,7 +55,7 @@ def row_of(name: str, shown: list[str]) -> str:
     ],
 )
 def test_a_time_has_three_digits_and_its_unit(expected, seconds):
-    assert expected == readable(seconds)
+    assert expected == format_time(seconds)
 
 
 def test_without_records_nothing_is_shown(section):
@@ -64,8 +65,8 @@ def test_without_records_nothing_is_shown(section):
 def test_a_row_holds_times_speedup_demand_and_verdict(section, record):
     shown = section(record())
     assert shown[0] == "CPU EPYC | GPU H200 through cupy"
-    assert ["test", "CPU", "GPU", "speedup", "wanted", "verdict"] == shown[2].split()
-    expected = "test_fft  20.0 ms  1.75 ms  10.0x [9.00, 11.0]    >=3x  passed"
+    assert ["test", "CPU", "GPU", "speedup", "limit", "verdict"] == shown[2].split()
+    expected = "test_fft  20.0 ms  1.75 ms  10.0x [9.00, 11.0]   >=3x  passed"
     assert expected == row_of("test_fft", shown)
 
 
@@ -73,7 +74,7 @@ def test_columns_stand_below_their_headings(section, record, speedup):
     shown = section(record(), record("test_x.py::test_longer_name", speedup=speedup(1234.0, 1000.0, 1500.0)))
     heading, *rows = shown[2:5]
     assert len(rows) == 2
-    for name in ("CPU", "GPU", "speedup", "wanted"):
+    for name in ("CPU", "GPU", "speedup", "limit"):
         end = heading.index(name) + len(name)
         assert all(row[end - 1] != " " and row[end : end + 2] == "  " for row in rows)
     assert all(row[heading.index("verdict") :] == "passed" for row in rows)
@@ -262,10 +263,10 @@ LONG = "tests/test_fft.py::test_of_a_name_with_forty_characters_in"
 @pytest.mark.parametrize(
     ("shown", "hidden", "width"),
     [
-        ({"with copies", "wanted"}, set(), 130),
-        ({"with copies", "wanted"}, set(), 95),
-        ({"wanted"}, {"with copies"}, 80),
-        (set(), {"with copies", "wanted"}, 80),
+        ({"with copies", "limit"}, set(), 130),
+        ({"with copies", "limit"}, set(), 95),
+        ({"limit"}, {"with copies"}, 80),
+        (set(), {"with copies", "limit"}, 80),
     ],
 )
 def test_columns_that_leave_a_name_too_little_room_are_left_out(
@@ -379,9 +380,7 @@ def test_a_largest_size_in_doubt_is_not_called_lost(run_of, record):
     point = Point(size=64, nodeid="test_fft[64]", cpu=1.0, gpu=1.0)
     found = threshold(outcome="none", smallest_won=None, curve=(point,))
     shown = lines(run_of(record(), thresholds=(found,)), 120)[-1]
-    assert (
-        shown == "threshold of test_fft: it is in doubt whether the GPU wins at the largest n, 64, recorded"
-    )
+    assert shown == "threshold of test_fft: undecided whether the GPU wins at the largest n, 64, recorded"
 
 
 def test_what_pays_in_time_and_not_in_money_is_told_too(section, record):

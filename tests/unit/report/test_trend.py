@@ -116,7 +116,7 @@ def test_only_the_tests_that_were_asked_for_are_told():
 
 
 def test_a_name_that_no_test_has_is_told():
-    expected = ["12 runs from 2026-01-01 to 2026-01-12, and no test in them whose name has 'fft' in it"]
+    expected = ["12 runs from 2026-01-01 to 2026-01-12, and no test in them whose name contains 'fft'"]
     assert expected == lines(history_of(STEP), only="fft")
 
 

@@ -1,0 +1,163 @@
+"""From a comparison's or a gate's facts to its sentences: every message of the gate is worded here."""
+
+from math import inf
+
+from pytest_gpuperf.gate import regression
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.comparison import (
+    GateFailure,
+    GateFailureCode,
+    GateNote,
+    GateNoteCode,
+    Metric,
+    Outcome,
+    Remedy,
+    Tolerance,
+)
+from pytest_gpuperf.model.measurement import Estimate
+
+__all__ = ["METRIC_NAMES", "REMEDIES", "describe", "describe_threshold", "failure", "format_change"]
+__all__ += ["format_metric", "format_value", "no_valid_measurement", "note"]
+
+METRIC_NAMES: dict[Metric, str] = {
+    "speedup": "speedup",
+    "gpu": "GPU time",
+    "cpu": "CPU time",
+    "latency": "speedup by latency",
+    "always": "speedup with copies",
+    "threshold": "threshold",
+    "memory": "memory",
+}
+REMEDIES: dict[Remedy, str] = {  # what slowed a GPU down comes with its own remedy
+    "more_time": "more time (max_time) or a quieter machine would decide it",
+    "run_with_gate": "measure it with --gpuperf-baseline and --gpuperf-fail-on: without a gate a run stops "
+    "at its verdict",
+    "new_baseline": "the baseline's interval is too wide: remove it and recreate it with --gpuperf-fail-on, "
+    "or run gpuperf baseline update with the report of a run that had a gate",
+}
+_FAILURES: dict[GateFailureCode, str] = {
+    "nothing_measured": "nothing was measured: {cause}",
+    "all_skipped": "every test of the gate was skipped ({tests}): {reason}{remedy}",
+    "tests_unknown": "the baseline {baseline} has none of the tests that were measured ({tests}); node ids "
+    "are relative to the rootdir: was the baseline made with another one?",
+    "nothing_compared": "nothing was compared: the baseline {baseline} and the measured tests ({tests}) "
+    "share no {metrics}",
+    "metric_not_measured": "no {metric} was measured ({tests}): {cause}",
+    "session_ended": "the session ended before {tests} of the gate could run: {first}",
+    "tests_missing": "{count} of the baseline's tests did not run: {tests}; renamed, unmarked or deselected? "
+    "Run them, pass {prefix}allow-missing, or remove them with a report of the whole suite: gpuperf baseline "
+    "update --prune {baseline} REPORT",
+    "test_lost": "{nodeid} was lost when its process crashed: {reason}",
+}
+_NOTES: dict[GateNoteCode, str] = {
+    "baseline_incomplete": "the run of the baseline {baseline} ended early: tests that it did not reach "
+    "count as new",
+    "tests_skipped": "{count} of the baseline's tests {were} skipped: {first}",
+    "threshold_not_compared": "the threshold of {name} was not compared: the last of its tests was not "
+    "measured",
+    "not_comparable": "not comparable ({count}): {differences}",
+    "regressions_not_enforced": "{count} found but not enforced; pass --gpuperf-fail-on to fail on them",
+    "baseline_stale": "{count} improved beyond the tolerance: the baseline is out of date; run gpuperf "
+    "baseline update to lock in the gain",
+}
+_CHANGES: dict[Outcome, str] = {
+    "regressed": "got worse",
+    "improved": "got better",
+    "cannot_tell": "is inconclusive",
+}
+_OUTDATED = "the baseline is out of date"
+
+
+# One metric of one test.
+
+
+def describe(
+    before: Estimate, now: Estimate, tolerance: Tolerance, outcome: Outcome, *, widened: str | None = None
+) -> str:
+    """Return the numbers of an outcome: `speedup got worse: 8.00x [7.80, 8.20], baseline 10.0x ...`.
+
+    `widened` is why the new interval is wider than its samples alone make it.
+    """
+    metric = tolerance.metric
+    numbers = f"{format_metric(metric, now)}, baseline {format_metric(metric, before)}"
+    limit = _OUTDATED if outcome == "improved" else _allowance(tolerance)
+    ratio = regression.ratio(before, now)
+    change = f": {format_change(ratio)}, {limit}" if ratio else f"; {limit}"
+    cause = f"; the interval reaches so low because {widened}" if widened else ""
+    return f"{METRIC_NAMES[metric]} {_CHANGES[outcome]}: {numbers}{change}{cause}"
+
+
+def describe_threshold(
+    before: float, now: float, tolerance: Tolerance, outcome: Outcome, remedy: Remedy | None
+) -> str:
+    """Return the sizes from which on the GPU surely wins, and what follows; infinity for no size."""
+    sizes = f"the GPU wins {_sizes_from(now)}, in the baseline {_sizes_from(before)}"
+    if remedy is not None:
+        rest = REMEDIES[remedy]
+    elif outcome == "improved":
+        rest = _OUTDATED
+    else:
+        rest = _allowance(tolerance)
+    return f"threshold {_CHANGES[outcome]}: {sizes}; {rest}"
+
+
+def no_valid_measurement(reason: str) -> str:
+    """Return that a gate fails a test because nothing valid was measured."""
+    return f"the gate has no valid measurement: {reason}"
+
+
+# A run as a whole.
+
+
+def failure(code: GateFailureCode, **values: object) -> GateFailure:
+    """Return why the gate fails a run, with the values of the sentence."""
+    return GateFailure(code=code, text=_FAILURES[code].format(**values))
+
+
+def note(code: GateNoteCode, **values: object) -> GateNote:
+    """Return a remark on a comparison, which fails nothing, with the values of the sentence."""
+    return GateNote(code=code, text=_NOTES[code].format(**values))
+
+
+# Values.
+
+
+def format_change(ratio: Estimate) -> str:
+    """Return a ratio as a change: `-20.0 % [-24.1, -16.3]`, without its interval where it is exact."""
+    ends = ", ".join("?" if end is None else _percent(end) for end in (ratio.low, ratio.high))
+    exact = ratio.low == ratio.value == ratio.high
+    return f"{_percent(ratio.value)} %" if exact else f"{_percent(ratio.value)} % [{ends}]"
+
+
+def format_metric(metric: Metric, estimate: Estimate) -> str:
+    """Return an estimate in its metric's unit: `8.00x [7.80, 8.20]`, `1.20 ms [1.10 ms, 1.30 ms]`."""
+    value = format_value(metric, estimate.value)
+    if metric in ("memory", "threshold"):
+        return value
+    bounds = ("?" if end is None else format_value(metric, end) for end in (estimate.low, estimate.high))
+    return f"{value} [{', '.join(bound.removesuffix('x') for bound in bounds)}]"
+
+
+def format_value(metric: Metric, value: float) -> str:
+    """Return a value in its metric's unit: `8.00x`, `1.20 ms`."""
+    if metric == "memory":
+        return units.size(value)
+    if metric == "threshold":
+        return f"{value:.16g}"
+    return units.seconds(value) if metric in ("cpu", "gpu") else f"{units.digits(value)}x"
+
+
+def _allowance(tolerance: Tolerance) -> str:
+    direction = "more" if tolerance.metric in regression.LESS_IS_BETTER else "less"
+    return f"{100 * tolerance.share:g} % {direction} is allowed"
+
+
+def _sizes_from(size: float) -> str:
+    return f"from {size:.16g} on" if size < inf else "for sure at no size"
+
+
+def _percent(ratio: float) -> str:
+    """Return a ratio as a change in percent, with its sign; 0 where it shows none."""
+    percent = 100 * (ratio - 1)
+    shown = f"{percent:+.0f}" if abs(percent) >= 99.95 else f"{percent:+.1f}"
+    return shown if float(shown) else "0"

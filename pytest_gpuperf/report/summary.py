@@ -1,0 +1,163 @@
+"""From a run to the facts of its summary, which the terminal and Markdown lay out: names, reasons, cells."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.comparison import GateResult
+from pytest_gpuperf.model.nodeid import function_of, name_of
+from pytest_gpuperf.model.offload import Offload, Threshold
+from pytest_gpuperf.model.record import Record, Run
+
+__all__ = [
+    "SharedReason",
+    "ThresholdSummary",
+    "explained_by_sibling",
+    "format_limit",
+    "format_time",
+    "reasons_of",
+    "shared_reasons",
+    "short_names",
+    "shorten",
+    "shown_records",
+    "threshold_summaries",
+    "tolerances_text",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedReason:
+    """A reason, and the short names of the tests that have it."""
+
+    text: str
+    tests: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdSummary:
+    """A family's name, its threshold's status, and a sentence with the sizes, the status and the reason."""
+
+    name: str
+    status: str
+    sentence: str
+
+
+def shown_records(run: Run) -> list[Record]:
+    """Return the records of tests that were to run, or that were measured for a sibling."""
+    return [record for record in run.records if not (record.is_deselected and record.cpu is None)]
+
+
+def short_names(records: Sequence[Record]) -> dict[str, str]:
+    """Return the tests' names; with their files, or whole node ids, where those would be ambiguous."""
+    nodeids = [record.nodeid for record in records]
+    # The shortest form that is unique in this table: narrow terminals have little room for names.
+    for short in (name_of, _name_in_file):
+        names = {nodeid: short(nodeid) for nodeid in nodeids}
+        if len(set(names.values())) == len(names):
+            return names
+    return {nodeid: nodeid for nodeid in nodeids}
+
+
+def _name_in_file(nodeid: str) -> str:
+    function = function_of(nodeid)
+    return function.rpartition("/")[2] + nodeid[len(function) :]
+
+
+def shorten(name: str, width: int) -> str:
+    """Return the end of a name, which differs between tests, where the whole does not fit."""
+    return name if len(name) <= width else f"~{name[len(name) - width + 1 :]}"
+
+
+def shared_reasons(
+    records: Sequence[Record], names: Mapping[str, str], reasons: Callable[[Record], Iterable[str]]
+) -> list[SharedReason]:
+    """Return each reason once, with all tests that have it; `reasons` returns those of one record."""
+    tests: dict[str, dict[str, None]] = {}
+    for record in records:
+        for reason in reasons(record):
+            tests.setdefault(reason, {})[names[record.nodeid]] = None
+    return [SharedReason(text=reason, tests=tuple(shared)) for reason, shared in tests.items()]
+
+
+def explained_by_sibling(records: Iterable[Record]) -> frozenset[str]:
+    """Return the CPU siblings whose GPU siblings explain themselves why they have no speedup."""
+    pairings = (record.pairing for record in records if record.speedup is None and record.reason)
+    return frozenset(pairing.partner for pairing in pairings if pairing and pairing.partner)
+
+
+def reasons_of(record: Record, explained: Collection[str] = ()) -> Iterator[str]:
+    """Yield a record's reason and its doubts, and what holds it back where it failed or is not worth it.
+
+    CPU siblings in `explained` leave out why a GPU sibling has no speedup.
+    """
+    yield from filter(None, [record.reason, *(comparison.reason for comparison in record.comparisons)])
+    for note in record.notes:
+        if not (note.code == "gpu_sibling_without_speedup" and record.nodeid in explained):
+            yield note.text
+    offload = record.offload
+    if offload is None or (offload.worth and offload.price.saves is not False and record.status != "failed"):
+        return
+    if record.gpu is None and not _is_hopeless(offload):
+        return  # the table shows how long a call may take on a GPU
+    yield offload.reason
+    yield from (diagnosis.sentence for diagnosis in record.diagnosis)
+
+
+def _is_hopeless(offload: Offload) -> bool:
+    """Return whether no link is fast enough for copies at every call."""
+    return bool(offload.links) and all(
+        link.speedup_at_most is not None and link.speedup_at_most < 1 for link in offload.links
+    )
+
+
+def threshold_summaries(thresholds: Iterable[Threshold]) -> list[ThresholdSummary]:
+    """Return the thresholds that were measured."""
+    return [
+        ThresholdSummary(
+            name=threshold.name,
+            status=threshold.status,
+            sentence=f"{_bracket(threshold)}, {threshold.status}"
+            + (f": {threshold.reason}" if threshold.reason else ""),
+        )
+        for threshold in thresholds
+        if threshold.status != "skipped"
+    ]
+
+
+def _bracket(threshold: Threshold) -> str:
+    """Return from which size on the GPU wins, and up to which it does not."""
+    name, lost, won = threshold.parameter, threshold.largest_not_won, threshold.smallest_won
+    if threshold.outcome is None:
+        return "not known"
+    if won is None:
+        if threshold.curve and threshold.curve[-1].won is None:
+            return f"undecided whether the GPU wins at the largest {name}, {lost:.16g}"
+        return f"the GPU does not win at the largest {name}, {lost:.16g}"
+    below = f"not at {lost:.16g}" if lost is not None else "the smallest"
+    return f"the GPU wins from {name} = {won:.16g} on, {below}"
+
+
+def tolerances_text(gate: GateResult) -> str:
+    """Return what may get worse, and by how much: `speedup 10 %, memory 5 %`."""
+    return ", ".join(f"{tolerance.metric} {100 * tolerance.share:g} %" for tolerance in gate.tolerances)
+
+
+def format_time(seconds: float | None) -> str:
+    """Return a time with three digits and its unit: `1.23 ms`; a dash for None."""
+    return "-" if seconds is None else units.seconds(seconds)
+
+
+def format_limit(record: Record) -> str:
+    """Return the limits of the speedup as short as a cell: `>=3x always`; a dash where there are none."""
+    demand = record.demand
+    least, most = demand.min, demand.max
+    if least is not None and most is not None:
+        limits = f"{least:g}..{most:g}x"
+    elif least is not None:
+        limits = f">={least:g}x"
+    elif most is not None:
+        limits = f"<={most:g}x"
+    else:
+        return "-"
+    regime = {"never": "", "always": " always", "once": f" once/{demand.calls}"}[demand.transfer]
+    return f"{limits}{regime}{' latency' if demand.latency else ''}"
