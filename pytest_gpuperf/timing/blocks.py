@@ -85,10 +85,7 @@ class BlockTimer:
     def interference(self) -> Interference | None:
         """What took time from the workload while it was sampled, if anything did."""
         return noise.detect(
-            self.samples,
-            block_calls=self.block_calls,
-            waited=self.waited or 0.0,
-            fastest=self.fastest_sample,
+            self.samples, block_calls=self.block_calls, waited=self.waited or 0.0, fastest=self.fastest_sample
         )
 
     @property
@@ -155,9 +152,8 @@ class BlockTimer:
                 if self.block_calls < max_calls:
                     self.block_calls = min(max_calls, _more_calls(self.block_calls, sample, block_time))
                     recent.clear()
-            self.steady = len(recent) == _AGREEING_BLOCKS and max(recent) <= (
-                1 + plan.warmup_tolerance
-            ) * min(recent)
+            tolerated = (1 + plan.warmup_tolerance) * min(recent, default=0.0)
+            self.steady = len(recent) == _AGREEING_BLOCKS and max(recent) <= tolerated
         self.warmup += device.clock() - started
 
     def per_call(self, options: RunOptions) -> "BlockTimer":

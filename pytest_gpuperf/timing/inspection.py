@@ -170,10 +170,7 @@ def _timed_call(call: Callable[[], Any], device: TimedDevice) -> _ObservedCall:
         returned = device.clock()
     device.synchronize()
     return _ObservedCall(
-        host_time=returned - started,
-        elapsed=device.clock() - started,
-        result=result,
-        observation=observation,
+        host_time=returned - started, elapsed=device.clock() - started, result=result, observation=observation
     )
 
 

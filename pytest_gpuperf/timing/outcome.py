@@ -48,11 +48,7 @@ def judge(
         transfer=transfer,
     )
     judgement = judge_offline(
-        offload_input,
-        context.options,
-        memory=memory,
-        interference=interference,
-        throttled=rounds.throttled,
+        offload_input, context.options, memory=memory, interference=interference, throttled=rounds.throttled
     )
     return replace(judgement, notes=(*judgement.notes, *_dropped_rounds(rounds)))
 

@@ -218,9 +218,7 @@ class Trial:
 
     def release(self) -> None:
         """Drop every reference that may keep arrays of the devices alive."""
-        self._cpu = None
-        self._gpu = None
-        self._transfer_timer = None
+        self._cpu = self._gpu = self._transfer_timer = None
 
     @property
     def _sampling(self) -> Neighbours:

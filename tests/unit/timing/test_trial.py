@@ -663,7 +663,7 @@ def test_a_demand_on_memory_that_the_device_cannot_tell_is_an_error_and_keeps_th
     bench.gpu.observe = blind
     found = bench.compare(ones, Demand(min=3, max_memory=1000))
     assert found.status == "error"
-    assert "max_memory is 1.00 kB, and the device does not report" in found.reason
+    assert "max_memory is 1.00 kB, but the device does not report" in found.reason
     assert found.speedup.value == pytest.approx(10)
 
 
