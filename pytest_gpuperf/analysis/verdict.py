@@ -83,7 +83,7 @@ def apply_memory_limit(verdict: Verdict, memory: Memory, demand: Demand) -> Verd
         return verdict
     limit = f"max_memory is {units.size(demand.max_memory)}"
     if memory.peak is None:
-        reason = f"{limit}, and {memory.reason}; remove the limit for this device"
+        reason = f"{limit}, but {memory.reason}; remove the limit for this device"
         return Verdict(status="error", reason=reason, reason_code="memory_not_known")
     if memory.peak <= demand.max_memory:
         return Verdict(status="passed", reason=None) if verdict.status == "recorded" else verdict

@@ -358,13 +358,13 @@ HELD = "the workload holds 2.00 kB on the device, max_memory is 1.00 kB"
         ("failed", HELD, Memory(peak=2000), ("recorded", None, None)),
         (
             "error",
-            "max_memory is 1.00 kB, and the report does not tell how much",
+            "max_memory is 1.00 kB, but the report does not tell how much",
             None,
             ("error", "in any words", "memory_not_known"),
         ),
         (
             "error",
-            "max_memory is 1.00 kB, and the report does not tell how much",
+            "max_memory is 1.00 kB, but the report does not tell how much",
             None,
             ("recorded", None, None),
         ),
