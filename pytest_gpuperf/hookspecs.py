@@ -8,8 +8,6 @@ import pluggy
 if TYPE_CHECKING:
     from pytest_gpuperf.devices.protocol import Backend
 
-__all__ = ["pytest_gpuperf_devices"]
-
 hookspec = pluggy.HookspecMarker("pytest")
 
 

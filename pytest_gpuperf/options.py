@@ -19,23 +19,6 @@ if TYPE_CHECKING:
     from pytest_gpuperf.model.comparison import GateOptions, Tolerance
     from pytest_gpuperf.model.demand import Outputs, RunOptions
 
-__all__ = [
-    "MARKERS",
-    "USAGE_ERROR",
-    "add_options",
-    "any_option_given",
-    "check_paths_differ",
-    "device_params",
-    "gate_options",
-    "has_foreign_marker",
-    "json_path",
-    "outputs",
-    "patterns",
-    "run_options",
-    "times_all",
-    "usage_error",
-]
-
 _SPEEDUP = (
     'speedup(min=None, *, max=None, transfer="never", calls=None, latency=False, max_memory=None, '
     "rtol=None, atol=None, parity=True, max_time=None, pair=None, device=None): time the test on CPU and "

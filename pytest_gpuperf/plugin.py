@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from pytest_gpuperf.session.run_hooks import RunHooks
     from pytest_gpuperf.session.session import GpuPerfSession
 
-__all__ = ["cpu", "device", "gpu", "gpuperf", "xp"]
-
 _RUN_HOOKS = "gpuperf-hooks"
 _COLLECTION_HOOKS = "gpuperf-collecting"
 _SELECTS_UNMARKED = pytest.StashKey[bool]()  # with a pattern, or --gpuperf-all

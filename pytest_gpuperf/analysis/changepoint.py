@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from numpy.random import Generator
     from numpy.typing import NDArray
 
-__all__ = ["FEWEST", "LEVEL", "SMALLEST", "Change", "changes"]
-
 LEVEL = 0.01
 """The chance that noise alone is reported as a change."""
 FEWEST = 10

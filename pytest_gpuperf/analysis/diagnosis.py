@@ -11,8 +11,6 @@ from pytest_gpuperf.model.offload import BreakEven, Diagnosis, DiagnosisCode
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.model.units import bandwidth, seconds, size
 
-__all__ = ["annotate", "find"]
-
 _BUSY = 0.5  # of a call's time: a device that is busy for less of it waits for its launches
 _ONE_PROCESSOR = 1.25  # processors kept busy by one thread and a little else
 _WAITED = 0.1  # of the blocks' time

@@ -10,8 +10,6 @@ from pytest_gpuperf.analysis.noise import MOST_DROPPED
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
 
-__all__ = ["SequentialEstimator", "estimate", "estimate_for_demand"]
-
 _MIN_ROUNDS = 2  # taken whatever they cost: one alone can never decide
 _PRECISION_SHARE = 0.75  # of max_time is for precision; the rest is for secondary measurements
 

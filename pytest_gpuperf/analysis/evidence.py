@@ -12,8 +12,6 @@ from itertools import accumulate, pairwise
 from math import comb, exp, inf, log
 from statistics import fmean
 
-__all__ = ["LARGEST_EXPONENT", "Evidence", "autocorrelation", "e_value"]
-
 # (m, q, p): at the limit fewer than q of the rounds are off by a factor m; tested against p.
 _MARGINS = ((1.25, 1 / 4, 0.85), (2.0, 1 / 20, 0.90))
 LARGEST_EXPONENT = 700.0

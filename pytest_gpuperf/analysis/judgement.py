@@ -10,8 +10,6 @@ from pytest_gpuperf.model.measurement import Interference, Memory
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, Verdict
 
-__all__ = ["Judgement", "judge_offline"]
-
 _REMEDY = "use a quieter machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS)"
 
 

@@ -5,8 +5,6 @@ from statistics import median
 
 from pytest_gpuperf.model.measurement import Interference
 
-__all__ = ["MOST_DROPPED", "describe", "detect", "throttle_reason", "worst"]
-
 MOST_DROPPED = 0.2
 """The largest share of rounds that may be dropped; with more, the rest do not show the GPU's usual speed."""
 

@@ -14,8 +14,6 @@ from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Estimate, Measurement, Neighbours, Round, Speedup, Transfer
 from pytest_gpuperf.model.offload import BreakEven, GpuLimits, Link, Offload, Price, Regime
 
-__all__ = ["LINKS", "OffloadInput", "assess", "assess_cpu_only"]
-
 # Bytes per second in one direction: PCI-SIG's transfer rate x 16 lanes x 128/130 / 8, and half of the
 # 900 GB/s that NVIDIA names for NVLink-C2C in both directions. No copy of pageable memory reaches them.
 LINKS = {

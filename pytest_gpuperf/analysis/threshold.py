@@ -12,8 +12,6 @@ from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.offload import Point, Threshold
 from pytest_gpuperf.model.record import Record
 
-__all__ = ["find", "may_pass_with_warning"]
-
 _State = Literal["won", "lost", "doubtful"]
 _Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped"]
 _WORST_FIRST: tuple[_Status, ...] = ("failed", "inconclusive", "passed")

@@ -9,19 +9,6 @@ from pytest_gpuperf.model.measurement import Estimate, Memory, Speedup
 from pytest_gpuperf.model.offload import Regime
 from pytest_gpuperf.model.record import Verdict
 
-__all__ = [
-    "apply_memory_limit",
-    "autocorrelation_note",
-    "decision",
-    "describe_demand",
-    "describe_regime",
-    "holds_with_own_share",
-    "interval",
-    "is_near",
-    "judge",
-    "ratio",
-]
-
 Decision = Literal["passed", "failed"]
 _DEPENDENT = 0.3  # lag-1 autocorrelation above which successive rounds are called dependent
 

@@ -11,8 +11,6 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report.escape import printable
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
-__all__ = ["main"]
-
 _EXIT_CODES = (
     "exit codes: 0 success; 1 a required speedup was missed or a metric regressed; 2 an error; 3 nothing to "
     "compare"

@@ -17,8 +17,6 @@ from pytest_gpuperf.report import files, paths, reader
 from pytest_gpuperf.report.json import document
 from pytest_gpuperf.report.reader import Report
 
-__all__ = ["add"]
-
 _EPILOG = """\
 example: gpuperf baseline update baseline.json report.json
 

@@ -26,8 +26,6 @@ from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.report import comparison_text, files, paths, reader
 
-__all__ = ["add"]
-
 _MOST_TESTS = 50
 _DEFAULT_FAIL_ON = (Tolerance(metric="speedup", share=0.1),)
 _EPILOG = """\

@@ -11,8 +11,6 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 if TYPE_CHECKING:
     from pytest_gpuperf.devices.protocol import Backend
 
-__all__ = ["add", "devices"]
-
 _CPU = "cpu"  # of sycl: it emulates a GPU, and is never chosen automatically
 _FIRST = "auto chooses the first usable GPU; pass another by name, e.g. --gpuperf-gpu=torch"
 _OTHERS = "devices of other plugins are not listed here: pytest --gpuperf-gpu=NAME uses them"

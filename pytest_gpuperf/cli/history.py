@@ -7,8 +7,6 @@ from typing import Any
 
 from pytest_gpuperf.cli.output import CommandResult
 
-__all__ = ["add"]
-
 _EPILOG = """\
 example: gpuperf history speedups/ --only test_fft
 

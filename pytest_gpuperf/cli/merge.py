@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pytest_gpuperf.report.merge import MergedRun
     from pytest_gpuperf.report.reader import Report
 
-__all__ = ["INCONCLUSIVE", "add"]
-
 INCONCLUSIVE = (
     "how to treat undecided tests: warn passes them near their limit and fails others; fail and pass treat "
     "all alike (default: warn)"

@@ -8,8 +8,6 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report import paths
 from pytest_gpuperf.report.escape import printable
 
-__all__ = ["FAILED", "FINE", "INCOMPARABLE", "WRONG", "CommandResult", "check_replaceable", "lines_result"]
-
 FINE, FAILED, WRONG, INCOMPARABLE = 0, 1, 2, 3
 """Exit codes: 1 a required speedup was missed or a metric regressed, 2 an error, 3 nothing to compare."""
 

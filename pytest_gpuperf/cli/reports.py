@@ -14,8 +14,6 @@ from pytest_gpuperf.report import exports, files, markdown, paths, reader, termi
 from pytest_gpuperf.report import journal as journals
 from pytest_gpuperf.report.json import document, schema
 
-__all__ = ["add", "width"]
-
 _NARROWEST = 80  # columns of the table
 _QUIET = 3.0  # seconds between two lines about the progress of a check
 _MARKDOWN = "markdown"

@@ -12,8 +12,6 @@ from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.model.demand import Family
 from pytest_gpuperf.model.nodeid import function_of
 
-__all__ = ["build_families"]
-
 _Members = dict[pytest.Function, ThresholdDemand]
 
 

@@ -15,8 +15,6 @@ from pytest_gpuperf.collection.spec_reader import SpecReader
 from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
 from pytest_gpuperf.model.demand import Selection
 
-__all__ = ["Finder", "create_finder"]
-
 
 class Finder:
     """The speedup tests of a run, `found` as pytest collects module after module; `late` finds more of them.

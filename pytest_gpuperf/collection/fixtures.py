@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["is_built_on_ours", "is_ours", "parametrize", "slots", "takes"]
-
 # pytest has no public way to ask which fixtures a function takes and who defined them; `_fixtureinfo` is what
 # its own parametrization uses.
 

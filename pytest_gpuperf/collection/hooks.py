@@ -7,8 +7,6 @@ import pytest
 from pytest_gpuperf.collection import siblings
 from pytest_gpuperf.collection.items import SPEC
 
-__all__ = ["CollectionHooks"]
-
 
 class CollectionHooks:
     """Orders items, and calls `begin` with the selected and the deselected speedup tests before they run.

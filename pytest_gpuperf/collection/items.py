@@ -13,21 +13,6 @@ from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec, ParsedDevice
 from pytest_gpuperf.model.demand import Demand, Family, Kind, Source
 from pytest_gpuperf.model.nodeid import function_of
 
-__all__ = [
-    "SPEC",
-    "ItemSpec",
-    "PairKey",
-    "SpecCache",
-    "has_marked_parameters",
-    "item_spec",
-    "marker_error",
-    "parameters",
-    "stable_repr",
-    "sweep_key",
-    "uses_plugin_fixtures",
-    "why_not_timeable",
-]
-
 _REMEDY = (
     "use a value that is known (numpy, cupy, torch, jax, dpnp, cpu, cuda:1, their modules and devices), or "
     "remove the parameter from gpuperf_device_params"

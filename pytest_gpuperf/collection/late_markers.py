@@ -10,8 +10,6 @@ from pytest_gpuperf.collection.families import build_families
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, item_spec, marker_error
 from pytest_gpuperf.collection.spec_reader import SpecReader
 
-__all__ = ["LateMarkers"]
-
 _DIFFERENT = (
     "has a speedup marker, and a plugin or conftest added a second one with different arguments; keep one"
 )

@@ -11,8 +11,6 @@ import pytest
 
 from pytest_gpuperf.model.demand import Demand
 
-__all__ = ["PairOptions", "ThresholdDemand", "demand", "pair_options", "size", "threshold"]
-
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT])(i?))?B", re.IGNORECASE)
 
 

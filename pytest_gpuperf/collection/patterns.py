@@ -18,8 +18,6 @@ from pytest_gpuperf.devices.spec import DeviceParser
 from pytest_gpuperf.model.demand import Selection
 from pytest_gpuperf.model.nodeid import file_of
 
-__all__ = ["BARE_MARK", "Patterns", "parse_pattern", "select_all", "unmarked_spec"]
-
 BARE_MARK = pytest.mark.speedup.mark
 """The marker without arguments: it records, and requires nothing."""
 _USED_ONCE = ("benchmark", "subtests")  # fixtures that cannot be used again in a further call

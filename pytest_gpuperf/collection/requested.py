@@ -8,8 +8,6 @@ import pytest
 
 from pytest_gpuperf.model.nodeid import file_of, split
 
-__all__ = ["RequestedTests", "command_line_selection", "reruns_failures"]
-
 
 @dataclass(slots=True, kw_only=True)
 class RequestedTests:

@@ -9,15 +9,6 @@ from pytest_gpuperf.collection.items import SPEC, ItemSpec
 from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.model.demand import Demand
 
-__all__ = [
-    "add_missing_cpu_siblings",
-    "group_by_pair",
-    "in_order",
-    "must_run_before",
-    "pair_items",
-    "worker_groups",
-]
-
 _Group = list[tuple[pytest.Item, ItemSpec]]
 
 

@@ -18,8 +18,6 @@ from pytest_gpuperf.collection.patterns import BARE_MARK, unmarked_spec
 from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
 from pytest_gpuperf.model.nodeid import function_of
 
-__all__ = ["SpecReader"]
-
 
 class SpecReader:
     """Gives marked items their specs.

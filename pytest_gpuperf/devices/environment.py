@@ -10,8 +10,6 @@ from pathlib import Path, PurePosixPath
 from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.record import Clocks, Environment, ThreadPool
 
-__all__ = ["THREADS", "cpu_name", "pool_threads", "processors", "survey", "usable_processors", "waited"]
-
 _PACKAGES = (
     "pytest-gpuperf",
     "pytest",

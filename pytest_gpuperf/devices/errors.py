@@ -5,8 +5,6 @@ import re
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.errors import Fault
 
-__all__ = ["describe_place", "fault_of", "first_line", "parse_error_text"]
-
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|failed to allocate", re.I)
 _REQUESTED = re.compile(r"allocat(?:e|ing)(?: request for)? ([\d.]+) ?(bytes|[KMGT]i?B)", re.I)
 _UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}

@@ -12,8 +12,6 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-__all__ = ["HostDevice", "SynchronousDevice"]
-
 
 class SynchronousDevice:
     """Base of devices whose work is done, on the CPU of this process, when the call returns."""

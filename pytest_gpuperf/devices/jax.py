@@ -17,8 +17,6 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-__all__ = ["JaxBackend", "JaxDevice"]
-
 _EXACT = ("highest", "float32", "F32_F32_F32")  # of jax_default_matmul_precision
 _AMPERE = 8.0  # the first compute capability with TF32
 

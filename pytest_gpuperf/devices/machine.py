@@ -10,8 +10,6 @@ from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.record import Clocks, Environment
 
-__all__ = ["Machine"]
-
 
 class Machine:
     """The devices of a run; `lost` names the test that lost the GPU, if one has.

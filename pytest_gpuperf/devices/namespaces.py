@@ -4,8 +4,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-__all__ = ["Namespace"]
-
 
 class Namespace(ModuleType):
     """A module whose attributes go through `change`, which maps each name and value to the value to use.

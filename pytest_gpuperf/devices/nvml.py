@@ -6,8 +6,6 @@ from typing import Any
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Clocks
 
-__all__ = ["NvmlMonitor", "monitor"]
-
 # nvml.h, nvmlClocksEventReason*; idle (0x1) and application clocks (0x2) are no slowdown.
 _HARMLESS = {0x4: "power cap", 0x10: "sync boost", 0x100: "display clock"}
 _BAD = {

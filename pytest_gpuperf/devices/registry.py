@@ -9,8 +9,6 @@ from pytest_gpuperf.devices.protocol import Backend, TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
-__all__ = ["Devices", "backends"]
-
 _BACKENDS = {"cupy": "CupyBackend", "sycl": "SyclBackend", "torch": "TorchBackend", "jax": "JaxBackend"}
 _BY_NAME_ONLY = ("torch", "jax")
 _TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"

@@ -19,8 +19,6 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-__all__ = ["Clock", "Injected", "SimulatedArray", "SimulatedBackend", "SimulatedDevice", "Timing"]
-
 
 class Clock:
     """A clock that advances only when a simulated device works or is waited for."""

@@ -10,8 +10,6 @@ from typing import Any, Protocol
 
 from pytest_gpuperf.model.demand import Kind
 
-__all__ = ["DeviceParser", "DeviceSpec", "ParsedDevice", "Recognizer"]
-
 _LIBRARIES = {
     "numpy": "numpy",
     "np": "numpy",

@@ -19,8 +19,6 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-__all__ = ["SyclBackend", "SyclDevice"]
-
 _LOST = ("DEVICE_LOST", "device lost", "-20 (UR_RESULT_ERROR_DEVICE_LOST")
 
 

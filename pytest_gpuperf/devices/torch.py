@@ -20,8 +20,6 @@ from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.record import Clocks
 
-__all__ = ["TorchBackend", "TorchDevice"]
-
 _TYPES = ("cuda", "hpu", "mps", "mtia", "npu", "xpu")
 _AMPERE = 8  # the first compute capability with TF32
 

@@ -11,20 +11,6 @@ from pytest_gpuperf.model.demand import Demand, Kind
 from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.record import Environment, Record
 
-__all__ = [
-    "BASELINE_DIFFERENCE",
-    "Conditions",
-    "condition_inputs",
-    "differences",
-    "environment_conditions",
-    "environment_differences",
-    "hosts_differ",
-    "key",
-    "machine_names",
-    "record_conditions",
-    "run_conditions",
-]
-
 Conditions = Mapping[str, str | None]
 """What must be the same for two measurements to be comparable, by name; None for what is not reported."""
 

@@ -23,8 +23,6 @@ from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record
 
-__all__ = ["EnvironmentProvider", "Gate", "RunCoverage"]
-
 EnvironmentProvider = Callable[[], Environment]
 """Returns the environment of the run that is compared; it is called when the devices are open."""
 

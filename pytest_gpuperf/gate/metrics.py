@@ -10,8 +10,6 @@ from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.measurement import Estimate, Interference, Measurement, Speedup
 from pytest_gpuperf.model.record import Record
 
-__all__ = ["MetricValue", "estimate_of", "has", "value_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricValue:

@@ -11,16 +11,6 @@ from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Note, Record
 
-__all__ = [
-    "Decision",
-    "comparison_failures",
-    "decide",
-    "gate_failures",
-    "missing_gpu_notes",
-    "required_gpu_unused",
-    "threshold_fails",
-]
-
 _NO_GATE = GateOptions()
 
 

@@ -5,8 +5,6 @@ from math import inf
 from pytest_gpuperf.model.comparison import Metric, Outcome, Remedy, Tolerance
 from pytest_gpuperf.model.measurement import Estimate
 
-__all__ = ["LESS_IS_BETTER", "compare_intervals", "limit_interval", "measure_longer", "ratio", "remedy"]
-
 LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu", "cpu", "threshold", "memory"})
 
 

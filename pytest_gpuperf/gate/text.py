@@ -16,9 +16,6 @@ from pytest_gpuperf.model.comparison import (
 )
 from pytest_gpuperf.model.measurement import Estimate
 
-__all__ = ["METRIC_NAMES", "REMEDIES", "describe", "describe_threshold", "failure", "format_change"]
-__all__ += ["format_metric", "format_value", "no_valid_measurement", "note"]
-
 METRIC_NAMES: dict[Metric, str] = {
     "speedup": "speedup",
     "gpu": "GPU time",

@@ -6,8 +6,6 @@ from typing import Final, Literal
 
 from pytest_gpuperf.model.comparison import METRICS, Tolerance
 
-__all__ = ["IMPROVEMENT", "FailOn", "parse", "parse_tolerance", "tolerances_of"]
-
 IMPROVEMENT: Final = "improvement"
 FailOn = Tolerance | Literal["improvement"]
 """One value of --gpuperf-fail-on."""

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["TimeoutPauser"]
-
 _SHORTEST = 1e-3  # seconds: a timer of zero would never fire
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from pytest_gpuperf.model.errors import GpuPerfError
 
-__all__ = ["BenchmarkStandIn", "SubtestsStandIn", "is_benchmark", "silence_subtests", "stand_in"]
-
 
 def stand_in(value: Any) -> "SubtestsStandIn | BenchmarkStandIn | None":
     """Return the replacement for a fixture's value, None where it needs none.

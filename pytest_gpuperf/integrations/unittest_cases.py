@@ -10,8 +10,6 @@ from _pytest.unittest import TestCaseFunction
 from pytest_gpuperf.integrations.stand_ins import silence_subtests
 from pytest_gpuperf.timing.inspection import Bind
 
-__all__ = ["failures", "failures_around", "is_called", "is_skipped", "measure_instead"]
-
 _MEASUREMENT_FAILED = pytest.StashKey[bool]()  # with an exception, or by its verdict
 
 

@@ -13,8 +13,6 @@ import pytest
 from pytest_gpuperf.integrations.xdist_groups import WorkerGroups
 from pytest_gpuperf.options import USAGE_ERROR
 
-__all__ = ["RECORD_ATTRIBUTE", "register"]
-
 RECORD_ATTRIBUTE = "gpuperf"
 """Of a test's last report: its record, JSON-able, because reports travel from xdist's workers."""
 

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-__all__ = ["WorkerGroups"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerGroups:

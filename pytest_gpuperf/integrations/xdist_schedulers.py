@@ -13,8 +13,6 @@ from xdist.scheduler.worksteal import MIN_PENDING
 
 from pytest_gpuperf.integrations.xdist_groups import WorkerGroups
 
-__all__ = ["SCHEDULERS"]
-
 # A worker is gone for some time before xdist notices and calls remove_node, which reschedules its tests.
 # Until then sending to it raises, with which xdist's own schedulers end the run.
 _IGNORE_LOST_WORKER = suppress(OSError)
@@ -86,11 +84,13 @@ class WorkStealingScheduling(_Pieces, xdist.WorkStealingScheduling):
         self._begun: dict[Any, set[int]] = {}
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float | None = None) -> None:
+        """Remember that the test's group has begun, so that the rest of it is not stolen."""
         if self.groups is not None:
             self._begun.setdefault(node, set()).add(self.groups.group(item_index))
         super().mark_test_complete(node, item_index, duration)
 
     def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
+        """Arrange the queues anew at the next check: a worker gave these tests back."""
         self._is_arranged = False
         super().remove_pending_tests_from_node(node, indices)
 

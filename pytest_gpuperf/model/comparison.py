@@ -7,22 +7,6 @@ from typing import Literal
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.quantities import NonNegative, Text
 
-__all__ = [
-    "METRICS",
-    "Commit",
-    "Comparison",
-    "GateFailure",
-    "GateFailureCode",
-    "GateNote",
-    "GateNoteCode",
-    "GateOptions",
-    "GateResult",
-    "Metric",
-    "Outcome",
-    "Remedy",
-    "Tolerance",
-]
-
 Metric = Literal["speedup", "gpu", "cpu", "latency", "always", "threshold", "memory"]
 METRICS: tuple[Metric, ...] = ("speedup", "gpu", "cpu", "latency", "always", "threshold", "memory")
 Outcome = Literal["regressed", "improved", "not_regressed", "cannot_tell", "not_comparable", "new"]

@@ -6,19 +6,6 @@ from typing import Literal
 
 from pytest_gpuperf.model.quantities import Alpha, AtLeastOne, Count, NonNegative, Positive
 
-__all__ = [
-    "Demand",
-    "Family",
-    "InconclusivePolicy",
-    "Kind",
-    "Pairing",
-    "RunOptions",
-    "SamplingPlan",
-    "Selection",
-    "Source",
-    "Transfers",
-]
-
 Kind = Literal["cpu", "gpu"]
 Transfers = Literal["never", "always", "once"]
 InconclusivePolicy = Literal["warn", "fail", "pass"]

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Fault", "GpuPerfError", "InconclusiveWarning", "NotComparableWarning", "Unavailable"]
-
 
 class GpuPerfError(Exception):
     """What was asked cannot be done; the message says what, where, and what to do next."""

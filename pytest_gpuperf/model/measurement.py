@@ -19,21 +19,6 @@ from pytest_gpuperf.model.quantities import (
     Share,
 )
 
-__all__ = [
-    "Copies",
-    "DeviceInfo",
-    "Estimate",
-    "Inspection",
-    "Interference",
-    "Measurement",
-    "Memory",
-    "Neighbours",
-    "Parity",
-    "Round",
-    "Speedup",
-    "Transfer",
-]
-
 if TYPE_CHECKING:
     Samples = array[float]
 else:

@@ -1,7 +1,5 @@
 """Parts of pytest's node ids, such as `tests/test_fft.py::TestFft::test_it[gpu-64]`."""
 
-__all__ = ["file_of", "function_of", "name_of", "parameters_of", "split"]
-
 
 def split(nodeid: str) -> tuple[str, str]:
     """Return the file and the names in it: `tests/test_fft.py`, `TestFft::test_it[gpu-64]`."""

@@ -6,19 +6,6 @@ from typing import Literal
 from pytest_gpuperf.model.measurement import Estimate, Speedup
 from pytest_gpuperf.model.quantities import NonNegative, Positive, Seconds
 
-__all__ = [
-    "BreakEven",
-    "Diagnosis",
-    "DiagnosisCode",
-    "GpuLimits",
-    "Link",
-    "Offload",
-    "Point",
-    "Price",
-    "Regime",
-    "Threshold",
-]
-
 Regime = Literal["never", "once", "always", "body"]
 DiagnosisCode = Literal[
     "launch_bound",

@@ -4,20 +4,6 @@ from typing import Annotated
 
 from msgspec import Meta
 
-__all__ = [
-    "Alpha",
-    "AtLeastOne",
-    "Bytes",
-    "Confidence",
-    "Correlation",
-    "Count",
-    "NonNegative",
-    "Positive",
-    "Seconds",
-    "Share",
-    "Text",
-]
-
 Alpha = Annotated[float, Meta(gt=0, lt=0.5)]
 AtLeastOne = Annotated[int, Meta(ge=1)]
 Bytes = Annotated[int, Meta(ge=0)]

@@ -18,22 +18,6 @@ from pytest_gpuperf.model.measurement import (
 from pytest_gpuperf.model.offload import Diagnosis, Offload, Threshold
 from pytest_gpuperf.model.quantities import Count, NonNegative, Positive, Seconds
 
-__all__ = [
-    "STATUSES",
-    "Clocks",
-    "Environment",
-    "Merged",
-    "Note",
-    "NoteCode",
-    "ReasonCode",
-    "Record",
-    "Run",
-    "Status",
-    "Summary",
-    "ThreadPool",
-    "Verdict",
-]
-
 Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped", "error"]
 ReasonCode = Literal[
     # skipped

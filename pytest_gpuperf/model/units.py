@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable
 
-__all__ = ["bandwidth", "count", "digits", "first_few", "seconds", "size"]
-
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _ROUNDS_UP = 0.9995  # of a unit: from there on three digits round up to the whole unit

@@ -8,17 +8,6 @@ from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.summary import tolerances_text
 
-__all__ = [
-    "baseline_text",
-    "change_text",
-    "gate_lines",
-    "outcome_counts",
-    "outcome_text",
-    "severity",
-    "short_change",
-    "worst",
-]
-
 _WORST_FIRST: tuple[Outcome, ...] = (
     "regressed",
     "cannot_tell",

@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from hashlib import sha256
 from itertools import count
 
-__all__ = ["distinct", "markdown_code", "markdown_row", "printable"]
-
 _LONGEST_CELL = 60  # of our own cells: a number in a hostile report may have hundreds of digits
 _DIGEST = 12  # hex digits: two of a million changed names share them with a chance of 1 in 500
 

@@ -4,8 +4,6 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["create", "replace"]
-
 
 def replace(path: Path, text: str) -> None:
     """Write a file whole or not at all: beside it, to the disk, then in its place.

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from pytest_gpuperf.model.comparison import Commit
 
-__all__ = ["current"]
-
 _SECONDS = 5  # that git may take
 _HASHES = ("GITHUB_SHA", "CI_COMMIT_SHA")  # where a runner has the files without the repository
 _BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME")

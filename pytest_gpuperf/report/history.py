@@ -19,8 +19,6 @@ from pytest_gpuperf.report import files
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.json.history import Document, Group, Interval, Tested
 
-__all__ = ["VERSION", "Entry", "History", "Rejected", "Result", "entry", "read", "write"]
-
 VERSION: Literal["1.0"] = "1.0"
 
 _MOST_BYTES = 8_000_000  # of a file that is read: forty thousand tests

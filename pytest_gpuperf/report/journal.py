@@ -11,8 +11,6 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report.json import codec
 
-__all__ = ["Heading", "Journal", "is_journal", "lines", "run_in"]
-
 _Value = TypeVar("_Value")
 
 

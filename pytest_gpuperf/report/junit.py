@@ -4,8 +4,6 @@ from collections.abc import Iterator
 
 from pytest_gpuperf.model.record import Record
 
-__all__ = ["PREFIX", "pairs"]
-
 PREFIX = "gpuperf."
 
 

@@ -17,8 +17,6 @@ from pytest_gpuperf.report.comparison_text import baseline_text, change_text, ou
 from pytest_gpuperf.report.escape import markdown_code, markdown_row, printable
 from pytest_gpuperf.report.summary import format_limit, format_time
 
-__all__ = ["text"]
-
 _MOST_ROWS = 50
 _NOTED = ("regressed", "improved", "cannot_tell", "not_comparable")
 _MOST_REASONS = 15

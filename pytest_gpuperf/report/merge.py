@@ -13,8 +13,6 @@ from pytest_gpuperf.model.record import Environment, Merged, Record, Run, Status
 from pytest_gpuperf.report.merge_record import OneDeviceResult, merge_results, unpaired
 from pytest_gpuperf.report.reader import Report
 
-__all__ = ["MergedRun", "Report", "merge"]
-
 _KINDS: tuple[Kind, ...] = ("cpu", "gpu")
 _MOST_SEVERE_FIRST: tuple[Status, ...] = (
     "error",

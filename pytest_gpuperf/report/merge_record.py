@@ -13,8 +13,6 @@ from pytest_gpuperf.model.demand import Demand, Kind, RunOptions
 from pytest_gpuperf.model.measurement import Interference, Measurement, Memory, Round, Speedup, Transfer
 from pytest_gpuperf.model.record import Environment, Note, Record, Status, Verdict
 
-__all__ = ["OneDeviceResult", "merge_results", "unpaired"]
-
 _RESULTS_NOT_COMPARED = Note(
     code="answers_not_compared",
     text="the results were not compared: the CPU and the GPU variant ran in two runs",

@@ -7,8 +7,6 @@ import os
 import re
 from pathlib import Path
 
-__all__ = ["EXPORTS", "MARKDOWN", "REPORT", "is_folder", "why_not_writable", "writable"]
-
 _ENOUGH = 65_536  # bytes to know a file by: it may begin with a node id, which can be long
 _TEXT = rb'"(?:[^"\\]|\\.)*+"'
 REPORT = rb'\{"schema_version":"[0-9]+\.[0-9]+","started":"'

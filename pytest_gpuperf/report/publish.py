@@ -13,8 +13,6 @@ from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import files, paths, reader
 from pytest_gpuperf.report.json import document
 
-__all__ = ["PublishResult", "publish"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishResult:

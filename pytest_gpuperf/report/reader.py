@@ -16,8 +16,6 @@ from pytest_gpuperf.report.escape import printable
 from pytest_gpuperf.report.json import codec, document
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
-__all__ = ["LIMIT", "Report", "file_name", "load_report", "load_reports", "started_at"]
-
 LIMIT = 2_000_000_000
 """Bytes; a report of 100,000 tests has about a quarter of them."""
 

@@ -9,21 +9,6 @@ from pytest_gpuperf.model.nodeid import function_of, name_of
 from pytest_gpuperf.model.offload import Offload, Threshold
 from pytest_gpuperf.model.record import Record, Run
 
-__all__ = [
-    "SharedReason",
-    "ThresholdSummary",
-    "explained_by_sibling",
-    "format_limit",
-    "format_time",
-    "reasons_of",
-    "shared_reasons",
-    "short_names",
-    "shorten",
-    "shown_records",
-    "threshold_summaries",
-    "tolerances_text",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedReason:

@@ -9,8 +9,6 @@ from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import comparison_text, summary
 from pytest_gpuperf.report.summary import format_limit, format_time
 
-__all__ = ["lines"]
-
 _HEADINGS = ("test", "CPU", "GPU", "speedup", "with copies", "limit", "change", "verdict")
 _SHORTEST_NAME = 24  # a column that leaves less for a test's name is left out
 _GAP = "  "

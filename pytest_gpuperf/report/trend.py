@@ -15,8 +15,6 @@ from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.report.escape import printable
 from pytest_gpuperf.report.history import Entry, History, Result
 
-__all__ = ["Point", "Series", "document", "lines", "series"]
-
 _BLOCKS, _LETTERS = "▁▂▃▄▅▆▇", "_.-~+*#"  # an odd number: one is the middle
 _WIDEST = 40  # marks of a sparkline
 _NARROWEST = log(1.1)  # what its height stands for at least, so that noise looks like noise

@@ -9,8 +9,6 @@ from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report import paths, reader
 
-__all__ = ["baselines"]
-
 
 def baselines(gate: GateOptions) -> tuple[Baseline, ...]:
     """Return the reports that a run may be compared with, newest first; raise UsageError if there is none."""

@@ -15,8 +15,6 @@ from pytest_gpuperf.integrations.stand_ins import (
 )
 from pytest_gpuperf.model.errors import GpuPerfError
 
-__all__ = ["Fixtures", "bind", "fixtures"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixtures:

@@ -23,8 +23,6 @@ from pytest_gpuperf.report import git, publish, terminal
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.session.session import GpuPerfSession
 
-__all__ = ["FinishHooks"]
-
 _DESELECTED = Verdict(
     status="skipped", reason="deselected on the command line or by a plugin", reason_code="deselected"
 )

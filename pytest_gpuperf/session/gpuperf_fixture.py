@@ -12,8 +12,6 @@ from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.session.session import GpuPerfSession
 
-__all__ = ["MEASURED", "GpuPerfFixture"]
-
 MEASURED = pytest.StashKey[Record]()
 """In the stash of an item that called `both`: the record, whose verdict ends the test after its body."""
 

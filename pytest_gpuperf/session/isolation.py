@@ -14,8 +14,6 @@ import pytest
 
 from pytest_gpuperf.report import junit
 
-__all__ = ["is_traced", "isolated"]
-
 _CAPTURES = ("capsys", "capsysbinary", "capteesys", "capfd", "capfdbinary")  # fixtures that read the output
 _TOOL_IDS = (0, 1, 2)  # of sys.monitoring: debugger, coverage, profiler
 

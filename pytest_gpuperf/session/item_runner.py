@@ -14,8 +14,6 @@ from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.inspection import Bind
 from pytest_gpuperf.timing.trial import Trial
 
-__all__ = ["ItemRunner"]
-
 _ONE_DEVICE = (
     "only one device was measured (--gpuperf-side); `gpuperf merge` compares it with a report of the other"
 )

@@ -13,8 +13,6 @@ from pytest_gpuperf.report import files
 from pytest_gpuperf.report.journal import Heading, Journal
 from pytest_gpuperf.report.json import codec, document
 
-__all__ = ["RecordStore"]
-
 
 class RecordStore:
     """Holds one record for each marked test; `unwritten` says why something is not on the disk."""

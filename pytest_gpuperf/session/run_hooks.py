@@ -15,8 +15,6 @@ from pytest_gpuperf.session.finish_hooks import FinishHooks
 from pytest_gpuperf.session.gpuperf_fixture import MEASURED
 from pytest_gpuperf.session.session import SKIPS, GpuPerfSession, NoGpu
 
-__all__ = ["RunHooks"]
-
 _NO_DEVICE = (
     "a speedup test must use a device: request the `device` or `xp` fixture, parametrize over devices or "
     "array libraries (see gpuperf_device_params), call gpuperf.both(), or link two tests with pair=..."

@@ -41,8 +41,6 @@ from pytest_gpuperf.timing.inspection import Bind
 from pytest_gpuperf.timing.lock import MeasurementLock
 from pytest_gpuperf.timing.trial import Trial
 
-__all__ = ["SKIPS", "GpuPerfSession", "NoGpu"]
-
 SKIPS = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 
 _TRACED = (

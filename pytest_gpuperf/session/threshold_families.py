@@ -8,8 +8,6 @@ from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record
 
-__all__ = ["SweepTracker"]
-
 
 class SweepTracker:
     """Which members of each family are still to run in this process, and which thresholds were reported."""

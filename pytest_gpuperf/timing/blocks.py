@@ -23,8 +23,6 @@ from pytest_gpuperf.model.measurement import Inspection, Interference, Measureme
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.workload import Workload
 
-__all__ = ["BlockTimer", "rounds", "time_block", "warmed_up"]
-
 _MAX_WARMUP_FACTOR = 10  # of the plan's warm-up time, for a workload too slow to become steady within it
 _MIN_CALLS = 3
 _AGREEING_BLOCKS = 3

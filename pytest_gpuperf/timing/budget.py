@@ -6,8 +6,6 @@ from time import perf_counter
 
 from pytest_gpuperf.timing.lock import LockHold
 
-__all__ = ["AcquireLock", "TimeBudget"]
-
 AcquireLock = Callable[[], AbstractContextManager[LockHold]]
 """Waits for the right to measure and keeps it within the context.
 

@@ -15,8 +15,6 @@ from pytest_gpuperf.timing import inputs, inspection, parity
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.workload import Workload
 
-__all__ = ["CpuResult", "ResultChecks"]
-
 _DISAGREEMENT_HINT = "seed random inputs; rtol and atol compare element by element"
 _COMPARABLE_HINT = "return arrays, numbers or text, in tuples, lists, dicts or dataclasses"
 

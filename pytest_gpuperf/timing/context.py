@@ -6,8 +6,6 @@ from random import Random
 
 from pytest_gpuperf.model.demand import Demand, RunOptions
 
-__all__ = ["TrialContext"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialContext:

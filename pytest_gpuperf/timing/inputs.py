@@ -14,18 +14,6 @@ import numpy as np
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.timing.parity import leaves
 
-__all__ = [
-    "Input",
-    "Upload",
-    "UploadTracker",
-    "bytes_of",
-    "carried_arrays",
-    "dtype_of",
-    "find_inputs",
-    "mutated_input",
-    "view_base",
-]
-
 _MAX_LEAVES = 1000  # searched in one container that a workload carries: long lists hold numbers, not arrays
 _QUALIFIED = re.compile(r"(\w+\.)+\w+")  # torch.float32
 

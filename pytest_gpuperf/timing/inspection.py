@@ -21,8 +21,6 @@ from pytest_gpuperf.timing.inputs import (
 from pytest_gpuperf.timing.parity import leaves
 from pytest_gpuperf.timing.workload import Workload
 
-__all__ = ["Bind", "first_call", "inspected_call", "probe_blocking"]
-
 Bind = Callable[[Device], Callable[[], Any]]
 """Binds the test's body to a device; what it returns is called without arguments.
 

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-__all__ = ["LockHold", "MeasurementLock", "OnWait", "default_path"]
-
 OnWait = Callable[[], AbstractContextManager[None]]
 """The context to wait in. A session passes one that pauses pytest-timeout's timer."""
 

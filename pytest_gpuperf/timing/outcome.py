@@ -13,8 +13,6 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.rounds import RoundSampler
 
-__all__ = ["judge", "memory_of"]
-
 _MEMORY_NOT_REPORTED = "the device does not report how much memory a call needs"
 
 

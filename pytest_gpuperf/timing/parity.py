@@ -10,8 +10,6 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Parity
 from pytest_gpuperf.model.units import first_few
 
-__all__ = ["Leaf", "compare", "incomparable", "leaves", "snapshot"]
-
 _LARGEST = 1.7e308  # written for an error beyond every float: JSON has no infinity
 _WIDE = {"c": np.complex128, "f": np.float64, "i": np.longdouble, "u": np.longdouble}
 _TURNED_OFF = "parity was turned off on the marker"

@@ -5,8 +5,6 @@ from dataclasses import replace
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import SamplingPlan
 
-__all__ = ["for_gate", "for_unmarked"]
-
 # Precision of a run that is compared with another: with an interval as wide on the baseline's side, a change
 # of 20 % is still told apart from the 10 % that a gate tolerates.
 _GATE_PRECISION = 0.04

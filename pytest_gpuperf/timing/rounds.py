@@ -11,8 +11,6 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.transfers import TransferTimer
 
-__all__ = ["RoundSampler"]
-
 _MIN_ROUNDS = 2  # taken whatever they cost, dropped ones included
 _RESTART_SHARE = 0.5  # of the time that the rounds took must be left for a restart to be worth it
 

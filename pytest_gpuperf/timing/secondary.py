@@ -11,17 +11,6 @@ from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.transfers import TransferTimer
 from pytest_gpuperf.timing.workload import Workload
 
-__all__ = [
-    "NO_ROOM",
-    "NO_ROUNDS",
-    "NO_TIME",
-    "SecondaryResult",
-    "measure_all",
-    "probe_and_sample",
-    "sample_other_mode",
-    "time_transfers",
-]
-
 NO_TIME = "max_time was reached before the transfers were timed; allow more time with max_time"
 NO_ROUNDS = "every round was dropped, so the transfers were not timed"
 NO_ROOM = "not enough device memory for a second copy of the inputs, so the transfers were not timed"

@@ -15,8 +15,6 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.parity import leaves
 from pytest_gpuperf.timing.workload import Workload
 
-__all__ = ["TIMED_WITH_BODY", "TransferTimer", "require_separable", "untimed"]
-
 TIMED_WITH_BODY = (
     "the whole body is the workload, including its transfers; return a callable to time them separately"
 )

@@ -23,8 +23,6 @@ from pytest_gpuperf.timing.parity import Leaf
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.transfers import TransferTimer
 
-__all__ = ["Trial"]
-
 
 class Trial:
     """The measurement of one test; `record` returns at any time what has been measured so far.

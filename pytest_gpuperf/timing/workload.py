@@ -7,8 +7,6 @@ from typing import Any, Literal
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.timing.inputs import Input, Upload
 
-__all__ = ["Workload"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:

@@ -9,8 +9,6 @@ from typing import cast
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 
-__all__ = ["FORMATS", "text"]
-
 
 def text(format: str, run: Run) -> str:
     """Return a run in a format; raise GpuPerfError, naming the formats, when there is none of that name."""

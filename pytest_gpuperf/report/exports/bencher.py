@@ -5,8 +5,6 @@ from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.escape import distinct
 from pytest_gpuperf.report.json import codec
 
-__all__ = ["text"]
-
 _LONGEST_NAME = 1024  # bytes: Bencher's limit of a BenchmarkName
 _NANOSECONDS = 1e9  # the unit of Bencher's own latency
 

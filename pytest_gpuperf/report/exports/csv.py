@@ -9,8 +9,6 @@ from pytest_gpuperf.model.comparison import METRICS, Metric
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.escape import printable
 
-__all__ = ["text"]
-
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and their full-width forms
 _UNITS: dict[Metric, str] = {"gpu": "s", "cpu": "s", "threshold": "size", "memory": "bytes"}
 

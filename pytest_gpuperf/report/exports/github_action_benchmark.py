@@ -9,8 +9,6 @@ from pytest_gpuperf.report.escape import distinct, printable
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.summary import format_time
 
-__all__ = ["text"]
-
 
 def text(run: Run) -> str:
     """Return one entry for each test that has a speedup; a null would be charted as 0."""

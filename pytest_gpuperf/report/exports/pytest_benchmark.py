@@ -14,8 +14,6 @@ from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report.escape import distinct, printable
 from pytest_gpuperf.report.json import codec
 
-__all__ = ["spread", "text"]
-
 _VERSION = "5.1.0"  # the release of pytest-benchmark whose files have this shape
 
 

@@ -19,8 +19,6 @@ import msgspec
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.quantities import Seconds
 
-__all__ = ["broken", "dump", "indented", "load", "parse", "quick", "text", "unbounded", "written"]
-
 _Value = TypeVar("_Value")
 _MOST = float_info.max
 _LONGEST_CAUSE = 200  # characters: it may quote what the file holds

@@ -11,8 +11,6 @@ from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.json import codec, schema
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
-__all__ = ["load", "parse", "text"]
-
 _RECORDS = "records"
 _OPENS = f'\n "{_RECORDS}": [\n  '
 _NEXT = ",\n  "

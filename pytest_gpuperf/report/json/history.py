@@ -8,8 +8,6 @@ from msgspec import Meta
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.record import Status
 
-__all__ = ["Document", "Group", "Interval", "Tested"]
-
 _Bounded = Annotated[float, Meta(ge=0, le=1e300)]
 _Ratio = Annotated[float, Meta(ge=1e-12, le=1e12)]
 

@@ -11,8 +11,6 @@ from typing import Any
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report.json import codec
 
-__all__ = ["VERSION", "check_version", "published", "validate"]
-
 VERSION = "1.0"
 _ERRORS = 1000  # the most to choose the most telling one from
 

@@ -133,7 +133,10 @@ def rows(run_of):
 
 def test_the_formats_are_named_where_there_is_none_of_a_name(run_of):
     assert ["pytest-benchmark", "github-action-benchmark", "bencher", "csv"] == list(exports.FORMATS)
-    with pytest.raises(GpuPerfError, match=r"'xml'; choose one of pytest-benchmark, github.*, bencher, csv"):
+    with pytest.raises(
+        GpuPerfError,
+        match=r"'xml' is not an export format; choose one of pytest-benchmark, github.*, bencher, csv",
+    ):
         exports.text("xml", run_of())
 
 

@@ -360,13 +360,13 @@ HELD = "the workload holds 2.00 kB on the device, max_memory is 1.00 kB"
         ("failed", HELD, Memory(peak=2000), ("recorded", None, None)),
         (
             "error",
-            "max_memory is 1.00 kB, but the report does not tell how much",
+            "max_memory is 1.00 kB, but the report does not say how much",
             None,
             ("error", "in any words", "memory_not_known"),
         ),
         (
             "error",
-            "max_memory is 1.00 kB, but the report does not tell how much",
+            "max_memory is 1.00 kB, but the report does not say how much",
             None,
             ("recorded", None, None),
         ),
