@@ -7,6 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
+from real_clock import REAL_TIME
 
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Speedup
@@ -121,6 +122,29 @@ def suite(pytester, monkeypatch):
         start = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
         (pytester.path / "r.json").unlink(missing_ok=True)
         return Outcome(start(*quiet, *ours, *options), pytester.path)
+
+    return call
+
+
+@pytest.fixture
+def lock_file(tmp_path):
+    return tmp_path / "turn.lock"
+
+
+@pytest.fixture
+def on_hosts(pytester, lock_file, monkeypatch):
+    """Run tests on two devices with the real clock; return pytest's result and the records."""
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):  # of a run of our own tests
+        monkeypatch.delenv(name, raising=False)
+
+    def call(source, *options, apart=False):
+        pytester.makeconftest(REAL_TIME)
+        pytester.makepyfile(test_it=source)
+        start = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
+        ours = ["--gpuperf-gpu=hosts", f"--gpuperf-lock={lock_file}", "--gpuperf-json=report.json"]
+        result = start("-p", "no:randomly", *ours, *options)
+        report = pytester.path / "report.json"
+        return result, json.loads(report.read_text("utf-8"))["records"] if report.exists() else []
 
     return call
 
