@@ -3,6 +3,7 @@
 import json
 import os
 from array import array
+from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -38,6 +39,42 @@ def pytest_runtest_makereport(item, call):
     if report.skipped and os.environ.get("GPUPERF_NO_SKIP") and item.path.parent.name != "gpu":
         report.outcome = "failed"
     return report
+
+
+PLUGINS = {
+    "-n": "xdist",
+    "--benchmark": "benchmark",
+    "--cov": "pytest_cov",
+    "--dist": "xdist",
+    "--json-report": "pytest_jsonreport",
+    "--reruns": "rerunfailures",
+    "--timeout": "timeout",
+}  # by how their options begin
+
+
+@pytest.fixture
+def pytester(pytester, request, monkeypatch):
+    """Run pytest in pytest with our plugin and those whose options are used, unless marked `all_plugins`.
+
+    All of those in the extra `test` take longer to import than most runs take, in each process and worker.
+    """
+    if request.node.get_closest_marker("all_plugins"):
+        return pytester
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+    def with_plugins(call):
+        @wraps(call)
+        def calling(*arguments, **options):
+            words = [str(argument) for argument in arguments]
+            used = {name for word in words for option, name in PLUGINS.items() if word.startswith(option)}
+            used = sorted(name for name in {"gpuperf", *used} if f"no:{name}" not in words)
+            return call(*(f"-p{name}" for name in used), *arguments, **options)
+
+        return calling
+
+    for name in ("inline_run", "parseconfig", "runpytest_subprocess"):
+        setattr(pytester, name, with_plugins(getattr(pytester, name)))
+    return pytester
 
 
 @pytest.fixture

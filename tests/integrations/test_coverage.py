@@ -5,6 +5,8 @@ import sys
 import pytest
 from plugins import needed
 
+pytestmark = pytest.mark.all_plugins
+
 COVERED = """
 @pytest.mark.speedup(min=3)
 def test_ones(xp):

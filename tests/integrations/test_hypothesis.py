@@ -3,6 +3,8 @@
 import pytest
 from plugins import needed
 
+pytestmark = pytest.mark.all_plugins
+
 DRAWN = """
 from hypothesis import given, settings, strategies
 

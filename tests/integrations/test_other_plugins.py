@@ -6,6 +6,8 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from plugins import needed
 
+pytestmark = pytest.mark.all_plugins
+
 MARKED = """
 @pytest.mark.speedup(min=3)
 def test_ones(xp):

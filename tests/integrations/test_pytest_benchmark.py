@@ -5,6 +5,8 @@ import json
 import pytest
 from plugins import needed
 
+pytestmark = pytest.mark.all_plugins
+
 BENCHMARKS = """
 @pytest.mark.speedup(min=3)
 def test_slot(benchmark, device):

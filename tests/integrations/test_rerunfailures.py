@@ -2,7 +2,10 @@
 
 import xml.etree.ElementTree as ElementTree
 
+import pytest
 from plugins import needed
+
+pytestmark = pytest.mark.all_plugins
 
 FLAKY = """
 TRIES = {{}}

@@ -5,6 +5,8 @@ from collections import Counter
 import pytest
 from plugins import needed
 
+pytestmark = pytest.mark.all_plugins
+
 SUBTESTS = """
 @pytest.mark.speedup(min=3)
 def test_slot(subtests, device):

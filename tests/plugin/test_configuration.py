@@ -5,6 +5,8 @@ from collections import Counter
 import pytest
 from plugins import needed
 
+pytestmark = pytest.mark.all_plugins
+
 NATIVE = """
 [{table}]
 addopts = ["--strict-markers", "--strict-config", "--import-mode=importlib"]

@@ -143,7 +143,14 @@ def spans(folder):
 def test_two_runs_at_the_same_time_measure_in_turn(pytester, lock_file):
     pytester.makeconftest(REAL_TIME + LOGGED)
     pytester.makepyfile(test_it=NAPS)
-    command = [sys.executable, "-m", "pytest", "--gpuperf-gpu=hosts", f"--gpuperf-lock={lock_file}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-pgpuperf",
+        "--gpuperf-gpu=hosts",
+        f"--gpuperf-lock={lock_file}",
+    ]
     both = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(2)]
     assert [0, 0] == [each.wait(timeout=60) for each in both]
     assert len(list(pytester.path.glob("*.log"))) == 2

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.all_plugins
+
 PLAIN = """
     import pytest
 

@@ -14,6 +14,8 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.report import exports
 from pytest_gpuperf.report.exports.spread import spread
 
+pytestmark = pytest.mark.all_plugins
+
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
 
 NODEID = "tests/test_fft.py::test_fft"
