@@ -6,8 +6,10 @@ from array import array
 from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from real_clock import REAL_TIME
 
 from pytest_gpuperf.model.demand import Demand
@@ -30,6 +32,23 @@ for module in (
     import_module(f"pytest_gpuperf.{module}")
 
 pytest_plugins = ["pytester"]
+
+
+ONCE = ("test_simulated_truth.py", "test_existing_suite.py")  # what these measure first takes seconds
+UNIT = Path(__file__).parent / "unit"
+
+# Machines that are busy need longer: how long a case takes is no part of what hypothesis tests here.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
+
+
+def pytest_collection_modifyitems(items):
+    """Mark as `unit` what tests a room by calling it, without pytest in pytest; keep costly modules whole."""
+    for item in items:
+        if item.path.name in ONCE:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        if UNIT in item.path.parents and "pytester" not in item.fixturenames:
+            item.add_marker(pytest.mark.unit)
 
 
 @pytest.hookimpl(wrapper=True)

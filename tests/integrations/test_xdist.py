@@ -355,7 +355,7 @@ WHERE = """
 @pytest.mark.parametrize(
     ("expected", "options"),
     [
-        ({"simulated GPU"}, []),
+        ({"simulated GPU"}, ["-n0"]),
         ({"simulated GPU", "simulated GPU 1"}, ["-n2"]),
         ({"simulated GPU", "simulated GPU 1"}, ["-n3"]),
         ({"simulated GPU 1"}, ["-n2", "--gpuperf-gpu=many:1"]),

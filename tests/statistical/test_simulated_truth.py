@@ -21,9 +21,9 @@ from pytest_gpuperf.model.demand import Demand, Family, Plan
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.timing.trial import Trial
 
-CASES = 240
+CASES = 120
 BODIES = 40
-FAMILIES = 100
+FAMILIES = 50
 MOST_CALLS_ASIDE = 1000  # of a block of copies, and of calls that are waited for
 RESOLUTION = get_clock_info("perf_counter").resolution
 WIDEST = 2.03  # from three rounds that agree: evidence reaches to half and twice, and a resolution of 1 %

@@ -158,6 +158,7 @@ def test_a_run_is_written_as_it_was(pytester, monkeypatch, suites):
         assert found["exit"] == 1
 
 
+@pytest.mark.all_plugins
 def test_a_plugin_that_changes_an_outcome_is_caught(pytester, suites, monkeypatch):
     """All the way, with a plugin that does harm in the place of --gpuperf-off."""
     pytester.makepyfile(
@@ -177,6 +178,7 @@ def test_a_plugin_that_changes_an_outcome_is_caught(pytester, suites, monkeypatc
     ]
 
 
+@pytest.mark.all_plugins
 def test_a_suite_that_is_missing_or_empty_is_wrong(pytester, suites, monkeypatch):
     pytester.makepyfile(test_it="def test_it(): pass")
     missing = [("no_such_file.py",), ("--pyargs", "no_such_suite"), ("-k", "nothing")]
@@ -190,6 +192,7 @@ def test_a_suite_that_is_missing_or_empty_is_wrong(pytester, suites, monkeypatch
 
 def test_each_suite_runs_serially_and_in_parallel(suites, monkeypatch, tmp_path):
     monkeypatch.setattr(suites, "_accepted", lambda suite, workers, folder: [" ".join(workers)])
-    serially, parallel = zip(*[iter(suites.main(tmp_path))] * 2, strict=True)
-    assert serially == tuple(f"{suite.name}, serial: " for suite in suites.SUITES)
-    assert parallel == tuple(f"{suite.name}, -n 2: -n 2" for suite in suites.SUITES)
+    names = [suite.name for suite in suites.SUITES]
+    assert suites.main(tmp_path) == [
+        f"{name}, {mode}" for name in names for mode in ("serial: ", "-n 2: -n 2")
+    ]

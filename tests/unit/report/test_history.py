@@ -467,7 +467,7 @@ def test_no_bytes_are_a_traceback(tmp_path, text):
 
 
 @given(data=st.data())
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_edit_of_an_entry_is_a_traceback_and_it_is_an_entry_or_named(tmp_path, data):
     content = json.loads(json.dumps(history._document(KEPT)))
     place = content

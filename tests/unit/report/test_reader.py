@@ -22,7 +22,7 @@ from pytest_gpuperf.report import reader
 
 REPORTS = Path(__file__).parents[2] / "data"
 QUICKLY = settings(
-    max_examples=80,
+    max_examples=40,
     derandomize=True,
     deadline=None,
     database=None,
