@@ -106,7 +106,7 @@ class Case:
         trial = Trial(nodeid=f"test_it[{self.seed}]", demand=self.demand, plan=self.plan, family=family)
         if self.siblings:
             sibling = Trial(nodeid=f"test_it[{self.seed}-cpu]", demand=self.demand, plan=self.plan)
-            side = sibling.time_cpu(bind, cpu, blocks=20, seconds=1e6)
+            side = sibling.time_cpu(bind, cpu, most_blocks=20, seconds=1e6)
             found = trial.compare_with(side, bind, gpu)
         else:
             found = trial.compare(bind, cpu, gpu)
