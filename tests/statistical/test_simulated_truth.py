@@ -21,9 +21,9 @@ from pytest_gpuperf.model.demand import Demand, Family, Plan
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.timing.trial import Trial
 
-CASES = 120
+CASES = 240
 BODIES = 40
-FAMILIES = 50
+FAMILIES = 100
 MOST_CALLS_ASIDE = 1000  # of a block of copies, and of calls that are waited for
 RESOLUTION = get_clock_info("perf_counter").resolution
 WIDEST = 2.03  # from three rounds that agree: evidence reaches to half and twice, and a resolution of 1 %
@@ -572,7 +572,7 @@ def test_without_a_gpu_the_cpus_time_still_tells_the_limits_and_the_links(walks)
     for walk in walks[:40]:
         case, (cpu, _) = walk.case, walk.case.devices()
         trial = Trial(nodeid="test_it", demand=case.demand, plan=case.plan)
-        trial.without_gpu(trial.time_cpu(partial(partial, case.body), cpu, blocks=5, seconds=1e6))
+        trial.without_gpu(trial.time_cpu(partial(partial, case.body), cpu, most_blocks=5, seconds=1e6))
         alone = trial.record("skipped", "no GPU")
         assert walk.found.cpu.median == alone.cpu.median, walk
         assert (walk.bytes, case.made) == (alone.transfer.bytes, alone.transfer.made), walk
