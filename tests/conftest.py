@@ -1,8 +1,7 @@
-"""What the tests share: pytest in pytest, on simulated devices, stand-ins for a machine, and made-up runs."""
+"""What the tests share: pytest in pytest, on simulated devices, and stand-ins for a machine."""
 
 import json
 import os
-from array import array
 from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
@@ -11,10 +10,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from real_clock import REAL_TIME
-
-from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Speedup
-from pytest_gpuperf.model.record import Environment, Record, Run
 
 # pytester forgets modules that an in-process run imported, and C extensions cannot be imported twice.
 for name in ("numpy", "jsonschema", "dpnp", "dpctl", "cupy", "filelock", "hypothesis"):
@@ -233,98 +228,5 @@ def with_nvml(monkeypatch):
 
         monkeypatch.setattr("pytest_gpuperf.devices.nvml.watch", watch)
         return asked
-
-    return call
-
-
-GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
-CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
-
-
-# For the session, because hypothesis refuses fixtures that are made for each test (function_scoped_fixture).
-@pytest.fixture(scope="session")
-def measurement():
-    """Make a measurement of a device from its samples, in seconds."""
-
-    def call(device: DeviceInfo, *samples: float) -> Measurement:
-        return Measurement(
-            device=device,
-            samples=array("d", samples),
-            block_calls=4,
-            setup=None,
-            first_call=0.5,
-            warmup=0.0,
-            warmup_calls=3,
-            steady=True,
-            synchronize_cost=0.0,
-        )
-
-    return call
-
-
-@pytest.fixture(scope="session")
-def speedup():
-    """Make a speedup; a limit of its interval that is None is open."""
-
-    def call(value=10.0, low: float | None = 9.0, high: float | None = 11.0) -> Speedup:
-        return Speedup(
-            value=value,
-            low=low,
-            high=high,
-            confidence=0.95,
-            resolution=0.01,
-            rounds=12,
-            evidence=50.0,
-            autocorrelation=None,
-        )
-
-    return call
-
-
-@pytest.fixture(scope="session")
-def record(measurement, speedup):
-    """Make the record of a test that passed with 20 ms on an EPYC and 1.75 ms on an H200, or as told."""
-
-    def call(nodeid="tests/test_fft.py::test_fft", **changes) -> Record:
-        known = {
-            "status": "passed",
-            "reason": None,
-            "demand": Demand(min=3),
-            "alpha": 0.025,
-            "cpu": measurement(CPU, 0.02, 0.03, 0.01),
-            "gpu": measurement(GPU, 0.002, 0.001, 0.003, 0.0015),
-            "speedup": speedup(),
-        }
-        return Record(nodeid=nodeid, **{**known, **changes})
-
-    return call
-
-
-@pytest.fixture(scope="session")
-def skipped(record):
-    """Make the record of a test that was skipped with nothing measured, or as told."""
-
-    def call(nodeid: str, reason="no GPU: CuPy is not installed", **changes) -> Record:
-        absent = dict.fromkeys(("cpu", "gpu", "speedup"))
-        return record(nodeid, **{**absent, "status": "skipped", "reason": reason, **changes})
-
-    return call
-
-
-@pytest.fixture(scope="session")
-def run_of():
-    """Make the run that left these records, on an EPYC with an H200, or as told."""
-
-    def call(*records: Record, gpu: DeviceInfo | None = GPU, **changes) -> Run:
-        environment = Environment(
-            host={"name": "runner", "system": "Linux", "machine": "x86_64"},
-            cpu={"name": "EPYC", "logical": 2},
-            gpu=gpu,
-            gpu_reason=None,
-            python="3.11.7",
-            packages={},
-        )
-        known = {"environment": environment, "started": "2026-11-21T10:54:31+00:00", "cost_ratio": 2.5}
-        return Run(records=records, **{**known, **changes})
 
     return call

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
+from factories import record, run_of, skipped, speedup
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -40,7 +41,7 @@ OTHERS = {
 
 
 @pytest.fixture(scope="module")
-def runs(run_of, record, skipped, measurement, speedup):
+def runs():
     """Make the runs that a format's output may be of, with tests of this name."""
 
     def call(nodeid: str) -> dict:

@@ -4,6 +4,7 @@ import json
 from array import array
 
 import pytest
+from factories import record, run_of, speedup
 
 from pytest_gpuperf.model.comparison import METRICS, Comparison
 from pytest_gpuperf.model.demand import Demand
@@ -14,7 +15,7 @@ from pytest_gpuperf.report import exports
 
 
 @pytest.fixture(scope="module")
-def full(record, speedup) -> Record:
+def full() -> Record:
     """Return a record in which nothing is missing."""
     estimate = Estimate(value=2.0, low=1.5, high=3.0)
     copies = Copies(bytes=8, arrays=1, samples=array("d", [0.001]))
@@ -51,7 +52,7 @@ def full(record, speedup) -> Record:
 
 
 @pytest.fixture(scope="module")
-def loaded(run_of):
+def loaded():
     """Return what a reader of JSON makes of the file of a format."""
 
     def call(format: str, *records: Record):

@@ -3,13 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from factories import CPU, GPU, measurement, record, skipped, speedup
 from jsonschema import Draft202012Validator
-
-from pytest_gpuperf.model.measurement import DeviceInfo
-
-GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
-
-CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
 
 EMULATED = replace(GPU, name="a CPU", emulated=True)
 
@@ -39,7 +34,7 @@ BENCHER = {
 }
 
 
-def test_bencher_gets_its_published_metrics(loaded, full, record, skipped, speedup):
+def test_bencher_gets_its_published_metrics(loaded, full):
     found = loaded("bencher", full, record("b", speedup=speedup(high=None)), skipped("c"))
     Draft202012Validator(BENCHER).validate(found)
     assert {"value": 10.0, "lower_value": 9.0, "upper_value": 11.0} == found[NODEID]["speedup"]
@@ -48,21 +43,21 @@ def test_bencher_gets_its_published_metrics(loaded, full, record, skipped, speed
     assert {"value": pytest.approx(1.75e6)} == found[NODEID]["gpu-ns"]
 
 
-def test_bencher_gets_no_test_that_was_not_measured(loaded, record, skipped, measurement):
+def test_bencher_gets_no_test_that_was_not_measured(loaded):
     assert ["a"] == list(loaded("bencher", record("a"), skipped("b"), skipped("c", cpu=measurement(CPU))))
 
 
-def test_bencher_gets_the_cpu_where_there_was_no_gpu(loaded, skipped, measurement):
+def test_bencher_gets_the_cpu_where_there_was_no_gpu(loaded):
     found = loaded("bencher", skipped("a", cpu=measurement(CPU, 0.02)))
     assert {"a": {"cpu-ns": {"value": pytest.approx(2e7)}}} == found
 
 
-def test_bencher_has_measures_of_its_own_for_an_emulated_device(loaded, record, measurement):
+def test_bencher_has_measures_of_its_own_for_an_emulated_device(loaded):
     found = loaded("bencher", record("a", gpu=measurement(EMULATED, 0.001)))
     assert {"emulated-speedup", "cpu-ns", "emulated-gpu-ns"} == set(found["a"])
 
 
-def test_names_that_cannot_be_kept_stay_different_everywhere(loaded, record):
+def test_names_that_cannot_be_kept_stay_different_everywhere(loaded):
     written_out, literal = record("test[\x1b]"), record("test[\\x1b]")
     assert len(loaded("bencher", written_out, literal)) == 2
     charted = loaded("github-action-benchmark", written_out, literal)
@@ -72,7 +67,7 @@ def test_names_that_cannot_be_kept_stay_different_everywhere(loaded, record):
     assert all(name.isprintable() for name in groups)
 
 
-def test_names_that_are_too_long_for_bencher_stay_different(loaded, record):
+def test_names_that_are_too_long_for_bencher_stay_different(loaded):
     long = f"test[{'é' * 600}"  # 1,205 bytes
     found = list(loaded("bencher", record(f"{long}1]"), record(f"{long}2]")))
     assert len(found) == 2

@@ -4,6 +4,7 @@ import csv
 import io
 
 import pytest
+from factories import record, run_of, skipped, speedup
 from hypothesis import given, settings
 from strategies import FORMULAS, HOSTILE
 
@@ -15,7 +16,7 @@ NODEID = "tests/test_fft.py::test_fft"
 
 
 @pytest.fixture(scope="module")
-def rows(run_of):
+def rows():
     """Return what a reader of CSV makes of our file."""
 
     def call(*records: Record) -> list[dict[str, str]]:
@@ -56,20 +57,20 @@ def test_csv_has_a_column_for_each_number(rows, full):
     assert expected == {name: found[name] for name in expected}
 
 
-def test_csv_has_the_same_columns_and_a_row_for_every_test(rows, full, record, skipped, speedup):
+def test_csv_has_the_same_columns_and_a_row_for_every_test(rows, full):
     found = rows(full, skipped("b"), record("c", speedup=speedup(high=None)))
     assert ["failed", "skipped", "passed"] == [row["status"] for row in found]
     assert found[1]["speedup_x"] == found[2]["speedup_high_x"] == ""
     assert list(found[0]) == list(rows(skipped("b"))[0])
 
 
-def test_csv_has_the_line_ends_of_its_standard(run_of, record):
+def test_csv_has_the_line_ends_of_its_standard():
     assert exports.text("csv", run_of(record())).count("\r\n") == 2
 
 
 @settings(deadline=None)
 @given(HOSTILE)
-def test_no_cell_of_text_is_a_formula(rows, record, anything):
+def test_no_cell_of_text_is_a_formula(rows, anything):
     (found,) = rows(record(anything, reason=anything))
     for cell in (found["test"], found["reason"]):
         assert not cell.startswith(
@@ -79,7 +80,7 @@ def test_no_cell_of_text_is_a_formula(rows, record, anything):
 
 
 @pytest.mark.parametrize("begin", FORMULAS)
-def test_text_that_begins_like_a_formula_is_marked_as_text(rows, record, begin):
+def test_text_that_begins_like_a_formula_is_marked_as_text(rows, begin):
     (found,) = rows(record(f"{begin}1+1"))
     assert found["test"][0] in ("'", "\\")
 

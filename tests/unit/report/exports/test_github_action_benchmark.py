@@ -2,11 +2,8 @@
 
 from dataclasses import replace
 
+from factories import GPU, measurement, record, skipped, speedup
 from jsonschema import Draft202012Validator
-
-from pytest_gpuperf.model.measurement import DeviceInfo
-
-GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
 
 EMULATED = replace(GPU, name="a CPU", emulated=True)
 
@@ -30,7 +27,7 @@ GITHUB_ACTION_BENCHMARK = {
 }
 
 
-def test_github_action_benchmark_gets_its_published_fields(loaded, full, record, skipped, speedup):
+def test_github_action_benchmark_gets_its_published_fields(loaded, full):
     found = loaded("github-action-benchmark", full, record("b", speedup=speedup(low=None)), skipped("c"))
     Draft202012Validator(GITHUB_ACTION_BENCHMARK).validate(found)
     assert {
@@ -42,11 +39,11 @@ def test_github_action_benchmark_gets_its_published_fields(loaded, full, record,
     } == found[0]
 
 
-def test_github_action_benchmark_gets_no_test_without_a_speedup(loaded, record, skipped):
+def test_github_action_benchmark_gets_no_test_without_a_speedup(loaded):
     assert ["a"] == [entry["name"] for entry in loaded("github-action-benchmark", record("a"), skipped("b"))]
 
 
-def test_an_emulated_speedup_is_charted_apart(loaded, record, measurement):
+def test_an_emulated_speedup_is_charted_apart(loaded):
     (found,) = loaded("github-action-benchmark", record("a", gpu=measurement(EMULATED, 0.001)))
     assert found["name"] == "a (emulated)"
     assert found["extra"].endswith("emulated: not a GPU's speedup")

@@ -5,18 +5,17 @@ import json
 import sys
 
 import pytest
+from factories import CPU, measurement, record, run_of, skipped
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pytest_benchmark.stats import Stats
 
 from pytest_gpuperf.model.comparison import Commit
-from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.report import exports
 from pytest_gpuperf.report.exports.spread import spread
 
 pytestmark = pytest.mark.all_plugins
 
-CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
 
 NODEID = "tests/test_fft.py::test_fft"
 
@@ -71,7 +70,7 @@ def test_our_file_has_every_field_of_pytest_benchmarks_own(loaded, full, theirs)
     assert set(their_benchmark["options"]) == set(our_benchmark["options"])
 
 
-def test_pytest_benchmark_gets_one_benchmark_for_each_device(loaded, record, skipped, measurement):
+def test_pytest_benchmark_gets_one_benchmark_for_each_device(loaded):
     found = loaded("pytest-benchmark", record(f"{NODEID}[8::a/b]"), skipped("b", cpu=measurement(CPU)))
     assert [f"{NODEID}[8::a/b][cpu]", f"{NODEID}[8::a/b][gpu]"] == [
         b["fullname"] for b in found["benchmarks"]
@@ -89,7 +88,7 @@ def test_pytest_benchmark_gets_one_benchmark_for_each_device(loaded, record, ski
     assert (0.02, 4, [0.02, 0.03, 0.01]) == tuple(cpu["stats"][n] for n in ("median", "iterations", "data"))
 
 
-def test_pytest_benchmark_gets_the_commit(run_of, record):
+def test_pytest_benchmark_gets_the_commit():
     commit = Commit(id="abc", branch="main", time="2026-11-21T10:54:31+00:00", changed=True)
     found = json.loads(exports.text("pytest-benchmark", run_of(record(), commit=commit)))["commit_info"]
     assert ("abc", "main", "2026-11-21T10:54:31+00:00", True) == tuple(
@@ -104,7 +103,7 @@ def compare(pytester, *arguments: str) -> str:
     return done.stdout.str()
 
 
-def test_pytest_benchmark_compares_our_file(run_of, record, measurement, pytester):
+def test_pytest_benchmark_compares_our_file(pytester):
     one, zero = record(f"{NODEID}[8]"), record("zero", cpu=measurement(CPU, 0.0))
     content = exports.text("pytest-benchmark", run_of(one, zero))
     (pytester.path / "ours.json").write_text(content, encoding="utf-8")
@@ -120,7 +119,7 @@ def test_pytest_benchmark_compares_our_file(run_of, record, measurement, pyteste
     } == medians
 
 
-def test_pytest_benchmark_groups_our_file_by_device_and_between_runs(run_of, record, pytester):
+def test_pytest_benchmark_groups_our_file_by_device_and_between_runs(pytester):
     for name in ("old.json", "new.json"):
         content = exports.text("pytest-benchmark", run_of(record()))
         (pytester.path / name).write_text(content, encoding="utf-8")

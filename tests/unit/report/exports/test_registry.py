@@ -7,23 +7,21 @@ from dataclasses import replace
 from math import inf
 
 import pytest
+from factories import GPU, measurement, record, run_of, speedup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import HOSTILE
 
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.record import Environment
 from pytest_gpuperf.report import exports
 from pytest_gpuperf.report.escape import distinct, printable
 
-GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
-
 NODEID = "tests/test_fft.py::test_fft"
 
 
-def test_the_formats_are_named_where_there_is_none_of_a_name(run_of):
+def test_the_formats_are_named_where_there_is_none_of_a_name():
     assert ["pytest-benchmark", "github-action-benchmark", "bencher", "csv"] == list(exports.FORMATS)
     with pytest.raises(GpuPerfError, match=r"'xml'; choose one of pytest-benchmark, github.*, bencher, csv"):
         exports.text("xml", run_of())
@@ -41,7 +39,7 @@ def test_a_format_is_loaded_when_it_is_asked_for():
 @pytest.mark.parametrize("format", exports.FORMATS)
 @settings(max_examples=60, deadline=None)
 @given(anything=HOSTILE)
-def test_every_format_can_be_encoded_whatever_a_test_is_called(run_of, record, measurement, format, anything):
+def test_every_format_can_be_encoded_whatever_a_test_is_called(format, anything):
     device = replace(GPU, name=anything, backend=anything)
     environment = Environment(
         host={"name": anything},
@@ -60,7 +58,7 @@ def test_every_format_can_be_encoded_whatever_a_test_is_called(run_of, record, m
 
 
 @pytest.mark.parametrize("format", ["pytest-benchmark", "github-action-benchmark", "bencher"])
-def test_a_number_that_json_has_not_is_an_error(run_of, record, speedup, format):
+def test_a_number_that_json_has_not_is_an_error(format):
     endless = record(speedup=speedup(value=inf))
     with pytest.raises(GpuPerfError, match="not finite"):
         exports.text(format, run_of(endless))
