@@ -1,19 +1,18 @@
-"""What the tests share: pytest in pytest, on simulated devices, stand-ins for a machine, and made-up runs."""
+"""What the tests share: pytest in pytest, on simulated devices, and stand-ins for a machine."""
 
 import json
 import os
-from array import array
+from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
-
-from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Speedup
-from pytest_gpuperf.model.record import Environment, Record, Run
+from hypothesis import settings
+from real_clock import REAL_TIME
 
 # pytester forgets modules that an in-process run imported, and C extensions cannot be imported twice.
-for name in ("numpy", "jsonschema", "msgspec", "dpnp", "dpctl", "cupy", "filelock", "hypothesis"):
+for name in ("numpy", "jsonschema", "dpnp", "dpctl", "cupy", "filelock", "hypothesis"):
     if find_spec(name) is not None:
         import_module(name)
 for module in (
@@ -30,6 +29,23 @@ for module in (
 pytest_plugins = ["pytester"]
 
 
+ONCE = ("test_simulated_truth.py", "test_existing_suite.py")  # what these measure first takes seconds
+UNIT = Path(__file__).parent / "unit"
+
+# Machines that are busy need longer: how long a case takes is no part of what hypothesis tests here.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
+
+
+def pytest_collection_modifyitems(items):
+    """Mark as `unit` what tests a room by calling it, without pytest in pytest; keep costly modules whole."""
+    for item in items:
+        if item.path.name in ONCE:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        if UNIT in item.path.parents and "pytester" not in item.fixturenames:
+            item.add_marker(pytest.mark.unit)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """Where everything but a GPU is installed (GPUPERF_NO_SKIP is set), only tests/gpu may skip."""
@@ -37,6 +53,42 @@ def pytest_runtest_makereport(item, call):
     if report.skipped and os.environ.get("GPUPERF_NO_SKIP") and item.path.parent.name != "gpu":
         report.outcome = "failed"
     return report
+
+
+PLUGINS = {
+    "-n": "xdist",
+    "--benchmark": "benchmark",
+    "--cov": "pytest_cov",
+    "--dist": "xdist",
+    "--json-report": "pytest_jsonreport",
+    "--reruns": "rerunfailures",
+    "--timeout": "timeout",
+}  # by how their options begin
+
+
+@pytest.fixture
+def pytester(pytester, request, monkeypatch):
+    """Run pytest in pytest with our plugin and those whose options are used, unless marked `all_plugins`.
+
+    All of those in the extra `test` take longer to import than most runs take, in each process and worker.
+    """
+    if request.node.get_closest_marker("all_plugins"):
+        return pytester
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+    def with_plugins(call):
+        @wraps(call)
+        def calling(*arguments, **options):
+            words = [str(argument) for argument in arguments]
+            used = {name for word in words for option, name in PLUGINS.items() if word.startswith(option)}
+            used = sorted(name for name in {"gpuperf", *used} if f"no:{name}" not in words)
+            return call(*(f"-p{name}" for name in used), *arguments, **options)
+
+        return calling
+
+    for name in ("inline_run", "parseconfig", "runpytest_subprocess"):
+        setattr(pytester, name, with_plugins(getattr(pytester, name)))
+    return pytester
 
 
 @pytest.fixture
@@ -126,6 +178,29 @@ def suite(pytester, monkeypatch):
 
 
 @pytest.fixture
+def lock_file(tmp_path):
+    return tmp_path / "turn.lock"
+
+
+@pytest.fixture
+def on_hosts(pytester, lock_file, monkeypatch):
+    """Run tests on two devices with the real clock; return pytest's result and the records."""
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):  # of a run of our own tests
+        monkeypatch.delenv(name, raising=False)
+
+    def call(source, *options, apart=False):
+        pytester.makeconftest(REAL_TIME)
+        pytester.makepyfile(test_it=source)
+        start = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
+        ours = ["--gpuperf-gpu=hosts", f"--gpuperf-lock={lock_file}", "--gpuperf-json=report.json"]
+        result = start("-p", "no:randomly", *ours, *options)
+        report = pytester.path / "report.json"
+        return result, json.loads(report.read_text("utf-8"))["records"] if report.exists() else []
+
+    return call
+
+
+@pytest.fixture
 def setting(monkeypatch):
     """Set a variable of the environment; None takes it away."""
 
@@ -153,97 +228,5 @@ def with_nvml(monkeypatch):
 
         monkeypatch.setattr("pytest_gpuperf.devices.nvml.monitor", watch)
         return asked
-
-    return call
-
-
-GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
-CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
-
-
-# For the session, because hypothesis refuses fixtures that are made for each test (function_scoped_fixture).
-@pytest.fixture(scope="session")
-def measurement():
-    """Make a measurement of a device from its samples, in seconds."""
-
-    def call(device: DeviceInfo, *samples: float) -> Measurement:
-        return Measurement(
-            device=device,
-            samples=array("d", samples),
-            block_calls=4,
-            setup=None,
-            first_call=0.5,
-            warmup=0.0,
-            warmup_calls=3,
-            steady=True,
-            synchronize_cost=0.0,
-        )
-
-    return call
-
-
-@pytest.fixture(scope="session")
-def speedup():
-    """Make a speedup; a limit of its interval that is None is open."""
-
-    def call(value=10.0, low: float | None = 9.0, high: float | None = 11.0) -> Speedup:
-        return Speedup(
-            value=value,
-            low=low,
-            high=high,
-            confidence=0.95,
-            resolution=0.01,
-            rounds=12,
-            evidence=50.0,
-            autocorrelation=None,
-        )
-
-    return call
-
-
-@pytest.fixture(scope="session")
-def record(measurement, speedup):
-    """Make the record of a test that passed with 20 ms on an EPYC and 1.75 ms on an H200, or as told."""
-
-    def call(nodeid="tests/test_fft.py::test_fft", **changes) -> Record:
-        known = {
-            "status": "passed",
-            "reason": None,
-            "demand": Demand(min=3),
-            "cpu": measurement(CPU, 0.02, 0.03, 0.01),
-            "gpu": measurement(GPU, 0.002, 0.001, 0.003, 0.0015),
-            "speedup": speedup(),
-        }
-        return Record(nodeid=nodeid, **{**known, **changes})
-
-    return call
-
-
-@pytest.fixture(scope="session")
-def skipped(record):
-    """Make the record of a test that was skipped with nothing measured, or as told."""
-
-    def call(nodeid: str, reason="no GPU: CuPy is not installed", **changes) -> Record:
-        absent = dict.fromkeys(("cpu", "gpu", "speedup"))
-        return record(nodeid, **{**absent, "status": "skipped", "reason": reason, **changes})
-
-    return call
-
-
-@pytest.fixture(scope="session")
-def run_of():
-    """Make the run that left these records, on an EPYC with an H200, or as told."""
-
-    def call(*records: Record, gpu: DeviceInfo | None = GPU, **changes) -> Run:
-        environment = Environment(
-            host={"name": "runner", "system": "Linux", "machine": "x86_64"},
-            cpu={"name": "EPYC", "logical": 2},
-            gpu=gpu,
-            gpu_reason=None,
-            python="3.11.7",
-            packages={},
-        )
-        known = {"environment": environment, "started": "2026-11-21T10:54:31+00:00", "cost_ratio": 2.5}
-        return Run(records=records, **{**known, **changes})
 
     return call

@@ -16,6 +16,7 @@ import pytest
 EXAMPLE = Path(__file__).parents[2] / "examples" / "existing_suite"
 GUIDE = (EXAMPLE / "README.md").read_text(encoding="utf-8")
 DIFF = (EXAMPLE / "markers.diff").read_text(encoding="utf-8")
+QUIET = {"COLUMNS": "80", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # others take a second a run
 STAND_IN = """
     import functools, sys, types
     import numpy, pytest
@@ -136,6 +137,7 @@ def run(tmp_path_factory):
 
     @cache
     def call(*options, marked=False, kernel=None):
+        ours = [] if "no:gpuperf" in options else ["-p", "gpuperf"]
         folder = tmp_path_factory.mktemp("suite")
         copy_to(folder)
         if marked:
@@ -146,9 +148,9 @@ def run(tmp_path_factory):
             chosen += ["-p", "stand_in"]
         path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
         ran = subprocess.run(
-            [sys.executable, "-m", "pytest", "-v", "-p", "no:randomly", "-p", "no:cacheprovider", *chosen],
+            [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *ours, *chosen],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "80"},
+            env={**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", **QUIET},
             capture_output=True,
             text=True,
             check=False,

@@ -106,9 +106,21 @@ def known(report):
     return records, thresholds, report["summary"], report["complete"]
 
 
-@pytest.mark.parametrize("options", [(), *(("--dist", mode) for mode in MODES), ("--dist", "each")])
-@pytest.mark.parametrize("conftest", ["", CPU_SIDES_FIRST], ids=["in order", "CPU sides first"])
-def test_every_mode_gives_the_records_of_a_run_without_xdist(suite, options, conftest):
+@pytest.mark.parametrize(
+    ("options", "order"),
+    [
+        ((), "in order"),
+        (("--dist", "load"), "CPU sides first"),
+        (("--dist", "worksteal"), "in order"),
+        (("--dist", "worksteal"), "CPU sides first"),
+        (("--dist", "loadscope"), "CPU sides first"),
+        (("--dist", "loadfile"), "in order"),
+        (("--dist", "loadgroup"), "CPU sides first"),
+        (("--dist", "each"), "CPU sides first"),
+    ],
+)
+def test_every_mode_gives_the_records_of_a_run_without_xdist(suite, options, order):
+    conftest = CPU_SIDES_FIRST if order == "CPU sides first" else ""
     expected, alone = suite(SUITE, conftest=conftest)
     result, report = suite(SUITE, "-n2", *options, conftest=conftest)
     assert known(alone) == known(report)
@@ -153,22 +165,6 @@ LOST_BETWEEN = """
     def pytest_collection_modifyitems(items):
         items.sort(key=place)
 """
-CRASHES = ["os._exit(3)", *(["os.kill(os.getpid(), signal.SIGKILL)"] if hasattr(signal, "SIGKILL") else [])]
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("crash", CRASHES)
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_worker_that_crashes_loses_only_the_test_it_was_in(suite, mode, crash, workers):
-    files = {name: source.format(crash=crash) for name, source in CRASHING.items()}
-    result, report = suite(files, f"-n{workers}", "--dist", mode, conftest=LOST_BETWEEN)
-    counts = result.parseoutcomes()
-    assert 1 == counts["failed"]
-    assert 12 + 20 <= counts["passed"] <= 12 + 20 + 6  # CPU siblings that had to run again
-    result.stdout.fnmatch_lines(["*worker 'gw*' crashed while running 'test_it.py::test_lost'*"])
-    assert {"passed": 6, "failed": 0, "inconclusive": 0, "recorded": 6, "skipped": 0, "error": 0} == report[
-        "summary"
-    ]
 
 
 def test_a_gpu_sibling_says_that_its_cpu_sibling_was_lost(suite):
@@ -222,10 +218,39 @@ SEEN = """
 """
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_nobody_sees_how_the_workers_tell(suite, pytester, mode):
-    files = {name: source.format(crash="os._exit(3)") for name, source in CRASHING.items()}
-    result, _ = suite(files, "-n2", "--dist", mode, "-v", "--junitxml=junit.xml", conftest=SEEN)
+EXIT = "os._exit(3)"
+KILL = "os.kill(os.getpid(), signal.SIGKILL)" if hasattr(signal, "SIGKILL") else EXIT
+SCHEDULERS = {
+    "load": "LoadScheduling",
+    "worksteal": "WorkStealingScheduling",
+    "loadscope": "LoadScopeScheduling",
+    "loadfile": "LoadFileScheduling",
+    "loadgroup": "LoadGroupScheduling",
+}
+
+
+# How a worker ends is the same to every scheduler; test_xdist_schedulers.py has all of them lose workers.
+@pytest.mark.parametrize(
+    ("mode", "workers", "crash"),
+    [
+        *((mode, 2, KILL if mode in ("load", "loadfile") else EXIT) for mode in MODES),
+        ("load", 1, EXIT),
+        ("loadscope", 1, KILL),
+    ],
+)
+def test_a_worker_that_crashes_loses_only_its_test_and_nobody_sees_how_the_workers_tell(
+    suite, pytester, mode, workers, crash
+):
+    files = {name: source.format(crash=crash) for name, source in CRASHING.items()}
+    options = (f"-n{workers}", "--dist", mode, "-v", "--junitxml=junit.xml")
+    result, report = suite(files, *options, conftest=LOST_BETWEEN + SEEN)
+    counts = result.parseoutcomes()
+    assert 1 == counts["failed"]
+    assert 12 + 20 <= counts["passed"] <= 12 + 20 + 6  # CPU siblings that had to run again
+    result.stdout.fnmatch_lines(["*worker 'gw*' crashed while running 'test_it.py::test_lost'*"])
+    assert {"passed": 6, "failed": 0, "inconclusive": 0, "recorded": 6, "skipped": 0, "error": 0} == report[
+        "summary"
+    ]
     seen = set((pytester.path / "seen.log").read_text().splitlines())
     pairs = {f"test_it.py::test_pair[{n}-{side}]" for n in range(6) for side in ("cpu", "gpu")}
     plain = {f"test_it.py::test_plain[{n}]" for n in range(20)}
@@ -234,9 +259,7 @@ def test_nobody_sees_how_the_workers_tell(suite, pytester, mode):
     assert "gpuperf:" not in str(result.stdout)
     names = {case.get("name") for case in ElementTree.parse(pytester.path / "junit.xml").iter("testcase")}
     assert {nodeid.split("::")[1] for nodeid in seen} == names
-    expected = {"load": "Load", "worksteal": "WorkStealing", "loadscope": "LoadScope"}
-    expected |= {"loadfile": "LoadFile", "loadgroup": "LoadGroup"}
-    result.stdout.fnmatch_lines([f"scheduling tests via {expected[mode]}Scheduling"])
+    result.stdout.fnmatch_lines([f"scheduling tests via {SCHEDULERS[mode]}"])
 
 
 def test_workers_that_collect_different_tests_are_told_apart_as_ever(suite):
@@ -297,6 +320,7 @@ def test_a_suite_without_our_marks_runs_as_ever(suite, pytester, mode):
     assert {f"test_plain.py::test_it[{n}]" for n in range(40)} == seen
 
 
+@pytest.mark.all_plugins
 def test_without_xdist_nothing_of_it_is_imported(pytester):
     pytester.makepyfile(test_it="import pytest\n@pytest.mark.speedup\ndef test_it(device): device.launch()")
     pytester.makeconftest("import sys\ndef pytest_unconfigure(): print('IMPORTED', *sorted(sys.modules))")
@@ -331,7 +355,7 @@ WHERE = """
 @pytest.mark.parametrize(
     ("expected", "options"),
     [
-        ({"simulated GPU"}, []),
+        ({"simulated GPU"}, ["-n0"]),
         ({"simulated GPU", "simulated GPU 1"}, ["-n2"]),
         ({"simulated GPU", "simulated GPU 1"}, ["-n3"]),
         ({"simulated GPU 1"}, ["-n2", "--gpuperf-gpu=many:1"]),

@@ -2,7 +2,7 @@
 
 import random
 from collections import deque
-from itertools import pairwise
+from itertools import pairwise, product
 from types import SimpleNamespace
 
 import pytest
@@ -158,11 +158,10 @@ def together(ids, groups, needs=()):
 
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.__name__)
-@pytest.mark.parametrize("workers", [1, 2, 3, 7])
 @pytest.mark.parametrize("count", [2, 3, 12, 200])
-def test_a_group_runs_in_one_worker_in_its_order_and_every_test_once(monkeypatch, mode, workers, count):
+def test_a_group_runs_in_one_worker_in_its_order_and_every_test_once(monkeypatch, mode, count):
     rng = random.Random(count)  # noqa: S311 - as above
-    for seed in range(5):
+    for workers, seed in product([1, 2, 3, 7], range(5)):
         ids = ids_of(count)
         shuffled = rng.sample(range(count), count)
         cuts = sorted(rng.sample(range(count), min(count, 6)))
@@ -217,11 +216,10 @@ def test_each_bears_the_name_of_the_one_whose_place_it_takes():
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.__name__)
 @pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize("crash", range(12))
-def test_a_lost_worker_loses_the_test_that_it_was_in_and_no_other(monkeypatch, mode, workers, crash):
+def test_a_lost_worker_loses_the_test_that_it_was_in_and_no_other(monkeypatch, mode, workers):
     ids = ids_of(12, files=2)
     groups, needs = [[0, 6], [1, 7], [2, 3, 4, 8, 9, 10]], {6: 0, 7: 1, 8: 2, 9: 3, 10: 4}
-    for seed in range(20):
+    for crash, seed in product(range(12), range(10)):
         known = together(ids, groups, needs)
         run = Run(monkeypatch, mode, ids, known, workers=workers, crash=[crash], seed=seed).finish()
         assert [ids[crash]] == run.lost

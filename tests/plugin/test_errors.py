@@ -293,3 +293,100 @@ def test_an_error_with_measuring_off_names_its_device(run):
     )
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*raised on the GPU (simulated GPU)*"])
+
+
+def test_a_demand_that_is_made_while_the_test_runs_comes_too_late_and_is_no_pass(suite):
+    found = suite(
+        """
+@pytest.fixture
+def mark(request):
+    request.applymarker(pytest.mark.speedup(min=300))
+
+@pytest.fixture
+def mark_bare(request):
+    request.node.add_marker("speedup")
+
+@pytest.fixture(scope="class")
+def mark_class(request):
+    request.node.add_marker(pytest.mark.speedup(min=300))
+
+def test_late(mark, xp):
+    xp.ones(3)
+
+def test_later(request):
+    request.applymarker(pytest.mark.speedup(min=300))
+
+def test_bare(mark_bare):
+    pass
+
+@pytest.mark.usefixtures("mark_class")
+class TestLate:
+    def test_it(self):
+        pass
+
+def test_wrong(mark):
+    raise ValueError("first")
+
+@pytest.fixture
+def mistake(request):
+    request.applymarker(pytest.mark.speedup(least=3))
+
+def test_mistaken(mistake):
+    pass
+
+def test_plain():
+    pass
+"""
+    )
+    found.ended(passed=2, failed=6)
+    assert {
+        "test_late[numpy]",
+        "test_late[cupy]",
+        "test_later",
+        "test_bare",
+        "TestLate::test_it",
+    } == {*found.records}
+    assert {"error"} == {*found.statuses.values()}
+    assert found.records["test_bare"]["reason"] == found.records["test_late[cupy]"]["reason"]
+    found.says(
+        "E*ValueError: first",
+        "test_it.py::test_mistaken: @pytest.mark.speedup: has no argument 'least'*",
+        "test_late[[]numpy] and 4 more: marked with speedup while it ran, too late to be*",
+    )
+
+
+def test_a_class_with_a_marker_and_nothing_to_measure_is_an_error_for_each_of_its_tests(suite):
+    found = suite(
+        """
+@pytest.mark.speedup(min=3)
+class TestNothing:
+    def test_one(self):
+        pass
+
+    @pytest.mark.parametrize("n", [3])
+    def test_two(self, n):
+        pass
+
+@pytest.mark.speedup(min=3)
+class TestUnit(unittest.TestCase):
+    def test_three(self):
+        pass
+
+@pytest.mark.speedup
+class TestBare:
+    def test_four(self):
+        pass
+
+def test_other():
+    pass
+"""
+    )
+    found.ended(passed=2, errors=3)
+    assert {
+        "TestNothing::test_one": "error",
+        "TestNothing::test_two[3]": "error",
+        "TestUnit::test_three": "error",
+        "TestBare::test_four": "error",
+    } == found.statuses
+    assert all("needs a device" in record["reason"] for record in found.records.values())
+    found.says("ERROR test_it.py::TestNothing::test_one - *")

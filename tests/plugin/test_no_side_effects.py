@@ -1,9 +1,12 @@
 """A suite that does not use the plugin is not touched by it."""
 
+import re
 import subprocess
 import sys
 
 import pytest
+
+pytestmark = pytest.mark.all_plugins
 
 PLAIN = """
     import pytest
@@ -92,3 +95,67 @@ def test_pytests_own_listings_show_ours(run, option):
         "--fixtures": "xp *-- *",
     }
     run("", option, gpu=None).stdout.fnmatch_lines([shown[option]])
+
+
+PLAIN = """
+    import warnings
+    import pytest
+
+    @pytest.mark.parametrize("xp", ["numpy", "cupy"])
+    def test_it(xp):
+        warnings.warn("its own")
+
+    @pytest.mark.parametrize("device", [7, "cpu"])
+    def test_fails(device):
+        assert device == "cpu"
+
+    @pytest.mark.xfail
+    def test_xfails():
+        assert 0
+
+    @pytest.mark.skip
+    def test_skips():
+        pass
+
+    class TestMore:
+        def test_method(self, tmp_path):
+            return 3
+"""
+
+SEEN = """
+    import sys
+
+    def pytest_unconfigure():
+        with open("imported", "w") as file:
+            file.write(" ".join(sorted(sys.modules)))
+"""
+
+HEAVY = {"numpy", "filelock", "jsonschema", "xdist", "threadpoolctl", "cupy", "torch", "jax", "dpnp"}
+
+
+def test_a_suite_without_a_marker_is_the_same_with_and_without_the_plugin(pytester):
+    pytester.makepyfile(test_it=PLAIN)
+    pytester.makeconftest(SEEN)
+    others = ("xdist", "xdist.looponfail", "randomly", "benchmark", "hypothesispytest", "cov", "pytest_cov")
+    quiet = [part for name in (*others, "cacheprovider") for part in ("-p", f"no:{name}")]
+
+    def named(line):
+        """Say whether a line of the header lists all plugins."""
+        return line.startswith(("plugins: ", "metadata: "))
+
+    told, imported = [], []
+    for ours in (["-p", "no:gpuperf"], [], ["--gpuperf-off"]):
+        for options in (["-v", "-rA"], ["--collect-only", "-q"]):
+            command = [sys.executable, "-m", "pytest", *quiet, *options, *ours]
+            ran = subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=False)
+            imported.append({*(pytester.path / "imported").read_text().split()})
+            lines = re.sub(r" in \d+\.\d+s\b", "", ran.stdout).splitlines()
+            left = sorted(path.name for path in pytester.path.iterdir() if path.name != "__pycache__")
+            told.append(
+                [ran.returncode, ran.stderr, left, *(line.strip("= ") for line in lines if not named(line))]
+            )
+    for before, after in zip(imported[:2] * 2, imported[2:], strict=True):
+        assert not (after - before) & HEAVY
+    assert 1 == told[0][0]
+    for expected, seen in zip(told[:2] * 2, told[2:], strict=True):
+        assert expected == seen

@@ -180,8 +180,7 @@ def test_a_killed_run_is_recovered_from_its_journal(run, pytester, capsys):
         sys.executable,
         "-m",
         "pytest",
-        "-p",
-        "no:randomly",
+        "-pgpuperf",
         "--gpuperf-gpu=simulated",
         "--gpuperf-json=report.json",
     ]

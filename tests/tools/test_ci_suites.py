@@ -141,7 +141,8 @@ def test_a_run_is_written_as_it_was(pytester, monkeypatch, suites):
         def test_breaks(broken): pass
         """
     )
-    for workers in ((), ("-n", "2")):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    for workers in (("-p", "gpuperf"), ("-p", "gpuperf", "-p", "xdist", "-n", "2")):
         suite = suites.Suite(name="it", arguments=("test_it.py",))
         found = suites._run(suite, ("-p", "no:randomly", *workers), pytester.path)
         assert {nodeid.rpartition("_")[2]: outcome for nodeid, outcome in found["outcomes"].items()} == {
@@ -153,10 +154,11 @@ def test_a_run_is_written_as_it_was(pytester, monkeypatch, suites):
             "breaks": ["error", "passed"],
         }
         assert sorted(found["collected"]) == sorted(found["outcomes"])
-        assert found["warnings"] == ({} if workers else {"UserWarning (runtest)": 1})
+        assert found["warnings"] == ({} if "-n" in workers else {"UserWarning (runtest)": 1})
         assert found["exit"] == 1
 
 
+@pytest.mark.all_plugins
 def test_a_plugin_that_changes_an_outcome_is_caught(pytester, suites, monkeypatch):
     """All the way, with a plugin that does harm in the place of --gpuperf-off."""
     pytester.makepyfile(
@@ -167,20 +169,30 @@ def test_a_plugin_that_changes_an_outcome_is_caught(pytester, suites, monkeypatc
     monkeypatch.setenv("PYTHONPATH", str(pytester.path))
     suite = suites.Suite(name="it", arguments=("-p", "no:randomly", "test_it.py"))
     monkeypatch.setattr(suites, "SUITES", (suite,))
-    assert suites.main(pytester.path) == []
-    monkeypatch.setattr(suites, "WITH", {"harmed": ("-p", "harm")})
+    monkeypatch.setattr(suites, "MODES", {"serial": ()})
+    monkeypatch.setattr(suites, "AGAIN", 1)
+    monkeypatch.setattr(suites, "WITH", {**suites.WITH, "harmed": ("-p", "harm")})
     assert suites.main(pytester.path)[:2] == [
         "it, serial: harmed: not collected: test_it.py::test_other; only with the plugin: none",
         "it, serial: harmed: test_it.py::test_other: passed without the plugin, not run with it",
     ]
 
 
-@pytest.mark.parametrize(
-    "arguments", [("no_such_file.py",), ("--pyargs", "no_such_suite"), ("-k", "nothing")], ids=" ".join
-)
-def test_a_suite_that_is_missing_or_empty_is_wrong(pytester, suites, monkeypatch, arguments):
+@pytest.mark.all_plugins
+def test_a_suite_that_is_missing_or_empty_is_wrong(pytester, suites, monkeypatch):
     pytester.makepyfile(test_it="def test_it(): pass")
-    monkeypatch.setattr(suites, "SUITES", (suites.Suite(name="it", arguments=arguments),))
+    missing = [("no_such_file.py",), ("--pyargs", "no_such_suite"), ("-k", "nothing")]
+    each = tuple(suites.Suite(name=" ".join(arguments), arguments=arguments) for arguments in missing)
+    monkeypatch.setattr(suites, "SUITES", each)
+    monkeypatch.setattr(suites, "MODES", {"serial": ()})
     wrong = suites.main(pytester.path)
-    assert len(wrong) == 2
+    assert [suite.name for suite in each] == [sentence.partition(", serial: ")[0] for sentence in wrong]
     assert all("ended with exit code" in sentence for sentence in wrong)
+
+
+def test_each_suite_runs_serially_and_in_parallel(suites, monkeypatch, tmp_path):
+    monkeypatch.setattr(suites, "_accepted", lambda suite, workers, folder: [" ".join(workers)])
+    names = [suite.name for suite in suites.SUITES]
+    assert suites.main(tmp_path) == [
+        f"{name}, {mode}" for name in names for mode in ("serial: ", "-n 2: -n 2")
+    ]

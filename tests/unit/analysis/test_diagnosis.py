@@ -4,6 +4,7 @@ from array import array
 from dataclasses import replace
 
 import pytest
+from factories import CPU, GPU
 
 from pytest_gpuperf.analysis.diagnosis import find
 from pytest_gpuperf.model.demand import Demand
@@ -19,8 +20,6 @@ from pytest_gpuperf.model.measurement import (
 from pytest_gpuperf.model.offload import BreakEven, Diagnosis, Offload, Price
 from pytest_gpuperf.model.record import Record
 
-CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
-GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
 EMPTY = Record(nodeid="t.py::test_it", status="recorded", reason=None, demand=Demand())
 ORDER = [
     "launch_bound",

@@ -190,7 +190,7 @@ def in_two_heaps(seed: int) -> list[float]:
 @pytest.mark.parametrize("resolution", [0.01, 0.0])
 def test_an_estimate_never_lies_outside_of_its_interval(resolution):
     plan = RunOptions(sampling=SamplingPlan(resolution=resolution))
-    found = {seed: estimate(in_two_heaps(seed), plan, "siblings") for seed in range(300)}
+    found = {seed: estimate(in_two_heaps(seed), plan, "siblings") for seed in range(100)}
     assert {} == {
         seed: (each.low, each.value, each.high)
         for seed, each in found.items()
@@ -225,12 +225,14 @@ def test_samples_in_two_heaps_are_a_doubt_and_not_a_precise_value():
     assert judge(found, Demand(min=2), RunOptions()).status == "inconclusive"
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_wrong_verdicts_at_the_limit_stay_below_alpha(seed):
-    """Ville: looking after every round, at most alpha of the runs go wrong on either side."""
-    runs, demand = 2000, Demand(min=1)
+def test_wrong_verdicts_at_the_limit_stay_below_alpha():
+    """Ville: looking after every round, at most alpha of the runs go wrong on either side.
+
+    If twice as many went wrong, this would see it with a probability of 0.9999: 25 or fewer of 50 expected.
+    """
+    runs, demand = 1000, Demand(min=1)
     plan = RunOptions(sampling=SamplingPlan(resolution=0.0, max_rounds=40, precision_time=0.0))
-    draws = 0.03 * np.random.default_rng(seed).standard_normal((runs, plan.sampling.max_rounds))
+    draws = 0.03 * np.random.default_rng(1).standard_normal((runs, plan.sampling.max_rounds))
     wrong = {"passed": 0, "failed": 0, "inconclusive": 0}
     for ratios in np.exp(draws).tolist():
         estimation = SequentialEstimator(demand, plan)

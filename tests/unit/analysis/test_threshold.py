@@ -3,9 +3,10 @@
 from array import array
 from dataclasses import replace
 from math import inf
-from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pytest_gpuperf.analysis.threshold import find, may_pass_with_warning
 from pytest_gpuperf.model.demand import Demand, Family
@@ -549,16 +550,21 @@ def brute_force(wins):
     return max(below, default=None), smallest
 
 
-@pytest.mark.parametrize("seed", range(300))
-def test_without_doubt_the_bracket_is_that_of_the_definition(seed):
-    random = Random(seed)  # noqa: S311 - a family, not a secret
-    sizes = sorted(random.sample(range(1, 1000), random.randint(1, 9)))
-    turn = random.choice(sizes) if seed % 2 else None
-    wins = {size: size >= turn if turn else random.random() < 0.7 for size in sizes}
-    limit = random.choice(sizes)
+@st.composite
+def wins_by_size(draw):
+    """Return which sizes are won: from one size on, or any."""
+    sizes = sorted(draw(st.sets(st.integers(1, 1000), min_size=1, max_size=9)))
+    turn = draw(st.none() | st.sampled_from(sizes))
+    return {size: draw(st.booleans()) if turn is None else size >= turn for size in sizes}
+
+
+@given(wins=wins_by_size(), data=st.data())
+@settings(max_examples=300)
+def test_without_doubt_the_bracket_is_that_of_the_definition(wins, data):
+    sizes = sorted(wins)
+    limit = data.draw(st.sampled_from(sizes))
     records = family({size: WON if won else LOST for size, won in wins.items()}, at_most=limit)
-    random.shuffle(records)
-    (found,) = find(records)
+    (found,) = find(data.draw(st.permutations(records)))
     smallest = brute_force(wins)[1]
     mixed = any(wins[small] and not wins[large] for small in sizes for large in sizes if large > small)
     assert brute_force(wins) == bracket(found)

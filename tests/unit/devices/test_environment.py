@@ -9,13 +9,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from factories import GPU
 
 from pytest_gpuperf.devices import environment
-from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.record import Clocks, ThreadPool
 
 CPUINFO = "processor\t: 0\nvendor_id\t: Some\nmodel name\t: Some CPU @ 3 GHz: fast\n\nmodel name\t: Other\n"
-GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
 
 
 def with_cpuinfo(monkeypatch, text: str | None) -> None:

@@ -10,6 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from factories import measurement, record, run_of, skipped, speedup
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -76,7 +77,7 @@ def changed(folder: Path, edit) -> str:
 # What is kept of a run.
 
 
-def test_an_entry_has_the_medians_and_the_interval_in_six_digits(run_of, record, measurement, speedup):
+def test_an_entry_has_the_medians_and_the_interval_in_six_digits():
     measured = record(
         "test_a",
         cpu=measurement(CPU, 0.1, 0.2, 1 / 3),
@@ -96,31 +97,31 @@ def test_an_entry_has_the_medians_and_the_interval_in_six_digits(run_of, record,
     )
 
 
-def test_an_entry_has_the_start_and_the_commit_of_its_run(run_of, record):
+def test_an_entry_has_the_start_and_the_commit_of_its_run():
     kept = entry(run_of(record(), started="2026-01-02T03:04:05+00:00", commit=COMMIT))
     assert ("2026-01-02T03:04:05+00:00", COMMIT) == (kept.started, kept.commit)
 
 
-def test_a_run_without_a_speedup_is_kept_with_how_its_tests_ended(run_of, skipped):
+def test_a_run_without_a_speedup_is_kept_with_how_its_tests_ended():
     several = [skipped(f"test_{status}", status=status) for status in STATUSES]
     assert list(STATUSES) == [result.status for result in entry(run_of(*several)).results]
 
 
-def test_a_deselected_test_was_not_in_the_run(run_of, skipped):
+def test_a_deselected_test_was_not_in_the_run():
     assert () == entry(run_of(skipped("test_a", reason_code="deselected"))).results
 
 
-def test_a_skip_of_the_suite_s_own_stays_whatever_its_reason_is(run_of, skipped):
+def test_a_skip_of_the_suite_s_own_stays_whatever_its_reason_is():
     assert 1 == len(entry(run_of(skipped("test_a", "deselected on the command line or by a plugin"))).results)
 
 
-def test_a_cpu_sibling_stands_with_its_gpu_sibling(run_of, record):
+def test_a_cpu_sibling_stands_with_its_gpu_sibling():
     cpu = record("test_a[cpu]", gpu=None, speedup=None, pairing=Pairing(side="cpu", library="numpy"))
     gpu = record("test_a[gpu]", pairing=Pairing(side="gpu", library="cupy", partner="test_a[cpu]"))
     assert ["test_a[gpu]"] == [result.nodeid for result in entry(run_of(cpu, gpu)).results]
 
 
-def test_a_test_that_failed_early_stands_with_the_runs_in_which_it_did_not(run_of, record, skipped):
+def test_a_test_that_failed_early_stands_with_the_runs_in_which_it_did_not():
     kept = entry(run_of(record("test_a"), skipped("test_b", status="error")))
     assert kept.results[0].fingerprint == kept.results[1].fingerprint
 
@@ -203,7 +204,7 @@ def test_another_interpreter_or_number_of_threads_has_another_fingerprint(change
     assert key(HERE, CPU, GPU) != key(replace(HERE, **change), CPU, GPU)
 
 
-def test_what_else_is_in_a_run_does_not_change_a_test_s_fingerprint(run_of, record, measurement):
+def test_what_else_is_in_a_run_does_not_change_a_test_s_fingerprint():
     torch = replace(GPU, backend="torch", library="torch 2.6.0+cu124")
     alone = entry(run_of(record("test_a"))).results
     together = entry(run_of(record("test_t", gpu=measurement(torch, 1.0)), record("test_a"))).results
@@ -280,7 +281,7 @@ def test_a_reader_never_sees_half_a_file(tmp_path, monkeypatch):
     assert [history.History()] == seen
 
 
-def test_a_file_is_small(run_of, record, tmp_path):
+def test_a_file_is_small(tmp_path):
     tests = [record(f"tests/test_something.py::test_of_some_length[float32-{size}]") for size in range(100)]
     assert 250 * 100 > write(tmp_path, entry(run_of(*tests, commit=COMMIT))).stat().st_size
 
@@ -470,7 +471,7 @@ def test_no_bytes_are_a_traceback(tmp_path, text):
 
 
 @given(data=st.data())
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_edit_of_an_entry_is_a_traceback_and_it_is_an_entry_or_named(tmp_path, data):
     content = json.loads(codec.written(history._document(KEPT)))
     place = content

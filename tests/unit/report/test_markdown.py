@@ -4,19 +4,19 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from factories import GPU, measurement, record, run_of, skipped, speedup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, GateNote, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.measurement import DeviceInfo, Estimate
+from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Merged, Note, Record, Run
 from pytest_gpuperf.report.escape import markdown_code, printable
 from pytest_gpuperf.report.markdown import text
 
-GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
 EMULATED = replace(GPU, backend="sycl", name="a CPU", emulated=True)
 A_COMMENT = 65_536  # characters that GitHub takes
 OURS = {
@@ -65,7 +65,7 @@ TRAPS = [
 
 
 @pytest.fixture(scope="module")
-def failed(record):
+def failed():
     """Make the record of a test that failed."""
 
     def call(nodeid: str, reason="speedup 2.1x [1.9, 2.3], required at least 3x") -> Record:
@@ -117,7 +117,7 @@ def rendered(markdown: str) -> SimpleNamespace:
     return SimpleNamespace(elements=elements - {""}, tables=tables, spans=spans, raw=raw)
 
 
-def test_the_headline_counts_what_failed_and_changed_first(run_of, record, failed, skipped):
+def test_the_headline_counts_what_failed_and_changed_first(failed):
     found = headline(
         run_of(
             record("a"),
@@ -136,7 +136,7 @@ def test_the_headline_counts_what_failed_and_changed_first(run_of, record, faile
     )
 
 
-def test_a_failed_gate_and_failed_thresholds_stand_in_the_headline(run_of, record):
+def test_a_failed_gate_and_failed_thresholds_stand_in_the_headline():
     gate = GateResult(
         baseline="old.json",
         started="then",
@@ -163,13 +163,13 @@ def test_a_failed_gate_and_failed_thresholds_stand_in_the_headline(run_of, recor
     assert "the GPU wins from n = 4096 on, required at most 100" in text(run)
 
 
-def test_a_run_without_tests_or_without_speedups_is_not_green(run_of, record, skipped):
+def test_a_run_without_tests_or_without_speedups_is_not_green():
     assert headline(run_of()) == "### Speedups: no test was measured"
     assert "**No speedup was measured.**" in text(run_of(skipped("a")))
     assert "No speedup" not in text(run_of(record()))
 
 
-def test_failures_and_regressions_stand_first_and_skipped_tests_last(run_of, record, failed, skipped):
+def test_failures_and_regressions_stand_first_and_skipped_tests_last(failed):
     run = run_of(
         skipped("skipped"),
         record("passed"),
@@ -183,7 +183,7 @@ def test_failures_and_regressions_stand_first_and_skipped_tests_last(run_of, rec
     ]
 
 
-def test_a_row_holds_times_speedup_demand_baseline_and_verdict(run_of, record):
+def test_a_row_holds_times_speedup_demand_baseline_and_verdict():
     run = run_of(record(comparisons=(compared("not_regressed"), compared("regressed"))))
     assert [
         "test_fft",
@@ -208,52 +208,52 @@ def test_a_row_holds_times_speedup_demand_baseline_and_verdict(run_of, record):
         ("latency 2.50x", "latency", 2.5),
     ],
 )
-def test_a_baseline_has_its_metric_and_its_unit(run_of, record, expected, metric, baseline):
+def test_a_baseline_has_its_metric_and_its_unit(expected, metric, baseline):
     estimate = Estimate(value=baseline, low=None, high=None)
     one = compared("regressed", metric=metric, baseline=estimate)
     assert expected == rows(run_of(record(comparisons=(one,))))[0][5]
 
 
-def test_columns_that_no_test_needs_are_left_out(run_of, record):
+def test_columns_that_no_test_needs_are_left_out():
     assert "limit" not in text(run_of(record(demand=Demand())))
     assert "baseline" not in text(run_of(record()))
 
 
-def test_what_is_not_in_the_table_is_said_in_words(run_of, record, skipped):
+def test_what_is_not_in_the_table_is_said_in_words():
     run = run_of(*(record(f"a[{n}]") for n in range(50)), skipped("b"), skipped("c"))
     assert "2 more tests are not in the table, only in the report: 2 skipped." in text(run)
     assert len(rows(run)) == 50
 
 
-def test_tests_that_share_a_reason_are_told_once(run_of, skipped):
+def test_tests_that_share_a_reason_are_told_once():
     found = text(run_of(*(skipped(f"a[{n}]") for n in range(100))))
     assert found.count("CuPy is not installed") == 1
     assert "- `a[0]` and 99 more: `no GPU: CuPy is not installed`" in found
 
 
-def test_reasons_of_regressions_and_failures_are_told(run_of, record, failed):
+def test_reasons_of_regressions_and_failures_are_told(failed):
     found = text(run_of(failed("a"), record("b", comparisons=(compared("regressed", reason="20 % slower"),))))
     assert "- `a`: `speedup 2.1x [1.9, 2.3], required at least 3x`" in found
     assert "- `b`: `20 % slower`" in found
 
 
-def test_an_emulated_device_is_never_called_a_gpu(run_of, record, measurement):
+def test_an_emulated_device_is_never_called_a_gpu():
     run = run_of(record(gpu=measurement(EMULATED, 1e-3)), gpu=EMULATED)
     assert headline(run).startswith("### Speedups on an emulated device: ")
     assert "**1 test was measured on an emulated device: this is not a GPU's speedup.**" in text(run)
     assert "emulated" not in text(run_of(record()))
 
 
-def test_a_run_that_ended_early_says_so(run_of, record):
+def test_a_run_that_ended_early_says_so():
     assert "**The run ended early: this is not all of it.**" in text(run_of(record(), complete=False))
 
 
-def test_runs_that_were_merged_say_how_they_differ(run_of, record):
+def test_runs_that_were_merged_say_how_they_differ():
     merged = Merged(reports=("a", "b"), hosts_differ=True, differences=("python: 3.11, 3.12",))
     assert "- `python: 3.11, 3.12`" in text(run_of(record(), merged=merged))
 
 
-def test_the_gate_says_what_it_compared_with_and_what_fails(run_of, record):
+def test_the_gate_says_what_it_compared_with_and_what_fails():
     gate = GateResult(
         baseline="old.json",
         started="then",
@@ -266,13 +266,13 @@ def test_the_gate_says_what_it_compared_with_and_what_fails(run_of, record):
     assert "There is no baseline" in text(run_of(record(), gate=replace(gate, baseline=None)))
 
 
-def test_the_commit_is_named(run_of, record):
+def test_the_commit_is_named():
     commit = Commit(id="abc123", branch="main", changed=True)
     found = text(run_of(record(), commit=commit))
     assert "commit `abc123` of `main`, with files that differ from it" in found
 
 
-def test_the_environment_is_folded(run_of, record):
+def test_the_environment_is_folded():
     found = text(run_of(record()))
     inside = found.partition("<details>\n<summary>Environment</summary>\n\n")[2].partition("\n\n</details>")[
         0
@@ -281,19 +281,8 @@ def test_the_environment_is_folded(run_of, record):
     assert "| `host name` | `runner` |" in inside
 
 
-def gate_of(name: str, texts: tuple[str, ...]) -> GateResult:
-    """Return a gate with this text in every place."""
-    return GateResult(
-        baseline=name,
-        started=name,
-        tolerances=(),
-        failures=tuple(GateFailure(code="test_lost", text=text) for text in texts),
-        notes=tuple(GateNote(code="baseline_stale", text=text) for text in texts),
-    )
-
-
 @pytest.fixture(scope="module")
-def hostile(run_of, record, failed):
+def hostile(failed):
     """Make the run that has a text in every place where somebody's text can stand."""
 
     def call(anything: str) -> Run:
@@ -327,7 +316,7 @@ def test_anybodys_text_is_shown_as_it_is(hostile, trap):
     assert_literal(hostile(trap), trap)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100)
 @given(HOSTILE)
 def test_no_text_becomes_markup(hostile, anything):
     assert_literal(hostile(anything), anything)
@@ -354,7 +343,7 @@ def test_a_code_span_holds_its_text_and_nothing_else(anything):
 
 
 @pytest.mark.parametrize("filler", ["|", "`", "\\", "x", "<", "\u202e", "\U0001f600"])
-def test_the_longest_text_fits_a_comment(run_of, record, speedup, filler):
+def test_the_longest_text_fits_a_comment(filler):
     long = filler * 2000
     huge = Estimate(value=1e300, low=1e300, high=1e300)
     many = [
@@ -384,3 +373,14 @@ def test_the_longest_text_fits_a_comment(run_of, record, speedup, filler):
         commit=Commit(id=long, branch=long),
     )
     assert len(text(run)) < A_COMMENT
+
+
+def gate_of(name: str, texts: tuple[str, ...]) -> GateResult:
+    """Return a gate with this text in every place."""
+    return GateResult(
+        baseline=name,
+        started=name,
+        tolerances=(),
+        failures=tuple(GateFailure(code="test_lost", text=text) for text in texts),
+        notes=tuple(GateNote(code="baseline_stale", text=text) for text in texts),
+    )

@@ -2,8 +2,10 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 
 import pytest
+from factories import record, run_of, skipped, speedup
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -39,7 +41,7 @@ OTHERS = {
 
 
 @pytest.fixture(scope="module")
-def runs(run_of, record, skipped, measurement, speedup):
+def runs():
     """Make the runs that a format's output may be of, with tests of this name."""
 
     def call(nodeid: str) -> dict:
@@ -92,23 +94,21 @@ def test_json_of_ours_is_written_over_however_it_is_laid_out(runs, objected, kin
 
 
 @pytest.mark.parametrize("kind", BEGINS)
-@pytest.mark.parametrize("other", WRITTEN)
-def test_what_we_wrote_in_another_form_is_not(runs, objected, kind, other):
-    for name, run in runs("test_a.py::test_1").items():
+def test_what_we_wrote_in_another_form_is_not(runs, objected, kind):
+    for other, (name, run) in product(WRITTEN, runs("test_a.py::test_1").items()):
         found = objected(kind, WRITTEN[other](run))
-        assert (kind == other) == (found is None), name
+        assert (kind == other) == (found is None), (other, name)
 
 
-@pytest.mark.parametrize("kind", BEGINS)
 @pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
-def test_what_others_wrote_is_not(objected, kind, text):
-    assert f"exists and is not a {kind}; choose another file" in (objected(kind, text) or "")
+def test_what_others_wrote_is_not(objected, text):
+    for kind in BEGINS:
+        assert f"exists and is not a {kind}; choose another file" in (objected(kind, text) or "")
 
 
-@pytest.mark.parametrize("kind", BEGINS)
 @pytest.mark.parametrize("text", ["", " \n"])
-def test_an_empty_file_is_anybodys(objected, kind, text):
-    assert objected(kind, text) is None
+def test_an_empty_file_is_anybodys(objected, text):
+    assert [None] * len(BEGINS) == [objected(kind, text) for kind in BEGINS]
 
 
 def test_a_path_that_is_not_there_is_a_folder_where_it_has_no_suffix(tmp_path):

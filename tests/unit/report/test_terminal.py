@@ -3,24 +3,19 @@
 from dataclasses import replace
 
 import pytest
+from factories import GPU, record, run_of, skipped, speedup
 
 from pytest_gpuperf.model.demand import Demand, Pairing
-from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link, Offload, Point, Price, Threshold
 from pytest_gpuperf.model.record import Note, Record
 from pytest_gpuperf.report.summary import format_time
 from pytest_gpuperf.report.terminal import lines
 
-GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
 WIDTHS = [80, 120]
 
 
-def noted(text: str) -> Note:
-    return Note(code="dependent_samples", text=text)
-
-
 @pytest.fixture(scope="module")
-def section(run_of):
+def section():
     """Return the lines about a run of these records."""
 
     def call(*records: Record, width=80, **changes) -> list[str]:
@@ -62,7 +57,7 @@ def test_without_records_nothing_is_shown(section):
     assert section() == []
 
 
-def test_a_row_holds_times_speedup_demand_and_verdict(section, record):
+def test_a_row_holds_times_speedup_demand_and_verdict(section):
     shown = section(record())
     assert shown[0] == "CPU EPYC | GPU H200 through cupy"
     assert ["test", "CPU", "GPU", "speedup", "limit", "verdict"] == shown[2].split()
@@ -70,7 +65,7 @@ def test_a_row_holds_times_speedup_demand_and_verdict(section, record):
     assert expected == row_of("test_fft", shown)
 
 
-def test_columns_stand_below_their_headings(section, record, speedup):
+def test_columns_stand_below_their_headings(section):
     shown = section(record(), record("test_x.py::test_longer_name", speedup=speedup(1234.0, 1000.0, 1500.0)))
     heading, *rows = shown[2:5]
     assert len(rows) == 2
@@ -89,11 +84,11 @@ def test_columns_stand_below_their_headings(section, record, speedup):
         (" - ", Demand()),
     ],
 )
-def test_what_was_wanted_is_shown(section, record, expected, demand):
+def test_what_was_wanted_is_shown(section, expected, demand):
     assert expected in row_of("test_fft", section(record(demand=demand)))
 
 
-def test_what_was_not_measured_is_a_dash(section, record):
+def test_what_was_not_measured_is_a_dash(section):
     row = row_of("test_fft", section(record(status="error", reason="lost", gpu=None, speedup=None)))
     assert ["test_fft", "20.0", "ms", "-", "-", ">=3x", "error"] == row.split()
 
@@ -113,7 +108,7 @@ WIDE = [
 
 
 @pytest.fixture(scope="module")
-def wide(record, skipped, speedup):
+def wide():
     """Return records that are wide in one place each, by name."""
     return {
         "long name": record(LONGEST),
@@ -147,46 +142,46 @@ def test_all_records_together_fit_too(section, wide, width):
     assert [line for line in shown if len(line) > width] == []
 
 
-def test_a_long_name_keeps_its_end_which_tells_tests_apart(section, record):
+def test_a_long_name_keeps_its_end_which_tells_tests_apart(section):
     shown = section(record("test_x.py::test_" + "x" * 100 + "[cpu-17]"))
     assert any(line.startswith("~") and "xx[cpu-17]  " in line for line in shown)
 
 
-def test_names_alike_are_shown_with_their_files(section, record):
+def test_names_alike_are_shown_with_their_files(section):
     shown = section(record("a/test_one.py::test_fft"), record("b/test_two.py::test_fft"))
     assert row_of("test_one.py::test_fft", shown)
     assert row_of("test_two.py::test_fft", shown)
 
 
-def test_names_and_files_alike_are_told_apart_by_their_folders(section, record):
+def test_names_and_files_alike_are_told_apart_by_their_folders(section):
     shown = section(record("a/test_it.py::test_fft"), record("b/test_it.py::test_fft"), width=120)
     assert row_of("a/test_it.py::test_fft", shown)
     assert row_of("b/test_it.py::test_fft", shown)
 
 
-def test_colons_in_a_parameter_belong_to_the_name(section, record):
+def test_colons_in_a_parameter_belong_to_the_name(section):
     assert row_of("test_op[aten::add]", section(record("test_x.py::TestOps::test_op[aten::add]")))
 
 
-def test_deselected_tests_are_not_shown(section, record, skipped):
+def test_deselected_tests_are_not_shown(section):
     unmeasured = skipped("test_x.py::test_other", reason_code="deselected")
     assert section(unmeasured) == []
     assert not any("test_other" in line for line in section(record(), unmeasured))
 
 
-def test_skipped_tests_are_shown_with_their_reason(section, skipped):
+def test_skipped_tests_are_shown_with_their_reason(section):
     shown = section(skipped("test_x.py::test_other", "no GPU here"))
     assert row_of("test_other", shown).endswith("skipped")
     assert "test_other: no GPU here" in shown
 
 
-def test_a_reason_that_tests_share_is_given_once(section, skipped):
+def test_a_reason_that_tests_share_is_given_once(section):
     tests = [skipped(f"test_x.py::test_{name}", "no GPU here") for name in "abc"]
     shown = section(*tests)
     assert [line for line in shown if "no GPU here" in line] == ["test_a and 2 more: no GPU here"]
 
 
-def test_what_became_of_a_gpu_sibling_is_told_with_it_and_not_again_with_the_other(section, record, skipped):
+def test_what_became_of_a_gpu_sibling_is_told_with_it_and_not_again_with_the_other(section):
     note = Note(code="gpu_sibling_without_speedup", text="in any words")
     numpy = record("test_x.py::test_a[numpy]", notes=(note,))
     pairing = Pairing(side="gpu", library="cupy", partner=numpy.nodeid)
@@ -197,30 +192,22 @@ def test_what_became_of_a_gpu_sibling_is_told_with_it_and_not_again_with_the_oth
     assert "test_a[numpy]: in any words" in section(numpy, replace(cupy, pairing=None))
 
 
-def test_another_note_is_not_taken_for_that_of_a_gpu_sibling(section, record, skipped):
-    note = noted("its GPU sibling test_x.py::test_a[cupy] was skipped: no GPU here")
-    numpy = record("test_x.py::test_a[numpy]", notes=(note,))
-    pairing = Pairing(side="gpu", library="cupy", partner=numpy.nodeid)
-    cupy = skipped("test_x.py::test_a[cupy]", "no GPU here", pairing=pairing)
-    assert any("its GPU sibling" in line for line in section(numpy, cupy))
-
-
-def test_a_note_is_given_like_a_reason(section, record):
+def test_a_note_is_given_like_a_reason(section):
     failed = record(notes=(noted("dependent samples"),), status="failed", reason="too slow")
     assert ["", "test_fft: too slow", "test_fft: dependent samples"] == section(failed)[-3:]
 
 
-def test_a_pass_needs_no_reasons(section, record):
+def test_a_pass_needs_no_reasons(section):
     assert section(record())[-1].endswith("passed")
 
 
-def test_an_emulated_device_is_never_called_a_gpu_without_saying_so(section, record):
+def test_an_emulated_device_is_never_called_a_gpu_without_saying_so(section):
     first = section(record(), gpu=replace(GPU, emulated=True))[0]
     assert "emulated: not a GPU's speedup" in first
     assert "emulated" not in section(record())[0]
 
 
-def test_a_run_without_a_gpu_says_so(section, record):
+def test_a_run_without_a_gpu_says_so(section):
     assert section(record(), gpu=None)[0] == "CPU EPYC | GPU none"
 
 
@@ -240,7 +227,7 @@ def offload(
 
 
 @pytest.fixture(scope="module")
-def without_gpu(record):
+def without_gpu():
     """Make the record of a test for which there was no GPU, with what a call may take on one."""
 
     def call(limits: GpuLimits, demand: Demand | None = None, links=()) -> Record:
@@ -251,7 +238,7 @@ def without_gpu(record):
     return call
 
 
-def test_the_speedup_with_copies_stands_beside_the_one_without(section, record, speedup):
+def test_the_speedup_with_copies_stands_beside_the_one_without(section):
     shown = section(record(offload=offload(always=speedup(2.34, 2, 3))), width=120)
     assert "with copies" in shown[2]
     assert "2.34x" in row_of("test_fft", shown)
@@ -269,9 +256,7 @@ LONG = "tests/test_fft.py::test_of_a_name_with_forty_characters_in"
         (set(), {"with copies", "limit"}, 80),
     ],
 )
-def test_columns_that_leave_a_name_too_little_room_are_left_out(
-    section, record, speedup, shown, hidden, width
-):
+def test_columns_that_leave_a_name_too_little_room_are_left_out(section, shown, hidden, width):
     least = 3 if shown else 3.14159e-100
     wide = record(LONG, demand=Demand(min=least), offload=offload(always=speedup()))
     heading = section(wide, width=width)[2]
@@ -310,26 +295,24 @@ WHY = Diagnosis(code="float64", sentence="float64: it is slow", numbers={})
     ("expected", "status", "worth"),
     [(False, "passed", True), (True, "failed", True), (True, "passed", False), (True, "recorded", None)],
 )
-def test_what_holds_a_speedup_back_is_said_of_tests_that_fail_or_do_not_pay(
-    section, record, expected, status, worth
-):
+def test_what_holds_a_speedup_back_is_said_of_tests_that_fail_or_do_not_pay(section, expected, status, worth):
     reason = "too slow" if status == "failed" else None
     shown = section(record(status=status, reason=reason, offload=offload(worth=worth), diagnosis=(WHY,)))
     assert expected == ("test_fft: float64: it is slow" in shown)
     assert expected == ("test_fft: it is what it is" in shown)
 
 
-def test_a_doubt_that_is_noted_and_diagnosed_is_said_once(section, record):
+def test_a_doubt_that_is_noted_and_diagnosed_is_said_once(section):
     twice = record(offload=offload(worth=False), notes=(noted("float64: it is slow"),), diagnosis=(WHY,))
     assert section(twice).count("test_fft: float64: it is slow") == 1
 
 
-def test_how_many_tests_pay_and_save_money_is_counted(section, record):
+def test_how_many_tests_pay_and_save_money_is_counted(section):
     records = [record(f"test_{n}", offload=offload(worth=n > 0, saves=n > 1)) for n in range(3)]
     assert section(*records)[-1] == "worth it: 2 of 3; saves money at 2.5 times the price: 1"
 
 
-def test_one_test_alone_is_not_counted(section, record):
+def test_one_test_alone_is_not_counted(section):
     assert not any("worth it: " in line for line in section(record(offload=offload())))
 
 
@@ -360,28 +343,40 @@ def threshold(**changes) -> Threshold:
         ("not known, inconclusive: sizes are missing", {"outcome": None, "status": "inconclusive"}),
     ],
 )
-def test_a_threshold_is_told_in_a_line(run_of, record, expected, changes):
+def test_a_threshold_is_told_in_a_line(expected, changes):
     reason = "sizes are missing" if changes.get("outcome", "") is None else None
     run = run_of(record(), thresholds=(threshold(**changes, reason=reason),))
     assert lines(run, 120)[-1] == f"threshold of test_fft: {expected}"
 
 
-def test_a_threshold_that_was_skipped_with_its_tests_is_not_told_again(run_of, record):
+def test_a_threshold_that_was_skipped_with_its_tests_is_not_told_again():
     run = run_of(record(), thresholds=(threshold(status="skipped", outcome=None, reason="no GPU"),))
     assert not any(line.startswith("threshold") for line in lines(run, 120))
 
 
-def test_what_is_wanted_stays_where_it_says_what_the_speedup_includes(section, record, speedup):
+def test_what_is_wanted_stays_where_it_says_what_the_speedup_includes(section):
     wide = record(LONG, demand=Demand(min=3, transfer="once", calls=1000), offload=offload(always=speedup()))
     assert ">=3x once/1000" in section(wide)[3]
 
 
-def test_a_largest_size_in_doubt_is_not_called_lost(run_of, record):
+def test_a_largest_size_in_doubt_is_not_called_lost():
     point = Point(size=64, nodeid="test_fft[64]", cpu=1.0, gpu=1.0)
     found = threshold(outcome="none", smallest_won=None, curve=(point,))
     shown = lines(run_of(record(), thresholds=(found,)), 120)[-1]
     assert shown == "threshold of test_fft: undecided whether the GPU wins at the largest n, 64, recorded"
 
 
-def test_what_pays_in_time_and_not_in_money_is_told_too(section, record):
+def test_what_pays_in_time_and_not_in_money_is_told_too(section):
     assert "test_fft: it is what it is" in section(record(offload=offload(worth=True, saves=False)))
+
+
+def noted(text: str) -> Note:
+    return Note(code="dependent_samples", text=text)
+
+
+def test_another_note_is_not_taken_for_that_of_a_gpu_sibling(section, record, skipped):
+    note = noted("its GPU sibling test_x.py::test_a[cupy] was skipped: no GPU here")
+    numpy = record("test_x.py::test_a[numpy]", notes=(note,))
+    pairing = Pairing(side="gpu", library="cupy", partner=numpy.nodeid)
+    cupy = skipped("test_x.py::test_a[cupy]", "no GPU here", pairing=pairing)
+    assert any("its GPU sibling" in line for line in section(numpy, cupy))

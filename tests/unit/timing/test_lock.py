@@ -1,37 +1,24 @@
 """The measurement lock: one process measures at a time, waiting costs nothing and ends."""
 
 import errno
-import json
 import os
 import signal
 import stat
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 
 import pytest
+from real_clock import HOLD, held, process
 
-from pytest_gpuperf import options
-from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.timing import lock
-from pytest_gpuperf.timing.budget import TimeBudget
 from pytest_gpuperf.timing.lock import LockHold, MeasurementLock
 
 NO_LOCK = "the measurement lock was unavailable; other processes may have measured meanwhile"
 USER_LOCK = "the machine-wide measurement lock was unavailable; other users may have measured meanwhile"
-HOLD = """
-import sys, time
-from pathlib import Path
-from pytest_gpuperf.timing.lock import MeasurementLock
-with MeasurementLock(Path(sys.argv[1])).acquire():
-    print("held", flush=True)
-    time.sleep(float(sys.argv[2]))
-"""
 TEN_HOLDS = """
 import sys, time
 from pathlib import Path
@@ -62,25 +49,6 @@ with MeasurementLock(Path(sys.argv[1])).acquire() as hold:
 @pytest.fixture
 def file(tmp_path):
     return tmp_path / "turn.lock"
-
-
-def process(source, *arguments, **options):
-    command = [sys.executable, "-c", source, *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(lock.__file__).parents[2])}
-    return subprocess.Popen(
-        command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options
-    )
-
-
-@contextmanager
-def held(file, seconds):
-    """Let another process hold the lock."""
-    with process(HOLD, file, seconds) as holder:
-        assert holder.stdout.readline() == "held\n"
-        try:
-            yield holder
-        finally:
-            holder.kill()
 
 
 @contextmanager
@@ -279,300 +247,6 @@ def test_a_read_only_place_is_a_doubt(tmp_path, monkeypatch):
         assert hold.warning.endswith("cannot be used: Read-only file system")
 
 
-def ticking(*times):
-    return iter(times).__next__
-
-
-def test_waiting_is_not_the_tests_time():
-    clock, now = time.perf_counter, []
-
-    @contextmanager
-    def acquire():
-        begun = clock()
-        time.sleep(0.3)
-        yield LockHold(waited=clock() - begun)
-
-    budget = TimeBudget(0.2, acquire)
-    budget.start(clock)
-    with budget.lock():
-        now.append(budget.remaining())
-    assert 0.1 < now[0] <= 0.2
-    assert budget.waited >= 0.3
-    assert budget.elapsed < 0.1
-
-
-def test_simulated_time_needs_no_lock():
-    def acquire():
-        raise AssertionError
-
-    simulated, real = ticking(*range(9)), time.perf_counter
-    for clocks in ([simulated], [real, simulated], [simulated, real]):
-        budget = TimeBudget(1.0, acquire)
-        for clock in clocks:
-            budget.start(clock)
-        with budget.lock():
-            assert budget.waited == 0
-
-
-@pytest.fixture
-def stopwatch():
-    """Return pytest-timeout's hooks, as they were called, and an item that calls them on our Timers."""
-    called = []
-    hooks = SimpleNamespace(
-        pytest_timeout_set_timer=lambda item, settings: called.append(settings.timeout),
-        pytest_timeout_cancel_timer=lambda item: called.append("cancel"),
-    )
-    return called, SimpleNamespace(config=SimpleNamespace(hook=hooks))
-
-
-class Settings(SimpleNamespace):
-    def _replace(self, timeout):
-        return Settings(timeout=timeout)
-
-
-@pytest.mark.parametrize(("left", "before"), [(7.0, 3.0), (1e-3, 30.0)])
-def test_a_timer_is_stopped_and_set_again_for_what_was_left(stopwatch, left, before):
-    called, item = stopwatch
-    timers = TimeoutPauser(ticking(100.0, 100.0 + before))
-    timers.pytest_timeout_set_timer(Settings(timeout=10.0))
-    with timers.stopped(item):
-        assert called == ["cancel"]
-    assert called == ["cancel", left]
-
-
-def test_where_no_timer_runs_none_is_set(stopwatch):
-    called, item = stopwatch
-    timers = TimeoutPauser(ticking(0.0))
-    with timers.stopped(item):
-        pass
-    timers.pytest_timeout_set_timer(Settings(timeout=10.0))
-    timers.pytest_timeout_cancel_timer()
-    with timers.stopped(item):
-        pass
-    assert called == []
-
-
-REAL_TIME = """
-    from dataclasses import replace
-    from pytest_gpuperf.devices.host import HostDevice
-
-    class Second(HostDevice):
-        kind = "gpu"
-        backend = "hosts"
-
-        def __init__(self):
-            super().__init__("second host")
-            self.info = replace(self.info, kind="gpu", emulated=True)
-
-    class Hosts:
-        name = "hosts"
-        automatic = False
-
-        def check(self, selector):
-            pass
-
-        def gpu(self, selector):
-            return Second()
-
-        def cpu(self):
-            return HostDevice("first host")
-
-    def pytest_gpuperf_devices():
-        return [Hosts()]
-"""
-NAP = """
-    import time
-    import pytest
-
-    @pytest.mark.speedup
-    def test_nap(device):
-        return lambda: time.sleep({seconds})
-"""
-
-
-@pytest.fixture
-def suite(pytester, file):
-    """Run tests on two devices with the real clock, in a process of their own; return pytest's result."""
-
-    def call(source, *options):
-        pytester.makeconftest(REAL_TIME)
-        pytester.makepyfile(test_it=source)
-        ours = ["--gpuperf-gpu=hosts", f"--gpuperf-lock={file}", "--gpuperf-json=report.json"]
-        return pytester.runpytest_subprocess("-p", "no:randomly", *ours, *options, timeout=120)
-
-    return call
-
-
-def records(pytester):
-    return json.loads((pytester.path / "report.json").read_text())["records"]
-
-
-def test_a_record_and_the_terminal_say_how_long_a_test_waited(suite, pytester, file):
-    with held(file, 2.5):
-        result = suite(NAP.format(seconds=1e-3), "--gpuperf-max-time=2")
-    (record,) = records(pytester)
-    assert "recorded" == record["status"]
-    assert record["turn_wait"] > 0.2
-    assert record["elapsed"] < 2
-    assert len(record["gpu"]["samples"]) >= 3
-    result.stdout.fnmatch_lines(["waited * in all for other processes that measured"])
-
-
-def test_a_test_that_did_not_wait_says_so(suite, pytester):
-    result = suite(NAP.format(seconds=1e-3))
-    assert records(pytester)[0]["turn_wait"] is None
-    result.stdout.no_fnmatch_line("waited*")
-
-
-def test_siblings_take_their_turns_too(suite, pytester, file):
-    source = """
-        import time
-        import pytest
-
-        @pytest.fixture
-        def nap(device):
-            return lambda: time.sleep(1e-3)
-
-        @pytest.mark.speedup
-        def test_nap(nap):
-            return nap
-    """
-    with held(file, 2.5):
-        suite(source)
-    cpu, gpu = records(pytester)
-    assert cpu["turn_wait"] > 0.2
-    assert gpu["turn_wait"] is None
-
-
-def test_a_measurement_without_a_turn_says_why_once(suite, pytester, file):
-    source = """
-        import time
-        from pathlib import Path
-        import pytest
-
-        @pytest.mark.parametrize("n", range(3))
-        @pytest.mark.speedup
-        def test_nap(device, n):
-            Path("turn.lock").write_text("somebody else's")
-            return lambda: time.sleep(1e-3)
-    """
-    result = suite(source, "--gpuperf-lock=turn.lock")
-    assert ["recorded"] * 3 == [record["status"] for record in records(pytester)]
-    said = [line for line in result.outlines if "the measurement lock was unavailable" in line]
-    assert len(said) == 1
-    assert said[0].startswith("test_nap[0] and 2 more: ")
-
-
-@pytest.mark.parametrize(("method", "func_only"), [("signal", "false"), ("thread", "true")])
-def test_waiting_is_not_the_time_that_pytest_timeout_gives_a_test(suite, pytester, file, method, func_only):
-    pytest.importorskip("pytest_timeout", reason="the extra `test` has pytest-timeout")
-    options = ["--timeout=2", f"--timeout-method={method}", "-o", f"timeout_func_only={func_only}"]
-    with held(file, 5):
-        result = suite(NAP.format(seconds=1e-3), "--gpuperf-max-time=1", *options)
-    result.assert_outcomes(passed=1)
-    assert records(pytester)[0]["turn_wait"] > 2
-
-
-@pytest.mark.parametrize("method", ["signal", "thread"])
-def test_a_test_that_is_too_slow_is_ended_after_its_wait(suite, file, method):
-    pytest.importorskip("pytest_timeout", reason="the extra `test` has pytest-timeout")
-    begun = time.perf_counter()
-    with held(file, 4):
-        result = suite(NAP.format(seconds=0.4), "--timeout=2", f"--timeout-method={method}")
-        assert 4 < time.perf_counter() - begun < 40
-    assert result.ret == 1
-    assert "Timeout" in str(result.stdout) + str(result.stderr)
-
-
-@pytest.mark.parametrize(
-    ("choice", "said"),
-    [
-        (".", "--gpuperf-lock: * is a folder; name a file in it"),
-        ("no/such/turn.lock", "--gpuperf-lock: folder *no/such does not exist; create it first"),
-        ("test_it.py", "--gpuperf-lock: *test_it.py exists and is not a lock file; choose another file"),
-        ("link", "--gpuperf-lock: *link exists and is not a lock file; choose another file"),
-        ("", "--gpuperf-lock (ini: gpuperf_lock): expected a path"),
-    ],
-)
-def test_a_bad_lock_file_is_a_usage_error_before_the_first_test(run, pytester, choice, said):
-    (pytester.path / "link").symlink_to(pytester.path / "elsewhere")
-    result = run("def test_it(): raise SystemExit('a test ran')", f"--gpuperf-lock={choice}", gpu=None)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*{said}*"])
-
-
-def test_a_lock_file_in_the_ini_file_starts_at_the_root_wherever_pytest_is_called(pytester, monkeypatch):
-    pytester.makeini("[pytest]\ngpuperf_lock = turn.lock\n")
-    monkeypatch.chdir(pytester.mkdir("below"))
-    assert str(pytester.path / "turn.lock") == options.run_options(pytester.parseconfig(pytester.path)).lock
-
-
-@pytest.mark.parametrize("place", ["an option", "the ini file"])
-def test_no_file_is_locked_when_none_is_chosen(suite, pytester, file, place):
-    pytester.makeini("[pytest]\ngpuperf_lock = none\n" if place == "the ini file" else "[pytest]\n")
-    pytester.makeconftest(REAL_TIME)
-    pytester.makepyfile(test_it=NAP.format(seconds=1e-3))
-    chosen = ["--gpuperf-lock=none"] if place == "an option" else []
-    with held(lock.default_path(), 60):
-        result = pytester.runpytest_subprocess("--gpuperf-gpu=hosts", *chosen, timeout=60)
-    result.assert_outcomes(passed=1)
-    result.stdout.no_fnmatch_line("waited*")
-
-
-LOGGED = """
-    import os
-    import time
-    from contextlib import contextmanager
-    from pytest_gpuperf.timing.lock import MeasurementLock
-
-    acquire = MeasurementLock.acquire
-
-    @contextmanager
-    def logged(self, on_wait):
-        with acquire(self, on_wait) as hold, open(f"{os.getpid()}.log", "a") as log:
-            begun = time.perf_counter()
-            yield hold
-            log.write(f"{begun} {time.perf_counter()}\\n")
-
-    MeasurementLock.acquire = logged
-"""
-FIVE_NAPS = """
-    import time
-    import pytest
-
-    @pytest.mark.parametrize("n", range(5))
-    @pytest.mark.speedup(max=3)
-    def test_nap(device, n):
-        return lambda: time.sleep(1e-3)
-"""
-
-
 def spans(folder):
     lines = [line for log in folder.glob("*.log") for line in log.read_text().splitlines()]
     return sorted(tuple(map(float, line.split())) for line in lines)
-
-
-def test_two_runs_at_the_same_time_measure_in_turn(pytester, file):
-    pytester.makeconftest(REAL_TIME + LOGGED)
-    pytester.makepyfile(test_it=FIVE_NAPS)
-    command = [sys.executable, "-m", "pytest", "--gpuperf-gpu=hosts", f"--gpuperf-lock={file}"]
-    both = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(2)]
-    assert [0, 0] == [each.wait(timeout=60) for each in both]
-    assert len(list(pytester.path.glob("*.log"))) == 2
-    found = spans(pytester.path)
-    assert len(found) == 10
-    for (_, ended), (begun, _) in pairwise(found):
-        assert ended <= begun
-
-
-def test_the_workers_of_one_run_measure_in_turn(suite, pytester):
-    pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
-    result = suite(LOGGED + FIVE_NAPS, "-n2")
-    result.assert_outcomes(passed=5)
-    assert len(list(pytester.path.glob("*.log"))) == 2
-    found = spans(pytester.path)
-    assert len(found) == 5
-    for (_, ended), (begun, _) in pairwise(found):
-        assert ended <= begun
-    assert sum(record["turn_wait"] or 0 for record in records(pytester)) > 0
-    result.stdout.fnmatch_lines(["waited * in all for other processes that measured"])

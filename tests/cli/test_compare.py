@@ -1,0 +1,345 @@
+"""gpuperf compare."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command import (
+    ELSEWHERE,
+    GATE,
+    GPU,
+    HERE,
+    NO_GPU,
+    measured,
+    read,
+    record,
+    run_of,
+    skipped,
+    speedup,
+    usage,
+    written,
+)
+
+from pytest_gpuperf.cli import main
+from pytest_gpuperf.model.demand import Family
+from pytest_gpuperf.report.json import document
+
+GATED = "measure it with --gpuperf-baseline and --gpuperf-fail-on: without a gate a run stops at its verdict"
+
+
+def test_nothing_got_worse(call):
+    written("base.json", record(), record("test_a.py::test_2"))
+    written("new.json", record(value=10.1), record("test_a.py::test_2"))
+    told = "baseline base.json of 2026-01-01 00:00 (tolerance: speedup 10 %): 2 not regressed"
+    assert (0, [told], "") == call("compare", "base.json", "new.json")
+
+
+def test_what_got_worse_is_a_line_the_gravest_first_and_the_exit_code(call):
+    written("base.json", *(record(f"test_a.py::test_{number}") for number in range(3)))
+    new = [record("test_a.py::test_0", 9.1), record("test_a.py::test_1", 5.0), record("test_a.py::test_2")]
+    written("new.json", *new)
+    code, lines, _ = call("compare", "base.json", "new.json")
+    worse = (
+        "speedup got worse: 5.00x [4.90, 5.10], baseline 10.0x [9.80, 10.2]: -50.0 % [-51.9, -48.0], "
+        "10 % less is allowed"
+    )
+    assert code == 1
+    assert lines[0] == f"test_a.py::test_1: regressed: {worse}"
+    assert lines[1].startswith("test_a.py::test_0: cannot tell: speedup is inconclusive: 9.10x")
+    assert lines[3].endswith("1 regressed, 1 cannot tell, 1 not regressed")
+    assert lines[4:] == [f"FAILED: test_a.py::test_1: {worse}"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "options"),
+    [
+        (1, ["--fail-on=speedup:10%"]),
+        (0, ["--fail-on=speedup:60%"]),
+        (1, ["--fail-on=gpu:10"]),
+        (0, ["--fail-on=cpu:10%"]),
+        (1, ["--fail-on=cpu:10%", "--fail-on=gpu:10%"]),
+        (0, ["--fail-on=cpu:10%", "--fail-on=improvement"]),
+    ],
+)
+def test_what_may_not_get_worse_is_chosen(call, expected, options):
+    written("base.json", record())
+    written("new.json", record(value=5.0))
+    assert expected == call("compare", "base.json", "new.json", *options)[0]
+
+
+@pytest.mark.parametrize(
+    ("expected", "options"),
+    [(0, []), (1, ["--fail-on=improvement", "--fail-on=speedup:10%"]), (2, ["--fail-on=improvement"])],
+)
+def test_what_got_better_fails_only_where_that_is_asked_for(call, expected, options):
+    written("base.json", record())
+    written("new.json", record(value=20.0))
+    assert expected == call("compare", "base.json", "new.json", *options)[0]
+
+
+@pytest.mark.parametrize(("expected", "option"), [(0, "warn"), (1, "fail"), (0, "pass")])
+def test_doubt_ends_as_was_chosen(call, expected, option):
+    written("base.json", record())
+    written("new.json", record(value=9.1))
+    assert expected == call("compare", "base.json", "new.json", f"--inconclusive={option}")[0]
+
+
+@pytest.mark.parametrize(
+    ("expected", "gate"),
+    [
+        ("more time (max_time) or a quieter machine would decide it", GATE),
+        (GATED, replace(GATE, tolerances=())),
+        (GATED, None),
+    ],
+    ids=["a gate", "a baseline alone", "neither"],
+)
+def test_what_would_decide_a_doubt_depends_on_how_the_new_run_was_measured(call, expected, gate):
+    written("base.json", record())
+    written("new.json", record(value=9.0, speedup=speedup(9.0, width=1.1)), gate=gate)
+    code, lines, _ = call("compare", "base.json", "new.json", "--inconclusive=fail")
+    assert code == 1
+    assert [True, True] == [
+        line.endswith(expected) for line in lines if "inconclusive" in line and "x [" in line
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("argument --fail-on: 'warmth' is not a metric; expected one of speedup", ["warmth:1%"]),
+        ("argument --fail-on: 'speedup': expected METRIC:PERCENT", ["speedup"]),
+        ("argument --fail-on: 'speedup:-1%': expected METRIC:PERCENT", ["speedup:-1%"]),
+        ("argument --fail-on: 'speedup:nan%': expected METRIC:PERCENT", ["speedup:nan%"]),
+        ("argument --fail-on: 'speedup:100%': speedup cannot lose 100 %", ["speedup:100%"]),
+    ],
+)
+def test_a_tolerance_that_is_none_is_answered_with_what_is(capsys, said, asked):
+    assert said in usage(capsys, "compare", "a", "b", *(f"--fail-on={each}" for each in asked))
+
+
+def test_a_metric_has_one_tolerance(refused):
+    said = refused("compare", "a", "b", "--fail-on=gpu:1%", "--fail-on=gpu:2%")
+    assert said == "gpu has two tolerances; keep one"
+
+
+def test_a_lost_measurement_fails_as_it_does_in_pytest(call):
+    """A failed measurement is never a green one: the rule of the gate, for bare markers, too."""
+    lost = record("test_a.py::test_2", status="error", reason="the GPU was lost", speedup=None)
+    written("base.json", record(), record("test_a.py::test_2"))
+    written("new.json", record(), lost)
+    code, lines, _ = call("compare", "base.json", "new.json")
+    said = "FAILED: test_a.py::test_2: the gate has no valid measurement: the GPU was lost"
+    assert (1, said) == (code, lines[-1])
+
+
+def test_an_unmarked_test_that_never_had_a_measurement_fails_here_no_more_than_in_pytest(call):
+    absent = dict.fromkeys(("cpu", "gpu", "speedup"))
+    never = record("test_a.py::test_2", status="error", reason="it raised", source="all", **absent)
+    written("base.json", record(), never)
+    written("new.json", record(), never)
+    assert 0 == call("compare", "base.json", "new.json")[0]
+
+
+def test_an_unmarked_test_that_lost_its_measurement_fails_as_it_does_in_pytest(call):
+    lost = record("test_a.py::test_2", status="error", reason="it raised", source="all", speedup=None)
+    written("base.json", record(), record("test_a.py::test_2", source="all"))
+    written("new.json", record(), lost)
+    code, lines, _ = call("compare", "base.json", "new.json")
+    said = "FAILED: test_a.py::test_2: the gate has no valid measurement: it raised"
+    assert (1, said) == (code, lines[-1])
+
+
+@pytest.mark.parametrize(("expected", "options"), [(1, []), (0, ["--allow-missing"])])
+def test_a_test_of_the_baseline_that_did_not_run_fails(call, expected, options):
+    written("base.json", record(), record("test_a.py::test_2"), record("test_b.py::test_3"))
+    written("new.json", record())
+    code, lines, _ = call("compare", "base.json", "new.json", *options)
+    assert expected == code
+    told = (
+        "FAILED: 1 of the baseline's tests did not run: test_a.py::test_2; renamed, unmarked or deselected?"
+    )
+    assert expected == sum(line.startswith(told) for line in lines)
+    assert not expected or "pass --allow-missing, or" in lines[-1], "the name that it has here"
+
+
+@pytest.mark.parametrize(
+    ("new", "environment"),
+    [
+        ([record()], ELSEWHERE),
+        ([record("test_a.py::new")], HERE),
+        ([], HERE),
+        ([skipped()], NO_GPU),
+    ],
+    ids=["another machine", "other tests", "no test", "no GPU"],
+)
+def test_where_nothing_can_be_compared_the_exit_code_says_so(call, new, environment):
+    written("base.json", record())
+    written("new.json", *new, environment=environment)
+    assert call("compare", "base.json", "new.json", "--allow-missing")[0] == 3
+    assert call("compare", "base.json", "new.json", "--strict")[0] == 3
+
+
+def test_a_baseline_that_measured_nothing_compares_nothing(call):
+    written("base.json", skipped(), environment=NO_GPU)
+    written("new.json", record())
+    assert call("compare", "base.json", "new.json")[0] == 3
+
+
+@pytest.mark.parametrize(("expected", "environment"), [(0, NO_GPU), (3, HERE)])
+def test_a_runner_without_a_gpu_may_be_excused(call, expected, environment):
+    written("base.json", record())
+    written("new.json", skipped(), environment=environment)
+    assert expected == call("compare", "base.json", "new.json", "--allow-no-gpu")[0]
+    assert call("compare", "base.json", "new.json")[0] == 3
+
+
+def test_the_remedy_for_no_gpu_has_the_name_that_it_has_here(call):
+    written("base.json", record())
+    written("new.json", skipped(), environment=NO_GPU)
+    assert call("compare", "base.json", "new.json")[1][-1].endswith("without a GPU pass --allow-no-gpu")
+
+
+@pytest.mark.parametrize(("expected", "options"), [(0, []), (1, ["--strict"])])
+def test_one_test_that_cannot_be_compared_fails_where_that_is_asked_for(call, expected, options):
+    another = measured(replace(GPU, name="another GPU"), 1e-3)
+    written("base.json", record(), record("test_a.py::test_2"))
+    written("new.json", record(), record("test_a.py::test_2", gpu=another))
+    assert expected == call("compare", "base.json", "new.json", *options)[0]
+
+
+def test_of_a_folder_the_newest_of_this_machine_is_compared_with(call):
+    Path("folder").mkdir()
+    written("folder/old.json", record(value=20.0), started="2026-01-01T00:00:00+00:00")
+    written("folder/new.json", record(value=10.0), started="2026-01-02T00:00:00+00:00")
+    written("folder/else.json", record(), started="2026-01-03T00:00:00+00:00", environment=ELSEWHERE)
+    written("folder/none.json", skipped(), started="2026-01-04T00:00:00+00:00", environment=NO_GPU)
+    code, lines, _ = call("compare", "folder", written("now.json", record()))
+    assert code == 0
+    assert lines[-1].startswith("baseline new.json of 2026-01-02")
+
+
+def test_an_empty_folder_has_nothing_to_compare_with(refused):
+    Path("folder").mkdir()
+    written("new.json", record())
+    assert refused("compare", "folder", "new.json") == "folder has no report to compare with"
+
+
+def test_a_report_of_a_run_that_ended_early_fails(call):
+    written("base.json", record())
+    written("new.json", record(), complete=False)
+    code, lines, _ = call("compare", "base.json", "new.json")
+    assert (1, "FAILED: new.json is incomplete: its run ended early") == (code, lines[-1])
+
+
+def test_a_baseline_of_a_run_that_ended_early_is_called_so(call):
+    written("base.json", record(), complete=False)
+    code, lines, _ = call("compare", "base.json", written("new.json", record()))
+    said = "the run of the baseline base.json ended early: tests that it did not reach count as new"
+    assert (0, 1) == (code, sum(said in line for line in lines))
+
+
+def test_files_that_only_the_baseline_has_are_named(call):
+    names = [f"{letter}.py::test_{number}" for letter in "bcde" for number in range(2)]
+    written("base.json", record(), *map(record, names))
+    code, lines, _ = call("compare", "base.json", written("new.json", record()))
+    said = "the new report has no test of b.py, c.py, d.py and 1 more (tests in the baseline: 8)"
+    assert (0, said) == (code, lines[-1])
+    assert "nothing of" not in "".join(call("compare", "base.json", "base.json")[1])
+
+
+def test_of_many_changes_the_gravest_have_rows_and_all_are_counted(call):
+    names = [f"test_a.py::test_{number}" for number in range(60)]
+    written("base.json", *map(record, names))
+    written("new.json", *(record(name, 5.0 if number >= 30 else 20.0) for number, name in enumerate(names)))
+    code, lines, _ = call("compare", "base.json", "new.json")
+    assert code == 1
+    assert [": regressed: " in line for line in lines[:50]] == [True] * 30 + [False] * 20
+    assert lines[50] == "and 10 more tests: 10 improved"
+    assert sum(line.startswith("FAILED: ") for line in lines) == 30
+
+
+def test_a_summary_is_written_over_its_like_only(refused, call):
+    written("base.json", record())
+    said = "base.json is an input of this command; choose another file to write"
+    assert refused("compare", "base.json", "base.json", "--markdown=base.json") == said
+    Path("notes.md").write_text("what I think of it", encoding="utf-8")
+    said = "notes.md exists and is not a summary of ours; choose another file"
+    assert refused("compare", "base.json", "base.json", "--markdown=notes.md") == said
+    assert [call("compare", "base.json", "base.json", "--markdown=s.md")[0] for _ in range(2)] == [0, 0]
+    assert Path("s.md").read_text(encoding="utf-8").startswith("### Speedups")
+
+
+def test_a_familys_threshold_is_compared_and_told_once(call):
+    from pytest_gpuperf.analysis import threshold
+
+    def family(*won):
+        sizes = tuple(float(size) for size in range(1, len(won) + 1))
+        found = [
+            record(
+                f"test_a.py::test_n[{size:g}]",
+                2.0 if wins else 0.5,
+                family=Family(name="test_n", parameter="n", size=size, sizes=sizes),
+            )
+            for size, wins in zip(sizes, won, strict=True)
+        ]
+        return {"records": tuple(found), "thresholds": threshold.find(found)}
+
+    for name, won in {"base.json": (False, True, True), "new.json": (False, False, True)}.items():
+        Path(name).write_text(document.text(replace(run_of(), **family(*won))), encoding="utf-8")
+    code, lines, _ = call("compare", "base.json", "new.json", "--fail-on=threshold:10%")
+    assert code == 1
+    (failure,) = (line for line in lines if line.startswith("FAILED"))
+    said = "threshold got worse: the GPU wins from 3 on, in the baseline from 2 on; 10 % more is allowed"
+    assert failure == f"FAILED: test_a.py::test_n[3]: {said}"
+
+
+SUITE = """
+import pytest
+
+@pytest.mark.speedup
+@pytest.mark.parametrize("n", range(4))
+def test_fast(device, n):
+    gpu = {gpu}[n]
+    if gpu is None and device.kind == "gpu":
+        raise ValueError("lost")
+    return lambda: device.launch(10e-3 if device.kind == "cpu" else gpu)
+"""
+
+
+def test_compare_says_what_pytest_says_of_the_same_two_reports(pytester, capsys):
+    """Worse, better, the same, and lost: outcomes, reasons, notes and failures are those of the gate."""
+    common = (
+        "-p",
+        "no:randomly",
+        "-W",
+        "default",
+        "--gpuperf-gpu=simulated",
+        "--gpuperf-fail-on=speedup:10%",
+    )
+    common = (*common, "--gpuperf-baseline=base.json")
+    pytester.makepyfile(test_it=SUITE.format(gpu=[1e-3, 1e-3, 1e-3, 1e-3]))
+    made = pytester.runpytest_inprocess(*common, "--gpuperf-baseline-missing=create")
+    assert made.ret == 0
+    pytester.makepyfile(test_it=SUITE.format(gpu=[1e-3, 2e-3, 0.5e-3, None]))
+    ran = pytester.runpytest_inprocess(*common, "--gpuperf-json=new.json")
+    failed = ran.ret
+    capsys.readouterr()
+    code = main(["compare", "base.json", "new.json"])
+    lines = capsys.readouterr().out.splitlines()
+    report = read("new.json")
+    reasons = {
+        (each["nodeid"], found["reason"])
+        for each in report["records"]
+        for found in each["comparisons"]
+        if found["reason"]
+    }
+    assert (failed, 1, 2) == (1, code, len(reasons))
+    for nodeid, reason in reasons:
+        assert any(line.startswith(f"{nodeid}: ") and line.endswith(reason) for line in lines)
+    assert report["gate"]["notes"]
+    assert [note for note in report["gate"]["notes"] if note["text"] not in lines] == []
+    assert {line.split(": ")[1] for line in lines if line.startswith("FAILED")} == {
+        "test_it.py::test_fast[1]",
+        "test_it.py::test_fast[3]",
+    }
+    ran.assert_outcomes(failed=2, passed=2)

@@ -1,0 +1,83 @@
+"""gpuperf devices."""
+
+import json
+
+import pytest
+
+from pytest_gpuperf.devices.simulated import SimulatedBackend
+from pytest_gpuperf.model.errors import Unavailable
+
+
+class Backend(SimulatedBackend):
+    """A backend whose GPU is there, missing, or broken."""
+
+    def __init__(self, name, found=None, *, automatic=False, count=1):
+        super().__init__(name=name)
+        self.found, self.automatic, self.counted = found, automatic, count
+
+    def gpu(self, selector):
+        if isinstance(self.found, Exception):
+            raise self.found
+        return super().gpu("")
+
+    def count(self):
+        return self.counted
+
+
+@pytest.fixture
+def offering(monkeypatch):
+    def call(*offered):
+        monkeypatch.setattr("pytest_gpuperf.devices.registry.backends", lambda *_: list(offered))
+
+    return call
+
+
+def test_devices_lists_what_is_there_and_what_is_missing_with_its_remedy(call, offering):
+    missing = Backend("missing", Unavailable("it is not installed;\ninstall it"))
+    broken = Backend("broken", RuntimeError("CUDA error:\n\x1b[1mout of luck"))
+    offering(missing, broken, Backend("works", automatic=True), Backend("two", count=2))
+    code, lines, err = call("devices")
+    assert (0, "") == (code, err)
+    assert lines[0].startswith("CPU  ")
+    assert lines[2] == "-    missing  it is not installed; install it"
+    assert lines[3] == r"-    broken   it cannot be used: RuntimeError: CUDA error: \x1b[1mout of luck"
+    assert lines[4].startswith("GPU  works    simulated GPU, numpy")
+    assert lines[4].endswith("chosen by auto")
+    assert [line.split()[1] for line in lines[5:7]] == ["two:0", "two:1"]
+    assert not any("chosen by auto" in line for line in lines[5:7])
+
+
+def test_devices_for_programs(call, offering):
+    offering(Backend("missing", Unavailable("it is not installed")), Backend("works", automatic=True))
+    code, lines, _ = call("devices", "--json")
+    found = json.loads("\n".join(lines))
+    missing, works = found["gpus"]
+    assert (0, "works") == (code, found["auto"])
+    assert (False, "it is not installed", None) == (missing["usable"], missing["reason"], missing["name"])
+    assert (True, None, True) == (works["usable"], works["reason"], works["taken_by_auto"])
+    assert found["cpu"]["usable"] > 0
+
+
+def test_auto_never_takes_a_cpu_that_only_stands_for_a_gpu(call, offering):
+    class Sycl(Backend):
+        def gpu(self, selector):
+            if not selector:
+                raise Unavailable("SYCL sees no Intel GPU")
+            return super().gpu(selector)
+
+    offering(Sycl("sycl", automatic=True))
+    found = json.loads("\n".join(call("devices", "--json")[1]))
+    usable = {each["choice"]: each["usable"] for each in found["gpus"]}
+    assert usable == {"sycl": False, "sycl:cpu": True}
+    assert found["auto"] is None
+
+
+def test_where_nothing_can_be_used_auto_takes_nothing(call, offering):
+    offering(Backend("broken", ImportError("half of it"), automatic=True))
+    assert json.loads("\n".join(call("devices", "--json")[1]))["auto"] is None
+
+
+def test_devices_of_this_machine(call):
+    code, lines, _ = call("devices")
+    assert code == 0
+    assert {"cupy", "sycl", "torch", "jax", "simulated"} <= {line.split()[1] for line in lines[2:-3] if line}

@@ -1,0 +1,218 @@
+"""Whatever a file, a disk, a terminal or a reader does to a command."""
+
+import os
+import subprocess
+import sys
+from array import array
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command import CPU, GPU, HOSTILE, apart, inputs, measured, record, written
+
+from pytest_gpuperf.model.demand import Pairing
+from pytest_gpuperf.model.record import Note
+
+READERS = {
+    "show": ["show", "wrong.json"],
+    "validate": ["validate", "wrong.json"],
+    "export": ["export", "wrong.json", "--as=csv"],
+    "compare": ["compare", "right.json", "wrong.json"],
+    "compare with": ["compare", "wrong.json", "right.json"],
+    "baseline": ["baseline", "update", "base.json", "wrong.json"],
+    "baseline of": ["baseline", "update", "wrong.json", "right.json"],
+    "merge": ["merge", "right.json", "wrong.json", "-o", "merged.json"],
+}
+
+
+@pytest.mark.parametrize("arguments", READERS.values(), ids=READERS)
+def test_what_is_no_report_is_named_and_nothing_is_written(refused, arguments):
+    written("right.json", record())
+    for content in (b"", b"{}", b"[1,", b"\xff", b"[" * 9999, b'{"schema_version": "9.9"}'):
+        Path("wrong.json").write_bytes(content)
+        assert refused(*arguments).startswith("wrong.json"), content
+
+
+@pytest.mark.parametrize(
+    "arguments", [each for name, each in READERS.items() if name != "baseline of"], ids=lambda each: each[0]
+)
+def test_a_report_that_is_not_there_is_named(refused, arguments):
+    written("right.json", record())
+    assert refused(*arguments) == "wrong.json cannot be read: No such file or directory; name a report"
+
+
+@pytest.mark.parametrize(
+    ("said", "changes"),
+    [
+        (["wrong.json: valid, 1 record"], {"speedup": None}),
+        (["wrong.json: valid, 1 record"], {"cpu": measured(CPU, 0.0), "gpu": measured(GPU, 0.0)}),
+    ],
+)
+def test_numbers_that_no_measurement_gives_break_no_command(call, said, changes):
+    """Times of zero can be compared with nothing, and are no error of Python's."""
+    written("right.json", record())
+    odd = record(**changes)
+    written("wrong.json", odd)
+    assert (0, said, "") == call("validate", "wrong.json")
+    for name, arguments in READERS.items():
+        code, _, err = call(*arguments)
+        assert name == "merge" or (code in (0, 1, 3) and err == "") or "measured nothing" in err
+
+
+def test_a_number_beyond_what_can_be_computed_is_an_error_in_words(refused):
+    far = replace(measured(GPU, 1e-3), samples=array("d", [1e200] * 11 + [3e200]))
+    written("r.json", record(gpu=far))
+    said = refused("export", "r.json", "--as=pytest-benchmark")
+    assert said.startswith("the report contains an impossible number (")
+
+
+def test_control_characters_of_a_report_do_not_reach_the_terminal(call):
+    written("base.json", record(HOSTILE), record("test_a.py::test_2"))
+    written(
+        "new.json",
+        record(HOSTILE, 5.0, notes=(Note(code="traced", text="\x1b]0;owned\x07"),)),
+        record("test_a.py::test_2"),
+    )
+    cpu = record(HOSTILE, pairing=Pairing(side="cpu", library="numpy"), gpu=None, speedup=None)
+    gpu = record(HOSTILE, pairing=Pairing(side="gpu", library="cupy"), cpu=None, speedup=None)
+    written("cpu.json", cpu)
+    written("gpu.json", gpu)
+    for arguments in (
+        ["show", "new.json"],
+        ["compare", "base.json", "new.json"],
+        ["merge", "cpu.json", "gpu.json", "-o", "merged.json"],
+        ["merge", "cpu.json", "cpu.json", "-o", "merged.json"],
+        ["baseline", "update", "base.json", "new.json"],
+    ):
+        _, lines, err = call(*arguments)
+        assert [line for line in (*lines, *err.splitlines()) if not line.isprintable()] == []
+        assert "all is well]" not in lines
+    assert any(r"\x1b[31m\r\nall is well\x07" in line for line in call("show", "new.json")[1])
+
+
+def test_a_terminal_that_knows_few_letters_gets_what_it_can_show():
+    written("r.json", record("test_é.py::test_\udcff"))
+    ran = apart("show", "r.json", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (0, "") == (ran.returncode, ran.stderr)
+    assert r"test_\udcff" in ran.stdout
+
+
+def many() -> str:
+    return written("r.json", *(record(f"test_a.py::test_{number}") for number in range(3000)))
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(folder):
+    many()
+    program = "import sys; from pytest_gpuperf.cli import main; sys.exit(main())"
+    for arguments in (["show", "r.json"], ["export", "r.json", "--as=csv"]):
+        with subprocess.Popen(
+            [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as ran:
+            ran.stdout.readline()
+            ran.stdout.close()
+            assert ran.stderr.read() == b""
+        assert ran.returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_an_output_that_is_full_is_an_error_in_words():
+    with Path("/dev/full").open("w") as full:
+        ran = apart("show", many(), stdout=full, stderr=subprocess.PIPE, capture_output=False)
+    said = "gpuperf: standard output cannot be written: No space left on device\n"
+    assert (2, said) == (ran.returncode, ran.stderr)
+
+
+WRITERS = {
+    "export": ["export", "r.json", "--as=csv", "-o", "out.json"],
+    "baseline": ["baseline", "update", "out.json", "r.json"],
+    "merge": ["merge", "cpu.json", "gpu.json", "-o", "out.json"],
+    "compare": ["compare", "r.json", "r.json", "--markdown", "out.json"],
+    "recover": ["recover", "r.journal", "out.json"],
+}
+
+
+@pytest.mark.parametrize("arguments", WRITERS.values(), ids=WRITERS)
+def test_what_is_written_is_there_and_nothing_else(folder, call, arguments):
+    inputs()
+    before = {path.name for path in folder.iterdir()}
+    code, lines, err = call(*arguments)
+    assert (0, "") == (code, err)
+    assert {path.name for path in folder.iterdir()} - before == {"out.json"}
+    if "compare" not in arguments:
+        assert "out.json" in lines[-1] or "1 test joined" in lines[-1]
+
+
+@pytest.mark.parametrize("arguments", WRITERS.values(), ids=WRITERS)
+def test_a_full_disk_is_named_and_leaves_nothing(refused, monkeypatch, arguments):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    inputs()
+    monkeypatch.setattr(os, "fsync", full)
+    assert refused(*arguments) == "out.json: No space left on device"
+
+
+def test_a_file_that_may_not_grow_leaves_what_was_there(folder):
+    written("base.json", record("test_a.py::test_0"))
+    before = Path("base.json").read_bytes()
+
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))"
+    ran = apart("baseline", "update", "base.json", many(), first=limit)
+    assert (2, "gpuperf: base.json: File too large\n") == (ran.returncode, ran.stderr)
+    assert before == Path("base.json").read_bytes()
+    assert {path.name for path in folder.iterdir()} == {"base.json", "r.json"}
+
+
+@pytest.mark.parametrize("arguments", WRITERS.values(), ids=WRITERS)
+def test_a_folder_that_may_only_be_read_is_named(folder, refused, monkeypatch, arguments):
+    """As root nothing is read-only, and so it is the system's answer that is put in place."""
+    inputs()
+    opened = Path.open
+
+    def only_read(path, mode="r", *others, **named):
+        if "r" not in mode:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, mode, *others, **named)
+
+    monkeypatch.setattr(Path, "open", only_read)
+    said = refused(*arguments)
+    if arguments[0] in ("export", "compare", "merge"):
+        assert said == "no file can be written at out.json (Permission denied); choose another place"
+    else:
+        assert said == "out.json: Permission denied"
+
+
+@pytest.mark.parametrize("arguments", WRITERS.values(), ids=WRITERS)
+def test_a_folder_that_is_not_there_is_named(refused, arguments):
+    inputs()
+    where = [f"nowhere/{each}" if each == "out.json" else each for each in arguments]
+    said = refused(*where)
+    assert "nowhere" in said
+    assert "folder nowhere does not exist" in said or "No such file or directory" in said
+
+
+def test_the_commands_load_neither_pytest_nor_numpy():
+    written("r.json", record())
+    program = (
+        "import sys; from pytest_gpuperf.cli import main; main(sys.argv[1:]); "
+        "assert not {'pytest', 'numpy', 'jsonschema'} & {*sys.modules}"
+    )
+    for arguments in (
+        ["compare", "r.json", "r.json"],
+        ["show", "r.json"],
+        ["baseline", "update", "b", "r.json"],
+    ):
+        ran = subprocess.run(
+            [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False
+        )
+        assert (0, "") == (ran.returncode, ran.stderr)
+
+
+def test_a_command_leaves_the_garbage_collector_as_it_was(call):
+    import gc
+
+    written("r.json", record())
+    assert gc.isenabled()
+    call("show", "r.json")
+    call("show", "nowhere.json")
+    assert gc.isenabled()

@@ -1,0 +1,42 @@
+"""gpuperf --help, and how a wrong call is answered."""
+
+import pytest
+from command import usage
+
+from pytest_gpuperf.cli import main
+
+COMMANDS = ["devices", "show", "validate", "export", "recover", "compare", "baseline", "merge", "history"]
+
+
+@pytest.mark.parametrize("command", [[], *([each] for each in COMMANDS), ["baseline", "update"]])
+def test_help_says_what_it_does(capsys, command):
+    with pytest.raises(SystemExit) as end:
+        main([*command, "--help"])
+    assert end.value.code == 0
+    told = capsys.readouterr().out
+    assert told.startswith("usage: " + " ".join(["gpuperf", *command]))
+    before, _, _ = told.partition("positional arguments:" if "positional" in told else "options:")
+    assert len(before.splitlines()) > 2 or command == ["baseline"], "a sentence beside the usage"
+
+
+def test_help_lists_the_commands_and_the_exit_codes(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    told = capsys.readouterr().out
+    assert [f"    {each} " in told for each in COMMANDS] == [True] * len(COMMANDS)
+    said = "Exit codes: 0 success; 1 a required speedup was missed or a metric regressed; 2 an error; 3"
+    assert f"{said} nothing to compare." in " ".join(told.split())
+
+
+@pytest.mark.parametrize("command", ["compare", "export", "history", "merge"])
+def test_help_has_an_example(capsys, command):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert f"example: gpuperf {command} " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["nothing"], ["show"], ["export", "r.json"], ["baseline"], ["compare", "r.json"]]
+)
+def test_a_wrong_call_is_answered_with_the_usage(capsys, arguments):
+    assert usage(capsys, *arguments).startswith("usage: gpuperf")

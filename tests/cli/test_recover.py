@@ -1,0 +1,84 @@
+"""gpuperf recover."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command import GPU, HERE, NO_GPU, inputs, journaled, measured, read, record, written
+
+
+def test_recover_takes_nothing_that_is_there(refused):
+    inputs()
+    written("out", record())
+    assert refused("recover", "r.journal", "out") == "out exists; name a new file, so that nothing is lost"
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}\n", "[]\n[]\n", "1\n", '{"environment": 1, "started": 1}\n', "\udcff\n"]
+)
+def test_what_is_no_journal_makes_no_report(refused, content):
+    Path("r.journal").write_text(content, encoding="utf-8", errors="surrogateescape")
+    assert refused("recover", "r.journal", "out")
+
+
+def test_a_journal_that_cannot_be_read_is_named(refused):
+    Path("folder").mkdir()
+    os.mkfifo("pipe")
+    assert refused("recover", "nowhere", "out") == "nowhere: No such file or directory"
+    assert refused("recover", "folder", "out") == "folder is no file; name the journal of a run"
+    assert refused("recover", "pipe", "out") == "pipe is no file; name the journal of a run"
+
+
+def test_a_recovered_report_is_incomplete(call):
+    inputs()
+    assert call("recover", "r.journal", "out")[1] == ["out: 1 record recovered; r.journal can be removed"]
+    assert read("out")["complete"] is False
+
+
+def test_a_recovered_report_has_the_gpu_that_only_its_records_tell(call):
+    emulated = measured(replace(GPU, emulated=True), 1e-3)
+    alone = record(gpu=None, speedup=None)
+    journaled(alone, record(OTHER, gpu=emulated), environment=replace(HERE, gpu=None))
+    assert call("recover", "r.journal", "out")[0] == 0
+    found = read("out")["environment"]
+    assert ("a GPU", None) == (found["gpu"]["name"], found["gpu_reason"])
+    assert "emulated: not a GPU's speedup" in call("show", "out")[1][0]
+
+
+@pytest.mark.parametrize(
+    ("expected", "environment"), [(GPU.name, HERE), (None, NO_GPU)], ids=["a heading's own", "none at all"]
+)
+def test_a_recovered_report_has_the_gpu_of_its_heading(call, expected, environment):
+    other = measured(replace(GPU, name="another"), 1e-3)
+    journaled(record(gpu=other if environment.gpu else None, speedup=None), environment=environment)
+    call("recover", "r.journal", "out")
+    found = read("out")["environment"]
+    assert (expected, environment.gpu_reason) == (found["gpu"] and found["gpu"]["name"], found["gpu_reason"])
+
+
+@pytest.mark.parametrize("command", ["show", "validate"])
+def test_a_journal_is_called_so_and_how_to_make_a_report_of_it(refused, command):
+    inputs()
+    assert refused(command, "r.journal") == (
+        "r.journal: this is the journal of an unfinished run; gpuperf recover JOURNAL REPORT turns it into a "
+        "report"
+    )
+
+
+def test_a_report_needs_no_recovery(refused):
+    written("r.json", record())
+    said = "r.json is a report, not a journal, and needs no recovery"
+    assert refused("recover", "r.json", "out") == said
+    Path("r.json").write_text(json.dumps(read("r.json")) + "\n", encoding="utf-8")  # on one line
+    assert refused("recover", "r.json", "out") == said
+
+
+def test_an_empty_journal_is_called_so(refused):
+    Path("r.journal").touch()
+    said = "r.journal is empty: the run ended before it measured anything"
+    assert refused("recover", "r.journal", "out") == said
+
+
+OTHER = "test_a.py::test_2"

@@ -1,0 +1,56 @@
+"""gpuperf show and gpuperf validate."""
+
+from dataclasses import replace
+
+import pytest
+from command import HERE, record, skipped, written
+
+from pytest_gpuperf.cli import main, reports
+
+
+def test_show_prints_the_table_and_the_reasons(call):
+    written("r.json", record(), record("test_a.py::test_2", status="failed", reason="too slow"))
+    code, lines, _ = call("show", "r.json")
+    assert code == 0
+    assert lines[0] == "CPU a processor | GPU a GPU through cupy"
+    assert any(line.split()[:1] == ["test_1"] and line.endswith("recorded") for line in lines)
+    assert "test_2: too slow" in lines
+
+
+def test_show_of_a_report_without_tests_says_so(call):
+    written("r.json", skipped(reason_code="deselected"))
+    assert (0, ["no test with a speedup marker ran"], "") == call("show", written("empty.json"))
+    assert call("show", "r.json")[1] == ["no test with a speedup marker ran"]
+
+
+def test_show_says_that_a_report_is_not_all(call):
+    assert call("show", written("r.json", record(), complete=False))[1][-2:] == [
+        "",
+        "the run ended early: this is not all of it",
+    ]
+
+
+def test_show_of_a_machine_that_is_not_named(call):
+    written("r.json", record(), environment=replace(HERE, cpu={}))
+    assert call("show", "r.json")[1][0] == "CPU unknown | GPU a GPU through cupy"
+
+
+@pytest.mark.parametrize(("expected", "count"), [("0 records", 0), ("1 record", 1), ("2 records", 2)])
+def test_validate_counts_the_records(call, expected, count):
+    written("r.json", *(record(f"test_a.py::test_{number}") for number in range(count)))
+    assert (0, [f"r.json: valid, {expected}"], "") == call("validate", "r.json")
+
+
+def test_a_long_validation_tells_how_far_it_is(folder, capsys, monkeypatch):
+    written("r.json", *(record(f"test_{number}") for number in range(3)))
+    monkeypatch.setattr(reports, "_QUIET", -1.0)
+    assert main(["validate", "r.json"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "r.json: valid, 3 records\n"
+    assert [f"{count} of 3 records checked in 0 s" for count in range(3)] == err.splitlines()
+
+
+def test_a_short_validation_tells_only_its_outcome(folder, capsys):
+    written("r.json", record())
+    assert main(["validate", "r.json"]) == 0
+    assert ("r.json: valid, 1 record\n", "") == capsys.readouterr()

@@ -1,0 +1,77 @@
+"""Made-up devices, measurements, speedups, records and runs, with the same defaults in every test."""
+
+from array import array
+from typing import Any
+
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Speedup
+from pytest_gpuperf.model.record import Environment, Record, Run
+
+GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
+CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
+
+
+def measurement(device: DeviceInfo, *samples: float) -> Measurement:
+    """Return a measurement of a device from its samples, in seconds."""
+    return Measurement(
+        device=device,
+        samples=array("d", samples),
+        block_calls=4,
+        setup=None,
+        first_call=0.5,
+        warmup=0.0,
+        warmup_calls=3,
+        steady=True,
+        synchronize_cost=0.0,
+    )
+
+
+def speedup(value: float = 10.0, low: float | None = 9.0, high: float | None = 11.0) -> Speedup:
+    """Return a speedup; a limit of its interval that is None is open."""
+    return Speedup(
+        value=value,
+        low=low,
+        high=high,
+        confidence=0.95,
+        resolution=0.01,
+        rounds=12,
+        evidence=50.0,
+        autocorrelation=None,
+    )
+
+
+def record(nodeid: str = "tests/test_fft.py::test_fft", **changes: Any) -> Record:
+    """Return the record of a test that passed: 20 ms on an EPYC, 1.75 ms on an H200, but for `changes`."""
+    defaults: dict[str, Any] = {
+        "status": "passed",
+        "reason": None,
+        "demand": Demand(min=3),
+        "cpu": measurement(CPU, 0.02, 0.03, 0.01),
+        "gpu": measurement(GPU, 0.002, 0.001, 0.003, 0.0015),
+        "speedup": speedup(),
+    }
+    return Record(nodeid=nodeid, **{**defaults, **changes})
+
+
+def skipped(nodeid: str, reason: str = "no GPU: CuPy is not installed", **changes: Any) -> Record:
+    """Return the record of a test that was skipped with nothing measured, but for `changes`."""
+    absent = dict.fromkeys(("cpu", "gpu", "speedup"))
+    return record(nodeid, **{**absent, "status": "skipped", "reason": reason, **changes})
+
+
+def run_of(*records: Record, gpu: DeviceInfo | None = GPU, **changes: Any) -> Run:
+    """Return the run that left these records, on an EPYC with an H200, but for `changes`."""
+    environment = Environment(
+        host={"name": "runner", "system": "Linux", "machine": "x86_64"},
+        cpu={"name": "EPYC", "logical": 2},
+        gpu=gpu,
+        gpu_reason=None,
+        python="3.11.7",
+        packages={},
+    )
+    defaults: dict[str, Any] = {
+        "environment": environment,
+        "started": "2026-11-21T10:54:31+00:00",
+        "cost_ratio": 2.5,
+    }
+    return Run(records=records, **{**defaults, **changes})

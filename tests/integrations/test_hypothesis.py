@@ -1,0 +1,34 @@
+"""Hypothesis: its tests are not timed, and go on as before where they are not marked."""
+
+import pytest
+from plugins import needed
+
+pytestmark = pytest.mark.all_plugins
+
+DRAWN = """
+from hypothesis import given, settings, strategies
+
+@settings(max_examples=5, database=None, deadline=None)
+@given(n=strategies.integers(1, 4))
+@pytest.mark.parametrize("module", [conftest.numpy, conftest.cupy], ids=["numpy", "cupy"])
+def test_drawn(module, n):
+    assert module.ones(n).sum() == n
+
+def test_ones(xp):
+    xp.ones(3)
+"""
+
+
+def test_a_marked_test_of_hypothesis_is_an_error_at_collection(suite):
+    needed("hypothesis", "hypothesis")
+    found = suite(DRAWN.replace("@settings", "@pytest.mark.speedup(min=3)\n@settings"))
+    found.ended(errors=1)
+    found.says("test_it.py::test_drawn[[]numpy]: a speedup test cannot use hypothesis's @given*")
+
+
+@pytest.mark.parametrize(("options", "timed"), [([], []), (["--gpuperf-all"], ["test_ones"])])
+def test_unmarked_tests_of_hypothesis_go_on_as_before(suite, options, timed):
+    needed("hypothesis", "hypothesis")
+    found = suite(DRAWN, *options)
+    found.ended(passed=4)
+    assert {*timed} == {name.partition("[")[0] for name in found.records}

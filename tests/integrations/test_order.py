@@ -1,0 +1,101 @@
+"""What orders, selects or stops tests: pytest-randomly, --ff, -x, -m and their like."""
+
+from collections import Counter
+
+import pytest
+from plugins import needed
+
+pytestmark = pytest.mark.all_plugins
+
+
+def test_a_shuffled_suite_has_the_same_records_and_gpu_after_cpu(suite):
+    needed("pytest_randomly", "pytest-randomly")
+    source = """
+@pytest.mark.parametrize("n", [3, 4])
+@pytest.mark.speedup(min=3)
+def test_ones(xp, n):
+    xp.ones(n)
+
+class TestMore:
+    @pytest.mark.speedup(pair="zeros", min=3)
+    def test_zeros_cupy(self):
+        conftest.cupy.zeros(3)
+
+    @pytest.mark.speedup(pair="zeros")
+    def test_zeros_numpy(self):
+        conftest.numpy.zeros(3)
+
+def test_plain():
+    pass
+"""
+    expected, orders = suite(source).statuses, set()
+    assert {"passed": 3, "recorded": 3} == Counter(expected.values())
+    for seed in range(20):
+        found = suite(source, "-p", "randomly", f"--randomly-seed={seed}", "-v")
+        found.ended(passed=7)
+        assert expected == found.statuses
+        orders.add(tuple(line.split()[0] for line in found.result.outlines if " PASSED " in line))
+        (order,) = [order for order in orders if order][-1:] or [()]
+        places = {name.partition("::")[2]: place for place, name in enumerate(order)}
+        assert places["test_ones[numpy-3]"] < places["test_ones[cupy-3]"]
+        assert places["TestMore::test_zeros_numpy"] < places["TestMore::test_zeros_cupy"]
+    assert len(orders) > 5
+
+
+CACHED = """
+@pytest.mark.speedup(min={least})
+@pytest.mark.parametrize("n", [3, 4])
+def test_ones(xp, n):
+    xp.ones(n)
+
+@pytest.mark.parametrize("n", {numbers})
+def test_plain(n):
+    assert n
+"""
+
+LIBRARIES = """
+    @pytest.fixture(params=["cupy", "numpy"])
+    def xp(request):
+        return LIBRARIES[request.param]
+"""
+
+
+@pytest.mark.parametrize("option", ["--ff", "--nf", "--lf", "--sw", "--sw-skip"])
+def test_what_orders_tests_by_earlier_runs_leaves_gpu_after_cpu(suite, option):
+    suite(CACHED.format(least=300, numbers=[1]), conftest=LIBRARIES).ended(passed=3, failed=2)
+    found = suite(CACHED.format(least=3, numbers=[1]), option, "-v", conftest=LIBRARIES)
+    assert {f"test_ones[{library}-{n}]" for library in ("numpy", "cupy") for n in (3, 4)} == {*found.statuses}
+    assert 0 == found.result.ret
+    ran = [line.split()[0].rpartition("::")[2] for line in found.result.outlines if " PASSED " in line]
+    for n in (3, 4):
+        assert "passed" == found.statuses[f"test_ones[cupy-{n}]"]
+        assert ran.index(f"test_ones[numpy-{n}]") < ran.index(f"test_ones[cupy-{n}]")
+
+
+@pytest.mark.parametrize(("option", "last"), [("-x", "skipped"), ("--maxfail=2", "failed")])
+def test_a_run_that_stops_at_a_failure_says_what_did_not_run(suite, option, last):
+    found = suite(CACHED.format(least=300, numbers=[1]), option)
+    assert {
+        "test_ones[numpy-3]": "recorded",
+        "test_ones[numpy-4]": "recorded",
+        "test_ones[cupy-3]": "failed",
+        "test_ones[cupy-4]": last,
+    } == found.statuses
+    reason = "not run: the session ended before it" if last == "skipped" else "speedup 9.95x"
+    assert found.records["test_ones[cupy-4]"]["reason"].startswith(reason)
+    assert found.written["complete"] is (last == "failed")
+
+
+@pytest.mark.parametrize("options", [["-k", "speedup"], ["-m", "speedup"], ["-p", "no:cacheprovider"]])
+def test_marked_tests_are_selected_by_their_mark(suite, options):
+    found = suite(CACHED.format(least=3, numbers=[1, 2]), *options)
+    assert (4 if "no:cacheprovider" not in options else 6) == found.result.parseoutcomes()["passed"]
+    assert {"recorded": 2, "passed": 2} == Counter(found.statuses.values())
+
+
+@pytest.mark.parametrize("option", ["--collect-only", "--setup-plan"])
+def test_what_runs_no_test_says_and_writes_nothing_of_siblings(suite, option):
+    found = suite(CACHED.format(least=3, numbers=[1]), option)
+    assert (0, None) == (found.result.ret, found.written)
+    found.result.stdout.no_fnmatch_line("*- gpuperf -*")
+    found.says("test_ones[[]cupy-4]*")

@@ -1,0 +1,100 @@
+"""pytest-timeout: waiting for other processes is not the time that it gives a test."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+from plugins import needed
+from real_clock import NAP, held
+
+from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
+
+
+def ticking(*times):
+    return iter(times).__next__
+
+
+@pytest.fixture
+def stopwatch():
+    """Return pytest-timeout's hooks, as they were called, and an item that calls them on our Timers."""
+    called = []
+    hooks = SimpleNamespace(
+        pytest_timeout_set_timer=lambda item, settings: called.append(settings.timeout),
+        pytest_timeout_cancel_timer=lambda item: called.append("cancel"),
+    )
+    return called, SimpleNamespace(config=SimpleNamespace(hook=hooks))
+
+
+class Settings(SimpleNamespace):
+    def _replace(self, timeout):
+        return Settings(timeout=timeout)
+
+
+@pytest.mark.parametrize(("left", "before"), [(7.0, 3.0), (1e-3, 30.0)])
+def test_a_timer_is_stopped_and_set_again_for_what_was_left(stopwatch, left, before):
+    called, item = stopwatch
+    timers = TimeoutPauser(ticking(100.0, 100.0 + before))
+    timers.pytest_timeout_set_timer(Settings(timeout=10.0))
+    with timers.stopped(item):
+        assert called == ["cancel"]
+    assert called == ["cancel", left]
+
+
+def test_where_no_timer_runs_none_is_set(stopwatch):
+    called, item = stopwatch
+    timers = TimeoutPauser(ticking(0.0))
+    with timers.stopped(item):
+        pass
+    timers.pytest_timeout_set_timer(Settings(timeout=10.0))
+    timers.pytest_timeout_cancel_timer()
+    with timers.stopped(item):
+        pass
+    assert called == []
+
+
+@pytest.mark.parametrize(("method", "func_only"), [("signal", "false"), ("thread", "true")])
+def test_waiting_is_not_the_time_that_pytest_timeout_gives_a_test(
+    on_hosts, pytester, lock_file, method, func_only
+):
+    needed("pytest_timeout", "pytest-timeout")
+    options = ["--timeout=2", f"--timeout-method={method}", "-o", f"timeout_func_only={func_only}"]
+    with held(lock_file, 2.5, after=pytester.path / "begun"):
+        result, (record,) = on_hosts(NAP.format(seconds=1e-3), "--gpuperf-max-time=0.5", *options, apart=True)
+    result.assert_outcomes(passed=1)
+    assert record["turn_wait"] > 2
+
+
+@pytest.mark.parametrize("method", ["signal", "thread"])
+def test_a_test_that_is_too_slow_is_ended_after_its_wait(on_hosts, pytester, lock_file, method):
+    needed("pytest_timeout", "pytest-timeout")
+    begun = time.perf_counter()
+    with held(lock_file, 2.5, after=pytester.path / "begun"):
+        options = ("--timeout=2", f"--timeout-method={method}")
+        result, _ = on_hosts(NAP.format(seconds=0.4), *options, apart=True)
+        assert 2.5 < time.perf_counter() - begun < 40
+    assert result.ret == 1
+    assert "Timeout" in str(result.stdout) + str(result.stderr)
+
+
+def test_a_workload_that_hangs_is_ended_by_pytest_timeout_and_its_record_says_so(suite):
+    needed("pytest_timeout", "pytest-timeout")
+    found = suite(
+        """
+import time
+
+@pytest.mark.timeout(1)
+@pytest.mark.speedup(min=3)
+def test_hangs(device):
+    return lambda: time.sleep(60)
+
+@pytest.mark.timeout(60)
+@pytest.mark.speedup(min=3)
+def test_ends(xp):
+    xp.ones(3)
+""",
+        "--timeout-method=signal",
+    )
+    found.ended(passed=2, failed=1)
+    assert "error" == found.records["test_hangs"]["status"]
+    assert "Timeout" in found.records["test_hangs"]["reason"]
+    assert "passed" == found.records["test_ends[cupy]"]["status"]

@@ -1,0 +1,154 @@
+"""Every form of configuration, and every form of collection, is the same to us."""
+
+from collections import Counter
+
+import pytest
+from plugins import needed
+
+pytestmark = pytest.mark.all_plugins
+
+NATIVE = """
+[{table}]
+addopts = ["--strict-markers", "--strict-config", "--import-mode=importlib"]
+gpuperf_gpu = "cupy"
+gpuperf_alpha = 0.1
+gpuperf_max_time = 5
+gpuperf_cost_ratio = 3
+gpuperf_all = true
+gpuperf_report_only = false
+gpuperf_inconclusive = "fail"
+gpuperf_lock = "none"
+gpuperf_json = "r.json"
+gpuperf_device_params = ["engine"]
+gpuperf_speedup = ["*::test_named* min=300"]
+"""
+
+INI = """
+[{table}]
+addopts = --strict-markers --strict-config --import-mode=importlib
+gpuperf_gpu = cupy
+gpuperf_alpha = 0.1
+gpuperf_max_time = 5
+gpuperf_cost_ratio = 3
+gpuperf_all = true
+gpuperf_report_only = no
+gpuperf_inconclusive = fail
+gpuperf_lock = none
+gpuperf_json = r.json
+gpuperf_device_params = engine
+gpuperf_speedup =
+    *::test_named* min=300
+"""
+
+CONFIGURED = """
+@pytest.mark.parametrize("engine", ["numpy", "cupy"])
+def test_ones(engine):
+    conftest.LIBRARIES[engine].ones(3)
+
+@pytest.mark.parametrize("engine", ["numpy", "cupy"])
+def test_named(engine):
+    conftest.LIBRARIES[engine].ones(3)
+
+@pytest.mark.parametrize("xp", ["numpy", "cupy"])
+def test_not_named(xp):
+    pass
+"""
+
+
+def settled(pytester, suite, file, text):
+    """Run a suite that has its options in a file."""
+    (pytester.path / file).write_text(text, encoding="utf-8")
+    pytester.syspathinsert()
+    return suite(CONFIGURED, ini=None, ours=())
+
+
+@pytest.mark.parametrize(
+    ("file", "table", "text"),
+    [
+        ("pytest.toml", "pytest", NATIVE),
+        ("pyproject.toml", "tool.pytest", NATIVE),
+        ("pytest.ini", "pytest", INI),
+        ("setup.cfg", "tool:pytest", INI),
+    ],
+)
+def test_every_form_of_configuration_says_the_same(pytester, suite, file, table, text):
+    if text is NATIVE:
+        needed("_pytest.subtests", "pytest 9, which has native TOML")
+    found = settled(pytester, suite, file, text.format(table=table))
+    found.ended(passed=5, failed=1)
+    assert {
+        "test_ones[numpy]": ("recorded", "all"),
+        "test_ones[cupy]": ("recorded", "all"),
+        "test_named[numpy]": ("recorded", "pattern"),
+        "test_named[cupy]": ("failed", "pattern"),
+    } == {name: (record["status"], record["source"]) for name, record in found.records.items()}
+    assert {0.1} == {record["demand"]["alpha"] for record in found.records.values()}
+    assert 3 == found.written["cost_ratio"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('gpuperf_alpha = "low"', "gpuperf_alpha in the ini file: *expects a float*"),
+        ("gpuperf_alpha = 2", "*gpuperf_alpha): 2* is not between 0 and 0.5"),
+        ('gpuperf_all = "yes"', "gpuperf_all in the ini file: *expects a bool*"),
+        ('gpuperf_device_params = "xp"', "gpuperf_device_params in the ini file: *expects a list*"),
+        ("gpuperf_device_params = []", "gpuperf_device_params is empty: list at least one parameter*"),
+        ('gpuperf_speedup = "* min=2"', "gpuperf_speedup*expects a list*"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_an_error_that_names_its_key(pytester, suite, line, said):
+    needed("_pytest.subtests", "pytest 9, which has native TOML")
+    (key,) = line.split(" = ")[:1]
+    lines = [each for each in NATIVE.format(table="pytest").splitlines() if not each.startswith(key)]
+    found = settled(pytester, suite, "pytest.toml", "\n".join([*lines, line]))
+    assert pytest.ExitCode.USAGE_ERROR == found.result.ret
+    found.result.stderr.fnmatch_lines([f"*{said}*"])
+
+
+@pytest.mark.parametrize("mode", ["prepend", "importlib"])
+def test_tests_in_folders_with_conftests_of_their_own_are_siblings_there(suite, pytester, mode):
+    for folder in ("a", "b"):
+        (pytester.path / folder).mkdir()
+        (pytester.path / folder / "conftest.py").write_text(
+            "import pytest\n@pytest.fixture\ndef ones(xp):\n    return lambda: xp.ones(3)\n", encoding="utf-8"
+        )
+        (pytester.path / folder / f"test_{folder}.py").write_text(
+            "import pytest\npytestmark = pytest.mark.speedup(min=3)\ndef test_ones(ones): return ones\n",
+            encoding="utf-8",
+        )
+    found = suite(None, f"--import-mode={mode}", "--strict-markers", "--strict-config")
+    found.ended(passed=4)
+    assert {
+        f"{folder}/test_{folder}.py::test_ones[{library}]": status
+        for folder in ("a", "b")
+        for library, status in (("numpy", "recorded"), ("cupy", "passed"))
+    } == {record["nodeid"]: record["status"] for record in found.written["records"]}
+
+
+def test_doctests_and_inherited_tests_of_a_marked_module(suite):
+    found = suite(
+        """
+pytestmark = pytest.mark.speedup(min=3)
+
+class Base:
+    def test_ones(self, xp):
+        '\''
+        >>> 1 + 1
+        2
+        '\''
+        xp.ones(self.n)
+
+class TestThree(Base):
+    n = 3
+
+class TestFour(Base):
+    n = 4
+
+    def test_more(self, xp):
+        super().test_ones(xp)
+""".replace("'\\''", '"""'),
+        "--doctest-modules",
+    )
+    found.ended(passed=7)
+    assert {"recorded": 3, "passed": 3} == Counter(found.statuses.values())

@@ -1,0 +1,173 @@
+"""The measurement lock in whole runs: waiting is recorded, and runs and workers measure in turn."""
+
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+from real_clock import NAP, REAL_TIME, held
+
+from pytest_gpuperf import options
+from pytest_gpuperf.timing import lock
+
+
+def test_a_record_and_the_terminal_say_how_long_a_test_waited(on_hosts, pytester, lock_file):
+    with held(lock_file, 2, after=pytester.path / "begun"):
+        result, (record,) = on_hosts(NAP.format(seconds=1e-3), "--gpuperf-max-time=0.3")
+    assert "recorded" == record["status"]
+    assert record["turn_wait"] > 1
+    assert record["elapsed"] < record["turn_wait"]
+    assert len(record["gpu"]["samples"]) >= 3
+    result.stdout.fnmatch_lines(["waited * in all for other processes that measured"])
+
+
+def test_a_test_that_did_not_wait_says_so(on_hosts):
+    result, (record,) = on_hosts(NAP.format(seconds=1e-3), "--gpuperf-max-time=0.3")
+    assert record["turn_wait"] is None
+    result.stdout.no_fnmatch_line("waited*")
+
+
+def test_siblings_take_their_turns_too(on_hosts, pytester, lock_file):
+    source = """
+        import time
+        from pathlib import Path
+        import pytest
+
+        @pytest.fixture
+        def nap(device):
+            Path("begun").touch()
+            return lambda: time.sleep(1e-3)
+
+        @pytest.mark.speedup
+        def test_nap(nap):
+            return nap
+    """
+    with held(lock_file, 1, after=pytester.path / "begun"):
+        _, (cpu, gpu) = on_hosts(source, "--gpuperf-max-time=0.3")
+    assert cpu["turn_wait"] > 0.2
+    assert gpu["turn_wait"] is None
+
+
+def test_a_measurement_without_a_turn_says_why_once(on_hosts):
+    source = """
+        import time
+        from pathlib import Path
+        import pytest
+
+        @pytest.mark.parametrize("n", range(3))
+        @pytest.mark.speedup
+        def test_nap(device, n):
+            Path("turn.lock").write_text("somebody else's")
+            return lambda: time.sleep(1e-3)
+    """
+    result, records = on_hosts(source, "--gpuperf-lock=turn.lock", "--gpuperf-max-time=0.3")
+    assert ["recorded"] * 3 == [record["status"] for record in records]
+    said = [line for line in result.outlines if "the measurement lock was unavailable" in line]
+    assert len(said) == 1
+    assert said[0].startswith("test_nap[0] and 2 more: ")
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        (".", "--gpuperf-lock: * is a folder; name a file in it"),
+        ("no/such/turn.lock", "--gpuperf-lock: folder *no/such does not exist; create it first"),
+        ("test_it.py", "--gpuperf-lock: *test_it.py exists and is not a lock file; choose another file"),
+        ("link", "--gpuperf-lock: *link exists and is not a lock file; choose another file"),
+        ("", "--gpuperf-lock (ini: gpuperf_lock): expected a path"),
+    ],
+)
+def test_a_bad_lock_file_is_a_usage_error_before_the_first_test(run, pytester, choice, said):
+    (pytester.path / "link").symlink_to(pytester.path / "elsewhere")
+    result = run("def test_it(): raise SystemExit('a test ran')", f"--gpuperf-lock={choice}", gpu=None)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{said}*"])
+
+
+def test_a_lock_file_in_the_ini_file_starts_at_the_root_wherever_pytest_is_called(pytester, monkeypatch):
+    pytester.makeini("[pytest]\ngpuperf_lock = turn.lock\n")
+    monkeypatch.chdir(pytester.mkdir("below"))
+    assert str(pytester.path / "turn.lock") == options.run_options(pytester.parseconfig(pytester.path)).lock
+
+
+@pytest.mark.parametrize("place", ["an option", "the ini file"])
+def test_no_file_is_locked_when_none_is_chosen(pytester, monkeypatch, tmp_path, place):
+    machines = tmp_path / "machine.lock"
+    monkeypatch.setattr(lock, "place", lambda: machines)
+    pytester.makeini("[pytest]\ngpuperf_lock = none\n" if place == "the ini file" else "[pytest]\n")
+    pytester.makeconftest(REAL_TIME)
+    pytester.makepyfile(test_it=NAP.format(seconds=1e-3))
+    chosen = ["--gpuperf-lock=none"] if place == "an option" else []
+    with held(machines, 60):
+        result = pytester.runpytest_inprocess(
+            "-p", "no:randomly", "--gpuperf-gpu=hosts", "--gpuperf-max-time=0.3", *chosen
+        )
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("waited*")
+
+
+LOGGED = """
+    import os
+    import time
+    from contextlib import contextmanager
+    from pytest_gpuperf.timing.lock import MeasurementLock
+
+    acquire = MeasurementLock.acquire
+
+    @contextmanager
+    def logged(self, on_wait):
+        with acquire(self, on_wait) as hold, open(f"{os.getpid()}.log", "a") as log:
+            begun = time.perf_counter()
+            yield hold
+            log.write(f"{begun} {time.perf_counter()}\\n")
+
+    MeasurementLock.acquire = logged
+"""
+
+NAPS = """
+    import time
+    import pytest
+
+    @pytest.mark.parametrize("n", range(4))
+    @pytest.mark.speedup(max=3, max_time=0.3)
+    def test_nap(device, n):
+        return lambda: time.sleep(1e-3)
+"""
+
+
+def spans(folder):
+    lines = [line for log in folder.glob("*.log") for line in log.read_text().splitlines()]
+    return sorted(tuple(map(float, line.split())) for line in lines)
+
+
+def test_two_runs_at_the_same_time_measure_in_turn(pytester, lock_file):
+    pytester.makeconftest(REAL_TIME + LOGGED)
+    pytester.makepyfile(test_it=NAPS)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-pgpuperf",
+        "--gpuperf-gpu=hosts",
+        f"--gpuperf-lock={lock_file}",
+    ]
+    both = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [0, 0] == [each.wait(timeout=60) for each in both]
+    assert len(list(pytester.path.glob("*.log"))) == 2
+    found = spans(pytester.path)
+    assert len(found) == 8
+    for (_, ended), (begun, _) in pairwise(found):
+        assert ended <= begun
+
+
+def test_the_workers_of_one_run_measure_in_turn(on_hosts, pytester):
+    pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
+    result, records = on_hosts(LOGGED + NAPS, "-n2", apart=True)
+    result.assert_outcomes(passed=4)
+    assert len(list(pytester.path.glob("*.log"))) == 2
+    found = spans(pytester.path)
+    assert len(found) == 4
+    for (_, ended), (begun, _) in pairwise(found):
+        assert ended <= begun
+    assert sum(record["turn_wait"] or 0 for record in records) > 0
+    result.stdout.fnmatch_lines(["waited * in all for other processes that measured"])

@@ -1,0 +1,141 @@
+"""Suites that have names of their own for what we have: fixtures, options and marks."""
+
+import pytest
+
+OWN_FIXTURES = """
+    @pytest.fixture(params=["numpy", "cupy"])
+    def xp(request):
+        return request.param
+
+    @pytest.fixture
+    def gpu():
+        return "my gpu"
+
+    @pytest.fixture
+    def cpu():
+        return "my cpu"
+
+    @pytest.fixture
+    def device():
+        return "my device"
+
+    @pytest.fixture
+    def gpuperf():
+        return "my gpuperf"
+
+    @pytest.fixture
+    def both():
+        return "my both"
+
+    def pytest_addoption(parser):
+        parser.addoption("--gpu", action="store_true")
+        parser.addoption("--device", default="cpu")
+        parser.addoption("--side", default="left")
+"""
+
+OWN_TESTS = """
+def test_own(gpu, cpu, device, gpuperf, both, xp, request):
+    assert [gpu, cpu, device, gpuperf, both] == ["my " + name for name in (
+        "gpu", "cpu", "device", "gpuperf", "both"
+    )]
+    chosen = [request.config.getoption(name) for name in ("gpu", "device", "side")]
+    assert chosen == [True, "cuda", "right"]
+
+def test_scan_cpu(): pass
+
+def test_scan_gpu(): pass
+
+@pytest.mark.parametrize("device", ["cpu", "meta", 7])
+def test_parametrized(device):
+    assert device != "my device"
+"""
+
+
+def test_a_suites_own_fixtures_and_options_are_its_own(suite):
+    found = suite(OWN_TESTS, "--gpu", "--device=cuda", "--side=right", conftest=OWN_FIXTURES)
+    found.ended(passed=7)
+    assert [] == found.written["records"]
+    found.result.stdout.no_fnmatch_line("*- gpuperf -*")
+
+
+def test_a_marked_test_that_takes_a_suites_own_device_says_that_it_has_none_of_ours(suite):
+    source = """
+@pytest.mark.speedup(min=3)
+def test_own(device, gpuperf):
+    pass
+
+@pytest.mark.speedup(min=3)
+def test_gpu(gpu):
+    pass
+"""
+    found = suite(source, conftest=OWN_FIXTURES)
+    found.ended(errors=2)
+    assert {"test_own": "error", "test_gpu": "error"} == found.statuses
+    assert all("needs a device" in record["reason"] for record in found.records.values())
+
+
+FOREIGN = """
+@pytest.mark.speedup
+@pytest.mark.gpu
+def test_plain():
+    pass
+
+@pytest.mark.speedup
+@pytest.mark.parametrize("backend", ["fftw", lambda: 0])
+def test_backends(backend):
+    pass
+
+@pytest.mark.speedup
+def test_libraries(xp):
+    xp.ones(3)
+
+@pytest.mark.speedup("fast", factor=3)
+def test_arguments():
+    pass
+
+@pytest.fixture
+def mark(request):
+    request.applymarker("speedup")
+
+def test_late(mark):
+    pass
+"""
+
+DEMANDS = """
+@pytest.mark.speedup(min=3)
+def test_demand(xp):
+    xp.ones(3)
+
+@pytest.mark.speedup
+def test_ours(device):
+    device.xp.ones(3)
+
+@pytest.mark.speedup(min=3)
+def test_nothing():
+    pass
+"""
+
+REGISTERED = """
+    def pytest_configure(config):
+        config.addinivalue_line("markers", "speedup: what this suite means by it")
+        config.addinivalue_line("markers", "gpu: needs a GPU")
+"""
+
+IN_INI = "markers =\n    speedup: what this suite means by it\n    gpu: needs a GPU\n"
+
+
+@pytest.mark.parametrize("where", ["ini", "conftest"])
+def test_a_mark_called_speedup_that_a_suite_registers_is_its_own(suite, where):
+    ini, conftest = (IN_INI, "") if where == "ini" else ("", REGISTERED)
+    found = suite(FOREIGN, "--strict-markers", "-Werror", ini=ini, conftest=conftest)
+    found.ended(passed=7)
+    assert [] == found.written["records"]
+    found.result.stdout.no_fnmatch_line("*- gpuperf -*")
+    found = suite(FOREIGN + DEMANDS, "--strict-markers", ini=ini, conftest=conftest)
+    found.ended(passed=10, errors=1)
+    assert {
+        "test_demand[numpy]": "recorded",
+        "test_demand[cupy]": "passed",
+        "test_ours": "recorded",
+        "test_nothing": "error",
+    } == found.statuses

@@ -1,0 +1,89 @@
+"""The export as CSV: a column for each number, and no cell is a formula."""
+
+import csv
+import io
+
+import pytest
+from factories import record, run_of, skipped, speedup
+from hypothesis import given, settings
+from strategies import FORMULAS, HOSTILE
+
+from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.report import exports
+from pytest_gpuperf.report.escape import printable
+
+NODEID = "tests/test_fft.py::test_fft"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Return what a reader of CSV makes of our file."""
+
+    def call(*records: Record) -> list[dict[str, str]]:
+        file = io.StringIO(exports.text("csv", run_of(*records)), newline="")
+        return list(csv.DictReader(file, strict=True))
+
+    return call
+
+
+def test_csv_has_a_column_for_each_number(rows, full):
+    (found,) = rows(full)
+    assert [] == [name for name, cell in found.items() if cell == ""]
+    expected = {
+        "test": NODEID,
+        "status": "failed",
+        "reason": "too slow",
+        "gpu_emulated": "false",
+        "cpu_median_s": "0.02",
+        "gpu_median_s": "0.00175",
+        "speedup_x": "10.0",
+        "speedup_low_x": "9.0",
+        "speedup_high_x": "11.0",
+        "wanted_min_x": "3",
+        "with_copies_x": "2.0",
+        "by_latency_high_x": "7.0",
+        "transfer_bytes": "16",
+        "worth": "false",
+        "saves_money": "true",
+        "break_even_low_calls": "1.5",
+        "memory_peak_bytes": "4096",
+        "speedup_baseline_x": "2.0",
+        "gpu_baseline_s": "2.0",
+        "speedup_change_percent": "-25.0",
+        "speedup_change_low_percent": "-50.0",
+        "speedup_change_high_percent": "25.0",
+        "cpu_outcome": "regressed",
+    }
+    assert expected == {name: found[name] for name in expected}
+
+
+def test_csv_has_the_same_columns_and_a_row_for_every_test(rows, full):
+    found = rows(full, skipped("b"), record("c", speedup=speedup(high=None)))
+    assert ["failed", "skipped", "passed"] == [row["status"] for row in found]
+    assert found[1]["speedup_x"] == found[2]["speedup_high_x"] == ""
+    assert list(found[0]) == list(rows(skipped("b"))[0])
+
+
+def test_csv_has_the_line_ends_of_its_standard():
+    assert exports.text("csv", run_of(record())).count("\r\n") == 2
+
+
+@settings(deadline=None)
+@given(HOSTILE)
+def test_no_cell_of_text_is_a_formula(rows, anything):
+    (found,) = rows(record(anything, reason=anything))
+    for cell in (found["test"], found["reason"]):
+        assert not cell.startswith(
+            ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+        )
+        assert printable(anything) == cell or f"'{printable(anything)}" == cell
+
+
+@pytest.mark.parametrize("begin", FORMULAS)
+def test_text_that_begins_like_a_formula_is_marked_as_text(rows, begin):
+    (found,) = rows(record(f"{begin}1+1"))
+    assert found["test"][0] in ("'", "\\")
+
+
+def test_a_negative_number_is_no_formula(rows, full):
+    assert rows(full)[0]["speedup_change_percent"] == "-25.0"

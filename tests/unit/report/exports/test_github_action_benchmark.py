@@ -1,0 +1,49 @@
+"""The export for github-action-benchmark."""
+
+from dataclasses import replace
+
+from factories import GPU, measurement, record, skipped, speedup
+from jsonschema import Draft202012Validator
+
+EMULATED = replace(GPU, name="a CPU", emulated=True)
+
+NODEID = "tests/test_fft.py::test_fft"
+
+# BenchmarkResult in benchmark-action/github-action-benchmark, src/extract.ts
+GITHUB_ACTION_BENCHMARK = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "unit": {"const": "x"},
+            "value": {"type": "number"},
+            "range": {"type": "string"},
+            "extra": {"type": "string"},
+        },
+        "required": ["name", "value", "unit"],
+        "additionalProperties": False,
+    },
+}
+
+
+def test_github_action_benchmark_gets_its_published_fields(loaded, full):
+    found = loaded("github-action-benchmark", full, record("b", speedup=speedup(low=None)), skipped("c"))
+    Draft202012Validator(GITHUB_ACTION_BENCHMARK).validate(found)
+    assert {
+        "name": NODEID,
+        "unit": "x",
+        "value": 10.0,
+        "range": "[9.00, 11.0]",
+        "extra": "CPU: 20.0 ms on EPYC\nGPU: 1.75 ms on H200\nfailed, 12 rounds, 95% interval",
+    } == found[0]
+
+
+def test_github_action_benchmark_gets_no_test_without_a_speedup(loaded):
+    assert ["a"] == [entry["name"] for entry in loaded("github-action-benchmark", record("a"), skipped("b"))]
+
+
+def test_an_emulated_speedup_is_charted_apart(loaded):
+    (found,) = loaded("github-action-benchmark", record("a", gpu=measurement(EMULATED, 0.001)))
+    assert found["name"] == "a (emulated)"
+    assert found["extra"].endswith("emulated: not a GPU's speedup")
