@@ -29,7 +29,6 @@ for module in (
 pytest_plugins = ["pytester"]
 
 
-ONCE = ("test_simulated_truth.py", "test_existing_suite.py")  # what these measure first takes seconds
 UNIT = Path(__file__).parent / "unit"
 
 # Machines that are busy need longer: how long a case takes is no part of what hypothesis tests here.
@@ -38,10 +37,8 @@ settings.load_profile("tests")
 
 
 def pytest_collection_modifyitems(items):
-    """Mark as `unit` what tests a room by calling it, without pytest in pytest; keep costly modules whole."""
+    """Mark as `unit` what tests a room by calling it, without pytest in pytest."""
     for item in items:
-        if item.path.name in ONCE:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
         if UNIT in item.path.parents and "pytester" not in item.fixturenames:
             item.add_marker(pytest.mark.unit)
 

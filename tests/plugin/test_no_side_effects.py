@@ -97,7 +97,7 @@ def test_pytests_own_listings_show_ours(run, option):
     run("", option, gpu=None).stdout.fnmatch_lines([shown[option]])
 
 
-PLAIN = """
+UNMARKED = """
     import warnings
     import pytest
 
@@ -134,7 +134,7 @@ HEAVY = {"numpy", "filelock", "jsonschema", "xdist", "threadpoolctl", "cupy", "t
 
 
 def test_a_suite_without_a_marker_is_the_same_with_and_without_the_plugin(pytester):
-    pytester.makepyfile(test_it=PLAIN)
+    pytester.makepyfile(test_it=UNMARKED)
     pytester.makeconftest(SEEN)
     others = ("xdist", "xdist.looponfail", "randomly", "benchmark", "hypothesispytest", "cov", "pytest_cov")
     quiet = [part for name in (*others, "cacheprovider") for part in ("-p", f"no:{name}")]
