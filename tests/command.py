@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gpuperf import schema
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.comparison import GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Speedup
 from pytest_gpuperf.model.record import Environment, Record, Run
-from pytest_gpuperf.report.json import codec, document
+from pytest_gpuperf.report.json import codec, document, schema
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
 

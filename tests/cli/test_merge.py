@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from two_runs import ELSEWHERE, HERE, OTHER, ROUNDS, TEST, TWICE, family_of, report, side, whole
 
-from pytest_gpuperf import schema
 from pytest_gpuperf.cli import main
-from pytest_gpuperf.report.json import document
+from pytest_gpuperf.report.json import document, schema
 from pytest_gpuperf.report.merge import Report
 
 

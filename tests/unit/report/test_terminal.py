@@ -374,7 +374,7 @@ def noted(text: str) -> Note:
     return Note(code="dependent_samples", text=text)
 
 
-def test_another_note_is_not_taken_for_that_of_a_gpu_sibling(section, record, skipped):
+def test_another_note_is_not_taken_for_that_of_a_gpu_sibling(section):
     note = noted("its GPU sibling test_x.py::test_a[cupy] was skipped: no GPU here")
     numpy = record("test_x.py::test_a[numpy]", notes=(note,))
     pairing = Pairing(side="gpu", library="cupy", partner=numpy.nodeid)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from factories import record, run_of
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report.json import codec
@@ -14,20 +15,20 @@ def sent(record, **changes) -> dict:
     return json.loads(json.dumps(codec.dump(record))) | changes
 
 
-def test_a_record_that_this_process_attached_is_not_read_again(record):
+def test_a_record_that_this_process_attached_is_not_read_again():
     kept, ledger = record("test_a"), RecordStore(None, 2.5)
     ledger.keep(kept)
     ledger.receive(ledger.attach("test_a"))
     assert ledger.records["test_a"] is kept
 
 
-def test_a_record_of_another_process_is_read(record):
+def test_a_record_of_another_process_is_read():
     ledger = RecordStore(None, 2.5)
     ledger.receive(sent(record("test_a")))
     assert {"test_a": record("test_a")} == ledger.records
 
 
-def test_a_record_that_no_report_can_hold_stays_in_the_journal(tmp_path, record, run_of):
+def test_a_record_that_no_report_can_hold_stays_in_the_journal(tmp_path):
     ledger = RecordStore(tmp_path / "report.json", 2.5)
     content = sent(record("test_a"), elapsed=-1.0)
     ledger.receive(content)
@@ -39,7 +40,7 @@ def test_a_record_that_no_report_can_hold_stays_in_the_journal(tmp_path, record,
     assert content == json.loads(journal.read_text(encoding="utf-8").splitlines()[1])
 
 
-def test_without_a_report_it_is_said_that_a_record_cannot_be_read(run_of):
+def test_without_a_report_it_is_said_that_a_record_cannot_be_read():
     ledger = RecordStore(None, 2.5)
     ledger.refuse(GpuPerfError("it breaks its schema"))
     ledger.write(run_of())
@@ -47,7 +48,7 @@ def test_without_a_report_it_is_said_that_a_record_cannot_be_read(run_of):
 
 
 @pytest.mark.parametrize("wild", [float("nan"), float("inf"), 10**400], ids=["nan", "inf", "huge"])
-def test_a_record_that_json_cannot_hold_ends_the_journal_with_the_reason(tmp_path, record, run_of, wild):
+def test_a_record_that_json_cannot_hold_ends_the_journal_with_the_reason(tmp_path, wild):
     ledger = RecordStore(tmp_path / "report.json", 2.5)
     ledger.journal(codec.dump(record("test_a", elapsed=wild)), lambda: run_of().environment)
     assert "cannot be written: the number at $.elapsed is not finite" in ledger.unwritten

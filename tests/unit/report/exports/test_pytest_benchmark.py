@@ -9,10 +9,10 @@ from factories import CPU, measurement, record, run_of, skipped
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pytest_benchmark.stats import Stats
-from pytest_gpuperf.report.exports.spread import spread
 
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.report import exports
+from pytest_gpuperf.report.exports.pytest_benchmark import spread
 
 pytestmark = pytest.mark.all_plugins
 
