@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from pytest_gpuperf.devices import capabilities, environment, errors
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
@@ -94,6 +95,6 @@ class Machine:
         reason = None
         if clocks is None:
             reason = getattr(gpu, "clocks_reason", None) or f"{gpu.backend} does not report its clocks"
-        return environment.survey(
-            gpu.info, None, clocks_at_start=self._clocks_at_start, clocks_at_end=clocks, clocks_reason=reason
-        )
+        surveyed = environment.survey(gpu.info, None)
+        start = self._clocks_at_start
+        return replace(surveyed, clocks_at_start=start, clocks_at_end=clocks, clocks_reason=reason)

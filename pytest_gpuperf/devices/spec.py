@@ -110,9 +110,9 @@ class DeviceParser:
     def _parse(self, values: Mapping[str, Any]) -> ParsedDevice:
         partial = {name: self._parse_value(value) for name, value in values.items() if value is not None}
         parts = {name: part for name, part in partial.items() if part is not None}
+        if not partial:
+            return ParsedDevice()
         if not parts:
-            if not partial:
-                return ParsedDevice()
             name = next(iter(partial))
             problem = f"{name}={_repr(values[name])} is not a known device or array library"
             return ParsedDevice(parameters=frozenset(partial), problem=problem)
@@ -234,15 +234,14 @@ def _loaded_library() -> str:
 
 def _default_kind(library: str) -> Kind:
     """Return where a library that has both devices puts its arrays by default."""
-    module = sys.modules.get(library)
+    module: Any = sys.modules.get(library)
+    if library not in ("torch", "jax") or module is None:
+        return "cpu"
     try:
-        if library == "torch" and module is not None:
-            return "cpu" if module.get_default_device().type == "cpu" else "gpu"
-        if library == "jax" and module is not None:
-            return "cpu" if module.default_backend() == "cpu" else "gpu"
+        default = module.get_default_device().type if library == "torch" else module.default_backend()
     except Exception:  # noqa: BLE001 - the library cannot be used, and the test itself will fail for it
         return "cpu"
-    return "cpu"
+    return "cpu" if default == "cpu" else "gpu"
 
 
 def _repr(value: Any) -> str:
