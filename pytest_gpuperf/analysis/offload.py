@@ -79,13 +79,11 @@ def assess(measured: OffloadInput, options: RunOptions) -> Offload:
         regime=measured.regime,
         by_latency=measured.demand.latency,
         price=price,
-        never=regimes.get("never"),
-        once=regimes.get("once"),
-        always=regimes.get("always"),
         latency=_latency(measured, options),
         break_even_calls=break_even,
         gpu_limits=_gpu_limits(time, measured.demand, options),
         links=_links(time, measured.transfer),
+        **regimes,
     )
 
 

@@ -15,7 +15,6 @@ from pytest_gpuperf.model.record import Record
 _Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped"]
 _WORST_FIRST: tuple[_Status, ...] = ("failed", "inconclusive", "passed")
 _REGIMES = ("never", "once", "always", "latency")
-_BOUNDS = {"at_least": "at least", "at_most": "at most"}
 _MEASURE_LONGER = "allow more time with max_time, or use a quieter machine"
 _RUN_ALL = "run all sizes of the sweep in one process"
 
@@ -220,7 +219,7 @@ def _evaluate(family: Family, sweep: _Sweep) -> tuple[_Status, str | None]:
     below = -inf if sweep.largest_not_won is None else sweep.largest_not_won
     if between := [limit.size for limit in open_limits if below < limit.size < sweep.high]:
         why.append(f"add {_assignments(parameter, *between)} to the parameters to narrow it down")
-    required = " and ".join(f"{_BOUNDS[limit.bound]} {_exactly(limit.size)}" for limit in limits)
+    required = " and ".join(f"{limit.bound.replace('_', ' ')} {_exactly(limit.size)}" for limit in limits)
     return status, f"offload threshold of {parameter}: required {required}, {'; '.join(why)}"
 
 

@@ -109,9 +109,7 @@ class JaxDevice:
 
     def fault(self, error: BaseException) -> Fault | None:
         """Recognize XLA's memory errors and the CUDA errors that outlive their call."""
-        if isinstance(error, MemoryError):
-            return Fault(kind="out_of_memory")
-        return errors.parse_error_text(str(error)) if isinstance(error, RuntimeError) else None
+        return errors.parse_error(error)
 
     def release(self) -> None:
         """Do nothing: JAX keeps its pool."""

@@ -64,7 +64,8 @@ class Machine:
         """Return what an exception of any test means for the GPU, and remember a lost one."""
         opened = self._devices.opened if self._devices else None
         for gpu in (opened, device):
-            fault = errors.fault_of(gpu, error)
+            # A defect in another plugin's backend must not hide the test's own error.
+            fault: Fault | None = capabilities.call_optional(gpu, "fault", error)
             if gpu and fault and fault.kind == "lost" and self.lost is None:
                 self.lost = f"the GPU ({gpu.name}) was lost in {nodeid}: {errors.first_line(error)}"
             if fault is not None:

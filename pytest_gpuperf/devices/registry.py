@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from typing import Any
 
+from pytest_gpuperf.devices.capabilities import call_optional
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
@@ -131,7 +131,8 @@ class Devices:
         """Return the selector of this process's device; empty for the backend's first."""
         if self._worker is None:
             return ""
-        count = _count(backend)
+        # Few backends count their devices; an error in it comes again, with its cause, when one is opened.
+        count = call_optional(backend, "count") or 0
         return str(self._worker % count) if count > 1 else ""
 
     def _open(self) -> TimedDevice:
@@ -152,11 +153,3 @@ class Devices:
             if name in sys.modules  # so the suite uses it, and auto does not choose it
         ]
         raise Unavailable("; ".join(reasons) if reasons else _MISSING)
-
-
-def _count(backend: Any) -> int:
-    """Return how many devices a backend has, numbered from 0; 0 where it does not report that."""
-    try:
-        return int(backend.count())
-    except Exception:  # noqa: BLE001 - few backends have it, and an error here comes again, with its cause, on opening
-        return 0

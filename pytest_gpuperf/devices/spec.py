@@ -153,7 +153,10 @@ def _parse(value: Any) -> _PartialSpec | None:
         return _PartialSpec(library=library) if library else None
     package = type(value).__module__.partition(".")[0]
     if package == "torch" and type(value).__name__ == "device":
-        return _parse_torch(value)
+        if value.type in ("cpu", "meta"):  # a meta device has no data
+            return _PartialSpec(library="torch", kind="cpu") if value.type == "cpu" else None
+        index = "" if value.index is None else f":{value.index}"
+        return _PartialSpec(library="torch", kind="gpu", selector=f"{value.type}{index}")
     if package in ("jaxlib", "jax") and hasattr(value, "platform"):
         kind: Kind = "cpu" if value.platform == "cpu" else "gpu"
         return _PartialSpec(library="jax", kind=kind, selector=str(value.id) if kind == "gpu" else "")
@@ -164,21 +167,9 @@ def _parse(value: Any) -> _PartialSpec | None:
     return None
 
 
-def _parse_torch(device: Any) -> _PartialSpec | None:
-    if device.type == "meta":
-        return None
-    if device.type == "cpu":
-        return _PartialSpec(library="torch", kind="cpu")
-    index = "" if device.index is None else f":{device.index}"
-    return _PartialSpec(library="torch", kind="gpu", selector=f"{device.type}{index}")
-
-
 def _parse_text(text: str) -> _PartialSpec | None:
     """Return what a text names: `cuda:1`, `torch:gpu`, `jax.numpy`, `numpy:readonly`, `torch-cpu`."""
     first, *rest = _split(text.strip().lower())
-    whole = _library_of(text.strip().lower())
-    if whole and not rest:
-        return _PartialSpec(library=whole)
     library, kind = _library_of(first), _KINDS.get(first)
     if not library and kind is None:
         return None
@@ -209,12 +200,10 @@ def _split(text: str) -> list[str]:
 def _selector(library: str, words: list[str]) -> str:
     """Return the backend's selector for the device that the words name; empty for a plain `gpu`."""
     number = next((word for word in words if word.isdecimal()), "")
-    if library in ("cupy", "jax"):
+    if library != "torch":
         return number
-    device_type = next((word for word in words if word in ("cuda", "mps", "xpu")), "")
-    if library == "torch" and device_type:
-        return f"{device_type}:{number}" if number else device_type
-    return f"cuda:{number}" if library == "torch" and number else number
+    device_type = next((word for word in words if word in ("cuda", "mps", "xpu")), "cuda" if number else "")
+    return f"{device_type}:{number}" if number else device_type
 
 
 def _library_of(name: str) -> str:

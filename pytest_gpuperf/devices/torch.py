@@ -126,9 +126,7 @@ class TorchDevice(MonitoredDevice):
 
     def fault(self, error: BaseException) -> Fault | None:
         """Recognize torch's memory errors and the CUDA errors that outlive their call."""
-        if isinstance(error, MemoryError):
-            return Fault(kind="out_of_memory")
-        return errors.parse_error_text(str(error)) if isinstance(error, RuntimeError) else None
+        return errors.parse_error(error)
 
     def release(self) -> None:
         """Empty the pool of torch's allocator; on the CPU there is none."""
