@@ -206,8 +206,7 @@ def _first_call(case: _Case) -> Diagnosis | None:
         f"first call: the GPU took {seconds(first)} for it, {seconds(later)} for a later one (the "
         f"CPU {seconds(on_cpu)}); keep the process, or its compiled kernels{_amortized(calls, 'it is')}"
     )
-    numbers = {"first_call": first, "gpu": later, "cpu": on_cpu, "break_even_calls": calls}
-    return _diagnosis("first_call", sentence, **numbers)
+    return _diagnosis("first_call", sentence, first_call=first, gpu=later, cpu=on_cpu, break_even_calls=calls)
 
 
 def _side_stream(case: _Case) -> Diagnosis | None:
@@ -221,8 +220,8 @@ def _side_stream(case: _Case) -> Diagnosis | None:
         f"side stream: the device worked on for {seconds(outside)} after its own events: "
         "work on other streams is not in the device time; rely on the verdict, which includes it"
     )
-    numbers = {"outside_time": outside, "device_time": case.gpu.device_time, "gpu": call}
-    return _diagnosis("side_stream", sentence, **numbers)
+    worked = case.gpu.device_time
+    return _diagnosis("side_stream", sentence, outside_time=outside, device_time=worked, gpu=call)
 
 
 def _dependent_samples(case: _Case) -> Diagnosis | None:

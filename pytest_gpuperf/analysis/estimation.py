@@ -84,6 +84,7 @@ class SequentialEstimator:
             return None
         value = exp(self._evidence.median)
         low, high = self._evidence.interval
+        nearest = min(self._strongest, key=lambda limit: abs(log(value / limit)), default=None)
         return Speedup(
             value=value,
             low=exp(low) if low > -inf else None,
@@ -91,7 +92,7 @@ class SequentialEstimator:
             confidence=1 - 2 * self._options.alpha,
             resolution=self._options.sampling.resolution,
             rounds=len(values),
-            evidence=self._at_nearest_limit(value),
+            evidence=None if nearest is None else self._strongest[nearest],
             autocorrelation=autocorrelation(values),
             sampling=sampling,
         )
@@ -114,12 +115,6 @@ class SequentialEstimator:
         middle = self._evidence.median
         width = log(1 + self._options.sampling.precision)
         return middle - low <= width and high - middle <= width
-
-    def _at_nearest_limit(self, value: float) -> float | None:
-        """Return the strongest evidence of any round against the limit that is nearest to the estimate."""
-        if not self._strongest:
-            return None
-        return self._strongest[min(self._strongest, key=lambda limit: abs(log(value / limit)))]
 
     def _evidence_against(self, limit: float) -> float:
         """Return the evidence that the median is above or below the limit, whichever is stronger."""

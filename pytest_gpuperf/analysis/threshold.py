@@ -154,7 +154,7 @@ def _size(parameter: str, size: float, record: Record | None) -> _Size:
         label = f"{_assignments(parameter, size)} ({_why_missing(record)})"
         return _Size(size=size, speedup=0.0, won=None, label=label)
     won = _won(record)
-    disturbed = ", on a busy machine" if won is None and _above_one(speedup) is not None else ""
+    disturbed = ", on a busy machine" if won is None and speedup.estimate.is_above(1) is not None else ""
     label = f"{_assignments(parameter, size)} ({ratio(speedup)}{disturbed})"
     return _Size(size=size, speedup=speedup.value, won=won, label=label)
 
@@ -163,13 +163,7 @@ def _won(record: Record) -> bool | None:
     """Return whether the GPU wins by the offload verdict, if there is one: it trusts no disturbed samples."""
     if record.offload is not None:
         return record.offload.worth
-    return _above_one(record.speedup) if record.speedup else None
-
-
-def _above_one(speedup: Speedup) -> bool | None:
-    if speedup.estimate.is_above(1):
-        return True
-    return False if speedup.estimate.is_below(1) else None
+    return record.speedup.estimate.is_above(1) if record.speedup else None
 
 
 def _limits(required: Family | Threshold, sweep: _Sweep) -> list[_Limit]:

@@ -232,13 +232,11 @@ class Estimate:
         """The upper end: infinite where it is unbounded."""
         return inf if self.high is None else self.high
 
-    def is_above(self, limit: float) -> bool:
-        """Return whether the whole interval is above a limit."""
-        return self.lower > limit
-
-    def is_below(self, limit: float) -> bool:
-        """Return whether the whole interval is below a limit."""
-        return self.upper < limit
+    def is_above(self, limit: float) -> bool | None:
+        """Return whether the value is above a limit; None while the interval includes the limit."""
+        if self.lower > limit:
+            return True
+        return False if self.upper < limit else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
