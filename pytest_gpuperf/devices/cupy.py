@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices.host import LibraryBackend, import_library
+from pytest_gpuperf.devices.library import LibraryBackend, import_library
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind

@@ -1,17 +1,15 @@
-"""NumPy on the CPU, the device that every machine has, and what the backends of GPU libraries share."""
+"""NumPy on the CPU, the device that every machine has."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from importlib.util import find_spec
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices.protocol import Observation, TimedDevice
+from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
-from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import Fault
 from pytest_gpuperf.model.measurement import DeviceInfo
 
 
@@ -59,36 +57,3 @@ class HostDevice(SynchronousDevice):
     def holds(self, value: Any) -> bool:
         """Return whether `value` is a NumPy array."""
         return isinstance(value, np.ndarray)
-
-
-class LibraryBackend:
-    """Base of backends whose devices are numbered and compared with NumPy, unless they override that."""
-
-    name: str
-
-    def __init__(self, cpu_name: str) -> None:
-        self._cpu_name = cpu_name
-
-    def check(self, selector: str) -> None:
-        """Accept nothing or a device number."""
-        if selector and not (selector.isascii() and selector.isdecimal()):
-            raise GpuPerfError(f"the device of {self.name} is a number, e.g. {self.name}:0, not {selector!r}")
-
-    def cpu(self) -> TimedDevice:
-        """Return NumPy."""
-        return HostDevice(self._cpu_name)
-
-
-def require_library(module: str, name: str, remedy: str) -> None:
-    """Raise Unavailable, with the remedy, when a library is not installed."""
-    if find_spec(module) is None:
-        raise Unavailable(f"{name} is not installed; {remedy}", missing=True)
-
-
-def import_library(module: str, name: str, remedy: str) -> Any:
-    """Import a library that users know by `name`; raise Unavailable when it is missing or broken."""
-    require_library(module, name, remedy)
-    try:
-        return import_module(module)
-    except Exception as error:
-        raise Unavailable(f"{name} is installed but cannot be imported: {error}") from error

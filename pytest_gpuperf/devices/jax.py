@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pytest_gpuperf.devices import errors
-from pytest_gpuperf.devices.host import LibraryBackend, import_library
+from pytest_gpuperf.devices.library import LibraryBackend, import_library
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind

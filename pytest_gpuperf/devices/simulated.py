@@ -6,6 +6,7 @@ once and its kernel ends later, on its stream.
 """
 
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -165,7 +166,7 @@ class SimulatedDevice:
         self._worked = 0.0
         self._faults = tuple(faults)
         self._noise = noise
-        self._streams: dict[int, float] = {}
+        self._streams: defaultdict[int, float] = defaultdict(float)  # the time at which each one is done
         self._lost = False
 
     def launch(self, seconds: float | None = None, *, stream: int = 0) -> None:
@@ -178,7 +179,7 @@ class SimulatedDevice:
             self.clock.advance(cost)
             self._worked += cost * self._timing.threads
         else:
-            self._streams[stream] = max(self._streams.get(stream, 0.0), self.clock()) + cost
+            self._streams[stream] = max(self._streams[stream], self.clock()) + cost
 
     def launch_for(self, result: Any) -> None:
         """Submit the kernel that makes `result`, at its fixed cost and that of its elements."""
@@ -225,7 +226,7 @@ class SimulatedDevice:
         """Count launches and allocations; time the first stream by two events, and what ends after them."""
         observation = Observation()
         launches, allocations = self.launches, self.allocations
-        start = max(self._end(0), self.clock())
+        start = max(self._streams[0], self.clock())
         before, peak = self.live_bytes, self.peak_bytes
         self.peak_bytes = before
         yield observation
@@ -235,14 +236,14 @@ class SimulatedDevice:
         observation.held = self.live_bytes - before
         self.peak_bytes = max(peak, self.peak_bytes)
         if self.kind == "gpu":
-            end = max(start, self._end(0))
+            end = max(start, self._streams[0])
             observation.device_time = end - start
             last = max(self._streams.values(), default=0.0)
             observation.outside_time = max(0.0, last - max(end, self.clock()))
 
     def occupy(self, seconds: float) -> None:
         """Keep the first stream busy, without counting a launch."""
-        self._streams[0] = max(self._end(0), self.clock()) + seconds
+        self._streams[0] = max(self._streams[0], self.clock()) + seconds
 
     def processor_time(self) -> float | None:
         """Return the seconds that a CPU's threads have worked, summed over the threads."""
@@ -285,9 +286,6 @@ class SimulatedDevice:
     def _raise_if_lost(self) -> None:
         if self._lost:
             raise SimulatedDeviceLost("simulated device lost")
-
-    def _end(self, stream: int) -> float:
-        return self._streams.get(stream, 0.0)
 
     def _allocate(self, values: Any) -> SimulatedArray:
         if self.live_bytes + values.nbytes > self._timing.memory:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices.host import LibraryBackend, require_library
+from pytest_gpuperf.devices.library import LibraryBackend, require_library
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable

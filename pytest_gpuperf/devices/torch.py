@@ -13,7 +13,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from pytest_gpuperf.devices import errors
-from pytest_gpuperf.devices.host import LibraryBackend, import_library
+from pytest_gpuperf.devices.library import LibraryBackend, import_library
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import Observation

@@ -125,7 +125,7 @@ def fake(monkeypatch, *, accelerator="cuda", ones=None, generation=H200, version
         waited=waited,
     )
     monkeypatch.setitem(sys.modules, "torch", made)
-    for room in ("host", "torch"):
+    for room in ("library", "torch"):
         monkeypatch.setattr(
             f"pytest_gpuperf.devices.{room}.find_spec", lambda name: object() if name == "torch" else None
         )
