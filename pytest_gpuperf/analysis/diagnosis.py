@@ -124,13 +124,15 @@ def _cpu_threads(case: _Case) -> Diagnosis | None:
         return None
     threads = case.pool_threads
     used = case.cpu.processors
+    # Threads that wait for a processor keep few of them busy, whatever their number.
+    waited = (case.cpu.waited or 0.0) > _WAITED * sum(case.cpu.samples) * case.cpu.block_calls
     kept = "" if used is None else f", and kept {used:.2f} busy"
     if threads is not None and threads < floor(case.usable):
         why = (
             f"its libraries may use {threads} of {case.usable:g} usable processors{kept}: the speedup "
             "flatters the GPU; raise the limit (OMP_NUM_THREADS and similar variables)"
         )
-    elif used is not None and used < _ONE_PROCESSOR and not _has_waited(case.cpu):
+    elif used is not None and used < _ONE_PROCESSOR and not waited:
         why = (
             f"it kept {used:.2f} of {case.usable:g} usable processors busy: the speedup flatters the GPU; "
             "NumPy uses several threads in matrix products only, so compare with CPU code that uses them all"
@@ -139,11 +141,6 @@ def _cpu_threads(case: _Case) -> Diagnosis | None:
         return None
     sentence = f"CPU threads: {why}"
     return _diagnosis("cpu_threads", sentence, processors=used, usable=case.usable, pool_threads=threads)
-
-
-def _has_waited(cpu: Measurement) -> bool:
-    """Return whether threads waited for a processor: then few were busy for that reason."""
-    return (cpu.waited or 0.0) > _WAITED * sum(cpu.samples) * cpu.block_calls
 
 
 def _float64(case: _Case) -> Diagnosis | None:

@@ -73,7 +73,7 @@ def test_the_kit_catches_a_device_that_tells_too_little_memory():
 
     forgetful.observe = observe
     with pytest.raises(AssertionError):
-        DeviceConformance().test_memory_that_it_tells_has_every_new_array_in_it(forgetful)
+        DeviceConformance().test_reported_memory_includes_every_new_array(forgetful)
 
 
 @pytest.mark.parametrize("wrong", [0.5, 0.0])
