@@ -218,8 +218,8 @@ class DeviceConformance:
         assert on_device.worked
         assert not on_host.worked
 
-    def test_memory_that_it_tells_has_every_new_array_in_it(self, gpu: TimedDevice) -> None:
-        """If the device reports the memory of a call, that is at least the arrays that the call keeps."""
+    def test_reported_memory_includes_every_new_array(self, gpu: TimedDevice) -> None:
+        """If the device reports the memory of a call, it includes at least the arrays that the call keeps."""
         array = gpu.asarray(np.ones(100_000))
         with gpu.observe() as making:
             kept = [array + 1, array + 2]

@@ -60,31 +60,25 @@ class _Split:
     p: float
 
 
-def changes(
-    values: Sequence[float],
-    *,
-    level: float = LEVEL,
-    smallest: float = SMALLEST,
-    permutations: int = _PERMUTATIONS,
-) -> tuple[Change, ...]:
+def changes(values: Sequence[float]) -> tuple[Change, ...]:
     """Return where the mean of a series of ratios changed, in order; a slow drift is one or several changes.
 
-    A change by a smaller share than `smallest` is left out, and so is one of the spread alone. Raises
+    A change by a smaller share than `SMALLEST` is left out, and so is one of the spread alone. Raises
     ValueError for a value that is not finite and above zero.
 
     Method: E-divisive means (Matteson and James 2014, JASA 109:334-345) with distances between logarithms to
     the power of 1, as MongoDB uses it for performance (Daly et al. 2020, ICPE): a part is split in two where
-    their energy distance is largest, if no more than `level` of its permutations can be split as well, and
+    their energy distance is largest, if no more than `LEVEL` of its permutations can be split as well, and
     then its halves are. Each part is tested by itself, so that no result depends on another part.
     """
     if any(not isfinite(value) or value <= 0 for value in values):
         raise ValueError("every speedup must be finite and above zero")
     logs = [log(value) for value in values]
-    splits = sorted(_splits(logs, 0, level, permutations), key=lambda split: split.at)
+    splits = sorted(_splits(logs, 0), key=lambda split: split.at)
     means = _means(logs, splits)
     while steps := [abs(after - before) for before, after in pairwise(means)]:
         least = min(range(len(steps)), key=steps.__getitem__)
-        if steps[least] >= log(1 + smallest):
+        if steps[least] >= log(1 + SMALLEST):
             break
         del splits[least]
         means = _means(logs, splits)
@@ -100,18 +94,18 @@ def _means(logs: Sequence[float], splits: Sequence[_Split]) -> list[float]:
     return [fmean(logs[begin:end]) for begin, end in pairwise(ends)] if logs else []
 
 
-def _splits(logs: Sequence[float], begin: int, level: float, permutations: int) -> Iterator[_Split]:
+def _splits(logs: Sequence[float], begin: int) -> Iterator[_Split]:
     """Yield the splits of a part and of its halves; `begin` is the index of its first value."""
-    split = _split(logs, level, permutations) if len(logs) >= FEWEST else None
+    split = _split(logs) if len(logs) >= FEWEST else None
     if split is None:
         return
     first, last = _without_outliers(logs, split.at)
     if (first, last) != (0, len(logs)):
-        yield from _splits(logs[first:last], begin + first, level, permutations)
+        yield from _splits(logs[first:last], begin + first)
         return
     yield _Split(at=begin + split.at, p=split.p)
-    yield from _splits(logs[: split.at], begin, level, permutations)
-    yield from _splits(logs[split.at :], begin + split.at, level, permutations)
+    yield from _splits(logs[: split.at], begin)
+    yield from _splits(logs[split.at :], begin + split.at)
 
 
 def _without_outliers(logs: Sequence[float], at: int) -> tuple[int, int]:
@@ -129,7 +123,7 @@ def _without_outliers(logs: Sequence[float], at: int) -> tuple[int, int]:
     return 0, len(logs)
 
 
-def _split(logs: Sequence[float], level: float, permutations: int) -> _Split | None:
+def _split(logs: Sequence[float]) -> _Split | None:
     """Return the best split of a part; None if too many permutations of it can be split as well."""
     import numpy as np
 
@@ -137,21 +131,19 @@ def _split(logs: Sequence[float], level: float, permutations: int) -> _Split | N
     energies = _energies(part)[0]
     best = int(energies.argmax())
     reached = 0
-    most = int(level * (permutations + 1) + _ROUNDING) - 1
-    for shuffled in _shuffled(part, permutations, np.random.default_rng(_SEED)):
+    most = int(LEVEL * (_PERMUTATIONS + 1) + _ROUNDING) - 1
+    for shuffled in _shuffled(part, np.random.default_rng(_SEED)):
         highest = _energies(shuffled).max(axis=1)
         reached += int((highest >= energies[best] - _ROUNDING).sum())
         if reached > most:  # the remaining permutations cannot change that
             return None
-    return _Split(at=_SHORTEST + best, p=(1 + reached) / (1 + permutations))
+    return _Split(at=_SHORTEST + best, p=(1 + reached) / (1 + _PERMUTATIONS))
 
 
-def _shuffled(
-    part: "NDArray[float64]", permutations: int, random: "Generator"
-) -> "Iterator[NDArray[float64]]":
+def _shuffled(part: "NDArray[float64]", random: "Generator") -> "Iterator[NDArray[float64]]":
     """Yield permutations of a part in batches, one to a row."""
-    for done in range(0, permutations, _AT_ONCE):
-        rows = part.repeat(min(_AT_ONCE, permutations - done), axis=0)
+    for done in range(0, _PERMUTATIONS, _AT_ONCE):
+        rows = part.repeat(min(_AT_ONCE, _PERMUTATIONS - done), axis=0)
         yield random.permuted(rows, axis=1)
 
 

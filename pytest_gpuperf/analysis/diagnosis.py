@@ -6,7 +6,7 @@ from math import ceil, floor
 from statistics import quantiles
 
 from pytest_gpuperf.analysis.verdict import autocorrelation_note
-from pytest_gpuperf.model.measurement import Estimate, Inspection, Measurement
+from pytest_gpuperf.model.measurement import Estimate, Measurement
 from pytest_gpuperf.model.offload import BreakEven, Diagnosis, DiagnosisCode
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.model.units import bandwidth, seconds, size
@@ -26,29 +26,19 @@ _FLOATING = _DOUBLES | {"float16", "bfloat16", "float32", "complex64"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """A record, and what its CPU could have used; None where that is not known."""
+    """A record of both devices, and what its CPU could have used; None where that is not known."""
 
     record: Record
+    cpu: Measurement
+    gpu: Measurement
     usable: float | None
     pool_threads: int | None
 
     @property
     def measured(self) -> dict[str, Measurement]:
         """The measurements that have samples, by the device's name in a sentence."""
-        both = {"CPU": self.record.cpu, "GPU": self.record.gpu}
-        return {name: one for name, one in both.items() if one is not None and one.samples}
-
-    @property
-    def cpu_time(self) -> float | None:
-        return self.record.cpu.median if self.record.cpu else None
-
-    @property
-    def gpu_time(self) -> float | None:
-        return self.record.gpu.median if self.record.gpu else None
-
-    @property
-    def inspection(self) -> Inspection | None:
-        return self.record.gpu.inspection if self.record.gpu else None
+        both = {"CPU": self.cpu, "GPU": self.gpu}
+        return {name: one for name, one in both.items() if one.samples}
 
     @property
     def break_even(self) -> BreakEven | None:
@@ -69,36 +59,34 @@ def annotate(record: Record, processors: Callable[[], tuple[float | None, int | 
 
 
 def find(record: Record, *, usable: float | None, pool_threads: int | None) -> tuple[Diagnosis, ...]:
-    """Return the diagnoses of a record; a rule whose numbers are not known gives none.
+    """Return the diagnoses of a record of both devices; a rule whose numbers are not known gives none.
 
     `usable` is how many processors the process may use, `pool_threads` how many threads the libraries may.
     """
-    case = _Case(record=record, usable=usable, pool_threads=pool_threads)
+    if record.cpu is None or record.gpu is None:
+        return ()
+    case = _Case(record=record, cpu=record.cpu, gpu=record.gpu, usable=usable, pool_threads=pool_threads)
     return tuple(diagnosis for rule in _RULES if (diagnosis := rule(case)) is not None)
 
 
 def _launch_bound(case: _Case) -> Diagnosis | None:
     """None where a synchronization, or work that its events do not see, explains the idle device."""
-    inspection = case.inspection
-    call = case.gpu_time
-    if inspection is None or inspection.device_time is None or call is None:
-        return None
-    if inspection.device_time >= _BUSY * call:
+    worked = case.gpu.device_time
+    call = case.gpu.median
+    if worked is None or call is None or worked >= _BUSY * call:
         return None
     if _host_synchronization(case) or _side_stream(case):
         return None
-    busy = 100 * inspection.device_time / call
+    busy = 100 * worked / call
     sentence = (
-        f"launch-bound: the device worked {busy:.0f} % of the time ({seconds(inspection.device_time)} of "
-        f"{seconds(call)}); fuse operations, or give it more data per call"
+        f"launch-bound: the device worked {busy:.0f} % of the time ({seconds(worked)} of {seconds(call)}); "
+        "fuse operations, or give it more data per call"
     )
-    return _diagnosis(
-        "launch_bound", sentence, device_time=inspection.device_time, gpu=call, busy_percent=busy
-    )
+    return _diagnosis("launch_bound", sentence, device_time=worked, gpu=call, busy_percent=busy)
 
 
 def _host_synchronization(case: _Case) -> Diagnosis | None:
-    inspection = case.inspection
+    inspection = case.gpu.inspection
     if inspection is None or not inspection.synchronizes:
         return None
     after = f", after {seconds(inspection.host_time)}" if inspection.host_time is not None else ""
@@ -106,18 +94,14 @@ def _host_synchronization(case: _Case) -> Diagnosis | None:
         f"host synchronization: the call waits for its device before it returns{after}; "
         "keep results on the device, and read no values from them in the call"
     )
-    numbers = {
-        "host_time": inspection.host_time,
-        "device_time": inspection.device_time,
-        "gpu": case.gpu_time,
-    }
+    numbers = {"host_time": inspection.host_time, "device_time": case.gpu.device_time, "gpu": case.gpu.median}
     return _diagnosis("host_synchronization", sentence, **numbers)
 
 
 def _transfer_bound(case: _Case) -> Diagnosis | None:
     transfer = case.record.transfer
     demand = case.record.demand
-    call = case.gpu_time
+    call = case.gpu.median
     if transfer is None or transfer.bytes is None or transfer.median is None or call is None:
         return None
     copies = transfer.median / ((demand.calls or 1) if demand.transfer == "once" else 1)
@@ -139,14 +123,16 @@ def _cpu_threads(case: _Case) -> Diagnosis | None:
     if case.usable is None or case.usable < 2 or len(case.measured) < 2:
         return None
     threads = case.pool_threads
-    used = case.measured["CPU"].processors
+    used = case.cpu.processors
+    # Threads that wait for a processor keep few of them busy, whatever their number.
+    waited = (case.cpu.waited or 0.0) > _WAITED * sum(case.cpu.samples) * case.cpu.block_calls
     kept = "" if used is None else f", and kept {used:.2f} busy"
     if threads is not None and threads < floor(case.usable):
         why = (
             f"its libraries may use {threads} of {case.usable:g} usable processors{kept}: the speedup "
             "flatters the GPU; raise the limit (OMP_NUM_THREADS and similar variables)"
         )
-    elif used is not None and used < _ONE_PROCESSOR and not _has_waited(case.measured["CPU"]):
+    elif used is not None and used < _ONE_PROCESSOR and not waited:
         why = (
             f"it kept {used:.2f} of {case.usable:g} usable processors busy: the speedup flatters the GPU; "
             "NumPy uses several threads in matrix products only, so compare with CPU code that uses them all"
@@ -157,14 +143,9 @@ def _cpu_threads(case: _Case) -> Diagnosis | None:
     return _diagnosis("cpu_threads", sentence, processors=used, usable=case.usable, pool_threads=threads)
 
 
-def _has_waited(cpu: Measurement) -> bool:
-    """Return whether threads waited for a processor: then few were busy for that reason."""
-    return (cpu.waited or 0.0) > _WAITED * sum(cpu.samples) * cpu.block_calls
-
-
 def _float64(case: _Case) -> Diagnosis | None:
     """The rates are those of "Arithmetic Instructions" in NVIDIA's CUDA C++ Programming Guide."""
-    doubles = _DOUBLES.intersection(case.record.gpu.dtypes) if case.record.gpu else None
+    doubles = _DOUBLES.intersection(case.gpu.dtypes)
     if not doubles:
         return None
     sentence = (
@@ -175,15 +156,11 @@ def _float64(case: _Case) -> Diagnosis | None:
 
 
 def _precision_differs(case: _Case) -> Diagnosis | None:
-    cpu = case.record.cpu
-    gpu = case.record.gpu
-    if cpu is None or gpu is None:
-        return None
-    on_cpu = _list(_FLOATING.intersection(cpu.dtypes))
-    on_gpu = _list(_FLOATING.intersection(gpu.dtypes))
-    reduced = gpu.device.reduced_precision
+    on_cpu = _list(_FLOATING.intersection(case.cpu.dtypes))
+    on_gpu = _list(_FLOATING.intersection(case.gpu.dtypes))
+    reduced = case.gpu.device.reduced_precision
     why = []
-    if cpu.dtypes and gpu.dtypes and on_cpu != on_gpu:
+    if case.cpu.dtypes and case.gpu.dtypes and on_cpu != on_gpu:
         why.append(f"the CPU works in {on_cpu or 'no floats'}, the GPU in {on_gpu or 'no floats'}")
     if reduced:
         why.append(f"the GPU rounds more than its dtypes say ({reduced})")
@@ -216,45 +193,37 @@ def _short_block(case: _Case) -> Diagnosis | None:
 
 
 def _first_call(case: _Case) -> Diagnosis | None:
-    gpu = case.record.gpu
-    on_cpu = case.cpu_time
-    later = case.gpu_time
-    if gpu is None or on_cpu is None or later is None:
-        return None
-    if gpu.first_call <= _SLOW_FIRST * max(on_cpu, later):
+    first = case.gpu.first_call
+    on_cpu = case.cpu.median
+    later = case.gpu.median
+    if on_cpu is None or later is None or first <= _SLOW_FIRST * max(on_cpu, later):
         return None
     calls = _whole(case.break_even.first_call) if case.break_even else None
     sentence = (
-        f"first call: the GPU took {seconds(gpu.first_call)} for it, {seconds(later)} for a later one (the "
+        f"first call: the GPU took {seconds(first)} for it, {seconds(later)} for a later one (the "
         f"CPU {seconds(on_cpu)}); keep the process, or its compiled kernels{_amortized(calls, 'it is')}"
     )
-    numbers = {"first_call": gpu.first_call, "gpu": later, "cpu": on_cpu, "break_even_calls": calls}
-    return _diagnosis("first_call", sentence, **numbers)
+    return _diagnosis("first_call", sentence, first_call=first, gpu=later, cpu=on_cpu, break_even_calls=calls)
 
 
 def _side_stream(case: _Case) -> Diagnosis | None:
-    inspection = case.inspection
-    call = case.gpu_time
-    if case.record.gpu is None or inspection is None or inspection.outside_time is None or call is None:
+    outside = case.gpu.inspection.outside_time if case.gpu.inspection else None
+    call = case.gpu.median
+    if outside is None or call is None:
         return None
-    if inspection.outside_time <= max(_OUTSIDE * call, _SYNCHRONIZES * case.record.gpu.synchronize_cost):
+    if outside <= max(_OUTSIDE * call, _SYNCHRONIZES * case.gpu.synchronize_cost):
         return None
     sentence = (
-        f"side stream: the device worked on for {seconds(inspection.outside_time)} after its own events: "
+        f"side stream: the device worked on for {seconds(outside)} after its own events: "
         "work on other streams is not in the device time; rely on the verdict, which includes it"
     )
-    numbers = {
-        "outside_time": inspection.outside_time,
-        "device_time": inspection.device_time,
-        "gpu": call,
-    }
-    return _diagnosis("side_stream", sentence, **numbers)
+    worked = case.gpu.device_time
+    return _diagnosis("side_stream", sentence, outside_time=outside, device_time=worked, gpu=call)
 
 
 def _dependent_samples(case: _Case) -> Diagnosis | None:
     speedup = case.record.speedup
-    sentence = autocorrelation_note(speedup) if speedup else None
-    if speedup is None or sentence is None:
+    if speedup is None or (sentence := autocorrelation_note(speedup)) is None:
         return None
     return _diagnosis("dependent_samples", sentence, autocorrelation=speedup.autocorrelation)
 
@@ -271,7 +240,7 @@ def _noisy_samples(case: _Case) -> Diagnosis | None:
 
 
 def _allocation(case: _Case) -> Diagnosis | None:
-    count = case.inspection.allocations if case.inspection else None
+    count = case.gpu.inspection.allocations if case.gpu.inspection else None
     if not count:
         return None
     sentence = (

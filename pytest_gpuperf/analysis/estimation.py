@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from math import exp, inf, log
-from statistics import median
 
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.evidence import LARGEST_EXPONENT, Evidence, autocorrelation, e_value
@@ -83,67 +82,39 @@ class SequentialEstimator:
         values = self._evidence.values
         if not values:
             return None
-        low, high = self._interval
+        value = exp(self._evidence.median)
+        low, high = self._evidence.interval
+        nearest = min(self._strongest, key=lambda limit: abs(log(value / limit)), default=None)
         return Speedup(
-            value=exp(median(values)),
+            value=value,
             low=exp(low) if low > -inf else None,
             high=exp(high) if high < inf else None,
             confidence=1 - 2 * self._options.alpha,
             resolution=self._options.sampling.resolution,
             rounds=len(values),
-            evidence=self._at_nearest_limit(exp(median(values))),
+            evidence=None if nearest is None else self._strongest[nearest],
             autocorrelation=autocorrelation(values),
             sampling=sampling,
         )
 
     @property
-    def _interval(self) -> tuple[float, float]:
-        """The ends of the interval, as log ratios.
-
-        Rounds that contradict each other widen it: where the evidence has rejected medians from both sides
-        until none was left, or the median has drifted out of what was left, the interval includes all that
-        the last round has not rejected, and what is as near to the median as the resolution: of samples in
-        two clusters the last round may have rejected that as well.
-        """
-        evidence = self._evidence
-        middle = median(evidence.values)
-        if evidence.low <= middle <= evidence.high:
-            return evidence.low, evidence.high
-        ends = (
-            evidence.low,
-            evidence.high,
-            evidence.low_after_last_round,
-            evidence.high_after_last_round,
-            middle - evidence.resolution,
-            middle + evidence.resolution,
-        )
-        return min(ends), max(ends)
-
-    @property
     def _is_decided(self) -> bool:
-        if not self._is_outside_exclusions:
-            return False
-        low, high = self._interval
-        return verdict.decision(exp(low), exp(min(high, LARGEST_EXPONENT)), self._demand) is not None
+        low, high = self._evidence.interval
+        decision = verdict.decision(exp(low), exp(min(high, LARGEST_EXPONENT)), self._demand)
+        return decision is not None and self._is_outside_exclusions
 
     @property
     def _is_outside_exclusions(self) -> bool:
         """Whether the interval lies above or below every exclusion."""
-        low, high = self._interval
+        low, high = self._evidence.interval
         return all(low > most or high < least for least, most in self._exclusions)
 
     @property
     def _is_precise(self) -> bool:
-        low, high = self._interval
-        middle = median(self._evidence.values)
+        low, high = self._evidence.interval
+        middle = self._evidence.median
         width = log(1 + self._options.sampling.precision)
         return middle - low <= width and high - middle <= width
-
-    def _at_nearest_limit(self, value: float) -> float | None:
-        """Return the strongest evidence of any round against the limit that is nearest to the estimate."""
-        if not self._strongest:
-            return None
-        return self._strongest[min(self._strongest, key=lambda limit: abs(log(value / limit)))]
 
     def _evidence_against(self, limit: float) -> float:
         """Return the evidence that the median is above or below the limit, whichever is stronger."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from math import comb, exp, inf, log
-from statistics import fmean
+from statistics import fmean, median
 
 # (m, q, p): at the limit fewer than q of the rounds are off by a factor m; tested against p.
 _MARGINS = ((1.25, 1 / 4, 0.85), (2.0, 1 / 20, 0.90))
@@ -74,15 +74,13 @@ class _LowerLimit:
         """
         for steps, shift in zip(self._steps, _SHIFTS, strict=True):
             insort(steps, value - shift)
-        self.value = self._advance(self.value)
+        self.value = self.advance(self.value)
 
-    @property
-    def after_last_round(self) -> float:
-        """The limit by the evidence after the last round alone."""
-        return self._advance(-inf)
+    def advance(self, value: float) -> float:
+        """Return the limit above all medians from that value on which are now rejected.
 
-    def _advance(self, value: float) -> float:
-        """Return the limit above all medians from that value on which are now rejected."""
+        From -inf on that is the limit by the evidence after the last round alone.
+        """
         rounds = len(self._steps[0])
         while True:
             places = [bisect_right(steps, value) for steps in self._steps]
@@ -124,14 +122,24 @@ class Evidence:
         return self.resolution - self._above.value
 
     @property
-    def low_after_last_round(self) -> float:
-        """The lower end by the evidence after the last round alone."""
-        return self._below.after_last_round - self.resolution
+    def median(self) -> float:
+        """The median of the values; there must be one."""
+        return median(self.values)
 
     @property
-    def high_after_last_round(self) -> float:
-        """The upper end, likewise."""
-        return self.resolution - self._above.after_last_round
+    def interval(self) -> tuple[float, float]:
+        """The ends of the interval, once there is a value.
+
+        Rounds that contradict each other widen it: where the evidence has rejected medians from both sides
+        until none was left, or the median has drifted out of what was left, the interval includes all that
+        the last round has not rejected, and what is as near to the median as the resolution: of samples in
+        two clusters the last round may have rejected that as well.
+        """
+        if self.low <= self.median <= self.high:
+            return self.low, self.high
+        lows = (self.low, self._below.advance(-inf) - self.resolution, self.median - self.resolution)
+        highs = (self.high, self.resolution - self._above.advance(-inf), self.median + self.resolution)
+        return min(*lows, *highs), max(*lows, *highs)
 
 
 def autocorrelation(values: Sequence[float]) -> float | None:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, inf, log
 from statistics import median
 
@@ -56,9 +56,8 @@ class OffloadInput:
         """Return whether the speedup is above a limit; None while that is inconclusive."""
         if self.throttled:
             return None
-        if self.speedup.estimate.lower * self.own_share > limit:
-            return True
-        return False if self.speedup.estimate.is_below(limit) else None
+        measured = self.speedup.estimate
+        return replace(measured, low=measured.lower * self.own_share).is_above(limit)
 
 
 def assess(measured: OffloadInput, options: RunOptions) -> Offload:
@@ -79,13 +78,11 @@ def assess(measured: OffloadInput, options: RunOptions) -> Offload:
         regime=measured.regime,
         by_latency=measured.demand.latency,
         price=price,
-        never=regimes.get("never"),
-        once=regimes.get("once"),
-        always=regimes.get("always"),
         latency=_latency(measured, options),
         break_even_calls=break_even,
         gpu_limits=_gpu_limits(time, measured.demand, options),
         links=_links(time, measured.transfer),
+        **regimes,
     )
 
 

@@ -12,11 +12,9 @@ from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.offload import Point, Threshold
 from pytest_gpuperf.model.record import Record
 
-_State = Literal["won", "lost", "doubtful"]
 _Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped"]
 _WORST_FIRST: tuple[_Status, ...] = ("failed", "inconclusive", "passed")
 _REGIMES = ("never", "once", "always", "latency")
-_BOUNDS = {"at_least": "at least", "at_most": "at most"}
 _MEASURE_LONGER = "allow more time with max_time, or use a quieter machine"
 _RUN_ALL = "run all sizes of the sweep in one process"
 
@@ -120,8 +118,8 @@ def may_pass_with_warning(threshold: Threshold, share: float) -> bool:
 
 def _threshold(family: Family, records: Mapping[float, Record]) -> Threshold:
     first = next(iter(records.values()))
-    sweep = _sweep(family, records)
-    missing = [size for size in family.sizes if size not in records or _speedup(records[size]) is None]
+    sweep = _Sweep(sizes=tuple(_size(family.parameter, size, records.get(size)) for size in family.sizes))
+    missing = [size for size in family.sizes if _speedup(records.get(size)) is None]
     status, reason = _evaluate(family, sweep)
     if missing and status not in ("passed", "failed"):  # what is certain does not depend on them
         status, reason = _missing_sizes(family, records, missing)
@@ -142,29 +140,21 @@ def _threshold(family: Family, records: Mapping[float, Record]) -> Threshold:
     )
 
 
-def _speedup(record: Record) -> Speedup | None:
+def _speedup(record: Record | None) -> Speedup | None:
     """Return the speedup that counts: that of a failed measurement or of a wrong result does not."""
-    wrong = record.parity is not None and record.parity.agreed is False
-    return None if wrong or record.status in ("error", "skipped") else record.speedup
+    if record is None or record.status in ("error", "skipped"):
+        return None
+    return None if record.parity and record.parity.agreed is False else record.speedup
 
 
-def _sweep(family: Family, records: Mapping[float, Record]) -> _Sweep:
-    """Return all sizes; a missing one is inconclusive."""
-    sizes = []
-    for size in family.sizes:
-        record = records.get(size)
-        speedup = _speedup(record) if record else None
-        if record is None or speedup is None:
-            label = f"{_assignments(family.parameter, size)} ({_why_missing(record)})"
-            sizes.append(_Size(size=size, speedup=0.0, won=None, label=label))
-        else:
-            sizes.append(_size(family.parameter, size, record, speedup))
-    return _Sweep(sizes=tuple(sizes))
-
-
-def _size(parameter: str, size: float, record: Record, speedup: Speedup) -> _Size:
+def _size(parameter: str, size: float, record: Record | None) -> _Size:
+    """Return one size of the sweep; a missing one is inconclusive."""
+    speedup = _speedup(record)
+    if record is None or speedup is None:
+        label = f"{_assignments(parameter, size)} ({_why_missing(record)})"
+        return _Size(size=size, speedup=0.0, won=None, label=label)
     won = _won(record)
-    disturbed = ", on a busy machine" if won is None and _above_one(speedup) is not None else ""
+    disturbed = ", on a busy machine" if won is None and speedup.estimate.is_above(1) is not None else ""
     label = f"{_assignments(parameter, size)} ({ratio(speedup)}{disturbed})"
     return _Size(size=size, speedup=speedup.value, won=won, label=label)
 
@@ -173,13 +163,7 @@ def _won(record: Record) -> bool | None:
     """Return whether the GPU wins by the offload verdict, if there is one: it trusts no disturbed samples."""
     if record.offload is not None:
         return record.offload.worth
-    return _above_one(record.speedup) if record.speedup else None
-
-
-def _above_one(speedup: Speedup) -> bool | None:
-    if speedup.estimate.is_above(1):
-        return True
-    return False if speedup.estimate.is_below(1) else None
+    return record.speedup.estimate.is_above(1) if record.speedup else None
 
 
 def _limits(required: Family | Threshold, sweep: _Sweep) -> list[_Limit]:
@@ -187,19 +171,20 @@ def _limits(required: Family | Threshold, sweep: _Sweep) -> list[_Limit]:
     limits = []
     if required.at_least is not None:
         start = max((size for size in sizes if size < required.at_least), default=-inf)
-        status = _decision(passed=sweep.low > start, failed=sweep.high <= start)
+        status = _status(sweep, start, above="passed", below="failed")
         limits.append(_Limit(bound="at_least", size=required.at_least, start=start, status=status))
     if required.at_most is not None:
         start = max((size for size in sizes if size <= required.at_most), default=-inf)
-        status = _decision(passed=sweep.high <= start, failed=sweep.low > start)
+        status = _status(sweep, start, above="failed", below="passed")
         limits.append(_Limit(bound="at_most", size=required.at_most, start=start, status=status))
     return limits
 
 
-def _decision(*, passed: bool, failed: bool) -> _Status:
-    if passed:
-        return "passed"
-    return "failed" if failed else "inconclusive"
+def _status(sweep: _Sweep, start: float, *, above: _Status, below: _Status) -> _Status:
+    """Return `above` or `below`, by where the threshold certainly lies; otherwise it is inconclusive."""
+    if sweep.low > start:
+        return above
+    return below if sweep.high <= start else "inconclusive"
 
 
 def _inconclusive(sweep: _Sweep, limits: Sequence[_Limit]) -> list[_Size]:
@@ -228,7 +213,7 @@ def _evaluate(family: Family, sweep: _Sweep) -> tuple[_Status, str | None]:
     below = -inf if sweep.largest_not_won is None else sweep.largest_not_won
     if between := [limit.size for limit in open_limits if below < limit.size < sweep.high]:
         why.append(f"add {_assignments(parameter, *between)} to the parameters to narrow it down")
-    required = " and ".join(f"{_BOUNDS[limit.bound]} {_exactly(limit.size)}" for limit in limits)
+    required = " and ".join(f"{limit.bound.replace('_', ' ')} {_exactly(limit.size)}" for limit in limits)
     return status, f"offload threshold of {parameter}: required {required}, {'; '.join(why)}"
 
 

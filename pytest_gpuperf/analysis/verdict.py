@@ -34,10 +34,15 @@ def judge(speedup: Speedup, demand: Demand, plan: RunOptions) -> Verdict:
     decided = decision(speedup.estimate.lower, speedup.estimate.upper, demand)
     if decided == "passed":
         return Verdict(status="passed", reason=None)
+    state = f"speedup {ratio(speedup)}, required {describe_demand(demand)}"
     if decided == "failed":
-        reason = f"speedup {ratio(speedup)}, required {describe_demand(demand)}"
-        return Verdict(status="failed", reason=reason, reason_code="speedup_outside_limits")
-    return _inconclusive(speedup, demand, plan)
+        return Verdict(status="failed", reason=state, reason_code="speedup_outside_limits")
+    state += f": inconclusive after {speedup.rounds} rounds"
+    if speedup.rounds >= plan.sampling.max_rounds:
+        reason = f"{state}; use a quieter machine, or move the limit further from the measured value"
+        return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_rounds")
+    reason = f"{state}; allow more time with max_time"
+    return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_time")
 
 
 def is_near(speedup: Speedup, demand: Demand, share: float) -> bool:
@@ -95,12 +100,8 @@ def describe_regime(demand: Demand, regime: Regime) -> str:
 
 def describe_demand(demand: Demand) -> str:
     """Return the limits: `at least 3x`, `at most 1x`, or both, and which copies the speedup includes."""
-    parts = []
-    if demand.min is not None:
-        parts.append(f"at least {demand.min:g}x")
-    if demand.max is not None:
-        parts.append(f"at most {demand.max:g}x")
-    limits = " and ".join(parts)
+    bounds = (("at least", demand.min), ("at most", demand.max))
+    limits = " and ".join(f"{bound} {limit:g}x" for bound, limit in bounds if limit is not None)
     if demand.transfer == "never" and not demand.latency:
         return limits
     return f"{limits} {describe_regime(demand, demand.transfer)}"
@@ -115,13 +116,3 @@ def interval(speedup: Speedup | Estimate) -> str:
     """Return the interval of a speedup: `[2.6, 3.2]`, with a question mark for an unbounded end."""
     ends = ("?" if end is None else units.digits(end) for end in (speedup.low, speedup.high))
     return f"[{', '.join(ends)}]"
-
-
-def _inconclusive(speedup: Speedup, demand: Demand, plan: RunOptions) -> Verdict:
-    state = f"speedup {ratio(speedup)}, required {describe_demand(demand)}: "
-    state += f"inconclusive after {speedup.rounds} rounds"
-    if speedup.rounds >= plan.sampling.max_rounds:
-        reason = f"{state}; use a quieter machine, or move the limit further from the measured value"
-        return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_rounds")
-    reason = f"{state}; allow more time with max_time"
-    return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_time")

@@ -20,25 +20,26 @@ def occupy(device: Any, seconds: float) -> bool | None:
 
 def clocks(device: Any) -> Clocks | None:
     """Return the state of the device's clocks now."""
-    return _call_optional(device, "clocks")  # type: ignore[no-any-return]  # as the capability is typed
+    return call_optional(device, "clocks")  # type: ignore[no-any-return]  # as the capability is typed
 
 
 def throttle(device: Any) -> tuple[str, ...]:
     """Return the reasons for which the device runs slower than it should at this moment."""
-    return _call_optional(device, "throttle") or ()
+    return call_optional(device, "throttle") or ()
 
 
 def host_memory(device: Any, host: Any) -> Literal["pinned", "pageable"] | None:
     """Return the kind of a host array's memory: pinned memory can be read by the device itself."""
-    return _call_optional(device, "host_memory", host)  # type: ignore[no-any-return]  # as the capability is typed
+    return call_optional(device, "host_memory", host)  # type: ignore[no-any-return]  # as the capability is typed
 
 
 def processor_time(device: Any) -> float | None:
     """Return the seconds that all processors together have worked for this process."""
-    return _call_optional(device, "processor_time")  # type: ignore[no-any-return]  # as the capability is typed
+    return call_optional(device, "processor_time")  # type: ignore[no-any-return]  # as the capability is typed
 
 
-def _call_optional(device: Any, name: str, *arguments: Any) -> Any:
+def call_optional(device: Any, name: str, *arguments: Any) -> Any:
+    """Return what a method returns; None where the device or backend lacks it, or where it raises."""
     method = getattr(device, name, None)
     if method is None:
         return None

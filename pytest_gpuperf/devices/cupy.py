@@ -3,20 +3,18 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from importlib.util import find_spec
 from os import environ
 from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices import nvml
-from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.library import LibraryBackend, import_library
+from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
-from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
-from pytest_gpuperf.model.record import Clocks
 
 # CUDA runtime errors (driver_types.h) after which the process's context cannot be used again.
 _LOST = frozenset({4, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999})
@@ -35,13 +33,12 @@ extern "C" __global__ void gpuperf_spin(long long nanoseconds) {
 """
 
 
-class CupyDevice:
+class CupyDevice(MonitoredDevice):
     """One CUDA device; work runs asynchronously on its streams."""
 
     kind: Kind = "gpu"
     backend = "cupy"
     clock = staticmethod(perf_counter)
-    clocks_reason: str | None = None  # why clocks() returns None, once it has
 
     def __init__(self, cupy: Any, index: int) -> None:
         self.xp = cupy
@@ -105,24 +102,14 @@ class CupyDevice:
         observation.worked = pool.uses > 0 or unfinished
         observation.device_time = cuda.get_elapsed_time(start, end) / 1000  # milliseconds
         if isinstance(getattr(cuda.get_allocator(), "__self__", None), cuda.MemoryPool):
-            observation.allocations, observation.memory, observation.held = (
-                pool.allocations,
-                pool.peak,
-                pool.held,
-            )
+            observation.allocations = pool.allocations
+            observation.memory = pool.peak
+            observation.held = pool.held
 
     @property
     def occupy(self) -> Callable[[float], None] | None:
         """Launch a kernel that spins for some seconds, at most one; None on ROCm: the kernel is PTX."""
         return None if self.xp.cuda.runtime.is_hip else self._occupy
-
-    def clocks(self) -> Clocks | None:
-        """Return the clocks that NVML reports now, or None; `clocks_reason` then has the cause."""
-        return self._monitor.clocks() if self._monitor else None
-
-    def throttle(self) -> tuple[str, ...]:
-        """Return what slows the GPU down at this moment, as far as NVML reports it."""
-        return self._monitor.throttle() if self._monitor else ()
 
     def host_memory(self, host: Any) -> Literal["pinned", "pageable"] | None:
         """Return whether CUDA has registered (pinned) the memory of a NumPy array."""
@@ -160,28 +147,15 @@ class CupyDevice:
     def _spin(self) -> Any:
         return self.xp.RawKernel(_SPIN, "gpuperf_spin")
 
-    @cached_property
-    def _monitor(self) -> nvml.NvmlMonitor | None:
-        try:
-            return nvml.monitor(self._device.pci_bus_id)
-        except GpuPerfError as cause:
-            self.clocks_reason = str(cause)
-            return None
+    def _pci_bus_id(self) -> str:
+        return str(self._device.pci_bus_id)
 
 
-class CupyBackend:
+class CupyBackend(LibraryBackend):
     """`cupy[:N]`: device N of those that CUDA_VISIBLE_DEVICES shows."""
 
     name = "cupy"
     automatic = True
-
-    def __init__(self, cpu_name: str) -> None:
-        self._cpu_name = cpu_name
-
-    def check(self, selector: str) -> None:
-        """Accept nothing or a device number."""
-        if selector and not selector.isdecimal():
-            raise GpuPerfError(f"the device of cupy is a number, e.g. cupy:0, not {selector!r}")
 
     def count(self) -> int:
         """Return how many devices CUDA_VISIBLE_DEVICES shows."""
@@ -207,20 +181,10 @@ class CupyBackend:
             raise Unavailable(f"{reason}; check with nvidia-smi that it is free and healthy") from error
         return device
 
-    def cpu(self) -> HostDevice:
-        """Return NumPy."""
-        return HostDevice(self._cpu_name)
-
 
 def _import() -> Any:
-    if find_spec("cupy") is None:
-        remedy = "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU"
-        raise Unavailable(f"CuPy is not installed; {remedy}", missing=True)
-    try:
-        import cupy
-    except Exception as error:
-        raise Unavailable(f"CuPy is installed but cannot be imported: {error}") from error
-    return cupy
+    remedy = "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU"
+    return import_library("cupy", "CuPy", remedy)
 
 
 def _no_device(cupy: Any, error: Any) -> str:

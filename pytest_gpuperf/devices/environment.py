@@ -8,7 +8,7 @@ from math import inf
 from pathlib import Path, PurePosixPath
 
 from pytest_gpuperf.model.measurement import DeviceInfo
-from pytest_gpuperf.model.record import Clocks, Environment, ThreadPool
+from pytest_gpuperf.model.record import Environment, ThreadPool
 
 _PACKAGES = (
     "pytest-gpuperf",
@@ -53,15 +53,8 @@ _CGROUPS = Path("/sys/fs/cgroup")
 _CPUS = Path("/sys/devices/system/cpu")
 
 
-def survey(
-    gpu: DeviceInfo | None,
-    gpu_reason: str | None,
-    *,
-    clocks_at_start: Clocks | None = None,
-    clocks_at_end: Clocks | None = None,
-    clocks_reason: str | None = None,
-) -> Environment:
-    """Return the environment of this process; a value that is not available is None. Memory in bytes."""
+def survey(gpu: DeviceInfo | None, gpu_reason: str | None) -> Environment:
+    """Return the environment of this process, without clocks; a value that is not available is None."""
     return Environment(
         host={
             "name": platform.node(),
@@ -82,9 +75,6 @@ def survey(
         packages={name: version for name in _PACKAGES if (version := _version(name)) is not None},
         thread_pools=_thread_pools(),
         variables={name: os.environ[name] for name in _VARIABLES if name in os.environ},
-        clocks_at_start=clocks_at_start,
-        clocks_at_end=clocks_at_end,
-        clocks_reason=clocks_reason,
     )
 
 
@@ -100,10 +90,7 @@ def processors() -> tuple[float, int | None]:
 
 def cpu_name() -> str:
     """Return the processor's model name, or the architecture where the system does not report it."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        text = ""
+    text = _read(Path("/proc/cpuinfo")) or ""
     models = (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name"))
     return next(models, "") or platform.processor() or platform.machine()
 

@@ -26,8 +26,11 @@ _LOST = (
 )
 
 
-def parse_error_text(text: str) -> Fault | None:
-    """Return the fault that an error's text describes; a size that it gives in GiB is rounded."""
+def parse_error(error: BaseException) -> Fault | None:
+    """Return the fault that an error's type or text describes; a size that it gives in GiB is rounded."""
+    if isinstance(error, MemoryError):
+        return Fault(kind="out_of_memory")
+    text = str(error) if isinstance(error, RuntimeError) else ""
     if any(phrase in text for phrase in _LOST):
         return Fault(kind="lost")
     if not _OUT_OF_MEMORY.search(text):
@@ -35,14 +38,6 @@ def parse_error_text(text: str) -> Fault | None:
     match = _REQUESTED.search(text)
     requested = None if match is None else round(float(match[1]) * _UNITS[match[2][0].lower()])
     return Fault(kind="out_of_memory", requested=requested)
-
-
-def fault_of(device: TimedDevice | None, error: BaseException) -> Fault | None:
-    """Classify an error with the device; a backend that raises here is ignored."""
-    try:
-        return device.fault(error) if device else None
-    except Exception:  # noqa: BLE001 - a defect in another plugin's backend must not hide the test's own error
-        return None
 
 
 def first_line(error: BaseException) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
-from importlib.util import find_spec
 from os import environ
 from time import perf_counter, process_time
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pytest_gpuperf.devices import errors
+from pytest_gpuperf.devices.library import LibraryBackend, import_library
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
@@ -109,9 +109,7 @@ class JaxDevice:
 
     def fault(self, error: BaseException) -> Fault | None:
         """Recognize XLA's memory errors and the CUDA errors that outlive their call."""
-        if isinstance(error, MemoryError):
-            return Fault(kind="out_of_memory")
-        return errors.parse_error_text(str(error)) if isinstance(error, RuntimeError) else None
+        return errors.parse_error(error)
 
     def release(self) -> None:
         """Do nothing: JAX keeps its pool."""
@@ -139,7 +137,7 @@ class JaxDevice:
         return f"TF32 in float32 products ({setting})"
 
 
-class JaxBackend:
+class JaxBackend(LibraryBackend):
     """`jax[:N]`: accelerator N of those that JAX shows.
 
     `auto` does not choose it: it replaces NumPy on the CPU too, so that a test's `xp` would depend on the
@@ -148,14 +146,6 @@ class JaxBackend:
 
     name = "jax"
     automatic = False
-
-    def __init__(self, cpu_name: str) -> None:
-        self._cpu_name = cpu_name
-
-    def check(self, selector: str) -> None:
-        """Accept nothing or a device number."""
-        if selector and not (selector.isascii() and selector.isdecimal()):
-            raise GpuPerfError(f"the device of jax is a number, e.g. jax:0, not {selector!r}")
 
     def gpu(self, selector: str) -> JaxDevice:
         """Return the device after one allocation, one kernel and one synchronize on it."""
@@ -192,14 +182,8 @@ class JaxBackend:
 
 
 def _import() -> Any:
-    if find_spec("jax") is None:
-        remedy = "install pytest-gpuperf[jax], for a GPU with JAX's plugin for it (jax[cuda13])"
-        raise Unavailable(f"JAX is not installed; {remedy}", missing=True)
-    try:
-        import jax
-    except Exception as error:
-        raise Unavailable(f"JAX is installed but cannot be imported: {error}") from error
-    return jax
+    remedy = "install pytest-gpuperf[jax], for a GPU with JAX's plugin for it (jax[cuda13])"
+    return import_library("jax", "JAX", remedy)
 
 
 def _platforms() -> str:

@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from pytest_gpuperf.devices import capabilities, environment, errors
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
@@ -63,7 +64,8 @@ class Machine:
         """Return what an exception of any test means for the GPU, and remember a lost one."""
         opened = self._devices.opened if self._devices else None
         for gpu in (opened, device):
-            fault = errors.fault_of(gpu, error)
+            # A defect in another plugin's backend must not hide the test's own error.
+            fault: Fault | None = capabilities.call_optional(gpu, "fault", error)
             if gpu and fault and fault.kind == "lost" and self.lost is None:
                 self.lost = f"the GPU ({gpu.name}) was lost in {nodeid}: {errors.first_line(error)}"
             if fault is not None:
@@ -94,6 +96,6 @@ class Machine:
         reason = None
         if clocks is None:
             reason = getattr(gpu, "clocks_reason", None) or f"{gpu.backend} does not report its clocks"
-        return environment.survey(
-            gpu.info, None, clocks_at_start=self._clocks_at_start, clocks_at_end=clocks, clocks_reason=reason
-        )
+        surveyed = environment.survey(gpu.info, None)
+        start = self._clocks_at_start
+        return replace(surveyed, clocks_at_start=start, clocks_at_end=clocks, clocks_reason=reason)

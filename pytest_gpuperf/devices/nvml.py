@@ -1,6 +1,7 @@
 """NVIDIA's management library (NVML): from a GPU's bus id to its clocks and the reasons for lower ones."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -57,6 +58,32 @@ class NvmlMonitor:
             return None
 
 
+class MonitoredDevice:
+    """Base of devices whose clocks NVML may report; `clocks_reason` has the cause where it does not."""
+
+    clocks_reason: str | None = None
+
+    def clocks(self) -> Clocks | None:
+        """Return the clocks that NVML reports now, or None; `clocks_reason` then has the cause."""
+        return self._monitor.clocks() if self._monitor else None
+
+    def throttle(self) -> tuple[str, ...]:
+        """Return what slows the GPU down at this moment, as far as NVML reports it."""
+        return self._monitor.throttle() if self._monitor else ()
+
+    def _pci_bus_id(self) -> str:
+        """Return the bus id by which NVML knows the device; raise GpuPerfError where it has none."""
+        raise NotImplementedError
+
+    @cached_property
+    def _monitor(self) -> NvmlMonitor | None:
+        try:
+            return monitor(self._pci_bus_id())
+        except GpuPerfError as cause:
+            self.clocks_reason = str(cause)
+            return None
+
+
 def monitor(pci_bus_id: str) -> NvmlMonitor:
     """Return the monitor of the GPU on that bus; CUDA_VISIBLE_DEVICES changes device numbers, but not this.
 
@@ -65,19 +92,21 @@ def monitor(pci_bus_id: str) -> NvmlMonitor:
     try:
         import pynvml
     except ImportError as error:
-        remedy = 'pip install "pytest-gpuperf[nvml]"'
-        raise GpuPerfError(f"the GPU's clocks are unknown: pynvml is not installed; {remedy}") from error
+        raise _unknown('pynvml is not installed; pip install "pytest-gpuperf[nvml]"') from error
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         remedy = "check that nvidia-smi runs, and in a container that it has the driver capability `utility`"
-        raise GpuPerfError(f"the GPU's clocks are unknown: NVML does not start: {error}; {remedy}") from error
+        raise _unknown(f"NVML does not start: {error}; {remedy}") from error
     try:
         return NvmlMonitor(pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id))
     except pynvml.NVMLError as error:
-        remedy = "check that nvidia-smi lists it"
         cause = f"NVML does not know the GPU on bus {pci_bus_id}: {error}"
-        raise GpuPerfError(f"the GPU's clocks are unknown: {cause}; {remedy}") from error
+        raise _unknown(f"{cause}; check that nvidia-smi lists it") from error
+
+
+def _unknown(cause: str) -> GpuPerfError:
+    return GpuPerfError(f"the GPU's clocks are unknown: {cause}")
 
 
 def _names(bits: int, names: dict[int, str]) -> tuple[str, ...]:

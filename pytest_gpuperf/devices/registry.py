@@ -1,16 +1,17 @@
 """From a choice such as `cupy:1` to devices: looked up by name, opened once, at first use."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from typing import Any
 
+from pytest_gpuperf.devices.capabilities import call_optional
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
 _BACKENDS = {"cupy": "CupyBackend", "sycl": "SyclBackend", "torch": "TorchBackend", "jax": "JaxBackend"}
 _BY_NAME_ONLY = ("torch", "jax")
+_OWN_GPU = ("", "")  # the key of the run's own GPU among the opened devices
 _TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
 _MISSING = (
     "no GPU library that auto can choose is installed; install pytest-gpuperf[cuda12] or "
@@ -47,9 +48,7 @@ class Devices:
         self._worker = worker
         self._chosen = self._find(name)
         self._cpu: TimedDevice | None = None
-        self._gpu: TimedDevice | None = None
-        self._reason: str | None = None
-        self._others: dict[tuple[str, str], TimedDevice | Unavailable] = {}
+        self._opened: dict[tuple[str, str], TimedDevice | Unavailable] = {}
         self.off = name == "none"
 
     def cpu(self) -> TimedDevice:
@@ -60,14 +59,7 @@ class Devices:
 
     def gpu(self) -> TimedDevice:
         """Return the GPU; raise Unavailable, with the same cause every time, when none can be used."""
-        if self._gpu is None and self._reason is None:
-            try:
-                self._gpu = self._open()
-            except Unavailable as cause:
-                self._reason = str(cause)
-        if self._gpu is None:
-            raise Unavailable(self._reason)
-        return self._gpu
+        return self._open_once(_OWN_GPU, self._open)
 
     def get(self, kind: Kind, library: str, selector: str) -> TimedDevice:
         """Return the device of a suite's own arrays; an empty library means the run's own.
@@ -82,39 +74,46 @@ class Devices:
         if not library or (kind == "gpu" and not selector and self._chosen and self._chosen.name == library):
             return self.gpu() if kind == "gpu" else self.cpu()
         key = (kind, library) if kind == "cpu" else (library, selector)
-        if key not in self._others:
-            self._others[key] = self._open_other(kind, library, selector)
-        device = self._others[key]
-        if isinstance(device, Unavailable):
-            raise Unavailable(str(device))  # a new exception: the first one's traceback would grow
-        return device
+        return self._open_once(key, lambda: self._open_other(kind, library, selector))
 
     @property
     def opened(self) -> TimedDevice | None:
         """The GPU, if a test has used one; the run's own, if there are several."""
-        others = (device for device in self._others.values() if not isinstance(device, Unavailable))
-        return self._gpu or next((device for device in others if device.kind == "gpu"), None)
+        return next((gpu for gpu in self._gpus if not isinstance(gpu, Unavailable)), None)
 
     @property
     def reason(self) -> str | None:
         """Why there is no GPU, if a test has requested one."""
-        causes = (str(cause) for cause in self._others.values() if isinstance(cause, Unavailable))
-        return self._reason or next(causes, None)
+        return next((str(cause) for cause in self._gpus if isinstance(cause, Unavailable)), None)
 
-    def _open_other(self, kind: Kind, library: str, selector: str) -> TimedDevice | Unavailable:
+    @property
+    def _gpus(self) -> list[TimedDevice | Unavailable]:
+        """The GPUs that were opened, or the causes why they could not be; the run's own first."""
+        keys = sorted(self._opened, key=lambda key: key != _OWN_GPU)
+        return [self._opened[key] for key in keys if key[0] != "cpu"]
+
+    def _open_once(self, key: tuple[str, str], open_device: Callable[[], TimedDevice]) -> TimedDevice:
+        if key not in self._opened:
+            try:
+                self._opened[key] = open_device()
+            except Unavailable as cause:
+                self._opened[key] = cause
+        device = self._opened[key]
+        if isinstance(device, Unavailable):
+            raise Unavailable(str(device))  # a new exception: the first one's traceback would grow
+        return device
+
+    def _open_other(self, kind: Kind, library: str, selector: str) -> TimedDevice:
         if kind == "cpu" and library == "numpy":
             return self._available[0].cpu()
         backend = next((one for one in self._available if one.name == library), None)
         if backend is None:
             problem = "it cannot be synchronized, so it cannot be timed"
-            return Unavailable(f"no backend supports {library}: {problem}")
+            raise Unavailable(f"no backend supports {library}: {problem}")
         if kind == "cpu":
             return backend.cpu()
-        try:
-            backend.check(selector)
-            return backend.gpu(selector or self._selector_of_worker(backend))
-        except Unavailable as cause:
-            return cause
+        backend.check(selector)
+        return backend.gpu(selector or self._selector_of_worker(backend))
 
     def _find(self, name: str) -> Backend | None:
         if name in ("auto", "none"):
@@ -130,33 +129,27 @@ class Devices:
 
     def _selector_of_worker(self, backend: Backend) -> str:
         """Return the selector of this process's device; empty for the backend's first."""
-        count = _count(backend) if self._worker is not None else 0
-        return str(self._worker % count) if self._worker is not None and count > 1 else ""
+        if self._worker is None:
+            return ""
+        # Few backends count their devices; an error in it comes again, with its cause, when one is opened.
+        count = call_optional(backend, "count") or 0
+        return str(self._worker % count) if count > 1 else ""
 
     def _open(self) -> TimedDevice:
         if self.off:
             raise Unavailable(_TURNED_OFF)
         if self._chosen is not None:
             return self._chosen.gpu(self._selector or self._selector_of_worker(self._chosen))
-        causes: list[Unavailable] = []
+        reasons: list[str] = []
         for backend in self._available:
             if backend.automatic:
                 try:
                     return backend.gpu(self._selector_of_worker(backend))
                 except Unavailable as cause:
-                    causes.append(cause)
-        reasons = [str(cause) for cause in causes if not cause.missing]
+                    reasons += [] if cause.missing else [str(cause)]
         reasons += [
             f"{name} is imported: --gpuperf-gpu={name} compares its own CPU and GPU"
             for name in _BY_NAME_ONLY
             if name in sys.modules  # so the suite uses it, and auto does not choose it
         ]
         raise Unavailable("; ".join(reasons) if reasons else _MISSING)
-
-
-def _count(backend: Any) -> int:
-    """Return how many devices a backend has, numbered from 0; 0 where it does not report that."""
-    try:
-        return int(backend.count())
-    except Exception:  # noqa: BLE001 - few backends have it, and an error here comes again, with its cause, on opening
-        return 0

@@ -6,6 +6,7 @@ once and its kernel ends later, on its stream.
 """
 
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
@@ -97,15 +99,11 @@ class SimulatedArray(np.ndarray[Any, Any]):
 
     def copy(self, *inputs: Any, **options: Any) -> Any:
         """Copy on the device, as one launch."""
-        return self._launched(_to_numpy(self).copy(*inputs, **options))
+        return self.home.run(np.ndarray.copy, (self, *inputs), options)
 
     def astype(self, *inputs: Any, **options: Any) -> Any:
         """Convert on the device, as one launch."""
-        return self._launched(_to_numpy(self).astype(*inputs, **options))
-
-    def _launched(self, values: Any) -> Any:
-        self.home.launch_for(values)
-        return self.home.place(values)
+        return self.home.run(np.ndarray.astype, (self, *inputs), options)
 
     def sort(self, *inputs: Any, **options: Any) -> None:
         """Sort in place, as one launch."""
@@ -125,22 +123,6 @@ class SimulatedArray(np.ndarray[Any, Any]):
 
     def __bool__(self) -> bool:
         return bool(self.item())
-
-
-class _Namespace:
-    """NumPy, or a part of it, whose functions run on a simulated device."""
-
-    def __init__(self, module: ModuleType, device: "SimulatedDevice") -> None:
-        self._module = module
-        self._device = device
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._module, name)
-        if isinstance(value, ModuleType):
-            return _Namespace(value, self._device)
-        if not callable(value) or isinstance(value, type):
-            return value
-        return lambda *inputs, **options: self._device.run(value, inputs, options)
 
 
 class SimulatedDevice:
@@ -163,7 +145,7 @@ class SimulatedDevice:
         self.kind = kind
         self.name = f"simulated {kind.upper()}{f' {index}' if index else ''}"
         self.clock = clock
-        self.xp = _Namespace(np, self)
+        self.xp = Namespace(np, self._placed)
         self.throttle = throttle
         self._timing = timing or Timing()
         self.info = DeviceInfo(
@@ -184,7 +166,7 @@ class SimulatedDevice:
         self._worked = 0.0
         self._faults = tuple(faults)
         self._noise = noise
-        self._streams: dict[int, float] = {}
+        self._streams: defaultdict[int, float] = defaultdict(float)  # the time at which each one is done
         self._lost = False
 
     def launch(self, seconds: float | None = None, *, stream: int = 0) -> None:
@@ -197,7 +179,7 @@ class SimulatedDevice:
             self.clock.advance(cost)
             self._worked += cost * self._timing.threads
         else:
-            self._streams[stream] = max(self._streams.get(stream, 0.0), self.clock()) + cost
+            self._streams[stream] = max(self._streams[stream], self.clock()) + cost
 
     def launch_for(self, result: Any) -> None:
         """Submit the kernel that makes `result`, at its fixed cost and that of its elements."""
@@ -243,11 +225,9 @@ class SimulatedDevice:
     def observe(self) -> Iterator[Observation]:
         """Count launches and allocations; time the first stream by two events, and what ends after them."""
         observation = Observation()
-        launches = self.launches
-        allocations = self.allocations
-        start = max(self._end(0), self.clock())
-        before = self.live_bytes
-        peak = self.peak_bytes
+        launches, allocations = self.launches, self.allocations
+        start = max(self._streams[0], self.clock())
+        before, peak = self.live_bytes, self.peak_bytes
         self.peak_bytes = before
         yield observation
         observation.worked = self.launches > launches
@@ -256,15 +236,14 @@ class SimulatedDevice:
         observation.held = self.live_bytes - before
         self.peak_bytes = max(peak, self.peak_bytes)
         if self.kind == "gpu":
-            end = max(start, self._end(0))
+            end = max(start, self._streams[0])
             observation.device_time = end - start
-            observation.outside_time = max(
-                [0.0, *(other - max(end, self.clock()) for other in self._streams.values())]
-            )
+            last = max(self._streams.values(), default=0.0)
+            observation.outside_time = max(0.0, last - max(end, self.clock()))
 
     def occupy(self, seconds: float) -> None:
         """Keep the first stream busy, without counting a launch."""
-        self._streams[0] = max(self._end(0), self.clock()) + seconds
+        self._streams[0] = max(self._streams[0], self.clock()) + seconds
 
     def processor_time(self) -> float | None:
         """Return the seconds that a CPU's threads have worked, summed over the threads."""
@@ -284,22 +263,29 @@ class SimulatedDevice:
         """Count the calls: there is no memory to return."""
         self.released += 1
 
+    def _placed(self, _: str, value: Any) -> Any:
+        """Return a part of NumPy whose functions run on this device."""
+        if isinstance(value, ModuleType):
+            return Namespace(value, self._placed)
+        if not callable(value) or isinstance(value, type):
+            return value
+        return lambda *inputs, **options: self.run(value, inputs, options)
+
     def _inject_faults(self) -> None:
         """Raise the fault that was injected for this launch, if any."""
         for fault in self._faults:
-            if self.launches == fault.call and fault.kind == "out_of_memory":
+            if self.launches != fault.call:
+                continue
+            if fault.kind == "out_of_memory":
                 raise SimulatedOutOfMemory(fault.requested)
-            if self.launches == fault.call and fault.kind == "error":
+            if fault.kind == "error":
                 raise RuntimeError(f"injected error in launch {fault.call}")
-            self._lost = self._lost or (self.launches == fault.call and fault.kind == "lost")
+            self._lost = True
         self._raise_if_lost()
 
     def _raise_if_lost(self) -> None:
         if self._lost:
             raise SimulatedDeviceLost("simulated device lost")
-
-    def _end(self, stream: int) -> float:
-        return self._streams.get(stream, 0.0)
 
     def _allocate(self, values: Any) -> SimulatedArray:
         if self.live_bytes + values.nbytes > self._timing.memory:

@@ -110,9 +110,9 @@ class DeviceParser:
     def _parse(self, values: Mapping[str, Any]) -> ParsedDevice:
         partial = {name: self._parse_value(value) for name, value in values.items() if value is not None}
         parts = {name: part for name, part in partial.items() if part is not None}
+        if not partial:
+            return ParsedDevice()
         if not parts:
-            if not partial:
-                return ParsedDevice()
             name = next(iter(partial))
             problem = f"{name}={_repr(values[name])} is not a known device or array library"
             return ParsedDevice(parameters=frozenset(partial), problem=problem)
@@ -153,7 +153,10 @@ def _parse(value: Any) -> _PartialSpec | None:
         return _PartialSpec(library=library) if library else None
     package = type(value).__module__.partition(".")[0]
     if package == "torch" and type(value).__name__ == "device":
-        return _parse_torch(value)
+        if value.type in ("cpu", "meta"):  # a meta device has no data
+            return _PartialSpec(library="torch", kind="cpu") if value.type == "cpu" else None
+        index = "" if value.index is None else f":{value.index}"
+        return _PartialSpec(library="torch", kind="gpu", selector=f"{value.type}{index}")
     if package in ("jaxlib", "jax") and hasattr(value, "platform"):
         kind: Kind = "cpu" if value.platform == "cpu" else "gpu"
         return _PartialSpec(library="jax", kind=kind, selector=str(value.id) if kind == "gpu" else "")
@@ -164,21 +167,9 @@ def _parse(value: Any) -> _PartialSpec | None:
     return None
 
 
-def _parse_torch(device: Any) -> _PartialSpec | None:
-    if device.type == "meta":
-        return None
-    if device.type == "cpu":
-        return _PartialSpec(library="torch", kind="cpu")
-    index = "" if device.index is None else f":{device.index}"
-    return _PartialSpec(library="torch", kind="gpu", selector=f"{device.type}{index}")
-
-
 def _parse_text(text: str) -> _PartialSpec | None:
     """Return what a text names: `cuda:1`, `torch:gpu`, `jax.numpy`, `numpy:readonly`, `torch-cpu`."""
     first, *rest = _split(text.strip().lower())
-    whole = _library_of(text.strip().lower())
-    if whole and not rest:
-        return _PartialSpec(library=whole)
     library, kind = _library_of(first), _KINDS.get(first)
     if not library and kind is None:
         return None
@@ -209,12 +200,10 @@ def _split(text: str) -> list[str]:
 def _selector(library: str, words: list[str]) -> str:
     """Return the backend's selector for the device that the words name; empty for a plain `gpu`."""
     number = next((word for word in words if word.isdecimal()), "")
-    if library in ("cupy", "jax"):
+    if library != "torch":
         return number
-    device_type = next((word for word in words if word in ("cuda", "mps", "xpu")), "")
-    if library == "torch" and device_type:
-        return f"{device_type}:{number}" if number else device_type
-    return f"cuda:{number}" if library == "torch" and number else number
+    device_type = next((word for word in words if word in ("cuda", "mps", "xpu")), "cuda" if number else "")
+    return f"{device_type}:{number}" if number else device_type
 
 
 def _library_of(name: str) -> str:
@@ -234,15 +223,14 @@ def _loaded_library() -> str:
 
 def _default_kind(library: str) -> Kind:
     """Return where a library that has both devices puts its arrays by default."""
-    module = sys.modules.get(library)
+    module: Any = sys.modules.get(library)
+    if library not in ("torch", "jax") or module is None:
+        return "cpu"
     try:
-        if library == "torch" and module is not None:
-            return "cpu" if module.get_default_device().type == "cpu" else "gpu"
-        if library == "jax" and module is not None:
-            return "cpu" if module.default_backend() == "cpu" else "gpu"
+        default = module.get_default_device().type if library == "torch" else module.default_backend()
     except Exception:  # noqa: BLE001 - the library cannot be used, and the test itself will fail for it
         return "cpu"
-    return "cpu"
+    return "cpu" if default == "cpu" else "gpu"
 
 
 def _repr(value: Any) -> str:

@@ -5,7 +5,6 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
-from importlib.util import find_spec
 from os import environ, pathsep
 from pathlib import Path
 from time import perf_counter
@@ -13,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.library import LibraryBackend, require_library
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
@@ -36,14 +35,13 @@ class SyclDevice:
         self._queue = dpctl.get_device_cached_queue(device)
         self._order = SequentialOrderManager
         self.name = device.name
-        emulated = device.is_cpu
         library = f"dpnp {dpnp.__version__}, dpctl {dpctl.__version__}, driver {device.driver_version}"
         self.info = DeviceInfo(
             kind="gpu",
             backend=self.backend,
             name=self.name,
             library=library,
-            emulated=emulated,
+            emulated=device.is_cpu,
             memory=device.global_mem_size,
             driver=device.driver_version,
         )
@@ -136,14 +134,11 @@ def _counted_memory(observation: Observation) -> Iterator[None]:
         memory.MemoryUSMDevice = original
 
 
-class SyclBackend:
+class SyclBackend(LibraryBackend):
     """`sycl[:gpu|:cpu]`: an Intel GPU, or the CPU as an emulated GPU."""
 
     name = "sycl"
     automatic = True
-
-    def __init__(self, cpu_name: str) -> None:
-        self._cpu_name = cpu_name
 
     def check(self, selector: str) -> None:
         """Accept nothing, gpu or cpu."""
@@ -153,10 +148,8 @@ class SyclBackend:
     def gpu(self, selector: str) -> SyclDevice:
         """Return the device after one kernel and one synchronize on it."""
         kind = selector or "gpu"
-        if find_spec("dpnp") is None:
-            purpose = "the CPU as a device" if kind == "cpu" else "an Intel GPU"
-            remedy = f"install pytest-gpuperf[sycl] for {purpose}"
-            raise Unavailable(f"dpnp is not installed; {remedy}", missing=True)
+        purpose = "the CPU as a device" if kind == "cpu" else "an Intel GPU"
+        require_library("dpnp", "dpnp", f"install pytest-gpuperf[sycl] for {purpose}")
         _show_runtime(kind)
         try:
             import dpctl
@@ -174,10 +167,6 @@ class SyclBackend:
         except Exception as error:
             raise Unavailable(f"the SYCL {kind} was found but cannot be used: {error}") from error
         return device
-
-    def cpu(self) -> HostDevice:
-        """Return NumPy."""
-        return HostDevice(self._cpu_name)
 
 
 def _no_device(kind: str) -> str:

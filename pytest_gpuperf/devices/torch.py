@@ -12,13 +12,14 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from pytest_gpuperf.devices import errors, nvml
+from pytest_gpuperf.devices import errors
+from pytest_gpuperf.devices.library import LibraryBackend, import_library
 from pytest_gpuperf.devices.namespaces import Namespace
+from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
-from pytest_gpuperf.model.record import Clocks
 
 _TYPES = ("cuda", "hpu", "mps", "mtia", "npu", "xpu")
 _AMPERE = 8  # the first compute capability with TF32
@@ -31,7 +32,7 @@ _FACTORIES = frozenset(
 )
 
 
-class TorchDevice:
+class TorchDevice(MonitoredDevice):
     """One torch device: the CPU, whose work is done when the call returns, or an accelerator.
 
     `xp` is PyTorch as array-api-compat shows it, where that is installed. A tensor that `xp` makes lives on
@@ -41,7 +42,6 @@ class TorchDevice:
 
     backend = "torch"
     clock = staticmethod(perf_counter)
-    clocks_reason: str | None = None  # why clocks() returns None, once it has
 
     def __init__(self, torch: Any, device: Any, name: str) -> None:
         self.kind: Kind = "cpu" if device.type == "cpu" else "gpu"
@@ -118,14 +118,6 @@ class TorchDevice:
         if "num_device_alloc" in before:
             observation.allocations = after["num_device_alloc"] - before["num_device_alloc"]
 
-    def clocks(self) -> Clocks | None:
-        """Return the clocks that NVML reports now, or None; `clocks_reason` then has the cause."""
-        return self._monitor.clocks() if self._monitor else None
-
-    def throttle(self) -> tuple[str, ...]:
-        """Return what slows the GPU down at this moment, as far as NVML reports it."""
-        return self._monitor.throttle() if self._monitor else ()
-
     def host_memory(self, host: Any) -> Literal["pinned", "pageable"] | None:
         """Return whether CUDA has registered (pinned) the memory of a NumPy array."""
         if not self._is_cuda or not isinstance(host, np.ndarray) or not host.flags.writeable:
@@ -134,9 +126,7 @@ class TorchDevice:
 
     def fault(self, error: BaseException) -> Fault | None:
         """Recognize torch's memory errors and the CUDA errors that outlive their call."""
-        if isinstance(error, MemoryError):
-            return Fault(kind="out_of_memory")
-        return errors.parse_error_text(str(error)) if isinstance(error, RuntimeError) else None
+        return errors.parse_error(error)
 
     def release(self) -> None:
         """Empty the pool of torch's allocator; on the CPU there is none."""
@@ -152,17 +142,11 @@ class TorchDevice:
         get_properties = getattr(self._module, "get_device_properties", None)
         return get_properties(self._device) if get_properties and self.kind == "gpu" else None
 
-    @cached_property
-    def _monitor(self) -> nvml.NvmlMonitor | None:
+    def _pci_bus_id(self) -> str:
         gpu: Any = self._properties if self._is_cuda else None
         if not hasattr(gpu, "pci_bus_id"):
-            self.clocks_reason = "torch does not report the GPU's bus id, which NVML needs"
-            return None
-        try:
-            return nvml.monitor(f"{gpu.pci_domain_id:08x}:{gpu.pci_bus_id:02x}:{gpu.pci_device_id:02x}.0")
-        except GpuPerfError as cause:
-            self.clocks_reason = str(cause)
-            return None
+            raise GpuPerfError("torch does not report the GPU's bus id, which NVML needs")
+        return f"{gpu.pci_domain_id:08x}:{gpu.pci_bus_id:02x}:{gpu.pci_device_id:02x}.0"
 
     def _memory(self) -> dict[str, int]:
         """Return the allocator's counters; empty where it has none."""
@@ -199,7 +183,7 @@ class TorchDevice:
         return "TF32 in float32 products (allow_tf32)" if matmul.allow_tf32 else None
 
 
-class TorchBackend:
+class TorchBackend(LibraryBackend):
     """`torch[:TYPE[:N]]`: torch's accelerator, or one of a type such as `cuda:1`.
 
     `auto` does not choose it: it replaces NumPy on the CPU too, so that a test's `xp` would depend on the
@@ -208,9 +192,6 @@ class TorchBackend:
 
     name = "torch"
     automatic = False
-
-    def __init__(self, cpu_name: str) -> None:
-        self._cpu_name = cpu_name
 
     def check(self, selector: str) -> None:
         """Accept nothing or a type of accelerator, with or without a number."""
@@ -225,12 +206,11 @@ class TorchBackend:
         try:
             with catch_warnings():  # torch warns of an old driver, and then raises
                 simplefilter("ignore")
-                device = _open(torch, torch.device(kind, int(index or 0)))
+                return _open(torch, torch.device(kind, int(index or 0)))
         except Exception as error:
             cause = str(error).partition("\n")[0] or type(error).__name__
             problem = f"torch {torch.__version__} cannot use {kind}:{index or 0}: {cause}"
             raise Unavailable(f"{problem}; {_remedy(kind)}") from error
-        return device
 
     def cpu(self) -> TorchDevice:
         """Return torch on the CPU."""
@@ -239,14 +219,8 @@ class TorchBackend:
 
 
 def _import() -> Any:
-    if find_spec("torch") is None:
-        remedy = "install pytest-gpuperf[torch], for a GPU with torch's build for it"
-        raise Unavailable(f"torch is not installed; {remedy}", missing=True)
-    try:
-        import torch
-    except Exception as error:
-        raise Unavailable(f"torch is installed but cannot be imported: {error}") from error
-    return torch
+    remedy = "install pytest-gpuperf[torch], for a GPU with torch's build for it"
+    return import_library("torch", "torch", remedy)
 
 
 def _open(torch: Any, device: Any) -> TorchDevice:

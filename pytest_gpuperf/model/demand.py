@@ -1,4 +1,4 @@
-"""What a marker asks of a test, and the options of a run."""
+"""What a marker requires of a test, and the options of a run."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,12 +42,12 @@ class Demand:
 
     @property
     def bare(self) -> bool:
-        """Whether nothing was asked: such a test records and never fails."""
+        """Whether nothing is required: such a test records and never fails."""
         return self == Demand()
 
     @property
     def limits(self) -> tuple[float, ...]:
-        """The limits that were asked for, lowest first; none for a bare marker."""
+        """The required limits, lowest first; none for a bare marker."""
         return tuple(limit for limit in (self.min, self.max) if limit is not None)
 
 
@@ -147,7 +147,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
-    """The files that a run writes beside its report: summaries, exports by format, a folder for the history.
+    """The files that a run writes besides its report: summaries, exports by format, a folder for the history.
 
     `summary` is a file of the CI's to which ours is appended.
     """

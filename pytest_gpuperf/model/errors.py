@@ -1,17 +1,17 @@
-"""What can go wrong, as exceptions, a warning, and what a device says of an error."""
+"""What can go wrong, as exceptions, warnings, and what an error means for a device."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 
 class GpuPerfError(Exception):
-    """What was asked cannot be done; the message says what, where, and what to do next."""
+    """A request that cannot be met; the message names what, where, and what to do next."""
 
 
 class Unavailable(GpuPerfError):
     """A backend has no usable GPU; the message names the cause and the remedy in one sentence.
 
-    `missing` says that the backend's library is not even installed.
+    `missing`: the backend's library is not even installed.
     """
 
     def __init__(self, message: str | None, *, missing: bool = False) -> None:
@@ -29,7 +29,7 @@ class NotComparableWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What an exception says about its device: memory ran out, or the device is gone for good."""
+    """What an exception means for its device: memory ran out, or the device is gone for good."""
 
     kind: Literal["out_of_memory", "lost"]
     requested: int | None = None

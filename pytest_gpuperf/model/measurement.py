@@ -22,13 +22,9 @@ from pytest_gpuperf.model.quantities import (
 if TYPE_CHECKING:
     Samples = array[float]
 else:
-    Samples = array  # which can only be told of what from Python 3.12 on
+    Samples = array  # which takes the type of its items from Python 3.12 on only
 
 Neighbours = Literal["interleaved", "siblings"]  # whether the samples of a round were taken side by side
-
-
-def _no_samples() -> Samples:
-    return array("d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +108,7 @@ class Measurement:
     """
     processors: NonNegative | None = None
     """Number of processors that the timed blocks kept busy, on average; null where it is not known."""
-    latencies: Samples = field(default_factory=_no_samples)
+    latencies: Samples = field(default_factory=lambda: array("d"))
     """Seconds of single calls, each waited for, in order; empty when `block_calls` is 1, where `samples` are
     such calls.
     """
@@ -167,7 +163,7 @@ class Copies:
     """Number of bytes copied."""
     arrays: Count
     """Number of arrays copied."""
-    samples: Samples = field(default_factory=_no_samples)
+    samples: Samples = field(default_factory=lambda: array("d"))
     """Seconds of all these copies together, waited for, in order."""
     memory: Literal["pinned", "pageable"] | None = None
     """Kind of the host's memory; null where the device does not report it."""
@@ -236,13 +232,11 @@ class Estimate:
         """The upper end: infinite where it is unbounded."""
         return inf if self.high is None else self.high
 
-    def is_above(self, limit: float) -> bool:
-        """Return whether the whole interval is above a limit."""
-        return self.lower > limit
-
-    def is_below(self, limit: float) -> bool:
-        """Return whether the whole interval is below a limit."""
-        return self.upper < limit
+    def is_above(self, limit: float) -> bool | None:
+        """Return whether the value is above a limit; None while the interval includes the limit."""
+        if self.lower > limit:
+            return True
+        return False if self.upper < limit else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

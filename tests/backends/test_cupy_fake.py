@@ -171,7 +171,7 @@ def fake(monkeypatch, *, ones=np.ones, **cuda):
         cuda=made, ones=ones, __version__="14", __spec__=None, RawKernel=made.kernel, ndarray=FakePool
     )
     monkeypatch.setitem(sys.modules, "cupy", library)
-    monkeypatch.setattr("pytest_gpuperf.devices.cupy.find_spec", lambda _: object())
+    monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: object())
     return library
 
 

@@ -77,7 +77,7 @@ def fake(monkeypatch, *devices, ones=None):
         tree=SimpleNamespace(map=lambda function, value: function(value)),
     )
     monkeypatch.setitem(sys.modules, "jax", made)
-    monkeypatch.setattr("pytest_gpuperf.devices.jax.find_spec", lambda _: object())
+    monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: object())
     return made
 
 

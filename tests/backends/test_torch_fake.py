@@ -125,9 +125,10 @@ def fake(monkeypatch, *, accelerator="cuda", ones=None, generation=H200, version
         waited=waited,
     )
     monkeypatch.setitem(sys.modules, "torch", made)
-    monkeypatch.setattr(
-        "pytest_gpuperf.devices.torch.find_spec", lambda name: object() if name == "torch" else None
-    )
+    for room in ("library", "torch"):
+        monkeypatch.setattr(
+            f"pytest_gpuperf.devices.{room}.find_spec", lambda name: object() if name == "torch" else None
+        )
     return made
 
 

@@ -105,9 +105,10 @@ def test_a_change_of_the_spread_alone_is_none():
 
 
 @pytest.mark.parametrize(("smallest", "expected"), [(0.01, 0), (0.004, 1)])
-def test_a_change_below_the_smallest_is_none(smallest, expected):
+def test_a_change_below_the_smallest_is_none(smallest, expected, monkeypatch):
+    monkeypatch.setattr(room, "SMALLEST", smallest)
     values = noisy([5.0] * 40 + [5.025] * 40, spread=0.0005)
-    assert expected == len(changes(values, smallest=smallest))
+    assert expected == len(changes(values))
 
 
 def test_a_change_left_out_does_not_hide_its_neighbours():
@@ -135,19 +136,20 @@ def test_a_series_without_a_change_has_none(values):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_same_two_sides_in_another_order_count_as_well_split(seed):
+def test_the_same_two_sides_in_another_order_count_as_well_split(seed, monkeypatch):
+    monkeypatch.setattr(room, "LEVEL", 0.5)
     values = noisy([10.0] * 5 + [1.0] * 5, seed=seed)
     part = np.log([values])
     sides = [set(part[0, :5]), set(part[0, 5:])]
-    rows = np.concatenate(list(room._shuffled(part, 199, np.random.default_rng(room._SEED))))
+    rows = np.concatenate(list(room._shuffled(part, np.random.default_rng(room._SEED))))
     as_good = sum(set(row[:5]) in sides for row in rows)
     assert as_good
-    assert [(1 + as_good) / 200] == [change.p for change in changes(values, level=0.5)]
+    assert [(1 + as_good) / 200] == [change.p for change in changes(values)]
 
 
 @pytest.mark.parametrize("value", [1e-12, 0.3, 5.0, 6.0, 1e12])
 def test_the_rounding_of_equal_values_is_no_split(value):
-    assert [] == list(room._splits([log(value)] * 501, 0, LEVEL, 199))
+    assert [] == list(room._splits([log(value)] * 501, 0))
 
 
 def test_fewer_than_the_fewest_have_no_change_and_as_many_can_have_one():

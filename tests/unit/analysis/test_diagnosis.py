@@ -192,7 +192,7 @@ def test_a_call_that_is_not_known_to_wait_does_not_synchronize_the_host(synchron
 
 def test_a_wait_is_told_without_any_times_beside_it():
     gpu = measurement(GPU, [], inspection=seen(synchronizes=True))
-    found = only(replace(EMPTY, gpu=gpu))
+    found = only(replace(EMPTY, cpu=measurement(CPU, []), gpu=gpu))
     assert {"host_time": 0.5, "device_time": None, "gpu": None} == found.numbers
 
 

@@ -12,7 +12,7 @@ import pytest
 from factories import GPU
 
 from pytest_gpuperf.devices import environment
-from pytest_gpuperf.model.record import Clocks, ThreadPool
+from pytest_gpuperf.model.record import ThreadPool
 
 CPUINFO = "processor\t: 0\nvendor_id\t: Some\nmodel name\t: Some CPU @ 3 GHz: fast\n\nmodel name\t: Other\n"
 
@@ -276,15 +276,6 @@ def test_the_survey_has_the_variables_that_are_set_and_no_other(monkeypatch):
     monkeypatch.setenv("SECRET", "xyz")
     found = environment.survey(None, None).variables
     assert found == {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-
-
-def test_the_survey_passes_the_clocks_on():
-    start, end = (
-        Clocks(sm_mhz=mhz, memory_mhz=None, celsius=None, watts=None, throttle=()) for mhz in (1980, 1200)
-    )
-    found = environment.survey(GPU, None, clocks_at_start=start, clocks_at_end=end)
-    assert (start, end, None) == (found.clocks_at_start, found.clocks_at_end, found.clocks_reason)
-    assert environment.survey(GPU, None, clocks_reason="no NVML").clocks_reason == "no NVML"
 
 
 def test_the_wait_for_a_processor_only_grows():

@@ -1,0 +1,42 @@
+"""What the backends of GPU libraries share: how a library is imported, selectors, and NumPy for the CPU."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+
+
+class LibraryBackend:
+    """Base of backends whose devices are numbered and compared with NumPy, unless they override that."""
+
+    name: str
+
+    def __init__(self, cpu_name: str) -> None:
+        self._cpu_name = cpu_name
+
+    def check(self, selector: str) -> None:
+        """Accept nothing or a device number."""
+        if selector and not (selector.isascii() and selector.isdecimal()):
+            raise GpuPerfError(f"the device of {self.name} is a number, e.g. {self.name}:0, not {selector!r}")
+
+    def cpu(self) -> TimedDevice:
+        """Return NumPy."""
+        return HostDevice(self._cpu_name)
+
+
+def require_library(module: str, name: str, remedy: str) -> None:
+    """Raise Unavailable, with the remedy, when a library is not installed."""
+    if find_spec(module) is None:
+        raise Unavailable(f"{name} is not installed; {remedy}", missing=True)
+
+
+def import_library(module: str, name: str, remedy: str) -> Any:
+    """Import a library that users know by `name`; raise Unavailable when it is missing or broken."""
+    require_library(module, name, remedy)
+    try:
+        return import_module(module)
+    except Exception as error:
+        raise Unavailable(f"{name} is installed but cannot be imported: {error}") from error
