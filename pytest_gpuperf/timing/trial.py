@@ -6,6 +6,8 @@ from random import Random
 from zlib import crc32
 
 from pytest_gpuperf.analysis import noise, offload, verdict
+from pytest_gpuperf.analysis.judgement import judge_offline
+from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, Family, RunOptions
@@ -292,31 +294,43 @@ class Trial:
         self.notes += measured.notes
 
     def _judge(self) -> Verdict:
+        """Return the verdict on the demand, with the offload verdict and notes added to the record."""
         disagreement = self._checks.disagreement(after_timing=bool(self._rounds.begun))
         if disagreement is not None and self.demand.bare:
             self.note("devices_disagree", disagreement)
             return Verdict(status="recorded", reason=None)
         if disagreement is not None:
             return Verdict(status="failed", reason=disagreement, reason_code="devices_disagree")
-        return self._assess(self._cpu_measurement, self._gpu)
-
-    def _assess(self, cpu: Measurement | None, gpu: BlockTimer | None) -> Verdict:
+        cpu = self._cpu_measurement
+        gpu = self._gpu
         if cpu is None or gpu is None:
             raise GpuPerfError("one of the two devices was not measured")
         if self._transfer_timer is not None:
             self._transfer = self._transfer_timer.transfer
         elif self._transfer is None:
             self._transfer = transfers.untimed(gpu.workload, secondary.NO_TIME)
-        judgement = outcome.judge(
-            self._context,
-            self._rounds,
-            sampling=self._sampling,
-            cpu=cpu,
-            gpu=gpu,
-            copies=self._transfer_timer.samples if self._transfer_timer else (),
-            transfer=self._transfer,
-            interference=self._interference,
-        )
+        speedup = self._rounds.speedup(self._sampling)
+        memory = outcome.memory_of(gpu)
+        if speedup is None:
+            judgement = outcome.judge_without_rounds(self._rounds, memory, self.demand)
+        else:
+            measured = OffloadInput(
+                demand=self.demand,
+                regime="body" if gpu.workload.scope == "body" else self.demand.transfer,
+                cpu=cpu,
+                gpu=gpu.measurement,
+                rounds=self._rounds.rounds,
+                speedup=speedup,
+                copies=self._transfer_timer.samples if self._transfer_timer else (),
+                transfer=self._transfer,
+            )
+            judgement = judge_offline(
+                measured,
+                self.options,
+                memory=memory,
+                interference=self._interference,
+                throttled=self._rounds.throttled,
+            )
         self._offload = judgement.offload
-        self.notes += (*judgement.notes, *self._checks.notes)
+        self.notes += (*judgement.notes, *outcome.notes_on_rounds(self._rounds), *self._checks.notes)
         return judgement.verdict
