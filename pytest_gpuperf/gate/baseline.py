@@ -1,7 +1,7 @@
 """An earlier run, matched with a later one and compared: records in, comparisons out."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -26,7 +26,6 @@ class Baseline:
         self.name = name
         self.run = run
         self._comparable: dict[tuple[Tolerance, ...], list[str]] = {}
-        self._differences: dict[tuple[Kind, ...], tuple[Environment, tuple[str, ...]]] = {}
 
     @cached_property
     def records(self) -> dict[str, Record]:
@@ -37,17 +36,6 @@ class Baseline:
     def thresholds(self) -> dict[str, Threshold]:
         """The thresholds by name."""
         return {threshold.name: threshold for threshold in self.run.thresholds}
-
-    def environment_differences(self, environment: Environment, kinds: tuple[Kind, ...]) -> tuple[str, ...]:
-        """Return how an environment differs from the baseline's; the last answer is kept, for all tests."""
-        # A run has one environment for all of its tests: identity is enough, and equality would cost more.
-        last = self._differences.get(kinds)
-        if last is None or last[0] is not environment:
-            before = fingerprint.environment_conditions(self.run.environment, kinds)
-            now = fingerprint.environment_conditions(environment, kinds)
-            differences = fingerprint.differences(before, now, fingerprint.BASELINE_DIFFERENCE)
-            last = self._differences[kinds] = (environment, differences)
-        return last[1]
 
     def tests(self, tolerances: Iterable[Tolerance]) -> list[str]:
         """Return the node ids of the tests that have something to compare with."""
@@ -71,6 +59,7 @@ class Comparer:
     baseline: Baseline
     environment: Environment
     gated: bool
+    _environment_differences: dict[tuple[Kind, ...], tuple[str, ...]] = field(default_factory=dict)
 
     def compare(self, now: Record, tolerances: Iterable[Tolerance]) -> tuple[Comparison, ...]:
         """Return how each metric of a test compares with its baseline; thresholds are not one test's."""
@@ -89,8 +78,7 @@ class Comparer:
             return self._no_baseline(tolerance, "has no threshold of this family")
         if now.outcome is None:
             return _comparison(tolerance, "cannot_tell", f"the threshold is not known: {now.reason}")
-        sweep, earlier_sweep = _sweep_conditions(now), _sweep_conditions(before)
-        differences = [*fingerprint.differences(earlier_sweep, sweep, fingerprint.BASELINE_DIFFERENCE)]
+        differences = [*fingerprint.baseline_differences(_sweep_conditions(before), _sweep_conditions(now))]
         for record in records:
             earlier = self.baseline.records.get(record.nodeid)
             differences += self._differences(record, earlier, tolerance) if earlier else ()
@@ -123,14 +111,18 @@ class Comparer:
     def _differences(self, now: Record, before: Record, tolerance: Tolerance) -> tuple[str, ...]:
         """Return which conditions of a metric differ between the runs."""
         kinds = _DEVICES.get(tolerance.metric, _BOTH)
-        of_environment = self.baseline.environment_differences(self.environment, kinds)
+        # The environment is the same for all tests of a run: it is compared once.
+        if kinds not in self._environment_differences:
+            environments = (self.baseline.run.environment, self.environment)
+            conditions = (fingerprint.environment_conditions(survey, kinds) for survey in environments)
+            self._environment_differences[kinds] = fingerprint.baseline_differences(*conditions)
+        of_environment = self._environment_differences[kinds]
         if fingerprint.condition_inputs(before, kinds) == fingerprint.condition_inputs(now, kinds):
             return of_environment
         of_speedup = kinds == _BOTH
         earlier = fingerprint.record_conditions(before, kinds, of_speedup=of_speedup)
         current = fingerprint.record_conditions(now, kinds, of_speedup=of_speedup)
-        of_test = fingerprint.differences(earlier, current, fingerprint.BASELINE_DIFFERENCE)
-        return (*of_environment, *of_test)
+        return (*of_environment, *fingerprint.baseline_differences(earlier, current))
 
     def _no_baseline(self, tolerance: Tolerance, cause: str) -> Comparison:
         reason = f"nothing to compare with: the baseline {self.baseline.name} {cause}"

@@ -14,9 +14,6 @@ from pytest_gpuperf.model.record import Environment, Record
 Conditions = Mapping[str, str | None]
 """What must be the same for two measurements to be comparable, by name; None for what is not reported."""
 
-BASELINE_DIFFERENCE = "{}: {} in the baseline, {} now"
-"""A difference from a baseline: its name, the value of then, and the value of now."""
-
 _PACKAGES = ("numpy", "pytest-gpuperf")
 _VERSION = re.compile(r"(\d+)(\.\d+)?[\w.+-]*")
 _CUDA = re.compile(r"\bcuda (\d\d)0(\d)0\b")  # CUDA's own encoding, which JAX reports: 12090 is 12.9
@@ -82,6 +79,11 @@ def record_conditions(record: Record, kinds: Iterable[Kind], *, of_speedup: bool
         conditions[f"{name} dtypes"] = ", ".join(sorted(measurement.dtypes)) or None if measurement else None
         conditions[f"{name} shapes"] = ", ".join(measurement.shapes) or None if measurement else None
     return {**conditions, **(_included(record.demand) if of_speedup else {})}
+
+
+def baseline_differences(before: Conditions, now: Conditions) -> tuple[str, ...]:
+    """Return how a run differs from its baseline: `name: before in the baseline, now now`."""
+    return differences(before, now, "{}: {} in the baseline, {} now")
 
 
 def differences(before: Conditions, now: Conditions, form: str = "{}: {}, {}") -> tuple[str, ...]:

@@ -59,8 +59,7 @@ class Trial:
             remaining=self._budget.remaining,
         )
         # The threshold of a sweep lies where the speedup crosses 1: each size must be clear of it.
-        self._exclusions = (*exclusions, *([(1.0, 1.0)] if family else []))
-        self._rounds = RoundSampler(self._context, self._exclusions)
+        self._rounds = RoundSampler(self._context, (*exclusions, *([(1.0, 1.0)] if family else [])))
         self._checks = ResultChecks(demand)
         self._device: TimedDevice | None = None
         self._cpu: BlockTimer | None = None
@@ -155,13 +154,10 @@ class Trial:
     def assess_cpu_only(self, cpu_result: CpuResult) -> None:
         """Assess from the CPU's times alone what a GPU would have to reach."""
         if self._cpu is not None:
+            interference = noise.describe(cpu_result.interference) if cpu_result.interference else None
             self._transfer = transfers.untimed(self._cpu.workload, "no GPU was measured")
             self._offload = offload.assess_cpu_only(
-                cpu_result.measurement,
-                self.demand,
-                self._transfer,
-                self.options,
-                cpu_result.interference_text,
+                cpu_result.measurement, self.demand, self._transfer, self.options, interference
             )
 
     def record(self, ended: Verdict) -> Record:
@@ -208,7 +204,7 @@ class Trial:
 
     def discard_estimate(self) -> None:
         """Discard the estimate but keep the samples: they did not measure the requested work."""
-        self._rounds = RoundSampler(self._context, self._exclusions)
+        self._rounds.restart()
         self._offload = None
 
     def use(self, device: TimedDevice) -> None:
@@ -286,9 +282,8 @@ class Trial:
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
         """Measure what the verdict does not rest on."""
-        measured = secondary.measure_all(
-            timers, len(self._rounds.rounds), self._context, self._transfer_timer
-        )
+        rounds = len(self._rounds.rounds)
+        measured = secondary.measure_all(timers, rounds, self._context, self._transfer_timer)
         self._transfer_timer = measured.transfer_timer
         self._transfer = measured.transfer
         self.notes += measured.notes
