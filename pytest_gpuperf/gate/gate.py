@@ -223,13 +223,9 @@ def _nothing_measured(case: _Case) -> Iterator[GateFailure]:
     if ran is not None:
         yield text.failure("nothing_measured", cause=f"no test has a metric of the gate; {_outcome(ran)}")
         return
-    remedy = f"; on a runner without a GPU pass {case.coverage.flag_prefix}allow-no-gpu"
-    yield text.failure(
-        "all_skipped",
-        tests=len(verdicts),
-        reason=verdicts[0].reason,
-        remedy="" if case.coverage.has_gpu else remedy,
-    )
+    option = f"{case.coverage.flag_prefix}allow-no-gpu"
+    remedy = "" if case.coverage.has_gpu else f"; on a runner without a GPU pass {option}"
+    yield text.failure("all_skipped", tests=len(verdicts), reason=verdicts[0].reason, remedy=remedy)
 
 
 def _nothing_compared(case: _Case) -> Iterator[GateFailure]:
@@ -237,10 +233,8 @@ def _nothing_compared(case: _Case) -> Iterator[GateFailure]:
     if baseline is None or not measured or not case.all_new:
         return
     if any(record.nodeid in baseline.records for record in measured):
-        metric_names = ", ".join(text.METRIC_NAMES[found.metric] for found in case.options.compared)
-        yield text.failure(
-            "nothing_compared", baseline=baseline.name, tests=len(measured), metrics=metric_names
-        )
+        names = ", ".join(text.METRIC_NAMES[tolerance.metric] for tolerance in case.options.compared)
+        yield text.failure("nothing_compared", baseline=baseline.name, tests=len(measured), metrics=names)
     else:
         yield text.failure("tests_unknown", baseline=baseline.name, tests=len(measured))
 
