@@ -160,7 +160,7 @@ def has_same_conditions(baseline: Baseline, environment: Environment, gpu: Devic
 def _compare_values(
     before: MetricValue, now: MetricValue, tolerance: Tolerance, *, gated: bool
 ) -> Comparison:
-    """Return what the numbers say; a GPU that was slowed down, now or then, does not decide.
+    """Return what follows from the numbers; a GPU that was slowed down, now or then, does not decide.
 
     It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
     """

@@ -66,7 +66,7 @@ class Gate:
         return baseline.closest(self._candidates, self._environment, self._environment.gpu)
 
     def limits(self, nodeid: str) -> tuple[tuple[float, float], ...]:
-        """Return what a test's speedup must be told apart from, besides its demand: a regression's limit."""
+        """Return from what a test's speedup must be distinguished besides its demand: a regression's limit."""
         if not self.options.is_gate or self.base is None or nodeid not in self.base.records:
             return ()
         before = metrics.estimate_of(self.base.records[nodeid], "speedup")
@@ -186,12 +186,11 @@ class _Case:
         """Whether this run has no GPU, and needs none."""
         return self.options.allow_no_gpu and not self.coverage.has_gpu
 
-    @property
+    @cached_property
     def all_new(self) -> bool:
         """Whether the baseline has nothing to compare with any test."""
-        return all(
-            comparison.outcome == "new" for record in self.measured for comparison in record.comparisons
-        )
+        comparisons = (comparison for record in self.measured for comparison in record.comparisons)
+        return all(comparison.outcome == "new" for comparison in comparisons)
 
 
 def _failures(case: _Case) -> Iterator[GateFailure]:
@@ -240,13 +239,13 @@ def _nothing_compared(case: _Case) -> Iterator[GateFailure]:
 
 
 def _metric_not_measured(case: _Case) -> Iterator[GateFailure]:
-    """A driver that fails only for memory, say, must not make the gate on memory green."""
+    """A driver that fails only for memory, for example, must not make the gate on memory green."""
     baseline = case.baseline
     if baseline is None or not case.measured or case.all_new or case.may_lack_gpu:
         return
     for tolerance in case.options.compared:
-        known = {*baseline.tests([tolerance])}
-        expected = [record for record in case.selected if record.nodeid in known]
+        with_metric = {*baseline.tests([tolerance])}
+        expected = [record for record in case.selected if record.nodeid in with_metric]
         if expected and not any(metrics.has(record, _needed(tolerance)) for record in expected):
             yield text.failure(
                 "metric_not_measured",

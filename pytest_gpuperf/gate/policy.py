@@ -62,9 +62,8 @@ def comparison_failures(comparisons: Iterable[Comparison], gate: GateOptions, pl
     if gate.is_gate:
         failing |= {"not_comparable"} if gate.strict else set()
         failing |= {"cannot_tell"} if plan.inconclusive == "fail" else set()
-    return [
-        comparison.reason or comparison.outcome for comparison in comparisons if comparison.outcome in failing
-    ]
+    failed = (comparison for comparison in comparisons if comparison.outcome in failing)
+    return [comparison.reason or comparison.outcome for comparison in failed]
 
 
 def gate_failures(record: Record, gate: GateOptions, plan: RunOptions) -> list[str]:
@@ -109,9 +108,8 @@ def required_gpu_unused(records: Sequence[Record], plan: RunOptions) -> str | No
 
     A suite may skip its own GPU tests, each for a good reason; when it skips all of them, nothing is checked.
     """
-    limited = [
-        record for record in records if record.demand.limits and record.pairing and record.source != "all"
-    ]
+    marked = (record for record in records if record.source != "all")
+    limited = [record for record in marked if record.demand.limits and record.pairing]
     if not plan.require_gpu or plan.off or not limited or any(record.gpu for record in records):
         return None
     return (

@@ -36,7 +36,7 @@ class MeasurementLock:
 
     The lock is on the file `path`, or on `fallback` where that file cannot be used; without either, nothing
     is locked. No wait is longer than `timeout` seconds. The lock is reentrant within a process.
-    `warning` says why other processes may measure at the same time. That is never an error: a test with
+    `warning` is why other processes may measure at the same time. That is never an error: a test with
     interference is better than no test.
     """
 

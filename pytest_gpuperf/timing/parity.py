@@ -63,7 +63,7 @@ def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
     ||gpu - cpu|| <= sqrt(eps) * max(||gpu||, ||cpu||), 2-norms, eps of the coarser of the two dtypes: half
     of the digits, the rule of Julia's `isapprox`. With rtol or atol elementwise
     |gpu - cpu| <= atol + rtol * |cpu|. Shapes, kinds of dtype, NaN and infinities must match. `error` is
-    the largest relative norm error, or elementwise error, seen.
+    the largest relative norm error, or elementwise error.
     """
     tolerance = demand.rtol
     if not demand.parity or not (cpu or gpu):
