@@ -66,7 +66,7 @@ class Gate:
         return baseline.closest(self._candidates, self._environment, self._environment.gpu)
 
     def limits(self, nodeid: str) -> tuple[tuple[float, float], ...]:
-        """Return from what a test's speedup must be distinguished besides its demand: a regression's limit."""
+        """Return the limits of a regression, from which a test's speedup must be distinguished, too."""
         if not self.options.is_gate or self.base is None or nodeid not in self.base.records:
             return ()
         before = metrics.estimate_of(self.base.records[nodeid], "speedup")

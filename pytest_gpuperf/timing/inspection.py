@@ -162,9 +162,9 @@ def _timed_call(call: Callable[[], Any], device: TimedDevice) -> _ObservedCall:
         result = call()
         returned = device.clock()
     device.synchronize()
-    return _ObservedCall(
-        host_time=returned - started, elapsed=device.clock() - started, result=result, observation=observation
-    )
+    elapsed = device.clock() - started
+    host_time = returned - started
+    return _ObservedCall(host_time=host_time, elapsed=elapsed, result=result, observation=observation)
 
 
 def _require_no_arguments(workload: Callable[..., Any]) -> None:

@@ -25,6 +25,8 @@ from pytest_gpuperf.timing.parity import Leaf
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.transfers import TransferTimer
 
+_NOT_COMPARED_AGAIN = "max_time was reached before the results could be compared again after timing"
+
 
 class Trial:
     """The measurement of one test; `record` returns at any time what has been measured so far.
@@ -84,10 +86,7 @@ class Trial:
                 gpu_timer = self._warmed_up(self._gpu)
                 self._rounds.take_interleaved(cpu_timer, gpu_timer, self._demanded_transfers(self._gpu))
                 if self._budget.remaining() < 0:
-                    self.note(
-                        "answers_not_compared_again",
-                        "max_time was reached before the results could be compared again after timing",
-                    )
+                    self.note("answers_not_compared_again", _NOT_COMPARED_AGAIN)
                     return self._judge()
                 cpu_result = self._final_result(self._cpu)
                 gpu_result = self._final_result(self._gpu)
@@ -319,12 +318,9 @@ class Trial:
                 copies=self._transfer_timer.samples if self._transfer_timer else (),
                 transfer=self._transfer,
             )
+            throttled = self._rounds.throttled
             judgement = judge_offline(
-                measured,
-                self.options,
-                memory=memory,
-                interference=self._interference,
-                throttled=self._rounds.throttled,
+                measured, self.options, memory=memory, interference=self._interference, throttled=throttled
             )
         self._offload = judgement.offload
         self.notes += (*judgement.notes, *outcome.notes_on_rounds(self._rounds), *self._checks.notes)
