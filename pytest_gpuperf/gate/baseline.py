@@ -1,7 +1,7 @@
 """An earlier run, matched with a later one and compared: records in, comparisons out."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -26,7 +26,6 @@ class Baseline:
         self.name = name
         self.run = run
         self._comparable: dict[tuple[Tolerance, ...], list[str]] = {}
-        self._differences: dict[tuple[Kind, ...], tuple[Environment, tuple[str, ...]]] = {}
 
     @cached_property
     def records(self) -> dict[str, Record]:
@@ -38,32 +37,16 @@ class Baseline:
         """The thresholds by name."""
         return {threshold.name: threshold for threshold in self.run.thresholds}
 
-    def environment_differences(self, environment: Environment, kinds: tuple[Kind, ...]) -> tuple[str, ...]:
-        """Return how an environment differs from the baseline's; the last answer is kept, for all tests."""
-        # A run has one environment for all of its tests: identity is enough, and equality would cost more.
-        last = self._differences.get(kinds)
-        if last is None or last[0] is not environment:
-            before = fingerprint.environment_conditions(self.run.environment, kinds)
-            now = fingerprint.environment_conditions(environment, kinds)
-            differences = fingerprint.differences(before, now, fingerprint.BASELINE_DIFFERENCE)
-            last = self._differences[kinds] = (environment, differences)
-        return last[1]
-
     def tests(self, tolerances: Iterable[Tolerance]) -> list[str]:
         """Return the node ids of the tests that have something to compare with."""
         compared = tuple(tolerances)
         if compared not in self._comparable:
-            self._comparable[compared] = self._with_any(tolerance.metric for tolerance in compared)
+            self._comparable[compared] = [
+                record.nodeid
+                for record in self.run.records
+                if any(_has_part(record, tolerance.metric) for tolerance in compared)
+            ]
         return self._comparable[compared]
-
-    def _with_any(self, compared: Iterable[Metric]) -> list[str]:
-        names = tuple(compared)
-        return [
-            record.nodeid
-            for record in self.run.records
-            if any(metrics.has(record, metric) for metric in names if metric != "threshold")
-            or ("threshold" in names and record.family and record.speedup)
-        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +59,15 @@ class Comparer:
     baseline: Baseline
     environment: Environment
     gated: bool
+    _environment_differences: dict[tuple[Kind, ...], tuple[str, ...]] = field(default_factory=dict)
 
     def compare(self, now: Record, tolerances: Iterable[Tolerance]) -> tuple[Comparison, ...]:
         """Return how each metric of a test compares with its baseline; thresholds are not one test's."""
         elsewhere = {"threshold"}
         if now.pairing is not None and now.pairing.side == "gpu" and now.pairing.partner is not None:
             elsewhere.add("cpu")  # the CPU sibling has its own record
-        compared = [tolerance for tolerance in tolerances if tolerance.metric not in elsewhere]
-        comparisons = (self._compare_metric(now, tolerance) for tolerance in compared)
-        return tuple(comparison for comparison in comparisons if comparison)
+        compared = (tolerance for tolerance in tolerances if tolerance.metric not in elsewhere)
+        return tuple(filter(None, (self._compare_metric(now, tolerance) for tolerance in compared)))
 
     def compare_threshold(
         self, now: Threshold, records: Sequence[Record], tolerance: Tolerance
@@ -95,14 +78,13 @@ class Comparer:
             return self._no_baseline(tolerance, "has no threshold of this family")
         if now.outcome is None:
             return _comparison(tolerance, "cannot_tell", f"the threshold is not known: {now.reason}")
-        of_sweep = ((name, was, new) for name, was, new in _sweep_conditions(before, now) if was != new)
-        differences = [fingerprint.BASELINE_DIFFERENCE.format(*difference) for difference in of_sweep]
+        differences = [*fingerprint.baseline_differences(_sweep_conditions(before), _sweep_conditions(now))]
         for record in records:
             earlier = self.baseline.records.get(record.nodeid)
             differences += self._differences(record, earlier, tolerance) if earlier else ()
         if differences:
             return self._not_comparable(tolerance, tuple(dict.fromkeys(differences)))
-        return _compare_brackets(_Bracket.of(before), _Bracket.of(now), tolerance, gated=self.gated)
+        return _compare_brackets(_bracket(before), _bracket(now), tolerance, gated=self.gated)
 
     def _compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison | None:
         """Return how one metric compares; None where neither run should have it."""
@@ -129,19 +111,22 @@ class Comparer:
     def _differences(self, now: Record, before: Record, tolerance: Tolerance) -> tuple[str, ...]:
         """Return which conditions of a metric differ between the runs."""
         kinds = _DEVICES.get(tolerance.metric, _BOTH)
-        of_environment = self.baseline.environment_differences(self.environment, kinds)
+        # The environment is the same for all tests of a run: it is compared once.
+        if kinds not in self._environment_differences:
+            environments = (self.baseline.run.environment, self.environment)
+            conditions = (fingerprint.environment_conditions(survey, kinds) for survey in environments)
+            self._environment_differences[kinds] = fingerprint.baseline_differences(*conditions)
+        of_environment = self._environment_differences[kinds]
         if fingerprint.condition_inputs(before, kinds) == fingerprint.condition_inputs(now, kinds):
             return of_environment
         of_speedup = kinds == _BOTH
         earlier = fingerprint.record_conditions(before, kinds, of_speedup=of_speedup)
         current = fingerprint.record_conditions(now, kinds, of_speedup=of_speedup)
-        of_test = fingerprint.differences(earlier, current, fingerprint.BASELINE_DIFFERENCE)
-        return (*of_environment, *of_test)
+        return (*of_environment, *fingerprint.baseline_differences(earlier, current))
 
     def _no_baseline(self, tolerance: Tolerance, cause: str) -> Comparison:
-        return _comparison(
-            tolerance, "new", f"nothing to compare with: the baseline {self.baseline.name} {cause}"
-        )
+        reason = f"nothing to compare with: the baseline {self.baseline.name} {cause}"
+        return _comparison(tolerance, "new", reason)
 
     def _not_comparable(
         self,
@@ -151,9 +136,8 @@ class Comparer:
         now: Estimate | None = None,
     ) -> Comparison:
         reason = f"not comparable with the baseline {self.baseline.name}: {'; '.join(differences)}"
-        return _comparison(
-            tolerance, "not_comparable", reason, baseline=before, found=now, differences=differences
-        )
+        values = {"baseline": before, "found": now, "differences": differences}
+        return _comparison(tolerance, "not_comparable", reason, **values)
 
 
 def closest(
@@ -176,11 +160,13 @@ def has_same_conditions(baseline: Baseline, environment: Environment, gpu: Devic
 def _compare_values(
     before: MetricValue, now: MetricValue, tolerance: Tolerance, *, gated: bool
 ) -> Comparison:
-    """Return what the numbers say; a GPU that was slowed down, now or then, does not decide.
+    """Return what follows from the numbers; a GPU that was slowed down, now or then, does not decide.
 
     It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
     """
-    outcome = regression.compare_intervals(before.estimate, now.estimate, tolerance)
+    earlier = before.estimate
+    later = now.estimate
+    outcome = regression.compare_intervals(earlier, later, tolerance)
     doubt = now.doubt if outcome in ("regressed", "cannot_tell") else None
     if doubt is None and before.doubt is not None and outcome != "regressed":
         doubt = f"when the baseline was made {before.doubt}"
@@ -189,73 +175,59 @@ def _compare_values(
     reason: str | None = None
     remedy: Remedy | None = None
     if outcome == "cannot_tell":
-        remedy = "cool_gpu" if doubt else regression.remedy(before.estimate, now.estimate, gated=gated)
-        numbers = text.describe(before.estimate, now.estimate, tolerance, outcome, widened=now.widened)
+        remedy = "cool_gpu" if doubt else regression.remedy(earlier, later, gated=gated)
+        numbers = text.describe(earlier, later, tolerance, outcome, widened=now.widened)
         reason = f"{numbers}; {doubt or text.REMEDIES[remedy]}"
     elif outcome != "not_regressed":
-        reason = text.describe(before.estimate, now.estimate, tolerance, outcome)
-    return _comparison(
-        tolerance,
-        outcome,
-        reason,
-        remedy=remedy,
-        baseline=before.estimate,
-        found=now.estimate,
-        ratio=regression.ratio(before.estimate, now.estimate),
-    )
+        reason = text.describe(earlier, later, tolerance, outcome)
+    values = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
+    return _comparison(tolerance, outcome, reason, remedy=remedy, **values)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Bracket:
-    """A threshold if every undecided size were won (`low`), and if every one were lost; infinity for none."""
+def _bracket(threshold: Threshold) -> Estimate:
+    """Return a threshold if every undecided size were won (`low`), and if every one were lost (`high`).
 
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, threshold: Threshold) -> "_Bracket":
-        low = inf
-        for point in sorted(threshold.curve, key=lambda point: point.size, reverse=True):
-            if point.won is False:
-                break
-            low = point.size
-        return cls(low=low, high=inf if threshold.smallest_won is None else threshold.smallest_won)
-
-    @property
-    def estimate(self) -> Estimate | None:
-        """The same as an estimate; None where the GPU never wins."""
-        if self.low == inf:
-            return None
-        if self.high == inf:
-            return Estimate(value=self.low, low=self.low, high=None)
-        return Estimate(value=self.high, low=self.low, high=self.high)
+    `low` is infinite where the GPU surely never wins.
+    """
+    low = inf
+    for point in sorted(threshold.curve, key=lambda point: point.size, reverse=True):
+        if point.won is False:
+            break
+        low = point.size
+    high = threshold.smallest_won
+    return Estimate(value=low if high is None else high, low=low, high=high)
 
 
-def _compare_brackets(before: _Bracket, now: _Bracket, tolerance: Tolerance, *, gated: bool) -> Comparison:
+def _compare_brackets(before: Estimate, now: Estimate, tolerance: Tolerance, *, gated: bool) -> Comparison:
     """Return how a threshold changed; the same bracket, if it decides anything, is no change."""
-    is_decided = now.high < inf or now.low == inf  # the GPU surely wins somewhere, or never
+    is_decided = now.upper < inf or now.lower == inf  # the GPU surely wins somewhere, or never
     outcome: Outcome = "cannot_tell"
     # Sizes are a grid: the threshold lies anywhere between two of them, so both ends have to agree.
-    if now.low > before.high * (1 + tolerance.share):
+    if now.is_above(before.upper * (1 + tolerance.share)):
         outcome = "regressed"
-    elif now.high < before.low * (1 - tolerance.share):
+    elif now.is_below(before.lower * (1 - tolerance.share)):
         outcome = "improved"
-    elif (now == before and is_decided) or now.high <= before.low * (1 + tolerance.share):
+    elif (now == before and is_decided) or now.upper <= before.lower * (1 + tolerance.share):
         outcome = "not_regressed"
     remedy = regression.measure_longer(gated=gated) if outcome == "cannot_tell" else None
     reason = None
     if outcome != "not_regressed":
-        reason = text.describe_threshold(before.high, now.high, tolerance, outcome, remedy)
-    return _comparison(
-        tolerance, outcome, reason, remedy=remedy, baseline=before.estimate, found=now.estimate
-    )
+        reason = text.describe_threshold(before.upper, now.upper, tolerance, outcome, remedy)
+    shown, earlier = (bracket if bracket.lower < inf else None for bracket in (now, before))
+    return _comparison(tolerance, outcome, reason, remedy=remedy, baseline=earlier, found=shown)
 
 
-def _sweep_conditions(before: Threshold, now: Threshold) -> list[tuple[str, str, str]]:
-    """Return the name and both values of what must be the same for two thresholds to be comparable."""
-    sizes = [", ".join(f"{point.size:.16g}" for point in sweep.curve) for sweep in (before, now)]
-    regimes = [f"{sweep.regime}{' by latency' if sweep.by_latency else ''}" for sweep in (before, now)]
-    return [("sizes", f"({sizes[0]})", f"({sizes[1]})"), ("transfer", regimes[0], regimes[1])]
+def _sweep_conditions(sweep: Threshold) -> fingerprint.Conditions:
+    """Return what must be the same for two thresholds to be comparable."""
+    sizes = ", ".join(f"{point.size:.16g}" for point in sweep.curve)
+    return {"sizes": f"({sizes})", "transfer": f"{sweep.regime}{' by latency' if sweep.by_latency else ''}"}
+
+
+def _has_part(record: Record, metric: Metric) -> bool:
+    """Return whether a record has a metric, or its part of its family's threshold."""
+    if metric == "threshold":
+        return bool(record.family and record.speedup)
+    return metrics.has(record, metric)
 
 
 def _comparison(tolerance: Tolerance, outcome: Outcome, reason: str | None, **values: Any) -> Comparison:

@@ -14,9 +14,6 @@ from pytest_gpuperf.model.record import Environment, Record
 Conditions = Mapping[str, str | None]
 """What must be the same for two measurements to be comparable, by name; None for what is not reported."""
 
-BASELINE_DIFFERENCE = "{}: {} in the baseline, {} now"
-"""A difference from a baseline: its name, the value of then, and the value of now."""
-
 _PACKAGES = ("numpy", "pytest-gpuperf")
 _VERSION = re.compile(r"(\d+)(\.\d+)?[\w.+-]*")
 _CUDA = re.compile(r"\bcuda (\d\d)0(\d)0\b")  # CUDA's own encoding, which JAX reports: 12090 is 12.9
@@ -26,8 +23,8 @@ _UNREMARKABLE = frozenset({None, "no", "full", "never", "not set"})  # defaults 
 
 def hosts_differ(environments: Sequence[Environment]) -> bool | None:
     """Return whether runs were made on several machines; None when an environment does not name its own."""
-    hosts = [_host(environment) for environment in environments]
-    processors = [_processor_name(environment) for environment in environments]
+    hosts = [_name(environment.host) for environment in environments]
+    processors = [_name(environment.cpu) for environment in environments]
     if len(_distinct(hosts)) > 1 or len(_distinct(processors)) > 1:
         return True
     return None if None in hosts or None in processors else False
@@ -35,8 +32,8 @@ def hosts_differ(environments: Sequence[Environment]) -> bool | None:
 
 def machine_names(environments: Sequence[Environment]) -> tuple[str, ...]:
     """Return each machine's name once: its host, or its processor where only the processors differ."""
-    hosts = _distinct(map(_host, environments))
-    processors = _distinct(map(_processor_name, environments))
+    hosts = _distinct(_name(environment.host) for environment in environments)
+    processors = _distinct(_name(environment.cpu) for environment in environments)
     return hosts if len(hosts) > 1 or len(processors) < 2 else processors
 
 
@@ -84,6 +81,11 @@ def record_conditions(record: Record, kinds: Iterable[Kind], *, of_speedup: bool
     return {**conditions, **(_included(record.demand) if of_speedup else {})}
 
 
+def baseline_differences(before: Conditions, now: Conditions) -> tuple[str, ...]:
+    """Return how a run differs from its baseline: `name: before in the baseline, now now`."""
+    return differences(before, now, "{}: {} in the baseline, {} now")
+
+
 def differences(before: Conditions, now: Conditions, form: str = "{}: {}, {}") -> tuple[str, ...]:
     """Return what differs, `name: before, now`; a value that either does not report differs from nothing."""
     if before == now:
@@ -115,7 +117,7 @@ def _processor(environment: Environment) -> dict[str, str | None]:
     """Return the CPU, how much of it a run could use, and the interpreter that it ran."""
     usable = environment.usable_processors
     return {
-        "CPU": _processor_name(environment),
+        "CPU": _name(environment.cpu),
         "processors": None if usable is None else f"{usable:g}",
         "python": _version(environment.python, "minor"),
         **_variables(environment, THREADS),
@@ -161,8 +163,8 @@ def _facts(environment: Environment, variables: Iterable[str]) -> dict[str, str 
     memory = environment.host.get("memory")
     pools = sorted(f"{pool.library} {pool.threads}" for pool in environment.thread_pools)
     return {
-        "host": _host(environment),
-        "CPU": _processor_name(environment),
+        "host": _name(environment.host),
+        "CPU": _name(environment.cpu),
         "memory": units.size(memory) if isinstance(memory, int) else None,
         "python": environment.python,
         **{name: environment.packages.get(name) for name in _PACKAGES},
@@ -171,12 +173,9 @@ def _facts(environment: Environment, variables: Iterable[str]) -> dict[str, str 
     }
 
 
-def _host(environment: Environment) -> str | None:
-    return str(environment.host.get("name") or "") or None
-
-
-def _processor_name(environment: Environment) -> str | None:
-    return str(environment.cpu.get("name") or "") or None
+def _name(survey: Mapping[str, object]) -> str | None:
+    """Return the name in what an environment reports of its host, or of its CPU."""
+    return str(survey.get("name") or "") or None
 
 
 def _distinct(values: Iterable[str | None]) -> tuple[str, ...]:

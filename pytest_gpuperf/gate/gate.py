@@ -1,5 +1,6 @@
 """From an earlier run and the options of a gate to comparisons, and to why a run as a whole fails."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,15 +17,11 @@ from pytest_gpuperf.model.comparison import (
     GateOptions,
     GateResult,
     Metric,
-    Outcome,
     Tolerance,
 )
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record
-
-EnvironmentProvider = Callable[[], Environment]
-"""Returns the environment of the run that is compared; it is called when the devices are open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +41,15 @@ class RunCoverage:
 class Gate:
     """Compares a run with the one of `candidates` (newest first) that was made in conditions like its own.
 
-    `gated` says that the run was measured for a gate, and not only until its own verdict.
+    `environment` returns that of the run; it is called when the devices are open. `gated` says that the run
+    was measured for a gate, and not only until its own verdict.
     """
 
     def __init__(
         self,
         options: GateOptions,
         candidates: Sequence[Baseline],
-        environment: EnvironmentProvider,
+        environment: Callable[[], Environment],
         *,
         gated: bool,
     ) -> None:
@@ -68,7 +66,7 @@ class Gate:
         return baseline.closest(self._candidates, self._environment, self._environment.gpu)
 
     def limits(self, nodeid: str) -> tuple[tuple[float, float], ...]:
-        """Return what a test's speedup must be told apart from, besides its demand: a regression's limit."""
+        """Return the limits of a regression, from which a test's speedup must be distinguished, too."""
         if not self.options.is_gate or self.base is None or nodeid not in self.base.records:
             return ()
         before = metrics.estimate_of(self.base.records[nodeid], "speedup")
@@ -88,18 +86,15 @@ class Gate:
             return record
         return replace(record, comparisons=self._comparer.compare(record, self.options.compared))
 
-    def lost_measurement(self, record: Record) -> str | None:
-        """Return that a test has no value for the gate, where its baseline has one."""
-        before = self.base.records.get(record.nodeid) if self.options.is_gate and self.base else None
-        if before is None or not self._has_value(before) or self._has_value(record):
-            return None
-        return text.no_valid_measurement(record.reason or record.status)
-
     def unmarked_failures(self, record: Record, plan: RunOptions) -> list[str]:
         """Return why the gate fails a test without a marker: for what it lost, and for nothing else."""
         failures = policy.comparison_failures(record.comparisons, self.options, plan)
-        lost = None if plan.report_only else self.lost_measurement(record)
-        return failures or ([lost] if lost else [])
+        before = self.base.records.get(record.nodeid) if self.options.is_gate and self.base else None
+        if failures or plan.report_only or before is None:
+            return failures
+        if not self._has_value(before) or self._has_value(record):
+            return []
+        return [text.no_valid_measurement(record.reason or record.status)]
 
     def threshold_comparisons(
         self, threshold: Threshold, records: Sequence[Record]
@@ -125,11 +120,9 @@ class Gate:
             return path
         if not path.is_dir() or not any(map(self._has_value, records)):
             return None
-        environment = self._environment
-        has_match = any(
-            baseline.has_same_conditions(candidate, environment, environment.gpu)
-            for candidate in self._candidates
-        )
+        gpu = self._environment.gpu
+        # The base is a candidate that was made in the same conditions, if there is one.
+        has_match = self.base and baseline.has_same_conditions(self.base, self._environment, gpu)
         return None if has_match else path
 
     def allows_missing_gpu(self, records: Sequence[Record], *, has_gpu: bool) -> bool:
@@ -142,14 +135,12 @@ class Gate:
             return None
         case = _Case(options=self.options, baseline=self.base, records=records, coverage=coverage)
         enforced = self.options.is_gate and not plan.report_only
-        failures = (failure for rule in _FAILURE_RULES for failure in rule(case)) if enforced else ()
-        notes = (note for rule in _NOTE_RULES for note in rule(case)) if self.base else ()
         return GateResult(
             baseline=self.base.name if self.base else None,
             started=self.base.run.started if self.base else None,
             tolerances=self.options.tolerances,
-            failures=tuple(failures),
-            notes=tuple(notes),
+            failures=tuple(_failures(case)) if enforced else (),
+            notes=tuple(_notes(case, self.base)) if self.base else (),
         )
 
     @cached_property
@@ -195,21 +186,26 @@ class _Case:
         """Whether this run has no GPU, and needs none."""
         return self.options.allow_no_gpu and not self.coverage.has_gpu
 
-    @property
+    @cached_property
     def all_new(self) -> bool:
         """Whether the baseline has nothing to compare with any test."""
-        return all(
-            comparison.outcome == "new" for record in self.measured for comparison in record.comparisons
-        )
-
-    def count(self, outcome: Outcome) -> int:
-        """Return how many comparisons have this outcome."""
-        return sum(
-            comparison.outcome == outcome for record in self.records for comparison in record.comparisons
-        )
+        comparisons = (comparison for record in self.measured for comparison in record.comparisons)
+        return all(comparison.outcome == "new" for comparison in comparisons)
 
 
-# Why a run as a whole fails: what the gate did not measure, match or compare. Every rule is applied.
+def _failures(case: _Case) -> Iterator[GateFailure]:
+    """Yield why a run as a whole fails: what the gate did not measure, match or compare."""
+    yield from _nothing_measured(case)
+    yield from _nothing_compared(case)
+    yield from _metric_not_measured(case)
+    if case.cut_off:
+        tests = units.count(len(case.cut_off), "test")
+        yield text.failure("session_ended", tests=tests, first=case.cut_off[0])
+    yield from _tests_missing(case)
+    gated = {record.nodeid for record in case.selected} | {*(case.baseline.records if case.baseline else ())}
+    for nodeid, reason in case.coverage.crashed.items():
+        if nodeid in gated:
+            yield text.failure("test_lost", nodeid=nodeid, reason=reason)
 
 
 def _nothing_measured(case: _Case) -> Iterator[GateFailure]:
@@ -219,18 +215,16 @@ def _nothing_measured(case: _Case) -> Iterator[GateFailure]:
         yield text.failure("nothing_measured", cause="no test with a speedup marker ran")
         return
     # The verdict falls on the GPU variant, and so does the reason that explains the most.
-    verdicts = [record for record in case.selected if not _is_cpu_sibling(record)] or case.selected
+    verdicts = [
+        record for record in case.selected if not (record.pairing and record.pairing.side == "cpu")
+    ] or case.selected
     ran = next((record for record in verdicts if record.status != "skipped"), None)
     if ran is not None:
         yield text.failure("nothing_measured", cause=f"no test has a metric of the gate; {_outcome(ran)}")
         return
-    remedy = f"; on a runner without a GPU pass {case.coverage.flag_prefix}allow-no-gpu"
-    yield text.failure(
-        "all_skipped",
-        tests=len(verdicts),
-        reason=verdicts[0].reason,
-        remedy="" if case.coverage.has_gpu else remedy,
-    )
+    option = f"{case.coverage.flag_prefix}allow-no-gpu"
+    remedy = "" if case.coverage.has_gpu else f"; on a runner without a GPU pass {option}"
+    yield text.failure("all_skipped", tests=len(verdicts), reason=verdicts[0].reason, remedy=remedy)
 
 
 def _nothing_compared(case: _Case) -> Iterator[GateFailure]:
@@ -238,22 +232,20 @@ def _nothing_compared(case: _Case) -> Iterator[GateFailure]:
     if baseline is None or not measured or not case.all_new:
         return
     if any(record.nodeid in baseline.records for record in measured):
-        metric_names = ", ".join(text.METRIC_NAMES[found.metric] for found in case.options.compared)
-        yield text.failure(
-            "nothing_compared", baseline=baseline.name, tests=len(measured), metrics=metric_names
-        )
+        names = ", ".join(text.METRIC_NAMES[tolerance.metric] for tolerance in case.options.compared)
+        yield text.failure("nothing_compared", baseline=baseline.name, tests=len(measured), metrics=names)
     else:
         yield text.failure("tests_unknown", baseline=baseline.name, tests=len(measured))
 
 
 def _metric_not_measured(case: _Case) -> Iterator[GateFailure]:
-    """A driver that fails only for memory, say, must not make the gate on memory green."""
+    """A driver that fails only for memory, for example, must not make the gate on memory green."""
     baseline = case.baseline
     if baseline is None or not case.measured or case.all_new or case.may_lack_gpu:
         return
     for tolerance in case.options.compared:
-        known = {*baseline.tests([tolerance])}
-        expected = [record for record in case.selected if record.nodeid in known]
+        with_metric = {*baseline.tests([tolerance])}
+        expected = [record for record in case.selected if record.nodeid in with_metric]
         if expected and not any(metrics.has(record, _needed(tolerance)) for record in expected):
             yield text.failure(
                 "metric_not_measured",
@@ -261,12 +253,6 @@ def _metric_not_measured(case: _Case) -> Iterator[GateFailure]:
                 tests=units.count(len(expected), "test"),
                 cause=_outcome(expected[0]),
             )
-
-
-def _session_ended(case: _Case) -> Iterator[GateFailure]:
-    if case.cut_off:
-        tests = units.count(len(case.cut_off), "test")
-        yield text.failure("session_ended", tests=tests, first=case.cut_off[0])
 
 
 def _tests_missing(case: _Case) -> Iterator[GateFailure]:
@@ -289,96 +275,43 @@ def _tests_missing(case: _Case) -> Iterator[GateFailure]:
         )
 
 
-def _tests_lost(case: _Case) -> Iterator[GateFailure]:
-    gated = {record.nodeid for record in case.selected} | {*(case.baseline.records if case.baseline else ())}
-    for nodeid, reason in case.coverage.crashed.items():
-        if nodeid in gated:
-            yield text.failure("test_lost", nodeid=nodeid, reason=reason)
+def _notes(case: _Case, baseline: Baseline) -> Iterator[GateNote]:
+    """Yield what could not be compared, and what got better."""
+    if not baseline.run.complete:
+        yield text.note("baseline_incomplete", baseline=baseline.name)
+    yield from _tests_skipped(case, baseline)
+    yield from _threshold_not_compared(case, baseline)
+    comparisons = [comparison for record in case.records for comparison in record.comparisons]
+    if unlike := [comparison.differences for comparison in comparisons if comparison.differences]:
+        differences = "; ".join(dict.fromkeys(chain.from_iterable(unlike)))
+        count = units.count(len(unlike), "comparison")
+        yield text.note("not_comparable", count=count, differences=differences)
+    outcomes = Counter(comparison.outcome for comparison in comparisons)
+    if outcomes["regressed"] and not case.options.is_gate:
+        yield text.note("regressions_not_enforced", count=units.count(outcomes["regressed"], "regression"))
+    if outcomes["improved"]:
+        yield text.note("baseline_stale", count=units.count(outcomes["improved"], "comparison"))
 
 
-_FAILURE_RULES: tuple[Callable[[_Case], Iterator[GateFailure]], ...] = (
-    _nothing_measured,
-    _nothing_compared,
-    _metric_not_measured,
-    _session_ended,
-    _tests_missing,
-    _tests_lost,
-)
-
-
-# Notes: what could not be compared, and what got better.
-
-
-def _baseline_incomplete(case: _Case) -> Iterator[GateNote]:
-    if case.baseline and not case.baseline.run.complete:
-        yield text.note("baseline_incomplete", baseline=case.baseline.name)
-
-
-def _tests_skipped(case: _Case) -> Iterator[GateNote]:
-    known = {*case.baseline.tests(case.options.compared)} if case.baseline else ()
-    measured = {record.nodeid for record in case.measured}
-    skipped = [
-        record
-        for record in case.selected
-        if record.status == "skipped" and record.nodeid in known and record.nodeid not in measured
-    ]
+def _tests_skipped(case: _Case, baseline: Baseline) -> Iterator[GateNote]:
+    compared = {*baseline.tests(case.options.compared)} - {record.nodeid for record in case.measured}
+    skipped = [record for record in case.selected if record.status == "skipped" and record.nodeid in compared]
     if skipped:
         were = "was" if len(skipped) == 1 else "were"
         yield text.note("tests_skipped", count=len(skipped), were=were, first=_outcome(skipped[0]))
 
 
-def _threshold_not_compared(case: _Case) -> Iterator[GateNote]:
-    known = case.baseline.thresholds if case.baseline else {}
+def _threshold_not_compared(case: _Case, baseline: Baseline) -> Iterator[GateNote]:
     if not any(tolerance.metric == "threshold" for tolerance in case.options.compared):
         return
-    measured = [
-        (record.family.name, record)
-        for record in case.records
-        if record.family and _has_value(record, case.options.compared)
-    ]
-    compared = {
-        name
-        for name, record in measured
-        if any(comparison.metric == "threshold" for comparison in record.comparisons)
-    }
-    for name in dict.fromkeys(name for name, _ in measured):
-        if name in known and name not in compared:
+    compared: dict[str, bool] = {}
+    for record in case.records:
+        if record.family and _has_value(record, case.options.compared):
+            is_compared = any(comparison.metric == "threshold" for comparison in record.comparisons)
+            compared[record.family.name] = is_compared or compared.get(record.family.name, False)
+    for name, is_compared in compared.items():
+        if name in baseline.thresholds and not is_compared:
             yield text.note("threshold_not_compared", name=name)
-
-
-def _not_comparable(case: _Case) -> Iterator[GateNote]:
-    unlike = [
-        comparison.differences
-        for record in case.records
-        for comparison in record.comparisons
-        if comparison.differences
-    ]
-    if unlike:
-        differences = "; ".join(dict.fromkeys(chain.from_iterable(unlike)))
-        yield text.note(
-            "not_comparable", count=units.count(len(unlike), "comparison"), differences=differences
-        )
-
-
-def _regressions_not_enforced(case: _Case) -> Iterator[GateNote]:
-    regressed = case.count("regressed")
-    if regressed and not case.options.is_gate:
-        yield text.note("regressions_not_enforced", count=units.count(regressed, "regression"))
-
-
-def _baseline_stale(case: _Case) -> Iterator[GateNote]:
-    if improved := case.count("improved"):
-        yield text.note("baseline_stale", count=units.count(improved, "comparison"))
-
-
-_NOTE_RULES: tuple[Callable[[_Case], Iterator[GateNote]], ...] = (
-    _baseline_incomplete,
-    _tests_skipped,
-    _threshold_not_compared,
-    _not_comparable,
-    _regressions_not_enforced,
-    _baseline_stale,
-)
 
 
 def _outcome(record: Record) -> str:
@@ -392,7 +325,3 @@ def _has_value(record: Record, compared: Sequence[Tolerance]) -> bool:
 def _needed(tolerance: Tolerance) -> Metric:
     """Return what a test must have for a metric to be compared: a threshold is made of speedups."""
     return "speedup" if tolerance.metric == "threshold" else tolerance.metric
-
-
-def _is_cpu_sibling(record: Record) -> bool:
-    return record.pairing is not None and record.pairing.side == "cpu"

@@ -32,12 +32,17 @@ def estimate_of(record: Record, metric: Metric) -> Estimate | None:
     if not _is_valid(record, metric):
         return None
     if metric in ("cpu", "gpu"):
-        return _time(record.cpu if metric == "cpu" else record.gpu, record.demand.alpha)
+        measurement = record.cpu if metric == "cpu" else record.gpu
+        if measurement is None or not _is_timed(measurement):
+            return None
+        # Times of one device have no partner in a round, like those of siblings.
+        time = estimate(measurement.samples, RunOptions(alpha=record.demand.alpha), "siblings")
+        return time.estimate if time else None
     if metric == "memory":
         peak = record.memory.peak if record.memory else None
         return None if peak is None else Estimate(value=peak, low=peak, high=peak)
     speedup: Speedup | None = record.speedup if metric == "speedup" else getattr(record.offload, metric, None)
-    return Estimate(value=speedup.value, low=speedup.low, high=speedup.high) if speedup else None
+    return speedup.estimate if speedup else None
 
 
 def value_of(record: Record, metric: Metric) -> MetricValue | None:
@@ -47,11 +52,11 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
         return None
     if metric == "memory":
         return MetricValue(estimate=exact)
-    interference = None if metric == "gpu" else _interference(record)
-    rounds = record.speedup.rounds if record.speedup else 0
     throttled = None
     if metric != "cpu":
+        rounds = record.speedup.rounds if record.speedup else 0
         throttled = noise.throttle_reason(record.dropped_rounds, record.dropped_rounds + rounds)
+    interference = None if metric == "gpu" else _interference(record)
     if interference is None:
         return MetricValue(estimate=exact, doubt=throttled)
     own = interference.own_share
@@ -83,15 +88,6 @@ def _interference(record: Record) -> Interference | None:
     return noise.worst(in_samples, record.interference)
 
 
-def _time(measurement: Measurement | None, alpha: float) -> Estimate | None:
-    if measurement is None or not _is_timed(measurement):
-        return None
-    # Times of one device have no partner in a round, like those of siblings.
-    time = estimate(measurement.samples, RunOptions(alpha=alpha), "siblings")
-    return Estimate(value=time.value, low=time.low, high=time.high) if time else None
-
-
 def _is_timed(measurement: Measurement | None) -> bool:
-    if measurement is None or not measurement.samples:
-        return False
-    return all(0 < sample < inf for sample in measurement.samples)
+    samples = measurement.samples if measurement else ()
+    return len(samples) > 0 and all(0 < sample < inf for sample in samples)

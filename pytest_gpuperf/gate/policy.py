@@ -62,9 +62,8 @@ def comparison_failures(comparisons: Iterable[Comparison], gate: GateOptions, pl
     if gate.is_gate:
         failing |= {"not_comparable"} if gate.strict else set()
         failing |= {"cannot_tell"} if plan.inconclusive == "fail" else set()
-    return [
-        comparison.reason or comparison.outcome for comparison in comparisons if comparison.outcome in failing
-    ]
+    failed = (comparison for comparison in comparisons if comparison.outcome in failing)
+    return [comparison.reason or comparison.outcome for comparison in failed]
 
 
 def gate_failures(record: Record, gate: GateOptions, plan: RunOptions) -> list[str]:
@@ -92,16 +91,16 @@ def threshold_fails(threshold: Threshold, plan: RunOptions) -> bool:
 
 def missing_gpu_notes(records: Sequence[Record]) -> Iterator[Record]:
     """Yield CPU siblings' records with a note on what became of each GPU sibling that has no speedup."""
-    known = {record.nodeid: record for record in records}
+    by_nodeid = {record.nodeid: record for record in records}
     for record in records:
-        partner = known.get(record.pairing.partner or "") if record.pairing else None
+        partner = by_nodeid.get(record.pairing.partner or "") if record.pairing else None
         if partner is None or record.speedup is not None or partner.cpu is None:
             continue
         sentence = f"its GPU sibling {record.nodeid} was {record.status}: {record.reason}"
         note = Note(code="gpu_sibling_without_speedup", text=sentence)
         if record.reason is not None and note not in partner.notes:
-            known[partner.nodeid] = replace(partner, notes=(*partner.notes, note))
-            yield known[partner.nodeid]
+            by_nodeid[partner.nodeid] = replace(partner, notes=(*partner.notes, note))
+            yield by_nodeid[partner.nodeid]
 
 
 def required_gpu_unused(records: Sequence[Record], plan: RunOptions) -> str | None:
@@ -109,9 +108,8 @@ def required_gpu_unused(records: Sequence[Record], plan: RunOptions) -> str | No
 
     A suite may skip its own GPU tests, each for a good reason; when it skips all of them, nothing is checked.
     """
-    limited = [
-        record for record in records if record.demand.limits and record.pairing and record.source != "all"
-    ]
+    marked = (record for record in records if record.source != "all")
+    limited = [record for record in marked if record.demand.limits and record.pairing]
     if not plan.require_gpu or plan.off or not limited or any(record.gpu for record in records):
         return None
     return (
@@ -129,11 +127,7 @@ def _record_fails(record: Record, plan: RunOptions) -> bool:
         return False
     if record.status != "inconclusive" or plan.inconclusive == "fail":
         return True
-    return plan.inconclusive == "warn" and not _is_near(record, plan)
-
-
-def _is_near(record: Record, plan: RunOptions) -> bool:
-    """Return whether an estimate is so close to its limit that a doubt may pass."""
-    return record.speedup is not None and verdict.is_near(
-        record.speedup, record.demand, plan.sampling.inconclusive_margin
-    )
+    if plan.inconclusive != "warn" or record.speedup is None:
+        return plan.inconclusive == "warn"
+    # With `warn` a doubt passes only for an estimate that is close to its limit.
+    return not verdict.is_near(record.speedup, record.demand, plan.sampling.inconclusive_margin)

@@ -17,16 +17,13 @@ def compare_intervals(before: Estimate, now: Estimate, tolerance: Tolerance) -> 
     chance of at most twice alpha, whenever its sampling stopped.
     """
     # Both intervals count: a baseline that was lucky must not fail every run that follows.
-    low, high = _bounds(now)
     allowed, gained = _limits(before, tolerance)
-    if tolerance.metric in LESS_IS_BETTER:
-        is_worse, is_better, is_allowed = low > allowed[1], high < gained[0], high <= allowed[0]
-    else:
-        is_worse, is_better, is_allowed = high < allowed[0], low > gained[1], low >= allowed[1]
-    if is_worse:
+    less_is_better = tolerance.metric in LESS_IS_BETTER
+    if now.is_above(allowed[1]) if less_is_better else now.is_below(allowed[0]):
         return "regressed"
-    if is_better:
+    if now.is_below(gained[0]) if less_is_better else now.is_above(gained[1]):
         return "improved"
+    is_allowed = now.upper <= allowed[0] if less_is_better else now.lower >= allowed[1]
     return "not_regressed" if is_allowed else "cannot_tell"
 
 
@@ -52,18 +49,14 @@ def ratio(before: Estimate, now: Estimate) -> Estimate | None:
     """Return now / before, with the interval that both of theirs leave it; None for a baseline of zero."""
     if before.value <= 0:
         return None
-    before_low, before_high = _bounds(before)
-    low, high = _bounds(now)
-    return Estimate(
-        value=now.value / before.value,
-        low=low / before_high if now.low is not None and before_high < inf else None,
-        high=high / before_low if before_low > 0 and high < inf else None,
-    )
+    low = None if now.low is None or before.high is None else now.low / before.high
+    high = now.high / before.low if now.high is not None and before.low else None
+    return Estimate(value=now.value / before.value, low=low, high=high)
 
 
 def _limits(before: Estimate, tolerance: Tolerance) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return from where to where "worse than allowed" may begin, and "better by as much"."""
-    low, high = _bounds(before)
+    low, high = before.lower, before.upper
     less, more = 1 - tolerance.share, 1 + tolerance.share
     lower = (low * less, high * less if less else 0.0)  # inf * 0 is no number
     upper = (low * more, high * more)
@@ -71,11 +64,4 @@ def _limits(before: Estimate, tolerance: Tolerance) -> tuple[tuple[float, float]
 
 
 def _width(estimate: Estimate) -> float:
-    return estimate.high / estimate.low if estimate.low and estimate.high is not None else inf
-
-
-def _bounds(estimate: Estimate) -> tuple[float, float]:
-    """Return the interval with its open ends as 0 and infinity."""
-    low = estimate.low if estimate.low is not None else 0.0
-    high = estimate.high if estimate.high is not None else inf
-    return low, high
+    return estimate.upper / estimate.low if estimate.low else inf

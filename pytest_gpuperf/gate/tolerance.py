@@ -16,14 +16,9 @@ def parse(text: str) -> FailOn:
     """Return the tolerance in a text, or `improvement`; raise ValueError that names what is expected."""
     if text == IMPROVEMENT:
         return IMPROVEMENT
-    if text.partition(":")[0] == IMPROVEMENT:
-        raise ValueError(f"{text!r}: improvement takes no percentage: it uses the tolerance of each metric")
-    return parse_tolerance(text)
-
-
-def parse_tolerance(text: str) -> Tolerance:
-    """Return the tolerance in a text like `speedup:10%`; raise ValueError that names what is expected."""
     name, colon, percent = text.partition(":")
+    if name == IMPROVEMENT:
+        raise ValueError(f"{text!r}: improvement takes no percentage: it uses the tolerance of each metric")
     metric = next((metric for metric in METRICS if metric == name.strip()), None)
     if metric is None:
         names = f"{', '.join(METRICS)}, as in speedup:10%, or improvement"

@@ -11,7 +11,7 @@ from itertools import repeat
 from math import ceil, inf
 from random import Random
 from time import get_clock_info, perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.devices import capabilities
@@ -29,13 +29,6 @@ _AGREEING_BLOCKS = 3
 _MAX_CALLS = 10**7
 _MAX_CALLS_OF_NO_TIME = 1000  # when so many calls show no time at all, more of them would not either
 _MAX_CALLS_OF_LATENCY = 1000  # each waits for the device, a microsecond or more: so many fill a block
-
-
-class _BlockCost(NamedTuple):
-    """What the last block added to the sums over all blocks."""
-
-    waited: float | None
-    processor_time: float | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,18 +54,13 @@ class BlockTimer:
     inspection: Inspection | None = None
     per_call_timer: "BlockTimer | None" = None
     _is_running: bool = False
-    _last_block: _BlockCost | None = None
+    _before_last_block: tuple[float | None, float | None] = (None, None)
     _fastest_latency: float = inf
 
     @property
     def device(self) -> TimedDevice:
         """The device of the workload."""
         return self.workload.device
-
-    @property
-    def latest_sample(self) -> float | None:
-        """The time of a call in the last block."""
-        return self.samples[-1] if self.samples else None
 
     @property
     def is_running(self) -> bool:
@@ -184,12 +172,9 @@ class BlockTimer:
         waited_after = _waited(self.device)
         processor_time_after = capabilities.processor_time(self.device)
         self._is_running = False
-        self._last_block = _BlockCost(
-            waited=_increase(waited_before, waited_after),
-            processor_time=_increase(processor_time_before, processor_time_after),
-        )
-        self.waited = _add(self.waited, self._last_block.waited)
-        self.processor_time = _add(self.processor_time, self._last_block.processor_time)
+        self._before_last_block = (self.waited, self.processor_time)
+        self.waited = _add_increase(self.waited, waited_before, waited_after)
+        self.processor_time = _add_increase(self.processor_time, processor_time_before, processor_time_after)
         if sample <= 0:
             raise GpuPerfError(f"{self.block_calls} calls took no time that the clock can show")
         self.note_time(sample)
@@ -198,11 +183,7 @@ class BlockTimer:
     def drop_last_sample(self) -> None:
         """Discard the last sample, and what its block added to the sums."""
         del self.samples[-1]
-        if self._last_block is not None:
-            if self._last_block.waited is not None:
-                self.waited = _add(self.waited, -self._last_block.waited)
-            if self._last_block.processor_time is not None:
-                self.processor_time = _add(self.processor_time, -self._last_block.processor_time)
+        self.waited, self.processor_time = self._before_last_block
 
     def _is_warm(self, elapsed: float, options: RunOptions) -> bool:
         """Return whether warm-up has used its time: the plan's, and more only to reach three calls."""
@@ -243,12 +224,9 @@ def time_block(call: Callable[[], Any], calls: int, device: TimedDevice) -> floa
     return (clock() - started) / calls
 
 
-def _increase(before: float | None, after: float | None) -> float | None:
-    return None if before is None or after is None else max(0.0, after - before)
-
-
-def _add(total: float | None, part: float | None) -> float | None:
-    return total if part is None else (total or 0.0) + part
+def _add_increase(total: float | None, before: float | None, after: float | None) -> float | None:
+    """Return a sum with what two readings add to it; unchanged where the system does not report them."""
+    return total if before is None or after is None else (total or 0.0) + max(0.0, after - before)
 
 
 def _waited(device: TimedDevice) -> float | None:

@@ -38,10 +38,7 @@ class TimeBudget:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the measurement lock; simulated time passes in one process only and needs none."""
-        if self._is_simulated:
-            yield
-            return
-        with self._acquire_lock() as hold:
+        with nullcontext(LockHold()) if self._is_simulated else self._acquire_lock() as hold:
             self.waited += hold.waited
             if hold.warning is not None:
                 self.warnings = (hold.warning,)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from io import IOBase
 from typing import Any
 
-from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -26,11 +25,6 @@ class CpuResult:
     measurement: Measurement
     result: list[parity.Leaf]
     interference: Interference | None
-
-    @property
-    def interference_text(self) -> str | None:
-        """What took time from the workload while it was sampled, if anything did."""
-        return noise.describe(self.interference) if self.interference else None
 
 
 class ResultChecks:

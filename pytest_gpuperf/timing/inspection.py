@@ -9,15 +9,9 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
+from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.inputs import (
-    UploadTracker,
-    bytes_of,
-    carried_arrays,
-    dtype_of,
-    find_inputs,
-    view_base,
-)
+from pytest_gpuperf.timing.inputs import UploadTracker
 from pytest_gpuperf.timing.parity import leaves
 from pytest_gpuperf.timing.workload import Workload
 
@@ -116,18 +110,19 @@ def probe_blocking(timer: BlockTimer) -> None:
 def _with_inputs(workload: Workload, uploads: UploadTracker, body: Callable[[], Any]) -> Workload:
     """Return the workload with what it reads, and what of it was uploaded: by the body or by fixtures."""
     call, device = workload.call, workload.device
-    read = {id(array) for value in carried_arrays(call, device) for array in (value, view_base(value))}
-    from_fixtures = {id(value): value for value in carried_arrays(body, device) if id(value) in read}
+    carried = list(inputs.carried_arrays(call, device))
+    read = {id(array) for value in carried for array in (value, inputs.view_base(value))}
+    from_fixtures = {id(value): value for value in inputs.carried_arrays(body, device) if id(value) in read}
     # Of an array and a view of it only the array counts: one upload made both.
-    uploads.add(value for value in from_fixtures.values() if id(view_base(value)) not in from_fixtures)
-    inputs = find_inputs(call, uploads, device)
+    uploads.add(value for value in from_fixtures.values() if id(inputs.view_base(value)) not in from_fixtures)
+    arrays = inputs.find_inputs(call, uploads, device)
     return replace(
         workload,
-        inputs=inputs,
+        inputs=arrays,
         uploads=tuple(uploads.uploads),
-        created_bytes=sum(entry.bytes for entry in inputs if not entry.uploaded),
-        dtypes=tuple({entry.dtype for entry in inputs}),
-        shapes=_shapes(entry.array() for entry in inputs),
+        created_bytes=sum(entry.bytes for entry in arrays if not entry.uploaded),
+        dtypes=tuple({entry.dtype for entry in arrays}),
+        shapes=_shapes(entry.array() for entry in arrays),
     )
 
 
@@ -135,11 +130,11 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
     """Return the workload with what its first call returned and did."""
     values = [leaf.value for leaf in leaves(call.result)]
     on_device = [value for value in values if workload.device.holds(value)]
-    dtypes = (dtype_of(value) for value in values if hasattr(value, "dtype"))
+    dtypes = (inputs.dtype_of(value) for value in values if hasattr(value, "dtype"))
     return replace(
         workload,
         first_call=call.elapsed,
-        result_bytes=sum(map(bytes_of, on_device)),
+        result_bytes=sum(map(inputs.bytes_of, on_device)),
         result_arrays=len(on_device),
         dtypes=tuple(sorted({*workload.dtypes, *dtypes})),
         shapes=workload.shapes or _shapes(values),
@@ -167,9 +162,9 @@ def _timed_call(call: Callable[[], Any], device: TimedDevice) -> _ObservedCall:
         result = call()
         returned = device.clock()
     device.synchronize()
-    return _ObservedCall(
-        host_time=returned - started, elapsed=device.clock() - started, result=result, observation=observation
-    )
+    elapsed = device.clock() - started
+    host_time = returned - started
+    return _ObservedCall(host_time=host_time, elapsed=elapsed, result=result, observation=observation)
 
 
 def _require_no_arguments(workload: Callable[..., Any]) -> None:

@@ -36,7 +36,7 @@ class MeasurementLock:
 
     The lock is on the file `path`, or on `fallback` where that file cannot be used; without either, nothing
     is locked. No wait is longer than `timeout` seconds. The lock is reentrant within a process.
-    `warning` says why other processes may measure at the same time. That is never an error: a test with
+    `warning` is why other processes may measure at the same time. That is never an error: a test with
     interference is better than no test.
     """
 
@@ -56,9 +56,11 @@ class MeasurementLock:
     @classmethod
     def from_option(cls, option: str) -> "MeasurementLock":
         """Return the lock that an option names: `auto`, `none`, or the path of a file."""
-        if option == "auto":
-            return cls(default_path(), fallback=_user_path())
-        return cls(None if option == "none" else Path(option))
+        if option != "auto":
+            return cls(None if option == "none" else Path(option))
+        # On Windows the folder for temporary files is one user's: there is no other file to fall back to.
+        user_file = None if sys.platform == "win32" else Path(gettempdir(), f"{_NAME}-{os.getuid()}.lock")
+        return cls(default_path(), fallback=user_file)
 
     @contextmanager
     def acquire(self, on_wait: OnWait = nullcontext) -> Iterator[LockHold]:
@@ -114,13 +116,6 @@ def default_path() -> Path:
     if sys.platform == "win32":
         return Path(gettempdir(), f"{_NAME}.lock")
     return Path(f"/tmp/{_NAME}.lock")  # noqa: S108 - TMPDIR differs between users; links are not followed
-
-
-def _user_path() -> Path | None:
-    """Return the lock file of this user, where that is another one."""
-    if sys.platform == "win32":
-        return None
-    return Path(gettempdir(), f"{_NAME}-{os.getuid()}.lock")
 
 
 def _lock_on(file: Path) -> "BaseFileLock":

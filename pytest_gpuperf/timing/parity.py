@@ -13,6 +13,7 @@ from pytest_gpuperf.model.units import first_few
 _LARGEST = 1.7e308  # written for an error beyond every float: JSON has no infinity
 _WIDE = {"c": np.complex128, "f": np.float64, "i": np.longdouble, "u": np.longdouble}
 _TURNED_OFF = "parity was turned off on the marker"
+_NOTHING_RETURNED = "the workload returns nothing that could be compared"
 
 
 class Leaf(NamedTuple):
@@ -62,32 +63,23 @@ def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
     ||gpu - cpu|| <= sqrt(eps) * max(||gpu||, ||cpu||), 2-norms, eps of the coarser of the two dtypes: half
     of the digits, the rule of Julia's `isapprox`. With rtol or atol elementwise
     |gpu - cpu| <= atol + rtol * |cpu|. Shapes, kinds of dtype, NaN and infinities must match. `error` is
-    the largest relative norm error, or elementwise error, seen.
+    the largest relative norm error, or elementwise error.
     """
-    if not demand.parity:
-        return Parity(agreed=None, error=None, tolerance=demand.rtol, reason=_TURNED_OFF)
-    if not cpu and not gpu:
-        reason = "the workload returns nothing that could be compared"
-        return Parity(agreed=None, error=None, tolerance=demand.rtol, reason=reason)
+    tolerance = demand.rtol
+    if not demand.parity or not (cpu or gpu):
+        reason = _NOTHING_RETURNED if demand.parity else _TURNED_OFF
+        return Parity(agreed=None, error=None, tolerance=tolerance, reason=reason)
     on_cpu = dict(cpu)
     on_gpu = dict(gpu)
-    if on_cpu.keys() != on_gpu.keys():
-        unmatched = {"CPU": on_cpu.keys() - on_gpu.keys(), "GPU": on_gpu.keys() - on_cpu.keys()}
-        reason = "; ".join(
-            f"only the {kind} returned {first_few(sorted(paths))}"
-            for kind, paths in unmatched.items()
-            if paths
-        )
-        return Parity(agreed=False, error=None, tolerance=demand.rtol, reason=reason)
-    return _compare_leaves(on_cpu, on_gpu, demand)
-
-
-def _compare_leaves(cpu: dict[str, Any], gpu: dict[str, Any], demand: Demand) -> Parity:
+    unmatched = {"CPU": on_cpu.keys() - on_gpu.keys(), "GPU": on_gpu.keys() - on_cpu.keys()}
+    if any(unmatched.values()):
+        only = ((kind, first_few(sorted(paths))) for kind, paths in unmatched.items() if paths)
+        reason = "; ".join(f"only the {kind} returned {paths}" for kind, paths in only)
+        return Parity(agreed=False, error=None, tolerance=tolerance, reason=reason)
     largest_error = 0.0
-    tolerance = demand.rtol
     not_compared = None
-    for path, cpu_value in cpu.items():
-        gpu_value = gpu[path]
+    for path, cpu_value in on_cpu.items():
+        gpu_value = on_gpu[path]
         other = next((value for value in (cpu_value, gpu_value) if not isinstance(value, np.ndarray)), None)
         if other is not None:
             not_compared = not_compared or f"{path} is a {type(other).__name__}, which cannot be compared"
@@ -115,9 +107,8 @@ def _difference(cpu: Any, gpu: Any, demand: Demand) -> _Difference:
     if not np.array_equal(np.isnan(cpu), np.isnan(gpu)):
         return _Difference(None, "NaN in different places")
     infinite = np.isinf(cpu)
-    if not np.array_equal(infinite, np.isinf(gpu)) or not np.array_equal(
-        cpu[infinite], gpu[infinite], equal_nan=True
-    ):
+    same_places = np.array_equal(infinite, np.isinf(gpu))
+    if not same_places or not np.array_equal(cpu[infinite], gpu[infinite], equal_nan=True):
         return _Difference(None, "infinities differ")
     finite = np.isfinite(cpu)
     wide_cpu, wide_gpu = (array[finite].astype(_WIDE[cpu.dtype.kind]) for array in (cpu, gpu))
@@ -139,9 +130,8 @@ def _elementwise(cpu: Any, gpu: Any, demand: Demand) -> _Difference:
 
 def _relative(cpu: Any, gpu: Any, tolerance: float) -> _Difference:
     """Return the relative norm error; values are scaled first, so that no square overflows."""
-    scale = max(
-        float(np.abs(part).max(initial=0.0)) for array in (cpu, gpu) for part in (array.real, array.imag)
-    )
+    parts = (cpu.real, cpu.imag, gpu.real, gpu.imag)
+    scale = max(float(np.abs(part).max(initial=0.0)) for part in parts)
     if scale == 0:
         return _Difference(0.0)
     cpu = cpu / scale

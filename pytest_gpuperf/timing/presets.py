@@ -6,7 +6,7 @@ from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import SamplingPlan
 
 # Precision of a run that is compared with another: with an interval as wide on the baseline's side, a change
-# of 20 % is still told apart from the 10 % that a gate tolerates.
+# of 20 % is still distinguished from the 10 % that a gate tolerates.
 _GATE_PRECISION = 0.04
 _GATE_SECONDS = 1.0
 _GATE_ROUNDS = 100

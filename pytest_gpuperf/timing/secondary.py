@@ -47,8 +47,9 @@ def measure_all(
 
 def probe_and_sample(timers: Sequence[BlockTimer], context: TrialContext) -> None:
     """Probe whether the GPU's call blocks, and sample the other mode, while there is time."""
-    if context.remaining() > 2 * (timers[-1].latest_sample or 0.0):
-        inspection.probe_blocking(timers[-1])
+    gpu = timers[-1]
+    if context.remaining() > 2 * (gpu.samples[-1] if gpu.samples else 0.0):
+        inspection.probe_blocking(gpu)
     if context.remaining() >= 0:
         sample_other_mode(timers, context)
 
@@ -65,13 +66,8 @@ def sample_other_mode(timers: Sequence[BlockTimer], context: TrialContext) -> No
 
 def time_transfers(gpu: Workload, rounds: int, context: TrialContext) -> SecondaryResult:
     """Time the transfers in rounds of their own: at most as many as the workload has."""
-    untimed = transfers.untimed(gpu)
-    if not untimed.bytes:
-        return SecondaryResult(transfer=untimed)
-    if not rounds:
-        return SecondaryResult(transfer=transfers.untimed(gpu, NO_ROUNDS))
-    if context.remaining() < 0:
-        return SecondaryResult(transfer=transfers.untimed(gpu, NO_TIME))
+    if not rounds or context.remaining() < 0 or not transfers.untimed(gpu).bytes:
+        return SecondaryResult(transfer=transfers.untimed(gpu, NO_TIME if rounds else NO_ROUNDS))
     try:
         return SecondaryResult(transfer_timer=_sampled_transfers(gpu, rounds, context))
     except Exception as error:
@@ -84,6 +80,7 @@ def time_transfers(gpu: Workload, rounds: int, context: TrialContext) -> Seconda
 
 
 def _sampled_transfers(gpu: Workload, rounds: int, context: TrialContext) -> TransferTimer:
+    # A function of its own: when it raises, no variable of the caller keeps the copies alive.
     timer = TransferTimer(gpu, context.options)
     _sample(timer.timers, rounds, context)
     return timer

@@ -1,6 +1,7 @@
 """From a workload's uploads and results to the times of the transfers that each call needs."""
 
 from array import array
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -31,8 +32,8 @@ def untimed(workload: Workload, reason: str | None = None) -> Transfer:
         return Transfer(h2d=None, d2h=None, reason=TIMED_WITH_BODY)
     up = Copies(bytes=sum(upload.bytes for upload in workload.uploads), arrays=len(workload.uploads))
     down = Copies(bytes=workload.result_bytes, arrays=workload.result_arrays)
-    nothing = _NOTHING if not up.bytes and not down.bytes else reason
-    return Transfer(h2d=up, d2h=down, made=workload.created_bytes, reason=nothing)
+    reason = reason if up.bytes or down.bytes else _NOTHING
+    return Transfer(h2d=up, d2h=down, made=workload.created_bytes, reason=reason)
 
 
 def require_separable(demand: Demand, workload: Workload) -> None:
@@ -51,7 +52,9 @@ class TransferTimer:
     def __init__(self, workload: Workload, options: RunOptions) -> None:
         self._untimed = untimed(workload)
         device = workload.device
-        hosts = [_as_array(upload.host()) for upload in workload.uploads if upload.host is not None]
+        # Arrays, so that the conversion of a list is not timed as a transfer.
+        uploaded = [upload.host() for upload in workload.uploads if upload.host is not None]
+        hosts = [host if hasattr(host, "dtype") else np.asarray(host) for host in uploaded]
         returned = [leaf.value for leaf in leaves(workload.call()) if device.holds(leaf.value)]
         self._memory = _memory(device, hosts)
 
@@ -64,12 +67,11 @@ class TransferTimer:
             for value in returned:
                 device.asnumpy(value)
 
-        self._h2d: BlockTimer | None = None
-        self._d2h: BlockTimer | None = None
-        if self._untimed.h2d and self._untimed.h2d.bytes:
-            self._h2d = blocks.warmed_up(upload, device, options)
-        if self._untimed.d2h and self._untimed.d2h.bytes:
-            self._d2h = blocks.warmed_up(download, device, options)
+        def timed(copies: Copies | None, call: Callable[[], None]) -> BlockTimer | None:
+            return blocks.warmed_up(call, device, options) if copies and copies.bytes else None
+
+        self._h2d = timed(self._untimed.h2d, upload)
+        self._d2h = timed(self._untimed.d2h, download)
         self.timers = [timer for timer in (self._h2d, self._d2h) if timer is not None]
 
     @property
@@ -81,9 +83,8 @@ class TransferTimer:
     def samples(self) -> list[float]:
         """The seconds for both directions, round by round."""
         columns = (timer.samples for timer in self.timers)
-        return [
-            sum(pair) for pair in zip(*columns, strict=False)
-        ]  # a direction that raised has one sample less
+        # Not strict: a direction that raised has one sample less.
+        return [sum(pair) for pair in zip(*columns, strict=False)]
 
     @property
     def transfer(self) -> Transfer:
@@ -99,11 +100,6 @@ class TransferTimer:
 
 def _samples(timer: BlockTimer | None) -> "array[float]":
     return array("d", timer.samples) if timer else array("d")
-
-
-def _as_array(host: Any) -> Any:
-    """Return an upload as an array, so that the conversion of a list is not timed as a transfer."""
-    return host if hasattr(host, "dtype") else np.asarray(host)
 
 
 def _memory(device: Any, hosts: list[Any]) -> Literal["pinned", "pageable"] | None:

@@ -6,6 +6,8 @@ from random import Random
 from zlib import crc32
 
 from pytest_gpuperf.analysis import noise, offload, verdict
+from pytest_gpuperf.analysis.judgement import judge_offline
+from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, Family, RunOptions
@@ -22,6 +24,8 @@ from pytest_gpuperf.timing.inspection import Bind
 from pytest_gpuperf.timing.parity import Leaf
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.transfers import TransferTimer
+
+_NOT_COMPARED_AGAIN = "max_time was reached before the results could be compared again after timing"
 
 
 class Trial:
@@ -57,8 +61,7 @@ class Trial:
             remaining=self._budget.remaining,
         )
         # The threshold of a sweep lies where the speedup crosses 1: each size must be clear of it.
-        self._exclusions = (*exclusions, *([(1.0, 1.0)] if family else []))
-        self._rounds = RoundSampler(self._context, self._exclusions)
+        self._rounds = RoundSampler(self._context, (*exclusions, *([(1.0, 1.0)] if family else [])))
         self._checks = ResultChecks(demand)
         self._device: TimedDevice | None = None
         self._cpu: BlockTimer | None = None
@@ -83,10 +86,7 @@ class Trial:
                 gpu_timer = self._warmed_up(self._gpu)
                 self._rounds.take_interleaved(cpu_timer, gpu_timer, self._demanded_transfers(self._gpu))
                 if self._budget.remaining() < 0:
-                    self.note(
-                        "answers_not_compared_again",
-                        "max_time was reached before the results could be compared again after timing",
-                    )
+                    self.note("answers_not_compared_again", _NOT_COMPARED_AGAIN)
                     return self._judge()
                 cpu_result = self._final_result(self._cpu)
                 gpu_result = self._final_result(self._gpu)
@@ -153,13 +153,10 @@ class Trial:
     def assess_cpu_only(self, cpu_result: CpuResult) -> None:
         """Assess from the CPU's times alone what a GPU would have to reach."""
         if self._cpu is not None:
+            interference = noise.describe(cpu_result.interference) if cpu_result.interference else None
             self._transfer = transfers.untimed(self._cpu.workload, "no GPU was measured")
             self._offload = offload.assess_cpu_only(
-                cpu_result.measurement,
-                self.demand,
-                self._transfer,
-                self.options,
-                cpu_result.interference_text,
+                cpu_result.measurement, self.demand, self._transfer, self.options, interference
             )
 
     def record(self, ended: Verdict) -> Record:
@@ -206,7 +203,7 @@ class Trial:
 
     def discard_estimate(self) -> None:
         """Discard the estimate but keep the samples: they did not measure the requested work."""
-        self._rounds = RoundSampler(self._context, self._exclusions)
+        self._rounds.restart()
         self._offload = None
 
     def use(self, device: TimedDevice) -> None:
@@ -284,39 +281,47 @@ class Trial:
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
         """Measure what the verdict does not rest on."""
-        measured = secondary.measure_all(
-            timers, len(self._rounds.rounds), self._context, self._transfer_timer
-        )
+        rounds = len(self._rounds.rounds)
+        measured = secondary.measure_all(timers, rounds, self._context, self._transfer_timer)
         self._transfer_timer = measured.transfer_timer
         self._transfer = measured.transfer
         self.notes += measured.notes
 
     def _judge(self) -> Verdict:
+        """Return the verdict on the demand, with the offload verdict and notes added to the record."""
         disagreement = self._checks.disagreement(after_timing=bool(self._rounds.begun))
         if disagreement is not None and self.demand.bare:
             self.note("devices_disagree", disagreement)
             return Verdict(status="recorded", reason=None)
         if disagreement is not None:
             return Verdict(status="failed", reason=disagreement, reason_code="devices_disagree")
-        return self._assess(self._cpu_measurement, self._gpu)
-
-    def _assess(self, cpu: Measurement | None, gpu: BlockTimer | None) -> Verdict:
+        cpu = self._cpu_measurement
+        gpu = self._gpu
         if cpu is None or gpu is None:
             raise GpuPerfError("one of the two devices was not measured")
         if self._transfer_timer is not None:
             self._transfer = self._transfer_timer.transfer
         elif self._transfer is None:
             self._transfer = transfers.untimed(gpu.workload, secondary.NO_TIME)
-        judgement = outcome.judge(
-            self._context,
-            self._rounds,
-            sampling=self._sampling,
-            cpu=cpu,
-            gpu=gpu,
-            copies=self._transfer_timer.samples if self._transfer_timer else (),
-            transfer=self._transfer,
-            interference=self._interference,
-        )
+        speedup = self._rounds.speedup(self._sampling)
+        memory = outcome.memory_of(gpu)
+        if speedup is None:
+            judgement = outcome.judge_without_rounds(self._rounds, memory, self.demand)
+        else:
+            measured = OffloadInput(
+                demand=self.demand,
+                regime="body" if gpu.workload.scope == "body" else self.demand.transfer,
+                cpu=cpu,
+                gpu=gpu.measurement,
+                rounds=self._rounds.rounds,
+                speedup=speedup,
+                copies=self._transfer_timer.samples if self._transfer_timer else (),
+                transfer=self._transfer,
+            )
+            throttled = self._rounds.throttled
+            judgement = judge_offline(
+                measured, self.options, memory=memory, interference=self._interference, throttled=throttled
+            )
         self._offload = judgement.offload
-        self.notes += (*judgement.notes, *self._checks.notes)
+        self.notes += (*judgement.notes, *outcome.notes_on_rounds(self._rounds), *self._checks.notes)
         return judgement.verdict

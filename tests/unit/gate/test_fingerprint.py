@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_gpuperf.gate.fingerprint import (
-    BASELINE_DIFFERENCE,
+    baseline_differences,
     condition_inputs,
     differences,
     environment_conditions,
@@ -290,7 +290,7 @@ def test_several_differences_are_told_together():
 def test_a_difference_from_a_baseline_says_which_value_is_whose():
     now = here(variables={**HERE.variables, "OPENBLAS_NUM_THREADS": "2"})
     told = "OPENBLAS_NUM_THREADS: not set in the baseline, 2 now"
-    assert differences(run_conditions(HERE, GPU), run_conditions(now, GPU), BASELINE_DIFFERENCE) == (told,)
+    assert baseline_differences(run_conditions(HERE, GPU), run_conditions(now, GPU)) == (told,)
 
 
 def test_a_run_without_a_gpu_has_the_surroundings_of_its_processor():
