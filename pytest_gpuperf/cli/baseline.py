@@ -60,27 +60,23 @@ class _Update:
 
 
 def _update(base: Path, inputs: Sequence[Path], *, prune: bool) -> CommandResult:
-    reports = sorted(
-        (Report(name=str(path), run=reader.load_report(path)) for path in inputs), key=reader.started_at
-    )
+    reports = sorted(map(reader.named_report, inputs), key=reader.started_at)
     runs = [report.run for report in reports]
     existing = _existing(base, runs[-1])
     before = existing.run if existing else None
     early = [report.name for report in reports if not report.run.complete]
     if early and (before is None or prune):
+        cause = "its run ended early, and the baseline would look complete"
         remedy = "leave out --prune" if before else "update an existing baseline"
-        raise GpuPerfError(
-            f"{early[0]} is incomplete: its run ended early, and the baseline would look complete; run it "
-            f"again to its end, or {remedy}"
-        )
+        raise GpuPerfError(f"{early[0]} is incomplete: {cause}; run it again to its end, or {remedy}")
     older = _older(reports, existing) if existing else ()
     if existing and len(older) == len(reports):
         _check_order(base, older[-1], existing, prune=prune)
     update = _planned(runs[: len(older)], runs[len(older) :], before, prune=prune)
     if not update.fresh:
         raise GpuPerfError(_why_nothing_new(older, update))
-    if (refusal := _refusal(base, runs, before, update, older)) is not None:
-        return lines_result([refusal], INCOMPARABLE)
+    if (refusal := _refusal(runs, before, update, older)) is not None:
+        return lines_result([f"{base} was not changed, because the {refusal}"], INCOMPARABLE)
     last = before if before and len(older) == len(runs) else runs[-1]
     path = _write(base, last, update.records)
     lines = [*_counts(path, update), *_older_tests(older, update)]
@@ -166,20 +162,17 @@ def _why_nothing_new(older: Iterable[Report], update: _Update) -> str:
     )
 
 
-def _refusal(
-    base: Path, runs: Sequence[Run], before: Run | None, update: _Update, older: Sequence[Report]
-) -> str | None:
+def _refusal(runs: Sequence[Run], before: Run | None, update: _Update, older: Sequence[Report]) -> str | None:
     """Return why the records of these runs cannot be in one baseline, and what to do."""
     if unlike := _differences(runs):
-        differences = "; ".join(unlike)
-        return f"{base} was not changed, because the reports differ: {differences}; make a baseline of each"
+        return f"reports differ: {'; '.join(unlike)}; make a baseline of each"
     if before is None or not any(map(_is_measured, update.kept.values())):
         return None
     if unlike := _differences([before, *runs]):
         remedy = "a folder holds a baseline of each machine"
         if not older:
             remedy = f"--prune removes what was measured elsewhere, {remedy}"
-        return f"{base} was not changed, because the runs differ: {'; '.join(unlike)}; {remedy}"
+        return f"runs differ: {'; '.join(unlike)}; {remedy}"
     return None
 
 
@@ -201,9 +194,8 @@ def _write(base: Path, last: Run, records: tuple[Record, ...]) -> Path:
     try:
         files.create(path, text)
     except FileExistsError as error:
-        raise GpuPerfError(
-            f"{path} already exists, of a run that began at the same time; remove it first"
-        ) from error
+        cause = "of a run that began at the same time"
+        raise GpuPerfError(f"{path} already exists, {cause}; remove it first") from error
     return path
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pytest_gpuperf.devices.protocol import Backend
 
 _CPU = "cpu"  # of sycl: it emulates a GPU, and is never chosen automatically
+_FACTS = ("name", "library", "emulated", "memory", "driver", "runtime")
 _FIRST = "auto chooses the first usable GPU; pass another by name, e.g. --gpuperf-gpu=torch"
 _OTHERS = "devices of other plugins are not listed here: pytest --gpuperf-gpu=NAME uses them"
 
@@ -107,17 +108,11 @@ def _table(listings: list[DeviceListing], automatic: str | None) -> Iterator[str
 
 
 def _content(listing: DeviceListing, automatic: str | None) -> dict[str, Any]:
-    device = listing.device
     return {
         "choice": listing.choice,
-        "usable": device is not None,
+        "usable": listing.device is not None,
         "reason": listing.reason,
         "automatic": listing.automatic,
         "taken_by_auto": listing.choice == automatic,
-        "name": device.name if device else None,
-        "library": device.library if device else None,
-        "emulated": device.emulated if device else None,
-        "memory": device.memory if device else None,
-        "driver": device.driver if device else None,
-        "runtime": device.runtime if device else None,
+        **{name: getattr(listing.device, name, None) for name in _FACTS},
     }

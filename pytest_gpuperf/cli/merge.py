@@ -13,12 +13,12 @@ from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
 from pytest_gpuperf.report import files, paths, reader, terminal
 from pytest_gpuperf.report.json import document
+from pytest_gpuperf.report.reader import Report
 
 if TYPE_CHECKING:
     from pytest_gpuperf.report.merge import MergedRun
-    from pytest_gpuperf.report.reader import Report
 
-INCONCLUSIVE = (
+_INCONCLUSIVE = (
     "how to treat undecided tests: warn passes them near their limit and fails others; fail and pass treat "
     "all alike (default: warn)"
 )
@@ -37,7 +37,7 @@ def add(commands: Any) -> None:
         "-o", "--output", type=Path, required=True, metavar="PATH", help="the report to write"
     )
     command.add_argument(
-        "--inconclusive", choices=("warn", "fail", "pass"), default="warn", help=INCONCLUSIVE
+        "--inconclusive", choices=("warn", "fail", "pass"), default="warn", help=_INCONCLUSIVE
     )
     command.set_defaults(run=lambda chosen: _merge(chosen.reports, chosen.output, chosen.inconclusive))
 
@@ -47,7 +47,7 @@ def _merge(inputs: Sequence[Path], output: Path, inconclusive: InconclusivePolic
 
     if len(inputs) < 2:
         raise GpuPerfError("merging needs two reports or more")
-    reports = [reader.Report(name=str(path), run=reader.load_report(path)) for path in inputs]
+    reports = [reader.named_report(path) for path in inputs]
     check_replaceable(output, paths.REPORT, "report", inputs)
     merged = merge.merge(reports)
     files.replace(output, document.text(merged.run))
@@ -57,7 +57,7 @@ def _merge(inputs: Sequence[Path], output: Path, inconclusive: InconclusivePolic
 
 
 def _lines(
-    merged: "MergedRun", reports: Sequence["Report"], failures: Sequence[str], plan: RunOptions
+    merged: "MergedRun", reports: Sequence[Report], failures: Sequence[str], plan: RunOptions
 ) -> Iterator[str]:
     """Yield what failed or is inconclusive, the table, and what was merged."""
     yield from (*failures, *merged.doubts(plan), "")
@@ -77,7 +77,7 @@ def _counts(merged: "MergedRun", failures: Sequence[str]) -> str:
     return ", ".join([*counts, *([f"{skipped} skipped"] if skipped else [])])
 
 
-def _hosts(run: Run, reports: Iterable["Report"]) -> str:
+def _hosts(run: Run, reports: Iterable[Report]) -> str:
     names = ", ".join(fingerprint.machine_names([report.run.environment for report in reports]))
     differ = run.merged.hosts_differ if run.merged else None
     if differ is None:

@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--as",
         dest="format",
-        choices=[*exports.FORMATS, _MARKDOWN],
+        choices=[*paths.EXPORTS, _MARKDOWN],
         required=True,
         help="the format: that of a tool, csv for spreadsheets, markdown for pull requests",
     )

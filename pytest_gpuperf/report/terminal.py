@@ -137,30 +137,22 @@ def _reasons(records: Sequence[Record], names: Mapping[str, str], width: int) ->
     """Return why, once for all tests that share a reason."""
     explained = summary.explained_by_sibling(records)
     reasons = summary.shared_reasons(records, names, lambda record: summary.reasons_of(record, explained))
-    return [
-        line
-        for reason in reasons
-        for line in _wrapped(f"{units.first_few(reason.tests, most=1)}: {reason.text}", width)
-    ]
+    texts = (f"{units.first_few(tests, most=1)}: {reason}" for reason, tests in reasons.items())
+    return [line for text in texts for line in _wrapped(text, width)]
 
 
 def _thresholds(run: Run, width: int) -> list[str]:
-    return [
-        line
-        for threshold in summary.threshold_summaries(run.thresholds)
-        for line in _wrapped(f"threshold of {threshold.name}: {threshold.sentence}", width)
-    ]
+    measured = summary.measured_thresholds(run)
+    texts = (f"threshold of {each.name}: {summary.threshold_sentence(each)}" for each in measured)
+    return [line for text in texts for line in _wrapped(text, width)]
 
 
 def _limits(records: Iterable[Record], price: float | None, width: int) -> list[str]:
     """Return what the limits in the table are, where there are any."""
     if price is None or all(record.gpu or _allowed(record) == "-" for record in records):
         return []
-    text = (
-        "<=: how long a call may take on a GPU to meet the required speedup, or to save money at "
-        f"{price:g} times the price"
-    )
-    return wrap(text, width)
+    aim = f"to meet the required speedup, or to save money at {price:g} times the price"
+    return wrap(f"<=: how long a call may take on a GPU {aim}", width)
 
 
 def _worth(records: Sequence[Record], price: float | None) -> list[str]:

@@ -11,9 +11,9 @@ from typing import Any
 from pytest_gpuperf.analysis.changepoint import FEWEST, Change, changes
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.report.escape import printable
 from pytest_gpuperf.report.history import Entry, History, Result
+from pytest_gpuperf.report.json import codec
 
 _BLOCKS, _LETTERS = "▁▂▃▄▅▆▇", "_.-~+*#"  # an odd number: one is the middle
 _WIDEST = 40  # marks of a sparkline
@@ -51,9 +51,8 @@ def series(entries: Iterable[Entry], *, only: str | None = None) -> tuple[Series
     for entry in entries:
         for result in entry.results:
             if only is None or only in result.nodeid:
-                points.setdefault((result.fingerprint, result.nodeid), []).append(
-                    Point(entry=entry, result=result)
-                )
+                point = Point(entry=entry, result=result)
+                points.setdefault((result.fingerprint, result.nodeid), []).append(point)
     ranks = {shared: rank for rank, shared in enumerate(dict.fromkeys(shared for shared, _ in points))}
     keys = sorted(points, key=lambda key: ranks[key[0]])  # stable: tests stay in the order of the runs
     return tuple(_series(*key, points[key]) for key in keys)
@@ -83,12 +82,15 @@ def document(history: History, *, only: str | None = None) -> dict[str, Any]:
 
     An index of a change counts the points that have a speedup.
     """
-    return {
-        "runs": len(history.entries),
-        "fewest": FEWEST,
-        "series": [_content(one) for one in series(history.entries, only=only)],
-        "rejected": [asdict(rejected) for rejected in history.rejected],
-    }
+    content: dict[str, Any] = codec.dump(
+        {
+            "runs": len(history.entries),
+            "fewest": FEWEST,
+            "series": [_content(one) for one in series(history.entries, only=only)],
+            "rejected": list(history.rejected),
+        }
+    )
+    return content
 
 
 def _series(fingerprint: str, nodeid: str, points: Sequence[Point]) -> Series:
@@ -205,17 +207,16 @@ def _content(one: Series) -> dict[str, Any]:
 
 def _point_content(point: Point) -> dict[str, Any]:
     entry, result = point.entry, point.result
-    speedup: Estimate | None = result.speedup
     return {
         "started": entry.started,
-        "commit": asdict(entry.commit) if entry.commit else None,
+        "commit": entry.commit,
         "status": result.status,
-        "speedup": asdict(speedup) if speedup else None,
+        "speedup": result.speedup,
         "cpu": result.cpu,
         "gpu": result.gpu,
     }
 
 
 def _change_content(change: Change, entry: Entry) -> dict[str, Any]:
-    commit = asdict(entry.commit) if entry.commit else None
-    return {**asdict(change), "percent": change.percent, "started": entry.started, "commit": commit}
+    facts = {"percent": change.percent, "started": entry.started, "commit": entry.commit}
+    return {**asdict(change), **facts}

@@ -21,7 +21,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Copies, DeviceInfo, Estimate, Memory, Transfer
 from pytest_gpuperf.model.offload import BreakEven, Offload, Price
 from pytest_gpuperf.model.record import Environment, Record
-from pytest_gpuperf.report import exports
+from pytest_gpuperf.report import exports, paths
 from pytest_gpuperf.report.escape import distinct, printable
 from pytest_gpuperf.report.exports.pytest_benchmark import spread
 
@@ -132,7 +132,7 @@ def rows(run_of):
 
 
 def test_the_formats_are_named_where_there_is_none_of_a_name(run_of):
-    assert ["pytest-benchmark", "github-action-benchmark", "bencher", "csv"] == list(exports.FORMATS)
+    assert ["pytest-benchmark", "github-action-benchmark", "bencher", "csv"] == list(paths.EXPORTS)
     with pytest.raises(
         GpuPerfError,
         match=r"'xml' is not an export format; choose one of pytest-benchmark, github.*, bencher, csv",
@@ -149,7 +149,7 @@ def test_a_format_is_loaded_when_it_is_asked_for():
     assert "pytest_gpuperf.report.exports." not in modules
 
 
-@pytest.mark.parametrize("format", exports.FORMATS)
+@pytest.mark.parametrize("format", paths.EXPORTS)
 @settings(max_examples=60, deadline=None)
 @given(anything=HOSTILE)
 def test_every_format_can_be_encoded_whatever_a_test_is_called(run_of, record, measurement, format, anything):
