@@ -163,8 +163,7 @@ def _reasons(records: Sequence[Record]) -> Iterator[str]:
     )
     for reason, tests in islice(reasons.items(), _MOST_REASONS):
         yield f"- {first_few([_name(tests[0]), *tests[1:]], most=1)}: {markdown_code(reason)}"
-    if len(reasons) > _MOST_REASONS:
-        yield f"- {count(len(reasons) - _MOST_REASONS, 'more reason is', 'more reasons are')} in the report"
+    yield from _more(len(reasons) - _MOST_REASONS, "more reason is", "more reasons are")
 
 
 def _noted_reasons(record: Record, explained: Collection[str]) -> Iterator[str]:
@@ -184,9 +183,7 @@ def _thresholds(run: Run) -> Iterator[str]:
     for threshold in measured[:_MOST_OTHERS]:
         sentence = summary.threshold_sentence(threshold)
         yield f"- threshold of {_name(threshold.name)}: {markdown_code(sentence)}"
-    if len(measured) > _MOST_OTHERS:
-        more = count(len(measured) - _MOST_OTHERS, "more threshold is", "more thresholds are")
-        yield f"- {more} in the report"
+    yield from _more(len(measured) - _MOST_OTHERS, "more threshold is", "more thresholds are")
 
 
 def _gate(gate: GateResult | None) -> Iterator[str]:
@@ -207,8 +204,11 @@ def _gate(gate: GateResult | None) -> Iterator[str]:
 
 def _bullets(texts: Sequence[str]) -> Iterator[str]:
     yield from (f"- {markdown_code(text)}" for text in texts[:_MOST_OTHERS])
-    if len(texts) > _MOST_OTHERS:
-        yield f"- {len(texts) - _MOST_OTHERS:,} more in the report"
+    yield from _more(len(texts) - _MOST_OTHERS, "more", "more")
+
+
+def _more(left_out: int, one: str, several: str) -> list[str]:
+    return [f"- {count(left_out, one, several)} in the report"] if left_out > 0 else []
 
 
 def _environment(environment: Environment) -> str:

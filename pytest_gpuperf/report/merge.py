@@ -63,7 +63,8 @@ def merge(reports: Sequence[Report]) -> MergedRun:
         _check_unique(copies)
     results = {nodeid: _one_device_results(copies) for nodeid, copies in tests.items()}
     sources = {kind: _source(reports, results.values(), kind) for kind in _KINDS}
-    ratio = _cost_ratio([source for source in (sources["gpu"], sources["cpu"]) if source])
+    ratios = (source.run.cost_ratio for source in (sources["gpu"], sources["cpu"]) if source)
+    ratio = next(filter(None, ratios), RunOptions().cost_ratio)
     records = tuple(_record(copies, results[nodeid], ratio) for nodeid, copies in tests.items())
     joined = tuple(record.nodeid for record in records if len(results[record.nodeid]) == 2 and record.speedup)
     shards = [report for report in reports if any(record.speedup for record in report.run.records)]
@@ -129,11 +130,6 @@ def _source(
     """Return the first report that has only this device's result of any test."""
     names = {results[kind].report.name for results in tests if kind in results}
     return next((report for report in reports if report.name in names), None)
-
-
-def _cost_ratio(reports: Sequence[Report]) -> float:
-    ratios = (report.run.cost_ratio for report in reports)
-    return next((ratio for ratio in ratios if ratio is not None), RunOptions().cost_ratio)
 
 
 def _record(copies: Sequence[_ReportedRecord], results: dict[Kind, OneDeviceResult], ratio: float) -> Record:

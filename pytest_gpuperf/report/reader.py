@@ -69,8 +69,8 @@ def named_report(path: Path) -> Report:
 def load_reports(path: Path) -> tuple[Report, ...]:
     """Return the report in a file, or those in a folder's `*.json` files, newest first.
 
-    Hidden files, folders and links that lead out of the folder are left out. Raises GpuPerfError as `load_report`
-    does, and for a report in a folder without a valid start.
+    Hidden files, folders and links that lead out of the folder are left out. Raises GpuPerfError as
+    `load_report` does, and for a report in a folder without a valid start.
     """
     if not path.is_dir():
         return (named_report(path),)

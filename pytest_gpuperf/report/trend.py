@@ -197,26 +197,20 @@ def _commit(entry: Entry) -> str:
 
 
 def _content(one: Series) -> dict[str, Any]:
+    measured = ("status", "speedup", "cpu", "gpu")
     return {
         "fingerprint": one.fingerprint,
         "nodeid": one.nodeid,
-        "findings": [_point_content(point) for point in one.points],
-        "changes": [_change_content(change, one.timed[change.index].entry) for change in one.changes],
+        "findings": [
+            {**_origin_content(point), **{name: getattr(point.result, name) for name in measured}}
+            for point in one.points
+        ],
+        "changes": [
+            {**asdict(change), "percent": change.percent, **_origin_content(one.timed[change.index])}
+            for change in one.changes
+        ],
     }
 
 
-def _point_content(point: Point) -> dict[str, Any]:
-    entry, result = point.entry, point.result
-    return {
-        "started": entry.started,
-        "commit": entry.commit,
-        "status": result.status,
-        "speedup": result.speedup,
-        "cpu": result.cpu,
-        "gpu": result.gpu,
-    }
-
-
-def _change_content(change: Change, entry: Entry) -> dict[str, Any]:
-    facts = {"percent": change.percent, "started": entry.started, "commit": entry.commit}
-    return {**asdict(change), **facts}
+def _origin_content(point: Point) -> dict[str, Any]:
+    return {"started": point.entry.started, "commit": point.entry.commit}
