@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
     chosen = _parser().parse_args(arguments)
     try:
-        with gc_paused():  # a command holds what it reads until it ends
+        with gc_paused():  # a command keeps what it reads until it ends
             result: CommandResult = chosen.run(chosen)
     except (GpuPerfError, OSError, ValueError, ArithmeticError) as error:
         return _fail(_error_text(error))

@@ -94,15 +94,11 @@ def _older(reports: Iterable[Report], existing: Baseline) -> tuple[Report, ...]:
 def _check_order(base: Path, last: Report, existing: Baseline, *, prune: bool) -> None:
     """Raise GpuPerfError where older measurements would replace newer ones, or would never be used."""
     if base.is_dir():
-        raise GpuPerfError(
-            f"{last.name} was measured before {existing.name}, and no run would choose the older of them; "
-            "update that file, or move it out of the folder first"
-        )
+        cause = f"{last.name} was measured before {existing.name}, and no run would choose the older of them"
+        raise GpuPerfError(f"{cause}; update that file, or move it out of the folder first")
     if prune:
-        raise GpuPerfError(
-            f"{last.name} was measured before the baseline {existing.name}; leave out --prune, or remove "
-            "the baseline to recreate it"
-        )
+        cause = f"{last.name} was measured before the baseline {existing.name}"
+        raise GpuPerfError(f"{cause}; leave out --prune, or remove the baseline to recreate it")
 
 
 def _planned(older: Sequence[Run], newer: Sequence[Run], before: Run | None, *, prune: bool) -> _Update:
@@ -156,10 +152,8 @@ def _why_nothing_new(older: Iterable[Report], update: _Update) -> str:
     name = next((report.name for report in older if _kept_tests(report, update)), None)
     if name is None:
         return "the reports measured nothing that a later run could be compared with"
-    return (
-        f"{name} is older than the baseline, which has all that it measured; run it again, or remove the "
-        "baseline to create it from this report"
-    )
+    remedy = "run it again, or remove the baseline to create it from this report"
+    return f"{name} is older than the baseline, which has all that it measured; {remedy}"
 
 
 def _refusal(runs: Sequence[Run], before: Run | None, update: _Update, older: Sequence[Report]) -> str | None:
@@ -210,9 +204,8 @@ def _counts(path: Path, update: _Update) -> Iterator[str]:
 def _older_tests(older: Iterable[Report], update: _Update) -> Iterator[str]:
     """Yield how many tests of older reports were left out because the baseline has newer ones."""
     for report in older:
-        tests = _kept_tests(report, update)
-        were = "it was" if tests == 1 else "they were"
-        yield f"{report.name} was measured before the baseline: {units.count(tests, 'test')} kept as {were}"
+        tests = units.count(_kept_tests(report, update), "test kept as it was", "tests kept as they were")
+        yield f"{report.name} was measured before the baseline: {tests}"
 
 
 def _kept_tests(report: Report, update: _Update) -> int:

@@ -80,8 +80,7 @@ def validate(report: Path) -> CommandResult:
         nonlocal last
         if perf_counter() - last > _QUIET:
             last = perf_counter()
-            taken = f"{last - started:.0f} s"
-            sys.stderr.write(f"{checked:,} of {records:,} records checked in {taken}\n")
+            sys.stderr.write(f"{checked:,} of {records:,} records checked in {last - started:.0f} s\n")
 
     run = reader.load_report(report, lambda content: schema.validate(content, progress))
     return lines_result([f"{report}: valid, {_records(run)}"])

@@ -69,7 +69,9 @@ def merge(reports: Sequence[Report]) -> MergedRun:
     joined = tuple(record.nodeid for record in records if len(results[record.nodeid]) == 2 and record.speedup)
     shards = [report for report in reports if any(record.speedup for record in report.run.records)]
     if not joined and not shards:
-        raise GpuPerfError(_nothing_joined(records))
+        cause = next((f"; {record.nodeid}: {record.reason}" for record in records if record.reason), "")
+        missing = "no test has a CPU result in one report and a GPU result in another"
+        raise GpuPerfError(f"nothing to merge: {missing}{cause}")
     _check_same_conditions(shards)
     # The environment of the CPU's run with the other's GPU; shards of one run share theirs.
     cpu, gpu = (sources[kind] if joined else shards[0] for kind in _KINDS)
@@ -108,10 +110,9 @@ def _check_same_conditions(shards: Sequence[Report]) -> None:
         environments = (one.run.environment, other.run.environment)
         first, second = (fingerprint.run_conditions(each, each.gpu) for each in environments)
         if differences := fingerprint.differences(first, second):
-            raise GpuPerfError(
-                f"{one.name} and {other.name} were measured in different conditions "
-                f"({'; '.join(differences)}), and a report has only one environment; keep two reports"
-            )
+            names = f"{one.name} and {other.name}"
+            cause = f"were measured in different conditions ({'; '.join(differences)})"
+            raise GpuPerfError(f"{names} {cause}, and a report has only one environment; keep two reports")
 
 
 def _one_device_results(copies: Iterable[_ReportedRecord]) -> dict[Kind, OneDeviceResult]:
@@ -155,11 +156,6 @@ def _explains_missing(result: OneDeviceResult, entry: _ReportedRecord) -> bool:
 def _most_severe(copies: Sequence[_ReportedRecord]) -> Record:
     """Return the record with the most severe status."""
     return min((entry.record for entry in copies), key=lambda record: _MOST_SEVERE_FIRST.index(record.status))
-
-
-def _nothing_joined(records: Sequence[Record]) -> str:
-    cause = next((f"; {record.nodeid}: {record.reason}" for record in records if record.reason), "")
-    return f"nothing to merge: no test has a CPU result in one report and a GPU result in another{cause}"
 
 
 def _run(reports: Sequence[Report], records: tuple[Record, ...], cpu: Run, gpu: Run, ratio: float) -> Run:

@@ -42,7 +42,7 @@ class OneDeviceResult:
 
 
 def merge_results(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Record:
-    """Return the record of a test from both results; its reason says why it has no speedup, if so."""
+    """Return the record of a test from both results; its reason is why it has no speedup, if so."""
     record = _combined(cpu, gpu)
     verdict = _unusable(cpu) or _unusable(gpu) or _disagreement(cpu, gpu) or _unpairable(cpu, gpu)
     if verdict is not None:

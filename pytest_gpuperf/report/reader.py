@@ -53,17 +53,16 @@ def load_report(path: Path, prove: Callable[[Any], None] | None = None) -> Run:
         raise _refusal(f"{path} needs more memory than is available; split the run") from None
 
 
-def _run(content: bytes) -> Run:
-    if journal.is_journal(content):
-        raise GpuPerfError(
-            "this is the journal of an unfinished run; gpuperf recover JOURNAL REPORT turns it into a report"
-        )
-    return document.parse(content)
-
-
 def named_report(path: Path) -> Report:
     """Return the report in a file with the path as its name; raises GpuPerfError as `load_report` does."""
     return Report(name=str(path), run=load_report(path))
+
+
+def _run(content: bytes) -> Run:
+    if journal.is_journal(content):
+        remedy = "gpuperf recover JOURNAL REPORT turns it into a report"
+        raise GpuPerfError(f"this is the journal of an unfinished run; {remedy}")
+    return document.parse(content)
 
 
 def load_reports(path: Path) -> tuple[Report, ...]:

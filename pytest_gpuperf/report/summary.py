@@ -77,9 +77,8 @@ def reasons_of(record: Record, explained: Collection[str] = ()) -> Iterator[str]
 
 def _is_hopeless(offload: Offload) -> bool:
     """Return whether no link is fast enough for copies at every call."""
-    return bool(offload.links) and all(
-        link.speedup_at_most is not None and link.speedup_at_most < 1 for link in offload.links
-    )
+    bounds = [link.speedup_at_most for link in offload.links]
+    return bool(bounds) and all(bound is not None and bound < 1 for bound in bounds)
 
 
 def measured_thresholds(run: Run) -> list[Threshold]:

@@ -84,7 +84,7 @@ def _devices(run: Run, width: int) -> list[str]:
 def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> list[str]:
     """Return the table; where names would be cut short, the columns that can be spared are left out.
 
-    The limit cannot be spared where it says what a speedup includes.
+    The limit cannot be spared where it shows what a speedup includes.
     """
     has_copies = any(record.offload is not None and record.offload.always is not None for record in records)
     unused = set() if has_copies else {"with copies"}

@@ -190,7 +190,7 @@ def _origin(entry: Entry) -> str:
 
 
 def _commit(entry: Entry) -> str:
-    """Return the first letters of the commit; a plus says that files differed from it."""
+    """Return the first letters of the commit; a plus means that files differed from it."""
     if entry.commit is None:
         return "unknown"
     return printable(entry.commit.id[:_SHORT]) + ("+" if entry.commit.changed else "")

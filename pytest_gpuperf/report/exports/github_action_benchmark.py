@@ -17,9 +17,9 @@ def text(run: Run) -> str:
 
 
 def _entry(record: Record, speedup: Speedup) -> dict[str, Any]:
+    suffix = " (emulated)" if is_emulated(record) else ""  # no chart mixes the two
     return {
-        "name": distinct(record.nodeid)
-        + (" (emulated)" if is_emulated(record) else ""),  # no chart mixes the two
+        "name": f"{distinct(record.nodeid)}{suffix}",
         "unit": "x",
         "value": speedup.value,
         "range": interval(speedup),

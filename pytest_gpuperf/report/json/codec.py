@@ -2,7 +2,7 @@
 
 A text that is written from the value that it was read from, byte for byte, has no key twice, no key too many
 or too few, and no number that changed on its way. That is quick, and true of all that we wrote ourselves.
-Any other text is read by `json`, which knows lines and columns, and is then held against the types.
+Any other text is read by `json`, which knows lines and columns, and is then checked against the types.
 """
 
 import json
@@ -109,8 +109,8 @@ def indented(content: Any) -> str:
 def parse(content: str) -> Any:
     """Return the value of a text; raises ValueError with what is wrong, where, and what to do.
 
-    Refused beside what is no JSON: a key that an object has twice, NaN, Infinity, numbers beyond the range
-    of a double, and nesting that Python cannot follow. A number without a fraction is an integer: 8.0, 8e0.
+    Refused like what is no JSON: a key that an object has twice, NaN, Infinity, numbers beyond the range of a
+    double, and nesting that Python cannot follow. A number without a fraction is an integer: 8.0, 8e0.
     """
     if not content.strip(" \t\r\n"):
         raise ValueError(f"it is empty; {_REMEDY}")
