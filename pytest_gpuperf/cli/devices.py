@@ -91,10 +91,8 @@ def _table(listings: list[DeviceListing], automatic: str | None) -> Iterator[str
             yield f"-    {name}  {listing.reason}"
             continue
         parts = [device.name, device.library]
-        if device.emulated:
-            parts.append("emulated: not a GPU's speedup, for trying things out")
-        if listing.choice == automatic:
-            parts.append("chosen by auto")
+        parts += ["emulated: not a GPU's speedup, for trying things out"] if device.emulated else []
+        parts += ["chosen by auto"] if listing.choice == automatic else []
         yield f"GPU  {name}  {', '.join(parts)}"
 
 

@@ -24,9 +24,8 @@ VERSION: Literal["1.0"] = "1.0"
 _MOST_BYTES = 8_000_000  # of a file that is read: forty thousand tests
 _LONGEST_REASON = 200
 _TESTED = [field.name for field in fields(Tested)]
-_SAFELY = sum(
-    getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY")
-)  # as the system has them
+# Flags, as far as the system has them: neither is a link followed nor a pipe waited for.
+_SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

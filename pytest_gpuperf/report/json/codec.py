@@ -287,6 +287,5 @@ def _first(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _place(text: str, position: int) -> str:
-    return (
-        f"line {text.count(chr(10), 0, position) + 1}, column {position - text.rfind(chr(10), 0, position)}"
-    )
+    before = text[:position]
+    return f"line {before.count(chr(10)) + 1}, column {position - before.rfind(chr(10))}"
