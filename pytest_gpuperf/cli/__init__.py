@@ -11,17 +11,16 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report.escape import printable
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
-_EXIT_CODES = (
-    "exit codes: 0 success; 1 a required speedup was missed or a metric regressed; 2 an error; 3 nothing to "
-    "compare"
-)
+_EPILOG = """\
+gpuperf COMMAND --help has examples. Exit codes: 0 success; 1 a required speedup was missed or a metric \
+regressed; 2 an error; 3 nothing to compare."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
     chosen = _parser().parse_args(arguments)
     try:
-        with gc_paused():  # a command holds what it reads until it ends
+        with gc_paused():  # a command keeps what it reads until it ends
             result: CommandResult = chosen.run(chosen)
     except (GpuPerfError, OSError, ValueError, ArithmeticError) as error:
         return _fail(_error_text(error))
@@ -62,11 +61,8 @@ def _encodable(text: str, stream: object) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="gpuperf",
-        description="Work with reports of pytest-gpuperf.",
-        epilog=f"gpuperf COMMAND --help has examples. {_EXIT_CODES[0].upper()}{_EXIT_CODES[1:]}.",
-    )
+    description = "Work with reports of pytest-gpuperf."
+    parser = argparse.ArgumentParser(prog="gpuperf", description=description, epilog=_EPILOG)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for group in (devices, reports, compare, baseline, merge, history):
         group.add(commands)

@@ -60,27 +60,23 @@ class _Update:
 
 
 def _update(base: Path, inputs: Sequence[Path], *, prune: bool) -> CommandResult:
-    reports = sorted(
-        (Report(name=str(path), run=reader.load_report(path)) for path in inputs), key=reader.started_at
-    )
+    reports = sorted(map(reader.named_report, inputs), key=reader.started_at)
     runs = [report.run for report in reports]
     existing = _existing(base, runs[-1])
     before = existing.run if existing else None
     early = [report.name for report in reports if not report.run.complete]
     if early and (before is None or prune):
+        cause = "its run ended early, and the baseline would look complete"
         remedy = "leave out --prune" if before else "update an existing baseline"
-        raise GpuPerfError(
-            f"{early[0]} is incomplete: its run ended early, and the baseline would look complete; run it "
-            f"again to its end, or {remedy}"
-        )
+        raise GpuPerfError(f"{early[0]} is incomplete: {cause}; run it again to its end, or {remedy}")
     older = _older(reports, existing) if existing else ()
     if existing and len(older) == len(reports):
         _check_order(base, older[-1], existing, prune=prune)
     update = _planned(runs[: len(older)], runs[len(older) :], before, prune=prune)
     if not update.fresh:
         raise GpuPerfError(_why_nothing_new(older, update))
-    if (refusal := _refusal(base, runs, before, update, older)) is not None:
-        return lines_result([refusal], INCOMPARABLE)
+    if (refusal := _refusal(runs, before, update, older)) is not None:
+        return lines_result([f"{base} was not changed, because the {refusal}"], INCOMPARABLE)
     last = before if before and len(older) == len(runs) else runs[-1]
     path = _write(base, last, update.records)
     lines = [*_counts(path, update), *_older_tests(older, update)]
@@ -98,15 +94,11 @@ def _older(reports: Iterable[Report], existing: Baseline) -> tuple[Report, ...]:
 def _check_order(base: Path, last: Report, existing: Baseline, *, prune: bool) -> None:
     """Raise GpuPerfError where older measurements would replace newer ones, or would never be used."""
     if base.is_dir():
-        raise GpuPerfError(
-            f"{last.name} was measured before {existing.name}, and no run would choose the older of them; "
-            "update that file, or move it out of the folder first"
-        )
+        cause = f"{last.name} was measured before {existing.name}, and no run would choose the older of them"
+        raise GpuPerfError(f"{cause}; update that file, or move it out of the folder first")
     if prune:
-        raise GpuPerfError(
-            f"{last.name} was measured before the baseline {existing.name}; leave out --prune, or remove "
-            "the baseline to recreate it"
-        )
+        cause = f"{last.name} was measured before the baseline {existing.name}"
+        raise GpuPerfError(f"{cause}; leave out --prune, or remove the baseline to recreate it")
 
 
 def _planned(older: Sequence[Run], newer: Sequence[Run], before: Run | None, *, prune: bool) -> _Update:
@@ -160,26 +152,21 @@ def _why_nothing_new(older: Iterable[Report], update: _Update) -> str:
     name = next((report.name for report in older if _kept_tests(report, update)), None)
     if name is None:
         return "the reports measured nothing that a later run could be compared with"
-    return (
-        f"{name} is older than the baseline, which has all that it measured; run it again, or remove the "
-        "baseline to create it from this report"
-    )
+    remedy = "run it again, or remove the baseline to create it from this report"
+    return f"{name} is older than the baseline, which has all that it measured; {remedy}"
 
 
-def _refusal(
-    base: Path, runs: Sequence[Run], before: Run | None, update: _Update, older: Sequence[Report]
-) -> str | None:
+def _refusal(runs: Sequence[Run], before: Run | None, update: _Update, older: Sequence[Report]) -> str | None:
     """Return why the records of these runs cannot be in one baseline, and what to do."""
     if unlike := _differences(runs):
-        differences = "; ".join(unlike)
-        return f"{base} was not changed, because the reports differ: {differences}; make a baseline of each"
+        return f"reports differ: {'; '.join(unlike)}; make a baseline of each"
     if before is None or not any(map(_is_measured, update.kept.values())):
         return None
     if unlike := _differences([before, *runs]):
         remedy = "a folder holds a baseline of each machine"
         if not older:
             remedy = f"--prune removes what was measured elsewhere, {remedy}"
-        return f"{base} was not changed, because the runs differ: {'; '.join(unlike)}; {remedy}"
+        return f"runs differ: {'; '.join(unlike)}; {remedy}"
     return None
 
 
@@ -201,9 +188,8 @@ def _write(base: Path, last: Run, records: tuple[Record, ...]) -> Path:
     try:
         files.create(path, text)
     except FileExistsError as error:
-        raise GpuPerfError(
-            f"{path} already exists, of a run that began at the same time; remove it first"
-        ) from error
+        cause = "of a run that began at the same time"
+        raise GpuPerfError(f"{path} already exists, {cause}; remove it first") from error
     return path
 
 
@@ -218,9 +204,8 @@ def _counts(path: Path, update: _Update) -> Iterator[str]:
 def _older_tests(older: Iterable[Report], update: _Update) -> Iterator[str]:
     """Yield how many tests of older reports were left out because the baseline has newer ones."""
     for report in older:
-        tests = _kept_tests(report, update)
-        were = "it was" if tests == 1 else "they were"
-        yield f"{report.name} was measured before the baseline: {units.count(tests, 'test')} kept as {were}"
+        tests = units.count(_kept_tests(report, update), "test kept as it was", "tests kept as they were")
+        yield f"{report.name} was measured before the baseline: {tests}"
 
 
 def _kept_tests(report: Report, update: _Update) -> int:

@@ -7,14 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf.cli.output import (
-    FAILED,
-    FINE,
-    INCOMPARABLE,
-    CommandResult,
-    check_replaceable,
-    lines_result,
-)
+from pytest_gpuperf.cli import output
+from pytest_gpuperf.cli.output import CommandResult
 from pytest_gpuperf.gate import policy, tolerance
 from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
@@ -24,7 +18,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import file_of
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import first_few
-from pytest_gpuperf.report import comparison_text, files, paths, reader
+from pytest_gpuperf.report import comparison_text, files, markdown, paths, reader
 
 _MOST_TESTS = 50
 _DEFAULT_FAIL_ON = (Tolerance(metric="speedup", share=0.1),)
@@ -84,19 +78,19 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
     plan = RunOptions(inconclusive=chosen.inconclusive)
     if chosen.markdown is not None:
         inputs = (chosen.base, chosen.new)
-        check_replaceable(chosen.markdown, paths.MARKDOWN, "summary of ours", inputs)
+        output.check_replaceable(chosen.markdown, paths.MARKDOWN, "summary of ours", inputs)
     candidates = _candidates(options, chosen.base)
     new = reader.load_report(chosen.new)
     gated = new.gate is not None and bool(new.gate.tolerances)
     gate = Gate(options, candidates, lambda: new.environment, gated=gated)
     run = _with_comparisons(new, gate, plan)
     if chosen.markdown is not None:
-        _summarize(run, chosen.markdown)
+        files.replace(chosen.markdown, markdown.text(run))
     failures = list(_failures(run, gate, plan))
     if not run.complete:
         failures.append(f"FAILED: {chosen.new} is incomplete: its run ended early")
     missing = _missing_files(run, gate.base) if gate.base else ()
-    return lines_result([*_changes(run), *missing, *failures], _exit_code(run, failures, options))
+    return output.lines_result([*_changes(run), *missing, *failures], _exit_code(run, failures, options))
 
 
 def _gate_options(chosen: argparse.Namespace) -> GateOptions:
@@ -116,15 +110,7 @@ def _candidates(options: GateOptions, path: Path) -> list[Baseline]:
     candidates = [Baseline(Path(report.name).name, report.run) for report in reader.load_reports(path)]
     if not candidates:
         raise GpuPerfError(f"{path} has no report to compare with")
-    if len(candidates) == 1:
-        return candidates
     return [baseline for baseline in candidates if baseline.tests(options.compared)] or candidates
-
-
-def _summarize(run: Run, path: Path) -> None:
-    from pytest_gpuperf.report import markdown
-
-    files.replace(path, markdown.text(run))
 
 
 def _with_comparisons(run: Run, gate: Gate, plan: RunOptions) -> Run:
@@ -159,14 +145,11 @@ def _missing_files(run: Run, base: Baseline) -> Iterator[str]:
 def _failures(run: Run, gate: Gate, plan: RunOptions) -> Iterator[str]:
     """Yield why the gate fails: test by test, and then as a whole."""
     for record in run.records:
-        watched = record.source == "all"
-        reasons = (
-            gate.unmarked_failures(record, plan)
-            if watched
-            else policy.gate_failures(record, gate.options, plan)
-        )
-        for reason in reasons:
-            yield f"FAILED: {record.nodeid}: {reason}"
+        if record.source == "all":
+            reasons = gate.unmarked_failures(record, plan)
+        else:
+            reasons = policy.gate_failures(record, gate.options, plan)
+        yield from (f"FAILED: {record.nodeid}: {reason}" for reason in reasons)
     yield from (f"FAILED: {failure.text}" for failure in (run.gate.failures if run.gate else ()))
 
 
@@ -174,28 +157,23 @@ def _exit_code(run: Run, failures: Sequence[str], options: GateOptions) -> int:
     """Return 3 where nothing could be compared, even with failures: none of them is a regression."""
     outcomes = {comparison.outcome for record in run.records for comparison in record.comparisons}
     if not outcomes and not failures and options.allow_no_gpu and run.environment.gpu is None:
-        return FINE
+        return output.FINE
     if not outcomes - {"not_comparable", "new"}:
-        return INCOMPARABLE
-    return FAILED if failures else FINE
+        return output.INCOMPARABLE
+    return output.FAILED if failures else output.FINE
 
 
 def _changes(run: Run) -> Iterator[str]:
     """Yield the changes with their numbers, the worst first, and the counts."""
-    changed = [
-        record for record in run.records if any(comparison.reason for comparison in record.comparisons)
-    ]
+    changed = [record for record in run.records if any(each.reason for each in record.comparisons)]
     changed.sort(key=comparison_text.severity)
     for record in changed[:_MOST_TESTS]:
         for comparison in record.comparisons:
             if comparison.reason is not None:
                 outcome = comparison_text.outcome_text(comparison.outcome)
                 yield f"{record.nodeid}: {outcome}: {comparison.reason}"
-    if len(changed) > _MOST_TESTS:
-        rest = Counter(
-            comparison.outcome for record in changed[_MOST_TESTS:] for comparison in record.comparisons
-        )
-        yield f"and {len(changed) - _MOST_TESTS} more tests: {comparison_text.outcome_counts(rest)}"
+    if rest := changed[_MOST_TESTS:]:
+        yield f"and {len(rest)} more tests: {comparison_text.outcome_counts(rest)}"
     if changed:
         yield ""
     yield from comparison_text.gate_lines(run)

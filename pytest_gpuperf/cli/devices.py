@@ -2,23 +2,21 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_gpuperf.cli.output import CommandResult, lines_result
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-if TYPE_CHECKING:
-    from pytest_gpuperf.devices.protocol import Backend
-
 _CPU = "cpu"  # of sycl: it emulates a GPU, and is never chosen automatically
+_FACTS = ("name", "library", "emulated", "memory", "driver", "runtime")
 _FIRST = "auto chooses the first usable GPU; pass another by name, e.g. --gpuperf-gpu=torch"
 _OTHERS = "devices of other plugins are not listed here: pytest --gpuperf-gpu=NAME uses them"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceListing:
-    """One backend's GPU, or why it has none; `automatic` says that `auto` may choose it."""
+    """One backend's GPU, or why it has none; `automatic` means that `auto` may choose it."""
 
     choice: str
     device: DeviceInfo | None
@@ -40,29 +38,23 @@ def add(commands: Any) -> None:
 def devices(*, as_json: bool) -> CommandResult:
     """List the CPU and each backend's GPU, or why it has none and the remedy."""
     from pytest_gpuperf.devices import environment
-    from pytest_gpuperf.devices.registry import backends
     from pytest_gpuperf.report.json import codec
 
-    listings = list(_listings(backends(environment.cpu_name(), [])))
+    listings = list(_listings())
     automatic = next((listing.choice for listing in listings if listing.automatic and listing.device), None)
     cpu = {"name": environment.cpu_name(), "usable": environment.usable_processors()}
     if as_json:
         gpus = [_content(listing, automatic) for listing in listings]
         return CommandResult(text=codec.indented({"cpu": cpu, "gpus": gpus, "auto": automatic}))
-    lines = [
-        f"CPU  {cpu['name']}, {cpu['usable']:g} processors",
-        "",
-        *_table(listings, automatic),
-        "",
-        _FIRST,
-        _OTHERS,
-    ]
-    return lines_result(lines)
+    heading = f"CPU  {cpu['name']}, {cpu['usable']:g} processors"
+    return lines_result([heading, "", *_table(listings, automatic), "", _FIRST, _OTHERS])
 
 
-def _listings(available: list["Backend"]) -> Iterator[DeviceListing]:
+def _listings() -> Iterator[DeviceListing]:
     """Yield each backend's devices; a failure is that backend's reason, and hides no other backend."""
-    for backend in available:
+    from pytest_gpuperf.devices import environment, registry
+
+    for backend in registry.backends(environment.cpu_name(), []):
         for selector in _selectors(backend):
             choice = f"{backend.name}:{selector}" if selector else backend.name
             device, reason = None, None
@@ -99,25 +91,17 @@ def _table(listings: list[DeviceListing], automatic: str | None) -> Iterator[str
             yield f"-    {name}  {listing.reason}"
             continue
         parts = [device.name, device.library]
-        if device.emulated:
-            parts.append("emulated: not a GPU's speedup, for trying things out")
-        if listing.choice == automatic:
-            parts.append("chosen by auto")
+        parts += ["emulated: not a GPU's speedup, for trying things out"] if device.emulated else []
+        parts += ["chosen by auto"] if listing.choice == automatic else []
         yield f"GPU  {name}  {', '.join(parts)}"
 
 
 def _content(listing: DeviceListing, automatic: str | None) -> dict[str, Any]:
-    device = listing.device
     return {
         "choice": listing.choice,
-        "usable": device is not None,
+        "usable": listing.device is not None,
         "reason": listing.reason,
         "automatic": listing.automatic,
         "taken_by_auto": listing.choice == automatic,
-        "name": device.name if device else None,
-        "library": device.library if device else None,
-        "emulated": device.emulated if device else None,
-        "memory": device.memory if device else None,
-        "driver": device.driver if device else None,
-        "runtime": device.runtime if device else None,
+        **{name: getattr(listing.device, name, None) for name in _FACTS},
     }

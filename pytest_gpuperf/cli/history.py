@@ -32,7 +32,7 @@ def add(commands: Any) -> None:
         "--last", type=_number, default=10, metavar="N", help="runs to list for each test (10)"
     )
     command.add_argument("--json", action="store_true", help="as an object of JSON, for programs")
-    command.set_defaults(run=lambda chosen: _history(chosen))
+    command.set_defaults(run=_history)
 
 
 def _number(text: str) -> int:
@@ -49,6 +49,5 @@ def _history(chosen: argparse.Namespace) -> CommandResult:
     if chosen.json:
         return CommandResult(text=codec.indented(trend.document(runs, only=chosen.only)))
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    return CommandResult(
-        text="\n".join(trend.lines(runs, only=chosen.only, last=chosen.last, unicode=unicode))
-    )
+    lines = trend.lines(runs, only=chosen.only, last=chosen.last, unicode=unicode)
+    return CommandResult(text="\n".join(lines))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_gpuperf.cli.output import FAILED, FINE, CommandResult, check_replaceable, lines_result
 from pytest_gpuperf.cli.reports import width
@@ -13,12 +13,10 @@ from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
 from pytest_gpuperf.report import files, paths, reader, terminal
 from pytest_gpuperf.report.json import document
+from pytest_gpuperf.report.merge import MergedRun, merge
+from pytest_gpuperf.report.reader import Report
 
-if TYPE_CHECKING:
-    from pytest_gpuperf.report.merge import MergedRun
-    from pytest_gpuperf.report.reader import Report
-
-INCONCLUSIVE = (
+_INCONCLUSIVE = (
     "how to treat undecided tests: warn passes them near their limit and fails others; fail and pass treat "
     "all alike (default: warn)"
 )
@@ -33,23 +31,19 @@ def add(commands: Any) -> None:
         epilog="example: gpuperf merge cpu.json gpu.json -o merged.json",
     )
     command.add_argument("reports", type=Path, nargs="+", metavar="REPORT", help="two or more reports")
-    command.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="PATH", help="the report to write"
-    )
-    command.add_argument(
-        "--inconclusive", choices=("warn", "fail", "pass"), default="warn", help=INCONCLUSIVE
-    )
+    output = "the report to write"
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="PATH", help=output)
+    policies = ("warn", "fail", "pass")
+    command.add_argument("--inconclusive", choices=policies, default="warn", help=_INCONCLUSIVE)
     command.set_defaults(run=lambda chosen: _merge(chosen.reports, chosen.output, chosen.inconclusive))
 
 
 def _merge(inputs: Sequence[Path], output: Path, inconclusive: InconclusivePolicy) -> CommandResult:
-    from pytest_gpuperf.report import merge  # it imports NumPy, which few commands need
-
     if len(inputs) < 2:
         raise GpuPerfError("merging needs two reports or more")
-    reports = [reader.Report(name=str(path), run=reader.load_report(path)) for path in inputs]
+    reports = [reader.named_report(path) for path in inputs]
     check_replaceable(output, paths.REPORT, "report", inputs)
-    merged = merge.merge(reports)
+    merged = merge(reports)
     files.replace(output, document.text(merged.run))
     plan = RunOptions(inconclusive=inconclusive)
     failures = merged.failures(plan)
@@ -57,7 +51,7 @@ def _merge(inputs: Sequence[Path], output: Path, inconclusive: InconclusivePolic
 
 
 def _lines(
-    merged: "MergedRun", reports: Sequence["Report"], failures: Sequence[str], plan: RunOptions
+    merged: MergedRun, reports: Sequence[Report], failures: Sequence[str], plan: RunOptions
 ) -> Iterator[str]:
     """Yield what failed or is inconclusive, the table, and what was merged."""
     yield from (*failures, *merged.doubts(plan), "")
@@ -69,7 +63,7 @@ def _lines(
     yield f"{_counts(merged, failures)}; {_hosts(merged.run, reports)}"
 
 
-def _counts(merged: "MergedRun", failures: Sequence[str]) -> str:
+def _counts(merged: MergedRun, failures: Sequence[str]) -> str:
     joined, skipped = len(merged.joined), merged.run.summary["skipped"]
     counts = [f"{count(joined, 'test')} joined", f"{len(failures)} failed"]
     whole = sum(record.speedup is not None for record in merged.run.records) - joined
@@ -77,7 +71,7 @@ def _counts(merged: "MergedRun", failures: Sequence[str]) -> str:
     return ", ".join([*counts, *([f"{skipped} skipped"] if skipped else [])])
 
 
-def _hosts(run: Run, reports: Iterable["Report"]) -> str:
+def _hosts(run: Run, reports: Iterable[Report]) -> str:
     names = ", ".join(fingerprint.machine_names([report.run.environment for report in reports]))
     differ = run.merged.hosts_differ if run.merged else None
     if differ is None:

@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--as",
         dest="format",
-        choices=[*exports.FORMATS, _MARKDOWN],
+        choices=[*paths.EXPORTS, _MARKDOWN],
         required=True,
         help="the format: that of a tool, csv for spreadsheets, markdown for pull requests",
     )
@@ -80,8 +80,7 @@ def validate(report: Path) -> CommandResult:
         nonlocal last
         if perf_counter() - last > _QUIET:
             last = perf_counter()
-            taken = f"{last - started:.0f} s"
-            sys.stderr.write(f"{checked:,} of {records:,} records checked in {taken}\n")
+            sys.stderr.write(f"{checked:,} of {records:,} records checked in {last - started:.0f} s\n")
 
     run = reader.load_report(report, lambda content: schema.validate(content, progress))
     return lines_result([f"{report}: valid, {_records(run)}"])

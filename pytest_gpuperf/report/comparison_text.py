@@ -1,7 +1,7 @@
 """From a record's comparisons with its baseline to the one to show, and its text."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from pytest_gpuperf.gate import text
 from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome
@@ -28,9 +28,7 @@ _METRICS: dict[Metric, str] = {
 
 def worst(record: Record) -> Comparison | None:
     """Return the comparison that a reader must see first: a regression before doubt before the rest."""
-    return min(
-        record.comparisons, key=lambda comparison: _WORST_FIRST.index(comparison.outcome), default=None
-    )
+    return min(record.comparisons, key=lambda each: _WORST_FIRST.index(each.outcome), default=None)
 
 
 def severity(record: Record) -> int:
@@ -63,17 +61,16 @@ def short_change(record: Record) -> str:
     if comparison is None:
         return "-"
     if comparison.ratio is None:
-        differs = comparison.outcome == "not_comparable"
-        return "differs" if differs else outcome_text(comparison.outcome)
+        return "differs" if comparison.outcome == "not_comparable" else outcome_text(comparison.outcome)
     doubt = "?" if comparison.outcome == "cannot_tell" else ""
     return f"{_METRICS.get(comparison.metric, '')}{100 * (comparison.ratio.value - 1):+.0f} %{doubt}"
 
 
-def outcome_counts(counts: Mapping[Outcome, int]) -> str:
+def outcome_counts(records: Iterable[Record]) -> str:
     """Return how many comparisons have each outcome, the worst first: `1 regressed, 2 new`."""
-    return ", ".join(
-        f"{counts[outcome]} {outcome_text(outcome)}" for outcome in _WORST_FIRST if outcome in counts
-    )
+    counts = Counter(comparison.outcome for record in records for comparison in record.comparisons)
+    shown = (outcome for outcome in _WORST_FIRST if outcome in counts)
+    return ", ".join(f"{counts[outcome]} {outcome_text(outcome)}" for outcome in shown)
 
 
 def gate_lines(run: Run) -> Iterator[str]:
@@ -84,8 +81,7 @@ def gate_lines(run: Run) -> Iterator[str]:
     if gate.baseline is not None:
         tolerances = tolerances_text(gate)
         limits = f" (tolerance: {tolerances})" if tolerances else ""
-        counts = Counter(comparison.outcome for record in run.records for comparison in record.comparisons)
-        outcomes = outcome_counts(counts) or "nothing was compared"
+        outcomes = outcome_counts(run.records) or "nothing was compared"
         yield f"baseline {gate.baseline} of {_minute(gate.started)}{limits}: {outcomes}"
     yield from (note.text for note in gate.notes)
 

@@ -4,7 +4,7 @@ import os
 import re
 import stat
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
@@ -13,9 +13,9 @@ from typing import Any, Literal
 from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Speedup
-from pytest_gpuperf.model.record import Environment, Record, Run, Status
-from pytest_gpuperf.report import files
+from pytest_gpuperf.model.measurement import DeviceInfo, Speedup
+from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.report import files, summary
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.json.history import Document, Group, Interval, Tested
 
@@ -23,24 +23,16 @@ VERSION: Literal["1.0"] = "1.0"
 
 _MOST_BYTES = 8_000_000  # of a file that is read: forty thousand tests
 _LONGEST_REASON = 200
-_SAFELY = sum(
-    getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY")
-)  # as the system has them
+_TESTED = [field.name for field in fields(Tested)]
+# Flags, as far as the system has them: neither is a link followed nor a pipe waited for.
+_SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """One test in one run; times are medians in seconds, None where they were not measured.
+class Result(Tested):
+    """One test in one run, which can be compared with results of the same fingerprint."""
 
-    Results with the same fingerprint can be compared.
-    """
-
-    nodeid: str
-    status: Status
     fingerprint: str
-    speedup: Estimate | None = None
-    cpu: float | None = None
-    gpu: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +42,12 @@ class Entry:
     started: str
     commit: Commit | None = None
     results: tuple[Result, ...] = ()
-    version: Literal["1.0"] = VERSION
 
     @property
     def time(self) -> datetime:
-        """When the run began, in UTC; raises ValueError or OverflowError where `started` tells no time."""
-        found = datetime.fromisoformat(self.started)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        """When the run began, in UTC; raises ValueError or OverflowError where `started` is no time."""
+        started = datetime.fromisoformat(self.started)
+        return (started if started.tzinfo else started.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +72,7 @@ def entry(run: Run) -> Entry:
     Left out are deselected tests, and CPU siblings, whose times stand with the GPU siblings.
     """
     partners = {record.pairing.partner for record in run.records if record.pairing}
-    shown = [record for record in run.records if not record.is_deselected or record.cpu]
-    kept = [record for record in shown if record.nodeid not in partners]
+    kept = [record for record in summary.shown_records(run) if record.nodeid not in partners]
     both = next((record for record in kept if record.cpu and record.gpu), None)
     cpu = both.cpu.device if both and both.cpu else None
     gpu = run.environment.gpu or (both.gpu.device if both and both.gpu else None)
@@ -118,7 +108,7 @@ def read(folder: Path) -> History:
     if not folder.is_dir():
         raise GpuPerfError(f"{folder} is no folder; runs with --gpuperf-history={folder} make one")
     found: list[tuple[datetime, str, Entry]] = []
-    rejected = []
+    rejected: dict[str, str] = {}
     for path in sorted(path for path in folder.iterdir() if not path.name.startswith(".")):
         try:
             entry = _load(_bytes(path))
@@ -126,33 +116,35 @@ def read(folder: Path) -> History:
         except FileNotFoundError:
             continue
         except OSError as error:
-            rejected.append(_rejected(path, f"it cannot be read: {error.strerror}"))
+            rejected[path.name] = f"it cannot be read: {error.strerror}"
         except RecursionError:
-            rejected.append(_rejected(path, "it is nested too deeply"))
+            rejected[path.name] = "it is nested too deeply"
         except (GpuPerfError, ValueError, OverflowError) as error:
-            rejected.append(_rejected(path, str(error)))
+            rejected[path.name] = str(error)
     found.sort(key=lambda each: each[:2])
-    return History(entries=tuple(entry for _, _, entry in found), rejected=tuple(rejected))
+    refused = (Rejected(name=name, reason=cause[:_LONGEST_REASON]) for name, cause in rejected.items())
+    return History(entries=tuple(entry for _, _, entry in found), rejected=tuple(refused))
 
 
 def _result(
     environment: Environment, record: Record, cpu: DeviceInfo | None, gpu: DeviceInfo | None
 ) -> Result:
-    """Return what is kept of a record; a side that was not measured is taken for the run's device."""
+    """Return what is kept of a record; a device that was not measured counts as the run's."""
     cpu = record.cpu.device if record.cpu else cpu
     gpu = record.gpu.device if record.gpu else gpu
     return Result(
         nodeid=record.nodeid,
         status=record.status,
         fingerprint=fingerprint.key(environment, cpu, gpu, record.demand),
-        speedup=_estimate(record.speedup) if record.speedup else None,
+        speedup=_interval(record.speedup) if record.speedup else None,
         cpu=_short(record.cpu.median) if record.cpu else None,
         gpu=_short(record.gpu.median) if record.gpu else None,
     )
 
 
-def _estimate(found: Speedup) -> Estimate:
-    return Estimate(value=float(f"{found.value:.6g}"), low=_short(found.low), high=_short(found.high))
+def _interval(speedup: Speedup) -> Interval:
+    value = float(f"{speedup.value:.6g}")
+    return Interval(value=value, low=_short(speedup.low), high=_short(speedup.high))
 
 
 def _short(number: float | None) -> float | None:
@@ -171,17 +163,10 @@ def _document(entry: Entry) -> Document:
     """Return an entry as its file has it: results that can be compared stand together."""
     groups: dict[str, list[Tested]] = {}
     for result in entry.results:
-        found = result.speedup
-        test = Tested(
-            nodeid=result.nodeid,
-            status=result.status,
-            speedup=Interval(value=found.value, low=found.low, high=found.high) if found else None,
-            cpu=result.cpu,
-            gpu=result.gpu,
-        )
+        test = Tested(**{name: getattr(result, name) for name in _TESTED})
         groups.setdefault(result.fingerprint, []).append(test)
     return Document(
-        history_version=entry.version,
+        history_version=VERSION,
         started=entry.started,
         commit=entry.commit,
         measured=tuple(Group(fingerprint=shared, tests=tuple(tests)) for shared, tests in groups.items()),
@@ -215,22 +200,14 @@ def _load(text: bytes) -> Entry:
             raise GpuPerfError(f"it is not JSON: {error}") from error
         _check_version(content)
         found = codec.load(content, Document)
-    results = tuple(_result_of(test, group.fingerprint) for group in found.measured for test in group.tests)
+    results = tuple(
+        Result(fingerprint=group.fingerprint, **{name: getattr(test, name) for name in _TESTED})
+        for group in found.measured
+        for test in group.tests
+    )
     if twice := [name for name, count in Counter(each.nodeid for each in results).items() if count > 1]:
         raise GpuPerfError(f"it has {twice[0]} more than once")
-    return Entry(version=found.history_version, started=found.started, commit=found.commit, results=results)
-
-
-def _result_of(test: Tested, fingerprint: str) -> Result:
-    found = test.speedup
-    return Result(
-        nodeid=test.nodeid,
-        status=test.status,
-        fingerprint=fingerprint,
-        speedup=Estimate(value=found.value, low=found.low, high=found.high) if found else None,
-        cpu=test.cpu,
-        gpu=test.gpu,
-    )
+    return Entry(started=found.started, commit=found.commit, results=results)
 
 
 def _check_version(content: Any) -> None:
@@ -240,7 +217,3 @@ def _check_version(content: Any) -> None:
         raise GpuPerfError("it is no entry of a history: it has no history_version")
     if version != VERSION:  # the first: there is none before it
         raise GpuPerfError(f"its version {version} is newer than {VERSION}; update pytest-gpuperf")
-
-
-def _rejected(path: Path, reason: str) -> Rejected:
-    return Rejected(name=path.name, reason=reason[:_LONGEST_REASON])

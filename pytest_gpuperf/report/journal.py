@@ -5,13 +5,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report.json import codec
-
-_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +38,7 @@ class Journal:
     def add(self, content: Any) -> None:
         """Append a value as one line; raises OSError, and GpuPerfError for what JSON cannot hold.
 
-        It is not held against its type: a record that no report can hold is in the journal at least.
+        It is not checked against its type: a record that no report can hold is in the journal at least.
         """
         line = codec.text(codec.dump(content))
         if self._file is None:
@@ -80,8 +78,8 @@ def run_in(path: Path) -> Run:
     """Return the run in a journal; raise GpuPerfError for a line that is none of its own."""
     try:
         first, *others = lines(path)
-        heading = _value(first, Heading)
-        records = {record.nodeid: record for record in (_value(line, Record) for line in others)}
+        heading = codec.value_in(first, Heading)
+        records = {record.nodeid: record for record in (codec.value_in(line, Record) for line in others)}
     except (ValueError, GpuPerfError) as error:
         raise GpuPerfError(f"this is no whole journal of a run: {error}") from error
     found = tuple(records.values())
@@ -89,15 +87,10 @@ def run_in(path: Path) -> Run:
     return Run(environment=surveyed, started=heading.started, records=found, complete=False)
 
 
-def _value(line: bytes, kind: type[_Value]) -> _Value:
-    value = codec.quick(line, kind)
-    return codec.load(codec.parse(line.decode("utf-8")), kind) if value is None else value
-
-
 def _measured_on(surveyed: Environment, records: Iterable[Record]) -> Environment:
     """Return a journal's environment with the GPU of its records, where its heading has none.
 
-    Under pytest-xdist the heading is written before any worker has told its GPU.
+    Under pytest-xdist the heading is written before any worker has reported its GPU.
     """
     gpu = surveyed.gpu or next((record.gpu.device for record in records if record.gpu), None)
     return replace(surveyed, gpu=gpu, gpu_reason=None) if gpu else surveyed

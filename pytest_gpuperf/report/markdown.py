@@ -4,18 +4,17 @@ The whole fits a comment, which may have 65,536 characters, and a step summary, 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model.comparison import GateResult
-from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.units import count, first_few
 from pytest_gpuperf.report import summary
 from pytest_gpuperf.report.comparison_text import baseline_text, change_text, outcome_text, worst
 from pytest_gpuperf.report.escape import markdown_code, markdown_row, printable
-from pytest_gpuperf.report.summary import format_limit, format_time
+from pytest_gpuperf.report.summary import format_limit, format_time, is_emulated
 
 _MOST_ROWS = 50
 _NOTED = ("regressed", "improved", "cannot_tell", "not_comparable")
@@ -27,7 +26,6 @@ _COUNTED = (
     *("failed", "error", "regressed", "improved", "inconclusive", "cannot_tell", "not_comparable"),
     *("new", "passed", "recorded", "skipped"),
 )
-
 _PLURALS = {"error": "errors"}
 
 
@@ -39,7 +37,7 @@ def text(run: Run) -> str:
         *_about(run, records),
         "\n".join(_table(records)),
         _left_out(records[_MOST_ROWS:]),
-        "\n".join(chain(_reasons(records), _thresholds(run.thresholds))),
+        "\n".join(chain(_reasons(records), _thresholds(run))),
         *_gate(run.gate),
         _environment(run.environment),
     ]
@@ -65,7 +63,7 @@ def _headline(run: Run, records: Sequence[Record]) -> str:
     first = ["the gate failed"] if run.gate and run.gate.failures else []
     first += [count(failed, "threshold failed", "thresholds failed")] if failed else []
     counts = ", ".join([*first, *_counts(records)]) or "no test was measured"
-    device = " on an emulated device" if any(map(_is_emulated, records)) else ""
+    device = " on an emulated device" if any(map(is_emulated, records)) else ""
     return f"### Speedups{device}: {counts}"
 
 
@@ -87,8 +85,7 @@ def _counts(records: Iterable[Record]) -> list[str]:
 def _about(run: Run, records: Sequence[Record]) -> Iterator[str]:
     """Yield what the numbers are of, and what they are not."""
     yield _measured(run)
-    emulated = sum(map(_is_emulated, records))
-    if emulated:
+    if emulated := sum(map(is_emulated, records)):
         tests = count(emulated, "test was", "tests were")
         yield f"**{tests} measured on an emulated device: this is not a GPU's speedup.**"
     if not any(record.speedup for record in records):
@@ -97,10 +94,6 @@ def _about(run: Run, records: Sequence[Record]) -> Iterator[str]:
         yield "**The run ended early: this is not all of it.**"
     if run.merged and run.merged.differences:
         yield "\n".join(["The runs that were merged differ:", "", *_bullets(run.merged.differences)])
-
-
-def _is_emulated(record: Record) -> bool:
-    return record.gpu is not None and record.gpu.device.emulated
 
 
 def _measured(run: Run) -> str:
@@ -126,8 +119,8 @@ def _table(records: Sequence[Record]) -> Iterator[str]:
     names = summary.short_names(records)
     limits = any(record.demand.limits for record in records)
     compared = any(record.comparisons for record in records)
-    headings = ["CPU", "GPU", "speedup", *(["limit"] if limits else [])]
-    headings += [*(["baseline", "change"] if compared else []), "verdict"]
+    optional = [*(["limit"] if limits else []), *(["baseline", "change"] if compared else [])]
+    headings = ["CPU", "GPU", "speedup", *optional, "verdict"]
     yield markdown_row("test", headings)
     yield markdown_row(":---", [*("---:" for _ in headings[1:]), ":---"])
     for record in records[:_MOST_ROWS]:
@@ -168,11 +161,9 @@ def _reasons(records: Sequence[Record]) -> Iterator[str]:
     reasons = summary.shared_reasons(
         records, summary.short_names(records), lambda record: _noted_reasons(record, explained)
     )
-    for reason in reasons[:_MOST_REASONS]:
-        tests = first_few([_name(reason.tests[0]), *reason.tests[1:]], most=1)
-        yield f"- {tests}: {markdown_code(reason.text)}"
-    if len(reasons) > _MOST_REASONS:
-        yield f"- {count(len(reasons) - _MOST_REASONS, 'more reason is', 'more reasons are')} in the report"
+    for reason, tests in islice(reasons.items(), _MOST_REASONS):
+        yield f"- {first_few([_name(tests[0]), *tests[1:]], most=1)}: {markdown_code(reason)}"
+    yield from _more(len(reasons) - _MOST_REASONS, "more reason is", "more reasons are")
 
 
 def _noted_reasons(record: Record, explained: Collection[str]) -> Iterator[str]:
@@ -186,16 +177,13 @@ def _noted_reasons(record: Record, explained: Collection[str]) -> Iterator[str]:
         yield record.reason
 
 
-def _thresholds(thresholds: Iterable[Threshold]) -> Iterator[str]:
-    measured = sorted(
-        summary.threshold_summaries(thresholds),
-        key=lambda threshold: ("failed", "inconclusive", "passed", "recorded").index(threshold.status),
-    )
+def _thresholds(run: Run) -> Iterator[str]:
+    measured = summary.measured_thresholds(run)
+    measured.sort(key=lambda each: ("failed", "inconclusive", "passed", "recorded").index(each.status))
     for threshold in measured[:_MOST_OTHERS]:
-        yield f"- threshold of {_name(threshold.name)}: {markdown_code(threshold.sentence)}"
-    if len(measured) > _MOST_OTHERS:
-        more = count(len(measured) - _MOST_OTHERS, "more threshold is", "more thresholds are")
-        yield f"- {more} in the report"
+        sentence = summary.threshold_sentence(threshold)
+        yield f"- threshold of {_name(threshold.name)}: {markdown_code(sentence)}"
+    yield from _more(len(measured) - _MOST_OTHERS, "more threshold is", "more thresholds are")
 
 
 def _gate(gate: GateResult | None) -> Iterator[str]:
@@ -216,8 +204,11 @@ def _gate(gate: GateResult | None) -> Iterator[str]:
 
 def _bullets(texts: Sequence[str]) -> Iterator[str]:
     yield from (f"- {markdown_code(text)}" for text in texts[:_MOST_OTHERS])
-    if len(texts) > _MOST_OTHERS:
-        yield f"- {len(texts) - _MOST_OTHERS:,} more in the report"
+    yield from _more(len(texts) - _MOST_OTHERS, "more", "more")
+
+
+def _more(left_out: int, one: str, several: str) -> list[str]:
+    return [f"- {count(left_out, one, several)} in the report"] if left_out > 0 else []
 
 
 def _environment(environment: Environment) -> str:
@@ -236,22 +227,11 @@ def _cell(value: str) -> str:
 def _facts(environment: Environment) -> Iterator[tuple[str, str]]:
     """Yield what is known of the environment, name by name."""
     gpu = environment.gpu
-    device = {
-        "name": gpu and gpu.name,
-        "backend": gpu and gpu.backend,
-        "library": gpu and gpu.library,
-        "driver": gpu and gpu.driver,
-        "runtime": gpu and gpu.runtime,
-        "missing": environment.gpu_reason,
-    }
+    names = ("name", "backend", "library", "driver", "runtime")
+    device = {**{name: getattr(gpu, name, None) for name in names}, "missing": environment.gpu_reason}
     pools = {pool.library: f"{pool.threads} threads" for pool in environment.thread_pools}
-    groups: dict[str, Mapping[str, object]] = {
-        "host": environment.host,
-        "CPU": environment.cpu,
-        "GPU": device,
-    }
     yield "python", environment.python
-    for group, values in groups.items():
+    for group, values in (("host", environment.host), ("CPU", environment.cpu), ("GPU", device)):
         yield from ((f"{group} {name}", str(value)) for name, value in values.items() if value is not None)
     for pairs in (environment.packages, pools, environment.variables or {}):
         yield from ((name, str(value)) for name, value in pairs.items())

@@ -1,6 +1,6 @@
 """From the reports of several runs to one report: a test that ran once on each device gets its verdict."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -9,19 +9,13 @@ from pytest_gpuperf.gate import fingerprint, policy
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Kind, RunOptions, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.record import Environment, Merged, Record, Run, Status
 from pytest_gpuperf.report.merge_record import OneDeviceResult, merge_results, unpaired
 from pytest_gpuperf.report.reader import Report
 
 _KINDS: tuple[Kind, ...] = ("cpu", "gpu")
-_MOST_SEVERE_FIRST: tuple[Status, ...] = (
-    "error",
-    "failed",
-    "inconclusive",
-    "passed",
-    "recorded",
-    "skipped",
-)
+_MOST_SEVERE_FIRST: tuple[Status, ...] = ("error", "failed", "inconclusive", "passed", "recorded", "skipped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +28,10 @@ class MergedRun:
     def failures(self, plan: RunOptions) -> tuple[str, ...]:
         """Return what fails, test by test and then threshold by threshold, as in a run of pytest."""
         records = (record for record in self.run.records if policy.decide(record, None, plan).failure)
-        thresholds = (
-            threshold for threshold in self.run.thresholds if policy.threshold_fails(threshold, plan)
-        )
-        return (
-            *(f"{record.nodeid}: {record.status}: {record.reason}" for record in records),
-            *(f"threshold of {family.name}: {family.status}: {family.reason}" for family in thresholds),
-        )
+        missed = (family for family in self.run.thresholds if policy.threshold_fails(family, plan))
+        texts = [f"{record.nodeid}: {record.status}: {record.reason}" for record in records]
+        texts += [f"threshold of {family.name}: {family.status}: {family.reason}" for family in missed]
+        return tuple(texts)
 
     def doubts(self, plan: RunOptions) -> tuple[str, ...]:
         """Return the inconclusive tests that do not fail, with the reason."""
@@ -51,24 +42,11 @@ class MergedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReportedRecord:
-    """A test's record in one report; `kinds` are the devices whose results others can be joined with."""
+    """A test's record in one report; `measurements` are those that others can be joined with."""
 
     report: Report
     record: Record
-    kinds: frozenset[Kind]
-
-    def only(self, kind: Kind) -> OneDeviceResult | None:
-        """Return the result of one device, unless the record has none or both."""
-        measurement = self.record.cpu if kind == "cpu" else self.record.gpu
-        if self.kinds != {kind} or measurement is None:
-            return None
-        return OneDeviceResult(
-            kind=kind,
-            report=self.report.name,
-            record=self.record,
-            measurement=measurement,
-            environment=self.report.run.environment,
-        )
+    measurements: dict[Kind, Measurement]
 
 
 def merge(reports: Sequence[Report]) -> MergedRun:
@@ -83,14 +61,17 @@ def merge(reports: Sequence[Report]) -> MergedRun:
             tests.setdefault(entry.record.nodeid, []).append(entry)
     for copies in tests.values():
         _check_unique(copies)
-    sources = {kind: _source(reports, tests, kind) for kind in _KINDS}
-    ratio = _cost_ratio([source for source in (sources["gpu"], sources["cpu"]) if source])
-    pairs = {nodeid: _pair(copies) for nodeid, copies in tests.items()}
-    records = tuple(_record(copies, pairs[nodeid], ratio) for nodeid, copies in tests.items())
-    joined = tuple(record.nodeid for record in records if pairs[record.nodeid] and record.speedup)
+    results = {nodeid: _one_device_results(copies) for nodeid, copies in tests.items()}
+    sources = {kind: _source(reports, results.values(), kind) for kind in _KINDS}
+    ratios = (source.run.cost_ratio for source in (sources["gpu"], sources["cpu"]) if source)
+    ratio = next(filter(None, ratios), RunOptions().cost_ratio)
+    records = tuple(_record(copies, results[nodeid], ratio) for nodeid, copies in tests.items())
+    joined = tuple(record.nodeid for record in records if len(results[record.nodeid]) == 2 and record.speedup)
     shards = [report for report in reports if any(record.speedup for record in report.run.records)]
     if not joined and not shards:
-        raise GpuPerfError(_nothing_joined(records))
+        cause = next((f"; {record.nodeid}: {record.reason}" for record in records if record.reason), "")
+        missing = "no test has a CPU result in one report and a GPU result in another"
+        raise GpuPerfError(f"nothing to merge: {missing}{cause}")
     _check_same_conditions(shards)
     # The environment of the CPU's run with the other's GPU; shards of one run share theirs.
     cpu, gpu = (sources[kind] if joined else shards[0] for kind in _KINDS)
@@ -103,18 +84,18 @@ def _records(report: Report) -> Iterator[_ReportedRecord]:
     pairings = (record.pairing for record in report.run.records)
     partners = {pairing.partner for pairing in pairings if pairing}
     for record in report.run.records:
-        kinds = [kind for kind in _KINDS if (record.cpu if kind == "cpu" else record.gpu)]
-        if len(kinds) < len(_KINDS) and (
-            record.pairing is None or record.pairing.partner or record.nodeid in partners
-        ):
-            kinds = []
-        yield _ReportedRecord(report=report, record=record, kinds=frozenset(kinds))
+        devices: dict[Kind, Measurement | None] = {"cpu": record.cpu, "gpu": record.gpu}
+        measurements = {kind: measurement for kind, measurement in devices.items() if measurement}
+        is_alone = record.pairing and not record.pairing.partner and record.nodeid not in partners
+        if len(measurements) < 2 and not is_alone:
+            measurements = {}
+        yield _ReportedRecord(report=report, record=record, measurements=measurements)
 
 
 def _check_unique(copies: Sequence[_ReportedRecord]) -> None:
     """Refuse a device's result that two reports have: nothing decides between them."""
     for one, other in combinations(copies, 2):
-        if both := [kind for kind in _KINDS if kind in one.kinds & other.kinds]:
+        if both := [kind for kind in one.measurements if kind in other.measurements]:
             results = " and ".join(f"{kind.upper()} result" for kind in both)
             remedy = "leave one out"
             if both == ["gpu"]:
@@ -126,50 +107,42 @@ def _check_unique(copies: Sequence[_ReportedRecord]) -> None:
 def _check_same_conditions(shards: Sequence[Report]) -> None:
     """Refuse shards of different machines: a report has one environment, which its speedups depend on."""
     for one, other in combinations(shards, 2):
-        environments = (shard.run.environment for shard in (one, other))
-        first, second = (
-            fingerprint.run_conditions(environment, environment.gpu) for environment in environments
-        )
+        environments = (one.run.environment, other.run.environment)
+        first, second = (fingerprint.run_conditions(each, each.gpu) for each in environments)
         if differences := fingerprint.differences(first, second):
-            raise GpuPerfError(
-                f"{one.name} and {other.name} were measured in different conditions "
-                f"({'; '.join(differences)}), and a report has only one environment; keep two reports"
-            )
+            names = f"{one.name} and {other.name}"
+            cause = f"were measured in different conditions ({'; '.join(differences)})"
+            raise GpuPerfError(f"{names} {cause}, and a report has only one environment; keep two reports")
 
 
-def _source(reports: Sequence[Report], tests: dict[str, list[_ReportedRecord]], kind: Kind) -> Report | None:
+def _one_device_results(copies: Iterable[_ReportedRecord]) -> dict[Kind, OneDeviceResult]:
+    """Return a test's results of one device, from the reports that have no other device's."""
+    return {
+        kind: OneDeviceResult(kind=kind, report=entry.report, record=entry.record, measurement=measurement)
+        for entry in copies
+        for kind, measurement in entry.measurements.items()
+        if len(entry.measurements) == 1
+    }
+
+
+def _source(
+    reports: Sequence[Report], tests: Iterable[dict[Kind, OneDeviceResult]], kind: Kind
+) -> Report | None:
     """Return the first report that has only this device's result of any test."""
-    names = [entry.report.name for copies in tests.values() for entry in copies if entry.kinds == {kind}]
+    names = {results[kind].report.name for results in tests if kind in results}
     return next((report for report in reports if report.name in names), None)
 
 
-def _cost_ratio(reports: Sequence[Report]) -> float:
-    ratios = (report.run.cost_ratio for report in reports)
-    return next((ratio for ratio in ratios if ratio is not None), RunOptions().cost_ratio)
-
-
-def _pair(copies: Sequence[_ReportedRecord]) -> tuple[OneDeviceResult, OneDeviceResult] | None:
-    """Return both devices' results of a test, if two reports have one each."""
-    cpu, gpu = (_first(copies, kind) for kind in _KINDS)
-    return (cpu, gpu) if cpu and gpu else None
-
-
-def _first(copies: Sequence[_ReportedRecord], kind: Kind) -> OneDeviceResult | None:
-    return next((result for entry in copies if (result := entry.only(kind))), None)
-
-
-def _record(
-    copies: Sequence[_ReportedRecord], pair: tuple[OneDeviceResult, OneDeviceResult] | None, ratio: float
-) -> Record:
+def _record(copies: Sequence[_ReportedRecord], results: dict[Kind, OneDeviceResult], ratio: float) -> Record:
     """Return one test's record from all reports together."""
-    if pair is not None:
-        return merge_results(*pair, ratio)
-    whole = next((entry.record for entry in copies if len(entry.kinds) == len(_KINDS)), None)
+    if len(results) == 2:
+        return merge_results(results["cpu"], results["gpu"], ratio)
+    whole = next((entry.record for entry in copies if len(entry.measurements) == 2), None)
     if whole is not None:
         return whole
-    result = _first(copies, "cpu") or _first(copies, "gpu")
-    if result is None:
+    if not results:
         return _most_severe(copies)
+    (result,) = results.values()
     causes = [entry for entry in copies if _explains_missing(result, entry)]
     return unpaired(result, _most_severe(causes) if causes else None)
 
@@ -183,11 +156,6 @@ def _explains_missing(result: OneDeviceResult, entry: _ReportedRecord) -> bool:
 def _most_severe(copies: Sequence[_ReportedRecord]) -> Record:
     """Return the record with the most severe status."""
     return min((entry.record for entry in copies), key=lambda record: _MOST_SEVERE_FIRST.index(record.status))
-
-
-def _nothing_joined(records: Sequence[Record]) -> str:
-    cause = next((f"; {record.nodeid}: {record.reason}" for record in records if record.reason), "")
-    return f"nothing to merge: no test has a CPU result in one report and a GPU result in another{cause}"
 
 
 def _run(reports: Sequence[Report], records: tuple[Record, ...], cpu: Run, gpu: Run, ratio: float) -> Run:

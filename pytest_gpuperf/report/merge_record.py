@@ -6,18 +6,19 @@ from itertools import repeat
 from math import inf
 
 from pytest_gpuperf.analysis import diagnosis, estimation, noise
-from pytest_gpuperf.analysis.judgement import Judgement, judge_offline
+from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.demand import Demand, Kind, RunOptions
-from pytest_gpuperf.model.measurement import Interference, Measurement, Memory, Round, Speedup, Transfer
-from pytest_gpuperf.model.record import Environment, Note, Record, Status, Verdict
+from pytest_gpuperf.model.measurement import Interference, Measurement, Memory, Round
+from pytest_gpuperf.model.record import Note, Record, Status, Verdict
+from pytest_gpuperf.report.reader import Report
 
 _RESULTS_NOT_COMPARED = Note(
     code="answers_not_compared",
     text="the results were not compared: the CPU and the GPU variant ran in two runs",
 )
-_MEMORY_NOT_REPORTED = "the report does not say how much memory a call holds"
+_MEMORY_NOT_REPORTED = Memory(peak=None, reason="the report does not say how much memory a call holds")
 _ENDED: dict[Status, tuple[Status, str]] = {  # one device's status: that of the whole test, and in words
     "skipped": ("skipped", "was skipped"),
     "inconclusive": ("inconclusive", "is inconclusive"),
@@ -28,13 +29,12 @@ _SAME_IDS = "a test needs the same node id in both runs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneDeviceResult:
-    """A test as one run measured it on one device, with the report and the environment of that run."""
+    """A test as one run measured it on one device, with the report of that run."""
 
     kind: Kind
-    report: str
+    report: Report
     record: Record
     measurement: Measurement
-    environment: Environment
 
     def samples_for(self, demand: Demand) -> Sequence[float]:
         """Return the samples that count for the demand, in order."""
@@ -42,28 +42,43 @@ class OneDeviceResult:
 
 
 def merge_results(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Record:
-    """Return the record of a test from both results; its reason says why it has no speedup, if so."""
+    """Return the record of a test from both results; its reason is why it has no speedup, if so."""
     record = _combined(cpu, gpu)
     verdict = _unusable(cpu) or _unusable(gpu) or _disagreement(cpu, gpu) or _unpairable(cpu, gpu)
     if verdict is not None:
-        return replace(record, status=verdict.status, reason=verdict.reason, reason_code=verdict.reason_code)
+        return replace(record, **asdict(verdict))
     plan = RunOptions(alpha=record.demand.alpha, cost_ratio=cost_ratio)
-    rounds = _rounds(cpu, gpu, record)
+    copies = record.transfer.samples if record.transfer else []
+    included = copies if record.demand.transfer != "never" else ()
+    sampled = (result.samples_for(record.demand) for result in (cpu, gpu))
+    times = zip(*sampled, included or repeat(0.0), strict=False)  # in order; the longer ends are left out
+    rounds = [Round(cpu=on_cpu, gpu=on_gpu, copies=copied) for on_cpu, on_gpu, copied in times]
     speedup = estimation.estimate_for_demand(rounds, record.demand, plan, "siblings")
     assert speedup is not None, "results that can be paired have a round"  # noqa: S101 - for mypy
     interference = _interference(cpu, record.demand)
-    judged = _judged(record, cpu, gpu, rounds, speedup, plan, interference)
+    measured = OffloadInput(
+        demand=record.demand,
+        regime="body" if record.scope == "body" else record.demand.transfer,
+        cpu=cpu.measurement,
+        gpu=gpu.measurement,
+        rounds=rounds,
+        speedup=speedup,
+        copies=copies[: len(rounds)],
+        transfer=record.transfer,
+    )
+    dropped = gpu.record.dropped_rounds
+    throttled = noise.throttle_reason(dropped, dropped + len(gpu.samples_for(record.demand)))
+    memory = record.memory or _MEMORY_NOT_REPORTED
+    judged = judge_offline(measured, plan, memory=memory, interference=interference, throttled=throttled)
     joined = replace(
         record,
-        status=judged.verdict.status,
-        reason=judged.verdict.reason,
-        reason_code=judged.verdict.reason_code,
+        **asdict(judged.verdict),
         interference=interference,
         speedup=speedup,
         offload=judged.offload,
         notes=tuple(dict.fromkeys([*_notes(cpu, gpu), *record.notes, *judged.notes])),
     )
-    surveyed = cpu.environment
+    surveyed = cpu.report.run.environment
     threads = max((pool.threads for pool in surveyed.thread_pools), default=None)
     return diagnosis.annotate(joined, lambda: (surveyed.usable_processors, threads))
 
@@ -76,15 +91,13 @@ def unpaired(result: OneDeviceResult, other: Record | None) -> Record:
         verdict = _of_variant(missing, other.status, other.reason)
     if verdict is None:
         verdict = _error(f"no report has its {missing} result; {_SAME_IDS}")
-    return replace(
-        result.record, status=verdict.status, reason=verdict.reason, reason_code=verdict.reason_code
-    )
+    return replace(result.record, **asdict(verdict))
 
 
 def _combined(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Record:
     """Return both results in one record, with the GPU's demand unless only the CPU's has limits."""
-    on_cpu = cpu.record
-    on_gpu = gpu.record
+    on_cpu, on_gpu = cpu.record, gpu.record
+    notes = [note for note in (*on_cpu.notes, *on_gpu.notes) if note.code != "one_device"]
     return replace(
         on_gpu,
         demand=on_cpu.demand if on_gpu.demand.bare else on_gpu.demand,
@@ -99,9 +112,7 @@ def _combined(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Record:
         rounds_elapsed=_sum(on_cpu.rounds_elapsed, on_gpu.rounds_elapsed),
         elapsed=_sum(on_cpu.elapsed, on_gpu.elapsed),
         interference=on_cpu.interference,
-        notes=tuple(
-            dict.fromkeys(note for note in (*on_cpu.notes, *on_gpu.notes) if note.code != "one_device")
-        ),
+        notes=tuple(dict.fromkeys(notes)),
         pairing=on_gpu.pairing and replace(on_gpu.pairing, partner=on_cpu.nodeid),
         reruns=max(on_cpu.reruns, on_gpu.reruns),
         turn_wait=_sum(on_cpu.turn_wait, on_gpu.turn_wait),
@@ -132,13 +143,9 @@ def _disagreement(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Verdict | None:
     names = [name for name in {**cpu_terms, **gpu_terms} if cpu_terms.get(name) != gpu_terms.get(name)]
     if not names:
         return None
-    on_cpu, on_gpu = (
-        ", ".join(f"{name}={terms.get(name)}" for name in names) for terms in (cpu_terms, gpu_terms)
-    )
-    return _error(
-        f"its CPU and GPU variants have different requirements: {on_cpu} in {cpu.report}, "
-        f"{on_gpu} in {gpu.report}"
-    )
+    terms = ((cpu_terms, cpu.report.name), (gpu_terms, gpu.report.name))
+    listed = (f"{', '.join(f'{name}={of.get(name)}' for name in names)} in {report}" for of, report in terms)
+    return _error(f"its CPU and GPU variants have different requirements: {', '.join(listed)}")
 
 
 def _terms(record: Record) -> dict[str, object]:
@@ -161,84 +168,28 @@ def _unpairable(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Verdict | None:
     if demand.transfer == "never" or (transfer and (transfer.bytes == 0 or transfer.samples)):
         return None
     cause = f": {transfer.reason}" if transfer and transfer.reason else ""
-    return _error(
-        f"transfer={demand.transfer!r} needs the times of the copies, and its GPU variant has none{cause}"
-    )
+    needs = f"transfer={demand.transfer!r} needs the times of the copies"
+    return _error(f"{needs}, and its GPU variant has none{cause}")
 
 
 def _error(reason: str) -> Verdict:
     return Verdict(status="error", reason=reason)
 
 
-def _rounds(cpu: OneDeviceResult, gpu: OneDeviceResult, record: Record) -> list[Round]:
-    """Pair the samples in order, and with copies where the demand includes them."""
-    includes_copies = record.demand.transfer != "never" and record.transfer
-    copies = record.transfer.samples if includes_copies and record.transfer else ()
-    times = zip(
-        cpu.samples_for(record.demand),
-        gpu.samples_for(record.demand),
-        copies or repeat(0.0),
-        strict=False,
-    )
-    return [Round(cpu=cpu_time, gpu=gpu_time, copies=copied) for cpu_time, gpu_time, copied in times]
-
-
-def _judged(
-    record: Record,
-    cpu: OneDeviceResult,
-    gpu: OneDeviceResult,
-    rounds: Sequence[Round],
-    speedup: Speedup,
-    plan: RunOptions,
-    interference: Interference | None,
-) -> Judgement:
-    seen = OffloadInput(
-        demand=record.demand,
-        regime="body" if record.scope == "body" else record.demand.transfer,
-        cpu=cpu.measurement,
-        gpu=gpu.measurement,
-        rounds=rounds,
-        speedup=speedup,
-        copies=_moved(record.transfer)[: len(rounds)],
-        transfer=record.transfer,
-    )
-    dropped = gpu.record.dropped_rounds
-    return judge_offline(
-        seen,
-        plan,
-        memory=_memory(record),
-        interference=interference,
-        throttled=noise.throttle_reason(dropped, dropped + len(gpu.samples_for(record.demand))),
-    )
-
-
-def _moved(transfer: Transfer | None) -> list[float]:
-    return transfer.samples if transfer else []
-
-
 def _interference(cpu: OneDeviceResult, demand: Demand) -> Interference | None:
-    """Return what disturbed the CPU most, as its samples tell or as it was known then.
+    """Return what disturbed the CPU most, as its samples show or as its run recorded.
 
     The times of blocks before the samples are not in a report, nor how single calls had to wait.
     """
     measured, samples = cpu.measurement, cpu.samples_for(demand)
-    in_blocks = samples is measured.samples
-    found = noise.detect(
-        samples,
-        block_calls=measured.block_calls if in_blocks else 1,
-        waited=(measured.waited or 0.0) if in_blocks else 0.0,
-        fastest=min(samples),
-    )
-    return noise.worst(found, cpu.record.interference)
-
-
-def _memory(record: Record) -> Memory:
-    return record.memory or Memory(peak=None, reason=_MEMORY_NOT_REPORTED)
+    calls, waited = (1, 0.0) if demand.latency else (measured.block_calls, measured.waited or 0.0)
+    in_samples = noise.detect(samples, block_calls=calls, waited=waited, fastest=min(samples))
+    return noise.worst(in_samples, cpu.record.interference)
 
 
 def _notes(cpu: OneDeviceResult, gpu: OneDeviceResult) -> list[Note]:
     """Return what to know about a speedup of two runs."""
-    environments = (cpu.environment, gpu.environment)
+    environments = (cpu.report.run.environment, gpu.report.run.environment)
     notes = [_RESULTS_NOT_COMPARED] if gpu.record.demand.parity else []
     if fingerprint.hosts_differ(environments):
         names = " and ".join(fingerprint.machine_names(environments))

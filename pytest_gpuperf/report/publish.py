@@ -10,7 +10,7 @@ from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Outputs
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.report import files, paths, reader
+from pytest_gpuperf.report import exports, files, markdown, paths, reader
 from pytest_gpuperf.report.json import document
 
 
@@ -44,37 +44,26 @@ def _steps(run: Run, outputs: Outputs, baseline: Path | None) -> Iterator[tuple[
     """
     for path in outputs.markdown:
         if not (run.is_empty and path.exists()):
-            yield "summary", partial(_summarize, path, run)
+            yield "summary", partial(_replace, path, markdown.text, run)
     if outputs.summary is not None:
         yield "job's summary", partial(_append_summary, outputs.summary, run)
     for name, path in outputs.exports:
         if not (run.is_empty and path.exists()):
-            yield f"export as {name}", partial(_export, name, path, run)
+            yield f"export as {name}", partial(_replace, path, partial(exports.text, name), run)
     if outputs.history is not None and not run.is_empty:
         yield "history", partial(_add_to_history, outputs.history, run)
     if baseline is not None:
         yield "new baseline", partial(_create_baseline, baseline, run)
 
 
-def _summarize(path: Path, run: Run) -> Path:
-    from pytest_gpuperf.report import markdown
-
-    files.replace(path, markdown.text(run))
+def _replace(path: Path, text: Callable[[Run], str], run: Run) -> Path:
+    files.replace(path, text(run))
     return path
 
 
 def _append_summary(path: Path, run: Run) -> Path:
-    from pytest_gpuperf.report import markdown
-
     with path.open("a", encoding="utf-8") as file:
         file.write(f"\n{markdown.text(run)}")
-    return path
-
-
-def _export(name: str, path: Path, run: Run) -> Path:
-    from pytest_gpuperf.report import exports
-
-    files.replace(path, exports.text(name, run))
     return path
 
 
@@ -90,9 +79,8 @@ def _create_baseline(path: Path, run: Run) -> Path:
     if not Baseline(path.name, run).tests(gate.compared):
         raise GpuPerfError("this run measured nothing that a later one could be compared with")
     if not run.complete:
-        raise GpuPerfError(
-            "this run ended early, and later runs would be compared with it as if it were complete"
-        )
+        cause = "later runs would be compared with it as if it were complete"
+        raise GpuPerfError(f"this run ended early, and {cause}")
     text = document.text(run)
     if paths.is_folder(path):
         name = reader.file_name(reader.Report(name="this run", run=run))

@@ -53,26 +53,29 @@ def load_report(path: Path, prove: Callable[[Any], None] | None = None) -> Run:
         raise _refusal(f"{path} needs more memory than is available; split the run") from None
 
 
+def named_report(path: Path) -> Report:
+    """Return the report in a file with the path as its name; raises GpuPerfError as `load_report` does."""
+    return Report(name=str(path), run=load_report(path))
+
+
 def _run(content: bytes) -> Run:
     if journal.is_journal(content):
-        raise GpuPerfError(
-            "this is the journal of an unfinished run; gpuperf recover JOURNAL REPORT turns it into a report"
-        )
+        remedy = "gpuperf recover JOURNAL REPORT turns it into a report"
+        raise GpuPerfError(f"this is the journal of an unfinished run; {remedy}")
     return document.parse(content)
 
 
 def load_reports(path: Path) -> tuple[Report, ...]:
     """Return the report in a file, or those in a folder's `*.json` files, newest first.
 
-    Hidden files, folders and links that lead out of the folder are left out. Raises GpuPerfError as `read`
-    does, and for a report in a folder without a valid start.
+    Hidden files, folders and links that lead out of the folder are left out. Raises GpuPerfError as
+    `load_report` does, and for a report in a folder without a valid start.
     """
     if not path.is_dir():
-        return (Report(name=str(path), run=load_report(path)),)
+        return (named_report(path),)
     paths = tuple(_files(path))
     try:
-        reports = [Report(name=str(file), run=load_report(file)) for file in paths]
-        return tuple(sorted(reports, key=started_at, reverse=True))
+        return tuple(sorted(map(named_report, paths), key=started_at, reverse=True))
     except GpuPerfError as error:
         raise GpuPerfError(f"{error}; or move the file out of the folder") from error
 

@@ -1,7 +1,6 @@
 """From a run to the facts of its summary, which the terminal and Markdown lay out: names, reasons, cells."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import GateResult
@@ -10,26 +9,14 @@ from pytest_gpuperf.model.offload import Offload, Threshold
 from pytest_gpuperf.model.record import Record, Run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedReason:
-    """A reason, and the short names of the tests that have it."""
-
-    text: str
-    tests: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThresholdSummary:
-    """A family's name, its threshold's status, and a sentence with the sizes, the status and the reason."""
-
-    name: str
-    status: str
-    sentence: str
-
-
 def shown_records(run: Run) -> list[Record]:
     """Return the records of tests that were to run, or that were measured for a sibling."""
     return [record for record in run.records if not (record.is_deselected and record.cpu is None)]
+
+
+def is_emulated(record: Record) -> bool:
+    """Return whether a test's speedup is not one of a GPU."""
+    return record.gpu is not None and record.gpu.device.emulated
 
 
 def short_names(records: Sequence[Record]) -> dict[str, str]:
@@ -55,13 +42,13 @@ def shorten(name: str, width: int) -> str:
 
 def shared_reasons(
     records: Sequence[Record], names: Mapping[str, str], reasons: Callable[[Record], Iterable[str]]
-) -> list[SharedReason]:
-    """Return each reason once, with all tests that have it; `reasons` returns those of one record."""
+) -> dict[str, list[str]]:
+    """Return the short names of the tests by reason; `reasons` returns those of one record."""
     tests: dict[str, dict[str, None]] = {}
     for record in records:
         for reason in reasons(record):
             tests.setdefault(reason, {})[names[record.nodeid]] = None
-    return [SharedReason(text=reason, tests=tuple(shared)) for reason, shared in tests.items()]
+    return {reason: list(shared) for reason, shared in tests.items()}
 
 
 def explained_by_sibling(records: Iterable[Record]) -> frozenset[str]:
@@ -90,23 +77,19 @@ def reasons_of(record: Record, explained: Collection[str] = ()) -> Iterator[str]
 
 def _is_hopeless(offload: Offload) -> bool:
     """Return whether no link is fast enough for copies at every call."""
-    return bool(offload.links) and all(
-        link.speedup_at_most is not None and link.speedup_at_most < 1 for link in offload.links
-    )
+    bounds = [link.speedup_at_most for link in offload.links]
+    return bool(bounds) and all(bound is not None and bound < 1 for bound in bounds)
 
 
-def threshold_summaries(thresholds: Iterable[Threshold]) -> list[ThresholdSummary]:
+def measured_thresholds(run: Run) -> list[Threshold]:
     """Return the thresholds that were measured."""
-    return [
-        ThresholdSummary(
-            name=threshold.name,
-            status=threshold.status,
-            sentence=f"{_bracket(threshold)}, {threshold.status}"
-            + (f": {threshold.reason}" if threshold.reason else ""),
-        )
-        for threshold in thresholds
-        if threshold.status != "skipped"
-    ]
+    return [threshold for threshold in run.thresholds if threshold.status != "skipped"]
+
+
+def threshold_sentence(threshold: Threshold) -> str:
+    """Return a threshold's sizes, its status and its reason."""
+    reason = f": {threshold.reason}" if threshold.reason else ""
+    return f"{_bracket(threshold)}, {threshold.status}{reason}"
 
 
 def _bracket(threshold: Threshold) -> str:

@@ -1,6 +1,7 @@
 """From a run to the lines of the terminal's section: devices, table, reasons, thresholds, gate."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from textwrap import wrap
 
 from pytest_gpuperf.analysis.verdict import ratio
@@ -18,7 +19,7 @@ _MOST_UNMARKED = 20  # rows for tests that only --gpuperf-all measured
 def lines(run: Run, width: int) -> list[str]:
     """Return the section's lines, none of them longer than `width` (at least 80) columns."""
     records = summary.shown_records(run)
-    gate = [part for line in comparison_text.gate_lines(run) for part in _wrapped(line, width)]
+    gate = _wrapped(comparison_text.gate_lines(run), width)
     if not records:
         return [*_after_gap(_selections(run, ())), *_after_gap(gate)]
     rows = _with_rows(records)
@@ -40,9 +41,10 @@ def _after_gap(block: list[str]) -> list[str]:
     return ["", *block] if block else []
 
 
-def _wrapped(line: str, width: int) -> list[str]:
+def _wrapped(texts: Iterable[str], width: int) -> list[str]:
     # Hyphens are parts of node ids and options, which should stay whole to be copied.
-    return wrap(line, width, subsequent_indent="  ", break_on_hyphens=False)
+    wrapped = (wrap(text, width, subsequent_indent="  ", break_on_hyphens=False) for text in texts)
+    return list(chain.from_iterable(wrapped))
 
 
 def _with_rows(records: Sequence[Record]) -> list[Record]:
@@ -63,9 +65,9 @@ def _selections(run: Run, rows: Sequence[Record]) -> list[str]:
         others = [record for record in run.records if record.source == "all"]
         compared = sum(record.speedup is not None for record in others)
         above = sum(record.source == "all" for record in rows)
+        rest = f"the slowest {above} are above, all are in the report"
         shown.append(
-            f"--gpuperf-all: {selection.tests} tests, {compared} compared with a CPU sibling; the slowest "
-            f"{above} are above, all are in the report"
+            f"--gpuperf-all: {selection.tests} tests, {compared} compared with a CPU sibling; {rest}"
         )
     return shown
 
@@ -73,17 +75,16 @@ def _selections(run: Run, rows: Sequence[Record]) -> list[str]:
 def _devices(run: Run, width: int) -> list[str]:
     environment = run.environment
     gpu = environment.gpu
-    shown = "none"
-    if gpu is not None:
-        emulated = ", emulated: not a GPU's speedup" if gpu.emulated else ""
-        shown = f"{gpu.name} through {gpu.backend}{emulated}"
+    shown = f"{gpu.name} through {gpu.backend}" if gpu else "none"
+    if gpu and gpu.emulated:
+        shown += ", emulated: not a GPU's speedup"
     return wrap(f"CPU {environment.cpu.get('name') or 'unknown'} | GPU {shown}", width)
 
 
 def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> list[str]:
     """Return the table; where names would be cut short, the columns that can be spared are left out.
 
-    The limit cannot be spared where it says what a speedup includes.
+    The limit cannot be spared where it shows what a speedup includes.
     """
     has_copies = any(record.offload is not None and record.offload.always is not None for record in records)
     unused = set() if has_copies else {"with copies"}
@@ -137,30 +138,21 @@ def _reasons(records: Sequence[Record], names: Mapping[str, str], width: int) ->
     """Return why, once for all tests that share a reason."""
     explained = summary.explained_by_sibling(records)
     reasons = summary.shared_reasons(records, names, lambda record: summary.reasons_of(record, explained))
-    return [
-        line
-        for reason in reasons
-        for line in _wrapped(f"{units.first_few(reason.tests, most=1)}: {reason.text}", width)
-    ]
+    return _wrapped((f"{units.first_few(tests, most=1)}: {text}" for text, tests in reasons.items()), width)
 
 
 def _thresholds(run: Run, width: int) -> list[str]:
-    return [
-        line
-        for threshold in summary.threshold_summaries(run.thresholds)
-        for line in _wrapped(f"threshold of {threshold.name}: {threshold.sentence}", width)
-    ]
+    measured = summary.measured_thresholds(run)
+    texts = (f"threshold of {each.name}: {summary.threshold_sentence(each)}" for each in measured)
+    return _wrapped(texts, width)
 
 
 def _limits(records: Iterable[Record], price: float | None, width: int) -> list[str]:
     """Return what the limits in the table are, where there are any."""
     if price is None or all(record.gpu or _allowed(record) == "-" for record in records):
         return []
-    text = (
-        "<=: how long a call may take on a GPU to meet the required speedup, or to save money at "
-        f"{price:g} times the price"
-    )
-    return wrap(text, width)
+    aim = f"to meet the required speedup, or to save money at {price:g} times the price"
+    return wrap(f"<=: how long a call may take on a GPU {aim}", width)
 
 
 def _worth(records: Sequence[Record], price: float | None) -> list[str]:

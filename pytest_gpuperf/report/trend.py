@@ -11,9 +11,9 @@ from typing import Any
 from pytest_gpuperf.analysis.changepoint import FEWEST, Change, changes
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.report.escape import printable
 from pytest_gpuperf.report.history import Entry, History, Result
+from pytest_gpuperf.report.json import codec
 
 _BLOCKS, _LETTERS = "▁▂▃▄▅▆▇", "_.-~+*#"  # an odd number: one is the middle
 _WIDEST = 40  # marks of a sparkline
@@ -51,9 +51,8 @@ def series(entries: Iterable[Entry], *, only: str | None = None) -> tuple[Series
     for entry in entries:
         for result in entry.results:
             if only is None or only in result.nodeid:
-                points.setdefault((result.fingerprint, result.nodeid), []).append(
-                    Point(entry=entry, result=result)
-                )
+                point = Point(entry=entry, result=result)
+                points.setdefault((result.fingerprint, result.nodeid), []).append(point)
     ranks = {shared: rank for rank, shared in enumerate(dict.fromkeys(shared for shared, _ in points))}
     keys = sorted(points, key=lambda key: ranks[key[0]])  # stable: tests stay in the order of the runs
     return tuple(_series(*key, points[key]) for key in keys)
@@ -83,12 +82,15 @@ def document(history: History, *, only: str | None = None) -> dict[str, Any]:
 
     An index of a change counts the points that have a speedup.
     """
-    return {
-        "runs": len(history.entries),
-        "fewest": FEWEST,
-        "series": [_content(one) for one in series(history.entries, only=only)],
-        "rejected": [asdict(rejected) for rejected in history.rejected],
-    }
+    content: dict[str, Any] = codec.dump(
+        {
+            "runs": len(history.entries),
+            "fewest": FEWEST,
+            "series": [_content(one) for one in series(history.entries, only=only)],
+            "rejected": list(history.rejected),
+        }
+    )
+    return content
 
 
 def _series(fingerprint: str, nodeid: str, points: Sequence[Point]) -> Series:
@@ -188,34 +190,27 @@ def _origin(entry: Entry) -> str:
 
 
 def _commit(entry: Entry) -> str:
-    """Return the first letters of the commit; a plus says that files differed from it."""
+    """Return the first letters of the commit; a plus means that files differed from it."""
     if entry.commit is None:
         return "unknown"
     return printable(entry.commit.id[:_SHORT]) + ("+" if entry.commit.changed else "")
 
 
 def _content(one: Series) -> dict[str, Any]:
+    measured = ("status", "speedup", "cpu", "gpu")
     return {
         "fingerprint": one.fingerprint,
         "nodeid": one.nodeid,
-        "findings": [_point_content(point) for point in one.points],
-        "changes": [_change_content(change, one.timed[change.index].entry) for change in one.changes],
+        "findings": [
+            {**_origin_content(point), **{name: getattr(point.result, name) for name in measured}}
+            for point in one.points
+        ],
+        "changes": [
+            {**asdict(change), "percent": change.percent, **_origin_content(one.timed[change.index])}
+            for change in one.changes
+        ],
     }
 
 
-def _point_content(point: Point) -> dict[str, Any]:
-    entry, result = point.entry, point.result
-    speedup: Estimate | None = result.speedup
-    return {
-        "started": entry.started,
-        "commit": asdict(entry.commit) if entry.commit else None,
-        "status": result.status,
-        "speedup": asdict(speedup) if speedup else None,
-        "cpu": result.cpu,
-        "gpu": result.gpu,
-    }
-
-
-def _change_content(change: Change, entry: Entry) -> dict[str, Any]:
-    commit = asdict(entry.commit) if entry.commit else None
-    return {**asdict(change), "percent": change.percent, "started": entry.started, "commit": commit}
+def _origin_content(point: Point) -> dict[str, Any]:
+    return {"started": point.entry.started, "commit": point.entry.commit}

@@ -25,18 +25,15 @@ def text(run: Run) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """Return what is written; None is written as an empty cell."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return _text_cell(value) if isinstance(value, str) else value
-
-
-def _text_cell(value: str) -> str:
-    """Return text that no spreadsheet evaluates as a formula, whatever a test or a device is called.
+    """Return what is written: None as an empty cell, and no text that a spreadsheet evaluates as a formula.
 
     An apostrophe before what could begin one makes it text; a tab or a line's end, which can begin one, too,
     is escaped (https://owasp.org/www-community/attacks/CSV_Injection). Numbers are ours, and stay.
     """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return value
     shown = printable(value)
     return f"'{shown}" if shown.startswith(_FORMULA) else shown
 

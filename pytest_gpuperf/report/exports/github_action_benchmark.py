@@ -7,7 +7,7 @@ from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.escape import distinct, printable
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.report.summary import format_time
+from pytest_gpuperf.report.summary import format_time, is_emulated
 
 
 def text(run: Run) -> str:
@@ -17,17 +17,17 @@ def text(run: Run) -> str:
 
 
 def _entry(record: Record, speedup: Speedup) -> dict[str, Any]:
-    emulated = record.gpu is not None and record.gpu.device.emulated
+    suffix = " (emulated)" if is_emulated(record) else ""  # no chart mixes the two
     return {
-        "name": distinct(record.nodeid) + (" (emulated)" if emulated else ""),  # no chart mixes the two
+        "name": f"{distinct(record.nodeid)}{suffix}",
         "unit": "x",
         "value": speedup.value,
         "range": interval(speedup),
-        "extra": _tooltip(record, speedup, emulated=emulated),
+        "extra": _tooltip(record, speedup),
     }
 
 
-def _tooltip(record: Record, speedup: Speedup, *, emulated: bool) -> str:
+def _tooltip(record: Record, speedup: Speedup) -> str:
     """Return the chart's tooltip for a test: the times, the devices and the verdict."""
     lines = [
         f"{kind}: {format_time(measurement.median)} on {printable(measurement.device.name)}"
@@ -35,6 +35,6 @@ def _tooltip(record: Record, speedup: Speedup, *, emulated: bool) -> str:
         if measurement
     ]
     lines.append(f"{record.status}, {speedup.rounds} rounds, {speedup.confidence:.0%} interval")
-    if emulated:
+    if is_emulated(record):
         lines.append("emulated: not a GPU's speedup")
     return "\n".join(lines)

@@ -109,17 +109,14 @@ def _quartiles(data: Sequence[float]) -> tuple[float, float]:
 
 def _extra(record: Record, measurement: Measurement) -> dict[str, Any]:
     """Return what pytest-benchmark has no place for: the device, the verdict and the speedup."""
-    speedup = record.speedup
+    parts = {"speedup": "value", "speedup_low": "low", "speedup_high": "high", "confidence": "confidence"}
     return {
         "device": printable(measurement.device.name),
         "backend": printable(measurement.device.backend),
         "emulated": measurement.device.emulated,
         "status": record.status,
-        "reason": None if record.reason is None else printable(record.reason),
-        "speedup": speedup.value if speedup else None,
-        "speedup_low": speedup.low if speedup else None,
-        "speedup_high": speedup.high if speedup else None,
-        "confidence": speedup.confidence if speedup else None,
+        "reason": _shown(record.reason),
+        **{name: getattr(record.speedup, part, None) for name, part in parts.items()},
     }
 
 

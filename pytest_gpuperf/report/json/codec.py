@@ -2,7 +2,7 @@
 
 A text that is written from the value that it was read from, byte for byte, has no key twice, no key too many
 or too few, and no number that changed on its way. That is quick, and true of all that we wrote ourselves.
-Any other text is read by `json`, which knows lines and columns, and is then held against the types.
+Any other text is read by `json`, which knows lines and columns, and is then checked against the types.
 """
 
 import json
@@ -25,16 +25,8 @@ _LONGEST_CAUSE = 200  # characters: it may quote what the file holds
 _REMEDY = "write the report anew, or take it from where it was copied"
 _AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _CANNOT = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError)
-_KINDS = {
-    str: "str",
-    int: "int",
-    float: "float",
-    bool: "bool",
-    list: "array",
-    dict: "object",
-    type(None): "null",
-}
-"""What msgspec calls the types of JSON."""
+_KINDS = {list: "array", dict: "object", type(None): "null"}
+"""What msgspec calls the types of JSON, where that is not Python's name."""
 _STRINGS = r'"(?:[^"\\]|\\.)*"'
 _CONSTANT = re.compile(rf"{_STRINGS}|(?P<found>-?Infinity|NaN)", re.DOTALL)
 _TOKEN = re.compile(rf"{_STRINGS}|[{{}}\[\]:]", re.DOTALL)
@@ -50,6 +42,12 @@ def quick(content: bytes, kind: type[_Value]) -> _Value | None:
     except _CANNOT:
         return None
     return value if same else None
+
+
+def value_in(line: bytes, kind: type[_Value], place: str = "$") -> _Value:
+    """Return the value of a text, quickly if it is as `written` makes it; raises as `parse` and `load` do."""
+    value = quick(line, kind)
+    return load(parse(line.decode("utf-8")), kind, place) if value is None else value
 
 
 def load(content: Any, kind: type[_Value], place: str = "$") -> _Value:
@@ -111,8 +109,8 @@ def indented(content: Any) -> str:
 def parse(content: str) -> Any:
     """Return the value of a text; raises ValueError with what is wrong, where, and what to do.
 
-    Refused beside what is no JSON: a key that an object has twice, NaN, Infinity, numbers beyond the range
-    of a double, and nesting that Python cannot follow. A number without a fraction is an integer: 8.0, 8e0.
+    Refused like what is no JSON: a key that an object has twice, NaN, Infinity, numbers beyond the range of a
+    double, and nesting that Python cannot follow. A number without a fraction is an integer: 8.0, 8e0.
     """
     if not content.strip(" \t\r\n"):
         raise ValueError(f"it is empty; {_REMEDY}")
@@ -204,8 +202,8 @@ def _named(place: str, content: Any, cause: str) -> str:
         return place
     for step in re.findall(r"\w+", outer):
         content = content[int(step)] if isinstance(content, list | tuple) else content[step]
-    wrong = (name for name, part in content.items() if cause.endswith(f"got `{_KINDS.get(type(part))}`"))
-    return f"{outer}.{next(wrong, free)}"
+    kinds = {name: _KINDS.get(type(part), type(part).__name__) for name, part in content.items()}
+    return f"{outer}.{next((name for name, kind in kinds.items() if cause.endswith(f'got `{kind}`')), free)}"
 
 
 def _check_keys(given: Any, kept: Any, place: str) -> None:
@@ -289,6 +287,5 @@ def _first(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _place(text: str, position: int) -> str:
-    return (
-        f"line {text.count(chr(10), 0, position) + 1}, column {position - text.rfind(chr(10), 0, position)}"
-    )
+    before = text[:position]
+    return f"line {before.count(chr(10)) + 1}, column {position - before.rfind(chr(10))}"

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import chain, count
+from itertools import count, repeat
 from typing import Any
 
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -24,7 +24,7 @@ def text(run: Run) -> str:
 
     Each record is a line, so that reports can be compared line by line.
     """
-    _check(run)
+    _checked(run)
     heading = codec.dump(codec.load(codec.dump(replace(run, records=())), Run))
     heading["summary"] = run.summary
     lines = (codec.written(record, f"$.records[{index}]") for index, record in enumerate(run.records))
@@ -44,7 +44,9 @@ def parse(content: bytes) -> Run:
             heading, lines = laid_out
             schema.check_version(heading)
             run = codec.load(heading, Run)
-            return _checked(replace(run, records=tuple(map(_record, lines, count()))))
+            places = (f"$.records[{index}]" for index in count())
+            records = map(codec.value_in, lines, repeat(Record), places)
+            return _checked(replace(run, records=tuple(records)))
     except ValueError:  # a line of it is no JSON: its place is found in the whole
         pass
     return load(codec.parse(content.decode("utf-8-sig")))
@@ -56,22 +58,10 @@ def load(content: Any) -> Run:
     return _checked(codec.load(content, Run))
 
 
-def _record(line: bytes, index: int) -> Record:
-    record = codec.quick(line, Record)
-    if record is not None:
-        return record
-    return codec.load(codec.parse(line.decode("utf-8")), Record, f"$.records[{index}]")
-
-
 def _checked(run: Run) -> Run:
-    _check(run)
-    return run
+    """Return the run; raise GpuPerfError, with the place, for what the types of a report cannot express.
 
-
-def _check(run: Run) -> None:
-    """Raise GpuPerfError, with the place, for what the types of a report cannot say.
-
-    The published schema says the first of these with if, then and else; no schema can say the other.
+    The published schema has the first of these as if, then and else; no schema can express the other.
     """
     for index, record in enumerate(run.records):
         if (record.reason is None) != (record.status in _WITHOUT_REASON) or record.reason == "":
@@ -85,6 +75,7 @@ def _check(run: Run) -> None:
             f"$.records[{first}] and $.records[{second}] are both of {repr(nodeid)[:80]}; "
             "leave one of them out"
         )
+    return run
 
 
 def _split(content: bytes) -> tuple[Any, Iterator[bytes]] | None:
@@ -126,7 +117,6 @@ def _member(value: Any) -> str:
 
 
 def _list(lines: Iterable[str]) -> str:
-    """Return a list with an item a line."""
-    items = iter(lines)
-    first = next(items, None)
-    return "[]" if first is None else "[\n  " + _NEXT.join(chain([first], items)) + _CLOSES
+    """Return a list with an item a line, none of which is empty."""
+    items = _NEXT.join(lines)
+    return f"[\n  {items}{_CLOSES}" if items else "[]"

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from pytest_gpuperf.model.comparison import Commit
+from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Status
 
 _Bounded = Annotated[float, Meta(ge=0, le=1e300)]
@@ -13,7 +14,7 @@ _Ratio = Annotated[float, Meta(ge=1e-12, le=1e12)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
+class Interval(Estimate):
     """The speedup that a test is about, with its interval."""
 
     value: _Ratio
@@ -32,11 +33,11 @@ class Tested:
     """Node id of the test."""
     status: Status
     """How the test ended."""
-    speedup: Interval | None
+    speedup: Interval | None = None
     """Speedup that the test is about; null when it was not measured."""
-    cpu: _Bounded | None
+    cpu: _Bounded | None = None
     """Median seconds of a call on the CPU; null when none was timed."""
-    gpu: _Bounded | None
+    gpu: _Bounded | None = None
     """Median seconds of a call on the GPU; null when none was timed."""
 
 

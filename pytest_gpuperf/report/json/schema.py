@@ -1,4 +1,4 @@
-"""The versions of the report and its published schema, which jsonschema holds a document against."""
+"""The versions of the report and its published schema, against which jsonschema checks a document."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report.json import codec
 
 VERSION = "1.0"
-_ERRORS = 1000  # the most to choose the most telling one from
+_ERRORS = 1000  # the most to choose the most informative one from
 
 
 def published(name: str) -> dict[str, Any]:
@@ -69,19 +69,13 @@ def check_version(content: Any) -> None:
         raise GpuPerfError("this is no report; name one that --gpuperf-json wrote")
     if version == VERSION:
         return
-    if _is_newer(version):
+    # A text that is no version, or an absurd one, is not newer.
+    if re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", version) and _numbers(version) > _numbers(VERSION):
         raise GpuPerfError(f"the report's schema {version} is newer than {VERSION}; update pytest-gpuperf")
     raise GpuPerfError(
         f"this is no report that can be read: its schema_version is {repr(version)[:80]}; "
         "name one that --gpuperf-json wrote"
     )
-
-
-def _is_newer(version: str) -> bool:
-    """Return whether a document's version comes after ours; one that is no version, or absurd, does not."""
-    if not re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", version):
-        return False
-    return _numbers(version) > _numbers(VERSION)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

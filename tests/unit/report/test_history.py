@@ -19,11 +19,12 @@ from pytest_gpuperf.gate.fingerprint import key
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import DeviceInfo, Estimate
+from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.record import STATUSES, Environment
 from pytest_gpuperf.report import files, history
 from pytest_gpuperf.report.history import Entry, Result, entry, read, write
 from pytest_gpuperf.report.json import codec, schema
+from pytest_gpuperf.report.json.history import Interval
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2.4.1")
 GPU = DeviceInfo(
@@ -51,7 +52,7 @@ KEPT = Entry(
             nodeid="test_é[\ud800\n]",
             status="passed",
             fingerprint="here",
-            speedup=Estimate(value=9.5, low=9.0, high=None),
+            speedup=Interval(value=9.5, low=9.0, high=None),
             cpu=0.01,
             gpu=0.001,
         ),
@@ -89,7 +90,7 @@ def test_an_entry_has_the_medians_and_the_interval_in_six_digits():
             nodeid="test_a",
             status="passed",
             fingerprint=key(HERE, CPU, GPU),
-            speedup=Estimate(value=9.87654, low=9.1, high=None),
+            speedup=Interval(value=9.87654, low=9.1, high=None),
             cpu=0.2,
             gpu=0.02,
         )
@@ -293,9 +294,8 @@ def test_a_file_is_small(tmp_path):
         {"started": "0001-01-01T00:00:00+23:00"},
         {"results": (replace(KEPT.results[0], status="fine"),)},
         {"results": (replace(KEPT.results[0], cpu=nan),)},
-        {"results": (replace(KEPT.results[0], speedup=Estimate(value=-1.0, low=None, high=None)),)},
+        {"results": (replace(KEPT.results[0], speedup=Interval(value=-1.0, low=None, high=None)),)},
         {"commit": Commit(id="")},
-        {"version": "2.0"},
     ],
 )
 def test_what_breaks_the_schema_is_not_written(tmp_path, broken):
@@ -500,7 +500,7 @@ def test_no_edit_of_an_entry_is_a_traceback_and_it_is_an_entry_or_named(tmp_path
             fingerprint=st.sampled_from(["a", "b", ""]),
             speedup=st.none()
             | st.builds(
-                Estimate,
+                Interval,
                 value=st.floats(1e-12, 1e12),
                 low=st.none() | st.floats(0, 1e12),
                 high=st.none() | st.floats(0, 1e300),

@@ -19,7 +19,7 @@ HOSTILE = st.lists(HARD | st.characters(), max_size=60).map("".join)
 WRITTEN = {
     "report": document.text,
     "markdown": markdown.text,
-    **{name: lambda run, name=name: exports.text(name, run) for name in exports.FORMATS},
+    **{name: lambda run, name=name: exports.text(name, run) for name in paths.EXPORTS},
 }
 BEGINS = {"report": paths.REPORT, "markdown": paths.MARKDOWN, **paths.EXPORTS}
 OTHERS = {

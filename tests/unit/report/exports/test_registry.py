@@ -22,7 +22,7 @@ NODEID = "tests/test_fft.py::test_fft"
 
 
 def test_the_formats_are_named_where_there_is_none_of_a_name():
-    assert ["pytest-benchmark", "github-action-benchmark", "bencher", "csv"] == list(exports.FORMATS)
+    assert ["pytest-benchmark", "github-action-benchmark", "bencher", "csv"] == list(paths.EXPORTS)
     with pytest.raises(
         GpuPerfError,
         match=r"'xml' is not an export format; choose one of pytest-benchmark, github.*, bencher, csv",
@@ -39,7 +39,7 @@ def test_a_format_is_loaded_when_it_is_asked_for():
     assert "pytest_gpuperf.report.exports." not in modules
 
 
-@pytest.mark.parametrize("format", exports.FORMATS)
+@pytest.mark.parametrize("format", paths.EXPORTS)
 @settings(max_examples=60, deadline=None)
 @given(anything=HOSTILE)
 def test_every_format_can_be_encoded_whatever_a_test_is_called(format, anything):
