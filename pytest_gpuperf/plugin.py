@@ -129,18 +129,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     marked_late = _items_marked_late(items)
     if _FINDER not in config.stash and not marked_late and not config.stash[_SELECTS_UNMARKED]:
         return
-    from pytest_gpuperf.collection.items import SPEC
     from pytest_gpuperf.collection.requested import command_line_selection
     from pytest_gpuperf.collection.siblings import in_order
     from pytest_gpuperf.options import usage_error
 
     finder = _finder(config)
-    marked_twice = [item for item in marked_late if SPEC in item.stash]
-    errors = [
-        *finder.late.collect(items, marked_late),
-        *finder.late.conflicts(marked_twice),
-        *finder.complete(items),
-    ]
+    errors = finder.collect_late(items, marked_late) + finder.complete(items)
     errors = errors or finder.unmatched_requests(config.rootpath, command_line_selection(config))
     if errors:
         raise usage_error(config, "\n".join(errors))
@@ -156,7 +150,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     yield
     if item.get_closest_marker("speedup") is None:
         return
-    spec = _finder(item.config).late.marked_during_run(item)
+    spec = _finder(item.config).marked_during_run(item)
     if spec is not None:
         from pytest_gpuperf.model.record import Verdict
 

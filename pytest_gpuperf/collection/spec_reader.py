@@ -34,14 +34,11 @@ class SpecReader:
         self._has_foreign_marker = has_foreign_marker
         self._cache: SpecCache | None = None
 
-    def forget_cache(self) -> None:
-        """Examine the next item, whatever came before: other plugins may have changed the markers."""
-        self._cache = None
-
     def read(self, items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[str]]:
         """Give marked items their specs; return them, and what is wrong with the markers of the others."""
         found: list[pytest.Item] = []
         errors: list[str] = []
+        self._cache = None  # since the last call other plugins may have changed the markers
         for item in items:
             if not isinstance(item, pytest.Function):  # a doctest, for example, in a module that is marked
                 continue

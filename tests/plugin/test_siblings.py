@@ -550,7 +550,7 @@ def test_a_required_gpu_that_no_sibling_was_measured_on_fails_the_run(suite):
     found = suite(SKIPPED, "--gpuperf-require-gpu")
     found.ended(passed=1, skipped=1)
     assert found.result.ret == pytest.ExitCode.TESTS_FAILED
-    found.says("FAILED: a GPU is required *, and none of 2 tests that ask for a speedup ")
+    found.says("FAILED: a GPU is required *, and none of 2 tests that require a speedup ")
 
 
 @pytest.mark.parametrize(
