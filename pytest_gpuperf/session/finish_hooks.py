@@ -96,7 +96,7 @@ class FinishHooks:
         data = getattr(node, "workeroutput", {}).get("gpuperf")
         if data is None:
             return
-        self._collected.merge(data["collected"])
+        self._collected.outcomes.update(data["collected"])
         ledger = self.session.ledger
         try:
             self.session.merge_worker_data(data["environment"], data["thresholds"])
