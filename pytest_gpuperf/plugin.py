@@ -176,8 +176,7 @@ def device(request: pytest.FixtureRequest) -> Device:
     """In a speedup test one device after the other; in any other test a parameter: [cpu] and [gpu]."""
     kind = getattr(request, "param", None)
     if kind is None:
-        placeholder: Any = _DevicePlaceholder()
-        return placeholder  # type: ignore[no-any-return]  # replaced by a device in the measured call
+        return _DevicePlaceholder()  # replaced by a device in the measured call
     session = _session(request.config)
     return session.machine.cpu() if kind == "cpu" else session.gpu()
 
@@ -228,9 +227,8 @@ def _hooks(config: pytest.Config) -> RunHooks:
         report = options.json_path(config)
         outputs = options.outputs(config)
         options.check_paths_differ(gate, report, outputs)
-        session = GpuPerfSession(
-            config, options.run_options(config), report, outputs, gate, baselines.baselines(gate)
-        )
+        bases = baselines.baselines(gate)
+        session = GpuPerfSession(config, options.run_options(config), report, outputs, gate, bases)
         hooks = RunHooks(config, session)
         config.pluginmanager.register(hooks, _RUN_HOOKS)
         config.pluginmanager.register(hooks.finish_hooks)

@@ -49,7 +49,7 @@ def build_families(items: Iterable[pytest.Item]) -> list[str]:
         if names[name] > 1:  # two parameter values have the same text
             name = f"{name} #{names[name]}"
         for item, member in members.items():
-            item.stash[SPEC] = replace(item.stash[SPEC], family=replace(member, name=name, sizes=sizes))
+            item.stash[SPEC] = item.stash[SPEC]._replace(family=replace(member, name=name, sizes=sizes))
     return errors
 
 

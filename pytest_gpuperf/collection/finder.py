@@ -1,8 +1,8 @@
 """From the collected items to the speedup tests: marked, matched by a pattern, or all that have siblings."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,7 +70,7 @@ class Finder:
             pytest.fail(errors[0], pytrace=False)
         spec = item.stash.get(SPEC, None)
         if spec is not None:
-            spec = replace(spec, slots=frozenset(), device=None, calls_both=False, pair=None)
+            spec = spec._replace(slots=frozenset(), device=None, calls_both=False, pair=None)
             item.stash[SPEC] = spec
         return spec
 
@@ -141,10 +141,8 @@ class Finder:
 
 def create_finder(config: pytest.Config) -> Finder:
     """Return what finds a run's speedup tests; raise UsageError for an option that cannot be satisfied."""
-    backends = [backend for plugin in config.hook.pytest_gpuperf_devices() for backend in plugin]
-    parser = DeviceParser(
-        options.device_params(config), [backend for backend in backends if hasattr(backend, "recognizes")]
-    )
+    recognizers = [backend for backend in registered_backends(config) if hasattr(backend, "recognizes")]
+    parser = DeviceParser(options.device_params(config), recognizers)
     try:
         patterns = Patterns(options.patterns(config))
     except ValueError as error:
@@ -155,6 +153,11 @@ def create_finder(config: pytest.Config) -> Finder:
         has_foreign_marker=options.has_foreign_marker(config),
     )
     return Finder(reader, patterns, times_all=options.times_all(config))
+
+
+def registered_backends(config: pytest.Config) -> list[Any]:
+    """Return the backends that other plugins offer."""
+    return [backend for plugin in config.hook.pytest_gpuperf_devices() for backend in plugin]
 
 
 def _default_device(config: pytest.Config, parser: DeviceParser) -> DeviceSpec | None:

@@ -34,12 +34,20 @@ class CollectionHooks:
         items[:] = siblings.in_order(items)  # after --ff, --nf and other plugins have reordered them
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Remember the speedup tests that will not run: each gets a record."""
-        self._deselected += [item for item in items if SPEC in item.stash]
+        """Remember what will not run: each speedup test among them gets a record."""
+        self._deselected += items
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Announce the tests that are about to run; `--collect-only` and its like run none."""
-        option = session.config.option
-        if not (option.collectonly or option.setuponly or option.setupplan):
-            self._begin([item for item in session.items if SPEC in item.stash], self._deselected)
+        if not runs_no_test(session.config):
+            selected, deselected = (
+                [item for item in items if SPEC in item.stash] for items in (session.items, self._deselected)
+            )
+            self._begin(selected, deselected)
+
+
+def runs_no_test(config: pytest.Config) -> bool:
+    """Return whether an option makes pytest stop before the first call of a test."""
+    option = config.option
+    return bool(option.collectonly or option.setuponly or option.setupplan)

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import pytest
@@ -32,8 +32,7 @@ class PairKey(NamedTuple):
     parameters: Hashable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemSpec:
+class ItemSpec(NamedTuple):
     """How a speedup test is measured.
 
     `nodeid` is the item's own: pytest-xdist may append a group to it. `slots`: the arguments that get one
@@ -41,6 +40,8 @@ class ItemSpec:
     only device that this item uses, `device_parameters` the parameters that select it, `pair` the key that it
     shares with its siblings, `partner` the node id of the CPU sibling that a GPU sibling is compared with. An
     item without slots, calls_both and device cannot be measured. `family`: the size sweep it belongs to.
+
+    A NamedTuple, because collection makes thousands of changed copies, and a dataclass copies more slowly.
     """
 
     nodeid: str
@@ -63,26 +64,6 @@ class ItemSpec:
     def has_device(self) -> bool:
         """Whether there is a device to measure on."""
         return bool(self.slots) or self.calls_both or self.device is not None
-
-    def with_partner(self, partner: str) -> "ItemSpec":
-        """Return the spec of a GPU sibling that is compared with this CPU sibling."""
-        return self.copy_for(self.nodeid, self.pair, partner)
-
-    def copy_for(self, nodeid: str, pair: PairKey | None, partner: str | None) -> "ItemSpec":
-        """Return the same spec for another item, or with another partner."""
-        # Called once for each of thousands of items; `replace` takes three times as long.
-        return ItemSpec(
-            nodeid=nodeid,
-            demand=self.demand,
-            source=self.source,
-            slots=self.slots,
-            calls_both=self.calls_both,
-            device=self.device,
-            pair=pair,
-            device_parameters=self.device_parameters,
-            partner=partner,
-            family=self.family,
-        )
 
 
 SPEC = pytest.StashKey[ItemSpec]()
@@ -131,18 +112,17 @@ def item_spec(item: pytest.Function, parser: DeviceParser, mark: pytest.Mark | N
     if kind in ("cpu", "gpu") and fixtures.is_built_on_ours(item, "device"):
         parsed = ParsedDevice(spec=DeviceSpec(kind=kind), parameters=frozenset(("device",)))
     elif slots := fixtures.slots(item):
-        return replace(spec, slots=slots)
+        return spec._replace(slots=slots)
     else:
         parsed = _device(item, parser, options)
         if parsed.spec is None:
-            return replace(spec, calls_both=fixtures.is_ours(item, "gpuperf"))
+            return spec._replace(calls_both=fixtures.is_ours(item, "gpuperf"))
         if fixtures.takes(item, "gpuperf"):
             raise ValueError(
                 "the test is parametrized over single devices but calls gpuperf.both(), which uses both; use "
                 "one or the other"
             )
-    return replace(
-        spec,
+    return spec._replace(
         device=parsed.spec,
         device_parameters=parsed.parameters,
         pair=_pair_key(item, parsed.parameters, options, parser),
@@ -168,7 +148,7 @@ class SpecCache:
     def add(self, item: pytest.Function, spec: ItemSpec) -> None:
         """Add the spec of the first item on a device."""
         if spec.demand == self._demand:
-            spec = replace(spec, demand=self._demand)  # siblings.py compares them by identity first
+            spec = spec._replace(demand=self._demand)  # siblings.py compares them by identity first
         self._specs[self._device_key(parameters(item))] = spec
 
     def matches(self, item: pytest.Function) -> bool:
@@ -187,7 +167,7 @@ class SpecCache:
         if pair is not None:
             values = _values if pair.kind == "function" else _named_values
             pair = PairKey(pair.kind, pair.name, values(callspec.params, first.device_parameters))
-        return first.copy_for(item.nodeid, pair, first.partner)
+        return first._replace(nodeid=item.nodeid, pair=pair)
 
     def _device_key(self, values: Mapping[str, Any]) -> tuple[int, ...]:
         return tuple([id(values[name]) for name in self._names])

@@ -5,7 +5,7 @@ import shlex
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ class Patterns:
             spec = unmarked_spec(item, parser, last.mark)
             if spec is not None and spec.has_device:
                 item.add_marker(pytest.mark.speedup(**last.mark.kwargs))
-                item.stash[SPEC] = replace(spec, source="pattern")
+                item.stash[SPEC] = spec._replace(source="pattern")
                 self._counts[last.text] += 1
                 self._matched.update(pattern.text for pattern in matching)
                 selected.append(item)
@@ -117,7 +117,7 @@ def select_all(items: Iterable[pytest.Item], parser: DeviceParser) -> list[pytes
             continue
         spec = unmarked_spec(item, parser, BARE_MARK)
         if spec is not None and spec.device is not None and spec.device_parameters:
-            item.stash[SPEC] = replace(spec, source="all")
+            item.stash[SPEC] = spec._replace(source="all")
             candidates.append(item)
     selected = []
     for group in group_by_pair(candidates, across_functions=False):

@@ -1,7 +1,7 @@
 """CPU and GPU siblings: which items are compared with each other, which run first and in one process."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 
@@ -110,7 +110,7 @@ def _pair_two(one: tuple[pytest.Item, ItemSpec], other: tuple[pytest.Item, ItemS
     (_, cpu), (item, gpu) = (one, other) if one[1].kind == "cpu" else (other, one)
     if (cpu.kind, gpu.kind) != ("cpu", "gpu") or cpu.demand is not gpu.demand:
         return _pair_group([one, other])
-    item.stash[SPEC] = gpu.with_partner(cpu.nodeid)
+    item.stash[SPEC] = gpu._replace(partner=cpu.nodeid)
     return []
 
 
@@ -136,10 +136,10 @@ def _pair_group(group: Sequence[tuple[pytest.Item, ItemSpec]]) -> list[str]:
                 "one of them only"
             )
         else:
-            item.stash[SPEC] = spec.with_partner(partner.nodeid)
+            item.stash[SPEC] = spec._replace(partner=partner.nodeid)
     for item, spec in cpus:
         if spec.demand.bare:
-            item.stash[SPEC] = replace(spec, demand=gpus[0][1].demand)
+            item.stash[SPEC] = spec._replace(demand=gpus[0][1].demand)
     return errors
 
 

@@ -1,7 +1,6 @@
 """From items with a speedup marker, and their unmarked siblings, to ItemSpecs in their stashes."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -50,7 +49,7 @@ class SpecReader:
                 continue
             if self._has_foreign_marker and spec.demand.bare and not uses_plugin_fixtures(item):
                 continue
-            item.stash[SPEC] = spec if spec.has_device else replace(spec, device=self._default_device)
+            item.stash[SPEC] = spec if spec.has_device else spec._replace(device=self._default_device)
             found.append(item)
         return found, errors
 
@@ -72,12 +71,12 @@ class SpecReader:
             if spec is None or spec.pair is None or spec.pair not in marked_by_pair:
                 continue
             sibling = marked_by_pair[spec.pair]
-            spec = replace(spec, source=sibling.source)
+            spec = spec._replace(source=sibling.source)
             if spec.kind == "cpu":
                 item.stash[SPEC] = spec
                 yield item
             elif spec.pair not in pairs_on_gpu:
-                item.stash[SPEC] = replace(spec, demand=sibling.demand)
+                item.stash[SPEC] = spec._replace(demand=sibling.demand)
                 yield item
 
     def _spec(self, item: pytest.Function) -> ItemSpec:

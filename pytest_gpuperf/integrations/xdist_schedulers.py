@@ -19,17 +19,7 @@ _IGNORE_LOST_WORKER = suppress(OSError)
 
 if TYPE_CHECKING:
     _InScopes = xdist.LoadScopeScheduling
-
-    class _InPieces:
-        """What LoadScheduling and WorkStealingScheduling have in common, for the type checker."""
-
-        pending: list[int]
-        node2pending: dict[Any, list[int]]
-
-        def _send_tests(self, node: Any, num: int) -> None: ...
-        def mark_test_pending(self, item: str) -> None: ...
-        def remove_node(self, node: Any) -> str | None: ...
-
+    _InPieces = xdist.WorkStealingScheduling  # what is used here LoadScheduling has, too
 else:
     _InPieces = _InScopes = object
 
@@ -72,7 +62,7 @@ class _Pieces(_InPieces):
         return super().remove_node(node)
 
 
-class LoadScheduling(_Pieces, xdist.LoadScheduling):
+class LoadScheduling(_Pieces, xdist.LoadScheduling):  # type: ignore[misc]  # see _InPieces
     """Chunks that end between groups."""
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_gpuperf.collection.hooks import runs_no_test
 from pytest_gpuperf.collection.items import SPEC
 from pytest_gpuperf.collection.requested import (
     RequestedTests,
@@ -36,9 +37,7 @@ class FinishHooks:
     def __init__(self, config: pytest.Config, session: GpuPerfSession) -> None:
         self.session = session
         self._is_worker = hasattr(config, "workerinput")
-        self._is_controller = not self._is_worker and config.getoption("dist", "no") != "no"
-        option = config.option
-        self._runs_no_test = option.collectonly or option.setuponly or option.setupplan
+        self.runs_no_test = runs_no_test(config)
         self._collected = RequestedTests(
             root=config.rootpath,
             arguments=command_line_selection(config),
@@ -85,7 +84,7 @@ class FinishHooks:
         if is_of_crashed_worker:  # xdist makes it
             self._crashed[report.nodeid] = str(report.longrepr).partition("\n")[0]
         content: dict[str, Any] | None = getattr(report, RECORD_ATTRIBUTE, None)
-        if content is not None and not self._is_worker and not self._runs_no_test:
+        if content is not None and not self._is_worker and not self.runs_no_test:
             self._ran_tests = True
             self.session.ledger.receive(content)
             self.session.ledger.journal(content, self.session.machine.surveyed)
@@ -110,7 +109,7 @@ class FinishHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
         """Remember that tests are about to run: `--fixtures` and its like run none."""
-        self._ran_tests = not self._runs_no_test
+        self._ran_tests = not self.runs_no_test
         return (yield)
 
     @pytest.hookimpl(trylast=True)
@@ -119,7 +118,7 @@ class FinishHooks:
         if not self._ran_tests and exitstatus not in _CUT_SHORT:
             return
         all_ran = self._add_missing_records()
-        if self.session.gating.options.allow_no_gpu and not self._is_controller:
+        if self.session.gating.options.allow_no_gpu and not self.session.is_controller:
             # Even if every test was skipped: a machine that has a GPU must not pass without measuring.
             self.session.machine.has_gpu()
         if self._is_worker:
