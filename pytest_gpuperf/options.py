@@ -73,7 +73,7 @@ class _Option:
         parser.addini(self.key, self.help, type=self.ini, default=None)
 
     def raw_value(self, config: pytest.Config) -> Any:
-        """Return what the command line says, else the ini file, else None."""
+        """Return the value on the command line, else the one in the ini file, else None."""
         value = config.getoption(self.flag)
         return _ini_value(config, self.key) if value is None else value
 

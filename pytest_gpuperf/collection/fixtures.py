@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-# pytest has no public way to ask which fixtures a function takes and who defined them; `_fixtureinfo` is what
+# pytest has no public API for which fixtures a function takes and who defined them; `_fixtureinfo` is what
 # its own parametrization uses.
 
 _SLOTS = ("device", "xp")

@@ -156,7 +156,7 @@ def _literal(text: str) -> Any:
 
 
 def _is_not_collected(text: str, root: Path, arguments: Sequence[str]) -> bool:
-    """Return whether a pattern is about an existing file that the command line does not ask to collect."""
+    """Return whether a pattern is about an existing file outside what the command line selects."""
     file = file_of(text)
     if not arguments or "*" in file or "?" in file or not (root / file).is_file():
         return False

@@ -71,13 +71,11 @@ class SpecReader:
             if spec is None or spec.pair is None or spec.pair not in marked_by_pair:
                 continue
             sibling = marked_by_pair[spec.pair]
-            spec = spec._replace(source=sibling.source)
-            if spec.kind == "cpu":
-                item.stash[SPEC] = spec
-                yield item
-            elif spec.pair not in pairs_on_gpu:
-                item.stash[SPEC] = spec._replace(demand=sibling.demand)
-                yield item
+            if spec.kind == "gpu" and spec.pair in pairs_on_gpu:
+                continue
+            demand = spec.demand if spec.kind == "cpu" else sibling.demand
+            item.stash[SPEC] = spec._replace(source=sibling.source, demand=demand)
+            yield item
 
     def _spec(self, item: pytest.Function) -> ItemSpec:
         """Return a marked item's spec; raise ValueError with what is wrong with its marker."""

@@ -91,7 +91,7 @@ class FinishHooks:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Add what an xdist worker knows of tests that it did not run, and of the machine."""
+        """Add what an xdist worker recorded of tests that it did not run, and of the machine."""
         data = getattr(node, "workeroutput", {}).get("gpuperf")
         if data is None:
             return

@@ -60,7 +60,7 @@ class RunHooks:
         spec = _spec_of(pyfuncitem)
         if spec is None or not (spec.slots or spec.device) or spec.source == "all":
             return None
-        self.session.measure_and_settle(pyfuncitem, spec)
+        self.session.measure_and_apply(pyfuncitem, spec)
         return True
 
     @pytest.hookimpl(wrapper=True, trylast=True)  # within pytest's own, which capture output and logs
@@ -96,7 +96,7 @@ class RunHooks:
             if MEASURED in item.stash:
                 del item.stash[MEASURED]
         if unittest_cases.is_called(item) and spec.device is not None and spec.source != "all":
-            unittest_cases.measure_instead(item, partial(self.session.measure_and_settle, item, spec))
+            unittest_cases.measure_instead(item, partial(self.session.measure_and_apply, item, spec))
 
     def _apply_outcome(self, item: pytest.Function, spec: ItemSpec, elapsed: float) -> None:
         """End a test whose body has passed."""

@@ -99,7 +99,7 @@ class GpuPerfSession:
             pytest.fail(f"a GPU is required (--gpuperf-require-gpu): {reason}", pytrace=False)
         raise NoGpu(reason)
 
-    def measure_and_settle(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> None:
+    def measure_and_apply(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> None:
         """Measure one item, store its record, and end the test as its verdict requires."""
         self.apply_verdict(self.measure(item, spec, bind), item)
         self.runner.release(spec)  # not after a failure: another plugin may run the test again
