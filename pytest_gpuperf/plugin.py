@@ -240,13 +240,12 @@ def _register_collection_hooks(config: pytest.Config) -> None:
     if not config.pluginmanager.has_plugin(_COLLECTION_HOOKS):
         from pytest_gpuperf.collection.hooks import CollectionHooks
 
-        hooks = CollectionHooks(
-            lambda: _finder(config).found,
-            lambda selected, deselected: _hooks(config).finish_hooks.begin(
-                selected, deselected, _finder(config).selections, _finder(config).found
-            ),
-        )
-        config.pluginmanager.register(hooks, _COLLECTION_HOOKS)
+        finder = _finder(config)
+
+        def begin(selected: list[pytest.Item], deselected: list[pytest.Item]) -> None:
+            _hooks(config).finish_hooks.begin(finder, selected, deselected)
+
+        config.pluginmanager.register(CollectionHooks(finder.found, begin), _COLLECTION_HOOKS)
 
 
 def _finder(config: pytest.Config) -> Finder:

@@ -1,6 +1,6 @@
 """pytest's hooks once a speedup test was collected: the order of items, and which of them will run."""
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 import pytest
 
@@ -11,13 +11,14 @@ from pytest_gpuperf.collection.items import SPEC
 class CollectionHooks:
     """Orders items, and calls `begin` with the selected and the deselected speedup tests before they run.
 
-    Registered when the first speedup test is collected, so that other suites do not pay for it.
+    `found` is the finder's own list, which grows until all are collected. Registered when the first speedup
+    test is collected, so that other suites do not pay for it.
     """
 
     def __init__(
         self,
-        found: Callable[[], Iterable[pytest.Item]],
-        begin: Callable[[Sequence[pytest.Item], Sequence[pytest.Item]], None],
+        found: Sequence[pytest.Item],
+        begin: Callable[[list[pytest.Item], list[pytest.Item]], None],
     ) -> None:
         self._found = found
         self._begin = begin
@@ -30,7 +31,7 @@ class CollectionHooks:
         """Add CPU siblings that --lf and --sw left out, and move GPU siblings behind their CPU siblings."""
         yield
         if config.getoption("lf", default=False) or config.getoption("stepwise", default=False):
-            items[:] = siblings.add_missing_cpu_siblings(items, self._found())
+            items[:] = siblings.add_missing_cpu_siblings(items, self._found)
         items[:] = siblings.in_order(items)  # after --ff, --nf and other plugins have reordered them
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:

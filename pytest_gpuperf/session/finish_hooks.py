@@ -1,12 +1,13 @@
 """Hooks at the end of a run: collect records from workers, run the gate, write files, print the summary."""
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
+from pytest_gpuperf.collection.finder import Finder
 from pytest_gpuperf.collection.hooks import runs_no_test
 from pytest_gpuperf.collection.items import SPEC
 from pytest_gpuperf.collection.requested import (
@@ -52,19 +53,15 @@ class FinishHooks:
         self._info_lines: list[str] = []
 
     def begin(
-        self,
-        selected: Sequence[pytest.Item],
-        deselected: Sequence[pytest.Item],
-        selections: tuple[Selection, ...],
-        found: Iterable[pytest.Item],
+        self, finder: Finder, selected: Sequence[pytest.Item], deselected: Sequence[pytest.Item]
     ) -> None:
         """Set which speedup tests will run, which were deselected, and how many each option selected."""
-        self.session.ledger.selections = selections
+        self.session.ledger.selections = finder.selections
         self._ran_tests = True
         self._selected = selected
         self._deselected = deselected
         specs = [item.stash[SPEC] for item in selected]
-        partners = (partner for item in found if (partner := item.stash[SPEC].partner) is not None)
+        partners = (partner for item in finder.found if (partner := item.stash[SPEC].partner) is not None)
         self.session.runner.plan_run(specs, [item.stash[SPEC].nodeid for item in deselected], partners)
         for spec in specs:
             if spec.family and spec.kind != "cpu":
