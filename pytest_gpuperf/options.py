@@ -56,14 +56,15 @@ class _Option:
         self.flag = f"--gpuperf-{name}"
         self.key = f"gpuperf_{name.replace('-', '_')}"
         self.help = help
-        self.parse = parse
+        self.is_flag = parse is None
+        self.parse = parse or str
         self.metavar = metavar
         self.ini = ini
 
     def add_to(self, parser: pytest.Parser, group: pytest.OptionGroup) -> None:
         """Add the option to the command line and to the ini file."""
         escaped_help = self.help.replace("%", "%%")  # argparse formats it with %
-        if self.parse is None:
+        if self.is_flag:
             group.addoption(self.flag, action="store_true", default=None, help=escaped_help)
             parser.addini(self.key, self.help, type="bool", default=None)
             return
@@ -72,16 +73,14 @@ class _Option:
         parser.addini(self.key, self.help, type=self.ini, default=None)
 
     def raw_value(self, config: pytest.Config) -> Any:
-        """Return what the command line says, else the ini file, else None."""
+        """Return the value on the command line, else the one in the ini file, else None."""
         value = config.getoption(self.flag)
         return _ini_value(config, self.key) if value is None else value
 
     def value(self, config: pytest.Config) -> Any:
         """Return the option's value, or None where it is not given; raise UsageError for an invalid one."""
         value = self.raw_value(config)
-        if value is None or self.parse is None:
-            return value
-        return self._parsed(str(value))
+        return value if value is None or self.is_flag else self._parsed(str(value))
 
     def values(self, config: pytest.Config) -> tuple[Any, ...]:
         """Return all values of an option that may be repeated; raise UsageError for an invalid one."""
@@ -96,8 +95,6 @@ class _Option:
         return config.invocation_params.dir if on_command_line else config.rootpath
 
     def _parsed(self, text: str) -> Any:
-        if self.parse is None:
-            return text
         try:
             return self.parse(text)
         except ValueError as error:
@@ -160,31 +157,22 @@ def _check_output_file(flag: str, path: Path, signature: bytes, what: str) -> No
 # ---------------------------------------------------------------------------------------------------------
 
 
-def _alpha(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 0.5:
-        raise ValueError(f"{text} is not between 0 and 0.5")
-    return value
+_COST_RATIO = "hourly price of a GPU machine divided by that of a CPU machine"
 
 
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value < math.inf:
-        raise ValueError(f"{text} is not a positive number of seconds")
-    return value
+def _number_below(limit: float, expected: str) -> Callable[[str], float]:
+    """Return a parser that accepts numbers above 0 and below a limit only."""
 
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0 < value < limit:
+            raise ValueError(f"{text} is not {expected}")
+        return value
 
-def _cost_ratio(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise ValueError(
-            f"{text} is not a price ratio above 0: the hourly price of a GPU machine divided by that of a "
-            "CPU machine"
-        )
-    return value
+    return parse
 
 
 _LOCK = _Option(
@@ -212,14 +200,14 @@ _MEASURING = (
     _Option(
         "alpha",
         "probability of a wrong verdict, in each direction (default: 0.025)",
-        parse=_alpha,
+        parse=_number_below(0.5, "between 0 and 0.5"),
         metavar="P",
         ini="float",
     ),
     _Option(
         "max-time",
         "seconds that measuring one test may take (default: 10)",
-        parse=_seconds,
+        parse=_number_below(math.inf, "a positive number of seconds"),
         metavar="S",
         ini="float",
     ),
@@ -232,8 +220,8 @@ _MEASURING = (
     ),
     _Option(
         "cost-ratio",
-        "hourly price of a GPU machine divided by that of a CPU machine (default: 2.5)",
-        parse=_cost_ratio,
+        f"{_COST_RATIO} (default: 2.5)",
+        parse=_number_below(math.inf, f"a price ratio above 0: the {_COST_RATIO}"),
         metavar="R",
         ini="float",
     ),

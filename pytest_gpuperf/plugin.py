@@ -129,18 +129,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     marked_late = _items_marked_late(items)
     if _FINDER not in config.stash and not marked_late and not config.stash[_SELECTS_UNMARKED]:
         return
-    from pytest_gpuperf.collection.items import SPEC
     from pytest_gpuperf.collection.requested import command_line_selection
     from pytest_gpuperf.collection.siblings import in_order
     from pytest_gpuperf.options import usage_error
 
     finder = _finder(config)
-    marked_twice = [item for item in marked_late if SPEC in item.stash]
-    errors = [
-        *finder.late.collect(items, marked_late),
-        *finder.late.conflicts(marked_twice),
-        *finder.complete(items),
-    ]
+    errors = finder.collect_late(items, marked_late) + finder.complete(items)
     errors = errors or finder.unmatched_requests(config.rootpath, command_line_selection(config))
     if errors:
         raise usage_error(config, "\n".join(errors))
@@ -156,7 +150,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     yield
     if item.get_closest_marker("speedup") is None:
         return
-    spec = _finder(item.config).late.marked_during_run(item)
+    spec = _finder(item.config).marked_during_run(item)
     if spec is not None:
         from pytest_gpuperf.model.record import Verdict
 
@@ -182,8 +176,7 @@ def device(request: pytest.FixtureRequest) -> Device:
     """In a speedup test one device after the other; in any other test a parameter: [cpu] and [gpu]."""
     kind = getattr(request, "param", None)
     if kind is None:
-        placeholder: Any = _DevicePlaceholder()
-        return placeholder  # type: ignore[no-any-return]  # replaced by a device in the measured call
+        return _DevicePlaceholder()  # replaced by a device in the measured call
     session = _session(request.config)
     return session.machine.cpu() if kind == "cpu" else session.gpu()
 
@@ -234,9 +227,8 @@ def _hooks(config: pytest.Config) -> RunHooks:
         report = options.json_path(config)
         outputs = options.outputs(config)
         options.check_paths_differ(gate, report, outputs)
-        session = GpuPerfSession(
-            config, options.run_options(config), report, outputs, gate, baselines.baselines(gate)
-        )
+        bases = baselines.baselines(gate)
+        session = GpuPerfSession(config, options.run_options(config), report, outputs, gate, bases)
         hooks = RunHooks(config, session)
         config.pluginmanager.register(hooks, _RUN_HOOKS)
         config.pluginmanager.register(hooks.finish_hooks)
@@ -248,13 +240,12 @@ def _register_collection_hooks(config: pytest.Config) -> None:
     if not config.pluginmanager.has_plugin(_COLLECTION_HOOKS):
         from pytest_gpuperf.collection.hooks import CollectionHooks
 
-        hooks = CollectionHooks(
-            lambda: _finder(config).found,
-            lambda selected, deselected: _hooks(config).finish_hooks.begin(
-                selected, deselected, _finder(config).selections, _finder(config).found
-            ),
-        )
-        config.pluginmanager.register(hooks, _COLLECTION_HOOKS)
+        finder = _finder(config)
+
+        def begin(selected: list[pytest.Item], deselected: list[pytest.Item]) -> None:
+            _hooks(config).finish_hooks.begin(finder, selected, deselected)
+
+        config.pluginmanager.register(CollectionHooks(finder.found, begin), _COLLECTION_HOOKS)
 
 
 def _finder(config: pytest.Config) -> Finder:

@@ -1,1 +1,1 @@
-"""Which pytest items are speedup tests, and what each asks for."""
+"""Which pytest items are speedup tests, and what each requires."""

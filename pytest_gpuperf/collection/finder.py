@@ -2,29 +2,32 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_gpuperf import options
 from pytest_gpuperf.collection import siblings
 from pytest_gpuperf.collection.families import build_families
-from pytest_gpuperf.collection.items import SPEC, has_marked_parameters
-from pytest_gpuperf.collection.late_markers import LateMarkers
+from pytest_gpuperf.collection.items import SPEC, ItemSpec, has_marked_parameters, item_spec, marker_error
 from pytest_gpuperf.collection.patterns import Patterns, select_all
 from pytest_gpuperf.collection.spec_reader import SpecReader
 from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
 from pytest_gpuperf.model.demand import Selection
 
+_DIFFERENT = (
+    "has a speedup marker, and a plugin or conftest added a second one with different arguments; keep one"
+)
+
 
 class Finder:
-    """The speedup tests of a run, `found` as pytest collects module after module; `late` finds more of them.
+    """The speedup tests of a run: `found` as pytest collects module after module, then among late markers.
 
     Methods return what is wrong, one sentence for each item.
     """
 
     def __init__(self, reader: SpecReader, patterns: Patterns, *, times_all: bool) -> None:
         self.found: list[pytest.Item] = []
-        self.late = LateMarkers(reader, self.found)
         self._reader = reader
         self._patterns = patterns
         self._times_all = times_all
@@ -42,6 +45,34 @@ class Finder:
         self.found += found
         errors += siblings.pair_items(found, across_functions=False)
         return errors + build_families(items) if has_threshold else errors
+
+    def collect_late(self, items: Iterable[pytest.Item], marked: Iterable[pytest.Item]) -> list[str]:
+        """Add items that a plugin or a conftest has marked after collection, and their siblings."""
+        new = [item for item in marked if SPEC not in item.stash]
+        marked_twice = [item for item in marked if SPEC in item.stash]
+        found, errors = self._reader.read(new)
+        if found:
+            found += self._reader.unmarked_siblings(items, found)
+        self.found += found
+        errors += siblings.pair_items(found, across_functions=False)
+        errors += build_families(dict.fromkeys([*new, *found]))
+        return errors + self._conflicts(marked_twice)
+
+    def marked_during_run(self, item: pytest.Item) -> ItemSpec | None:
+        """Return the spec of a test that was marked while it ran: it cannot be measured any more."""
+        if not isinstance(item, pytest.Function):
+            return None
+        spec = item.stash.get(SPEC, None)
+        if spec is not None:
+            return spec if spec.source == "marker" and marker_error(item) is not None else None
+        _, errors = self._reader.read([item])
+        if errors:
+            pytest.fail(errors[0], pytrace=False)
+        spec = item.stash.get(SPEC, None)
+        if spec is not None:
+            spec = spec._replace(slots=frozenset(), device=None, calls_both=False, pair=None)
+            item.stash[SPEC] = spec
+        return spec
 
     def complete(self, items: Sequence[pytest.Item]) -> list[str]:
         """Pair siblings of several modules and classes, and select unmarked tests with --gpuperf-all."""
@@ -76,6 +107,20 @@ class Finder:
         of_all = [Selection(pattern=None, tests=self._count_of_all)] if self._times_all else []
         return (*self._patterns.selections, *of_all)
 
+    def _conflicts(self, items: Iterable[pytest.Item]) -> list[str]:
+        """Return an error for each item with a spec that got a second, different marker."""
+        errors = []
+        for item in items:
+            spec = item.stash[SPEC]
+            if spec.source != "marker" or spec.kind == "cpu" or not isinstance(item, pytest.Function):
+                continue  # a CPU sibling has the requirements of its GPU sibling
+            message = marker_error(item)
+            if message is not None:
+                errors.append(message)
+            elif item_spec(item, self._reader.parser).demand != spec.demand:
+                errors.append(f"{item.nodeid}: {_DIFFERENT}")
+        return errors
+
     def _drop_unpaired(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         """Take back the specs of selected, not marked, items that have no sibling; return them."""
         partners = {item.stash[SPEC].partner for item in self.found}
@@ -96,10 +141,8 @@ class Finder:
 
 def create_finder(config: pytest.Config) -> Finder:
     """Return what finds a run's speedup tests; raise UsageError for an option that cannot be satisfied."""
-    backends = [backend for plugin in config.hook.pytest_gpuperf_devices() for backend in plugin]
-    parser = DeviceParser(
-        options.device_params(config), [backend for backend in backends if hasattr(backend, "recognizes")]
-    )
+    recognizers = [backend for backend in registered_backends(config) if hasattr(backend, "recognizes")]
+    parser = DeviceParser(options.device_params(config), recognizers)
     try:
         patterns = Patterns(options.patterns(config))
     except ValueError as error:
@@ -110,6 +153,11 @@ def create_finder(config: pytest.Config) -> Finder:
         has_foreign_marker=options.has_foreign_marker(config),
     )
     return Finder(reader, patterns, times_all=options.times_all(config))
+
+
+def registered_backends(config: pytest.Config) -> list[Any]:
+    """Return the backends that other plugins offer."""
+    return [backend for plugin in config.hook.pytest_gpuperf_devices() for backend in plugin]
 
 
 def _default_device(config: pytest.Config, parser: DeviceParser) -> DeviceSpec | None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-# pytest has no public way to ask which fixtures a function takes and who defined them; `_fixtureinfo` is what
+# pytest has no public API for which fixtures a function takes and who defined them; `_fixtureinfo` is what
 # its own parametrization uses.
 
 _SLOTS = ("device", "xp")
@@ -13,7 +13,9 @@ _PLUGIN = "pytest_gpuperf.plugin"
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Parametrize our `device` over both devices, unless the test is a slot or has its own values for it."""
-    if not is_built_on_ours(metafunc.definition, "device") or _is_parametrized(metafunc, "device"):
+    # A mark or another hook may have parametrized it already.
+    is_parametrized = any("device" in call.params for call in metafunc._calls)  # noqa: SLF001 - see the top
+    if is_parametrized or not is_built_on_ours(metafunc.definition, "device"):
         return
     dependents = _dependents(metafunc.definition)
     is_marked = metafunc.definition.get_closest_marker("speedup") is not None
@@ -50,17 +52,9 @@ def is_built_on_ours(item: Any, name: str) -> bool:
 
 def _dependents(item: Any) -> list[Any]:
     """Return the suite's fixtures in this test that use our device or xp."""
-    definitions = (
-        definitions[-1]
-        for definitions in item._fixtureinfo.name2fixturedefs.values()  # noqa: SLF001 - see the top
-    )
+    definitions = item._fixtureinfo.name2fixturedefs.values()  # noqa: SLF001 - see the top
     return [
         fixture
-        for fixture in definitions
+        for *_, fixture in definitions
         if fixture.func.__module__ != _PLUGIN and any(name in fixture.argnames for name in _SLOTS)
     ]
-
-
-def _is_parametrized(metafunc: pytest.Metafunc, name: str) -> bool:
-    """Return whether a mark or another hook has parametrized this name already."""
-    return any(name in call.params for call in metafunc._calls)  # noqa: SLF001 - see the top

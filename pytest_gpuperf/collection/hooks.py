@@ -1,6 +1,6 @@
 """pytest's hooks once a speedup test was collected: the order of items, and which of them will run."""
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 import pytest
 
@@ -11,13 +11,14 @@ from pytest_gpuperf.collection.items import SPEC
 class CollectionHooks:
     """Orders items, and calls `begin` with the selected and the deselected speedup tests before they run.
 
-    Registered when the first speedup test is collected, so that other suites do not pay for it.
+    `found` is the finder's own list, which grows until all are collected. Registered when the first speedup
+    test is collected, so that other suites do not pay for it.
     """
 
     def __init__(
         self,
-        found: Callable[[], Iterable[pytest.Item]],
-        begin: Callable[[Sequence[pytest.Item], Sequence[pytest.Item]], None],
+        found: Sequence[pytest.Item],
+        begin: Callable[[list[pytest.Item], list[pytest.Item]], None],
     ) -> None:
         self._found = found
         self._begin = begin
@@ -30,16 +31,24 @@ class CollectionHooks:
         """Add CPU siblings that --lf and --sw left out, and move GPU siblings behind their CPU siblings."""
         yield
         if config.getoption("lf", default=False) or config.getoption("stepwise", default=False):
-            items[:] = siblings.add_missing_cpu_siblings(items, self._found())
+            items[:] = siblings.add_missing_cpu_siblings(items, self._found)
         items[:] = siblings.in_order(items)  # after --ff, --nf and other plugins have reordered them
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Remember the speedup tests that will not run: each gets a record."""
-        self._deselected += [item for item in items if SPEC in item.stash]
+        """Remember what will not run: each speedup test among them gets a record."""
+        self._deselected += items
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Announce the tests that are about to run; `--collect-only` and its like run none."""
-        option = session.config.option
-        if not (option.collectonly or option.setuponly or option.setupplan):
-            self._begin([item for item in session.items if SPEC in item.stash], self._deselected)
+        if not runs_no_test(session.config):
+            selected, deselected = (
+                [item for item in items if SPEC in item.stash] for items in (session.items, self._deselected)
+            )
+            self._begin(selected, deselected)
+
+
+def runs_no_test(config: pytest.Config) -> bool:
+    """Return whether an option makes pytest stop before the first call of a test."""
+    option = config.option
+    return bool(option.collectonly or option.setuponly or option.setupplan)

@@ -1,8 +1,8 @@
 """From a collected item with a speedup marker to its ItemSpec, or to what is wrong with it."""
 
 import inspect
-from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Hashable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import pytest
@@ -32,8 +32,7 @@ class PairKey(NamedTuple):
     parameters: Hashable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemSpec:
+class ItemSpec(NamedTuple):
     """How a speedup test is measured.
 
     `nodeid` is the item's own: pytest-xdist may append a group to it. `slots`: the arguments that get one
@@ -41,6 +40,8 @@ class ItemSpec:
     only device that this item uses, `device_parameters` the parameters that select it, `pair` the key that it
     shares with its siblings, `partner` the node id of the CPU sibling that a GPU sibling is compared with. An
     item without slots, calls_both and device cannot be measured. `family`: the size sweep it belongs to.
+
+    A NamedTuple, because collection makes thousands of changed copies, and a dataclass copies more slowly.
     """
 
     nodeid: str
@@ -63,26 +64,6 @@ class ItemSpec:
     def has_device(self) -> bool:
         """Whether there is a device to measure on."""
         return bool(self.slots) or self.calls_both or self.device is not None
-
-    def with_partner(self, partner: str) -> "ItemSpec":
-        """Return the spec of a GPU sibling that is compared with this CPU sibling."""
-        return self.copy_for(self.nodeid, self.pair, partner)
-
-    def copy_for(self, nodeid: str, pair: PairKey | None, partner: str | None) -> "ItemSpec":
-        """Return the same spec for another item, or with another partner."""
-        # Called once for each of thousands of items; `replace` takes three times as long.
-        return ItemSpec(
-            nodeid=nodeid,
-            demand=self.demand,
-            source=self.source,
-            slots=self.slots,
-            calls_both=self.calls_both,
-            device=self.device,
-            pair=pair,
-            device_parameters=self.device_parameters,
-            partner=partner,
-            family=self.family,
-        )
 
 
 SPEC = pytest.StashKey[ItemSpec]()
@@ -129,26 +110,19 @@ def item_spec(item: pytest.Function, parser: DeviceParser, mark: pytest.Mark | N
     spec = ItemSpec(nodeid=item.nodeid, demand=demand(mark))
     kind = parameters(item).get("device")
     if kind in ("cpu", "gpu") and fixtures.is_built_on_ours(item, "device"):
-        device_parameters = frozenset(("device",))
-        return replace(
-            spec,
-            device=DeviceSpec(kind=kind),
-            device_parameters=device_parameters,
-            pair=_pair_key(item, device_parameters, options, parser),
-        )
-    slots = fixtures.slots(item)
-    if slots:
-        return replace(spec, slots=slots)
-    parsed = _device(item, parser, options)
-    if parsed.spec is None:
-        return replace(spec, calls_both=fixtures.is_ours(item, "gpuperf"))
-    if fixtures.takes(item, "gpuperf"):
-        raise ValueError(
-            "the test is parametrized over single devices but calls gpuperf.both(), which uses both; use one "
-            "or the other"
-        )
-    return replace(
-        spec,
+        parsed = ParsedDevice(spec=DeviceSpec(kind=kind), parameters=frozenset(("device",)))
+    elif slots := fixtures.slots(item):
+        return spec._replace(slots=slots)
+    else:
+        parsed = _device(item, parser, options)
+        if parsed.spec is None:
+            return spec._replace(calls_both=fixtures.is_ours(item, "gpuperf"))
+        if fixtures.takes(item, "gpuperf"):
+            raise ValueError(
+                "the test is parametrized over single devices but calls gpuperf.both(), which uses both; use "
+                "one or the other"
+            )
+    return spec._replace(
         device=parsed.spec,
         device_parameters=parsed.parameters,
         pair=_pair_key(item, parsed.parameters, options, parser),
@@ -174,7 +148,7 @@ class SpecCache:
     def add(self, item: pytest.Function, spec: ItemSpec) -> None:
         """Add the spec of the first item on a device."""
         if spec.demand == self._demand:
-            spec = replace(spec, demand=self._demand)  # siblings.py compares them by identity first
+            spec = spec._replace(demand=self._demand)  # siblings.py compares them by identity first
         self._specs[self._device_key(parameters(item))] = spec
 
     def matches(self, item: pytest.Function) -> bool:
@@ -191,9 +165,9 @@ class SpecCache:
             return None
         pair = first.pair
         if pair is not None:
-            others = _pair_parameters(pair.kind, callspec.params, first.device_parameters)
-            pair = PairKey(pair.kind, pair.name, others)
-        return first.copy_for(item.nodeid, pair, first.partner)
+            values = _values if pair.kind == "function" else _named_values
+            pair = PairKey(pair.kind, pair.name, values(callspec.params, first.device_parameters))
+        return first._replace(nodeid=item.nodeid, pair=pair)
 
     def _device_key(self, values: Mapping[str, Any]) -> tuple[int, ...]:
         return tuple([id(values[name]) for name in self._names])
@@ -226,12 +200,11 @@ def stable_repr(value: Any) -> str:
 
 
 def _device(item: pytest.Function, parser: DeviceParser, options: PairOptions) -> ParsedDevice:
-    """Return the device of an item that uses one only; the first resolver with an answer decides.
+    """Return the device of an item that uses one only; the first candidate that names one decides.
 
-    Raises ValueError where that one finds an unknown value or a contradiction.
+    Raises ValueError where that one is an unknown value or a contradiction.
     """
-    for resolve in _RESOLVERS:
-        parsed = resolve(item, parser, options)
+    for parsed in _candidates(item, parser, options):
         if parsed.problem is not None:
             names = ", ".join(parser.names)
             raise ValueError(f"{parsed.problem}; {_REMEDY} (it lists {names})")
@@ -240,56 +213,32 @@ def _device(item: pytest.Function, parser: DeviceParser, options: PairOptions) -
     return ParsedDevice()
 
 
-def _device_of_marker(_: pytest.Function, parser: DeviceParser, options: PairOptions) -> ParsedDevice:
-    if options.device is None:
-        return ParsedDevice()
-    return replace(parser.parse_text(options.device), parameters=frozenset())
-
-
-def _device_of_parameters(item: pytest.Function, parser: DeviceParser, _: PairOptions) -> ParsedDevice:
-    return parser.parse(parameters(item))
-
-
-def _device_of_fixtures(item: pytest.Function, _: DeviceParser, __: PairOptions) -> ParsedDevice:
-    kinds: list[Kind] = [
-        kind for kind in _KINDS if kind in item.fixturenames and fixtures.is_ours(item, kind)
-    ]
+def _candidates(item: pytest.Function, parser: DeviceParser, options: PairOptions) -> Iterator[ParsedDevice]:
+    """Yield what may name the device: the marker, parameters, fixtures, the class, the function's name."""
+    if options.device is not None:
+        yield replace(parser.parse_text(options.device), parameters=frozenset())
+    yield parser.parse(parameters(item))
+    kinds = [kind for kind in _KINDS if kind in item.fixturenames and fixtures.is_ours(item, kind)]
     if len(kinds) == 2:
         raise ValueError(
             "the test requests both `cpu` and `gpu`; request `device` instead, which is each of them in turn"
         )
-    return ParsedDevice(spec=DeviceSpec(kind=kinds[0])) if kinds else ParsedDevice()
-
-
-def _device_of_class(item: pytest.Function, parser: DeviceParser, _: PairOptions) -> ParsedDevice:
-    attributes = {name: getattr(item.cls, name, None) for name in parser.names} if item.cls else {}
+    yield from (ParsedDevice(spec=DeviceSpec(kind=kind)) for kind in kinds)
+    attributes = {name: getattr(item.cls, name, None) for name in parser.names}
     parsed = parser.parse({name: value for name, value in attributes.items() if value is not None})
     # An attribute of a class may have such a name and nothing to do with devices: only a device counts.
-    return ParsedDevice(spec=parsed.spec)
-
-
-def _device_of_name(item: pytest.Function, parser: DeviceParser, options: PairOptions) -> ParsedDevice:
-    if options.pair is None:
-        return ParsedDevice()
-    last_word = function_of(item.name).rpartition("_")[2]
-    parsed = parser.parse_text(last_word)
-    if parsed.spec is None:
-        raise ValueError(
-            f"cannot tell whether this is the CPU or the GPU test of pair={options.pair!r}; pass "
-            "device='cpu' or device='gpu' to the marker"
-        )
-    return ParsedDevice(spec=parsed.spec)
+    yield ParsedDevice(spec=parsed.spec)
+    if options.pair is not None:
+        parsed = parser.parse_text(function_of(item.name).rpartition("_")[2])
+        if parsed.spec is None:
+            raise ValueError(
+                f"cannot tell whether this is the CPU or the GPU test of pair={options.pair!r}; pass "
+                "device='cpu' or device='gpu' to the marker"
+            )
+        yield ParsedDevice(spec=parsed.spec)
 
 
 _KINDS: tuple[Kind, ...] = ("cpu", "gpu")
-_Resolver = Callable[[pytest.Function, DeviceParser, PairOptions], ParsedDevice]
-_RESOLVERS: tuple[_Resolver, ...] = (
-    _device_of_marker,
-    _device_of_parameters,
-    _device_of_fixtures,
-    _device_of_class,
-    _device_of_name,
-)
 
 
 def _pair_key(
@@ -301,13 +250,9 @@ def _pair_key(
         return PairKey("name", options.pair, _named_values(values, device_parameters))
     is_inherited = item.cls is not None and item.cls.__dict__.get(item.originalname or "") is None
     if not device_parameters and is_inherited:
-        attributes = _named_values(_class_attributes(item.cls, parser), device_parameters)
+        attributes = _named_values(_class_attributes(item.cls, parser), ())
         return PairKey("inherited", (id(item.function), attributes), _named_values(values, device_parameters))
     return PairKey("function", function_of(item.nodeid), _values(values, device_parameters))
-
-
-def _pair_parameters(kind: str, values: Mapping[str, Any], excluded: Collection[str]) -> Hashable:
-    return _values(values, excluded) if kind == "function" else _named_values(values, excluded)
 
 
 def _class_attributes(cls: type, parser: DeviceParser) -> dict[str, Any]:
@@ -338,12 +283,10 @@ def _named_values(values: Mapping[str, Any], excluded: Collection[str]) -> froze
 def _hashable(value: Any) -> Hashable:
     """Return a key for a value: values of plain types are equal by value, all others by identity."""
     kind = type(value)
-    if kind is str or kind is int:
-        return value  # type: ignore[no-any-return]  # a str or an int, as its type shows
     return kind, value if kind in _COMPARED_BY_VALUE else id(value)
 
 
-_COMPARED_BY_VALUE = frozenset((float, bool, bytes, type(None), type))
+_COMPARED_BY_VALUE = frozenset((str, int, float, bool, bytes, type(None), type))
 
 
 def _own_marks(item: pytest.Item) -> list[pytest.Mark]:

@@ -5,7 +5,7 @@ import shlex
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ class Patterns:
             spec = unmarked_spec(item, parser, last.mark)
             if spec is not None and spec.has_device:
                 item.add_marker(pytest.mark.speedup(**last.mark.kwargs))
-                item.stash[SPEC] = replace(spec, source="pattern")
+                item.stash[SPEC] = spec._replace(source="pattern")
                 self._counts[last.text] += 1
                 self._matched.update(pattern.text for pattern in matching)
                 selected.append(item)
@@ -117,7 +117,7 @@ def select_all(items: Iterable[pytest.Item], parser: DeviceParser) -> list[pytes
             continue
         spec = unmarked_spec(item, parser, BARE_MARK)
         if spec is not None and spec.device is not None and spec.device_parameters:
-            item.stash[SPEC] = replace(spec, source="all")
+            item.stash[SPEC] = spec._replace(source="all")
             candidates.append(item)
     selected = []
     for group in group_by_pair(candidates, across_functions=False):
@@ -156,7 +156,7 @@ def _literal(text: str) -> Any:
 
 
 def _is_not_collected(text: str, root: Path, arguments: Sequence[str]) -> bool:
-    """Return whether a pattern is about an existing file that the command line does not ask to collect."""
+    """Return whether a pattern is about an existing file outside what the command line selects."""
     file = file_of(text)
     if not arguments or "*" in file or "?" in file or not (root / file).is_file():
         return False

@@ -1,6 +1,6 @@
 """Which tests of an earlier run this run should have run, from its command line and what it collected."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -30,10 +30,6 @@ class RequestedTests:
     def add_item(self, nodeid: str) -> None:
         """Add the file of a test: pytest reports no outcome for one requested by node ids."""
         self.outcomes.setdefault(file_of(nodeid), "passed")
-
-    def merge(self, outcomes: Mapping[str, str]) -> None:
-        """Add what another process collected."""
-        self.outcomes.update(outcomes)
 
     def expects(self, nodeid: str, *, skipped_files: bool = True) -> bool:
         """Return whether a test should have run: its file was collected, or was requested and is gone.

@@ -1,7 +1,7 @@
 """CPU and GPU siblings: which items are compared with each other, which run first and in one process."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 
@@ -40,19 +40,19 @@ def group_by_pair(items: Iterable[pytest.Item], *, across_functions: bool) -> It
 
 def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Return the items in their order, but each GPU sibling after its CPU sibling."""
+    specs = [item.stash.get(SPEC, None) for item in items]
+    cpus = {spec.nodeid for spec in specs if spec is not None and spec.partner is None}
     ordered: list[pytest.Item] = []
     waiting: dict[str, list[pytest.Item]] = {}
-    late_cpus = _cpus_after_their_gpu(items)
-    for item in items if late_cpus else ():
-        spec = item.stash.get(SPEC, None)
-        if spec is not None and spec.partner in late_cpus:
+    for item, spec in zip(items, specs, strict=True):
+        if spec is not None and spec.partner in cpus:
             waiting.setdefault(spec.partner or "", []).append(item)
             continue
         ordered.append(item)
-        if spec is not None and spec.nodeid in late_cpus:
-            late_cpus.discard(spec.nodeid)
+        if spec is not None:
+            cpus.discard(spec.nodeid)
             ordered += waiting.pop(spec.nodeid, ())
-    return ordered if ordered else list(items)
+    return ordered
 
 
 def worker_groups(items: Sequence[pytest.Item]) -> list[list[int]]:
@@ -105,27 +105,12 @@ def add_missing_cpu_siblings(
     return complete
 
 
-def _cpus_after_their_gpu(items: Iterable[pytest.Item]) -> set[str]:
-    """Return the node ids of the CPU siblings that come after one of their GPU siblings."""
-    partners: set[str] = set()
-    late: set[str] = set()
-    for item in items:
-        spec = item.stash.get(SPEC, None)
-        if spec is None:
-            continue
-        if spec.partner is not None:
-            partners.add(spec.partner)
-        elif spec.nodeid in partners:
-            late.add(spec.nodeid)
-    return late
-
-
 def _pair_two(one: tuple[pytest.Item, ItemSpec], other: tuple[pytest.Item, ItemSpec]) -> list[str]:
     """Pair two items: the short way for most groups, a CPU and a GPU sibling under one marker."""
     (_, cpu), (item, gpu) = (one, other) if one[1].kind == "cpu" else (other, one)
     if (cpu.kind, gpu.kind) != ("cpu", "gpu") or cpu.demand is not gpu.demand:
         return _pair_group([one, other])
-    item.stash[SPEC] = gpu.with_partner(cpu.nodeid)
+    item.stash[SPEC] = gpu._replace(partner=cpu.nodeid)
     return []
 
 
@@ -151,10 +136,10 @@ def _pair_group(group: Sequence[tuple[pytest.Item, ItemSpec]]) -> list[str]:
                 "one of them only"
             )
         else:
-            item.stash[SPEC] = spec.with_partner(partner.nodeid)
+            item.stash[SPEC] = spec._replace(partner=partner.nodeid)
     for item, spec in cpus:
         if spec.demand.bare:
-            item.stash[SPEC] = replace(spec, demand=gpus[0][1].demand)
+            item.stash[SPEC] = spec._replace(demand=gpus[0][1].demand)
     return errors
 
 

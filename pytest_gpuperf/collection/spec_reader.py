@@ -1,7 +1,6 @@
 """From items with a speedup marker, and their unmarked siblings, to ItemSpecs in their stashes."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -34,14 +33,11 @@ class SpecReader:
         self._has_foreign_marker = has_foreign_marker
         self._cache: SpecCache | None = None
 
-    def forget_cache(self) -> None:
-        """Examine the next item, whatever came before: other plugins may have changed the markers."""
-        self._cache = None
-
     def read(self, items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[str]]:
         """Give marked items their specs; return them, and what is wrong with the markers of the others."""
         found: list[pytest.Item] = []
         errors: list[str] = []
+        self._cache = None  # since the last call other plugins may have changed the markers
         for item in items:
             if not isinstance(item, pytest.Function):  # a doctest, for example, in a module that is marked
                 continue
@@ -53,7 +49,7 @@ class SpecReader:
                 continue
             if self._has_foreign_marker and spec.demand.bare and not uses_plugin_fixtures(item):
                 continue
-            item.stash[SPEC] = spec if spec.has_device else replace(spec, device=self._default_device)
+            item.stash[SPEC] = spec if spec.has_device else spec._replace(device=self._default_device)
             found.append(item)
         return found, errors
 
@@ -75,13 +71,11 @@ class SpecReader:
             if spec is None or spec.pair is None or spec.pair not in marked_by_pair:
                 continue
             sibling = marked_by_pair[spec.pair]
-            spec = replace(spec, source=sibling.source)
-            if spec.kind == "cpu":
-                item.stash[SPEC] = spec
-                yield item
-            elif spec.pair not in pairs_on_gpu:
-                item.stash[SPEC] = replace(spec, demand=sibling.demand)
-                yield item
+            if spec.kind == "gpu" and spec.pair in pairs_on_gpu:
+                continue
+            demand = spec.demand if spec.kind == "cpu" else sibling.demand
+            item.stash[SPEC] = spec._replace(source=sibling.source, demand=demand)
+            yield item
 
     def _spec(self, item: pytest.Function) -> ItemSpec:
         """Return a marked item's spec; raise ValueError with what is wrong with its marker."""

@@ -25,11 +25,6 @@ def is_benchmark(value: Any) -> bool:
     return _is_from(value, BenchmarkStandIn.packages)
 
 
-def silence_subtests(testcase: Any) -> None:
-    """Let the subtests of a unittest report nothing from now on."""
-    testcase.subTest = _no_subtest
-
-
 class SubtestsStandIn:
     """Replaces the fixture `subtests`: reports the subtests of the first call, and of no later one."""
 
@@ -41,7 +36,7 @@ class SubtestsStandIn:
 
     def test(self, *inputs: Any, **options: Any) -> AbstractContextManager[Any]:
         """Return the context of one subtest."""
-        return self._real.test(*inputs, **options) if self.are_reported else _no_subtest()
+        return self._real.test(*inputs, **options) if self.are_reported else no_subtest()
 
 
 class BenchmarkStandIn:
@@ -99,5 +94,6 @@ def _is_from(value: Any, packages: tuple[str, ...]) -> bool:
     return type(value).__module__.startswith(packages)
 
 
-def _no_subtest(*_: Any, **__: Any) -> AbstractContextManager[None]:
+def no_subtest(*_: Any, **__: Any) -> AbstractContextManager[None]:
+    """Return the context of a subtest that reports nothing."""
     return nullcontext()

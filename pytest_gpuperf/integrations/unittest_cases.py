@@ -7,7 +7,7 @@ from typing import TypeGuard
 import pytest
 from _pytest.unittest import TestCaseFunction
 
-from pytest_gpuperf.integrations.stand_ins import silence_subtests
+from pytest_gpuperf.integrations.stand_ins import no_subtest
 from pytest_gpuperf.timing.inspection import Bind
 
 _MEASUREMENT_FAILED = pytest.StashKey[bool]()  # with an exception, or by its verdict
@@ -20,7 +20,7 @@ def measure_instead(item: TestCaseFunction, measure: Callable[[Bind], None]) -> 
 
     @wraps(method)  # keeps the attributes that unittest's decorators have set
     def measured() -> None:
-        silence_subtests(item.instance)
+        item.instance.subTest = no_subtest
         measure(lambda _: method)
         item.stash[_MEASUREMENT_FAILED] = False
 

@@ -1,4 +1,4 @@
-"""pytest-xdist: the workers tell the controller which tests need each other, and what went wrong.
+"""pytest-xdist: the workers send the controller which tests need each other, and what went wrong.
 
 xdist's controller knows node ids only. So each worker appends one line to the list of ids that it sends, and
 the controller removes it before anyone else, xdist's own schedulers included, sees the list.

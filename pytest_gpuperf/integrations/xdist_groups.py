@@ -17,10 +17,6 @@ class WorkerGroups:
     groups: Sequence[Sequence[int]]
     needs: Mapping[int, int]
 
-    def index(self, nodeid: str) -> int:
-        """Return the index of a node id in the collection."""
-        return self._indices[nodeid]
-
     def group(self, index: int) -> int:
         """Return the first test of a test's group, which identifies it; a test without a group is its own."""
         return self._first.get(index, index)
@@ -31,7 +27,7 @@ class WorkerGroups:
 
     def scope_nodeid(self, nodeid: str) -> str:
         """Return the node id of the first test of a test's group."""
-        return self.ids[self.group(self.index(nodeid))]
+        return self.ids[self.group(self.indices[nodeid])]
 
     def contiguous(self, indices: Iterable[int]) -> list[int]:
         """Return the indices with each group in one piece, at the place of its first test."""
@@ -47,7 +43,8 @@ class WorkerGroups:
         return [need for need in dict.fromkeys(needs) if need not in moved]
 
     @cached_property
-    def _indices(self) -> dict[str, int]:
+    def indices(self) -> dict[str, int]:
+        """The index of each node id in the collection."""
         return {nodeid: index for index, nodeid in reversed(list(enumerate(self.ids)))}
 
     @cached_property

@@ -19,17 +19,7 @@ _IGNORE_LOST_WORKER = suppress(OSError)
 
 if TYPE_CHECKING:
     _InScopes = xdist.LoadScopeScheduling
-
-    class _InPieces:
-        """What LoadScheduling and WorkStealingScheduling have in common, for the type checker."""
-
-        pending: list[int]
-        node2pending: dict[Any, list[int]]
-
-        def _send_tests(self, node: Any, num: int) -> None: ...
-        def mark_test_pending(self, item: str) -> None: ...
-        def remove_node(self, node: Any) -> str | None: ...
-
+    _InPieces = xdist.WorkStealingScheduling  # what is used here LoadScheduling has, too
 else:
     _InPieces = _InScopes = object
 
@@ -72,7 +62,7 @@ class _Pieces(_InPieces):
         return super().remove_node(node)
 
 
-class LoadScheduling(_Pieces, xdist.LoadScheduling):
+class LoadScheduling(_Pieces, xdist.LoadScheduling):  # type: ignore[misc]  # see _InPieces
     """Chunks that end between groups."""
 
 
@@ -166,7 +156,7 @@ class _Scopes(_InScopes):
             super()._assign_work_unit(node)
             return
         scope, unit = self.workqueue.popitem(last=False)
-        indices = sorted(map(self.groups.index, unit), key=self.groups.position)
+        indices = sorted(map(self.groups.indices.__getitem__, unit), key=self.groups.position)
         ids = self.groups.ids
         self.assigned_work[node][scope] = {ids[index]: False for index in indices}
         self.assigned_work[node].remaining += len(indices)
@@ -197,8 +187,8 @@ class _Scopes(_InScopes):
             remaining = [nodeid for nodeid, completed in unit.items() if not completed]
             if remaining and crashed is None:
                 crashed = remaining.pop(0)
-                self._crashed |= {groups.index(crashed)}
-            prerequisites = groups.missing_prerequisites([groups.index(nodeid) for nodeid in remaining])
+                self._crashed |= {groups.indices[crashed]}
+            prerequisites = groups.missing_prerequisites([groups.indices[nodeid] for nodeid in remaining])
             again = [groups.ids[index] for index in prerequisites if index not in self._crashed]
             if remaining:
                 self.workqueue[scope] = dict.fromkeys([*again, *remaining], False)

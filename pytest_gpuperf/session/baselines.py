@@ -21,19 +21,17 @@ def baselines(gate: GateOptions) -> tuple[Baseline, ...]:
         raise pytest.UsageError(f"--gpuperf-baseline: {error}") from error
     except OSError as error:  # a name that is too long, for example
         raise pytest.UsageError(f"--gpuperf-baseline: {path} cannot be read: {error.strerror}") from error
-    if not reports and gate.create:
+    creates = gate.create and (path.is_dir() or not reports)
+    if creates:
         _check_folder(path)
-        return ()
-    if not reports:
+    elif not reports:
         problem = f"folder {path} contains no report" if path.is_dir() else f"{path} does not exist"
         raise pytest.UsageError(
             f"--gpuperf-baseline: {problem}; --gpuperf-baseline-missing=create creates one"
         )
     candidates = (Baseline(Path(report.name).name, report.run) for report in reports)
     usable = tuple(baseline for baseline in candidates if baseline.tests(gate.compared))
-    if gate.create and path.is_dir():
-        _check_folder(path)
-    elif not usable:
+    if not usable and not creates:
         metrics = ", ".join(tolerance.metric for tolerance in gate.compared)
         raise pytest.UsageError(
             f"--gpuperf-baseline: {path} has no test with a {metrics} to compare with; create it on a "

@@ -1,12 +1,14 @@
 """Hooks at the end of a run: collect records from workers, run the gate, write files, print the summary."""
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
+from pytest_gpuperf.collection.finder import Finder
+from pytest_gpuperf.collection.hooks import runs_no_test
 from pytest_gpuperf.collection.items import SPEC
 from pytest_gpuperf.collection.requested import (
     RequestedTests,
@@ -36,9 +38,7 @@ class FinishHooks:
     def __init__(self, config: pytest.Config, session: GpuPerfSession) -> None:
         self.session = session
         self._is_worker = hasattr(config, "workerinput")
-        self._is_controller = not self._is_worker and config.getoption("dist", "no") != "no"
-        option = config.option
-        self._runs_no_test = option.collectonly or option.setuponly or option.setupplan
+        self.runs_no_test = runs_no_test(config)
         self._collected = RequestedTests(
             root=config.rootpath,
             arguments=command_line_selection(config),
@@ -53,19 +53,15 @@ class FinishHooks:
         self._info_lines: list[str] = []
 
     def begin(
-        self,
-        selected: Sequence[pytest.Item],
-        deselected: Sequence[pytest.Item],
-        selections: tuple[Selection, ...],
-        found: Iterable[pytest.Item],
+        self, finder: Finder, selected: Sequence[pytest.Item], deselected: Sequence[pytest.Item]
     ) -> None:
         """Set which speedup tests will run, which were deselected, and how many each option selected."""
-        self.session.ledger.selections = selections
+        self.session.ledger.selections = finder.selections
         self._ran_tests = True
         self._selected = selected
         self._deselected = deselected
         specs = [item.stash[SPEC] for item in selected]
-        partners = (partner for item in found if (partner := item.stash[SPEC].partner) is not None)
+        partners = (partner for item in finder.found if (partner := item.stash[SPEC].partner) is not None)
         self.session.runner.plan_run(specs, [item.stash[SPEC].nodeid for item in deselected], partners)
         for spec in specs:
             if spec.family and spec.kind != "cpu":
@@ -85,18 +81,18 @@ class FinishHooks:
         if is_of_crashed_worker:  # xdist makes it
             self._crashed[report.nodeid] = str(report.longrepr).partition("\n")[0]
         content: dict[str, Any] | None = getattr(report, RECORD_ATTRIBUTE, None)
-        if content is not None and not self._is_worker and not self._runs_no_test:
+        if content is not None and not self._is_worker and not self.runs_no_test:
             self._ran_tests = True
             self.session.ledger.receive(content)
             self.session.ledger.journal(content, self.session.machine.surveyed)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Add what an xdist worker knows of tests that it did not run, and of the machine."""
+        """Add what an xdist worker recorded of tests that it did not run, and of the machine."""
         data = getattr(node, "workeroutput", {}).get("gpuperf")
         if data is None:
             return
-        self._collected.merge(data["collected"])
+        self._collected.outcomes.update(data["collected"])
         ledger = self.session.ledger
         try:
             self.session.merge_worker_data(data["environment"], data["thresholds"])
@@ -110,7 +106,7 @@ class FinishHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
         """Remember that tests are about to run: `--fixtures` and its like run none."""
-        self._ran_tests = not self._runs_no_test
+        self._ran_tests = not self.runs_no_test
         return (yield)
 
     @pytest.hookimpl(trylast=True)
@@ -119,7 +115,7 @@ class FinishHooks:
         if not self._ran_tests and exitstatus not in _CUT_SHORT:
             return
         all_ran = self._add_missing_records()
-        if self.session.gating.options.allow_no_gpu and not self._is_controller:
+        if self.session.gating.options.allow_no_gpu and not self.session.is_controller:
             # Even if every test was skipped: a machine that has a GPU must not pass without measuring.
             self.session.machine.has_gpu()
         if self._is_worker:

@@ -39,11 +39,7 @@ class ItemRunner:
     """
 
     def __init__(
-        self,
-        plan: RunOptions,
-        machine: Machine,
-        gpu: OpenGpu,
-        records: Mapping[str, Record],
+        self, plan: RunOptions, machine: Machine, gpu: OpenGpu, records: Mapping[str, Record]
     ) -> None:
         self._plan = plan
         self._machine = machine
@@ -99,10 +95,9 @@ class ItemRunner:
             reason = str(cause)
         else:
             return trial.compare(bind, self._machine.cpu(), gpu)
-        seconds, cpu = self._plan.sampling.precision_time, self._machine.cpu()
-        trial.assess_cpu_only(
-            trial.time_cpu(bind, cpu, max_blocks=self._plan.sampling.max_rounds, seconds=seconds)
-        )
+        cpu, sampling = self._machine.cpu(), self._plan.sampling
+        seconds = sampling.precision_time
+        trial.assess_cpu_only(trial.time_cpu(bind, cpu, max_blocks=sampling.max_rounds, seconds=seconds))
         return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
 
     def _time_cpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:

@@ -15,7 +15,7 @@ from pytest_gpuperf.report.json import codec, document
 
 
 class RecordStore:
-    """Holds one record for each marked test; `unwritten` says why something is not on the disk."""
+    """Keeps one record for each marked test; `unwritten` is why something is not on the disk."""
 
     def __init__(self, report: Path | None, cost_ratio: float) -> None:
         self.report = report
@@ -29,7 +29,7 @@ class RecordStore:
         self._refused: GpuPerfError | None = None
 
     def keep(self, record: Record) -> None:
-        """Hold a record; a rerun's replaces the one before."""
+        """Keep a record; a rerun's replaces the one before."""
         self.records[record.nodeid] = record
 
     def attach(self, nodeid: str) -> dict[str, Any]:
@@ -38,7 +38,7 @@ class RecordStore:
         return self._attached
 
     def receive(self, content: dict[str, Any]) -> None:
-        """Hold the record that came with a report; nothing is to be read where this process attached it."""
+        """Keep the record that came with a report; one that this process attached needs no reading."""
         if content is not self._attached:
             try:
                 self.keep(codec.load(content, Record))
@@ -77,7 +77,7 @@ class RecordStore:
         )
 
     def write(self, run: Run) -> None:
-        """Write a run's report, if one was asked for.
+        """Write a run's report, if one was requested.
 
         A run that was cut short before it measured anything leaves an earlier report as it is.
         """

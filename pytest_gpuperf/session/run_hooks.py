@@ -6,7 +6,7 @@ from time import perf_counter
 
 import pytest
 
-from pytest_gpuperf.collection.items import SPEC, ItemSpec
+from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters
 from pytest_gpuperf.devices import errors
 from pytest_gpuperf.integrations import unittest_cases
 from pytest_gpuperf.integrations.xdist import RECORD_ATTRIBUTE
@@ -27,8 +27,6 @@ class RunHooks:
     def __init__(self, config: pytest.Config, session: GpuPerfSession) -> None:
         self.session = session
         self.finish_hooks = FinishHooks(config, session)
-        option = config.option
-        self._runs_no_test = option.collectonly or option.setuponly or option.setupplan
         self._running: pytest.Item | None = None
         self._subtest_errors: list[str] = []  # of the running test
 
@@ -47,7 +45,9 @@ class RunHooks:
                 self.session.without_measurement(item, spec, Verdict(status="error", reason=_NO_DEVICE))
                 return
             pytest.fail(_NO_DEVICE, pytrace=False)
-        reason = None if self._runs_no_test else self.session.runner.missing_counterpart_reason(spec)
+        reason = (
+            None if self.finish_hooks.runs_no_test else self.session.runner.missing_counterpart_reason(spec)
+        )
         if reason is not None:
             pytest.fail(reason, pytrace=False)
         must_have_gpu = self.session.machine.lost or self.session.plan.require_gpu
@@ -60,7 +60,7 @@ class RunHooks:
         spec = _spec_of(pyfuncitem)
         if spec is None or not (spec.slots or spec.device) or spec.source == "all":
             return None
-        self.session.measure_and_settle(pyfuncitem, spec)
+        self.session.measure_and_apply(pyfuncitem, spec)
         return True
 
     @pytest.hookimpl(wrapper=True, trylast=True)  # within pytest's own, which capture output and logs
@@ -96,7 +96,7 @@ class RunHooks:
             if MEASURED in item.stash:
                 del item.stash[MEASURED]
         if unittest_cases.is_called(item) and spec.device is not None and spec.source != "all":
-            unittest_cases.measure_instead(item, partial(self.session.measure_and_settle, item, spec))
+            unittest_cases.measure_instead(item, partial(self.session.measure_and_apply, item, spec))
 
     def _apply_outcome(self, item: pytest.Function, spec: ItemSpec, elapsed: float) -> None:
         """End a test whose body has passed."""
@@ -156,10 +156,7 @@ def _spec_of(item: pytest.Item) -> ItemSpec | None:
 
 def _uses_gpu(item: pytest.Item) -> bool:
     """Return whether an unmarked test uses our GPU."""
-    if "gpu" in getattr(item, "fixturenames", ()):
-        return True
-    callspec = getattr(item, "callspec", None)
-    return callspec is not None and callspec.params.get("device") == "gpu"
+    return "gpu" in getattr(item, "fixturenames", ()) or parameters(item).get("device") == "gpu"
 
 
 def _end_reason(report: pytest.TestReport) -> str:

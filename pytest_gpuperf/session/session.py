@@ -2,7 +2,7 @@
 
 import unittest
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf.analysis import diagnosis
+from pytest_gpuperf.collection.finder import registered_backends
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices import environment, errors
 from pytest_gpuperf.devices.machine import Machine
@@ -47,8 +48,6 @@ _TRACED = (
     "coverage, a debugger or a profiler traces the timed code, which distorts the times (with pytest-cov, "
     "use --no-cov)"
 )
-_NO_OUTPUTS = Outputs()
-_NO_GATE = GateOptions()
 
 
 class NoGpu(pytest.skip.Exception):  # type: ignore[misc, name-defined]  # to mypy it is a variable
@@ -62,21 +61,21 @@ class GpuPerfSession:
         self,
         config: pytest.Config,
         plan: RunOptions,
-        report: Path | None = None,
-        outputs: Outputs = _NO_OUTPUTS,
-        gate: GateOptions = _NO_GATE,
-        bases: Sequence[Baseline] = (),
+        report: Path | None,
+        outputs: Outputs,
+        gate: GateOptions,
+        bases: Sequence[Baseline],
     ) -> None:
         self.plan = replace(plan, sampling=presets.for_gate(plan.sampling, gate))
         self.outputs = outputs
         self.gating = Gate(gate, bases, self._surveyed, gated=gate.measures_longer)
         self.ledger = RecordStore(report, plan.cost_ratio)
         self.sweeps = SweepTracker()
-        self.machine = Machine(plan.gpu, partial(_registered_backends, config), _worker_number(config))
+        self.machine = Machine(plan.gpu, partial(registered_backends, config), _worker_number(config))
         self.runner = ItemRunner(self.plan, self.machine, self.gpu, self.ledger.records)
         self.timers = TimeoutPauser()
         self._lock = MeasurementLock.from_option(plan.lock)
-        self._is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
+        self.is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
         self.runs: Counter[str] = Counter()
         self._warned_differences: set[str] = set()
 
@@ -100,7 +99,7 @@ class GpuPerfSession:
             pytest.fail(f"a GPU is required (--gpuperf-require-gpu): {reason}", pytrace=False)
         raise NoGpu(reason)
 
-    def measure_and_settle(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> None:
+    def measure_and_apply(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> None:
         """Measure one item, store its record, and end the test as its verdict requires."""
         self.apply_verdict(self.measure(item, spec, bind), item)
         self.runner.release(spec)  # not after a failure: another plugin may run the test again
@@ -118,31 +117,39 @@ class GpuPerfSession:
                 self.measure(item, spec)
             except (KeyboardInterrupt, pytest.exit.Exception):
                 raise
-            except BaseException as error:  # noqa: BLE001 - it is in the record
-                del error
+            except BaseException:  # noqa: BLE001, S110 - it is in the record
+                pass
         self.runner.release(spec)
 
     def measure(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> Record:
         """Measure one item and store its record; exceptions of the body pass through."""
         trial = self._trial(item, spec)
-        fault_text: str | None = None
+        fault = None
         try:
-            verdict = self.runner.measure(
-                trial, spec, bind or partial(call.bind, item.obj, call.fixtures(item), spec)
-            )
+            bind = bind or partial(call.bind, item.obj, call.fixtures(item), spec)
+            verdict = self.runner.measure(trial, spec, bind)
         except GpuPerfError as error:
             trial.discard_estimate()
             verdict = Verdict(status="error", reason=str(error))
         except BaseException as error:
-            fault_text = self._record_failure(error, trial, spec, item)
-            if fault_text is None:
+            fault = self.machine.fault(error, trial.nodeid, trial.device)
+            verdict = self._verdict_of_error(error, trial, fault)
+            self.store_record(self._with_pairing(trial.record(verdict), spec), item)
+            if fault is None:
                 raise
-        if fault_text is not None:
+        if fault is not None:
             # Raised out here, so that no traceback keeps the arrays of the failed test alive.
             trial.release()
             self.machine.release()
-            pytest.fail(fault_text, pytrace=False)
-        return self._finish_record(trial, verdict, spec, item)
+            pytest.fail(verdict.reason or fault.kind, pytrace=False)
+        if isolation.is_traced():
+            trial.note("traced", _TRACED)
+        record = self._with_pairing(trial.record(verdict), spec)
+        record = diagnosis.annotate(record, environment.processors)
+        record = self.gating.with_comparisons(record)
+        trial.release()  # pytest keeps the frames of a test that fails until the next one has run
+        self.store_record(record, item)
+        return record
 
     def _trial(self, item: pytest.Function, spec: ItemSpec) -> Trial:
         plan = self.plan
@@ -157,33 +164,13 @@ class GpuPerfSession:
             exclusions=self.gating.limits(spec.nodeid),
         )
 
-    def _record_failure(
-        self, error: BaseException, trial: Trial, spec: ItemSpec, item: pytest.Function
-    ) -> str | None:
-        """Store the record of a measurement that raised; return the device's fault, if it is one."""
-        fault = self.machine.fault(error, trial.nodeid, trial.device)
-        verdict = self._verdict_of_error(error, trial, fault)
-        self.store_record(self._with_pairing(trial.record(verdict), spec), item)
-        return None if fault is None else verdict.reason or fault.kind
-
-    def _finish_record(self, trial: Trial, verdict: Verdict, spec: ItemSpec, item: pytest.Function) -> Record:
-        """Store the record of a measurement with its diagnosis and its comparisons, and return it."""
-        if isolation.is_traced():
-            trial.note("traced", _TRACED)
-        record = self._with_pairing(trial.record(verdict), spec)
-        record = diagnosis.annotate(record, environment.processors)
-        record = self.gating.with_comparisons(record)
-        trial.release()  # pytest keeps the frames of a test that fails until the next one has run
-        self.store_record(record, item)
-        return record
-
     def apply_verdict(self, record: Record, item: pytest.Function) -> None:
         """End the test: pass, warn, skip or fail; the last test of a family reports its threshold too."""
         threshold = self.sweeps.threshold_after(record, self.ledger.records.values())
         if threshold is not None:
             self.sweeps.reported.add(threshold.name)
-            held = self.gating.threshold_comparisons(threshold, list(self.ledger.records.values()))
-            record = replace(record, comparisons=(*record.comparisons, *held))
+            added = self.gating.threshold_comparisons(threshold, list(self.ledger.records.values()))
+            record = replace(record, comparisons=(*record.comparisons, *added))
             self.store_record(record, item)
         self._warn_of_differences(record, item)
         end = policy.decide(record, threshold, self.plan, self.gating.options)
@@ -242,11 +229,11 @@ class GpuPerfSession:
     @property
     def publishes(self) -> bool:
         """Whether the run writes any file."""
-        return bool(self.ledger.report or self.gating.options.create or self.outputs != _NO_OUTPUTS)
+        return bool(self.ledger.report or self.gating.options.create or self.outputs != Outputs())
 
     def _surveyed(self) -> Environment:
         """Return the environment of the measurements, with the GPU that this process can use."""
-        if not self._is_controller:  # whose workers measure
+        if not self.is_controller:  # whose workers measure
             self.machine.has_gpu()
         return self.machine.surveyed()
 
@@ -295,9 +282,3 @@ def _worker_number(config: pytest.Config) -> int | None:
     """Return the number in the name of this pytest-xdist worker, 3 in `gw3`; None outside a worker."""
     number = getattr(config, "workerinput", {}).get("workerid", "").removeprefix("gw")
     return int(number) if number.isdecimal() else None
-
-
-def _registered_backends(config: pytest.Config) -> Iterator[Any]:
-    """Yield the backends that other plugins offer."""
-    for backends in config.hook.pytest_gpuperf_devices():
-        yield from backends

@@ -162,7 +162,7 @@ def test_without_a_gpu_the_record_says_what_one_must_reach(suite, report):
     assert record["offload"]["gpu_limits"]["price"] == pytest.approx(record["cpu"]["median"] / 2.5)
     assert [link["name"] for link in record["offload"]["links"]][-1] == "NVLink-C2C"
     assert [32, 32] == [record["transfer"][way]["bytes"] for way in ("h2d", "d2h")]
-    result.stdout.fnmatch_lines(["test_it * <=* skipped", "<=: what a call may take on a GPU*"])
+    result.stdout.fnmatch_lines(["test_it * <=* skipped", "<=: how long a call may take on a GPU*"])
     assert record["offload"]["reason"].startswith("no GPU was measured: a call may take at most ")
 
 

@@ -118,3 +118,19 @@ def test_text(xp, text):
         ini=asked(r"*\x07] min=3"),
     )
     assert [3, 3] == [record["demand"]["min"] for record in found.records.values()]
+
+
+def test_a_deselected_test_without_a_sibling_is_no_error(suite):
+    source = """
+import numpy
+
+@pytest.mark.parametrize("module", [numpy])
+def test_alone(module):
+    module.ones(3)
+
+def test_ones(xp):
+    xp.ones(3)
+"""
+    found = suite(source, "-k", "not test_alone", ini="gpuperf_speedup = test_it.py::*")
+    found.ended(passed=2, deselected=1)
+    assert {"test_ones[numpy]", "test_ones[cupy]"} == {*found.records}

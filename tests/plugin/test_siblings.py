@@ -1,13 +1,8 @@
 """Siblings: tests of a suite's own that differ in their device only, in the shapes that suites have."""
 
-from dataclasses import fields, replace
 from functools import partial
 
 import pytest
-
-from pytest_gpuperf.collection.items import ItemSpec, PairKey
-from pytest_gpuperf.devices.spec import DeviceSpec
-from pytest_gpuperf.model.demand import Demand, Family
 
 WRAPPED = """
     cupy.__name__ = "array_api_compat.cupy"
@@ -550,7 +545,7 @@ def test_a_required_gpu_that_no_sibling_was_measured_on_fails_the_run(suite):
     found = suite(SKIPPED, "--gpuperf-require-gpu")
     found.ended(passed=1, skipped=1)
     assert found.result.ret == pytest.ExitCode.TESTS_FAILED
-    found.says("FAILED: a GPU is required *, and none of 2 tests that ask for a speedup ")
+    found.says("FAILED: a GPU is required *, and none of 2 tests that require a speedup ")
 
 
 @pytest.mark.parametrize(
@@ -787,22 +782,3 @@ def test_two(xp):
     )
     found.ended(passed=3)
     assert {*found.records} == {"test_two[numpy]", "test_two[cupy]"}
-
-
-def test_a_spec_copied_for_another_item_differs_in_nothing_else():
-    spec = ItemSpec(
-        nodeid="a[0]",
-        demand=Demand(min=3),
-        source="pattern",
-        slots=frozenset(("device",)),
-        calls_both=True,
-        device=DeviceSpec(kind="gpu"),
-        pair=PairKey("function", "a", (0,)),
-        device_parameters=frozenset(("xp",)),
-        family=Family(name="a", parameter="n", size=1, sizes=(1, 2)),
-    )
-    pair = PairKey("function", "a", (1,))
-    assert replace(spec, nodeid="a[1]", pair=pair, partner="b") == spec.copy_for("a[1]", pair, "b")
-    assert replace(spec, partner="b") == spec.with_partner("b")
-    defaults = {field.name for field in fields(ItemSpec) if getattr(spec, field.name) == field.default}
-    assert {"partner"} == defaults
