@@ -205,7 +205,7 @@ def _compare_brackets(before: Estimate, now: Estimate, tolerance: Tolerance, *, 
     # Sizes are a grid: the threshold lies anywhere between two of them, so both ends have to agree.
     if now.is_above(before.upper * (1 + tolerance.share)):
         outcome = "regressed"
-    elif now.is_below(before.lower * (1 - tolerance.share)):
+    elif now.is_above(before.lower * (1 - tolerance.share)) is False:
         outcome = "improved"
     elif (now == before and is_decided) or now.upper <= before.lower * (1 + tolerance.share):
         outcome = "not_regressed"

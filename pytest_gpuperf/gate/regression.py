@@ -19,9 +19,9 @@ def compare_intervals(before: Estimate, now: Estimate, tolerance: Tolerance) -> 
     # Both intervals count: a baseline that was lucky must not fail every run that follows.
     allowed, gained = _limits(before, tolerance)
     less_is_better = tolerance.metric in LESS_IS_BETTER
-    if now.is_above(allowed[1]) if less_is_better else now.is_below(allowed[0]):
+    if now.is_above(allowed[1]) if less_is_better else now.is_above(allowed[0]) is False:
         return "regressed"
-    if now.is_below(gained[0]) if less_is_better else now.is_above(gained[1]):
+    if now.is_above(gained[0]) is False if less_is_better else now.is_above(gained[1]):
         return "improved"
     is_allowed = now.upper <= allowed[0] if less_is_better else now.lower >= allowed[1]
     return "not_regressed" if is_allowed else "cannot_tell"
