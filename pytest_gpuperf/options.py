@@ -30,6 +30,9 @@ _THRESHOLD = (
 )
 MARKERS = (_SPEEDUP, _THRESHOLD)
 
+RECORD_ATTRIBUTE = "gpuperf"
+"""Of a test's last report: its record, JSON-able, because reports travel from xdist's workers."""
+
 USAGE_ERROR = "gpuperf-usage-error"
 """Key in `workeroutput`, which pytest-xdist sends to the controller: why a worker ends the run."""
 

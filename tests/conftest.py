@@ -6,25 +6,21 @@ from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 from hypothesis import settings
 from real_clock import REAL_TIME
 
-# pytester forgets modules that an in-process run imported, and C extensions cannot be imported twice.
-for name in ("numpy", "jsonschema", "dpnp", "dpctl", "cupy", "filelock", "hypothesis"):
+import pytest_gpuperf
+
+# pytester forgets modules that an in-process run imported: to import them again takes longer than most runs,
+# and C extensions cannot be imported twice.
+for name in ("numpy", "jsonschema", "dpnp", "dpctl", "cupy", "filelock", "hypothesis", "msgspec"):
     if find_spec(name) is not None:
         import_module(name)
-for module in (
-    "session.run_hooks",
-    "cli",
-    "devices.simulated",
-    "devices.cupy",
-    "devices.sycl",
-    "devices.torch",
-    "devices.jax",
-):
-    import_module(f"pytest_gpuperf.{module}")
+for module in walk_packages(pytest_gpuperf.__path__, "pytest_gpuperf."):
+    import_module(module.name)
 
 pytest_plugins = ["pytester"]
 

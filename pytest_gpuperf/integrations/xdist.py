@@ -11,10 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf.integrations.xdist_groups import WorkerGroups
-from pytest_gpuperf.options import USAGE_ERROR
-
-RECORD_ATTRIBUTE = "gpuperf"
-"""Of a test's last report: its record, JSON-able, because reports travel from xdist's workers."""
+from pytest_gpuperf.options import RECORD_ATTRIBUTE, USAGE_ERROR
 
 _WANTS_GROUPS = "gpuperf_together"  # in a worker's input: this controller removes the line
 _LINE = "\x1fgpuperf:"  # no node id begins like this: pytest escapes what is not printable

@@ -17,10 +17,10 @@ from pytest_gpuperf.collection.requested import (
 )
 from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.gate import RunCoverage
-from pytest_gpuperf.integrations.xdist import RECORD_ATTRIBUTE
 from pytest_gpuperf.model.demand import Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Run, Verdict
+from pytest_gpuperf.options import RECORD_ATTRIBUTE
 from pytest_gpuperf.report import git, publish, terminal
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.session.session import GpuPerfSession

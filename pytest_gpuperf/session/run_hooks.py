@@ -9,8 +9,8 @@ import pytest
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters
 from pytest_gpuperf.devices import errors
 from pytest_gpuperf.integrations import unittest_cases
-from pytest_gpuperf.integrations.xdist import RECORD_ATTRIBUTE
 from pytest_gpuperf.model.record import Status, Verdict
+from pytest_gpuperf.options import RECORD_ATTRIBUTE
 from pytest_gpuperf.session.finish_hooks import FinishHooks
 from pytest_gpuperf.session.gpuperf_fixture import MEASURED
 from pytest_gpuperf.session.session import SKIPS, GpuPerfSession, NoGpu

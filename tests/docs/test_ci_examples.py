@@ -224,7 +224,7 @@ def test_the_cpu_job_is_red_for_a_test_of_the_baseline_that_is_gone(job, gate, p
 
 def test_the_first_run_is_red_and_leaves_a_baseline_for_the_second(job, capsys):
     assert [0, 0, 4] == list(job("gpu.yml", SUITE).values())
-    assert f"there is no {BASELINE.absolute()}" in capsys.readouterr().err
+    assert f"{BASELINE.absolute()} does not exist" in capsys.readouterr().err
     Path("baseline.json").rename(BASELINE)
     assert [0, 0] == list(job("gpu.yml", SUITE).values())
 

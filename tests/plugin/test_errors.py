@@ -351,7 +351,7 @@ def test_plain():
     found.says(
         "E*ValueError: first",
         "test_it.py::test_mistaken: @pytest.mark.speedup: has no argument 'least'*",
-        "test_late[[]numpy] and 4 more: marked with speedup while it ran, too late to be*",
+        "test_late[[]numpy] and 4 more: the speedup marker was added while the test was*",
     )
 
 
@@ -388,5 +388,5 @@ def test_other():
         "TestUnit::test_three": "error",
         "TestBare::test_four": "error",
     } == found.statuses
-    assert all("needs a device" in record["reason"] for record in found.records.values())
+    assert all("must use a device" in record["reason"] for record in found.records.values())
     found.says("ERROR test_it.py::TestNothing::test_one - *")

@@ -941,7 +941,7 @@ def test_a_file_that_cannot_be_written_is_told_fails_the_run_and_loses_no_other(
         (["--gpuperf-json=base.json"], "--gpuperf-json: the next run would be compared with *base.json*"),
         (
             ["--gpuperf-export=bencher:./base.json"],
-            "--gpuperf-export: *base.json exists and is not a file of ben*",
+            "--gpuperf-export: *base.json exists and is not a bencher file*",
         ),
         (
             ["--gpuperf-baseline=kept", "--gpuperf-export=bencher:./kept/new.json"],

@@ -93,7 +93,7 @@ def test_a_lock_file_in_the_ini_file_starts_at_the_root_wherever_pytest_is_calle
 @pytest.mark.parametrize("place", ["an option", "the ini file"])
 def test_no_file_is_locked_when_none_is_chosen(pytester, monkeypatch, tmp_path, place):
     machines = tmp_path / "machine.lock"
-    monkeypatch.setattr(lock, "place", lambda: machines)
+    monkeypatch.setattr(lock, "default_path", lambda: machines)
     pytester.makeini("[pytest]\ngpuperf_lock = none\n" if place == "the ini file" else "[pytest]\n")
     pytester.makeconftest(REAL_TIME)
     pytester.makepyfile(test_it=NAP.format(seconds=1e-3))

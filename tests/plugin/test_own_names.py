@@ -71,7 +71,7 @@ def test_gpu(gpu):
     found = suite(source, conftest=OWN_FIXTURES)
     found.ended(errors=2)
     assert {"test_own": "error", "test_gpu": "error"} == found.statuses
-    assert all("needs a device" in record["reason"] for record in found.records.values())
+    assert all("must use a device" in record["reason"] for record in found.records.values())
 
 
 FOREIGN = """
