@@ -249,7 +249,7 @@ def test_a_cpu_that_jax_may_not_use_is_an_error_that_says_how_it_may(monkeypatch
         raise RuntimeError("Unknown backend cpu")
 
     monkeypatch.setattr(jax, "local_devices", refuse)
-    with pytest.raises(GpuPerfError, match="let JAX_PLATFORMS name cpu too"):
+    with pytest.raises(GpuPerfError, match="add cpu to JAX_PLATFORMS"):
         JaxBackend("a processor").cpu()
 
 
