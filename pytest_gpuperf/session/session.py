@@ -53,6 +53,10 @@ _TRACED = (
 class NoGpu(pytest.skip.Exception):  # type: ignore[misc, name-defined]  # to mypy it is a variable
     """Skips a test because no GPU can be used."""
 
+    # As pytest's own skip is called: pytest shows the name of any other exception before the reason.
+    __module__ = "builtins"
+    __qualname__ = "Skipped"
+
 
 class GpuPerfSession:
     """The state of one run. Errors for the user leave it as GpuPerfError or as pytest's outcomes."""

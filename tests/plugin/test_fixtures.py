@@ -46,6 +46,7 @@ def test_a_gpu_test_skips_with_cause_and_remedy(run, pytester):
     result = run(GPU_TEST, "-rs", gpu="broken")
     result.assert_outcomes(passed=1, skipped=1)
     result.stdout.fnmatch_lines(["SKIPPED*: it is asleep; wake it up"])
+    result.stdout.no_fnmatch_line("*NoGpu*")
 
 
 def test_none_turns_the_gpu_off(run):
