@@ -30,7 +30,7 @@ def detect(
 
 
 def worst(*interferences: Interference | None) -> Interference | None:
-    """Return the interference that leaves the workload the smallest share; None if there is none."""
+    """Return the interference that leaves the workload the smallest share, or None."""
     return min(filter(None, interferences), key=lambda interference: interference.own_share, default=None)
 
 

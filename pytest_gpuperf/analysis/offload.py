@@ -23,7 +23,7 @@ LINKS = {
     "NVLink-C2C": 450e9,
 }
 _MOST_DOUBLINGS = 50  # of a number of calls
-_ROUNDING = 1e-9  # the relative error within which a count of calls is taken for an integer
+_ROUNDING = 1e-9  # relative error within which a count of calls is treated as an integer
 _REMEDY = "use a quieter machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS)"
 _WORTH = {True: "worth it", False: "not worth it", None: "inconclusive whether it is worth it"}
 

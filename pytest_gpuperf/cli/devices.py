@@ -16,7 +16,7 @@ _OTHERS = "devices of other plugins are not listed here: pytest --gpuperf-gpu=NA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceListing:
-    """One backend's GPU, or why it has none; `automatic` means that `auto` may choose it."""
+    """One backend's GPU, or why no GPU is usable; `automatic` means that `auto` may choose it."""
 
     choice: str
     device: DeviceInfo | None
@@ -36,7 +36,7 @@ def add(commands: Any) -> None:
 
 
 def devices(*, as_json: bool) -> CommandResult:
-    """List the CPU and each backend's GPU, or why it has none and the remedy."""
+    """List the CPU and each backend's GPU, or why no GPU is usable and the remedy."""
     from pytest_gpuperf.devices import environment
     from pytest_gpuperf.report.json import codec
 

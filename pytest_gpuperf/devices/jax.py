@@ -93,7 +93,7 @@ class JaxDevice:
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:
-        """Detect work by the allocator's count; where there is none, as on the CPU, every call is work.
+        """Detect work by the allocator's count; without an allocator, as on the CPU, every call is work.
 
         JAX records the peak of the whole process only, so that the peak of one call is not reported.
         """
