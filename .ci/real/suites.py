@@ -3,8 +3,8 @@
     python suites.py FOLDER  # FOLDER/array_api_extra is that project's source, for its tests
 
 Each suite runs without the plugin, with it and no option, with --gpuperf-off, and, where it has tests that
-differ in their array library only, with --gpuperf-all; serially and with pytest-xdist. In the last of these
-runs array-api-strict stands for a GPU.
+differ in their array library only, with --gpuperf-all; serially and, but for those that take minutes so, with
+pytest-xdist. In the runs with --gpuperf-all array-api-strict stands for a GPU. Two suites run at a time.
 """
 
 import json
@@ -13,7 +13,9 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -23,21 +25,24 @@ WITH = {"with no option": (), "with --gpuperf-off": ("--gpuperf-off",)}
 ALL = ("-p", "stand_in", "--gpuperf-all", "--gpuperf-lock=turns.lock", "--gpuperf-json=report.json")
 MODES = {"serial": (), "-n 2": ("-n", "2")}
 VERDICTS = ("passed", "failed", "inconclusive")
-AGAIN = 3  # runs without the plugin that show what a suite does by chance
+AGAIN = 2  # further runs of each kind where two differ: they show what a suite does by chance
+AT_A_TIME = 2  # suites
 LONGEST = 900  # seconds for one run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """One suite: pytest's arguments, the folder they are for, and the environment it needs.
+    """One suite: pytest's arguments, the folder it runs in, and the environment it needs.
 
     `pairs` is how many of its GPU siblings must at least be measured with --gpuperf-all, serially; None where
     it has no siblings. `some` (for -k) are the tests of those runs: where all would take minutes.
+    `modes` are how it runs with the plugin (all its modes run with --gpuperf-all).
     """
 
     name: str
     arguments: tuple[str, ...]
-    folder: str = "."
+    folder: str
+    modes: tuple[str, ...] = tuple(MODES)
     environment: dict[str, str] = field(default_factory=dict)
     pairs: int | None = None
     some: str = ""
@@ -47,12 +52,15 @@ SUITES = (
     Suite(
         name="scipy.cluster.tests.test_vq",
         arguments=("--pyargs", "scipy.cluster.tests.test_vq"),
+        folder="vq",
         environment={"SCIPY_ARRAY_API": "1"},
         pairs=20,
     ),
     Suite(
         name="scipy.ndimage.tests.test_filters",
         arguments=("--pyargs", "scipy.ndimage.tests.test_filters"),
+        folder="filters",
+        modes=("serial",),
         environment={"SCIPY_ARRAY_API": "1"},
         pairs=300,
         some="not correlate and not axes",  # all of 1817 pairs take more than three minutes
@@ -61,40 +69,50 @@ SUITES = (
         name="array-api-extra tests/main",
         arguments=("tests/main",),
         folder="array_api_extra",
+        modes=("serial",),
         pairs=300,
         some="not searching and not helpers and not test_at",  # as above, of 1194 pairs
     ),
-    Suite(name="opt_einsum", arguments=("--pyargs", "opt_einsum.tests")),
+    Suite(
+        name="opt_einsum",
+        arguments=("--pyargs", "opt_einsum.tests"),
+        folder="opt_einsum",
+        modes=("serial",),
+    ),
     Suite(
         name="einops",
         arguments=("--pyargs", "einops.tests"),
+        folder="einops",
         environment={"EINOPS_TEST_BACKENDS": "numpy"},
     ),
 )
 
 
-def differences(before, after, *, again=()):
-    """Return what became of tests in `after` and in no run without the plugin, in sentences.
+def differences(without, with_it):
+    """Return how the runs with the plugin differ from those without it, in sentences.
 
-    `again` are more runs without it: what a suite does by chance is no difference.
+    Both are lists of runs, at least one each. What a test became with the plugin must be among what it became
+    without. Some suites warn by chance: their warnings differ where no count of the one list is within the
+    counts of the other.
     """
-    others = [before, *again]
-    wrong = [] if after["outcomes"] else ["no test was run"]
-    if sorted(before["collected"]) != sorted(after["collected"]):
-        missing, new = (Counter(run["collected"]) for run in (before, after))
-        wrong.append(f"not collected: {_few(missing - new)}; only with the plugin: {_few(new - missing)}")
-    for nodeid in sorted({nodeid for run in (*others, after) for nodeid in run["outcomes"]}):
-        known = [run["outcomes"].get(nodeid) for run in others]
-        found = after["outcomes"].get(nodeid)
-        if found not in known:
-            wrong.append(f"{nodeid}: {_said(known[0])} without the plugin, {_said(found)} with it")
-    for category in sorted({category for run in (*others, after) for category in run["warnings"]}):
-        counts = [run["warnings"].get(category, 0) for run in others]
-        found = after["warnings"].get(category, 0)
-        if not min(counts) <= found <= max(counts):
-            wrong.append(f"{found} warnings of {category} with the plugin, {counts[0]} without it")
-    if after["exit"] not in {run["exit"] for run in others}:
-        wrong.append(f"exit code {after['exit']} with the plugin, {before['exit']} without it")
+    wrong = [] if all(run["outcomes"] for run in with_it) else ["no test was run"]
+    before = Counter(without[0]["collected"])
+    for after in with_it:
+        missing, new = before - Counter(after["collected"]), Counter(after["collected"]) - before
+        if missing or new:
+            wrong.append(f"not collected: {_few(missing)}; only with the plugin: {_few(new)}")
+            break
+    for nodeid in sorted({nodeid for run in (*without, *with_it) for nodeid in run["outcomes"]}):
+        known = [run["outcomes"].get(nodeid) for run in without]
+        strange = [run["outcomes"].get(nodeid) for run in with_it if run["outcomes"].get(nodeid) not in known]
+        if strange:
+            wrong.append(f"{nodeid}: {_text(known[0])} without the plugin, {_text(strange[0])} with it")
+    for category in sorted({category for run in (*without, *with_it) for category in run["warnings"]}):
+        known, found = ([run["warnings"].get(category, 0) for run in runs] for runs in (without, with_it))
+        if min(found) > max(known) or max(found) < min(known):
+            wrong.append(f"{found[0]} warnings of {category} with the plugin, {known[0]} without it")
+    codes = {run["exit"] for run in with_it} - {run["exit"] for run in without}
+    wrong += [f"exit code {code} with the plugin, {without[0]['exit']} without it" for code in sorted(codes)]
     return wrong
 
 
@@ -111,7 +129,7 @@ def shortcomings(report, pairs):
     return wrong
 
 
-def told(report):
+def summary(report):
     """Return the counts of a report, and the commonest reasons in it."""
     records = report["records"]
     statuses = Counter(record["status"] for record in records)
@@ -124,41 +142,58 @@ def told(report):
 
 def main(folder):
     """Run every suite; return what is wrong, in sentences."""
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        ended = pool.map(partial(_all_ways, folder=folder), SUITES)
+        return [sentence for wrong in ended for sentence in wrong]
+
+
+def _all_ways(suite, folder):
+    """Run one suite in each mode, and print what became of it; return what is wrong."""
     wrong = []
-    for suite in SUITES:
-        for mode, workers in MODES.items():
-            try:
-                found = _accepted(suite, workers, folder)
-            except (OSError, ValueError, subprocess.SubprocessError) as error:
-                found = [f"{error}"]
-            wrong += [f"{suite.name}, {mode}: {sentence}" for sentence in found]
+    (folder / suite.folder).mkdir(exist_ok=True)
+    for mode in MODES:
+        lines = []
+        try:
+            found = _accepted(suite, mode, folder / suite.folder, lines.append)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            found = [f"{error}"]
+        print(*lines, sep="\n", flush=True)
+        wrong += [f"{suite.name}, {mode}: {sentence}" for sentence in found]
     return wrong
 
 
-def _accepted(suite, workers, folder):
-    """Run one suite in every way; return what is wrong."""
-    before = _run(suite, (*WITHOUT, *workers), folder)
-    passed = sum(found == ["passed"] for found in before["outcomes"].values())
-    print(f"{suite.name} {' '.join(workers)}: {passed} of {len(before['outcomes'])} tests pass", flush=True)
-    wrong = [] if passed else ["no test passes without the plugin"]
-    for way, options in WITH.items():
-        wrong += _changed(suite, way, options, workers, before, folder)
+def _accepted(suite, mode, folder, tell):
+    """Run one suite in one mode in every way; return what is wrong."""
+    workers = MODES[mode]
+    wrong = []
+    tell(f"{suite.name}, {mode}")
+    if mode in suite.modes:
+        before = _run(suite, (*WITHOUT, *workers), folder)
+        passed = sum(found == ["passed"] for found in before["outcomes"].values())
+        tell(f"  {passed} of {len(before['outcomes'])} tests pass")
+        wrong += [] if passed else ["no test passes without the plugin"]
+        for way, options in WITH.items():
+            wrong += _changed(suite, way, (options, workers), before, folder, tell)
     if suite.pairs is None:
         return wrong
-    some = ("-k", suite.some) if suite.some else ()
-    before = _run(suite, (*WITHOUT, *workers, *some), folder) if some else before
-    wrong += _changed(suite, "with --gpuperf-all", ALL, (*workers, *some), before, folder)
-    return wrong + _reported(folder / suite.folder, 0 if workers else suite.pairs)
+    if suite.some:
+        workers = (*workers, "-k", suite.some)
+    if suite.some or mode not in suite.modes:
+        before = _run(suite, (*WITHOUT, *workers), folder)
+    wrong += _changed(suite, "with --gpuperf-all", (ALL, workers), before, folder, tell)
+    return wrong + _reported(folder, suite.pairs if mode == "serial" else 0, tell)
 
 
-def _changed(suite, way, options, others, before, folder):
-    """Run a suite with the plugin; return what it changes, but for what changes without it, too."""
-    after = _run(suite, (*options, *others), folder)
-    print(f"  {way}: {after['elapsed']:.0f} s, without the plugin {before['elapsed']:.0f} s", flush=True)
-    found = differences(before, after)
+def _changed(suite, way, options, before, folder, tell):
+    """Run a suite with the plugin; return what it changes, but for what changes by chance, too."""
+    plugin, others = options
+    after = _run(suite, (*plugin, *others), folder)
+    tell(f"  {way}: {after['elapsed']:.0f} s, without the plugin {before['elapsed']:.0f} s")
+    found = differences([before], [after])
     if found:
-        again = [_run(suite, (*WITHOUT, *others), folder) for _ in range(AGAIN)]
-        found = differences(before, after, again=again)
+        without = [_run(suite, (*WITHOUT, *others), folder) for _ in range(AGAIN)]
+        with_it = [_run(suite, (*plugin, *others), folder) for _ in range(AGAIN)]
+        found = differences([before, *without], [after, *with_it])
     return [f"{way}: {sentence}" for sentence in found]
 
 
@@ -172,7 +207,7 @@ def _run(suite, options, folder):
     started = perf_counter()
     ran = subprocess.run(
         [*command, *options, *suite.arguments],
-        cwd=folder / suite.folder,
+        cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
@@ -188,8 +223,8 @@ def _run(suite, options, folder):
     return {**found, "warnings": {}} if "-n" in options else found
 
 
-def _reported(folder, pairs):
-    """Print what the report says; return what is wrong with it."""
+def _reported(folder, pairs, tell):
+    """Tell what the report says; return what is wrong with it."""
     path = folder / "report.json"
     command = [str(Path(sys.executable).with_name("gpuperf")), "validate", str(path)]
     valid = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -197,7 +232,8 @@ def _reported(folder, pairs):
         return [f"the report is not valid: {valid.stdout}{valid.stderr}"]
     report = json.loads(path.read_text(encoding="utf-8"))
     path.unlink()
-    print(*(f"    {line}" for line in told(report)), sep="\n", flush=True)
+    for line in summary(report):
+        tell(f"    {line}")
     return shortcomings(report, pairs)
 
 
@@ -216,7 +252,7 @@ def _few(names):
     return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "") or "none"
 
 
-def _said(found):
+def _text(found):
     return " and ".join(found) if found else "not run"
 
 

@@ -28,7 +28,7 @@ _MIN_CALLS = 3
 _AGREEING_BLOCKS = 3
 _MAX_CALLS = 10**7
 _MAX_CALLS_OF_NO_TIME = 1000  # when so many calls show no time at all, more of them would not either
-_MAX_CALLS_OF_LATENCY = 1000  # each waits for the device, a microsecond or more: so many fill a block
+_MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than the clock resolves
 
 
 @dataclass(slots=True, kw_only=True)

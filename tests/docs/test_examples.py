@@ -45,7 +45,10 @@ def test_a_snippet_of_the_readme_runs(run, source, gpu):
 
 @each_example
 def test_an_example_runs_on_both_devices(pytester, example):
-    source = re.sub(r"\b1 << 2\d\b", "1 << 16", example.read_text(encoding="utf-8"))  # a GPU's sizes
+    """With sizes for a processor: those of the examples are for a GPU."""
+    _, _, source = example.read_text(encoding="utf-8").split('"""', 2)
+    source = re.sub(r"\b1 << (\d+)", lambda size: f"1 << {int(size[1]) // 2}", source)
+    source = re.sub(r"\b(224|256|512|1024|2048|4096)\b", lambda size: str(int(size[0]) // 8), source)
     (pytester.path / example.name).write_text(source, encoding="utf-8")
     options = ["--gpuperf-gpu=simulated", "--gpuperf-report-only", "--gpuperf-json=report.json"]
     result = pytester.runpytest_inprocess("-p", "no:randomly", *options)

@@ -76,7 +76,6 @@ CPU_SIDES_FIRST = """
     def pytest_collection_modifyitems(items):
         items.sort(key=lambda item: "gpu" in item.name)
 """
-MODES = ["load", "worksteal", "loadscope", "loadfile", "loadgroup"]
 OURS = ["-p", "no:randomly", "--gpuperf-gpu=simulated", "--gpuperf-json=report.json"]
 
 
@@ -109,9 +108,7 @@ def known(report):
 @pytest.mark.parametrize(
     ("options", "order"),
     [
-        ((), "in order"),
         (("--dist", "load"), "CPU sides first"),
-        (("--dist", "worksteal"), "in order"),
         (("--dist", "worksteal"), "CPU sides first"),
         (("--dist", "loadscope"), "CPU sides first"),
         (("--dist", "loadfile"), "in order"),
@@ -233,8 +230,9 @@ SCHEDULERS = {
 @pytest.mark.parametrize(
     ("mode", "workers", "crash"),
     [
-        *((mode, 2, KILL if mode in ("load", "loadfile") else EXIT) for mode in MODES),
-        ("load", 1, EXIT),
+        ("load", 2, KILL),
+        ("worksteal", 2, EXIT),
+        ("loadgroup", 2, EXIT),
         ("loadscope", 1, KILL),
     ],
 )
@@ -302,16 +300,14 @@ THEIRS = """
 """
 
 
-@pytest.mark.parametrize(
-    "hookimpl", ["", "@pytest.hookimpl(tryfirst=True)", "@pytest.hookimpl(trylast=True)"]
-)
+@pytest.mark.parametrize("hookimpl", ["@pytest.hookimpl(tryfirst=True)", "@pytest.hookimpl(trylast=True)"])
 def test_another_plugins_scheduler_stays(suite, hookimpl):
     result, report = suite(SUITE, "-n2", "-v", conftest=THEIRS.format(hookimpl=hookimpl))
     result.stdout.fnmatch_lines(["scheduling tests via TheirScheduling"])
     assert 25 == len(report["records"])
 
 
-@pytest.mark.parametrize("mode", [*MODES, "each"])
+@pytest.mark.parametrize("mode", ["load", "loadgroup", "each"])
 def test_a_suite_without_our_marks_runs_as_ever(suite, pytester, mode):
     files = {"test_plain": "import pytest\n@pytest.mark.parametrize('n', range(40))\ndef test_it(n): pass"}
     result, _ = suite(files, "-n2", "--dist", mode, conftest=SEEN)
@@ -356,7 +352,6 @@ WHERE = """
     ("expected", "options"),
     [
         ({"simulated GPU"}, ["-n0"]),
-        ({"simulated GPU", "simulated GPU 1"}, ["-n2"]),
         ({"simulated GPU", "simulated GPU 1"}, ["-n3"]),
         ({"simulated GPU 1"}, ["-n2", "--gpuperf-gpu=many:1"]),
     ],

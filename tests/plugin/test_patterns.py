@@ -90,7 +90,7 @@ def test_a_pattern_that_is_wrong_is_an_error_before_the_first_test_that_names_it
 )
 def test_xdists_workers_tell_such_an_error_too(suite, options, ini, said):
     pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
-    found = suite(UNTOUCHED.replace("device", "cpu").replace("speedup", "slow"), "-n2", *options, ini=ini)
+    found = suite(UNTOUCHED.replace("device", "cpu").replace("speedup", "slow"), "-n1", *options, ini=ini)
     assert pytest.ExitCode.USAGE_ERROR == found.result.ret
     assert said in found.result.stdout.str() + found.result.stderr.str()
     assert "INTERNALERROR" not in found.result.stdout.str()

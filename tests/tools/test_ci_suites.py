@@ -30,7 +30,7 @@ BEFORE = a_run(a="passed", b="skipped", c="xfailed", warnings={"UserWarning (run
 
 
 def test_the_same_run_has_no_difference(suites):
-    assert suites.differences(BEFORE, BEFORE) == []
+    assert suites.differences([BEFORE], [BEFORE]) == []
 
 
 @pytest.mark.parametrize(
@@ -46,42 +46,58 @@ def test_the_same_run_has_no_difference(suites):
 )
 def test_an_outcome_that_differs_is_named(suites, after, expected):
     after["warnings"] = BEFORE["warnings"]
-    assert any(sentence.startswith(expected) for sentence in suites.differences(BEFORE, after))
+    assert any(sentence.startswith(expected) for sentence in suites.differences([BEFORE], [after]))
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_count_of_warnings_that_differs_is_named(suites, count):
     after = {**BEFORE, "warnings": {"UserWarning (runtest)": count}}
     expected = f"{count} warnings of UserWarning (runtest) with the plugin, 2 without it"
-    assert suites.differences(BEFORE, after) == [expected]
+    assert suites.differences([BEFORE], [after]) == [expected]
     after = {**BEFORE, "warnings": {**BEFORE["warnings"], "OtherWarning (collect)": 1}}
-    assert len(suites.differences(BEFORE, after)) == 1
+    assert len(suites.differences([BEFORE], [after])) == 1
 
 
 def test_another_collection_is_named(suites):
     after = {**BEFORE, "collected": ["a", "b", "d"]}
-    assert suites.differences(BEFORE, after) == ["not collected: c; only with the plugin: d"]
+    assert suites.differences([BEFORE], [after]) == ["not collected: c; only with the plugin: d"]
 
 
 def test_another_order_is_none(suites):
-    assert suites.differences(BEFORE, {**BEFORE, "collected": ["c", "b", "a"]}) == []
+    assert suites.differences([BEFORE], [{**BEFORE, "collected": ["c", "b", "a"]}]) == []
 
 
 def test_another_exit_code_is_named(suites):
-    assert suites.differences(BEFORE, {**BEFORE, "exit": 1}) == ["exit code 1 with the plugin, 0 without it"]
+    assert suites.differences([BEFORE], [{**BEFORE, "exit": 1}]) == [
+        "exit code 1 with the plugin, 0 without it"
+    ]
 
 
 def test_a_run_without_tests_is_wrong_whatever_was_before(suites):
     nothing = a_run()
-    assert "no test was run" in suites.differences(nothing, nothing)
+    assert "no test was run" in suites.differences([nothing], [nothing])
 
 
 def test_what_a_suite_does_by_chance_is_no_difference(suites):
     after = {**a_run(a="failed", b="skipped", c="xfailed", exit=1), "warnings": {"UserWarning (runtest)": 3}}
     again = {**after, "warnings": {"UserWarning (runtest)": 4}}
-    assert suites.differences(BEFORE, after)
-    assert suites.differences(BEFORE, after, again=[again]) == []
-    assert suites.differences(BEFORE, a_run(a="error", b="skipped", c="xfailed"), again=[again])
+    assert suites.differences([BEFORE], [after])
+    assert suites.differences([BEFORE, again], [after]) == []
+    assert suites.differences([BEFORE, again], [a_run(a="error", b="skipped", c="xfailed")])
+
+
+def test_warnings_that_only_some_runs_with_the_plugin_have_are_no_difference(suites):
+    more = {**BEFORE, "warnings": {"UserWarning (runtest)": 3}}
+    assert suites.differences([BEFORE, BEFORE], [more, BEFORE]) == []
+    assert suites.differences([BEFORE, BEFORE], [more, more])
+
+
+def test_an_outcome_that_only_one_run_with_the_plugin_has_is_a_difference(suites):
+    failed = {**a_run(a="failed", b="skipped", c="xfailed", exit=1), "warnings": BEFORE["warnings"]}
+    assert suites.differences([BEFORE, BEFORE], [BEFORE, failed]) == [
+        "a: passed without the plugin, failed with it",
+        "exit code 1 with the plugin, 0 without it",
+    ]
 
 
 def a_record(**changed):
@@ -114,7 +130,7 @@ def test_what_a_report_lacks_is_named(suites, records, expected):
 
 def test_a_report_is_told_with_its_commonest_reasons(suites):
     slow = [a_record(status="error", speedup=None, reason=f"took {n}.5 s in a.py::test_{n}") for n in (1, 2)]
-    assert suites.told({"records": [a_record(), *slow]}) == [
+    assert suites.summary({"records": [a_record(), *slow]}) == [
         "3 records: 2 error, 1 recorded; 1 pairs measured",
         "     2 took N s in TEST",
     ]
@@ -143,7 +159,7 @@ def test_a_run_is_written_as_it_was(pytester, monkeypatch, suites):
     )
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     for workers in (("-p", "gpuperf"), ("-p", "gpuperf", "-p", "xdist", "-n", "2")):
-        suite = suites.Suite(name="it", arguments=("test_it.py",))
+        suite = suites.Suite(name="it", folder=".", arguments=("test_it.py",))
         found = suites._run(suite, ("-p", "no:randomly", *workers), pytester.path)
         assert {nodeid.rpartition("_")[2]: outcome for nodeid, outcome in found["outcomes"].items()} == {
             "passes": ["passed"],
@@ -167,7 +183,7 @@ def test_a_plugin_that_changes_an_outcome_is_caught(pytester, suites, monkeypatc
     )
     pytester.syspathinsert()
     monkeypatch.setenv("PYTHONPATH", str(pytester.path))
-    suite = suites.Suite(name="it", arguments=("-p", "no:randomly", "test_it.py"))
+    suite = suites.Suite(name="it", folder=".", arguments=("-p", "no:randomly", "test_it.py"))
     monkeypatch.setattr(suites, "SUITES", (suite,))
     monkeypatch.setattr(suites, "MODES", {"serial": ()})
     monkeypatch.setattr(suites, "AGAIN", 1)
@@ -182,7 +198,9 @@ def test_a_plugin_that_changes_an_outcome_is_caught(pytester, suites, monkeypatc
 def test_a_suite_that_is_missing_or_empty_is_wrong(pytester, suites, monkeypatch):
     pytester.makepyfile(test_it="def test_it(): pass")
     missing = [("no_such_file.py",), ("--pyargs", "no_such_suite"), ("-k", "nothing")]
-    each = tuple(suites.Suite(name=" ".join(arguments), arguments=arguments) for arguments in missing)
+    each = tuple(
+        suites.Suite(name=" ".join(arguments), folder=".", arguments=arguments) for arguments in missing
+    )
     monkeypatch.setattr(suites, "SUITES", each)
     monkeypatch.setattr(suites, "MODES", {"serial": ()})
     wrong = suites.main(pytester.path)
@@ -190,9 +208,11 @@ def test_a_suite_that_is_missing_or_empty_is_wrong(pytester, suites, monkeypatch
     assert all("ended with exit code" in sentence for sentence in wrong)
 
 
-def test_each_suite_runs_serially_and_in_parallel(suites, monkeypatch, tmp_path):
-    monkeypatch.setattr(suites, "_accepted", lambda suite, workers, folder: [" ".join(workers)])
+def test_every_suite_runs_serially_and_in_parallel(suites, monkeypatch, tmp_path):
+    monkeypatch.setattr(suites, "_accepted", lambda suite, mode, folder, tell: ["ran"])
     names = [suite.name for suite in suites.SUITES]
-    assert suites.main(tmp_path) == [
-        f"{name}, {mode}" for name in names for mode in ("serial: ", "-n 2: -n 2")
-    ]
+    assert suites.main(tmp_path) == [f"{name}, {mode}: ran" for name in names for mode in ("serial", "-n 2")]
+
+
+def test_every_suite_is_compared_with_the_plugin_serially(suites):
+    assert all("serial" in suite.modes for suite in suites.SUITES)
