@@ -124,6 +124,24 @@ def copy_to(folder):
     shutil.copytree(EXAMPLE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".*"))
 
 
+SMALLER = [
+    ("test_spectra.py", "1 << 17", "1 << 14"),
+    ("test_filters.py", "linspace(-1, 1, 1 << 18)", "linspace(-1, 1, 1 << 12)"),
+    ("test_filters.py", ".random(n)", ".random(min(n, 4096))"),
+    ("test_clusters.py", "N, K = 10_000", "N, K = 2_000"),
+    ("test_images.py", "(512, 512)", "(64, 64)"),
+]
+
+
+def make_smaller(folder):
+    """Give the tests less data: the times that count here are simulated."""
+    for name, size, smaller in SMALLER:
+        path = folder / "tests" / name
+        text = path.read_text(encoding="utf-8")
+        assert size in text
+        path.write_text(text.replace(size, smaller), encoding="utf-8")
+
+
 def files_of(folder):
     paths = (path for path in folder.rglob("*") if path.is_file())
     return {
@@ -144,6 +162,7 @@ def run(tmp_path_factory):
         copy_to(folder)
         if marked:
             add_markers(folder)
+        make_smaller(folder)
         before, chosen = files_of(folder), list(options)
         if kernel is not None:
             (folder / "stand_in.py").write_text(dedent(STAND_IN.format(kernel=kernel)), encoding="utf-8")
