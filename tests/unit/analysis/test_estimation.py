@@ -225,26 +225,6 @@ def test_samples_in_two_heaps_are_a_doubt_and_not_a_precise_value():
     assert judge(found, Demand(min=2), RunOptions()).status == "inconclusive"
 
 
-def test_wrong_verdicts_at_the_limit_stay_below_alpha():
-    """Ville: looking after every round, at most alpha of the runs go wrong on either side.
-
-    If twice as many went wrong, this would see it with a probability of 0.9999: 25 or fewer of 50 expected.
-    """
-    runs, demand = 1000, Demand(min=1)
-    plan = RunOptions(sampling=SamplingPlan(resolution=0.0, max_rounds=40, precision_time=0.0))
-    draws = 0.03 * np.random.default_rng(1).standard_normal((runs, plan.sampling.max_rounds))
-    wrong = {"passed": 0, "failed": 0, "inconclusive": 0}
-    for ratios in np.exp(draws).tolist():
-        estimation = SequentialEstimator(demand, plan)
-        for ratio in ratios:
-            estimation.add(taken(ratio))
-            if estimation.should_stop(spent=0.0, left=PLENTY):
-                break
-        wrong[judge(estimation.speedup("interleaved"), demand, plan).status] += 1
-    assert 0 < wrong["passed"] <= plan.alpha * runs
-    assert 0 < wrong["failed"] <= plan.alpha * runs
-
-
 def near_one(rounds, demand):
     """Return whether that many rounds about 1.05 are enough to tell a size of a family."""
     estimation = SequentialEstimator(demand, RunOptions(), exclusions=[(1.0, 1.0)])
