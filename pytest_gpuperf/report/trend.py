@@ -12,8 +12,9 @@ from pytest_gpuperf.analysis.changepoint import FEWEST, Change, changes
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.report.escape import printable
-from pytest_gpuperf.report.history import Entry, History, Result
+from pytest_gpuperf.report.history import History
 from pytest_gpuperf.report.json import codec
+from pytest_gpuperf.report.json.history import Entry, Tested
 
 _BLOCKS, _LETTERS = "▁▂▃▄▅▆▇", "_.-~+*#"  # an odd number: one is the middle
 _WIDEST = 40  # marks of a sparkline
@@ -27,7 +28,7 @@ class Point:
     """One test in one run."""
 
     entry: Entry
-    result: Result
+    result: Tested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +50,11 @@ def series(entries: Iterable[Entry], *, only: str | None = None) -> tuple[Series
     """Return a series for each test and fingerprint; `only` is what a node id has to contain."""
     points: dict[tuple[str, str], list[Point]] = {}
     for entry in entries:
-        for result in entry.results:
-            if only is None or only in result.nodeid:
-                point = Point(entry=entry, result=result)
-                points.setdefault((result.fingerprint, result.nodeid), []).append(point)
+        for group in entry.measured:
+            for result in group.tests:
+                if only is None or only in result.nodeid:
+                    point = Point(entry=entry, result=result)
+                    points.setdefault((group.fingerprint, result.nodeid), []).append(point)
     ranks = {shared: rank for rank, shared in enumerate(dict.fromkeys(shared for shared, _ in points))}
     keys = sorted(points, key=lambda key: ranks[key[0]])  # stable: tests stay in the order of the runs
     return tuple(_series(*key, points[key]) for key in keys)
