@@ -4,7 +4,7 @@ import os
 import re
 import stat
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
@@ -27,19 +27,11 @@ _SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_B
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
-    """A file of the folder that is no entry of the history, and why."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The entries of a folder, earliest first, and its files that are none."""
+    """The entries of a folder, earliest first, and by name why its other files are none."""
 
     entries: tuple[Entry, ...] = ()
-    rejected: tuple[Rejected, ...] = ()
+    rejected: dict[str, str] = field(default_factory=dict)
 
 
 def entry(run: Run) -> Entry:
@@ -110,8 +102,8 @@ def read(folder: Path) -> History:
         except (GpuPerfError, ValueError, OverflowError) as error:
             rejected[path.name] = str(error)
     found.sort(key=lambda each: each[:2])
-    refused = (Rejected(name=name, reason=cause[:_LONGEST_REASON]) for name, cause in rejected.items())
-    return History(entries=tuple(entry for _, _, entry in found), rejected=tuple(refused))
+    refused = {name: reason[:_LONGEST_REASON] for name, reason in rejected.items()}
+    return History(entries=tuple(entry for _, _, entry in found), rejected=refused)
 
 
 def _interval(speedup: Estimate) -> Interval:

@@ -89,7 +89,7 @@ def document(history: History, *, only: str | None = None) -> dict[str, Any]:
             "runs": len(history.entries),
             "fewest": FEWEST,
             "series": [_content(one) for one in series(history.entries, only=only)],
-            "rejected": list(history.rejected),
+            "rejected": [{"name": name, "reason": reason} for name, reason in history.rejected.items()],
         }
     )
     return content
@@ -166,8 +166,8 @@ def _rejected(history: History) -> Iterator[str]:
     if history.rejected:
         yield ""
         yield f"{units.count(len(history.rejected), 'file')} left out:"
-    for rejected in history.rejected:
-        yield f"{_INDENT}{printable(rejected.name)}: {printable(rejected.reason)}"
+    for name, reason in history.rejected.items():
+        yield f"{_INDENT}{printable(name)}: {printable(reason)}"
 
 
 def _sparkline(values: Sequence[float], marks: str) -> str:

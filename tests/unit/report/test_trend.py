@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_gpuperf.model.comparison import Commit
-from pytest_gpuperf.report.history import History, Rejected
+from pytest_gpuperf.report.history import History
 from pytest_gpuperf.report.json.history import Entry, Group, Interval
 from pytest_gpuperf.report.json.history import Tested as OneTest  # pytest collects what is called Test...
 from pytest_gpuperf.report.trend import document, lines, series
@@ -131,7 +131,7 @@ def test_no_runs_say_how_to_make_one():
 
 
 def test_files_that_are_no_entries_are_told_even_without_runs():
-    rejected = (Rejected(name="a.json", reason="it is a link"),)
+    rejected = {"a.json": "it is a link"}
     assert ["", "1 file left out:", "  a.json: it is a link"] == lines(History(rejected=rejected))[1:]
 
 
@@ -166,12 +166,12 @@ def test_a_long_series_has_a_short_sparkline_and_noise_a_flat_one():
 @pytest.mark.parametrize("hostile", ["\x1b[2J", "a\nb", "\r", "\u202e", "\ud800", "\x9b"])
 def test_nothing_in_a_file_steers_the_terminal(hostile):
     strange = entry(1, result(2.0, hostile, fingerprint=hostile), commit=Commit(id=hostile))
-    told = lines(History(entries=(strange,), rejected=(Rejected(name=hostile, reason=hostile),)))
+    told = lines(History(entries=(strange,), rejected={hostile: hostile}))
     assert all(letter.isprintable() for line in told for letter in line)
 
 
 def test_the_object_of_json_has_series_and_changes():
-    found = document(replace(history_of(STEP), rejected=(Rejected(name="a", reason="b"),)))
+    found = document(replace(history_of(STEP), rejected={"a": "b"}))
     assert found == json.loads(json.dumps(found, allow_nan=False))
     assert (12, 10, [{"name": "a", "reason": "b"}]) == (found["runs"], found["fewest"], found["rejected"])
     (one,) = found["series"]
