@@ -119,7 +119,7 @@ def _existing(base: Path, run: Run) -> Baseline | None:
     candidates = [Baseline(report.name, report.run) for report in reader.load_reports(base)]
     if not base.is_dir():
         return candidates[0]
-    nearest = baseline.closest(candidates, run.environment, run.environment.gpu)
+    nearest = baseline.closest(candidates, run.environment)
     return nearest if nearest and not _differences([nearest.run, run]) else None
 
 
@@ -172,8 +172,7 @@ def _refusal(runs: Sequence[Run], before: Run | None, update: _Update, older: Se
 
 def _differences(runs: Sequence[Run]) -> tuple[str, ...]:
     """Return how the conditions of runs differ from those of the first."""
-    first, *others = (fingerprint.run_conditions(run.environment, run.environment.gpu) for run in runs)
-    return tuple(dict.fromkeys(name for other in others for name in fingerprint.differences(first, other)))
+    return fingerprint.run_differences(*(run.environment for run in runs))
 
 
 def _write(base: Path, last: Run, records: tuple[Record, ...]) -> Path:

@@ -6,11 +6,12 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
+from pytest_gpuperf.analysis.threshold import bracket
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome, Remedy, Tolerance
 from pytest_gpuperf.model.demand import Kind
-from pytest_gpuperf.model.measurement import DeviceInfo, Estimate
+from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 
@@ -84,7 +85,7 @@ class Comparer:
             differences += self._differences(record, earlier, tolerance) if earlier else ()
         if differences:
             return self._not_comparable(tolerance, tuple(dict.fromkeys(differences)))
-        return _compare_brackets(_bracket(before), _bracket(now), tolerance, gated=self.gated)
+        return _compare_brackets(bracket(before), bracket(now), tolerance, gated=self.gated)
 
     def _compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison | None:
         """Return how one metric compares; None where neither run should have it."""
@@ -140,21 +141,17 @@ class Comparer:
         return _comparison(tolerance, "not_comparable", reason, **values)
 
 
-def closest(
-    baselines: Sequence[Baseline], environment: Environment, gpu: DeviceInfo | None
-) -> Baseline | None:
+def closest(baselines: Sequence[Baseline], environment: Environment) -> Baseline | None:
     """Return the first baseline that was made in the same conditions, or else the first of all."""
-    same = (baseline for baseline in baselines if has_same_conditions(baseline, environment, gpu))
+    same = (baseline for baseline in baselines if has_same_conditions(baseline, environment))
     return next(same, next(iter(baselines), None))
 
 
-def has_same_conditions(baseline: Baseline, environment: Environment, gpu: DeviceInfo | None) -> bool:
+def has_same_conditions(baseline: Baseline, environment: Environment) -> bool:
     """Return whether a baseline was made in such an environment, with a GPU where there is one."""
     before = baseline.run.environment
-    if gpu is not None and before.gpu is None:
-        return False
-    earlier = fingerprint.run_conditions(before, before.gpu)
-    return not fingerprint.differences(earlier, fingerprint.run_conditions(environment, gpu))
+    lacks_gpu = environment.gpu is not None and before.gpu is None
+    return not lacks_gpu and not fingerprint.run_differences(before, environment)
 
 
 def _compare_values(
@@ -184,20 +181,6 @@ def _compare_values(
     return _comparison(tolerance, outcome, reason, remedy=remedy, **values)
 
 
-def _bracket(threshold: Threshold) -> Estimate:
-    """Return a threshold if every undecided size were won (`low`), and if every one were lost (`high`).
-
-    `low` is infinite where the GPU surely never wins.
-    """
-    low = inf
-    for point in sorted(threshold.curve, key=lambda point: point.size, reverse=True):
-        if point.won is False:
-            break
-        low = point.size
-    high = threshold.smallest_won
-    return Estimate(value=low if high is None else high, low=low, high=high)
-
-
 def _compare_brackets(before: Estimate, now: Estimate, tolerance: Tolerance, *, gated: bool) -> Comparison:
     """Return how a threshold changed; the same bracket, if it decides anything, is no change."""
     is_decided = now.upper < inf or now.lower == inf  # the GPU surely wins somewhere, or never
@@ -213,7 +196,7 @@ def _compare_brackets(before: Estimate, now: Estimate, tolerance: Tolerance, *, 
     reason = None
     if outcome != "not_regressed":
         reason = text.describe_threshold(before.upper, now.upper, tolerance, outcome, remedy)
-    shown, earlier = (bracket if bracket.lower < inf else None for bracket in (now, before))
+    shown, earlier = (each if each.lower < inf else None for each in (now, before))
     return _comparison(tolerance, outcome, reason, remedy=remedy, baseline=earlier, found=shown)
 
 

@@ -48,9 +48,17 @@ def environment_differences(environments: Sequence[Environment]) -> tuple[str, .
     return tuple(f"{name}: {', '.join(distinct)}" for name, distinct in values.items() if len(distinct) > 1)
 
 
-def run_conditions(environment: Environment, gpu: DeviceInfo | None) -> Conditions:
-    """Return what the measurements of a whole run depend on; `gpu` is the one that they were made on."""
-    return {**_processor(environment), **_device("GPU", gpu), **_variables(environment, _ROUNDING)}
+def run_differences(first: Environment, *others: Environment) -> tuple[str, ...]:
+    """Return how the conditions of whole runs differ from those of the first: `name: first, other`."""
+    conditions = run_conditions(first)
+    found = (name for other in others for name in differences(conditions, run_conditions(other)))
+    return tuple(dict.fromkeys(found))
+
+
+def run_conditions(environment: Environment) -> Conditions:
+    """Return what the measurements of a whole run depend on."""
+    gpu = _device("GPU", environment.gpu)
+    return {**_processor(environment), **gpu, **_variables(environment, _ROUNDING)}
 
 
 def environment_conditions(environment: Environment, kinds: Iterable[Kind]) -> Conditions:
@@ -64,7 +72,7 @@ def environment_conditions(environment: Environment, kinds: Iterable[Kind]) -> C
 def condition_inputs(record: Record, kinds: Iterable[Kind]) -> tuple[object, ...]:
     """Return what makes `record_conditions`: equal inputs give equal conditions, and compare faster."""
     demand = record.demand
-    measurements = (record.cpu if kind == "cpu" else record.gpu for kind in kinds)
+    measurements = map(record.measurement, kinds)
     of_devices = (timed and (timed.device, timed.dtypes, timed.shapes) for timed in measurements)
     return (record.scope, demand.transfer, demand.calls, demand.latency, *of_devices)
 
@@ -74,7 +82,7 @@ def record_conditions(record: Record, kinds: Iterable[Kind], *, of_speedup: bool
     conditions: dict[str, str | None] = {"scope": record.scope}
     for kind in kinds:
         name = kind.upper()
-        measurement = record.cpu if kind == "cpu" else record.gpu
+        measurement = record.measurement(kind)
         conditions |= _device(name, measurement.device if measurement else None)
         conditions[f"{name} dtypes"] = ", ".join(sorted(measurement.dtypes)) or None if measurement else None
         conditions[f"{name} shapes"] = ", ".join(measurement.shapes) or None if measurement else None

@@ -38,6 +38,7 @@ class RunCoverage:
     flag_prefix: str = "--gpuperf-"
 
 
+@dataclass(frozen=True)
 class Gate:
     """Compares a run with the one of `candidates` (newest first) that was made in conditions like its own.
 
@@ -45,25 +46,17 @@ class Gate:
     was measured for a gate, and not only until its own verdict.
     """
 
-    def __init__(
-        self,
-        options: GateOptions,
-        candidates: Sequence[Baseline],
-        environment: Callable[[], Environment],
-        *,
-        gated: bool,
-    ) -> None:
-        self.options = options
-        self._gated = gated
-        self._candidates = candidates
-        self._provide_environment = environment
+    options: GateOptions
+    candidates: Sequence[Baseline]
+    environment: Callable[[], Environment]
+    gated: bool
 
     @cached_property
     def base(self) -> Baseline | None:
         """The baseline; of several it is chosen at first use, which should be when the devices are open."""
-        if len(self._candidates) < 2:
-            return next(iter(self._candidates), None)
-        return baseline.closest(self._candidates, self._environment, self._environment.gpu)
+        if len(self.candidates) < 2:
+            return next(iter(self.candidates), None)
+        return baseline.closest(self.candidates, self._environment)
 
     def limits(self, nodeid: str) -> tuple[tuple[float, float], ...]:
         """Return the limits of a regression, from which a test's speedup must be distinguished, too."""
@@ -116,13 +109,12 @@ class Gate:
         that has something to compare with.
         """
         path = self.options.baseline if self.options.create else None
-        if path is None or not self._candidates:
+        if path is None or not self.candidates:
             return path
         if not path.is_dir() or not any(map(self._has_value, records)):
             return None
-        gpu = self._environment.gpu
         # The base is a candidate that was made in the same conditions, if there is one.
-        has_match = self.base and baseline.has_same_conditions(self.base, self._environment, gpu)
+        has_match = self.base and baseline.has_same_conditions(self.base, self._environment)
         return None if has_match else path
 
     def allows_missing_gpu(self, records: Sequence[Record], *, has_gpu: bool) -> bool:
@@ -145,13 +137,13 @@ class Gate:
 
     @cached_property
     def _environment(self) -> Environment:
-        return self._provide_environment()
+        return self.environment()
 
     @cached_property
     def _comparer(self) -> Comparer | None:
         if self.base is None:
             return None
-        return Comparer(baseline=self.base, environment=self._environment, gated=self._gated)
+        return Comparer(baseline=self.base, environment=self._environment, gated=self.gated)
 
     def _has_value(self, record: Record) -> bool:
         return _has_value(record, self.options.compared)

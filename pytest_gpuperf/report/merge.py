@@ -107,9 +107,7 @@ def _check_unique(copies: Sequence[_ReportedRecord]) -> None:
 def _check_same_conditions(shards: Sequence[Report]) -> None:
     """Refuse shards of different machines: a report has one environment, which its speedups depend on."""
     for one, other in combinations(shards, 2):
-        environments = (one.run.environment, other.run.environment)
-        first, second = (fingerprint.run_conditions(each, each.gpu) for each in environments)
-        if differences := fingerprint.differences(first, second):
+        if differences := fingerprint.run_differences(one.run.environment, other.run.environment):
             names = f"{one.name} and {other.name}"
             cause = f"were measured in different conditions ({'; '.join(differences)})"
             raise GpuPerfError(f"{names} {cause}, and a report has only one environment; keep two reports")

@@ -166,7 +166,7 @@ def test_each_part_of_a_test_that_differs_is_named_by_itself(expected, now):
 )
 def test_each_part_of_the_surroundings_that_differs_is_named_by_itself(expected, surveyed):
     assert differs(record(), surveyed) == (expected,)
-    assert differences(run_conditions(HERE, GPU), run_conditions(surveyed, GPU)) == (expected,)
+    assert differences(run_conditions(HERE), run_conditions(surveyed)) == (expected,)
 
 
 @pytest.mark.parametrize(
@@ -290,9 +290,9 @@ def test_several_differences_are_told_together():
 def test_a_difference_from_a_baseline_says_which_value_is_whose():
     now = here(variables={**HERE.variables, "OPENBLAS_NUM_THREADS": "2"})
     told = "OPENBLAS_NUM_THREADS: not set in the baseline, 2 now"
-    assert baseline_differences(run_conditions(HERE, GPU), run_conditions(now, GPU)) == (told,)
+    assert baseline_differences(run_conditions(HERE), run_conditions(now)) == (told,)
 
 
 def test_a_run_without_a_gpu_has_the_surroundings_of_its_processor():
-    assert differences(run_conditions(HERE, None), run_conditions(HERE, GPU)) == ()
-    assert not any(name.startswith("GPU") for name in run_conditions(HERE, None))
+    assert differences(run_conditions(replace(HERE, gpu=None)), run_conditions(HERE)) == ()
+    assert not any(name.startswith("GPU") for name in run_conditions(replace(HERE, gpu=None)))
