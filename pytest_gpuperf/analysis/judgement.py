@@ -10,8 +10,6 @@ from pytest_gpuperf.model.measurement import Interference, Memory
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, Verdict
 
-_REMEDY = "use a quieter machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS)"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
@@ -36,28 +34,14 @@ def judge_offline(
     """
     own_share = interference.own_share if interference else 1.0
     trusted = replace(measured, own_share=own_share, throttled=throttled is not None)
-    on_speedup = _judge_speedup(measured, options, interference, throttled)
+    on_speedup = verdict.judge(
+        measured.speedup, measured.demand, options, interference=interference, throttled=throttled
+    )
     return Judgement(
         verdict=verdict.apply_memory_limit(on_speedup, memory, measured.demand),
         offload=offload.assess(trusted, options),
         notes=tuple(_notes(measured, interference, throttled)),
     )
-
-
-def _judge_speedup(
-    measured: OffloadInput, options: RunOptions, interference: Interference | None, throttled: str | None
-) -> Verdict:
-    """Return the verdict on the demand; one that rests on lost CPU time or on a slow GPU is inconclusive."""
-    speedup, demand = measured.speedup, measured.demand
-    if not demand.limits:
-        return Verdict(status="recorded", reason=None)
-    state = f"speedup {verdict.ratio(speedup)}, required {verdict.describe_demand(demand)}"
-    if throttled is not None:
-        return Verdict(status="inconclusive", reason=f"{state}: {throttled}", reason_code="gpu_throttled")
-    if interference and not verdict.holds_with_own_share(speedup, demand, interference.own_share):
-        reason = f"{state}: {noise.describe(interference)}; {_REMEDY}"
-        return Verdict(status="inconclusive", reason=reason, reason_code="interference")
-    return verdict.judge(speedup, demand, options)
 
 
 def _notes(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil, inf, log
 from statistics import median
 
+from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import estimate
 from pytest_gpuperf.analysis.evidence import e_value
 from pytest_gpuperf.analysis.verdict import describe_regime, ratio
@@ -24,7 +25,6 @@ LINKS = {
 }
 _MOST_DOUBLINGS = 50  # of a number of calls
 _ROUNDING = 1e-9  # relative error within which a count of calls is treated as an integer
-_REMEDY = "use a quieter machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS)"
 _WORTH = {True: "worth it", False: "not worth it", None: "inconclusive whether it is worth it"}
 
 
@@ -279,8 +279,7 @@ def _copies_text(
         return f"even with copies at every call ({ratio(always)})"
     if break_even is None or break_even.transfer is None:
         return None
-    number = f"{break_even.transfer.value:.0f}"
-    calls = "1 call" if number == "1" else f"{number} calls"
+    calls = f"{break_even.transfer.value:.0f} call{'' if break_even.transfer.value == 1 else 's'}"
     return f"its copies ({units.size(transfer.bytes)}) are amortized after {calls} on the same data"
 
 
@@ -306,7 +305,7 @@ def _cpu_only_text(limits: GpuLimits | None, price: float, doubt: str | None) ->
     if limits is None or limits.price is None:
         if doubt is None:
             return "no GPU was measured"
-        return f"no GPU was measured; the CPU's times do not show what it must reach: {doubt}; {_REMEDY}"
+        return f"no GPU was measured; the CPU's times do not show what it must reach: {doubt}; {noise.REMEDY}"
     most = f"at most {units.seconds(limits.price)} to save money at {price:g} times the price"
     if limits.demand is not None:
         most = f"at most {units.seconds(limits.demand)} for the required speedup, and {most}"

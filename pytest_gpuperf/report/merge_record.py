@@ -10,7 +10,7 @@ from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.demand import Demand, Kind, RunOptions
-from pytest_gpuperf.model.measurement import Interference, Measurement, Memory, Round
+from pytest_gpuperf.model.measurement import Measurement, Memory, Round
 from pytest_gpuperf.model.record import Note, Record, Status, Verdict
 from pytest_gpuperf.report.reader import Report
 
@@ -55,7 +55,8 @@ def merge_results(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float)
     rounds = [Round(cpu=on_cpu, gpu=on_gpu, copies=copied) for on_cpu, on_gpu, copied in times]
     speedup = estimation.estimate_for_demand(rounds, record.demand, plan, "siblings")
     assert speedup is not None, "results that can be paired have a round"  # noqa: S101 - for mypy
-    interference = _interference(cpu, record.demand)
+    latency = record.demand.latency
+    interference = noise.worst_in_report(cpu.measurement, cpu.record.interference, latency=latency)
     measured = OffloadInput(
         demand=record.demand,
         regime="body" if record.scope == "body" else record.demand.transfer,
@@ -174,17 +175,6 @@ def _unpairable(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Verdict | None:
 
 def _error(reason: str) -> Verdict:
     return Verdict(status="error", reason=reason)
-
-
-def _interference(cpu: OneDeviceResult, demand: Demand) -> Interference | None:
-    """Return what disturbed the CPU most, as its samples show or as its run recorded.
-
-    The times of blocks before the samples are not in a report, nor how single calls had to wait.
-    """
-    measured, samples = cpu.measurement, cpu.samples_for(demand)
-    calls, waited = (1, 0.0) if demand.latency else (measured.block_calls, measured.waited or 0.0)
-    in_samples = noise.detect(samples, block_calls=calls, waited=waited, fastest=min(samples))
-    return noise.worst(in_samples, cpu.record.interference)
 
 
 def _notes(cpu: OneDeviceResult, gpu: OneDeviceResult) -> list[Note]:
