@@ -28,20 +28,29 @@ _SAME_IDS = "a test needs the same node id in both runs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneDeviceResult:
-    """A test as one run measured it on one device, with the report of that run."""
+class ReportedRecord:
+    """A test's record in one report; `measurements` are those that others can be joined with."""
 
-    kind: Kind
     report: Report
     record: Record
-    measurement: Measurement
+    measurements: dict[Kind, Measurement]
+
+    @property
+    def kind(self) -> Kind:
+        """The device of a result of one device."""
+        return next(iter(self.measurements))
+
+    @property
+    def measurement(self) -> Measurement:
+        """The measurement of a result of one device."""
+        return self.measurements[self.kind]
 
     def samples_for(self, demand: Demand) -> Sequence[float]:
         """Return the samples that count for the demand, in order."""
         return self.measurement.waited_for if demand.latency else self.measurement.samples
 
 
-def merge_results(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Record:
+def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float) -> Record:
     """Return the record of a test from both results; its reason is why it has no speedup, if so."""
     record = _combined(cpu, gpu)
     verdict = _unusable(cpu) or _unusable(gpu) or _disagreement(cpu, gpu) or _unpairable(cpu, gpu)
@@ -84,7 +93,7 @@ def merge_results(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float)
     return diagnosis.annotate(joined, lambda: (surveyed.usable_processors, threads))
 
 
-def unpaired(result: OneDeviceResult, other: Record | None) -> Record:
+def unpaired(result: ReportedRecord, other: Record | None) -> Record:
     """Return the record of a test with one result only; `other` is a record that explains why, if any."""
     missing = "GPU" if result.kind == "cpu" else "CPU"
     verdict = _unusable(result)
@@ -95,7 +104,7 @@ def unpaired(result: OneDeviceResult, other: Record | None) -> Record:
     return replace(result.record, **asdict(verdict))
 
 
-def _combined(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Record:
+def _combined(cpu: ReportedRecord, gpu: ReportedRecord) -> Record:
     """Return both results in one record, with the GPU's demand unless only the CPU's has limits."""
     on_cpu, on_gpu = cpu.record, gpu.record
     notes = [note for note in (*on_cpu.notes, *on_gpu.notes) if note.code != "one_device"]
@@ -120,7 +129,7 @@ def _combined(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Record:
     )
 
 
-def _unusable(result: OneDeviceResult) -> Verdict | None:
+def _unusable(result: ReportedRecord) -> Verdict | None:
     """Return what one result's status makes of the whole test, unless it was measured as it should be.
 
     One result alone can miss no limit but that of its memory, which is judged again.
@@ -137,7 +146,7 @@ def _of_variant(name: str, status: Status, reason: str | None) -> Verdict:
     return Verdict(status=whole, reason=f"its {name} variant {ending}: {reason}")
 
 
-def _disagreement(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Verdict | None:
+def _disagreement(cpu: ReportedRecord, gpu: ReportedRecord) -> Verdict | None:
     """Return that the results are not of the same test, or have different limits."""
     cpu_terms = _terms(cpu.record)
     gpu_terms = _terms(gpu.record)
@@ -155,7 +164,7 @@ def _terms(record: Record) -> dict[str, object]:
     return {**asdict(record.demand), "scope": record.scope, **family}
 
 
-def _unpairable(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Verdict | None:
+def _unpairable(cpu: ReportedRecord, gpu: ReportedRecord) -> Verdict | None:
     """Return why the samples cannot be paired, if they cannot."""
     demand, transfer = gpu.record.demand, gpu.record.transfer
     for result in (cpu, gpu):
@@ -177,7 +186,7 @@ def _error(reason: str) -> Verdict:
     return Verdict(status="error", reason=reason)
 
 
-def _notes(cpu: OneDeviceResult, gpu: OneDeviceResult) -> list[Note]:
+def _notes(cpu: ReportedRecord, gpu: ReportedRecord) -> list[Note]:
     """Return what to know about a speedup of two runs."""
     environments = (cpu.report.run.environment, gpu.report.run.environment)
     notes = [_RESULTS_NOT_COMPARED] if gpu.record.demand.parity else []
