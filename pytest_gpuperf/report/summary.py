@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import GateResult
+from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.nodeid import function_of, name_of
 from pytest_gpuperf.model.offload import Offload, Threshold
 from pytest_gpuperf.model.record import Record, Run
@@ -110,14 +112,23 @@ def tolerances_text(gate: GateResult) -> str:
     return ", ".join(f"{tolerance.metric} {100 * tolerance.share:g} %" for tolerance in gate.tolerances)
 
 
+def cells(record: Record) -> dict[str, str]:
+    """Return the cells of a record that every table has, by their headings."""
+    return {
+        "CPU": format_time(record.cpu.median if record.cpu else None),
+        "GPU": format_time(record.gpu.median if record.gpu else None),
+        "speedup": ratio(record.speedup) if record.speedup else "-",
+        "limit": _limit(record.demand),
+    }
+
+
 def format_time(seconds: float | None) -> str:
     """Return a time with three digits and its unit: `1.23 ms`; a dash for None."""
     return "-" if seconds is None else units.seconds(seconds)
 
 
-def format_limit(record: Record) -> str:
+def _limit(demand: Demand) -> str:
     """Return the limits of the speedup as short as a cell: `>=3x always`; a dash where there are none."""
-    demand = record.demand
     least, most = demand.min, demand.max
     if least is not None and most is not None:
         limits = f"{least:g}..{most:g}x"

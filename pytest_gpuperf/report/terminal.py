@@ -4,11 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from textwrap import wrap
 
-from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import comparison_text, summary
-from pytest_gpuperf.report.summary import format_limit, format_time
 
 _HEADINGS = ("test", "CPU", "GPU", "speedup", "with copies", "limit", "change", "verdict")
 _SHORTEST_NAME = 24  # a column that leaves less for a test's name is left out
@@ -108,12 +106,10 @@ def _row(record: Record, names: Mapping[str, str], headings: Iterable[str]) -> l
     always = record.offload.always if record.offload else None
     is_regressed = any(comparison.outcome == "regressed" for comparison in record.comparisons)
     cells = {
+        **summary.cells(record),
+        **({} if record.gpu else {"GPU": _allowed(record)}),
         "test": names[record.nodeid],
-        "CPU": format_time(record.cpu.median if record.cpu else None),
-        "GPU": format_time(record.gpu.median) if record.gpu else _allowed(record),
-        "speedup": ratio(record.speedup) if record.speedup else "-",
         "with copies": f"{units.digits(always.value)}x" if always else "-",
-        "limit": format_limit(record),
         "change": comparison_text.short_change(record),
         "verdict": "regressed" if is_regressed else record.status,
     }
