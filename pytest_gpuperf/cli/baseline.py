@@ -11,6 +11,7 @@ from pytest_gpuperf.cli.output import INCOMPARABLE, CommandResult, lines_result
 from pytest_gpuperf.gate import baseline, fingerprint, metrics
 from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.model import units
+from pytest_gpuperf.model.demand import KINDS
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import files, paths, reader
@@ -144,7 +145,7 @@ def _is_measured(record: Record) -> bool:
     if metrics.has(record, "speedup"):
         return True
     alone = record.pairing is not None and record.pairing.partner is None
-    return alone and any(metrics.has(record, kind) for kind in ("cpu", "gpu"))
+    return alone and any(metrics.has(record, kind) for kind in KINDS)
 
 
 def _why_nothing_new(older: Iterable[Report], update: _Update) -> str:

@@ -10,14 +10,13 @@ from pytest_gpuperf.analysis.threshold import bracket
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome, Remedy, Tolerance
-from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.demand import KINDS, Kind
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 
 # Metrics of one device: the other may have changed between the runs.
 _DEVICES: dict[Metric, tuple[Kind, ...]] = {"cpu": ("cpu",), "gpu": ("gpu",), "memory": ("gpu",)}
-_BOTH: tuple[Kind, ...] = ("cpu", "gpu")
 
 
 class Baseline:
@@ -111,7 +110,7 @@ class Comparer:
 
     def _differences(self, now: Record, before: Record, tolerance: Tolerance) -> tuple[str, ...]:
         """Return which conditions of a metric differ between the runs."""
-        kinds = _DEVICES.get(tolerance.metric, _BOTH)
+        kinds = _DEVICES.get(tolerance.metric, KINDS)
         # The environment is the same for all tests of a run: it is compared once.
         if kinds not in self._environment_differences:
             environments = (self.baseline.run.environment, self.environment)
@@ -120,7 +119,7 @@ class Comparer:
         of_environment = self._environment_differences[kinds]
         if fingerprint.condition_inputs(before, kinds) == fingerprint.condition_inputs(now, kinds):
             return of_environment
-        of_speedup = kinds == _BOTH
+        of_speedup = kinds == KINDS
         earlier = fingerprint.record_conditions(before, kinds, of_speedup=of_speedup)
         current = fingerprint.record_conditions(now, kinds, of_speedup=of_speedup)
         return (*of_environment, *fingerprint.baseline_differences(earlier, current))
