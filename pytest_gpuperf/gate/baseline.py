@@ -116,13 +116,8 @@ class Comparer:
             environments = (self.baseline.run.environment, self.environment)
             conditions = (fingerprint.environment_conditions(survey, kinds) for survey in environments)
             self._environment_differences[kinds] = fingerprint.baseline_differences(*conditions)
-        of_environment = self._environment_differences[kinds]
-        if fingerprint.condition_inputs(before, kinds) == fingerprint.condition_inputs(now, kinds):
-            return of_environment
-        of_speedup = kinds == KINDS
-        earlier = fingerprint.record_conditions(before, kinds, of_speedup=of_speedup)
-        current = fingerprint.record_conditions(now, kinds, of_speedup=of_speedup)
-        return (*of_environment, *fingerprint.baseline_differences(earlier, current))
+        conditions = (fingerprint.record_conditions(record, kinds) for record in (before, now))
+        return (*self._environment_differences[kinds], *fingerprint.baseline_differences(*conditions))
 
     def _no_baseline(self, tolerance: Tolerance, cause: str) -> Comparison:
         reason = f"nothing to compare with: the baseline {self.baseline.name} {cause}"
