@@ -74,10 +74,9 @@ def written(value: Any, place: str = "$") -> str:
     try:
         line = _encoder.encode(value)
         again = _decoder(kind).decode(line)
-        # MessagePack tells apart what may have changed: NaN and infinity from null, and 3 from 3.0.
-        same = _packer.encode(again) == _packer.encode(value)
-        if line.isascii() and (same or again == value):
-            return (line if same else _encoder.encode(again)).decode("ascii")
+        # NaN and infinity, which have become null, are not equal to it; 3 is equal to 3.0.
+        if line.isascii() and again == value:
+            return _encoder.encode(again).decode("ascii")
     except _CANNOT:
         pass
     return text(dump(load(dump(value), kind, place)))
@@ -183,7 +182,6 @@ def _plain(value: Any) -> Any:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_plain)
-_packer = msgspec.msgpack.Encoder(enc_hook=_plain)
 _decoder: Callable[[Any], Any] = cache(partial(msgspec.json.Decoder, dec_hook=_quick_samples))
 
 
