@@ -11,7 +11,6 @@ from secrets import token_hex
 from typing import Any, Literal
 
 from pytest_gpuperf.gate import fingerprint
-from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Run
@@ -74,7 +73,9 @@ def write(folder: Path, entry: Entry) -> Path:
     if len(text) > _MOST_BYTES:
         raise GpuPerfError(f"the run is too large for a history: {len(text)} bytes, at most {_MOST_BYTES}")
     folder.mkdir(parents=True, exist_ok=True)
-    path = _new(folder, time, entry.commit)
+    short = re.sub(r"[^0-9A-Za-z]", "", entry.commit.id)[:12] if entry.commit else ""
+    while (path := folder / f"{time}-{short or 'unknown'}-{token_hex(6)}.json").exists():
+        pass
     files.replace(path, text)
     return path
 
@@ -113,14 +114,6 @@ def _interval(speedup: Estimate) -> Interval:
 
 def _short(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.6g}")
-
-
-def _new(folder: Path, time: str, commit: Commit | None) -> Path:
-    """Return the path of a file that is not there."""
-    short = re.sub(r"[^0-9A-Za-z]", "", commit.id)[:12] if commit else ""
-    while (path := folder / f"{time}-{short or 'unknown'}-{token_hex(6)}.json").exists():
-        pass
-    return path
 
 
 def _bytes(path: Path) -> bytes:

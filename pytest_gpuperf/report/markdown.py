@@ -35,7 +35,7 @@ def text(run: Run) -> str:
         _headline(run, records),
         *_about(run, records),
         "\n".join(_table(records)),
-        _left_out(records[_MOST_ROWS:]),
+        _left_out(records[_MOST_ROWS:]) if len(records) > _MOST_ROWS else "",
         "\n".join(chain(_reasons(records), _thresholds(run))),
         *_gate(run.gate),
         _environment(run.environment),
@@ -145,8 +145,6 @@ def _cells(record: Record) -> dict[str, str]:
 
 
 def _left_out(records: Sequence[Record]) -> str:
-    if not records:
-        return ""
     tests = count(len(records), "more test is", "more tests are")
     return f"{tests} not in the table, only in the report: {', '.join(_counts(records))}."
 

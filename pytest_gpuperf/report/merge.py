@@ -6,7 +6,6 @@ from itertools import combinations
 
 from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.gate import fingerprint, policy
-from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import KINDS, Kind, RunOptions, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Merged, Record, Run, Status
@@ -123,14 +122,11 @@ def _record(copies: Sequence[ReportedRecord], results: dict[Kind, ReportedRecord
     if not results:
         return _most_severe(copies)
     (result,) = results.values()
-    causes = [entry for entry in copies if _explains_missing(result, entry)]
+    # An unmeasured record may explain why the other device's result is missing.
+    failed = (entry for entry in copies if entry.record.status not in ("passed", "recorded"))
+    pairings = ((entry, entry.record.pairing) for entry in failed)
+    causes = [entry for entry, pairing in pairings if pairing is None or pairing.side != result.kind]
     return unpaired(result, _most_severe(causes) if causes else None)
-
-
-def _explains_missing(result: ReportedRecord, entry: ReportedRecord) -> bool:
-    """Return whether this unmeasured record explains why the other device's result is missing."""
-    pairing, ended_well = entry.record.pairing, entry.record.status in ("passed", "recorded")
-    return not ended_well and (pairing is None or pairing.side != result.kind)
 
 
 def _most_severe(copies: Sequence[ReportedRecord]) -> Record:
@@ -139,6 +135,7 @@ def _most_severe(copies: Sequence[ReportedRecord]) -> Record:
 
 
 def _run(reports: Sequence[Report], records: tuple[Record, ...], cpu: Run, gpu: Run, ratio: float) -> Run:
+    commit, *others = (report.run.commit for report in reports)
     return Run(
         environment=_environment(cpu.environment, gpu.environment),
         started=min(report.run.started for report in reports),
@@ -148,14 +145,8 @@ def _run(reports: Sequence[Report], records: tuple[Record, ...], cpu: Run, gpu: 
         complete=all(report.run.complete for report in reports),
         selections=_selections(reports),
         merged=_merged(reports),
-        commit=_commit(reports),
+        commit=commit if all(other == commit for other in others) else None,
     )
-
-
-def _commit(reports: Sequence[Report]) -> Commit | None:
-    """Return the commit that was measured, if it is the same in all reports."""
-    first, *others = (report.run.commit for report in reports)
-    return first if all(other == first for other in others) else None
 
 
 def _environment(cpu: Environment, gpu: Environment) -> Environment:

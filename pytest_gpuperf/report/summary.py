@@ -7,7 +7,7 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.nodeid import function_of, name_of
-from pytest_gpuperf.model.offload import Offload, Threshold
+from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record, Run
 
 
@@ -71,16 +71,12 @@ def reasons_of(record: Record, explained: Collection[str] = ()) -> Iterator[str]
     offload = record.offload
     if offload is None or (offload.worth and offload.price.saves is not False and record.status != "failed"):
         return
-    if record.gpu is None and not _is_hopeless(offload):
+    bounds = [link.speedup_at_most for link in offload.links]
+    no_link_is_fast_enough = bounds and all(bound is not None and bound < 1 for bound in bounds)
+    if record.gpu is None and not no_link_is_fast_enough:
         return  # the table shows how long a call may take on a GPU
     yield offload.reason
     yield from (diagnosis.sentence for diagnosis in record.diagnosis)
-
-
-def _is_hopeless(offload: Offload) -> bool:
-    """Return whether no link is fast enough for copies at every call."""
-    bounds = [link.speedup_at_most for link in offload.links]
-    return bool(bounds) and all(bound is not None and bound < 1 for bound in bounds)
 
 
 def measured_thresholds(run: Run) -> list[Threshold]:

@@ -1,7 +1,6 @@
 """From a run to the lines of the terminal's section: devices, table, reasons, thresholds, gate."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from textwrap import wrap
 
 from pytest_gpuperf.model import units
@@ -22,11 +21,13 @@ def lines(run: Run, width: int) -> list[str]:
         return [*_after_gap(_selections(run, ())), *_after_gap(gate)]
     rows = _with_rows(records)
     names = summary.short_names(rows)
+    measured = summary.measured_thresholds(run)
+    thresholds = (f"threshold of {each.name}: {summary.threshold_sentence(each)}" for each in measured)
     blocks = [
         _table(rows, names, width) if rows else [],
         _reasons(rows, names, width),
         _limits(rows, run.cost_ratio, width),
-        _thresholds(run, width),
+        _wrapped(thresholds, width),
         _worth(records, run.cost_ratio),
         _waits(records),
         _selections(run, rows),
@@ -41,8 +42,9 @@ def _after_gap(block: list[str]) -> list[str]:
 
 def _wrapped(texts: Iterable[str], width: int) -> list[str]:
     # Hyphens are parts of node ids and options, which should stay whole to be copied.
-    wrapped = (wrap(text, width, subsequent_indent="  ", break_on_hyphens=False) for text in texts)
-    return list(chain.from_iterable(wrapped))
+    return [
+        line for text in texts for line in wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
+    ]
 
 
 def _with_rows(records: Sequence[Record]) -> list[Record]:
@@ -135,12 +137,6 @@ def _reasons(records: Sequence[Record], names: Mapping[str, str], width: int) ->
     explained = summary.explained_by_sibling(records)
     reasons = summary.shared_reasons(records, names, lambda record: summary.reasons_of(record, explained))
     return _wrapped((f"{units.first_few(tests, most=1)}: {text}" for text, tests in reasons.items()), width)
-
-
-def _thresholds(run: Run, width: int) -> list[str]:
-    measured = summary.measured_thresholds(run)
-    texts = (f"threshold of {each.name}: {summary.threshold_sentence(each)}" for each in measured)
-    return _wrapped(texts, width)
 
 
 def _limits(records: Iterable[Record], price: float | None, width: int) -> list[str]:

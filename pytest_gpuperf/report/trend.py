@@ -133,7 +133,9 @@ def _changes(one: Series) -> Iterator[str]:
         yield f"no change in {runs} runs"
     for change in one.changes:
         entry = one.timed[change.index].entry
-        yield f"{_step(change.before, change.after)} at {_origin(entry)}"
+        # Where no commit is known, the start of the run tells it from the others of that day.
+        origin = f"{_commit(entry)} of {_date(entry)}" if entry.commit else f"{entry.time:%Y-%m-%d %H:%M}"
+        yield f"{_step(change.before, change.after)} at {origin}"
     if len(one.changes) > 1:
         yield f"in all {_step(one.changes[0].before, one.changes[-1].after)}"
 
@@ -184,11 +186,6 @@ def _sparkline(values: Sequence[float], marks: str) -> str:
 
 def _date(entry: Entry) -> str:
     return f"{entry.time:%Y-%m-%d}"
-
-
-def _origin(entry: Entry) -> str:
-    """Return the commit and its day, or where no commit is known the start of the run, in UTC."""
-    return f"{_commit(entry)} of {_date(entry)}" if entry.commit else f"{entry.time:%Y-%m-%d %H:%M}"
 
 
 def _commit(entry: Entry) -> str:
