@@ -8,7 +8,7 @@ Any other text is read by `json`, which knows lines and columns, and is then che
 import json
 import re
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from json.decoder import JSONDecodeError
 from sys import float_info
@@ -34,14 +34,20 @@ _DIGITS = re.compile(rf"{_STRINGS}|(?P<found>\d{{4300,}})", re.DOTALL)
 _PLACE = re.compile(r"(?P<cause>.*) - at `\$(?P<place>[^`]*)`", re.DOTALL)  # as msgspec ends its messages
 
 
-def quick(content: bytes, kind: type[_Value]) -> _Value | None:
-    """Return the value of a text that is as `written` makes it; None for any other."""
+def quick(
+    content: bytes, kind: type[_Value], pieces: Callable[[_Value], Iterable[bytes]] | None = None
+) -> _Value | None:
+    """Return the value of a text that is as `written` makes it, or `pieces` together; None for any other."""
+    end = 0
     try:
         value = _decoder(kind).decode(content)
-        same = _encoder.encode(value) == content and not _may_be_huge(content)
-    except _CANNOT:
+        for piece in pieces(value) if pieces else (encode(value),):
+            if not content.startswith(piece, end) or _may_be_huge(piece):
+                return None
+            end += len(piece)
+    except (*_CANNOT, GpuPerfError):
         return None
-    return value if same else None
+    return value if end == len(content) else None
 
 
 def value_in(line: bytes, kind: type[_Value], place: str = "$") -> _Value:
@@ -72,11 +78,11 @@ def written(value: Any, place: str = "$") -> str:
     """
     kind = type(value)
     try:
-        line = _encoder.encode(value)
+        line = encode(value)
         again = _decoder(kind).decode(line)
         # NaN and infinity, which have become null, are not equal to it; 3 is equal to 3.0.
         if line.isascii() and again == value:
-            return _encoder.encode(again).decode("ascii")
+            return encode(again).decode("ascii")
     except _CANNOT:
         pass
     return text(dump(load(dump(value), kind, place)))
@@ -92,7 +98,7 @@ def text(content: Any) -> str:
     if wild := unbounded(content, "$"):
         raise GpuPerfError(f"the number at {wild} is not finite, or beyond the range of JSON's numbers")
     try:
-        line = _encoder.encode(content)
+        line = encode(content)
         if line.isascii():
             return line.decode("ascii")
     except UnicodeEncodeError:  # half a character, of which UTF-8 has none
@@ -181,7 +187,7 @@ def _plain(value: Any) -> Any:
     return value.tolist()
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_plain)
+encode = msgspec.json.Encoder(enc_hook=_plain).encode
 _decoder: Callable[[Any], Any] = cache(partial(msgspec.json.Decoder, dec_hook=_quick_samples))
 
 
