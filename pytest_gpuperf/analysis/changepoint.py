@@ -169,10 +169,9 @@ def _energies(rows: "NDArray[float64]") -> "NDArray[float64]":
         if end in ends:
             n = np.arange(_SHORTEST, end - _SHORTEST + 1)
             m = end - n
-            after = within[:, end : end + 1] - within[:, n] - between[:, n]
-            distance = (
-                2 * between[:, n] / (n * m) - 2 * within[:, n] / (n * (n - 1)) - 2 * after / (m * (m - 1))
-            )
+            before, across = within[:, n], between[:, n]
+            after = within[:, end : end + 1] - before - across
+            distance = 2 * across / (n * m) - 2 * before / (n * (n - 1)) - 2 * after / (m * (m - 1))
             splits = best[:, : len(n)]
             np.maximum(splits, n * m / end * distance, out=splits)
     return best

@@ -1,12 +1,12 @@
 """From the numbers of one test to its verdict, its offload verdict and the notes on them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pytest_gpuperf.analysis import noise, offload, verdict
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.model.demand import RunOptions
-from pytest_gpuperf.model.measurement import Interference, Memory
+from pytest_gpuperf.model.measurement import Memory
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, Verdict
 
@@ -20,39 +20,27 @@ class Judgement:
     notes: tuple[Note, ...]
 
 
-def judge_offline(
-    measured: OffloadInput,
-    options: RunOptions,
-    *,
-    memory: Memory,
-    interference: Interference | None,
-    throttled: str | None,
-) -> Judgement:
+def judge_offline(measured: OffloadInput, options: RunOptions, memory: Memory) -> Judgement:
     """Return the judgement of stored numbers, which need no live workload.
 
     Nothing is decided by samples that interference or a throttled GPU made too slow.
     """
-    own_share = interference.own_share if interference else 1.0
-    trusted = replace(measured, own_share=own_share, throttled=throttled is not None)
-    on_speedup = verdict.judge(
-        measured.speedup, measured.demand, options, interference=interference, throttled=throttled
-    )
+    demand, doubts = measured.demand, (measured.interference, measured.throttled)
+    on_speedup = verdict.judge(measured.speedup, demand, options, *doubts)
     return Judgement(
-        verdict=verdict.apply_memory_limit(on_speedup, memory, measured.demand),
-        offload=offload.assess(trusted, options),
-        notes=tuple(_notes(measured, interference, throttled)),
+        verdict=verdict.apply_memory_limit(on_speedup, memory, demand),
+        offload=offload.assess(measured, options),
+        notes=tuple(_notes(measured)),
     )
 
 
-def _notes(
-    measured: OffloadInput, interference: Interference | None, throttled: str | None
-) -> Iterator[Note]:
+def _notes(measured: OffloadInput) -> Iterator[Note]:
     """Yield notes on disturbances that did not change the verdict."""
-    speedup, demand = measured.speedup, measured.demand
+    speedup, demand, interference = measured.speedup, measured.demand, measured.interference
     autocorrelation = verdict.autocorrelation_note(speedup)
     if autocorrelation is not None:
         yield Note(code="dependent_samples", text=autocorrelation)
     if interference and verdict.holds_with_own_share(speedup, demand, interference.own_share):
         yield Note(code="interference", text=noise.describe(interference))
-    if throttled is not None and not demand.limits:
-        yield Note(code="gpu_throttled", text=throttled)
+    if measured.throttled is not None and not demand.limits:
+        yield Note(code="gpu_throttled", text=measured.throttled)

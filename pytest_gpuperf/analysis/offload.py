@@ -12,7 +12,15 @@ from pytest_gpuperf.analysis.evidence import e_value
 from pytest_gpuperf.analysis.verdict import describe_regime, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Estimate, Measurement, Neighbours, Round, Speedup, Transfer
+from pytest_gpuperf.model.measurement import (
+    Estimate,
+    Interference,
+    Measurement,
+    Neighbours,
+    Round,
+    Speedup,
+    Transfer,
+)
 from pytest_gpuperf.model.offload import BreakEven, GpuLimits, Link, Offload, Price, Regime
 
 # Bytes per second in one direction: PCI-SIG's transfer rate x 16 lanes x 128/130 / 8, and half of the
@@ -32,8 +40,8 @@ _WORTH = {True: "worth it", False: "not worth it", None: "inconclusive whether i
 class OffloadInput:
     """The measurement of one test: its rounds, with the copies that the demand includes, and secondary ones.
 
-    `copies` are seconds per transfer, for the last of the rounds or for all. `own_share` is the share of the
-    CPU's time that was the workload's own; with `throttled` the GPU was slower than usual.
+    `copies` are seconds per transfer, for the last of the rounds or for all. `interference` took a part of
+    the CPU's time, and `throttled` says why the GPU was slower than usual.
     """
 
     demand: Demand
@@ -44,8 +52,13 @@ class OffloadInput:
     speedup: Speedup
     copies: Sequence[float]
     transfer: Transfer | None
-    own_share: float = 1.0
-    throttled: bool = False
+    interference: Interference | None = None
+    throttled: str | None = None
+
+    @property
+    def own_share(self) -> float:
+        """The share of the CPU's time that was the workload's own."""
+        return self.interference.own_share if self.interference else 1.0
 
     @property
     def with_copies(self) -> list[tuple[Round, float]]:
@@ -67,9 +80,8 @@ def assess(measured: OffloadInput, options: RunOptions) -> Offload:
     price = _price(measured, options)
     break_even = _break_even(measured, options)
     time = _demanded_time(measured.cpu, measured.demand)
-    parts = [
-        f"{_WORTH[worth]}: {ratio(measured.speedup)} {describe_regime(measured.demand, measured.regime)}"
-    ]
+    included = describe_regime(measured.demand, measured.regime)
+    parts = [f"{_WORTH[worth]}: {ratio(measured.speedup)} {included}"]
     if worth is not False:
         parts += filter(None, [_copies_text(measured, regimes, break_even), _price_text(price)])
     return Offload(
@@ -131,9 +143,7 @@ def _regimes(measured: OffloadInput, options: RunOptions) -> dict[str, Speedup |
         if measured.transfer.bytes == 0:
             regimes[regime] = regimes["never"]
             continue
-        ratios = (
-            one_round.cpu / (one_round.gpu + copies / calls) for one_round, copies in measured.with_copies
-        )
+        ratios = (one.cpu / (one.gpu + copies / calls) for one, copies in measured.with_copies)
         regimes[regime] = estimate(ratios, options, sampling)
     return regimes
 

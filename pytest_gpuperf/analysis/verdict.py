@@ -32,7 +32,6 @@ def judge(
     speedup: Speedup,
     demand: Demand,
     plan: RunOptions,
-    *,
     interference: Interference | None = None,
     throttled: str | None = None,
 ) -> Verdict:

@@ -19,11 +19,8 @@ _RESULTS_NOT_COMPARED = Note(
     text="the results were not compared: the CPU and the GPU variant ran in two runs",
 )
 _MEMORY_NOT_REPORTED = Memory(peak=None, reason="the report does not say how much memory a call holds")
-_ENDED: dict[Status, tuple[Status, str]] = {  # one device's status: that of the whole test, and in words
-    "skipped": ("skipped", "was skipped"),
-    "inconclusive": ("inconclusive", "is inconclusive"),
-}
-_FAILED: tuple[Status, str] = ("error", "failed")
+# One device's status that is the whole test's, too, in words; any other makes the test an error.
+_ENDED: dict[Status, str] = {"skipped": "was skipped", "inconclusive": "is inconclusive"}
 _SAME_IDS = "a test needs the same node id in both runs"
 
 
@@ -65,7 +62,7 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float) -
     speedup = estimation.estimate_for_demand(rounds, record.demand, plan, "siblings")
     assert speedup is not None, "results that can be paired have a round"  # noqa: S101 - for mypy
     latency = record.demand.latency
-    interference = noise.worst_in_report(cpu.measurement, cpu.record.interference, latency=latency)
+    dropped = gpu.record.dropped_rounds
     measured = OffloadInput(
         demand=record.demand,
         regime="body" if record.scope == "body" else record.demand.transfer,
@@ -75,15 +72,14 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float) -
         speedup=speedup,
         copies=copies[: len(rounds)],
         transfer=record.transfer,
+        interference=noise.worst_in_report(cpu.measurement, cpu.record.interference, latency=latency),
+        throttled=noise.throttle_reason(dropped, dropped + len(gpu.samples_for(record.demand))),
     )
-    dropped = gpu.record.dropped_rounds
-    throttled = noise.throttle_reason(dropped, dropped + len(gpu.samples_for(record.demand)))
-    memory = record.memory or _MEMORY_NOT_REPORTED
-    judged = judge_offline(measured, plan, memory=memory, interference=interference, throttled=throttled)
+    judged = judge_offline(measured, plan, record.memory or _MEMORY_NOT_REPORTED)
     joined = replace(
         record,
         **asdict(judged.verdict),
-        interference=interference,
+        interference=measured.interference,
         speedup=speedup,
         offload=judged.offload,
         notes=tuple(dict.fromkeys([*_notes(cpu, gpu), *record.notes, *judged.notes])),
@@ -142,8 +138,8 @@ def _unusable(result: ReportedRecord) -> Verdict | None:
 
 
 def _of_variant(name: str, status: Status, reason: str | None) -> Verdict:
-    whole, ending = _ENDED.get(status, _FAILED)
-    return Verdict(status=whole, reason=f"its {name} variant {ending}: {reason}")
+    whole = status if status in _ENDED else "error"
+    return Verdict(status=whole, reason=f"its {name} variant {_ENDED.get(status, 'failed')}: {reason}")
 
 
 def _disagreement(cpu: ReportedRecord, gpu: ReportedRecord) -> Verdict | None:
