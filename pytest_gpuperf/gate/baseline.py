@@ -105,7 +105,8 @@ class Comparer:
             return _comparison(tolerance, "cannot_tell", reason, baseline=earlier.estimate)
         differences = self._differences(now, before, tolerance)
         if differences:
-            return self._not_comparable(tolerance, differences, earlier.estimate, value.estimate)
+            values = {"baseline": earlier.estimate, "found": value.estimate}
+            return self._not_comparable(tolerance, differences, **values)
         return _compare_values(earlier, value, tolerance, gated=self.gated)
 
     def _differences(self, now: Record, before: Record, tolerance: Tolerance) -> tuple[str, ...]:
@@ -124,15 +125,10 @@ class Comparer:
         return _comparison(tolerance, "new", reason)
 
     def _not_comparable(
-        self,
-        tolerance: Tolerance,
-        differences: tuple[str, ...],
-        before: Estimate | None = None,
-        now: Estimate | None = None,
+        self, tolerance: Tolerance, differences: tuple[str, ...], **values: Any
     ) -> Comparison:
         reason = f"not comparable with the baseline {self.baseline.name}: {'; '.join(differences)}"
-        values = {"baseline": before, "found": now, "differences": differences}
-        return _comparison(tolerance, "not_comparable", reason, **values)
+        return _comparison(tolerance, "not_comparable", reason, differences=differences, **values)
 
 
 def closest(baselines: Sequence[Baseline], environment: Environment) -> Baseline | None:

@@ -40,13 +40,13 @@ def entry(run: Run) -> Entry:
     """
     partners = {record.pairing.partner for record in run.records if record.pairing}
     kept = [record for record in summary.shown_records(run) if record.nodeid not in partners]
-    both = next((record for record in kept if record.cpu and record.gpu), None)
-    cpu = both.cpu.device if both and both.cpu else None
-    gpu = run.environment.gpu or (both.gpu.device if both and both.gpu else None)
+    devices = ((record.cpu.device, record.gpu.device) for record in kept if record.cpu and record.gpu)
+    cpu, gpu = next(devices, (None, None))
+    gpu = run.environment.gpu or gpu
     groups: dict[str, list[Tested]] = {}
     for record in kept:
         # A device that was not measured counts as the run's.
-        devices = (record.cpu.device if record.cpu else cpu, record.gpu.device if record.gpu else gpu)
+        both = (record.cpu.device if record.cpu else cpu, record.gpu.device if record.gpu else gpu)
         test = Tested(
             nodeid=record.nodeid,
             status=record.status,
@@ -54,7 +54,7 @@ def entry(run: Run) -> Entry:
             cpu=_short(record.cpu.median) if record.cpu else None,
             gpu=_short(record.gpu.median) if record.gpu else None,
         )
-        groups.setdefault(fingerprint.key(run.environment, *devices, record.demand), []).append(test)
+        groups.setdefault(fingerprint.key(run.environment, *both, record.demand), []).append(test)
     measured = tuple(Group(fingerprint=shared, tests=tuple(tests)) for shared, tests in groups.items())
     return Entry(history_version=VERSION, started=run.started, commit=run.commit, measured=measured)
 

@@ -1,6 +1,6 @@
 """From the reports of several runs to one report: a test that ran once on each device gets its verdict."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -54,7 +54,9 @@ def merge(reports: Sequence[Report]) -> MergedRun:
         nodeid: {entry.kind: entry for entry in copies if len(entry.measurements) == 1}
         for nodeid, copies in tests.items()
     }
-    sources = {kind: _source(reports, results.values(), kind) for kind in KINDS}
+    names = {(kind, entry.report.name) for found in results.values() for kind, entry in found.items()}
+    # By device, the first report that has only that device's result of any test.
+    sources = {kind: next((one for one in reports if (kind, one.name) in names), None) for kind in KINDS}
     ratios = (source.run.cost_ratio for source in (sources["gpu"], sources["cpu"]) if source)
     ratio = next(filter(None, ratios), RunOptions().cost_ratio)
     records = tuple(_record(copies, results[nodeid], ratio) for nodeid, copies in tests.items())
@@ -102,14 +104,6 @@ def _check_same_conditions(shards: Sequence[Report]) -> None:
             names = f"{one.name} and {other.name}"
             cause = f"were measured in different conditions ({'; '.join(differences)})"
             raise GpuPerfError(f"{names} {cause}, and a report has only one environment; keep two reports")
-
-
-def _source(
-    reports: Sequence[Report], tests: Iterable[dict[Kind, ReportedRecord]], kind: Kind
-) -> Report | None:
-    """Return the first report that has only this device's result of any test."""
-    names = {results[kind].report.name for results in tests if kind in results}
-    return next((report for report in reports if report.name in names), None)
 
 
 def _record(copies: Sequence[ReportedRecord], results: dict[Kind, ReportedRecord], ratio: float) -> Record:

@@ -63,12 +63,10 @@ def _selections(run: Run, rows: Sequence[Record]) -> list[str]:
             shown.append(f"gpuperf_speedup {selection.pattern}: {selection.tests} tests")
             continue
         others = [record for record in run.records if record.source == "all"]
-        compared = sum(record.speedup is not None for record in others)
+        compared = f"{sum(record.speedup is not None for record in others)} compared with a CPU sibling"
         above = sum(record.source == "all" for record in rows)
         rest = f"the slowest {above} are above, all are in the report"
-        shown.append(
-            f"--gpuperf-all: {selection.tests} tests, {compared} compared with a CPU sibling; {rest}"
-        )
+        shown.append(f"--gpuperf-all: {selection.tests} tests, {compared}; {rest}")
     return shown
 
 

@@ -120,9 +120,7 @@ def parse(content: str) -> Any:
     if not content.strip(" \t\r\n"):
         raise ValueError(f"it is empty; {_REMEDY}")
     try:
-        value = json.loads(
-            content, object_pairs_hook=_object, parse_constant=_refuse, parse_float=_integer_or_float
-        )
+        value = json.loads(content, object_pairs_hook=_object, parse_constant=_refuse, parse_float=_number)
         place = unbounded(value, "$")
     except RecursionError:
         raise ValueError("it is nested too deeply to be a report") from None
@@ -227,7 +225,7 @@ def _check_keys(given: Any, kept: Any, place: str) -> None:
                 _check_keys(part, kept[index], f"{place}[{index}]")
 
 
-def _integer_or_float(digits: str) -> float:
+def _number(digits: str) -> float:
     number = float(digits)
     return int(number) if number.is_integer() else number
 
