@@ -33,6 +33,7 @@ LINKS = {
 }
 _MOST_DOUBLINGS = 50  # of a number of calls
 _ROUNDING = 1e-9  # relative error within which a count of calls is treated as an integer
+_whole = "{:.0f}".format
 _WORTH = {True: "worth it", False: "not worth it", None: "inconclusive whether it is worth it"}
 
 
@@ -301,13 +302,9 @@ def _price_text(price: Price) -> str | None:
     if price.saves is None:
         return f"inconclusive whether it saves money {at}"
     if price.saves:
-        return f"{at} it costs {saving.value:.0f} % less {_interval(saving.low, saving.high)}"
+        return f"{at} it costs {saving.value:.0f} % less {units.interval(saving.low, saving.high, _whole)}"
     low, high = (None if end is None else -end for end in (saving.high, saving.low))
-    return f"{at} it costs {-saving.value:.0f} % more {_interval(low, high)}"
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return f"[{', '.join('?' if end is None else f'{end:.0f}' for end in (low, high))}]"
+    return f"{at} it costs {-saving.value:.0f} % more {units.interval(low, high, _whole)}"
 
 
 def _cpu_only_text(limits: GpuLimits | None, price: float, doubt: str | None) -> str:

@@ -129,5 +129,4 @@ def ratio(speedup: Speedup | Estimate) -> str:
 
 def interval(speedup: Speedup | Estimate) -> str:
     """Return the interval of a speedup: `[2.6, 3.2]`, with a question mark for an unbounded end."""
-    ends = ("?" if end is None else units.digits(end) for end in (speedup.low, speedup.high))
-    return f"[{', '.join(ends)}]"
+    return units.interval(speedup.low, speedup.high, units.digits)

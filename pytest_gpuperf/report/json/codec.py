@@ -50,10 +50,10 @@ def quick(
     return value if end == len(content) else None
 
 
-def value_in(line: bytes, kind: type[_Value], place: str = "$") -> _Value:
+def value_in(line: bytes, kind: type[_Value]) -> _Value:
     """Return the value of a text, quickly if it is as `written` makes it; raises as `parse` and `load` do."""
     value = quick(line, kind)
-    return load(parse(line.decode("utf-8")), kind, place) if value is None else value
+    return load(parse(line.decode("utf-8")), kind) if value is None else value
 
 
 def load(content: Any, kind: type[_Value], place: str = "$") -> _Value:
