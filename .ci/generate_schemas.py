@@ -44,7 +44,7 @@ def schemas() -> dict[Path, str]:
     """Return the text of each published schema, by the path of its file."""
     return {
         FOLDER / f"{name}-{schema.VERSION}.json": json.dumps(published(kind, name), indent=2) + "\n"
-        for name, kind in (("report", record.Run), ("history", history.Document))
+        for name, kind in (("report", record.Run), ("history", history.Entry))
     }
 
 

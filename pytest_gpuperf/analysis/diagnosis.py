@@ -21,6 +21,15 @@ _SYNCHRONIZES = 10  # empty ones: that much time is theirs
 _NOISY = 0.25  # of the median: the middle half of the samples
 _FEWEST_SAMPLES = 5
 _DOUBLES = frozenset({"float64", "complex128"})
+_REMEDIES: dict[DiagnosisCode, str] = {  # the other sentences have theirs in them, with numbers
+    "launch_bound": "fuse operations, or give it more data per call",
+    "host_synchronization": "keep results on the device, and read no values from them in the call",
+    "precision_differs": "give both the same dtypes and modes",
+    "short_block": "let every call do the same work, and more of it",
+    "side_stream": "rely on the verdict, which includes it",
+    "noisy_samples": "check for other work or changing clocks",
+    "allocation": "use a memory pool, or write results into preallocated arrays",
+}
 _FLOATING = _DOUBLES | {"float16", "bfloat16", "float32", "complex64"}
 
 
@@ -78,11 +87,8 @@ def _launch_bound(case: _Case) -> Diagnosis | None:
     if _host_synchronization(case) or _side_stream(case):
         return None
     busy = 100 * worked / call
-    sentence = (
-        f"launch-bound: the device worked {busy:.0f} % of the time ({seconds(worked)} of {seconds(call)}); "
-        "fuse operations, or give it more data per call"
-    )
-    return _diagnosis("launch_bound", sentence, device_time=worked, gpu=call, busy_percent=busy)
+    what = f"launch-bound: the device worked {busy:.0f} % of the time ({seconds(worked)} of {seconds(call)})"
+    return _diagnosis("launch_bound", what, device_time=worked, gpu=call, busy_percent=busy)
 
 
 def _host_synchronization(case: _Case) -> Diagnosis | None:
@@ -90,12 +96,9 @@ def _host_synchronization(case: _Case) -> Diagnosis | None:
     if inspection is None or not inspection.synchronizes:
         return None
     after = f", after {seconds(inspection.host_time)}" if inspection.host_time is not None else ""
-    sentence = (
-        f"host synchronization: the call waits for its device before it returns{after}; "
-        "keep results on the device, and read no values from them in the call"
-    )
+    what = f"host synchronization: the call waits for its device before it returns{after}"
     numbers = {"host_time": inspection.host_time, "device_time": case.gpu.device_time, "gpu": case.gpu.median}
-    return _diagnosis("host_synchronization", sentence, **numbers)
+    return _diagnosis("host_synchronization", what, **numbers)
 
 
 def _transfer_bound(case: _Case) -> Diagnosis | None:
@@ -166,12 +169,9 @@ def _precision_differs(case: _Case) -> Diagnosis | None:
         why.append(f"the GPU rounds more than its dtypes say ({reduced})")
     if not why:
         return None
-    sentence = (
-        f"precision differs: {', and '.join(why)}: the speedup compares different work; give both the same "
-        "dtypes and modes"
-    )
+    what = f"precision differs: {', and '.join(why)}: the speedup compares different work"
     numbers = {"cpu_dtypes": on_cpu, "gpu_dtypes": on_gpu, "reduced_precision": reduced}
-    return _diagnosis("precision_differs", sentence, **numbers)
+    return _diagnosis("precision_differs", what, **numbers)
 
 
 def _short_block(case: _Case) -> Diagnosis | None:
@@ -185,11 +185,8 @@ def _short_block(case: _Case) -> Diagnosis | None:
             numbers |= {f"{name.lower()}_block": lasted, f"{name.lower()}_block_time": required}
     if not why:
         return None
-    sentence = (
-        f"short block: {', '.join(why)}, so the cost of timing weighs more; let every call do the same work, "
-        "and more of it"
-    )
-    return _diagnosis("short_block", sentence, **numbers)
+    what = f"short block: {', '.join(why)}, so the cost of timing weighs more"
+    return _diagnosis("short_block", what, **numbers)
 
 
 def _first_call(case: _Case) -> Diagnosis | None:
@@ -213,12 +210,10 @@ def _side_stream(case: _Case) -> Diagnosis | None:
         return None
     if outside <= max(_OUTSIDE * call, _SYNCHRONIZES * case.gpu.synchronize_cost):
         return None
-    sentence = (
-        f"side stream: the device worked on for {seconds(outside)} after its own events: "
-        "work on other streams is not in the device time; rely on the verdict, which includes it"
-    )
+    after = f"the device worked on for {seconds(outside)} after its own events"
+    what = f"side stream: {after}: work on other streams is not in the device time"
     worked = case.gpu.device_time
-    return _diagnosis("side_stream", sentence, outside_time=outside, device_time=worked, gpu=call)
+    return _diagnosis("side_stream", what, outside_time=outside, device_time=worked, gpu=call)
 
 
 def _dependent_samples(case: _Case) -> Diagnosis | None:
@@ -234,23 +229,21 @@ def _noisy_samples(case: _Case) -> Diagnosis | None:
     if not noisy:
         return None
     why = " and ".join(f"{spread:.0f} % of the median on the {name}" for name, spread in noisy.items())
-    sentence = f"noisy samples: their middle half spans {why}; check for other work or changing clocks"
+    what = f"noisy samples: their middle half spans {why}"
     numbers = {f"{name.lower()}_spread_percent": spread for name, spread in noisy.items()}
-    return _diagnosis("noisy_samples", sentence, **numbers)
+    return _diagnosis("noisy_samples", what, **numbers)
 
 
 def _allocation(case: _Case) -> Diagnosis | None:
     count = case.gpu.inspection.allocations if case.gpu.inspection else None
     if not count:
         return None
-    sentence = (
-        f"allocation: the device itself allocates memory in the timed block ({count} in one call); use a "
-        "memory pool, or write results into preallocated arrays"
-    )
-    return _diagnosis("allocation", sentence, allocations=count)
+    what = f"allocation: the device itself allocates memory in the timed block ({count} in one call)"
+    return _diagnosis("allocation", what, allocations=count)
 
 
-def _diagnosis(code: DiagnosisCode, sentence: str, **numbers: float | int | str | None) -> Diagnosis:
+def _diagnosis(code: DiagnosisCode, what: str, **numbers: float | int | str | None) -> Diagnosis:
+    sentence = f"{what}; {_REMEDIES[code]}" if code in _REMEDIES else what
     return Diagnosis(code=code, sentence=sentence, numbers=numbers)
 
 

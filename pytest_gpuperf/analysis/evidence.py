@@ -42,9 +42,8 @@ def _margin_evidence(rounds: int, beyond: int, q: float, p: float) -> float:
 def _combined(rounds: int, counts: Sequence[int]) -> float:
     """Return the mean of the sign term and the margin terms, each with its own count."""
     sign, *beyond = counts
-    margins = (
-        _margin_evidence(rounds, count, q, p) for count, (_, q, p) in zip(beyond, _MARGINS, strict=True)
-    )
+    counted = zip(beyond, _MARGINS, strict=True)
+    margins = (_margin_evidence(rounds, count, q, p) for count, (_, q, p) in counted)
     return fmean([_sign_evidence(rounds, sign), *margins])
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from pytest_gpuperf.model.measurement import Interference
+from pytest_gpuperf.model.measurement import Interference, Measurement
 
 MOST_DROPPED = 0.2
 """The largest share of rounds that may be dropped; with more, the rest do not show the GPU's usual speed."""
+REMEDY = "use a quieter machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS)"
 
 _MOST_WAITING = 0.25  # of the blocks' time, spent waiting for a processor
 _MOST_SPREAD = 3  # a median this many times the fastest block is not of the same work
@@ -29,9 +30,20 @@ def detect(
     return None
 
 
-def worst(*interferences: Interference | None) -> Interference | None:
-    """Return the interference that leaves the workload the smallest share, or None."""
-    return min(filter(None, interferences), key=lambda interference: interference.own_share, default=None)
+def worst_in_report(
+    cpu: Measurement, recorded: Interference | None, *, latency: bool = False
+) -> Interference | None:
+    """Return what took the largest share of the CPU's time, as the samples show or as their run recorded.
+
+    The recorded interference may be worse: it also knew the blocks before the samples, which are not in a
+    report. With `latency` the samples are single calls; how those had to wait is not in a report either.
+    """
+    samples = cpu.waited_for if latency else cpu.samples
+    if not samples:
+        return None
+    calls, waited = (1, 0.0) if latency else (cpu.block_calls, cpu.waited or 0.0)
+    in_samples = detect(samples, block_calls=calls, waited=waited, fastest=min(samples))
+    return min(filter(None, (in_samples, recorded)), key=lambda each: each.own_share, default=None)
 
 
 def describe(interference: Interference) -> str:

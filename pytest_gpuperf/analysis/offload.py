@@ -6,12 +6,21 @@ from dataclasses import dataclass, replace
 from math import ceil, inf, log
 from statistics import median
 
+from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import estimate
 from pytest_gpuperf.analysis.evidence import e_value
 from pytest_gpuperf.analysis.verdict import describe_regime, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Estimate, Measurement, Neighbours, Round, Speedup, Transfer
+from pytest_gpuperf.model.measurement import (
+    Estimate,
+    Interference,
+    Measurement,
+    Neighbours,
+    Round,
+    Speedup,
+    Transfer,
+)
 from pytest_gpuperf.model.offload import BreakEven, GpuLimits, Link, Offload, Price, Regime
 
 # Bytes per second in one direction: PCI-SIG's transfer rate x 16 lanes x 128/130 / 8, and half of the
@@ -24,7 +33,7 @@ LINKS = {
 }
 _MOST_DOUBLINGS = 50  # of a number of calls
 _ROUNDING = 1e-9  # relative error within which a count of calls is treated as an integer
-_REMEDY = "use a quieter machine, or fewer BLAS threads (OPENBLAS_NUM_THREADS)"
+_whole = "{:.0f}".format
 _WORTH = {True: "worth it", False: "not worth it", None: "inconclusive whether it is worth it"}
 
 
@@ -32,8 +41,8 @@ _WORTH = {True: "worth it", False: "not worth it", None: "inconclusive whether i
 class OffloadInput:
     """The measurement of one test: its rounds, with the copies that the demand includes, and secondary ones.
 
-    `copies` are seconds per transfer, for the last of the rounds or for all. `own_share` is the share of the
-    CPU's time that was the workload's own; with `throttled` the GPU was slower than usual.
+    `copies` are seconds per transfer, for the last of the rounds or for all. `interference` took a part of
+    the CPU's time, and `throttled` says why the GPU was slower than usual.
     """
 
     demand: Demand
@@ -44,8 +53,13 @@ class OffloadInput:
     speedup: Speedup
     copies: Sequence[float]
     transfer: Transfer | None
-    own_share: float = 1.0
-    throttled: bool = False
+    interference: Interference | None = None
+    throttled: str | None = None
+
+    @property
+    def own_share(self) -> float:
+        """The share of the CPU's time that was the workload's own."""
+        return self.interference.own_share if self.interference else 1.0
 
     @property
     def with_copies(self) -> list[tuple[Round, float]]:
@@ -67,9 +81,8 @@ def assess(measured: OffloadInput, options: RunOptions) -> Offload:
     price = _price(measured, options)
     break_even = _break_even(measured, options)
     time = _demanded_time(measured.cpu, measured.demand)
-    parts = [
-        f"{_WORTH[worth]}: {ratio(measured.speedup)} {describe_regime(measured.demand, measured.regime)}"
-    ]
+    included = describe_regime(measured.demand, measured.regime)
+    parts = [f"{_WORTH[worth]}: {ratio(measured.speedup)} {included}"]
     if worth is not False:
         parts += filter(None, [_copies_text(measured, regimes, break_even), _price_text(price)])
     return Offload(
@@ -131,9 +144,7 @@ def _regimes(measured: OffloadInput, options: RunOptions) -> dict[str, Speedup |
         if measured.transfer.bytes == 0:
             regimes[regime] = regimes["never"]
             continue
-        ratios = (
-            one_round.cpu / (one_round.gpu + copies / calls) for one_round, copies in measured.with_copies
-        )
+        ratios = (one.cpu / (one.gpu + copies / calls) for one, copies in measured.with_copies)
         regimes[regime] = estimate(ratios, options, sampling)
     return regimes
 
@@ -279,8 +290,7 @@ def _copies_text(
         return f"even with copies at every call ({ratio(always)})"
     if break_even is None or break_even.transfer is None:
         return None
-    number = f"{break_even.transfer.value:.0f}"
-    calls = "1 call" if number == "1" else f"{number} calls"
+    calls = f"{break_even.transfer.value:.0f} call{'' if break_even.transfer.value == 1 else 's'}"
     return f"its copies ({units.size(transfer.bytes)}) are amortized after {calls} on the same data"
 
 
@@ -292,13 +302,9 @@ def _price_text(price: Price) -> str | None:
     if price.saves is None:
         return f"inconclusive whether it saves money {at}"
     if price.saves:
-        return f"{at} it costs {saving.value:.0f} % less {_interval(saving.low, saving.high)}"
+        return f"{at} it costs {saving.value:.0f} % less {units.interval(saving.low, saving.high, _whole)}"
     low, high = (None if end is None else -end for end in (saving.high, saving.low))
-    return f"{at} it costs {-saving.value:.0f} % more {_interval(low, high)}"
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return f"[{', '.join('?' if end is None else f'{end:.0f}' for end in (low, high))}]"
+    return f"{at} it costs {-saving.value:.0f} % more {units.interval(low, high, _whole)}"
 
 
 def _cpu_only_text(limits: GpuLimits | None, price: float, doubt: str | None) -> str:
@@ -306,7 +312,7 @@ def _cpu_only_text(limits: GpuLimits | None, price: float, doubt: str | None) ->
     if limits is None or limits.price is None:
         if doubt is None:
             return "no GPU was measured"
-        return f"no GPU was measured; the CPU's times do not show what it must reach: {doubt}; {_REMEDY}"
+        return f"no GPU was measured; the CPU's times do not show what it must reach: {doubt}; {noise.REMEDY}"
     most = f"at most {units.seconds(limits.price)} to save money at {price:g} times the price"
     if limits.demand is not None:
         most = f"at most {units.seconds(limits.demand)} for the required speedup, and {most}"

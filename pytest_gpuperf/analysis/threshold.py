@@ -1,14 +1,14 @@
 """From the records of a run to offload thresholds: the size from which the GPU wins, and how sure that is."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from math import inf
 from typing import Literal
 
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model.demand import Family
-from pytest_gpuperf.model.measurement import Speedup
+from pytest_gpuperf.model.measurement import Estimate, Speedup
 from pytest_gpuperf.model.offload import Point, Threshold
 from pytest_gpuperf.model.record import Record
 
@@ -20,36 +20,27 @@ _RUN_ALL = "run all sizes of the sweep in one process"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Size:
-    """One size of the sweep with its speedup; `label` is both in words."""
-
-    size: float
-    speedup: float
-    won: bool | None
-    label: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Sweep:
-    """The sizes that were measured, smallest first; the threshold lies between `low` and `high`."""
+    """All sizes, smallest first, and each in words; the threshold lies between `low` and `high`."""
 
-    sizes: tuple[_Size, ...]
+    points: Sequence[Point]
+    labels: Mapping[float, str] = field(default_factory=dict)
 
     @property
     def low(self) -> float:
         """The threshold if every inconclusive size were a win; infinite when the largest size is lost."""
-        tail = takewhile(lambda size: size.won is not False, reversed(self.sizes))
-        return min((size.size for size in tail), default=inf)
+        tail = takewhile(lambda point: point.won is not False, reversed(self.points))
+        return min((point.size for point in tail), default=inf)
 
     @property
     def high(self) -> float:
         """The threshold if every inconclusive size were a loss; infinite when the largest size is not won."""
-        tail = takewhile(lambda size: size.won is True, reversed(self.sizes))
-        return min((size.size for size in tail), default=inf)
+        tail = takewhile(lambda point: point.won is True, reversed(self.points))
+        return min((point.size for point in tail), default=inf)
 
     @property
     def largest_not_won(self) -> float | None:
-        return max((size.size for size in self.sizes if size.size < self.high), default=None)
+        return max((point.size for point in self.points if point.size < self.high), default=None)
 
     @property
     def outcome(self) -> Literal["bracket", "none", "not_monotone"]:
@@ -59,8 +50,8 @@ class _Sweep:
             return "not_monotone"
         return "bracket" if self.high < inf else "none"
 
-    def where(self, *, won: bool | None) -> list[_Size]:
-        return [size for size in self.sizes if size.won is won]
+    def where(self, *, won: bool | None) -> list[Point]:
+        return [point for point in self.points if point.won is won]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,20 +96,29 @@ def may_pass_with_warning(threshold: Threshold, share: float) -> bool:
     """
     if threshold.status != "inconclusive" or threshold.outcome is None:
         return threshold.status == "inconclusive"
-    sizes = (
-        _Size(size=point.size, speedup=point.speedup.value, won=point.won)
-        for point in threshold.curve
-        if point.speedup
-    )
-    sweep = _Sweep(sizes=tuple(sizes))
+    sweep = _Sweep(points=threshold.curve)
     end = inf if threshold.smallest_won is None else threshold.smallest_won
-    doubts = [size for size in _inconclusive(sweep, _limits(threshold, sweep)) if size.size < end]
-    return bool(doubts) and all(abs(size.speedup - 1) <= share for size in doubts)
+    inconclusive = _inconclusive(sweep, _limits(threshold, sweep))
+    doubts = [point.speedup for point in inconclusive if point.speedup and point.size < end]
+    return bool(doubts) and all(abs(speedup.value - 1) <= share for speedup in doubts)
+
+
+def bracket(threshold: Threshold) -> Estimate:
+    """Return a threshold if every undecided size were won (`low`), and if every one were lost (`high`).
+
+    `low` is infinite where the GPU surely never wins.
+    """
+    low, high = _Sweep(points=threshold.curve).low, threshold.smallest_won
+    return Estimate(value=low if high is None else high, low=low, high=high)
 
 
 def _threshold(family: Family, records: Mapping[float, Record]) -> Threshold:
     first = next(iter(records.values()))
-    sweep = _Sweep(sizes=tuple(_size(family.parameter, size, records.get(size)) for size in family.sizes))
+    curve = {size: _point(size, records[size]) for size in sorted(records)}
+    sweep = _Sweep(
+        points=[curve.get(size) or Point(size=size, nodeid="", cpu=None, gpu=None) for size in family.sizes],
+        labels={size: _label(family.parameter, size, records.get(size)) for size in family.sizes},
+    )
     missing = [size for size in family.sizes if _speedup(records.get(size)) is None]
     status, reason = _evaluate(family, sweep)
     if missing and status not in ("passed", "failed"):  # what is certain does not depend on them
@@ -136,7 +136,7 @@ def _threshold(family: Family, records: Mapping[float, Record]) -> Threshold:
         outcome=None if missing else sweep.outcome,
         largest_not_won=None if missing else sweep.largest_not_won,
         smallest_won=None if missing or sweep.high == inf else sweep.high,
-        curve=tuple(_point(size, records[size]) for size in sorted(records)),
+        curve=tuple(curve.values()),
     )
 
 
@@ -147,16 +147,14 @@ def _speedup(record: Record | None) -> Speedup | None:
     return None if record.parity and record.parity.agreed is False else record.speedup
 
 
-def _size(parameter: str, size: float, record: Record | None) -> _Size:
-    """Return one size of the sweep; a missing one is inconclusive."""
+def _label(parameter: str, size: float, record: Record | None) -> str:
+    """Return one size with its speedup, or why that is missing."""
     speedup = _speedup(record)
     if record is None or speedup is None:
-        label = f"{_assignments(parameter, size)} ({_why_missing(record)})"
-        return _Size(size=size, speedup=0.0, won=None, label=label)
-    won = _won(record)
-    disturbed = ", on a busy machine" if won is None and speedup.estimate.is_above(1) is not None else ""
-    label = f"{_assignments(parameter, size)} ({ratio(speedup)}{disturbed})"
-    return _Size(size=size, speedup=speedup.value, won=won, label=label)
+        return f"{_assignments(parameter, size)} ({_why_missing(record)})"
+    is_disturbed = _won(record) is None and speedup.estimate.is_above(1) is not None
+    disturbed = ", on a busy machine" if is_disturbed else ""
+    return f"{_assignments(parameter, size)} ({ratio(speedup)}{disturbed})"
 
 
 def _won(record: Record) -> bool | None:
@@ -167,7 +165,7 @@ def _won(record: Record) -> bool | None:
 
 
 def _limits(required: Family | Threshold, sweep: _Sweep) -> list[_Limit]:
-    sizes = [size.size for size in sweep.sizes]
+    sizes = [point.size for point in sweep.points]
     limits = []
     if required.at_least is not None:
         start = max((size for size in sizes if size < required.at_least), default=-inf)
@@ -187,10 +185,10 @@ def _status(sweep: _Sweep, start: float, *, above: _Status, below: _Status) -> _
     return below if sweep.high <= start else "inconclusive"
 
 
-def _inconclusive(sweep: _Sweep, limits: Sequence[_Limit]) -> list[_Size]:
+def _inconclusive(sweep: _Sweep, limits: Sequence[_Limit]) -> list[Point]:
     """Return the inconclusive sizes that leave a limit undecided; more time for others would not help."""
     start = min((limit.start for limit in limits if limit.status == "inconclusive"), default=inf)
-    return [size for size in sweep.where(won=None) if size.size >= start]
+    return [point for point in sweep.where(won=None) if point.size >= start]
 
 
 def _evaluate(family: Family, sweep: _Sweep) -> tuple[_Status, str | None]:
@@ -204,11 +202,11 @@ def _evaluate(family: Family, sweep: _Sweep) -> tuple[_Status, str | None]:
     if status == "failed":
         why = ["but " + " and ".join(_failure(parameter, limit, sweep) for limit in open_limits)]
     else:
-        labels = ", ".join(size.label for size in _inconclusive(sweep, limits))
+        labels = ", ".join(sweep.labels[point.size] for point in _inconclusive(sweep, limits))
         why = [f"inconclusive at {labels}; {_MEASURE_LONGER}"]
     if sweep.outcome == "not_monotone":
-        won = _assignments(parameter, *(size.size for size in sweep.where(won=True)))
-        lost = _assignments(parameter, *(size.size for size in sweep.where(won=False)))
+        won = _assignments(parameter, *(point.size for point in sweep.where(won=True)))
+        lost = _assignments(parameter, *(point.size for point in sweep.where(won=False)))
         why.append(f"not monotone: it wins at {won} and loses at {lost}")
     below = -inf if sweep.largest_not_won is None else sweep.largest_not_won
     if between := [limit.size for limit in open_limits if below < limit.size < sweep.high]:
@@ -219,19 +217,19 @@ def _evaluate(family: Family, sweep: _Sweep) -> tuple[_Status, str | None]:
 
 def _failure(parameter: str, limit: _Limit, sweep: _Sweep) -> str:
     """Return why a limit failed: the GPU wins too early, too late, or not up to the largest size."""
-    last = sweep.sizes[-1]
+    last = sweep.points[-1]
     lost = sweep.where(won=False)
     if limit.bound == "at_least":
-        return f"the GPU wins from {next(size.label for size in sweep.sizes if size.size == sweep.high)} on"
+        return f"the GPU wins from {sweep.labels[sweep.high]} on"
     if lost:
-        text = f"the GPU loses at {lost[-1].label}"
+        text = f"the GPU loses at {sweep.labels[lost[-1].size]}"
     else:
-        text = f"{_assignments(parameter, sweep.sizes[0].size)} is the smallest size"
+        text = f"{_assignments(parameter, sweep.points[0].size)} is the smallest size"
     if sweep.high < inf:
         return f"{text}; it wins from {_assignments(parameter, sweep.high)} on"
     if last in lost:
         return f"{text}, the largest size"
-    return f"{text}; inconclusive at the largest, {last.label}"
+    return f"{text}; inconclusive at the largest, {sweep.labels[last.size]}"
 
 
 def _missing_sizes(

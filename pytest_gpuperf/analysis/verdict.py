@@ -3,9 +3,10 @@
 from math import inf
 from typing import Literal
 
+from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Estimate, Memory, Speedup
+from pytest_gpuperf.model.measurement import Estimate, Interference, Memory, Speedup
 from pytest_gpuperf.model.offload import Regime
 from pytest_gpuperf.model.record import Verdict
 
@@ -27,14 +28,28 @@ def decision(low: float, high: float, demand: Demand) -> Decision | None:
     return None
 
 
-def judge(speedup: Speedup, demand: Demand, plan: RunOptions) -> Verdict:
-    """Return the verdict on a measured speedup; every status but passed and recorded has its reason."""
+def judge(
+    speedup: Speedup,
+    demand: Demand,
+    plan: RunOptions,
+    interference: Interference | None = None,
+    throttled: str | None = None,
+) -> Verdict:
+    """Return the verdict on a measured speedup; every status but passed and recorded has its reason.
+
+    One that rests on lost CPU time (`interference`) or on a slow GPU (`throttled` says why) is inconclusive.
+    """
     if not demand.limits:
         return Verdict(status="recorded", reason=None)
+    state = f"speedup {ratio(speedup)}, required {describe_demand(demand)}"
+    if throttled is not None:
+        return Verdict(status="inconclusive", reason=f"{state}: {throttled}", reason_code="gpu_throttled")
+    if interference and not holds_with_own_share(speedup, demand, interference.own_share):
+        reason = f"{state}: {noise.describe(interference)}; {noise.REMEDY}"
+        return Verdict(status="inconclusive", reason=reason, reason_code="interference")
     decided = decision(speedup.estimate.lower, speedup.estimate.upper, demand)
     if decided == "passed":
         return Verdict(status="passed", reason=None)
-    state = f"speedup {ratio(speedup)}, required {describe_demand(demand)}"
     if decided == "failed":
         return Verdict(status="failed", reason=state, reason_code="speedup_outside_limits")
     state += f": inconclusive after {speedup.rounds} rounds"
@@ -114,5 +129,4 @@ def ratio(speedup: Speedup | Estimate) -> str:
 
 def interval(speedup: Speedup | Estimate) -> str:
     """Return the interval of a speedup: `[2.6, 3.2]`, with a question mark for an unbounded end."""
-    ends = ("?" if end is None else units.digits(end) for end in (speedup.low, speedup.high))
-    return f"[{', '.join(ends)}]"
+    return units.interval(speedup.low, speedup.high, units.digits)

@@ -25,7 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (GpuPerfError, OSError, ValueError, ArithmeticError) as error:
         return _fail(_error_text(error))
     try:
-        print(_encodable(result.text, sys.stdout), flush=True)
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        # A node id may hold lone surrogates, which no encoding has.
+        print(result.text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
     except BrokenPipeError:  # e.g. `gpuperf show | head`
         _discard_output()
     except OSError as error:
@@ -52,12 +54,6 @@ def _discard_output() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
-
-
-def _encodable(text: str, stream: object) -> str:
-    """Return a text that the stream can encode: a node id may hold lone surrogates."""
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _parser() -> argparse.ArgumentParser:

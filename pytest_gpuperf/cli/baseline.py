@@ -11,6 +11,7 @@ from pytest_gpuperf.cli.output import INCOMPARABLE, CommandResult, lines_result
 from pytest_gpuperf.gate import baseline, fingerprint, metrics
 from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.model import units
+from pytest_gpuperf.model.demand import KINDS
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import files, paths, reader
@@ -119,7 +120,7 @@ def _existing(base: Path, run: Run) -> Baseline | None:
     candidates = [Baseline(report.name, report.run) for report in reader.load_reports(base)]
     if not base.is_dir():
         return candidates[0]
-    nearest = baseline.closest(candidates, run.environment, run.environment.gpu)
+    nearest = baseline.closest(candidates, run.environment)
     return nearest if nearest and not _differences([nearest.run, run]) else None
 
 
@@ -144,7 +145,7 @@ def _is_measured(record: Record) -> bool:
     if metrics.has(record, "speedup"):
         return True
     alone = record.pairing is not None and record.pairing.partner is None
-    return alone and any(metrics.has(record, kind) for kind in ("cpu", "gpu"))
+    return alone and any(metrics.has(record, kind) for kind in KINDS)
 
 
 def _why_nothing_new(older: Iterable[Report], update: _Update) -> str:
@@ -172,8 +173,7 @@ def _refusal(runs: Sequence[Run], before: Run | None, update: _Update, older: Se
 
 def _differences(runs: Sequence[Run]) -> tuple[str, ...]:
     """Return how the conditions of runs differ from those of the first."""
-    first, *others = (fingerprint.run_conditions(run.environment, run.environment.gpu) for run in runs)
-    return tuple(dict.fromkeys(name for other in others for name in fingerprint.differences(first, other)))
+    return fingerprint.run_differences(*(run.environment for run in runs))
 
 
 def _write(base: Path, last: Run, records: tuple[Record, ...]) -> Path:

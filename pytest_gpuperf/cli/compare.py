@@ -21,7 +21,6 @@ from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.report import comparison_text, files, markdown, paths, reader
 
 _MOST_TESTS = 50
-_DEFAULT_FAIL_ON = (Tolerance(metric="speedup", share=0.1),)
 _EPILOG = """\
 example: gpuperf compare baseline.json report.json --fail-on speedup:10% --fail-on memory:5%
 
@@ -94,7 +93,7 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
 
 
 def _gate_options(chosen: argparse.Namespace) -> GateOptions:
-    fail_on = chosen.fail_on or _DEFAULT_FAIL_ON
+    fail_on = chosen.fail_on or GateOptions().compared
     return GateOptions(
         baseline=chosen.base,
         tolerances=tolerance.tolerances_of(fail_on),

@@ -10,7 +10,7 @@ import pytest
 from pytest_gpuperf.collection import fixtures
 from pytest_gpuperf.collection.markers import PairOptions, demand, pair_options
 from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec, ParsedDevice
-from pytest_gpuperf.model.demand import Demand, Family, Kind, Source
+from pytest_gpuperf.model.demand import KINDS, Demand, Family, Kind, Source
 from pytest_gpuperf.model.nodeid import function_of
 
 _REMEDY = (
@@ -218,7 +218,7 @@ def _candidates(item: pytest.Function, parser: DeviceParser, options: PairOption
     if options.device is not None:
         yield replace(parser.parse_text(options.device), parameters=frozenset())
     yield parser.parse(parameters(item))
-    kinds = [kind for kind in _KINDS if kind in item.fixturenames and fixtures.is_ours(item, kind)]
+    kinds = [kind for kind in KINDS if kind in item.fixturenames and fixtures.is_ours(item, kind)]
     if len(kinds) == 2:
         raise ValueError(
             "the test requests both `cpu` and `gpu`; request `device` instead, which is each of them in turn"
@@ -236,9 +236,6 @@ def _candidates(item: pytest.Function, parser: DeviceParser, options: PairOption
                 "device='cpu' or device='gpu' to the marker"
             )
         yield ParsedDevice(spec=parsed.spec)
-
-
-_KINDS: tuple[Kind, ...] = ("cpu", "gpu")
 
 
 def _pair_key(

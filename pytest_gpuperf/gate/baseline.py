@@ -6,17 +6,17 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
+from pytest_gpuperf.analysis.threshold import bracket
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome, Remedy, Tolerance
-from pytest_gpuperf.model.demand import Kind
-from pytest_gpuperf.model.measurement import DeviceInfo, Estimate
+from pytest_gpuperf.model.demand import KINDS, Kind
+from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 
 # Metrics of one device: the other may have changed between the runs.
 _DEVICES: dict[Metric, tuple[Kind, ...]] = {"cpu": ("cpu",), "gpu": ("gpu",), "memory": ("gpu",)}
-_BOTH: tuple[Kind, ...] = ("cpu", "gpu")
 
 
 class Baseline:
@@ -84,7 +84,7 @@ class Comparer:
             differences += self._differences(record, earlier, tolerance) if earlier else ()
         if differences:
             return self._not_comparable(tolerance, tuple(dict.fromkeys(differences)))
-        return _compare_brackets(_bracket(before), _bracket(now), tolerance, gated=self.gated)
+        return _compare_brackets(bracket(before), bracket(now), tolerance, gated=self.gated)
 
     def _compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison | None:
         """Return how one metric compares; None where neither run should have it."""
@@ -105,56 +105,43 @@ class Comparer:
             return _comparison(tolerance, "cannot_tell", reason, baseline=earlier.estimate)
         differences = self._differences(now, before, tolerance)
         if differences:
-            return self._not_comparable(tolerance, differences, earlier.estimate, value.estimate)
+            values = {"baseline": earlier.estimate, "found": value.estimate}
+            return self._not_comparable(tolerance, differences, **values)
         return _compare_values(earlier, value, tolerance, gated=self.gated)
 
     def _differences(self, now: Record, before: Record, tolerance: Tolerance) -> tuple[str, ...]:
         """Return which conditions of a metric differ between the runs."""
-        kinds = _DEVICES.get(tolerance.metric, _BOTH)
+        kinds = _DEVICES.get(tolerance.metric, KINDS)
         # The environment is the same for all tests of a run: it is compared once.
         if kinds not in self._environment_differences:
             environments = (self.baseline.run.environment, self.environment)
             conditions = (fingerprint.environment_conditions(survey, kinds) for survey in environments)
             self._environment_differences[kinds] = fingerprint.baseline_differences(*conditions)
-        of_environment = self._environment_differences[kinds]
-        if fingerprint.condition_inputs(before, kinds) == fingerprint.condition_inputs(now, kinds):
-            return of_environment
-        of_speedup = kinds == _BOTH
-        earlier = fingerprint.record_conditions(before, kinds, of_speedup=of_speedup)
-        current = fingerprint.record_conditions(now, kinds, of_speedup=of_speedup)
-        return (*of_environment, *fingerprint.baseline_differences(earlier, current))
+        conditions = (fingerprint.record_conditions(record, kinds) for record in (before, now))
+        return (*self._environment_differences[kinds], *fingerprint.baseline_differences(*conditions))
 
     def _no_baseline(self, tolerance: Tolerance, cause: str) -> Comparison:
         reason = f"nothing to compare with: the baseline {self.baseline.name} {cause}"
         return _comparison(tolerance, "new", reason)
 
     def _not_comparable(
-        self,
-        tolerance: Tolerance,
-        differences: tuple[str, ...],
-        before: Estimate | None = None,
-        now: Estimate | None = None,
+        self, tolerance: Tolerance, differences: tuple[str, ...], **values: Any
     ) -> Comparison:
         reason = f"not comparable with the baseline {self.baseline.name}: {'; '.join(differences)}"
-        values = {"baseline": before, "found": now, "differences": differences}
-        return _comparison(tolerance, "not_comparable", reason, **values)
+        return _comparison(tolerance, "not_comparable", reason, differences=differences, **values)
 
 
-def closest(
-    baselines: Sequence[Baseline], environment: Environment, gpu: DeviceInfo | None
-) -> Baseline | None:
+def closest(baselines: Sequence[Baseline], environment: Environment) -> Baseline | None:
     """Return the first baseline that was made in the same conditions, or else the first of all."""
-    same = (baseline for baseline in baselines if has_same_conditions(baseline, environment, gpu))
+    same = (baseline for baseline in baselines if has_same_conditions(baseline, environment))
     return next(same, next(iter(baselines), None))
 
 
-def has_same_conditions(baseline: Baseline, environment: Environment, gpu: DeviceInfo | None) -> bool:
+def has_same_conditions(baseline: Baseline, environment: Environment) -> bool:
     """Return whether a baseline was made in such an environment, with a GPU where there is one."""
     before = baseline.run.environment
-    if gpu is not None and before.gpu is None:
-        return False
-    earlier = fingerprint.run_conditions(before, before.gpu)
-    return not fingerprint.differences(earlier, fingerprint.run_conditions(environment, gpu))
+    lacks_gpu = environment.gpu is not None and before.gpu is None
+    return not lacks_gpu and not fingerprint.run_differences(before, environment)
 
 
 def _compare_values(
@@ -184,20 +171,6 @@ def _compare_values(
     return _comparison(tolerance, outcome, reason, remedy=remedy, **values)
 
 
-def _bracket(threshold: Threshold) -> Estimate:
-    """Return a threshold if every undecided size were won (`low`), and if every one were lost (`high`).
-
-    `low` is infinite where the GPU surely never wins.
-    """
-    low = inf
-    for point in sorted(threshold.curve, key=lambda point: point.size, reverse=True):
-        if point.won is False:
-            break
-        low = point.size
-    high = threshold.smallest_won
-    return Estimate(value=low if high is None else high, low=low, high=high)
-
-
 def _compare_brackets(before: Estimate, now: Estimate, tolerance: Tolerance, *, gated: bool) -> Comparison:
     """Return how a threshold changed; the same bracket, if it decides anything, is no change."""
     is_decided = now.upper < inf or now.lower == inf  # the GPU surely wins somewhere, or never
@@ -213,7 +186,7 @@ def _compare_brackets(before: Estimate, now: Estimate, tolerance: Tolerance, *, 
     reason = None
     if outcome != "not_regressed":
         reason = text.describe_threshold(before.upper, now.upper, tolerance, outcome, remedy)
-    shown, earlier = (bracket if bracket.lower < inf else None for bracket in (now, before))
+    shown, earlier = (each if each.lower < inf else None for each in (now, before))
     return _comparison(tolerance, outcome, reason, remedy=remedy, baseline=earlier, found=shown)
 
 

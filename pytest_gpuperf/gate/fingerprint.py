@@ -48,9 +48,17 @@ def environment_differences(environments: Sequence[Environment]) -> tuple[str, .
     return tuple(f"{name}: {', '.join(distinct)}" for name, distinct in values.items() if len(distinct) > 1)
 
 
-def run_conditions(environment: Environment, gpu: DeviceInfo | None) -> Conditions:
-    """Return what the measurements of a whole run depend on; `gpu` is the one that they were made on."""
-    return {**_processor(environment), **_device("GPU", gpu), **_variables(environment, _ROUNDING)}
+def run_differences(first: Environment, *others: Environment) -> tuple[str, ...]:
+    """Return how the conditions of whole runs differ from those of the first: `name: first, other`."""
+    conditions = run_conditions(first)
+    found = (name for other in others for name in differences(conditions, run_conditions(other)))
+    return tuple(dict.fromkeys(found))
+
+
+def run_conditions(environment: Environment) -> Conditions:
+    """Return what the measurements of a whole run depend on."""
+    gpu = _device("GPU", environment.gpu)
+    return {**_processor(environment), **gpu, **_variables(environment, _ROUNDING)}
 
 
 def environment_conditions(environment: Environment, kinds: Iterable[Kind]) -> Conditions:
@@ -61,24 +69,16 @@ def environment_conditions(environment: Environment, kinds: Iterable[Kind]) -> C
     return conditions
 
 
-def condition_inputs(record: Record, kinds: Iterable[Kind]) -> tuple[object, ...]:
-    """Return what makes `record_conditions`: equal inputs give equal conditions, and compare faster."""
-    demand = record.demand
-    measurements = (record.cpu if kind == "cpu" else record.gpu for kind in kinds)
-    of_devices = (timed and (timed.device, timed.dtypes, timed.shapes) for timed in measurements)
-    return (record.scope, demand.transfer, demand.calls, demand.latency, *of_devices)
-
-
-def record_conditions(record: Record, kinds: Iterable[Kind], *, of_speedup: bool) -> Conditions:
-    """Return what one test's times on these kinds of device depend on; a speedup also on what it includes."""
+def record_conditions(record: Record, kinds: Sequence[Kind]) -> Conditions:
+    """Return what one test's times on these kinds of device depend on; on both, also on what they include."""
     conditions: dict[str, str | None] = {"scope": record.scope}
     for kind in kinds:
         name = kind.upper()
-        measurement = record.cpu if kind == "cpu" else record.gpu
+        measurement = record.measurement(kind)
         conditions |= _device(name, measurement.device if measurement else None)
         conditions[f"{name} dtypes"] = ", ".join(sorted(measurement.dtypes)) or None if measurement else None
         conditions[f"{name} shapes"] = ", ".join(measurement.shapes) or None if measurement else None
-    return {**conditions, **(_included(record.demand) if of_speedup else {})}
+    return {**conditions, **(_included(record.demand) if len(kinds) > 1 else {})}
 
 
 def baseline_differences(before: Conditions, now: Conditions) -> tuple[str, ...]:
@@ -124,7 +124,8 @@ def _processor(environment: Environment) -> dict[str, str | None]:
     }
 
 
-def _device(name: str, device: DeviceInfo | None) -> dict[str, str | None]:
+@cache
+def _device(name: str, device: DeviceInfo | None) -> Conditions:
     if device is None:
         return {}
     library = device.library.partition(",")[0]  # what follows are its driver and its runtime
@@ -140,7 +141,7 @@ def _device(name: str, device: DeviceInfo | None) -> dict[str, str | None]:
     }
 
 
-def _included(demand: Demand) -> dict[str, str | None]:
+def _included(demand: Demand) -> Conditions:
     calls = f" for {demand.calls} calls" if demand.calls else ""
     return {"transfer": f"{demand.transfer}{calls}", "latency": "yes" if demand.latency else "no"}
 

@@ -38,6 +38,7 @@ class RunCoverage:
     flag_prefix: str = "--gpuperf-"
 
 
+@dataclass(frozen=True)
 class Gate:
     """Compares a run with the one of `candidates` (newest first) that was made in conditions like its own.
 
@@ -45,25 +46,17 @@ class Gate:
     was measured for a gate, and not only until its own verdict.
     """
 
-    def __init__(
-        self,
-        options: GateOptions,
-        candidates: Sequence[Baseline],
-        environment: Callable[[], Environment],
-        *,
-        gated: bool,
-    ) -> None:
-        self.options = options
-        self._gated = gated
-        self._candidates = candidates
-        self._provide_environment = environment
+    options: GateOptions
+    candidates: Sequence[Baseline]
+    environment: Callable[[], Environment]
+    gated: bool
 
     @cached_property
     def base(self) -> Baseline | None:
         """The baseline; of several it is chosen at first use, which should be when the devices are open."""
-        if len(self._candidates) < 2:
-            return next(iter(self._candidates), None)
-        return baseline.closest(self._candidates, self._environment, self._environment.gpu)
+        if len(self.candidates) < 2:
+            return next(iter(self.candidates), None)
+        return baseline.closest(self.candidates, self._environment)
 
     def limits(self, nodeid: str) -> tuple[tuple[float, float], ...]:
         """Return the limits of a regression, from which a test's speedup must be distinguished, too."""
@@ -92,7 +85,7 @@ class Gate:
         before = self.base.records.get(record.nodeid) if self.options.is_gate and self.base else None
         if failures or plan.report_only or before is None:
             return failures
-        if not self._has_value(before) or self._has_value(record):
+        if not _has_value(before, self.options) or _has_value(record, self.options):
             return []
         return [text.no_valid_measurement(record.reason or record.status)]
 
@@ -116,18 +109,18 @@ class Gate:
         that has something to compare with.
         """
         path = self.options.baseline if self.options.create else None
-        if path is None or not self._candidates:
+        if path is None or not self.candidates:
             return path
-        if not path.is_dir() or not any(map(self._has_value, records)):
+        if not path.is_dir() or not any(_has_value(record, self.options) for record in records):
             return None
-        gpu = self._environment.gpu
         # The base is a candidate that was made in the same conditions, if there is one.
-        has_match = self.base and baseline.has_same_conditions(self.base, self._environment, gpu)
+        has_match = self.base and baseline.has_same_conditions(self.base, self._environment)
         return None if has_match else path
 
     def allows_missing_gpu(self, records: Sequence[Record], *, has_gpu: bool) -> bool:
         """Return whether a run measured nothing for want of a GPU, and may do so."""
-        return self.options.allow_no_gpu and not has_gpu and not any(map(self._has_value, records))
+        has_value = any(_has_value(record, self.options) for record in records)
+        return self.options.allow_no_gpu and not has_gpu and not has_value
 
     def finish(self, records: Sequence[Record], coverage: RunCoverage, plan: RunOptions) -> GateResult | None:
         """Return the gate's result for a run as a whole; None where there is neither gate nor baseline."""
@@ -145,16 +138,13 @@ class Gate:
 
     @cached_property
     def _environment(self) -> Environment:
-        return self._provide_environment()
+        return self.environment()
 
     @cached_property
     def _comparer(self) -> Comparer | None:
         if self.base is None:
             return None
-        return Comparer(baseline=self.base, environment=self._environment, gated=self._gated)
-
-    def _has_value(self, record: Record) -> bool:
-        return _has_value(record, self.options.compared)
+        return Comparer(baseline=self.base, environment=self._environment, gated=self.gated)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +169,7 @@ class _Case:
     @cached_property
     def measured(self) -> list[Record]:
         """The selected tests that have a metric of the gate."""
-        return [record for record in self.selected if _has_value(record, self.options.compared)]
+        return [record for record in self.selected if _has_value(record, self.options)]
 
     @property
     def may_lack_gpu(self) -> bool:
@@ -306,7 +296,7 @@ def _threshold_not_compared(case: _Case, baseline: Baseline) -> Iterator[GateNot
         return
     compared: dict[str, bool] = {}
     for record in case.records:
-        if record.family and _has_value(record, case.options.compared):
+        if record.family and _has_value(record, case.options):
             is_compared = any(comparison.metric == "threshold" for comparison in record.comparisons)
             compared[record.family.name] = is_compared or compared.get(record.family.name, False)
     for name, is_compared in compared.items():
@@ -318,8 +308,8 @@ def _outcome(record: Record) -> str:
     return f"{record.nodeid}: {record.reason or record.status}"
 
 
-def _has_value(record: Record, compared: Sequence[Tolerance]) -> bool:
-    return any(metrics.has(record, _needed(tolerance)) for tolerance in compared)
+def _has_value(record: Record, options: GateOptions) -> bool:
+    return any(metrics.has(record, _needed(tolerance)) for tolerance in options.compared)
 
 
 def _needed(tolerance: Tolerance) -> Metric:

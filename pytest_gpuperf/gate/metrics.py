@@ -1,13 +1,14 @@
 """From a record to a metric with its interval, and to why it decides less than that says."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import estimate
 from pytest_gpuperf.model.comparison import Metric
-from pytest_gpuperf.model.demand import RunOptions
-from pytest_gpuperf.model.measurement import Estimate, Interference, Measurement, Speedup
+from pytest_gpuperf.model.demand import Kind, RunOptions
+from pytest_gpuperf.model.measurement import Estimate, Speedup
 from pytest_gpuperf.model.record import Record
 
 
@@ -22,22 +23,19 @@ class MetricValue:
 
 def has(record: Record, metric: Metric) -> bool:
     """Return whether a record has a metric, without the work of making its interval."""
-    if metric in ("cpu", "gpu"):
-        return _is_valid(record, metric) and _is_timed(record.cpu if metric == "cpu" else record.gpu)
+    if metric == "cpu" or metric == "gpu":  # not `in`, by which mypy narrows no type
+        return len(_samples(record, metric)) > 0
     return estimate_of(record, metric) is not None
 
 
 def estimate_of(record: Record, metric: Metric) -> Estimate | None:
     """Return a metric with its interval, in seconds, bytes or as a ratio; None where a record has none."""
+    if metric == "cpu" or metric == "gpu":  # not `in`, by which mypy narrows no type
+        # Times of one device have no partner in a round, like those of siblings.
+        time = estimate(_samples(record, metric), RunOptions(alpha=record.demand.alpha), "siblings")
+        return time.estimate if time else None
     if not _is_valid(record, metric):
         return None
-    if metric in ("cpu", "gpu"):
-        measurement = record.cpu if metric == "cpu" else record.gpu
-        if measurement is None or not _is_timed(measurement):
-            return None
-        # Times of one device have no partner in a round, like those of siblings.
-        time = estimate(measurement.samples, RunOptions(alpha=record.demand.alpha), "siblings")
-        return time.estimate if time else None
     if metric == "memory":
         peak = record.memory.peak if record.memory else None
         return None if peak is None else Estimate(value=peak, low=peak, high=peak)
@@ -56,7 +54,8 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
     if metric != "cpu":
         rounds = record.speedup.rounds if record.speedup else 0
         throttled = noise.throttle_reason(record.dropped_rounds, record.dropped_rounds + rounds)
-    interference = None if metric == "gpu" else _interference(record)
+    cpu = record.cpu if metric != "gpu" else None
+    interference = noise.worst_in_report(cpu, record.interference) if cpu else None
     if interference is None:
         return MetricValue(estimate=exact, doubt=throttled)
     own = interference.own_share
@@ -71,23 +70,8 @@ def _is_valid(record: Record, metric: Metric) -> bool:
     return record.status != "skipped" or metric == "cpu"
 
 
-def _interference(record: Record) -> Interference | None:
-    """Return what took a share of the CPU's time from the workload, if anything did.
-
-    The recorded interference may be worse than what the samples show: it also knew the warm-up's blocks.
-    """
-    measurement = record.cpu
-    if measurement is None or not measurement.samples:
-        return None
-    in_samples = noise.detect(
-        measurement.samples,
-        block_calls=measurement.block_calls,
-        waited=measurement.waited or 0.0,
-        fastest=min(measurement.samples),
-    )
-    return noise.worst(in_samples, record.interference)
-
-
-def _is_timed(measurement: Measurement | None) -> bool:
+def _samples(record: Record, kind: Kind) -> Sequence[float]:
+    """Return the valid times of one device; none where any of them is no time."""
+    measurement = record.measurement(kind) if _is_valid(record, kind) else None
     samples = measurement.samples if measurement else ()
-    return len(samples) > 0 and all(0 < sample < inf for sample in samples)
+    return samples if all(0 < sample < inf for sample in samples) else ()

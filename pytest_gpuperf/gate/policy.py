@@ -84,9 +84,8 @@ def threshold_fails(threshold: Threshold, plan: RunOptions) -> bool:
         return False
     if threshold.status == "failed" or plan.inconclusive == "fail":
         return True
-    return plan.inconclusive == "warn" and not may_pass_with_warning(
-        threshold, plan.sampling.inconclusive_margin
-    )
+    margin = plan.sampling.inconclusive_margin
+    return plan.inconclusive == "warn" and not may_pass_with_warning(threshold, margin)
 
 
 def missing_gpu_notes(records: Sequence[Record]) -> Iterator[Record]:

@@ -2,6 +2,7 @@
 
 from math import inf
 
+from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.gate import regression
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
@@ -121,18 +122,18 @@ def note(code: GateNoteCode, **values: object) -> GateNote:
 
 def format_change(ratio: Estimate) -> str:
     """Return a ratio as a change: `-20.0 % [-24.1, -16.3]`, without its interval where it is exact."""
-    ends = ", ".join("?" if end is None else _percent(end) for end in (ratio.low, ratio.high))
+    change = f"{_percent(ratio.value)} %"
     exact = ratio.low == ratio.value == ratio.high
-    return f"{_percent(ratio.value)} %" if exact else f"{_percent(ratio.value)} % [{ends}]"
+    return change if exact else f"{change} {units.interval(ratio.low, ratio.high, _percent)}"
 
 
 def format_metric(metric: Metric, estimate: Estimate) -> str:
     """Return an estimate in its metric's unit: `8.00x [7.80, 8.20]`, `1.20 ms [1.10 ms, 1.30 ms]`."""
-    value = format_value(metric, estimate.value)
     if metric in ("memory", "threshold"):
-        return value
-    bounds = ("?" if end is None else format_value(metric, end) for end in (estimate.low, estimate.high))
-    return f"{value} [{', '.join(bound.removesuffix('x') for bound in bounds)}]"
+        return format_value(metric, estimate.value)
+    if metric in ("cpu", "gpu"):
+        return f"{units.seconds(estimate.value)} {units.interval(estimate.low, estimate.high, units.seconds)}"
+    return verdict.ratio(estimate)
 
 
 def format_value(metric: Metric, value: float) -> str:

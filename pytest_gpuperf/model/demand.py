@@ -7,6 +7,7 @@ from typing import Literal
 from pytest_gpuperf.model.quantities import Alpha, AtLeastOne, Count, NonNegative, Positive
 
 Kind = Literal["cpu", "gpu"]
+KINDS: tuple[Kind, ...] = ("cpu", "gpu")
 Transfers = Literal["never", "always", "once"]
 InconclusivePolicy = Literal["warn", "fail", "pass"]
 Source = Literal["marker", "pattern", "all"]

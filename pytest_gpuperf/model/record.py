@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypedDict
 
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult
-from pytest_gpuperf.model.demand import Demand, Family, Pairing, Selection, Source
+from pytest_gpuperf.model.demand import Demand, Family, Kind, Pairing, Selection, Source
 from pytest_gpuperf.model.measurement import (
     DeviceInfo,
     Interference,
@@ -142,6 +142,10 @@ class Record:
     """Seconds spent waiting while other processes of the machine measured; null when there was no wait."""
     comparisons: tuple[Comparison, ...] = ()
     """Comparisons with the baseline, one for each metric."""
+
+    def measurement(self, kind: Kind) -> Measurement | None:
+        """Return the times on one kind of device; None when it was not measured."""
+        return self.cpu if kind == "cpu" else self.gpu
 
     @property
     def is_deselected(self) -> bool:

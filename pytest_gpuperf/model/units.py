@@ -1,6 +1,6 @@
 """From seconds, bytes and counts to words: three digits and a unit, a plural."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -31,6 +31,11 @@ def digits(value: float) -> str:
     if value >= 99.95:
         return f"{value:.0f}"
     return f"{value:#.3g}" if value >= 0.1 else f"{value:.2g}"
+
+
+def interval(low: float | None, high: float | None, shown: Callable[[float], str]) -> str:
+    """Return an interval: `[2.6, 3.2]`, with a question mark for an unbounded end."""
+    return f"[{', '.join('?' if end is None else shown(end) for end in (low, high))}]"
 
 
 def count(number: int, one: str, several: str | None = None) -> str:

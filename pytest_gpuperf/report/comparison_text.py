@@ -82,10 +82,6 @@ def gate_lines(run: Run) -> Iterator[str]:
         tolerances = tolerances_text(gate)
         limits = f" (tolerance: {tolerances})" if tolerances else ""
         outcomes = outcome_counts(run.records) or "nothing was compared"
-        yield f"baseline {gate.baseline} of {_minute(gate.started)}{limits}: {outcomes}"
+        minute = gate.started[:16].replace("T", " ") if gate.started else "an unknown time"
+        yield f"baseline {gate.baseline} of {minute}{limits}: {outcomes}"
     yield from (note.text for note in gate.notes)
-
-
-def _minute(started: str | None) -> str:
-    """Return the minute of a time in ISO 8601: `2026-01-01 09:30`."""
-    return started[:16].replace("T", " ") if started else "an unknown time"

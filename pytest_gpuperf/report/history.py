@@ -4,66 +4,33 @@ import os
 import re
 import stat
 from collections import Counter
-from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
 
 from pytest_gpuperf.gate import fingerprint
-from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import DeviceInfo, Speedup
-from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import files, summary
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.report.json.history import Document, Group, Interval, Tested
+from pytest_gpuperf.report.json.history import Entry, Group, Interval, Tested
 
 VERSION: Literal["1.0"] = "1.0"
-
 _MOST_BYTES = 8_000_000  # of a file that is read: forty thousand tests
 _LONGEST_REASON = 200
-_TESTED = [field.name for field in fields(Tested)]
 # Flags, as far as the system has them: neither is a link followed nor a pipe waited for.
 _SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result(Tested):
-    """One test in one run, which can be compared with results of the same fingerprint."""
-
-    fingerprint: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One run: when it began (ISO 8601), the commit that it measured, and a result for each of its tests."""
-
-    started: str
-    commit: Commit | None = None
-    results: tuple[Result, ...] = ()
-
-    @property
-    def time(self) -> datetime:
-        """When the run began, in UTC; raises ValueError or OverflowError where `started` is no time."""
-        started = datetime.fromisoformat(self.started)
-        return (started if started.tzinfo else started.replace(tzinfo=UTC)).astimezone(UTC)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
-    """A file of the folder that is no entry of the history, and why."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The entries of a folder, earliest first, and its files that are none."""
+    """The entries of a folder, earliest first, and by name why its other files are none."""
 
     entries: tuple[Entry, ...] = ()
-    rejected: tuple[Rejected, ...] = ()
+    rejected: dict[str, str] = field(default_factory=dict)
 
 
 def entry(run: Run) -> Entry:
@@ -73,11 +40,23 @@ def entry(run: Run) -> Entry:
     """
     partners = {record.pairing.partner for record in run.records if record.pairing}
     kept = [record for record in summary.shown_records(run) if record.nodeid not in partners]
-    both = next((record for record in kept if record.cpu and record.gpu), None)
-    cpu = both.cpu.device if both and both.cpu else None
-    gpu = run.environment.gpu or (both.gpu.device if both and both.gpu else None)
-    results = [_result(run.environment, record, cpu, gpu) for record in kept]
-    return Entry(started=run.started, commit=run.commit, results=tuple(results))
+    devices = ((record.cpu.device, record.gpu.device) for record in kept if record.cpu and record.gpu)
+    cpu, gpu = next(devices, (None, None))
+    gpu = run.environment.gpu or gpu
+    groups: dict[str, list[Tested]] = {}
+    for record in kept:
+        # A device that was not measured counts as the run's.
+        both = (record.cpu.device if record.cpu else cpu, record.gpu.device if record.gpu else gpu)
+        test = Tested(
+            nodeid=record.nodeid,
+            status=record.status,
+            speedup=_interval(record.speedup.estimate) if record.speedup else None,
+            cpu=_short(record.cpu.median) if record.cpu else None,
+            gpu=_short(record.gpu.median) if record.gpu else None,
+        )
+        groups.setdefault(fingerprint.key(run.environment, *both, record.demand), []).append(test)
+    measured = tuple(Group(fingerprint=shared, tests=tuple(tests)) for shared, tests in groups.items())
+    return Entry(history_version=VERSION, started=run.started, commit=run.commit, measured=measured)
 
 
 def write(folder: Path, entry: Entry) -> Path:
@@ -86,7 +65,7 @@ def write(folder: Path, entry: Entry) -> Path:
     The name begins with the time, so that names sort by it, and ends with a random number, so that no two
     runs of any machines meet. Raises GpuPerfError for an entry that breaks the schema, and OSError.
     """
-    text = codec.written(_document(entry)) + "\n"
+    text = codec.written(entry) + "\n"
     try:
         time = entry.time.strftime("%Y%m%dT%H%M%SZ")
     except (ValueError, OverflowError) as error:
@@ -94,7 +73,9 @@ def write(folder: Path, entry: Entry) -> Path:
     if len(text) > _MOST_BYTES:
         raise GpuPerfError(f"the run is too large for a history: {len(text)} bytes, at most {_MOST_BYTES}")
     folder.mkdir(parents=True, exist_ok=True)
-    path = _new(folder, time, entry.commit)
+    short = re.sub(r"[^0-9A-Za-z]", "", entry.commit.id)[:12] if entry.commit else ""
+    while (path := folder / f"{time}-{short or 'unknown'}-{token_hex(6)}.json").exists():
+        pass
     files.replace(path, text)
     return path
 
@@ -122,55 +103,17 @@ def read(folder: Path) -> History:
         except (GpuPerfError, ValueError, OverflowError) as error:
             rejected[path.name] = str(error)
     found.sort(key=lambda each: each[:2])
-    refused = (Rejected(name=name, reason=cause[:_LONGEST_REASON]) for name, cause in rejected.items())
-    return History(entries=tuple(entry for _, _, entry in found), rejected=tuple(refused))
+    refused = {name: reason[:_LONGEST_REASON] for name, reason in rejected.items()}
+    return History(entries=tuple(entry for _, _, entry in found), rejected=refused)
 
 
-def _result(
-    environment: Environment, record: Record, cpu: DeviceInfo | None, gpu: DeviceInfo | None
-) -> Result:
-    """Return what is kept of a record; a device that was not measured counts as the run's."""
-    cpu = record.cpu.device if record.cpu else cpu
-    gpu = record.gpu.device if record.gpu else gpu
-    return Result(
-        nodeid=record.nodeid,
-        status=record.status,
-        fingerprint=fingerprint.key(environment, cpu, gpu, record.demand),
-        speedup=_interval(record.speedup) if record.speedup else None,
-        cpu=_short(record.cpu.median) if record.cpu else None,
-        gpu=_short(record.gpu.median) if record.gpu else None,
-    )
-
-
-def _interval(speedup: Speedup) -> Interval:
+def _interval(speedup: Estimate) -> Interval:
     value = float(f"{speedup.value:.6g}")
     return Interval(value=value, low=_short(speedup.low), high=_short(speedup.high))
 
 
 def _short(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.6g}")
-
-
-def _new(folder: Path, time: str, commit: Commit | None) -> Path:
-    """Return the path of a file that is not there."""
-    short = re.sub(r"[^0-9A-Za-z]", "", commit.id)[:12] if commit else ""
-    while (path := folder / f"{time}-{short or 'unknown'}-{token_hex(6)}.json").exists():
-        pass
-    return path
-
-
-def _document(entry: Entry) -> Document:
-    """Return an entry as its file has it: results that can be compared stand together."""
-    groups: dict[str, list[Tested]] = {}
-    for result in entry.results:
-        test = Tested(**{name: getattr(result, name) for name in _TESTED})
-        groups.setdefault(result.fingerprint, []).append(test)
-    return Document(
-        history_version=VERSION,
-        started=entry.started,
-        commit=entry.commit,
-        measured=tuple(Group(fingerprint=shared, tests=tuple(tests)) for shared, tests in groups.items()),
-    )
 
 
 def _bytes(path: Path) -> bytes:
@@ -192,22 +135,18 @@ def _bytes(path: Path) -> bytes:
 
 def _load(text: bytes) -> Entry:
     """Return the entry in a file's text; raise GpuPerfError, with the cause, if it holds none."""
-    found = codec.quick(text.removesuffix(b"\n"), Document)
+    found = codec.quick(text.removesuffix(b"\n"), Entry)
     if found is None:
         try:
             content = codec.parse(text.decode("utf-8"))
         except ValueError as error:
             raise GpuPerfError(f"it is not JSON: {error}") from error
         _check_version(content)
-        found = codec.load(content, Document)
-    results = tuple(
-        Result(fingerprint=group.fingerprint, **{name: getattr(test, name) for name in _TESTED})
-        for group in found.measured
-        for test in group.tests
-    )
-    if twice := [name for name, count in Counter(each.nodeid for each in results).items() if count > 1]:
+        found = codec.load(content, Entry)
+    counts = Counter(test.nodeid for group in found.measured for test in group.tests)
+    if twice := [name for name, count in counts.items() if count > 1]:
         raise GpuPerfError(f"it has {twice[0]} more than once")
-    return Entry(started=found.started, commit=found.commit, results=results)
+    return found
 
 
 def _check_version(content: Any) -> None:

@@ -1,7 +1,7 @@
 """The journal of a run: a heading, then one line per finished test, from which a killed run is recovered."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,15 +82,9 @@ def run_in(path: Path) -> Run:
         records = {record.nodeid: record for record in (codec.value_in(line, Record) for line in others)}
     except (ValueError, GpuPerfError) as error:
         raise GpuPerfError(f"this is no whole journal of a run: {error}") from error
-    found = tuple(records.values())
-    surveyed = _measured_on(heading.environment, found)
+    surveyed, found = heading.environment, tuple(records.values())
+    # Under pytest-xdist the heading is written before any worker has reported its GPU.
+    gpu = surveyed.gpu or next((record.gpu.device for record in found if record.gpu), None)
+    if gpu:
+        surveyed = replace(surveyed, gpu=gpu, gpu_reason=None)
     return Run(environment=surveyed, started=heading.started, records=found, complete=False)
-
-
-def _measured_on(surveyed: Environment, records: Iterable[Record]) -> Environment:
-    """Return a journal's environment with the GPU of its records, where its heading has none.
-
-    Under pytest-xdist the heading is written before any worker has reported its GPU.
-    """
-    gpu = surveyed.gpu or next((record.gpu.device for record in records if record.gpu), None)
-    return replace(surveyed, gpu=gpu, gpu_reason=None) if gpu else surveyed

@@ -7,14 +7,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
-from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.units import count, first_few
 from pytest_gpuperf.report import summary
 from pytest_gpuperf.report.comparison_text import baseline_text, change_text, outcome_text, worst
 from pytest_gpuperf.report.escape import markdown_code, markdown_row, printable
-from pytest_gpuperf.report.summary import format_limit, format_time, is_emulated
+from pytest_gpuperf.report.summary import is_emulated
 
 _MOST_ROWS = 50
 _NOTED = ("regressed", "improved", "cannot_tell", "not_comparable")
@@ -36,7 +35,7 @@ def text(run: Run) -> str:
         _headline(run, records),
         *_about(run, records),
         "\n".join(_table(records)),
-        _left_out(records[_MOST_ROWS:]),
+        _left_out(records[_MOST_ROWS:]) if len(records) > _MOST_ROWS else "",
         "\n".join(chain(_reasons(records), _thresholds(run))),
         *_gate(run.gate),
         _environment(run.environment),
@@ -138,10 +137,7 @@ def _cells(record: Record) -> dict[str, str]:
     if comparison and comparison.outcome != "not_regressed":
         verdict += f", {outcome_text(comparison.outcome)}"
     return {
-        "CPU": format_time(record.cpu.median if record.cpu else None),
-        "GPU": format_time(record.gpu.median if record.gpu else None),
-        "speedup": ratio(record.speedup) if record.speedup else "-",
-        "limit": format_limit(record),
+        **summary.cells(record),
         "baseline": baseline_text(comparison),
         "change": change_text(comparison),
         "verdict": verdict,
@@ -149,8 +145,6 @@ def _cells(record: Record) -> dict[str, str]:
 
 
 def _left_out(records: Sequence[Record]) -> str:
-    if not records:
-        return ""
     tests = count(len(records), "more test is", "more tests are")
     return f"{tests} not in the table, only in the report: {', '.join(_counts(records))}."
 

@@ -1,20 +1,17 @@
 """From the reports of several runs to one report: a test that ran once on each device gets its verdict."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.gate import fingerprint, policy
-from pytest_gpuperf.model.comparison import Commit
-from pytest_gpuperf.model.demand import Kind, RunOptions, Selection
+from pytest_gpuperf.model.demand import KINDS, Kind, RunOptions, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.record import Environment, Merged, Record, Run, Status
-from pytest_gpuperf.report.merge_record import OneDeviceResult, merge_results, unpaired
+from pytest_gpuperf.report.merge_record import ReportedRecord, merge_results, unpaired
 from pytest_gpuperf.report.reader import Report
 
-_KINDS: tuple[Kind, ...] = ("cpu", "gpu")
 _MOST_SEVERE_FIRST: tuple[Status, ...] = ("error", "failed", "inconclusive", "passed", "recorded", "skipped")
 
 
@@ -40,29 +37,26 @@ class MergedRun:
         return tuple(f"{record.nodeid}: {record.status}: {record.reason}" for record in passing)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ReportedRecord:
-    """A test's record in one report; `measurements` are those that others can be joined with."""
-
-    report: Report
-    record: Record
-    measurements: dict[Kind, Measurement]
-
-
 def merge(reports: Sequence[Report]) -> MergedRun:
     """Return the run that reports make together: of runs on one device each, or of shards of one run.
 
     Raises GpuPerfError when two of them have the same device's result of a test, when shards were measured
     in different conditions, and when no test was compared, in one report or between two.
     """
-    tests: dict[str, list[_ReportedRecord]] = {}
+    tests: dict[str, list[ReportedRecord]] = {}
     for report in reports:
         for entry in _records(report):
             tests.setdefault(entry.record.nodeid, []).append(entry)
     for copies in tests.values():
         _check_unique(copies)
-    results = {nodeid: _one_device_results(copies) for nodeid, copies in tests.items()}
-    sources = {kind: _source(reports, results.values(), kind) for kind in _KINDS}
+    # A test's results of one device are those of the reports that have no other device's.
+    results = {
+        nodeid: {entry.kind: entry for entry in copies if len(entry.measurements) == 1}
+        for nodeid, copies in tests.items()
+    }
+    names = {(kind, entry.report.name) for found in results.values() for kind, entry in found.items()}
+    # By device, the first report that has only that device's result of any test.
+    sources = {kind: next((one for one in reports if (kind, one.name) in names), None) for kind in KINDS}
     ratios = (source.run.cost_ratio for source in (sources["gpu"], sources["cpu"]) if source)
     ratio = next(filter(None, ratios), RunOptions().cost_ratio)
     records = tuple(_record(copies, results[nodeid], ratio) for nodeid, copies in tests.items())
@@ -74,25 +68,24 @@ def merge(reports: Sequence[Report]) -> MergedRun:
         raise GpuPerfError(f"nothing to merge: {missing}{cause}")
     _check_same_conditions(shards)
     # The environment of the CPU's run with the other's GPU; shards of one run share theirs.
-    cpu, gpu = (sources[kind] if joined else shards[0] for kind in _KINDS)
+    cpu, gpu = (sources[kind] if joined else shards[0] for kind in KINDS)
     assert cpu is not None and gpu is not None, "a joined test has a report for each device"  # noqa: PT018, S101 - for mypy
     return MergedRun(run=_run(reports, records, cpu.run, gpu.run, ratio), joined=joined)
 
 
-def _records(report: Report) -> Iterator[_ReportedRecord]:
+def _records(report: Report) -> Iterator[ReportedRecord]:
     """Yield a report's records; siblings were compared in it, and have no results for others."""
     pairings = (record.pairing for record in report.run.records)
     partners = {pairing.partner for pairing in pairings if pairing}
     for record in report.run.records:
-        devices: dict[Kind, Measurement | None] = {"cpu": record.cpu, "gpu": record.gpu}
-        measurements = {kind: measurement for kind, measurement in devices.items() if measurement}
+        measurements = {kind: measured for kind in KINDS if (measured := record.measurement(kind))}
         is_alone = record.pairing and not record.pairing.partner and record.nodeid not in partners
         if len(measurements) < 2 and not is_alone:
             measurements = {}
-        yield _ReportedRecord(report=report, record=record, measurements=measurements)
+        yield ReportedRecord(report=report, record=record, measurements=measurements)
 
 
-def _check_unique(copies: Sequence[_ReportedRecord]) -> None:
+def _check_unique(copies: Sequence[ReportedRecord]) -> None:
     """Refuse a device's result that two reports have: nothing decides between them."""
     for one, other in combinations(copies, 2):
         if both := [kind for kind in one.measurements if kind in other.measurements]:
@@ -107,33 +100,13 @@ def _check_unique(copies: Sequence[_ReportedRecord]) -> None:
 def _check_same_conditions(shards: Sequence[Report]) -> None:
     """Refuse shards of different machines: a report has one environment, which its speedups depend on."""
     for one, other in combinations(shards, 2):
-        environments = (one.run.environment, other.run.environment)
-        first, second = (fingerprint.run_conditions(each, each.gpu) for each in environments)
-        if differences := fingerprint.differences(first, second):
+        if differences := fingerprint.run_differences(one.run.environment, other.run.environment):
             names = f"{one.name} and {other.name}"
             cause = f"were measured in different conditions ({'; '.join(differences)})"
             raise GpuPerfError(f"{names} {cause}, and a report has only one environment; keep two reports")
 
 
-def _one_device_results(copies: Iterable[_ReportedRecord]) -> dict[Kind, OneDeviceResult]:
-    """Return a test's results of one device, from the reports that have no other device's."""
-    return {
-        kind: OneDeviceResult(kind=kind, report=entry.report, record=entry.record, measurement=measurement)
-        for entry in copies
-        for kind, measurement in entry.measurements.items()
-        if len(entry.measurements) == 1
-    }
-
-
-def _source(
-    reports: Sequence[Report], tests: Iterable[dict[Kind, OneDeviceResult]], kind: Kind
-) -> Report | None:
-    """Return the first report that has only this device's result of any test."""
-    names = {results[kind].report.name for results in tests if kind in results}
-    return next((report for report in reports if report.name in names), None)
-
-
-def _record(copies: Sequence[_ReportedRecord], results: dict[Kind, OneDeviceResult], ratio: float) -> Record:
+def _record(copies: Sequence[ReportedRecord], results: dict[Kind, ReportedRecord], ratio: float) -> Record:
     """Return one test's record from all reports together."""
     if len(results) == 2:
         return merge_results(results["cpu"], results["gpu"], ratio)
@@ -143,22 +116,20 @@ def _record(copies: Sequence[_ReportedRecord], results: dict[Kind, OneDeviceResu
     if not results:
         return _most_severe(copies)
     (result,) = results.values()
-    causes = [entry for entry in copies if _explains_missing(result, entry)]
+    # An unmeasured record may explain why the other device's result is missing.
+    failed = (entry for entry in copies if entry.record.status not in ("passed", "recorded"))
+    pairings = ((entry, entry.record.pairing) for entry in failed)
+    causes = [entry for entry, pairing in pairings if pairing is None or pairing.side != result.kind]
     return unpaired(result, _most_severe(causes) if causes else None)
 
 
-def _explains_missing(result: OneDeviceResult, entry: _ReportedRecord) -> bool:
-    """Return whether this unmeasured record explains why the other device's result is missing."""
-    pairing, ended_well = entry.record.pairing, entry.record.status in ("passed", "recorded")
-    return not ended_well and (pairing is None or pairing.side != result.kind)
-
-
-def _most_severe(copies: Sequence[_ReportedRecord]) -> Record:
+def _most_severe(copies: Sequence[ReportedRecord]) -> Record:
     """Return the record with the most severe status."""
     return min((entry.record for entry in copies), key=lambda record: _MOST_SEVERE_FIRST.index(record.status))
 
 
 def _run(reports: Sequence[Report], records: tuple[Record, ...], cpu: Run, gpu: Run, ratio: float) -> Run:
+    commit, *others = (report.run.commit for report in reports)
     return Run(
         environment=_environment(cpu.environment, gpu.environment),
         started=min(report.run.started for report in reports),
@@ -168,14 +139,8 @@ def _run(reports: Sequence[Report], records: tuple[Record, ...], cpu: Run, gpu: 
         complete=all(report.run.complete for report in reports),
         selections=_selections(reports),
         merged=_merged(reports),
-        commit=_commit(reports),
+        commit=commit if all(other == commit for other in others) else None,
     )
-
-
-def _commit(reports: Sequence[Report]) -> Commit | None:
-    """Return the commit that was measured, if it is the same in all reports."""
-    first, *others = (report.run.commit for report in reports)
-    return first if all(other == first for other in others) else None
 
 
 def _environment(cpu: Environment, gpu: Environment) -> Environment:

@@ -10,7 +10,7 @@ from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.demand import Demand, Kind, RunOptions
-from pytest_gpuperf.model.measurement import Interference, Measurement, Memory, Round
+from pytest_gpuperf.model.measurement import Measurement, Memory, Round
 from pytest_gpuperf.model.record import Note, Record, Status, Verdict
 from pytest_gpuperf.report.reader import Report
 
@@ -19,29 +19,35 @@ _RESULTS_NOT_COMPARED = Note(
     text="the results were not compared: the CPU and the GPU variant ran in two runs",
 )
 _MEMORY_NOT_REPORTED = Memory(peak=None, reason="the report does not say how much memory a call holds")
-_ENDED: dict[Status, tuple[Status, str]] = {  # one device's status: that of the whole test, and in words
-    "skipped": ("skipped", "was skipped"),
-    "inconclusive": ("inconclusive", "is inconclusive"),
-}
-_FAILED: tuple[Status, str] = ("error", "failed")
+# One device's status that is the whole test's, too, in words; any other makes the test an error.
+_ENDED: dict[Status, str] = {"skipped": "was skipped", "inconclusive": "is inconclusive"}
 _SAME_IDS = "a test needs the same node id in both runs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneDeviceResult:
-    """A test as one run measured it on one device, with the report of that run."""
+class ReportedRecord:
+    """A test's record in one report; `measurements` are those that others can be joined with."""
 
-    kind: Kind
     report: Report
     record: Record
-    measurement: Measurement
+    measurements: dict[Kind, Measurement]
+
+    @property
+    def kind(self) -> Kind:
+        """The device of a result of one device."""
+        return next(iter(self.measurements))
+
+    @property
+    def measurement(self) -> Measurement:
+        """The measurement of a result of one device."""
+        return self.measurements[self.kind]
 
     def samples_for(self, demand: Demand) -> Sequence[float]:
         """Return the samples that count for the demand, in order."""
         return self.measurement.waited_for if demand.latency else self.measurement.samples
 
 
-def merge_results(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float) -> Record:
+def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float) -> Record:
     """Return the record of a test from both results; its reason is why it has no speedup, if so."""
     record = _combined(cpu, gpu)
     verdict = _unusable(cpu) or _unusable(gpu) or _disagreement(cpu, gpu) or _unpairable(cpu, gpu)
@@ -55,7 +61,8 @@ def merge_results(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float)
     rounds = [Round(cpu=on_cpu, gpu=on_gpu, copies=copied) for on_cpu, on_gpu, copied in times]
     speedup = estimation.estimate_for_demand(rounds, record.demand, plan, "siblings")
     assert speedup is not None, "results that can be paired have a round"  # noqa: S101 - for mypy
-    interference = _interference(cpu, record.demand)
+    latency = record.demand.latency
+    dropped = gpu.record.dropped_rounds
     measured = OffloadInput(
         demand=record.demand,
         regime="body" if record.scope == "body" else record.demand.transfer,
@@ -65,15 +72,14 @@ def merge_results(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float)
         speedup=speedup,
         copies=copies[: len(rounds)],
         transfer=record.transfer,
+        interference=noise.worst_in_report(cpu.measurement, cpu.record.interference, latency=latency),
+        throttled=noise.throttle_reason(dropped, dropped + len(gpu.samples_for(record.demand))),
     )
-    dropped = gpu.record.dropped_rounds
-    throttled = noise.throttle_reason(dropped, dropped + len(gpu.samples_for(record.demand)))
-    memory = record.memory or _MEMORY_NOT_REPORTED
-    judged = judge_offline(measured, plan, memory=memory, interference=interference, throttled=throttled)
+    judged = judge_offline(measured, plan, record.memory or _MEMORY_NOT_REPORTED)
     joined = replace(
         record,
         **asdict(judged.verdict),
-        interference=interference,
+        interference=measured.interference,
         speedup=speedup,
         offload=judged.offload,
         notes=tuple(dict.fromkeys([*_notes(cpu, gpu), *record.notes, *judged.notes])),
@@ -83,7 +89,7 @@ def merge_results(cpu: OneDeviceResult, gpu: OneDeviceResult, cost_ratio: float)
     return diagnosis.annotate(joined, lambda: (surveyed.usable_processors, threads))
 
 
-def unpaired(result: OneDeviceResult, other: Record | None) -> Record:
+def unpaired(result: ReportedRecord, other: Record | None) -> Record:
     """Return the record of a test with one result only; `other` is a record that explains why, if any."""
     missing = "GPU" if result.kind == "cpu" else "CPU"
     verdict = _unusable(result)
@@ -94,7 +100,7 @@ def unpaired(result: OneDeviceResult, other: Record | None) -> Record:
     return replace(result.record, **asdict(verdict))
 
 
-def _combined(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Record:
+def _combined(cpu: ReportedRecord, gpu: ReportedRecord) -> Record:
     """Return both results in one record, with the GPU's demand unless only the CPU's has limits."""
     on_cpu, on_gpu = cpu.record, gpu.record
     notes = [note for note in (*on_cpu.notes, *on_gpu.notes) if note.code != "one_device"]
@@ -119,7 +125,7 @@ def _combined(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Record:
     )
 
 
-def _unusable(result: OneDeviceResult) -> Verdict | None:
+def _unusable(result: ReportedRecord) -> Verdict | None:
     """Return what one result's status makes of the whole test, unless it was measured as it should be.
 
     One result alone can miss no limit but that of its memory, which is judged again.
@@ -132,11 +138,11 @@ def _unusable(result: OneDeviceResult) -> Verdict | None:
 
 
 def _of_variant(name: str, status: Status, reason: str | None) -> Verdict:
-    whole, ending = _ENDED.get(status, _FAILED)
-    return Verdict(status=whole, reason=f"its {name} variant {ending}: {reason}")
+    whole = status if status in _ENDED else "error"
+    return Verdict(status=whole, reason=f"its {name} variant {_ENDED.get(status, 'failed')}: {reason}")
 
 
-def _disagreement(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Verdict | None:
+def _disagreement(cpu: ReportedRecord, gpu: ReportedRecord) -> Verdict | None:
     """Return that the results are not of the same test, or have different limits."""
     cpu_terms = _terms(cpu.record)
     gpu_terms = _terms(gpu.record)
@@ -154,7 +160,7 @@ def _terms(record: Record) -> dict[str, object]:
     return {**asdict(record.demand), "scope": record.scope, **family}
 
 
-def _unpairable(cpu: OneDeviceResult, gpu: OneDeviceResult) -> Verdict | None:
+def _unpairable(cpu: ReportedRecord, gpu: ReportedRecord) -> Verdict | None:
     """Return why the samples cannot be paired, if they cannot."""
     demand, transfer = gpu.record.demand, gpu.record.transfer
     for result in (cpu, gpu):
@@ -176,18 +182,7 @@ def _error(reason: str) -> Verdict:
     return Verdict(status="error", reason=reason)
 
 
-def _interference(cpu: OneDeviceResult, demand: Demand) -> Interference | None:
-    """Return what disturbed the CPU most, as its samples show or as its run recorded.
-
-    The times of blocks before the samples are not in a report, nor how single calls had to wait.
-    """
-    measured, samples = cpu.measurement, cpu.samples_for(demand)
-    calls, waited = (1, 0.0) if demand.latency else (measured.block_calls, measured.waited or 0.0)
-    in_samples = noise.detect(samples, block_calls=calls, waited=waited, fastest=min(samples))
-    return noise.worst(in_samples, cpu.record.interference)
-
-
-def _notes(cpu: OneDeviceResult, gpu: OneDeviceResult) -> list[Note]:
+def _notes(cpu: ReportedRecord, gpu: ReportedRecord) -> list[Note]:
     """Return what to know about a speedup of two runs."""
     environments = (cpu.report.run.environment, gpu.report.run.environment)
     notes = [_RESULTS_NOT_COMPARED] if gpu.record.demand.parity else []

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import GateResult
+from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.nodeid import function_of, name_of
-from pytest_gpuperf.model.offload import Offload, Threshold
+from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record, Run
 
 
@@ -69,16 +71,12 @@ def reasons_of(record: Record, explained: Collection[str] = ()) -> Iterator[str]
     offload = record.offload
     if offload is None or (offload.worth and offload.price.saves is not False and record.status != "failed"):
         return
-    if record.gpu is None and not _is_hopeless(offload):
+    bounds = [link.speedup_at_most for link in offload.links]
+    no_link_is_fast_enough = bounds and all(bound is not None and bound < 1 for bound in bounds)
+    if record.gpu is None and not no_link_is_fast_enough:
         return  # the table shows how long a call may take on a GPU
     yield offload.reason
     yield from (diagnosis.sentence for diagnosis in record.diagnosis)
-
-
-def _is_hopeless(offload: Offload) -> bool:
-    """Return whether no link is fast enough for copies at every call."""
-    bounds = [link.speedup_at_most for link in offload.links]
-    return bool(bounds) and all(bound is not None and bound < 1 for bound in bounds)
 
 
 def measured_thresholds(run: Run) -> list[Threshold]:
@@ -110,14 +108,23 @@ def tolerances_text(gate: GateResult) -> str:
     return ", ".join(f"{tolerance.metric} {100 * tolerance.share:g} %" for tolerance in gate.tolerances)
 
 
+def cells(record: Record) -> dict[str, str]:
+    """Return the cells of a record that every table has, by their headings."""
+    return {
+        "CPU": format_time(record.cpu.median if record.cpu else None),
+        "GPU": format_time(record.gpu.median if record.gpu else None),
+        "speedup": ratio(record.speedup) if record.speedup else "-",
+        "limit": _limit(record.demand),
+    }
+
+
 def format_time(seconds: float | None) -> str:
     """Return a time with three digits and its unit: `1.23 ms`; a dash for None."""
     return "-" if seconds is None else units.seconds(seconds)
 
 
-def format_limit(record: Record) -> str:
+def _limit(demand: Demand) -> str:
     """Return the limits of the speedup as short as a cell: `>=3x always`; a dash where there are none."""
-    demand = record.demand
     least, most = demand.min, demand.max
     if least is not None and most is not None:
         limits = f"{least:g}..{most:g}x"

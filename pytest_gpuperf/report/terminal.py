@@ -1,14 +1,11 @@
 """From a run to the lines of the terminal's section: devices, table, reasons, thresholds, gate."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from textwrap import wrap
 
-from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import comparison_text, summary
-from pytest_gpuperf.report.summary import format_limit, format_time
 
 _HEADINGS = ("test", "CPU", "GPU", "speedup", "with copies", "limit", "change", "verdict")
 _SHORTEST_NAME = 24  # a column that leaves less for a test's name is left out
@@ -24,11 +21,13 @@ def lines(run: Run, width: int) -> list[str]:
         return [*_after_gap(_selections(run, ())), *_after_gap(gate)]
     rows = _with_rows(records)
     names = summary.short_names(rows)
+    measured = summary.measured_thresholds(run)
+    thresholds = (f"threshold of {each.name}: {summary.threshold_sentence(each)}" for each in measured)
     blocks = [
         _table(rows, names, width) if rows else [],
         _reasons(rows, names, width),
         _limits(rows, run.cost_ratio, width),
-        _thresholds(run, width),
+        _wrapped(thresholds, width),
         _worth(records, run.cost_ratio),
         _waits(records),
         _selections(run, rows),
@@ -43,8 +42,9 @@ def _after_gap(block: list[str]) -> list[str]:
 
 def _wrapped(texts: Iterable[str], width: int) -> list[str]:
     # Hyphens are parts of node ids and options, which should stay whole to be copied.
-    wrapped = (wrap(text, width, subsequent_indent="  ", break_on_hyphens=False) for text in texts)
-    return list(chain.from_iterable(wrapped))
+    return [
+        line for text in texts for line in wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
+    ]
 
 
 def _with_rows(records: Sequence[Record]) -> list[Record]:
@@ -63,12 +63,10 @@ def _selections(run: Run, rows: Sequence[Record]) -> list[str]:
             shown.append(f"gpuperf_speedup {selection.pattern}: {selection.tests} tests")
             continue
         others = [record for record in run.records if record.source == "all"]
-        compared = sum(record.speedup is not None for record in others)
+        compared = f"{sum(record.speedup is not None for record in others)} compared with a CPU sibling"
         above = sum(record.source == "all" for record in rows)
         rest = f"the slowest {above} are above, all are in the report"
-        shown.append(
-            f"--gpuperf-all: {selection.tests} tests, {compared} compared with a CPU sibling; {rest}"
-        )
+        shown.append(f"--gpuperf-all: {selection.tests} tests, {compared}; {rest}")
     return shown
 
 
@@ -108,12 +106,10 @@ def _row(record: Record, names: Mapping[str, str], headings: Iterable[str]) -> l
     always = record.offload.always if record.offload else None
     is_regressed = any(comparison.outcome == "regressed" for comparison in record.comparisons)
     cells = {
+        **summary.cells(record),
+        **({} if record.gpu else {"GPU": _allowed(record)}),
         "test": names[record.nodeid],
-        "CPU": format_time(record.cpu.median if record.cpu else None),
-        "GPU": format_time(record.gpu.median) if record.gpu else _allowed(record),
-        "speedup": ratio(record.speedup) if record.speedup else "-",
         "with copies": f"{units.digits(always.value)}x" if always else "-",
-        "limit": format_limit(record),
         "change": comparison_text.short_change(record),
         "verdict": "regressed" if is_regressed else record.status,
     }
@@ -139,12 +135,6 @@ def _reasons(records: Sequence[Record], names: Mapping[str, str], width: int) ->
     explained = summary.explained_by_sibling(records)
     reasons = summary.shared_reasons(records, names, lambda record: summary.reasons_of(record, explained))
     return _wrapped((f"{units.first_few(tests, most=1)}: {text}" for text, tests in reasons.items()), width)
-
-
-def _thresholds(run: Run, width: int) -> list[str]:
-    measured = summary.measured_thresholds(run)
-    texts = (f"threshold of {each.name}: {summary.threshold_sentence(each)}" for each in measured)
-    return _wrapped(texts, width)
 
 
 def _limits(records: Iterable[Record], price: float | None, width: int) -> list[str]:

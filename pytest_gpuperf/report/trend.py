@@ -12,8 +12,9 @@ from pytest_gpuperf.analysis.changepoint import FEWEST, Change, changes
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.report.escape import printable
-from pytest_gpuperf.report.history import Entry, History, Result
+from pytest_gpuperf.report.history import History
 from pytest_gpuperf.report.json import codec
+from pytest_gpuperf.report.json.history import Entry, Tested
 
 _BLOCKS, _LETTERS = "▁▂▃▄▅▆▇", "_.-~+*#"  # an odd number: one is the middle
 _WIDEST = 40  # marks of a sparkline
@@ -27,7 +28,7 @@ class Point:
     """One test in one run."""
 
     entry: Entry
-    result: Result
+    result: Tested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +50,11 @@ def series(entries: Iterable[Entry], *, only: str | None = None) -> tuple[Series
     """Return a series for each test and fingerprint; `only` is what a node id has to contain."""
     points: dict[tuple[str, str], list[Point]] = {}
     for entry in entries:
-        for result in entry.results:
-            if only is None or only in result.nodeid:
-                point = Point(entry=entry, result=result)
-                points.setdefault((result.fingerprint, result.nodeid), []).append(point)
+        for group in entry.measured:
+            for result in group.tests:
+                if only is None or only in result.nodeid:
+                    point = Point(entry=entry, result=result)
+                    points.setdefault((group.fingerprint, result.nodeid), []).append(point)
     ranks = {shared: rank for rank, shared in enumerate(dict.fromkeys(shared for shared, _ in points))}
     keys = sorted(points, key=lambda key: ranks[key[0]])  # stable: tests stay in the order of the runs
     return tuple(_series(*key, points[key]) for key in keys)
@@ -87,7 +89,7 @@ def document(history: History, *, only: str | None = None) -> dict[str, Any]:
             "runs": len(history.entries),
             "fewest": FEWEST,
             "series": [_content(one) for one in series(history.entries, only=only)],
-            "rejected": list(history.rejected),
+            "rejected": [{"name": name, "reason": reason} for name, reason in history.rejected.items()],
         }
     )
     return content
@@ -131,7 +133,9 @@ def _changes(one: Series) -> Iterator[str]:
         yield f"no change in {runs} runs"
     for change in one.changes:
         entry = one.timed[change.index].entry
-        yield f"{_step(change.before, change.after)} at {_origin(entry)}"
+        # Where no commit is known, the start of the run tells it from the others of that day.
+        origin = f"{_commit(entry)} of {_date(entry)}" if entry.commit else f"{entry.time:%Y-%m-%d %H:%M}"
+        yield f"{_step(change.before, change.after)} at {origin}"
     if len(one.changes) > 1:
         yield f"in all {_step(one.changes[0].before, one.changes[-1].after)}"
 
@@ -164,8 +168,8 @@ def _rejected(history: History) -> Iterator[str]:
     if history.rejected:
         yield ""
         yield f"{units.count(len(history.rejected), 'file')} left out:"
-    for rejected in history.rejected:
-        yield f"{_INDENT}{printable(rejected.name)}: {printable(rejected.reason)}"
+    for name, reason in history.rejected.items():
+        yield f"{_INDENT}{printable(name)}: {printable(reason)}"
 
 
 def _sparkline(values: Sequence[float], marks: str) -> str:
@@ -182,11 +186,6 @@ def _sparkline(values: Sequence[float], marks: str) -> str:
 
 def _date(entry: Entry) -> str:
     return f"{entry.time:%Y-%m-%d}"
-
-
-def _origin(entry: Entry) -> str:
-    """Return the commit and its day, or where no commit is known the start of the run, in UTC."""
-    return f"{_commit(entry)} of {_date(entry)}" if entry.commit else f"{entry.time:%Y-%m-%d %H:%M}"
 
 
 def _commit(entry: Entry) -> str:

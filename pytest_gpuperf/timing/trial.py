@@ -317,11 +317,10 @@ class Trial:
                 speedup=speedup,
                 copies=self._transfer_timer.samples if self._transfer_timer else (),
                 transfer=self._transfer,
+                interference=self._interference,
+                throttled=self._rounds.throttled,
             )
-            throttled = self._rounds.throttled
-            judgement = judge_offline(
-                measured, self.options, memory=memory, interference=self._interference, throttled=throttled
-            )
+            judgement = judge_offline(measured, self.options, memory)
         self._offload = judgement.offload
         self.notes += (*judgement.notes, *outcome.notes_on_rounds(self._rounds), *self._checks.notes)
         return judgement.verdict

@@ -1,6 +1,6 @@
 """From a run to Bencher Metric Format, as `bencher run --adapter json` reads it."""
 
-from pytest_gpuperf.model.measurement import Measurement, Speedup
+from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.escape import distinct
 from pytest_gpuperf.report.json import codec
@@ -20,18 +20,14 @@ def text(run: Run) -> str:
 
 def _measures(record: Record) -> dict[str, dict[str, float]]:
     measures = {}
-    if record.speedup:
-        measures[f"{_emulated(record.gpu)}speedup"] = _speedup(record.speedup)
+    if speedup := record.speedup:
+        parts = {"value": speedup.value, "lower_value": speedup.low, "upper_value": speedup.high}
+        bounded = {name: part for name, part in parts.items() if part is not None}  # the format has no null
+        measures[f"{_emulated(record.gpu)}speedup"] = bounded
     for kind, measurement in (("cpu", record.cpu), ("gpu", record.gpu)):
         if measurement and measurement.median is not None:
             measures[f"{_emulated(measurement)}{kind}-ns"] = {"value": measurement.median * _NANOSECONDS}
     return measures
-
-
-def _speedup(speedup: Speedup) -> dict[str, float]:
-    """Return the value with the ends of its interval that are bounded: the format has no null."""
-    parts = {"value": speedup.value, "lower_value": speedup.low, "upper_value": speedup.high}
-    return {name: part for name, part in parts.items() if part is not None}
 
 
 def _emulated(measurement: Measurement | None) -> str:

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from pytest_gpuperf.model.comparison import Commit
-from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.demand import KINDS, Kind
 from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.nodeid import name_of, parameters_of
 from pytest_gpuperf.model.record import Environment, Record, Run
@@ -30,8 +30,8 @@ def text(run: Run) -> str:
 
 
 def _benchmarks(record: Record) -> Iterator[dict[str, Any]]:
-    measurements: dict[Kind, Measurement | None] = {"cpu": record.cpu, "gpu": record.gpu}
-    for kind, measurement in measurements.items():
+    for kind in KINDS:
+        measurement = record.measurement(kind)
         if measurement and measurement.samples:
             yield _benchmark(record, kind, measurement)
 
@@ -58,14 +58,14 @@ def _benchmark(record: Record, kind: Kind, measurement: Measurement) -> dict[str
 def spread(samples: Sequence[float]) -> dict[str, float | str]:
     """Return pytest-benchmark's statistics of one sample or more, in seconds.
 
-    Quartiles are the medians of the halves, or for an odd number method 3 of
-    https://en.wikipedia.org/wiki/Quartile#Computing_methods; fences are Tukey's, 1.5 IQR beyond them.
+    Its quartiles, the medians of the halves or for an odd number method 3 of
+    https://en.wikipedia.org/wiki/Quartile#Computing_methods, are Hazen's; fences are Tukey's, 1.5 IQR beyond.
     """
     data = sorted(samples)
     rounds, total = len(data), fsum(data)
     mean = min(max(total / rounds, data[0]), data[-1])  # rounding may not leave the samples' own range
     stddev = sqrt(fsum((sample - mean) ** 2 for sample in data) / (rounds - 1)) if rounds > 1 else 0.0
-    low, high = _quartiles(data)
+    low, high = _quantile(data, 0.25), _quantile(data, 0.75)
     inside = _between(data, low - 1.5 * (high - low), high + 1.5 * (high - low))
     iqr_outliers = rounds - len(inside)
     stddev_outliers = rounds - len(_between(data, mean - stddev, mean + stddev))
@@ -89,22 +89,15 @@ def spread(samples: Sequence[float]) -> dict[str, float | str]:
     }
 
 
+def _quantile(data: Sequence[float], share: float) -> float:
+    """Return Hazen's quantile of sorted data: number 5 of Hyndman and Fan, Sample Quantiles (1996)."""
+    last = len(data) - 1
+    place, fraction = divmod(min(max(share * len(data) - 0.5, 0.0), last), 1)
+    return (1 - fraction) * data[int(place)] + fraction * data[min(int(place) + 1, last)]
+
+
 def _between(data: Sequence[float], low: float, high: float) -> Sequence[float]:
     return data[bisect_left(data, low) : bisect_right(data, high)]
-
-
-def _quartiles(data: Sequence[float]) -> tuple[float, float]:
-    size = len(data)
-    quarter, rest = divmod(size, 4)
-    if size == 1:
-        return data[0], data[0]
-    if size % 2 == 0:
-        return median(data[: size // 2]), median(data[size // 2 :])
-    if rest == 1:
-        below = 0.25 * data[quarter - 1] + 0.75 * data[quarter]
-        return below, 0.75 * data[3 * quarter] + 0.25 * data[3 * quarter + 1]
-    below = 0.75 * data[quarter] + 0.25 * data[quarter + 1]
-    return below, 0.25 * data[3 * quarter + 1] + 0.75 * data[3 * quarter + 2]
 
 
 def _extra(record: Record, measurement: Measurement) -> dict[str, Any]:

@@ -8,7 +8,7 @@ Any other text is read by `json`, which knows lines and columns, and is then che
 import json
 import re
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from json.decoder import JSONDecodeError
 from sys import float_info
@@ -34,20 +34,26 @@ _DIGITS = re.compile(rf"{_STRINGS}|(?P<found>\d{{4300,}})", re.DOTALL)
 _PLACE = re.compile(r"(?P<cause>.*) - at `\$(?P<place>[^`]*)`", re.DOTALL)  # as msgspec ends its messages
 
 
-def quick(content: bytes, kind: type[_Value]) -> _Value | None:
-    """Return the value of a text that is as `written` makes it; None for any other."""
+def quick(
+    content: bytes, kind: type[_Value], pieces: Callable[[_Value], Iterable[bytes]] | None = None
+) -> _Value | None:
+    """Return the value of a text that is as `written` makes it, or `pieces` together; None for any other."""
+    end = 0
     try:
         value = _decoder(kind).decode(content)
-        same = _encoder.encode(value) == content and not _may_be_huge(content)
-    except _CANNOT:
+        for piece in pieces(value) if pieces else (encode(value),):
+            if not content.startswith(piece, end) or _may_be_huge(piece):
+                return None
+            end += len(piece)
+    except (*_CANNOT, GpuPerfError):
         return None
-    return value if same else None
+    return value if end == len(content) else None
 
 
-def value_in(line: bytes, kind: type[_Value], place: str = "$") -> _Value:
+def value_in(line: bytes, kind: type[_Value]) -> _Value:
     """Return the value of a text, quickly if it is as `written` makes it; raises as `parse` and `load` do."""
     value = quick(line, kind)
-    return load(parse(line.decode("utf-8")), kind, place) if value is None else value
+    return load(parse(line.decode("utf-8")), kind) if value is None else value
 
 
 def load(content: Any, kind: type[_Value], place: str = "$") -> _Value:
@@ -72,12 +78,11 @@ def written(value: Any, place: str = "$") -> str:
     """
     kind = type(value)
     try:
-        line = _encoder.encode(value)
+        line = encode(value)
         again = _decoder(kind).decode(line)
-        # MessagePack tells apart what may have changed: NaN and infinity from null, and 3 from 3.0.
-        same = _packer.encode(again) == _packer.encode(value)
-        if line.isascii() and (same or again == value):
-            return (line if same else _encoder.encode(again)).decode("ascii")
+        # NaN and infinity, which have become null, are not equal to it; 3 is equal to 3.0.
+        if line.isascii() and again == value:
+            return encode(again).decode("ascii")
     except _CANNOT:
         pass
     return text(dump(load(dump(value), kind, place)))
@@ -93,7 +98,7 @@ def text(content: Any) -> str:
     if wild := unbounded(content, "$"):
         raise GpuPerfError(f"the number at {wild} is not finite, or beyond the range of JSON's numbers")
     try:
-        line = _encoder.encode(content)
+        line = encode(content)
         if line.isascii():
             return line.decode("ascii")
     except UnicodeEncodeError:  # half a character, of which UTF-8 has none
@@ -115,9 +120,7 @@ def parse(content: str) -> Any:
     if not content.strip(" \t\r\n"):
         raise ValueError(f"it is empty; {_REMEDY}")
     try:
-        value = json.loads(
-            content, object_pairs_hook=_object, parse_constant=_refuse, parse_float=_integer_or_float
-        )
+        value = json.loads(content, object_pairs_hook=_object, parse_constant=_refuse, parse_float=_number)
         place = unbounded(value, "$")
     except RecursionError:
         raise ValueError("it is nested too deeply to be a report") from None
@@ -182,8 +185,7 @@ def _plain(value: Any) -> Any:
     return value.tolist()
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_plain)
-_packer = msgspec.msgpack.Encoder(enc_hook=_plain)
+encode = msgspec.json.Encoder(enc_hook=_plain).encode
 _decoder: Callable[[Any], Any] = cache(partial(msgspec.json.Decoder, dec_hook=_quick_samples))
 
 
@@ -223,7 +225,7 @@ def _check_keys(given: Any, kept: Any, place: str) -> None:
                 _check_keys(part, kept[index], f"{place}[{index}]")
 
 
-def _integer_or_float(digits: str) -> float:
+def _number(digits: str) -> float:
     number = float(digits)
     return int(number) if number.is_integer() else number
 

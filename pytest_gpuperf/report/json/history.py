@@ -1,6 +1,7 @@
 """One file of a history, as JSON has it."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -52,7 +53,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Entry:
     """What one pytest run found, as a file of a history.
 
     Times are in seconds; null means that a value could not be had.
@@ -62,7 +63,13 @@ class Document:
     """Version of the schema."""
     started: str
     """Time at which the run began, ISO 8601."""
-    commit: Commit | None
+    commit: Commit | None = None
     """The commit that was measured; null where it is not known."""
-    measured: tuple[Group, ...]
+    measured: tuple[Group, ...] = ()
     """One item for each fingerprint."""
+
+    @property
+    def time(self) -> datetime:
+        """When the run began, in UTC; raises ValueError or OverflowError where `started` is no time."""
+        started = datetime.fromisoformat(self.started)
+        return (started if started.tzinfo else started.replace(tzinfo=UTC)).astimezone(UTC)

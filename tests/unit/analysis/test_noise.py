@@ -1,11 +1,13 @@
 """Interference: what samples hold beside the workload, and when a GPU was slowed down too often."""
 
 import pytest
+from factories import measurement
 
-from pytest_gpuperf.analysis.noise import describe, detect, throttle_reason, worst
-from pytest_gpuperf.model.measurement import Interference
+from pytest_gpuperf.analysis.noise import describe, detect, throttle_reason, worst_in_report
+from pytest_gpuperf.model.measurement import DeviceInfo, Interference
 
 CONTENTION = Interference(kind="cpu_contention", own_share=0.5, waited=0.5)
+CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2.4.1")
 UNSTABLE = Interference(kind="unstable_cpu_times", own_share=0.25, median=4.0, fastest=1.0)
 
 
@@ -34,8 +36,10 @@ def test_the_time_waited_is_that_of_all_calls_of_a_block():
 
 
 def test_of_several_the_worst_leaves_the_workload_the_smallest_share():
-    assert worst(CONTENTION, None, UNSTABLE) == worst(UNSTABLE, CONTENTION) == UNSTABLE
-    assert worst(None, None) is None
+    quiet, unstable = measurement(CPU, 1.0, 1.0), measurement(CPU, 4.0, 1.0, 4.0)
+    assert worst_in_report(unstable, None) == worst_in_report(unstable, CONTENTION) == UNSTABLE
+    assert worst_in_report(quiet, CONTENTION) == CONTENTION
+    assert worst_in_report(quiet, None) is None
 
 
 @pytest.mark.parametrize(

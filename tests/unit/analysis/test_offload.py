@@ -13,6 +13,7 @@ from pytest_gpuperf.model.measurement import (
     Copies,
     DeviceInfo,
     Estimate,
+    Interference,
     Measurement,
     Round,
     Speedup,
@@ -74,6 +75,8 @@ def seen(
         "copies": [moved] * ROUNDS if moved else [],
         "transfer": MOVED if moved else NOTHING,
     }
+    if (own := changes.pop("own_share", None)) is not None:
+        known["interference"] = Interference(kind="cpu_contention", own_share=own, waited=1 - own)
     known |= changes
     return OffloadInput(cpu=known.pop("on_cpu"), gpu=known.pop("on_gpu"), **known)
 
@@ -145,7 +148,7 @@ def test_a_gpu_that_is_slower_than_a_disturbed_cpu_is_not_worth_it(own):
 
 @pytest.mark.parametrize("found", [WON, LOST, (0.01, 0.009, 0.011), (99.0, 98.0, 100.0)])
 def test_with_a_gpu_that_was_slowed_down_nothing_is_decided(found):
-    offload = assess(seen(found=found, throttled=True), PLAN)
+    offload = assess(seen(found=found, throttled="heat"), PLAN)
     assert (None, None) == (offload.worth, offload.price.saves)
 
 

@@ -499,7 +499,7 @@ def test_of_several_baselines_the_first_of_the_same_surroundings_is_taken(expect
         "elsewhere": made_on("elsewhere", cpu={"name": "another"}),
         "no GPU": made_on("no GPU", None),
     }
-    found = closest([known[name] for name in names], replace(HERE, gpu=gpu), gpu)
+    found = closest([known[name] for name in names], replace(HERE, gpu=gpu))
     assert expected == (found.name if found else None)
 
 

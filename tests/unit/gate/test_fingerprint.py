@@ -7,7 +7,6 @@ import pytest
 
 from pytest_gpuperf.gate.fingerprint import (
     baseline_differences,
-    condition_inputs,
     differences,
     environment_conditions,
     record_conditions,
@@ -79,28 +78,15 @@ def here(**changes) -> Environment:
     return replace(HERE, **changes)
 
 
-def differs(now: Record, surveyed=HERE, *, before=None, kinds=("cpu", "gpu"), of_speedup=True, was=HERE):
+def differs(now: Record, surveyed=HERE, *, before=None, kinds=("cpu", "gpu"), was=HERE):
     found = {
         **environment_conditions(was, kinds),
-        **record_conditions(before or record(), kinds, of_speedup=of_speedup),
+        **record_conditions(before or record(), kinds),
     }
     return differences(
         found,
-        {**environment_conditions(surveyed, kinds), **record_conditions(now, kinds, of_speedup=of_speedup)},
+        {**environment_conditions(surveyed, kinds), **record_conditions(now, kinds)},
     )
-
-
-@pytest.mark.parametrize("of_speedup", [True, False])
-@pytest.mark.parametrize("kinds", [("cpu", "gpu"), ("cpu",), ("gpu",)], ids=str)
-def test_records_of_the_same_traits_have_the_same_conditions(kinds, of_speedup):
-    one, other = on_cpu(), on_cpu(library="numpy 1.0")
-    for each in (one, other, record()):
-        for two in (one, other, record()):
-            if condition_inputs(each, kinds) == condition_inputs(two, kinds):
-                assert record_conditions(each, kinds, of_speedup=of_speedup) == record_conditions(
-                    two, kinds, of_speedup=of_speedup
-                )
-    assert (condition_inputs(one, kinds) == condition_inputs(other, kinds)) == ("cpu" not in kinds)
 
 
 def test_the_same_test_on_the_same_machine_is_comparable():
@@ -166,7 +152,7 @@ def test_each_part_of_a_test_that_differs_is_named_by_itself(expected, now):
 )
 def test_each_part_of_the_surroundings_that_differs_is_named_by_itself(expected, surveyed):
     assert differs(record(), surveyed) == (expected,)
-    assert differences(run_conditions(HERE, GPU), run_conditions(surveyed, GPU)) == (expected,)
+    assert differences(run_conditions(HERE), run_conditions(surveyed)) == (expected,)
 
 
 @pytest.mark.parametrize(
@@ -270,12 +256,12 @@ def test_of_a_driver_and_a_runtime_the_major_version_counts(expected, before, no
     ],
 )
 def test_one_sides_times_depend_on_that_side(expected, kinds, now, surveyed):
-    assert expected == differs(now, surveyed, kinds=kinds, of_speedup=False)
+    assert expected == differs(now, surveyed, kinds=kinds)
 
 
 @pytest.mark.parametrize("demand", [Demand(transfer="always"), Demand(latency=True)])
 def test_a_time_does_not_depend_on_what_a_speedup_includes(demand):
-    assert differs(record(demand=demand), of_speedup=False) == ()
+    assert differs(record(demand=demand), kinds=("gpu",)) == ()
 
 
 def test_several_differences_are_told_together():
@@ -290,9 +276,9 @@ def test_several_differences_are_told_together():
 def test_a_difference_from_a_baseline_says_which_value_is_whose():
     now = here(variables={**HERE.variables, "OPENBLAS_NUM_THREADS": "2"})
     told = "OPENBLAS_NUM_THREADS: not set in the baseline, 2 now"
-    assert baseline_differences(run_conditions(HERE, GPU), run_conditions(now, GPU)) == (told,)
+    assert baseline_differences(run_conditions(HERE), run_conditions(now)) == (told,)
 
 
 def test_a_run_without_a_gpu_has_the_surroundings_of_its_processor():
-    assert differences(run_conditions(HERE, None), run_conditions(HERE, GPU)) == ()
-    assert not any(name.startswith("GPU") for name in run_conditions(HERE, None))
+    assert differences(run_conditions(replace(HERE, gpu=None)), run_conditions(HERE)) == ()
+    assert not any(name.startswith("GPU") for name in run_conditions(replace(HERE, gpu=None)))

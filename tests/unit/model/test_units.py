@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_gpuperf.model.units import bandwidth, count, first_few, seconds, size
+from pytest_gpuperf.model.units import bandwidth, count, digits, first_few, interval, seconds, size
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,11 @@ def test_a_size_has_three_digits_and_its_unit(expected, bytes):
 
 def test_a_bandwidth_is_a_size_per_second():
     assert bandwidth(12.34e9) == "12.3 GB/s"
+
+
+def test_an_open_end_of_an_interval_is_a_question_mark():
+    assert "[2.60, 3.20]" == interval(2.6, 3.2, digits)
+    assert "[?, ?]" == interval(None, None, digits)
 
 
 @pytest.mark.parametrize(

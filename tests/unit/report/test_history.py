@@ -22,9 +22,10 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.record import STATUSES, Environment
 from pytest_gpuperf.report import files, history
-from pytest_gpuperf.report.history import Entry, Result, entry, read, write
+from pytest_gpuperf.report.history import entry, read, write
 from pytest_gpuperf.report.json import codec, schema
-from pytest_gpuperf.report.json.history import Interval
+from pytest_gpuperf.report.json.history import Entry, Group, Interval
+from pytest_gpuperf.report.json.history import Tested as OneTest  # pytest collects what is called Test...
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2.4.1")
 GPU = DeviceInfo(
@@ -45,24 +46,38 @@ HERE = Environment(
 )
 COMMIT = Commit(id="0123456789abcdef0123", branch="main", time="2026-01-01T00:00:00+01:00", changed=False)
 KEPT = Entry(
+    history_version="1.0",
     started="2026-01-02T03:04:05+00:00",
     commit=COMMIT,
-    results=(
-        Result(
-            nodeid="test_é[\ud800\n]",
-            status="passed",
+    measured=(
+        Group(
             fingerprint="here",
-            speedup=Interval(value=9.5, low=9.0, high=None),
-            cpu=0.01,
-            gpu=0.001,
+            tests=(
+                OneTest(
+                    nodeid="test_é[\ud800\n]",
+                    status="passed",
+                    speedup=Interval(value=9.5, low=9.0, high=None),
+                    cpu=0.01,
+                    gpu=0.001,
+                ),
+                OneTest(nodeid="test_b", status="skipped"),
+            ),
         ),
-        Result(nodeid="test_b", status="skipped", fingerprint="here"),
     ),
 )
 
 
+def every_test(kept: Entry) -> list[OneTest]:
+    return [test for group in kept.measured for test in group.tests]
+
+
+def changed_test(**changes) -> dict:
+    """Return the results of an entry of one test that is changed."""
+    return {"measured": (Group(fingerprint="here", tests=(replace(every_test(KEPT)[0], **changes),)),)}
+
+
 def reasons(folder: Path) -> dict[str, str]:
-    return {rejected.name: rejected.reason for rejected in read(folder).rejected}
+    return read(folder).rejected
 
 
 def changed(folder: Path, edit) -> str:
@@ -86,15 +101,19 @@ def test_an_entry_has_the_medians_and_the_interval_in_six_digits():
         speedup=speedup(9.87654321, 9.1, None),
     )
     assert (
-        Result(
-            nodeid="test_a",
-            status="passed",
+        Group(
             fingerprint=key(HERE, CPU, GPU),
-            speedup=Interval(value=9.87654, low=9.1, high=None),
-            cpu=0.2,
-            gpu=0.02,
+            tests=(
+                OneTest(
+                    nodeid="test_a",
+                    status="passed",
+                    speedup=Interval(value=9.87654, low=9.1, high=None),
+                    cpu=0.2,
+                    gpu=0.02,
+                ),
+            ),
         )
-        == entry(run_of(measured, environment=HERE)).results[0]
+        == entry(run_of(measured, environment=HERE)).measured[0]
     )
 
 
@@ -105,26 +124,27 @@ def test_an_entry_has_the_start_and_the_commit_of_its_run():
 
 def test_a_run_without_a_speedup_is_kept_with_how_its_tests_ended():
     several = [skipped(f"test_{status}", status=status) for status in STATUSES]
-    assert list(STATUSES) == [result.status for result in entry(run_of(*several)).results]
+    assert list(STATUSES) == [test.status for test in every_test(entry(run_of(*several)))]
 
 
 def test_a_deselected_test_was_not_in_the_run():
-    assert () == entry(run_of(skipped("test_a", reason_code="deselected"))).results
+    assert () == entry(run_of(skipped("test_a", reason_code="deselected"))).measured
 
 
 def test_a_skip_of_the_suite_s_own_stays_whatever_its_reason_is():
-    assert 1 == len(entry(run_of(skipped("test_a", "deselected on the command line or by a plugin"))).results)
+    kept = entry(run_of(skipped("test_a", "deselected on the command line or by a plugin")))
+    assert 1 == len(every_test(kept))
 
 
 def test_a_cpu_sibling_stands_with_its_gpu_sibling():
     cpu = record("test_a[cpu]", gpu=None, speedup=None, pairing=Pairing(side="cpu", library="numpy"))
     gpu = record("test_a[gpu]", pairing=Pairing(side="gpu", library="cupy", partner="test_a[cpu]"))
-    assert ["test_a[gpu]"] == [result.nodeid for result in entry(run_of(cpu, gpu)).results]
+    assert ["test_a[gpu]"] == [test.nodeid for test in every_test(entry(run_of(cpu, gpu)))]
 
 
 def test_a_test_that_failed_early_stands_with_the_runs_in_which_it_did_not():
     kept = entry(run_of(record("test_a"), skipped("test_b", status="error")))
-    assert kept.results[0].fingerprint == kept.results[1].fingerprint
+    assert 1 == len(kept.measured)
 
 
 # The fingerprint.
@@ -207,8 +227,8 @@ def test_another_interpreter_or_number_of_threads_has_another_fingerprint(change
 
 def test_what_else_is_in_a_run_does_not_change_a_test_s_fingerprint():
     torch = replace(GPU, backend="torch", library="torch 2.6.0+cu124")
-    alone = entry(run_of(record("test_a"))).results
-    together = entry(run_of(record("test_t", gpu=measurement(torch, 1.0)), record("test_a"))).results
+    alone = entry(run_of(record("test_a"))).measured
+    together = entry(run_of(record("test_t", gpu=measurement(torch, 1.0)), record("test_a"))).measured
     assert alone[0].fingerprint == together[1].fingerprint
     assert "torch 2.6," in together[0].fingerprint
 
@@ -266,7 +286,7 @@ def test_many_processes_at_once_lose_nothing(tmp_path):
     with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as writers:
         written = {*writers.map(write, [tmp_path] * 200, [KEPT] * 200)}
     assert (200, 200) == (len(written), len(list(tmp_path.iterdir())))
-    assert ((KEPT,) * 200, ()) == (read(tmp_path).entries, read(tmp_path).rejected)
+    assert ((KEPT,) * 200, {}) == (read(tmp_path).entries, read(tmp_path).rejected)
 
 
 def test_a_reader_never_sees_half_a_file(tmp_path, monkeypatch):
@@ -292,9 +312,9 @@ def test_a_file_is_small(tmp_path):
     [
         {"started": "yesterday"},
         {"started": "0001-01-01T00:00:00+23:00"},
-        {"results": (replace(KEPT.results[0], status="fine"),)},
-        {"results": (replace(KEPT.results[0], cpu=nan),)},
-        {"results": (replace(KEPT.results[0], speedup=Interval(value=-1.0, low=None, high=None)),)},
+        changed_test(status="fine"),
+        changed_test(cpu=nan),
+        changed_test(speedup=Interval(value=-1.0, low=None, high=None)),
         {"commit": Commit(id="")},
     ],
 )
@@ -442,7 +462,7 @@ def test_a_file_that_vanishes_is_no_error(tmp_path, monkeypatch):
 
     monkeypatch.setattr(history.os, "open", vanish)
     found = read(tmp_path)
-    assert ((), 1) == (found.rejected, len(found.entries))
+    assert ({}, 1) == (found.rejected, len(found.entries))
 
 
 def test_hidden_files_are_those_of_writers(tmp_path):
@@ -473,7 +493,7 @@ def test_no_bytes_are_a_traceback(tmp_path, text):
 @given(data=st.data())
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_edit_of_an_entry_is_a_traceback_and_it_is_an_entry_or_named(tmp_path, data):
-    content = json.loads(codec.written(history._document(KEPT)))
+    content = json.loads(codec.written(KEPT))
     place = content
     while True:
         key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
@@ -494,10 +514,9 @@ def test_no_edit_of_an_entry_is_a_traceback_and_it_is_an_entry_or_named(tmp_path
 @given(
     st.lists(
         st.builds(
-            Result,
+            OneTest,
             nodeid=st.text(),
             status=st.sampled_from(STATUSES),
-            fingerprint=st.sampled_from(["a", "b", ""]),
             speedup=st.none()
             | st.builds(
                 Interval,
@@ -509,14 +528,16 @@ def test_no_edit_of_an_entry_is_a_traceback_and_it_is_an_entry_or_named(tmp_path
             gpu=st.none() | st.floats(0, 1e300),
         ),
         max_size=5,
-        unique_by=lambda result: result.nodeid,
+        unique_by=lambda test: test.nodeid,
     ),
+    st.integers(0, 5),
     st.datetimes(min_value=datetime(1900, 1, 1)),
 )
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_run_that_was_written_and_read_is_the_same_run(tmp_path, results, time):
-    grouped = tuple(sorted(results, key=lambda result: result.fingerprint))
-    kept = Entry(started=time.replace(tzinfo=UTC).isoformat(), results=grouped)
+def test_any_run_that_was_written_and_read_is_the_same_run(tmp_path, tests, first, time):
+    groups = {"a": tuple(tests[:first]), "": tuple(tests[first:])}
+    measured = tuple(Group(fingerprint=shared, tests=group) for shared, group in groups.items())
+    kept = replace(KEPT, started=time.replace(tzinfo=UTC).isoformat(), measured=measured)
     path = write(tmp_path, kept)
     assert (kept,) == read(tmp_path).entries
     path.unlink()

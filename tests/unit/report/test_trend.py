@@ -6,22 +6,29 @@ from dataclasses import replace
 import pytest
 
 from pytest_gpuperf.model.comparison import Commit
-from pytest_gpuperf.report.history import Entry, History, Rejected, Result
-from pytest_gpuperf.report.json.history import Interval
+from pytest_gpuperf.report.history import History
+from pytest_gpuperf.report.json.history import Entry, Group, Interval
+from pytest_gpuperf.report.json.history import Tested as OneTest  # pytest collects what is called Test...
 from pytest_gpuperf.report.trend import document, lines, series
 
 STEP = [9.9, 9.95, 9.85, 9.9, 10.0, 9.8, 8.1, 8.15, 8.05, 8.1, 8.2, 8.0]
 
 
-def result(value: float | None, nodeid: str = "test_a", **changes) -> Result:
+def result(value: float | None, nodeid: str = "test_a", fingerprint: str = "here", **changes) -> Group:
     speedup = value and Interval(value=value, low=value - 0.5, high=value + 0.5)
-    known = {"status": "passed" if value else "skipped", "fingerprint": "here", "cpu": 0.1, "gpu": None}
-    return Result(nodeid=nodeid, speedup=speedup, **{**known, **changes})
+    known = {"status": "passed" if value else "skipped", "cpu": 0.1, "gpu": None}
+    test = OneTest(nodeid=nodeid, speedup=speedup, **{**known, **changes})
+    return Group(fingerprint=fingerprint, tests=(test,))
 
 
-def entry(day: int, *results: Result, **changes) -> Entry:
+def entry(day: int, *results: Group, **changes) -> Entry:
     commit = Commit(id=f"{day:07x}" + 33 * "f", branch="main")
-    known = {"started": f"2026-01-{day:02}T12:00:00+00:00", "commit": commit, "results": results}
+    known = {
+        "history_version": "1.0",
+        "started": f"2026-01-{day:02}T12:00:00+00:00",
+        "commit": commit,
+        "measured": results,
+    }
     return Entry(**{**known, **changes})
 
 
@@ -96,9 +103,8 @@ def test_a_failed_test_s_speedup_is_a_point_of_its_series():
 
 
 def test_an_open_interval_has_a_question_mark():
-    open_end = Result(
-        nodeid="t", status="passed", fingerprint="f", speedup=Interval(value=5.0, low=None, high=6.0)
-    )
+    test = OneTest(nodeid="t", status="passed", speedup=Interval(value=5.0, low=None, high=6.0))
+    open_end = Group(fingerprint="f", tests=(test,))
     assert "  2026-01-01  0000001   5.00x [?, 6.00]" in lines(History(entries=(entry(1, open_end),)))
 
 
@@ -125,7 +131,7 @@ def test_no_runs_say_how_to_make_one():
 
 
 def test_files_that_are_no_entries_are_told_even_without_runs():
-    rejected = (Rejected(name="a.json", reason="it is a link"),)
+    rejected = {"a.json": "it is a link"}
     assert ["", "1 file left out:", "  a.json: it is a link"] == lines(History(rejected=rejected))[1:]
 
 
@@ -160,12 +166,12 @@ def test_a_long_series_has_a_short_sparkline_and_noise_a_flat_one():
 @pytest.mark.parametrize("hostile", ["\x1b[2J", "a\nb", "\r", "\u202e", "\ud800", "\x9b"])
 def test_nothing_in_a_file_steers_the_terminal(hostile):
     strange = entry(1, result(2.0, hostile, fingerprint=hostile), commit=Commit(id=hostile))
-    told = lines(History(entries=(strange,), rejected=(Rejected(name=hostile, reason=hostile),)))
+    told = lines(History(entries=(strange,), rejected={hostile: hostile}))
     assert all(letter.isprintable() for line in told for letter in line)
 
 
 def test_the_object_of_json_has_series_and_changes():
-    found = document(replace(history_of(STEP), rejected=(Rejected(name="a", reason="b"),)))
+    found = document(replace(history_of(STEP), rejected={"a": "b"}))
     assert found == json.loads(json.dumps(found, allow_nan=False))
     assert (12, 10, [{"name": "a", "reason": "b"}]) == (found["runs"], found["fewest"], found["rejected"])
     (one,) = found["series"]
