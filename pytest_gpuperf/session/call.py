@@ -7,12 +7,7 @@ from typing import Any
 
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.protocol import Device
-from pytest_gpuperf.integrations.stand_ins import (
-    BenchmarkStandIn,
-    SubtestsStandIn,
-    is_benchmark,
-    stand_in,
-)
+from pytest_gpuperf.integrations.stand_ins import BenchmarkStandIn, SubtestsStandIn, is_benchmark, stand_in
 from pytest_gpuperf.model.errors import GpuPerfError
 
 

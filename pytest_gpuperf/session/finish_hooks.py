@@ -10,11 +10,7 @@ import pytest
 from pytest_gpuperf.collection.finder import Finder
 from pytest_gpuperf.collection.hooks import runs_no_test
 from pytest_gpuperf.collection.items import SPEC
-from pytest_gpuperf.collection.requested import (
-    RequestedTests,
-    command_line_selection,
-    reruns_failures,
-)
+from pytest_gpuperf.collection.requested import RequestedTests, command_line_selection, reruns_failures
 from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.model.demand import Selection
