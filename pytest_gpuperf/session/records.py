@@ -19,7 +19,7 @@ class RecordStore:
 
     def __init__(self, report: Path | None, cost_ratio: float) -> None:
         self.report = report
-        self.records: dict[str, Record] = {}
+        self.by_nodeid: dict[str, Record] = {}
         self.unwritten: str | None = None
         self.selections: tuple[Selection, ...] = ()
         self._cost_ratio = cost_ratio
@@ -30,11 +30,11 @@ class RecordStore:
 
     def keep(self, record: Record) -> None:
         """Keep a record; a rerun's replaces the one before."""
-        self.records[record.nodeid] = record
+        self.by_nodeid[record.nodeid] = record
 
     def attach(self, nodeid: str) -> dict[str, Any]:
         """Return a record as it travels with pytest's report, to this process or to another."""
-        self._attached = codec.dump(self.records[nodeid])
+        self._attached = codec.dump(self.by_nodeid[nodeid])
         return self._attached
 
     def receive(self, content: dict[str, Any]) -> None:
@@ -63,11 +63,11 @@ class RecordStore:
         except (OSError, GpuPerfError) as error:
             self.unwritten = f"the journal {self._journal.path} cannot be written: {error}"
 
-    def run(self, surveyed: Environment, *, complete: bool) -> Run:
+    def run(self, environment: Environment, *, complete: bool) -> Run:
         """Return everything as one value."""
-        records = tuple(self.records.values())
+        records = tuple(self.by_nodeid.values())
         return Run(
-            environment=surveyed,
+            environment=environment,
             started=self.started,
             records=records,
             thresholds=threshold.find(records),

@@ -24,9 +24,9 @@ _NO_DEVICE = (
 class RunHooks:
     """Measures speedup tests as pytest runs them; `plugin.py` has a table of all hooks and their order."""
 
-    def __init__(self, config: pytest.Config, session: GpuPerfSession) -> None:
-        self.session = session
-        self.finish_hooks = FinishHooks(config, session)
+    def __init__(self, config: pytest.Config) -> None:
+        self.session = GpuPerfSession(config)
+        self.finish_hooks = FinishHooks(config, self.session)
         self._running: pytest.Item | None = None
         self._subtest_errors: list[str] = []  # of the running test
 
@@ -50,7 +50,7 @@ class RunHooks:
         )
         if reason is not None:
             pytest.fail(reason, pytrace=False)
-        must_have_gpu = self.session.machine.lost or self.session.plan.require_gpu
+        must_have_gpu = self.session.machine.lost or self.session.options.require_gpu
         if spec.kind == "gpu" or (must_have_gpu and spec.kind is None):
             self.session.gpu(spec.device)
 
@@ -91,7 +91,7 @@ class RunHooks:
         """Discard what an earlier run of the test left, and let unittest's method be measured."""
         self._subtest_errors.clear()
         if spec.has_device:
-            self.session.ledger.records.pop(spec.nodeid, None)
+            self.session.records.by_nodeid.pop(spec.nodeid, None)
             self.session.runner.invalidate(spec)
             if MEASURED in item.stash:
                 del item.stash[MEASURED]
@@ -107,7 +107,7 @@ class RunHooks:
             self.session.apply_verdict(item.stash[MEASURED], item)
         elif spec.calls_both:
             pytest.fail("not measured: the test never called gpuperf.both", pytrace=False)
-        elif spec.nodeid not in self.session.ledger.records and not unittest_cases.failures(item):
+        elif spec.nodeid not in self.session.records.by_nodeid and not unittest_cases.failures(item):
             pytest.fail("not measured: another plugin executed the test function itself", pytrace=False)
 
     @pytest.hookimpl(wrapper=True)
@@ -124,13 +124,13 @@ class RunHooks:
         if error is not None:
             self._record_error(item, spec, call.when, error)
         report = yield
-        records = self.session.ledger.records
+        records = self.session.records.by_nodeid
         if call.when == "call" and spec.nodeid not in records:
             status: Status = "skipped" if report.skipped else "error"
             verdict = Verdict(status=status, reason=_end_reason(report))  # unittest keeps it in the report
             self.session.without_measurement(item, spec, verdict)
         if call.when == "teardown" and spec.nodeid in records:
-            content = self.session.ledger.attach(spec.nodeid)
+            content = self.session.records.attach(spec.nodeid)
             setattr(report, RECORD_ATTRIBUTE, content)
         return report
 
@@ -141,7 +141,7 @@ class RunHooks:
             self._subtest_errors.append(f"a subtest failed: {errors.first_line(error)}")
         if not is_skip and phase == "teardown":
             self.session.invalidate_record(item, spec, f"its teardown failed: {errors.first_line(error)}")
-        if phase == "setup" or spec.nodeid not in self.session.ledger.records:
+        if phase == "setup" or spec.nodeid not in self.session.records.by_nodeid:
             ended = Verdict(
                 status="skipped" if is_skip else "error",
                 reason=(str(error) or type(error).__name__).partition("\n")[0],
