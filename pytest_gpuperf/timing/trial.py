@@ -122,13 +122,13 @@ class Trial:
                 self._measure_secondary(self._gpu)
         return self._judge()
 
-    def time_cpu(self, bind: Bind, cpu: TimedDevice, *, max_blocks: int, seconds: float) -> CpuResult:
-        """Time the body on the CPU alone: two blocks, and more up to `max_blocks` within `seconds`."""
+    def time_cpu(self, bind: Bind, cpu: TimedDevice, seconds: float) -> CpuResult:
+        """Time the body on the CPU alone: two blocks, and more within `seconds`."""
         self._cpu, first_result = self._first_call(bind, cpu)
         with self._budget.lock():
             for restarts_left in reversed(range(self.options.sampling.max_restarts + 1)):
                 timer = self._warmed_up(self._cpu)
-                self._rounds.take_alone(timer, max_blocks, seconds)
+                self._rounds.take_alone(timer, seconds)
                 if timer.interference is None or not restarts_left or self._budget.remaining() < 0:
                     break
                 self._restart(self._cpu)
@@ -140,12 +140,12 @@ class Trial:
             self.note("interference", noise.describe(interference))
         return CpuResult(measurement=self._cpu.measurement, result=first_result, interference=interference)
 
-    def time_gpu(self, bind: Bind, gpu: TimedDevice, *, max_blocks: int, seconds: float) -> None:
-        """Time the body on the GPU alone: two blocks, and more up to `max_blocks` within `seconds`."""
+    def time_gpu(self, bind: Bind, gpu: TimedDevice, seconds: float) -> None:
+        """Time the body on the GPU alone: two blocks, and more within `seconds`."""
         self._gpu, first_result = self._first_call(bind, gpu)
         self._checks.require_device_work(self._gpu.workload)
         with self._budget.lock():
-            self._rounds.take_alone(self._warmed_up(self._gpu), max_blocks, seconds)
+            self._rounds.take_alone(self._warmed_up(self._gpu), seconds)
             if self._budget.remaining() >= 0:
                 self._checks.require_same_result(first_result, self._final_result(self._gpu))
                 secondary.probe_and_sample([self._gpu], self._context)
@@ -273,11 +273,12 @@ class Trial:
         for timer in timers:
             timer.restart()
 
-    def _demanded_transfers(self, gpu: BlockTimer) -> TransferTimer | None:
-        """Return a timer of the transfers if the demand includes them: they belong to each round then."""
-        if self.demand.transfer != "never":
-            self._transfer_timer = TransferTimer(gpu.workload, self.options)
-        return self._transfer_timer
+    def _demanded_transfers(self, gpu: BlockTimer) -> Sequence[BlockTimer]:
+        """Return the timers of the transfers if the demand includes them: they belong to each round then."""
+        if self.demand.transfer == "never":
+            return ()
+        self._transfer_timer = TransferTimer(gpu.workload, self.options)
+        return self._transfer_timer.timers
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
         """Measure what the verdict does not rest on."""
