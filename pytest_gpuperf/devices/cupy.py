@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from os import environ
-from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, import_library
+from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
@@ -33,12 +32,11 @@ extern "C" __global__ void gpuperf_spin(long long nanoseconds) {
 """
 
 
-class CupyDevice(MonitoredDevice):
+class CupyDevice(LibraryDevice, MonitoredDevice):
     """One CUDA device; work runs asynchronously on its streams."""
 
     kind: Kind = "gpu"
     backend = "cupy"
-    clock = staticmethod(perf_counter)
 
     def __init__(self, cupy: Any, index: int) -> None:
         self.xp = cupy

@@ -4,24 +4,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
 from os import environ
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices import errors
-from pytest_gpuperf.devices.library import LibraryBackend, import_library
+from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
-from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
 _EXACT = ("highest", "float32", "F32_F32_F32")  # of jax_default_matmul_precision
 _AMPERE = 8.0  # the first compute capability with TF32
 
 
-class JaxDevice:
+class JaxDevice(LibraryDevice):
     """One JAX device; work runs asynchronously on it, the CPU's too.
 
     `xp` is jax.numpy: an array that it makes is committed to this device, and a function with an array
@@ -31,7 +30,6 @@ class JaxDevice:
     """
 
     backend = "jax"
-    clock = staticmethod(perf_counter)
 
     def __init__(self, jax: Any, device: Any, name: str) -> None:
         self.kind: Kind = "cpu" if device.platform == "cpu" else "gpu"
@@ -106,10 +104,6 @@ class JaxDevice:
         after = self._memory()
         observation.worked = after["num_allocs"] > before["num_allocs"]
         observation.held = after["bytes_in_use"] - before["bytes_in_use"]
-
-    def fault(self, error: BaseException) -> Fault | None:
-        """Recognize XLA's memory errors and the CUDA errors that outlive their call."""
-        return errors.parse_error(error)
 
     def release(self) -> None:
         """Do nothing: JAX keeps its pool."""

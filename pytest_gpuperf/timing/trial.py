@@ -8,7 +8,6 @@ from zlib import crc32
 from pytest_gpuperf.analysis import noise, offload, verdict
 from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
-from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, Family, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -194,8 +193,11 @@ class Trial:
 
     @property
     def where(self) -> str:
-        """The place of an error."""
-        return errors.describe_place(self.device, self._rounds.begun)
+        """The place of an error: `on the GPU (NAME) in round 17`; no round before the first."""
+        if self.device is None:
+            return "before any device was used"
+        in_round = f" in round {self._rounds.begun}" if self._rounds.begun else ""
+        return f"on the {self.device.kind.upper()} ({self.device.name}){in_round}"
 
     def note(self, code: NoteCode, text: str) -> None:
         """Add a note to the record."""
