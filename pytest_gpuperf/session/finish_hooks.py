@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.collection.finder import Finder
 from pytest_gpuperf.collection.hooks import runs_no_test
 from pytest_gpuperf.collection.items import SPEC
-from pytest_gpuperf.collection.requested import RequestedTests, command_line_selection, reruns_failures
+from pytest_gpuperf.collection.requested import RequestedTests
 from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.model.demand import Outputs, Selection
@@ -35,11 +36,8 @@ class FinishHooks:
         self.session = session
         self._is_worker = hasattr(config, "workerinput")
         self.runs_no_test = runs_no_test(config)
-        self._collected = RequestedTests(
-            root=config.rootpath,
-            arguments=command_line_selection(config),
-            reruns_failures=reruns_failures(config),
-        )
+        self._collected = RequestedTests(config)
+        self._root = config.rootpath
         self._ran_tests = False
         self._crashed: dict[str, str] = {}
         self._selected: Sequence[pytest.Item] = ()
@@ -142,23 +140,32 @@ class FinishHooks:
     def _build_run(self, *, complete: bool) -> Run:
         """Return the run with the gate's result."""
         session = self.session
+        records = tuple(session.records.by_nodeid.values())
         environment = session.machine.environment()
-        run = session.records.run(environment, complete=complete)
         has_gpu = environment.gpu is not None
         # Without a GPU, files may skip themselves if --gpuperf-allow-no-gpu accepts that.
         skipped_files = has_gpu or not session.gate.options.allow_no_gpu
         expects = partial(self._collected.expects, skipped_files=skipped_files)
         seen = RunCoverage(expects=expects, crashed=self._crashed, has_gpu=has_gpu)
-        gate = session.gate.finish(run.records, seen, session.options)
         writes_files = session.records.report or session.gate.options.create or session.outputs != Outputs()
-        commit = git.current(self._collected.root) if writes_files else None
-        return replace(run, gate=gate, commit=commit)
+        commit = git.current(self._root) if writes_files else None
+        return Run(
+            started=session.records.started,
+            complete=complete,
+            cost_ratio=session.options.cost_ratio,
+            environment=environment,
+            records=records,
+            thresholds=threshold.find(records),
+            selections=session.records.selections,
+            commit=commit,
+            gate=session.gate.finish(records, seen, session.options),
+        )
 
     def _failures(self, run: Run) -> Iterator[str]:
         """Yield why the run fails as a whole, even if every test passed."""
         options = self.session.options
-        for threshold in self.session.sweeps.unreported_failures(run.records, options):
-            yield f"{threshold.name}: {threshold.reason}"
+        for failed in self.session.sweeps.unreported_failures(run.records, options):
+            yield f"{failed.name}: {failed.reason}"
         if (unmeasured := policy.required_gpu_unused(run.records, options)) is not None:
             yield unmeasured
         yield from (failure.text for failure in (run.gate.failures if run.gate else ()))

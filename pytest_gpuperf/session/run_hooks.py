@@ -32,7 +32,7 @@ class RunHooks:
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Stop a test that cannot be measured before its fixtures are set up."""
-        spec = _spec_of(item)
+        spec = item.stash.get(SPEC, None)
         if spec is None:
             if self.session.machine.lost and _uses_gpu(item):
                 pytest.fail(self.session.machine.lost, pytrace=False)
@@ -57,7 +57,7 @@ class RunHooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
         """Measure a marked test instead of calling it."""
-        spec = _spec_of(pyfuncitem)
+        spec = pyfuncitem.stash.get(SPEC, None)
         if spec is None or not (spec.slots or spec.device) or spec.source == "all":
             return None
         self.session.measure_and_apply(pyfuncitem, spec)
@@ -66,7 +66,7 @@ class RunHooks:
     @pytest.hookimpl(wrapper=True, trylast=True)  # within pytest's own, which capture output and logs
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         """Measure what pytest_pyfunc_call does not call, and fail what passed without being measured."""
-        spec = _spec_of(item)
+        spec = item.stash.get(SPEC, None)
         if spec is None or not isinstance(item, pytest.Function):
             return (yield)
         self._prepare(item, spec)
@@ -118,7 +118,7 @@ class RunHooks:
         error = call.excinfo.value if call.excinfo else None
         if error is not None and not isinstance(error, SKIPS):
             self.session.machine.fault(error, item.nodeid)  # an unmarked test may lose the GPU, too
-        spec = _spec_of(item)
+        spec = item.stash.get(SPEC, None)
         if spec is None:
             return (yield)
         if error is not None:
@@ -148,10 +148,6 @@ class RunHooks:
                 reason_code="no_gpu" if isinstance(error, NoGpu) else None,
             )
             self.session.without_measurement(item, spec, ended)
-
-
-def _spec_of(item: pytest.Item) -> ItemSpec | None:
-    return item.stash.get(SPEC, None)
 
 
 def _uses_gpu(item: pytest.Item) -> bool:

@@ -68,7 +68,7 @@ class GpuPerfSession:
         run_options = options.run_options(config)
         self.options = replace(run_options, sampling=presets.for_gate(run_options.sampling, gate))
         self.gate = Gate(gate, candidates, self._environment, gated=gate.measures_longer)
-        self.records = RecordStore(report, self.options.cost_ratio)
+        self.records = RecordStore(report)
         self.sweeps = SweepTracker()
         self.machine = Machine(self.options.gpu, partial(registered_backends, config), _worker_number(config))
         self.runner = ItemRunner(self.options, self.machine, self.gpu, self.records.by_nodeid)
@@ -125,8 +125,7 @@ class GpuPerfSession:
         trial = self._trial(item, spec)
         fault = None
         try:
-            bind = bind or partial(call.bind, item.obj, call.fixtures(item), spec)
-            verdict = self.runner.measure(trial, spec, bind)
+            verdict = self.runner.measure(trial, spec, bind or call.bind_of(item, spec))
         except GpuPerfError as error:
             trial.discard_estimate()
             verdict = Verdict(status="error", reason=str(error))

@@ -94,7 +94,7 @@ class TransferTimer:
 
 
 def _samples(timer: BlockTimer | None) -> "array[float]":
-    return array("d", timer.samples) if timer else array("d")
+    return array("d", timer.samples if timer else ())
 
 
 def _memory(device: Any, hosts: list[Any]) -> Literal["pinned", "pageable"] | None:

@@ -16,20 +16,20 @@ def sent(record, **changes) -> dict:
 
 
 def test_a_record_that_this_process_attached_is_not_read_again():
-    kept, store = record("test_a"), RecordStore(None, 2.5)
+    kept, store = record("test_a"), RecordStore(None)
     store.keep(kept)
     store.receive(store.attach("test_a"))
     assert store.by_nodeid["test_a"] is kept
 
 
 def test_a_record_of_another_process_is_read():
-    store = RecordStore(None, 2.5)
+    store = RecordStore(None)
     store.receive(sent(record("test_a")))
     assert {"test_a": record("test_a")} == store.by_nodeid
 
 
 def test_a_record_that_no_report_can_hold_stays_in_the_journal(tmp_path):
-    store = RecordStore(tmp_path / "report.json", 2.5)
+    store = RecordStore(tmp_path / "report.json")
     content = sent(record("test_a"), elapsed=-1.0)
     store.receive(content)
     store.journal(content, lambda: run_of().environment)
@@ -41,7 +41,7 @@ def test_a_record_that_no_report_can_hold_stays_in_the_journal(tmp_path):
 
 
 def test_without_a_report_it_is_said_that_a_record_cannot_be_read():
-    store = RecordStore(None, 2.5)
+    store = RecordStore(None)
     store.refuse(GpuPerfError("it breaks its schema"))
     store.write(run_of())
     assert store.unwritten == "not all that was measured is shown: it breaks its schema"
@@ -49,7 +49,7 @@ def test_without_a_report_it_is_said_that_a_record_cannot_be_read():
 
 @pytest.mark.parametrize("wild", [float("nan"), float("inf"), 10**400], ids=["nan", "inf", "huge"])
 def test_a_record_that_json_cannot_hold_ends_the_journal_with_the_reason(tmp_path, wild):
-    store = RecordStore(tmp_path / "report.json", 2.5)
+    store = RecordStore(tmp_path / "report.json")
     store.journal(codec.dump(record("test_a", elapsed=wild)), lambda: run_of().environment)
     assert "cannot be written: the number at $.elapsed is not finite" in store.unwritten
     store.write(run_of())
