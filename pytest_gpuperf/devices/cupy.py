@@ -15,6 +15,7 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
+_LIBRARY = ("cupy", "CuPy", "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU")
 # CUDA runtime errors (driver_types.h) after which the process's context cannot be used again.
 _LOST = frozenset({4, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999})
 _INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100
@@ -157,11 +158,11 @@ class CupyBackend(LibraryBackend):
 
     def count(self) -> int:
         """Return how many devices CUDA_VISIBLE_DEVICES shows."""
-        return int(_import().cuda.runtime.getDeviceCount())
+        return int(import_library(*_LIBRARY).cuda.runtime.getDeviceCount())
 
     def gpu(self, selector: str) -> CupyDevice:
         """Return the device after one allocation, one kernel and one synchronize on it."""
-        cupy = _import()
+        cupy = import_library(*_LIBRARY)
         index = int(selector or 0)
         try:
             count = cupy.cuda.runtime.getDeviceCount()
@@ -178,11 +179,6 @@ class CupyBackend(LibraryBackend):
             reason = f"the CUDA device {index} was found but cannot be used: {error}"
             raise Unavailable(f"{reason}; check with nvidia-smi that it is free and healthy") from error
         return device
-
-
-def _import() -> Any:
-    remedy = "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU"
-    return import_library("cupy", "CuPy", remedy)
 
 
 def _no_device(cupy: Any, error: Any) -> str:

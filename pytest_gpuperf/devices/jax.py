@@ -16,6 +16,7 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
+_LIBRARY = ("jax", "JAX", "install pytest-gpuperf[jax], for a GPU with JAX's plugin for it (jax[cuda13])")
 _EXACT = ("highest", "float32", "F32_F32_F32")  # of jax_default_matmul_precision
 _AMPERE = 8.0  # the first compute capability with TF32
 
@@ -143,7 +144,7 @@ class JaxBackend(LibraryBackend):
 
     def gpu(self, selector: str) -> JaxDevice:
         """Return the device after one allocation, one kernel and one synchronize on it."""
-        jax = _import()
+        jax = import_library(*_LIBRARY)
         index = int(selector or 0)
         try:
             accelerators = [device for device in jax.local_devices() if device.platform != "cpu"]
@@ -166,18 +167,13 @@ class JaxBackend(LibraryBackend):
 
     def cpu(self) -> JaxDevice:
         """Return JAX on the CPU; looking it up makes JAX open its GPU as well."""
-        jax = _import()
+        jax = import_library(*_LIBRARY)
         try:
             device = jax.local_devices(backend="cpu")[0]
         except RuntimeError as error:
             remedy = "add cpu to JAX_PLATFORMS, after the GPU's platform"
             raise GpuPerfError(f"JAX cannot use the CPU for the comparison; {remedy}: {error}") from error
         return JaxDevice(jax, device, self._cpu_name)
-
-
-def _import() -> Any:
-    remedy = "install pytest-gpuperf[jax], for a GPU with JAX's plugin for it (jax[cuda13])"
-    return import_library("jax", "JAX", remedy)
 
 
 def _platforms() -> str:

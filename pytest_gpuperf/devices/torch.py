@@ -20,6 +20,7 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
+_LIBRARY = ("torch", "torch", "install pytest-gpuperf[torch], for a GPU with torch's build for it")
 _TYPES = ("cuda", "hpu", "mps", "mtia", "npu", "xpu")
 _AMPERE = 8  # the first compute capability with TF32
 
@@ -192,7 +193,7 @@ class TorchBackend(LibraryBackend):
 
     def gpu(self, selector: str) -> TorchDevice:
         """Return the device after one allocation, one kernel and one synchronize on it."""
-        torch = _import()
+        torch = import_library(*_LIBRARY)
         kind, _, index = (selector or _accelerator(torch)).partition(":")
         try:
             with catch_warnings():  # torch warns of an old driver, and then raises
@@ -205,13 +206,8 @@ class TorchBackend(LibraryBackend):
 
     def cpu(self) -> TorchDevice:
         """Return torch on the CPU."""
-        torch = _import()
+        torch = import_library(*_LIBRARY)
         return TorchDevice(torch, torch.device("cpu"), self._cpu_name)
-
-
-def _import() -> Any:
-    remedy = "install pytest-gpuperf[torch], for a GPU with torch's build for it"
-    return import_library("torch", "torch", remedy)
 
 
 def _open(torch: Any, device: Any) -> TorchDevice:

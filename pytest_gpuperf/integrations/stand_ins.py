@@ -42,19 +42,17 @@ class SubtestsStandIn:
 class BenchmarkStandIn:
     """Replaces pytest-benchmark's fixture: calls what it is given once, untimed, and remembers it.
 
-    Every other attribute is read and set on the real fixture, so its own state needs `object.__setattr__`.
+    Every other attribute is read and set on the real fixture, so its own state goes to `__dict__`.
     """
 
     packages = ("pytest_benchmark",)
 
     def __init__(self, real: Any) -> None:
-        object.__setattr__(self, "_real", real)
-        object.__setattr__(self, "_is_used", False)
-        self.set_workload(None)
+        self.__dict__.update(_real=real, _is_used=False, workload=None)
 
     def set_workload(self, workload: Callable[[], Any] | None) -> None:
         """Remember what the test benchmarks; None before each call of the test function."""
-        object.__setattr__(self, "workload", workload)
+        self.__dict__["workload"] = workload
 
     def __call__(self, function: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
         """Call a function once, and remember it as the workload."""
@@ -79,7 +77,7 @@ class BenchmarkStandIn:
         """Call the workload; the first time through pytest-benchmark, which otherwise warns of no use."""
         if self._is_used:
             return workload()
-        object.__setattr__(self, "_is_used", True)
+        self.__dict__["_is_used"] = True
         self._real.disabled = True  # pytest-benchmark then calls once and times nothing
         return self._real(workload)
 

@@ -15,9 +15,9 @@ def for_gate(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
     """
     if not gate.measures_longer:
         return plan
-    # With an interval as wide on the baseline's side, a change of 20 % is still distinguished from the 10 %
-    # that a gate tolerates. Workloads too slow for 100 rounds in a second take 60 of them: noise of 2 % leaves
-    # an interval of 4 % after 45.
+    # With an interval as wide on the baseline's side, a change of 20 % is still told from the 10 % that a
+    # gate tolerates. Workloads too slow for 100 rounds in a second take 60: noise of 2 % leaves an interval
+    # of 4 % after 45 rounds.
     precise = replace(plan, precision=0.04, precision_time=1.0, precision_rounds=60, max_rounds=100)
     if not any(tolerance.metric in _SECONDARY_METRICS for tolerance in gate.tolerances):
         return precise
