@@ -192,9 +192,7 @@ _MEASURING = (
         metavar="DEVICE",
     ),
     _Option(
-        "side",
-        "device used by tests that do not choose one themselves, e.g. numpy or cupy",
-        metavar="DEVICE",
+        "side", "device used by tests that do not choose one themselves, e.g. numpy or cupy", metavar="DEVICE"
     ),
     _Option("require-gpu", "fail tests that need a GPU, instead of skipping them, where none can be used"),
     _Option("report-only", "record every verdict, but fail nothing because of it"),

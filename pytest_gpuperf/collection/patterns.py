@@ -5,6 +5,7 @@ import shlex
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,14 @@ class _Pattern:
 def parse_pattern(line: str) -> _Pattern:
     """Return the pattern of a line like `tests/test_fft.py::* min=2`; raise ValueError for a wrong one."""
     text, *words = _split(line)
-    arguments = {}
+    arguments: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
             raise ValueError(f"{line!r}: {word!r} is not an argument; expected NAME=VALUE, e.g. min=2")
-        arguments[name] = _literal(value)
+        arguments[name] = value
+        with suppress(ValueError, SyntaxError):
+            arguments[name] = literal_eval(value)
     mark: pytest.Mark = pytest.mark.speedup(**arguments).mark
     try:
         demand(mark)
@@ -141,13 +144,6 @@ def _split(line: str) -> list[str]:
     words.escape = ""
     words.commenters = ""
     return list(words)
-
-
-def _literal(text: str) -> Any:
-    try:
-        return literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
 
 
 def _is_not_collected(text: str, root: Path, arguments: Sequence[str]) -> bool:

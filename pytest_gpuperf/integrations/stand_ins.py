@@ -32,11 +32,17 @@ class SubtestsStandIn:
 
     def __init__(self, real: Any) -> None:
         self._real = real
-        self.are_reported = True
+        self._are_reported = True
 
     def test(self, *inputs: Any, **options: Any) -> AbstractContextManager[Any]:
         """Return the context of one subtest."""
-        return self._real.test(*inputs, **options) if self.are_reported else no_subtest()
+        return self._real.test(*inputs, **options) if self._are_reported else no_subtest()
+
+    def call_body(self, body: Callable[[], Any]) -> Any:
+        """Call the test's body; no later call reports a subtest."""
+        result = body()
+        self._are_reported = False
+        return result
 
 
 class BenchmarkStandIn:
@@ -48,18 +54,20 @@ class BenchmarkStandIn:
     packages = ("pytest_benchmark",)
 
     def __init__(self, real: Any) -> None:
-        self.__dict__.update(_real=real, _is_used=False, workload=None)
+        self.__dict__.update(_real=real, _is_used=False, _workload=None)
 
-    def set_workload(self, workload: Callable[[], Any] | None) -> None:
-        """Remember what the test benchmarks; None before each call of the test function."""
-        self.__dict__["workload"] = workload
+    def call_body(self, body: Callable[[], Any]) -> Any:
+        """Call the test's body, and return what it passed to pytest-benchmark: that is the workload."""
+        self.__dict__["_workload"] = None
+        result = body()
+        return result if self._workload is None else self._workload
 
     def __call__(self, function: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
         """Call a function once, and remember it as the workload."""
-        if self.workload is not None:
+        if self._workload is not None:
             raise GpuPerfError("benchmark was called twice in one test; a speedup test has one workload")
         workload = partial(function, *inputs, **options)
-        self.set_workload(workload)
+        self.__dict__["_workload"] = workload
         return self._run(workload)
 
     def pedantic(self, target: Callable[..., Any], args: Any = (), kwargs: Any = None, **options: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.protocol import Device
-from pytest_gpuperf.integrations.stand_ins import BenchmarkStandIn, SubtestsStandIn, is_benchmark, stand_in
+from pytest_gpuperf.integrations.stand_ins import is_benchmark, stand_in
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing.inspection import Bind
 
@@ -31,28 +31,11 @@ def bind_of(item: Any, spec: ItemSpec) -> Bind:
         if "xp" in spec.slots:
             arguments["xp"] = device.xp
         body: Callable[[], Any] = partial(function, **arguments)
-        for value in arguments.values():
-            if isinstance(value, SubtestsStandIn):
-                body = partial(_report_once, body, value)
-        if hidden_benchmark is not None:
-            body = partial(_without_benchmark, body, hidden_benchmark)
-        benchmark = next((value for value in arguments.values() if isinstance(value, BenchmarkStandIn)), None)
-        return body if benchmark is None else partial(_benchmarked_workload, body, benchmark)
+        for replacement in stand_ins.values():
+            body = partial(replacement.call_body, body)
+        return body if hidden_benchmark is None else partial(_without_benchmark, body, hidden_benchmark)
 
     return bind
-
-
-def _report_once(body: Callable[[], Any], subtests: SubtestsStandIn) -> Any:
-    result = body()
-    subtests.are_reported = False
-    return result
-
-
-def _benchmarked_workload(body: Callable[[], Any], benchmark: BenchmarkStandIn) -> Any:
-    """Return what a body passed to pytest-benchmark, if it did: that is the workload."""
-    benchmark.set_workload(None)
-    result = body()
-    return result if benchmark.workload is None else benchmark.workload
 
 
 def _without_benchmark(body: Callable[[], Any], benchmark: Any) -> Any:
