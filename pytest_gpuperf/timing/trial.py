@@ -283,12 +283,19 @@ class Trial:
         return self._transfer_timer.timers
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
-        """Measure what the verdict does not rest on."""
-        rounds = len(self._rounds.rounds)
-        measured = secondary.measure_all(timers, rounds, self._context, self._transfer_timer)
-        self._transfer_timer = measured.transfer_timer
-        self._transfer = measured.transfer
-        self.notes += measured.notes
+        """Measure what the verdict does not rest on; a failure is a note, unless the device was lost."""
+        gpu = timers[-1]
+        try:
+            secondary.probe_and_sample(timers, self._context)
+            if self._transfer_timer is None:
+                rounds = len(self._rounds.rounds)
+                timed = secondary.time_transfers(gpu.workload, rounds, self._context)
+                self._transfer_timer, self._transfer = timed.timer, timed.transfer
+        except Exception as error:
+            if (fault := gpu.device.fault(error)) is not None and fault.kind == "lost":
+                raise
+            text = f"some secondary measurements failed: {type(error).__name__}: {error}"
+            self.note("aside_failed", text)
 
     def _judge(self) -> Verdict:
         """Return the verdict on the demand, with the offload verdict and notes added to the record."""
