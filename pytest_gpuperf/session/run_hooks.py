@@ -45,10 +45,8 @@ class RunHooks:
                 self.session.without_measurement(item, spec, Verdict(status="error", reason=_NO_DEVICE))
                 return
             pytest.fail(_NO_DEVICE, pytrace=False)
-        reason = (
-            None if self.finish_hooks.runs_no_test else self.session.runner.missing_counterpart_reason(spec)
-        )
-        if reason is not None:
+        runs_tests = not self.finish_hooks.runs_no_test
+        if runs_tests and (reason := self.session.runner.missing_counterpart_reason(spec)) is not None:
             pytest.fail(reason, pytrace=False)
         must_have_gpu = self.session.machine.lost or self.session.options.require_gpu
         if spec.kind == "gpu" or (must_have_gpu and spec.kind is None):
@@ -130,8 +128,7 @@ class RunHooks:
             verdict = Verdict(status=status, reason=_end_reason(report))  # unittest keeps it in the report
             self.session.without_measurement(item, spec, verdict)
         if call.when == "teardown" and spec.nodeid in records:
-            content = self.session.records.attach(spec.nodeid)
-            setattr(report, RECORD_ATTRIBUTE, content)
+            setattr(report, RECORD_ATTRIBUTE, self.session.records.attach(spec.nodeid))
         return report
 
     def _record_error(self, item: pytest.Item, spec: ItemSpec, phase: str, error: BaseException) -> None:
