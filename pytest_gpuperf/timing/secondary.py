@@ -7,7 +7,6 @@ from pytest_gpuperf.model.measurement import Transfer
 from pytest_gpuperf.timing import blocks, inspection, transfers
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
-from pytest_gpuperf.timing.transfers import TransferTimer
 from pytest_gpuperf.timing.workload import Workload
 
 NO_TIME = "max_time was reached before the transfers were timed; allow more time with max_time"
@@ -19,7 +18,7 @@ NO_ROOM = "not enough device memory for a second copy of the inputs, so the tran
 class TimedTransfers:
     """The timed transfers, or their sizes and why they have no times."""
 
-    timer: TransferTimer | None = None
+    timer: transfers.TransferTimer | None = None
     transfer: Transfer | None = None
 
 
@@ -57,9 +56,9 @@ def time_transfers(gpu: Workload, rounds: int, context: TrialContext) -> TimedTr
     return TimedTransfers(transfer=transfers.untimed(gpu, NO_ROOM))
 
 
-def _sampled_transfers(gpu: Workload, rounds: int, context: TrialContext) -> TransferTimer:
+def _sampled_transfers(gpu: Workload, rounds: int, context: TrialContext) -> transfers.TransferTimer:
     # A function of its own: when it raises, no variable of the caller keeps the copies alive.
-    timer = TransferTimer(gpu, context.options)
+    timer = transfers.TransferTimer(gpu, context.options)
     _sample(timer.timers, rounds, context)
     return timer
 

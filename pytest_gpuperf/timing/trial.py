@@ -7,7 +7,6 @@ from zlib import crc32
 
 from pytest_gpuperf.analysis import noise, offload, verdict
 from pytest_gpuperf.analysis.judgement import judge_offline
-from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, Family, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -22,7 +21,6 @@ from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.inspection import Bind
 from pytest_gpuperf.timing.parity import Leaf
 from pytest_gpuperf.timing.rounds import RoundSampler
-from pytest_gpuperf.timing.transfers import TransferTimer
 
 _NOT_COMPARED_AGAIN = "max_time was reached before the results could be compared again after timing"
 
@@ -66,7 +64,7 @@ class Trial:
         self._cpu: BlockTimer | None = None
         self._gpu: BlockTimer | None = None
         self._cpu_result: CpuResult | None = None
-        self._transfer_timer: TransferTimer | None = None
+        self._transfer_timer: transfers.TransferTimer | None = None
         self._transfer: Transfer | None = None
         self._offload: Offload | None = None
 
@@ -279,7 +277,7 @@ class Trial:
         """Return the timers of the transfers if the demand includes them: they belong to each round then."""
         if self.demand.transfer == "never":
             return ()
-        self._transfer_timer = TransferTimer(gpu.workload, self.options)
+        self._transfer_timer = transfers.TransferTimer(gpu.workload, self.options)
         return self._transfer_timer.timers
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
@@ -318,7 +316,7 @@ class Trial:
         if speedup is None:
             judgement = outcome.judge_without_rounds(self._rounds, memory, self.demand)
         else:
-            measured = OffloadInput(
+            measured = offload.OffloadInput(
                 demand=self.demand,
                 regime="body" if gpu.workload.scope == "body" else self.demand.transfer,
                 cpu=cpu,
