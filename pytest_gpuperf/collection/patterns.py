@@ -154,5 +154,4 @@ def _is_not_collected(text: str, root: Path, arguments: Sequence[str]) -> bool:
     if any("::" in argument for argument in arguments):
         return True
     path = (root / file).resolve()
-    collected = [Path(argument).resolve() for argument in arguments]
-    return not any(folder == path or folder in path.parents for folder in collected)
+    return not any(path.is_relative_to(argument) for argument in arguments)  # they are resolved

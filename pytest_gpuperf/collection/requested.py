@@ -58,7 +58,7 @@ def _covers(argument: str, file: Path, name: str) -> bool:
     place, requested_name = split(argument)
     path = Path(place)
     if not requested_name:
-        return path == file or path in file.parents
+        return file.is_relative_to(path)
     return path == file and (
         name == requested_name or name.startswith((f"{requested_name}::", f"{requested_name}["))
     )

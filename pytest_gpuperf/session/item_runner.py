@@ -8,7 +8,6 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
-from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.inspection import Bind
@@ -75,11 +74,6 @@ class ItemRunner:
             waiting.remove(spec.device)
         if spec.partner is not None and not waiting:
             self._cpu_results.pop(spec.partner, None)
-
-    def cpu_measurement_for(self, spec: ItemSpec) -> Measurement | None:
-        """Return the measurement of the CPU sibling."""
-        record = self._records.get(spec.partner or "")
-        return record.cpu if record is not None and record.status == "recorded" else None
 
     def measure(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         """Measure a test on the devices that it uses."""

@@ -202,7 +202,10 @@ class GpuPerfSession:
     def without_measurement(self, item: pytest.Item, spec: ItemSpec, ended: Verdict) -> None:
         """Store the record of a speedup test that ended before it was measured."""
         trial = Trial(nodeid=spec.nodeid, demand=spec.demand, options=self.options, family=spec.family)
-        record = replace(trial.record(ended), cpu=self.runner.cpu_measurement_for(spec))
+        record = trial.record(ended)
+        sibling = self.records.by_nodeid.get(spec.partner or "")
+        if sibling is not None and sibling.status == "recorded":
+            record = replace(record, cpu=sibling.cpu)
         self.store_record(self._with_pairing(record, spec), item)
 
     def invalidate_record(self, item: pytest.Item, spec: ItemSpec, reason: str) -> None:

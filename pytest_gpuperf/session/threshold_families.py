@@ -31,7 +31,6 @@ class SweepTracker:
         if record.family is None or record.nodeid not in self._expected:
             return None
         name = record.family.name
-        self.remove(name, record.nodeid)
         if self._waiting.get(name):
             return None
         members = (member for member in records if member.family and member.family.name == name)
