@@ -82,7 +82,7 @@ class GpuPerfSession:
         """Raise UsageError for a --gpuperf-gpu that no backend offers; this opens no device."""
         if self.options.gpu != "auto":
             try:
-                self.machine.devices.gpu  # noqa: B018 - the property raises
+                self.machine.devices  # noqa: B018 - the property raises
             except GpuPerfError as error:
                 raise pytest.UsageError(f"--gpuperf-gpu: {error}") from error
 
