@@ -42,7 +42,7 @@ USAGE_ERROR = "gpuperf-usage-error"
 
 
 class _Option:
-    """One option; a flag, unless `parse` turns its text into a value or raises ValueError.
+    """One option; a flag, unless it has a `metavar`. `parse` turns a text into a value or raises ValueError.
 
     With `ini="args"` it may be given several times; the ini file then has all values on one line.
     """
@@ -52,15 +52,15 @@ class _Option:
         name: str,
         help: str,
         *,
-        parse: Callable[[str], Any] | None = None,
         metavar: str | None = None,
+        parse: Callable[[str], Any] = str,
         ini: Literal["string", "float", "args"] = "string",
     ) -> None:
         self.flag = f"--gpuperf-{name}"
         self.key = f"gpuperf_{name.replace('-', '_')}"
         self.help = help
-        self.is_flag = parse is None
-        self.parse = parse or str
+        self.is_flag = metavar is None
+        self.parse = parse
         self.metavar = metavar
         self.ini = ini
 
@@ -96,6 +96,19 @@ class _Option:
         """
         on_command_line = config.getoption(self.flag) is not None
         return config.invocation_params.dir if on_command_line else config.rootpath
+
+    def output_file(self, config: pytest.Config, name: str, signature: bytes, what: str) -> Path:
+        """Return the path of an output; raise UsageError for a file that is there and not empty or ours."""
+        from pytest_gpuperf.report import paths
+
+        path = self.base_dir(config) / name
+        try:
+            problem = paths.why_not_writable(path, signature, what)
+        except OSError as error:
+            problem = f"{path} cannot be read: {error.strerror}; choose another file"
+        if problem is not None:
+            raise pytest.UsageError(f"{self.flag}: {problem}")
+        return path
 
     def _parsed(self, text: str) -> Any:
         try:
@@ -143,18 +156,6 @@ def _choice(*choices: str) -> Callable[[str], str]:
     return parse
 
 
-def _check_output_file(flag: str, path: Path, signature: bytes, what: str) -> None:
-    """Raise UsageError unless a file can be written there that is new, empty, or begins as our files do."""
-    from pytest_gpuperf.report import paths
-
-    try:
-        problem = paths.why_not_writable(path, signature, what)
-    except OSError as error:
-        problem = f"{path} cannot be read: {error.strerror}; choose another file"
-    if problem is not None:
-        raise pytest.UsageError(f"{flag}: {problem}")
-
-
 # ---------------------------------------------------------------------------------------------------------
 # How a run measures
 # ---------------------------------------------------------------------------------------------------------
@@ -188,14 +189,10 @@ _MEASURING = (
     _Option(
         "gpu",
         "GPU to use: auto, none, cupy[:N], torch[:cuda:N], jax[:N], sycl[:gpu|:cpu], simulated",
-        parse=str,
         metavar="DEVICE",
     ),
     _Option(
-        "side",
-        "device used by tests that do not choose one themselves, e.g. numpy or cupy",
-        parse=str,
-        metavar="DEVICE",
+        "side", "device used by tests that do not choose one themselves, e.g. numpy or cupy", metavar="DEVICE"
     ),
     _Option("require-gpu", "fail tests that need a GPU, instead of skipping them, where none can be used"),
     _Option("report-only", "record every verdict, but fail nothing because of it"),
@@ -258,8 +255,8 @@ def add_options(parser: pytest.Parser) -> None:
 
 def any_option_given(config: pytest.Config) -> bool:
     """Return whether the user set an option whose value has to be checked before the first test."""
-    given = [option for option in _OPTIONS if option.raw_value(config) is not None]
-    return any(option.key != "gpuperf_off" for option in given)
+    given = [option.key for option in _OPTIONS if option.raw_value(config) is not None]
+    return any(key != "gpuperf_off" for key in given)
 
 
 def run_options(config: pytest.Config) -> RunOptions:
@@ -416,7 +413,7 @@ def _export(text: str) -> tuple[str, str]:
     return name, path
 
 
-_JSON = _Option("json", "write the report to PATH", parse=str, metavar="PATH")
+_JSON = _Option("json", "write the report to PATH", metavar="PATH")
 _MARKDOWN = _Option(
     "markdown",
     "write a summary for pull requests to PATH; github appends it to the summary of the job; may be repeated",
@@ -443,9 +440,7 @@ def json_path(config: pytest.Config) -> Path | None:
         return None
     from pytest_gpuperf.report import paths
 
-    path: Path = _JSON.base_dir(config) / name
-    _check_output_file("--gpuperf-json", path, paths.REPORT, "report")
-    return path
+    return _JSON.output_file(config, name, paths.REPORT, "report")
 
 
 def outputs(config: pytest.Config) -> Outputs:
@@ -460,12 +455,12 @@ def outputs(config: pytest.Config) -> Outputs:
     if hasattr(config, "workerinput"):
         return Outputs()
     markdown = _MARKDOWN.values(config)
-    files = [_MARKDOWN.base_dir(config) / path for path in markdown if path != _GITHUB]
-    exports = [(name, _EXPORT.base_dir(config) / path) for name, path in _EXPORT.values(config)]
-    for path in files:
-        _check_output_file("--gpuperf-markdown", path, paths.MARKDOWN, "pytest-gpuperf summary")
-    for name, path in exports:
-        _check_output_file("--gpuperf-export", path, paths.EXPORTS[name], f"{name} file")
+    named = [path for path in markdown if path != _GITHUB]
+    files = [_MARKDOWN.output_file(config, path, paths.MARKDOWN, "pytest-gpuperf summary") for path in named]
+    exports = [
+        (name, _EXPORT.output_file(config, path, paths.EXPORTS[name], f"{name} file"))
+        for name, path in _EXPORT.values(config)
+    ]
     history = _HISTORY.value(config)
     summary = os.environ.get("GITHUB_STEP_SUMMARY") if _GITHUB in markdown else None
     return Outputs(

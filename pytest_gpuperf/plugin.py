@@ -218,21 +218,12 @@ def _hooks(config: pytest.Config) -> RunHooks:
     """Return the hooks of a run that measures, created and registered with its session at first use."""
     hooks: Any = config.pluginmanager.get_plugin(_RUN_HOOKS)
     if hooks is None:
-        from pytest_gpuperf import options
-        from pytest_gpuperf.session import baselines
         from pytest_gpuperf.session.run_hooks import RunHooks
-        from pytest_gpuperf.session.session import GpuPerfSession
 
-        gate = options.gate_options(config)
-        report = options.json_path(config)
-        outputs = options.outputs(config)
-        options.check_paths_differ(gate, report, outputs)
-        bases = baselines.baselines(gate)
-        session = GpuPerfSession(config, options.run_options(config), report, outputs, gate, bases)
-        hooks = RunHooks(config, session)
+        hooks = RunHooks(config)
         config.pluginmanager.register(hooks, _RUN_HOOKS)
         config.pluginmanager.register(hooks.finish_hooks)
-        config.pluginmanager.register(session.timers)
+        config.pluginmanager.register(hooks.session.timers)
     return hooks  # type: ignore[no-any-return]  # pluggy's registry is untyped
 
 

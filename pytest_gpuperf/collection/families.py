@@ -37,7 +37,8 @@ def build_families(items: Iterable[pytest.Item]) -> list[str]:
         sweeps.setdefault(sweep_key(item, excluded), {})[item] = member
     names: Counter[str] = Counter()
     for members in (members for sweep in sweeps.values() for members in _split_by_gpu(sweep)):
-        sizes = _sizes(members)
+        # Of two siblings only the GPU's size counts.
+        sizes = tuple(sorted(one.size for item, one in members.items() if item.stash[SPEC].kind != "cpu"))
         first, family = next(iter(members.items()))
         try:
             _validate(family, sizes)
@@ -85,11 +86,6 @@ def _split_by_gpu(sweep: _Members) -> list[_Members]:
         if device is not None and device.kind == "gpu":
             by_gpu.setdefault(device, {})[item] = member
     return list(by_gpu.values()) if len(by_gpu) > 1 else [sweep]
-
-
-def _sizes(members: _Members) -> tuple[float, ...]:
-    """Return the sizes of a family, smallest first; of two siblings only the GPU's counts."""
-    return tuple(sorted(member.size for item, member in members.items() if item.stash[SPEC].kind != "cpu"))
 
 
 def _validate(family: Family, sizes: tuple[float, ...]) -> None:

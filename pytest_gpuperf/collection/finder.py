@@ -168,7 +168,6 @@ def _default_device(config: pytest.Config, parser: DeviceParser) -> DeviceSpec |
     device = parser.parse_text(name).spec
     if device is None:
         raise options.usage_error(
-            config,
-            f"--gpuperf-side: {name!r} is not a device; expected e.g. numpy, cupy, torch:cuda or cpu",
+            config, f"--gpuperf-side: {name!r} is not a device; expected e.g. numpy, cupy, torch:cuda or cpu"
         )
     return device

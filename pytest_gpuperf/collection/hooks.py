@@ -16,9 +16,7 @@ class CollectionHooks:
     """
 
     def __init__(
-        self,
-        found: Sequence[pytest.Item],
-        begin: Callable[[list[pytest.Item], list[pytest.Item]], None],
+        self, found: Sequence[pytest.Item], begin: Callable[[list[pytest.Item], list[pytest.Item]], None]
     ) -> None:
         self._found = found
         self._begin = begin

@@ -5,6 +5,7 @@ import shlex
 from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,14 @@ class _Pattern:
 def parse_pattern(line: str) -> _Pattern:
     """Return the pattern of a line like `tests/test_fft.py::* min=2`; raise ValueError for a wrong one."""
     text, *words = _split(line)
-    arguments = {}
+    arguments: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
             raise ValueError(f"{line!r}: {word!r} is not an argument; expected NAME=VALUE, e.g. min=2")
-        arguments[name] = _literal(value)
+        arguments[name] = value
+        with suppress(ValueError, SyntaxError):
+            arguments[name] = literal_eval(value)
     mark: pytest.Mark = pytest.mark.speedup(**arguments).mark
     try:
         demand(mark)
@@ -56,8 +59,8 @@ class Patterns:
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._patterns = [parse_pattern(line) for line in lines]
-        self._counts: Counter[str] = Counter()
-        self._matched: set[str] = set()
+        self._selected: dict[str, list[str]] = {}  # the patterns that match each selected test
+        self._matched_marked: set[str] = set()  # patterns of tests that have a marker already
 
     def select(self, items: Iterable[pytest.Item], parser: DeviceParser) -> list[pytest.Item]:
         """Give specs to the items that a pattern matches, that have no marker and that can be timed."""
@@ -67,40 +70,35 @@ class Patterns:
             if not matching or not isinstance(item, pytest.Function):
                 continue
             if item.get_closest_marker("speedup"):
-                self._matched.update(pattern.text for pattern in matching)
+                self._matched_marked.update(pattern.text for pattern in matching)
                 continue
             last = matching[-1]
             spec = unmarked_spec(item, parser, last.mark)
             if spec is not None and spec.has_device:
                 item.add_marker(pytest.mark.speedup(**last.mark.kwargs))
                 item.stash[SPEC] = spec._replace(source="pattern")
-                self._counts[last.text] += 1
-                self._matched.update(pattern.text for pattern in matching)
+                self._selected[item.nodeid] = [pattern.text for pattern in matching]
                 selected.append(item)
         return selected
 
     def discard(self, nodeids: Iterable[str]) -> None:
-        """Uncount selected tests that turned out to have no sibling."""
+        """Take back selected tests that turned out to have no sibling."""
         for nodeid in nodeids:
-            matching = self._matching(nodeid)
-            self._counts[matching[-1].text] -= 1
-            self._matched.difference_update(
-                pattern.text for pattern in matching if not self._counts[pattern.text]
-            )
+            del self._selected[nodeid]
 
     @property
     def selections(self) -> list[Selection]:
         """How many tests each pattern selected."""
-        return [
-            Selection(pattern=pattern.text, tests=self._counts[pattern.text]) for pattern in self._patterns
-        ]
+        counts = Counter(texts[-1] for texts in self._selected.values())
+        return [Selection(pattern=pattern.text, tests=counts[pattern.text]) for pattern in self._patterns]
 
     def unmatched(self, root: Path, arguments: Sequence[str]) -> list[str]:
         """Return the patterns that matched no test, although this run collected where they point."""
+        matched = self._matched_marked.union(*self._selected.values())
         return [
             pattern.text
             for pattern in self._patterns
-            if pattern.text not in self._matched and not _is_not_collected(pattern.text, root, arguments)
+            if pattern.text not in matched and not _is_not_collected(pattern.text, root, arguments)
         ]
 
     def _matching(self, nodeid: str) -> list[_Pattern]:
@@ -148,13 +146,6 @@ def _split(line: str) -> list[str]:
     return list(words)
 
 
-def _literal(text: str) -> Any:
-    try:
-        return literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-
-
 def _is_not_collected(text: str, root: Path, arguments: Sequence[str]) -> bool:
     """Return whether a pattern is about an existing file outside what the command line selects."""
     file = file_of(text)
@@ -163,5 +154,4 @@ def _is_not_collected(text: str, root: Path, arguments: Sequence[str]) -> bool:
     if any("::" in argument for argument in arguments):
         return True
     path = (root / file).resolve()
-    collected = [Path(argument).resolve() for argument in arguments]
-    return not any(folder == path or folder in path.parents for folder in collected)
+    return not any(path.is_relative_to(argument) for argument in arguments)  # they are resolved

@@ -1,7 +1,5 @@
 """Which tests of an earlier run this run should have run, from its command line and what it collected."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -9,18 +7,14 @@ import pytest
 from pytest_gpuperf.model.nodeid import file_of, split
 
 
-@dataclass(slots=True, kw_only=True)
 class RequestedTests:
-    """The files that a run collected, with their `outcomes`; xdist's workers add theirs.
+    """The files that a run collected, with their `outcomes`; xdist's workers add theirs."""
 
-    `root` is what node ids are relative to. `arguments` are the resolved paths and node ids on the command
-    line (none: the whole suite). `reruns_failures`: only tests that failed before are run.
-    """
-
-    root: Path
-    arguments: Sequence[str] = ()
-    reruns_failures: bool = False
-    outcomes: dict[str, str] = field(default_factory=dict)
+    def __init__(self, config: pytest.Config) -> None:
+        self.outcomes: dict[str, str] = {}
+        self._root = config.rootpath
+        self._arguments = command_line_selection(config)
+        self._reruns_failures = _reruns_failures(config)
 
     def add_report(self, report: pytest.CollectReport) -> None:
         """Add the outcome of a file, or of a folder, which has no tests of its own."""
@@ -37,14 +31,14 @@ class RequestedTests:
         A file or folder that skips itself counts as collected, unless `skipped_files` is False.
         """
         file, name = split(nodeid)
-        if self.reruns_failures:
+        if self._reruns_failures:
             return False
         outcome = self._outcome(file)
         if outcome is None:
-            return not (self.root / file).exists() and self._is_requested(file, name)
+            return not (self._root / file).exists() and self._is_requested(file, name)
         if outcome == "skipped" and not skipped_files:
             return False
-        by_name = any("::" in argument for argument in self.arguments)
+        by_name = any("::" in argument for argument in self._arguments)
         return not by_name or self._is_requested(file, name)
 
     def _outcome(self, file: str) -> str | None:
@@ -56,15 +50,15 @@ class RequestedTests:
 
     def _is_requested(self, file: str, name: str) -> bool:
         """Return whether the command line requests a test by a folder, by its file or by its name."""
-        path = (self.root / file).resolve()
-        return not self.arguments or any(_covers(argument, path, name) for argument in self.arguments)
+        path = (self._root / file).resolve()
+        return not self._arguments or any(_covers(argument, path, name) for argument in self._arguments)
 
 
 def _covers(argument: str, file: Path, name: str) -> bool:
     place, requested_name = split(argument)
     path = Path(place)
     if not requested_name:
-        return path == file or path in file.parents
+        return file.is_relative_to(path)
     return path == file and (
         name == requested_name or name.startswith((f"{requested_name}::", f"{requested_name}["))
     )
@@ -80,7 +74,7 @@ def command_line_selection(config: pytest.Config) -> list[str]:
     ]
 
 
-def reruns_failures(config: pytest.Config) -> bool:
+def _reruns_failures(config: pytest.Config) -> bool:
     """Return whether only tests run that failed before; if none has, --lf and --sw run all of them."""
     cache = getattr(config, "cache", None)
     if cache is None:

@@ -1,7 +1,7 @@
 """CPU and GPU siblings: which items are compared with each other, which run first and in one process."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import asdict
 
 import pytest
 
@@ -167,8 +167,9 @@ def _of_variant(cpus: Sequence[ItemSpec], variant: str) -> ItemSpec | None:
 def _arguments(demand: Demand) -> str:
     """Return a demand as the arguments of a marker."""
     defaults = Demand()
-    values: Mapping[str, object] = {field.name: getattr(demand, field.name) for field in fields(Demand)}
-    given = [f"{name}={value!r}" for name, value in values.items() if value != getattr(defaults, name)]
+    given = [
+        f"{name}={value!r}" for name, value in asdict(demand).items() if value != getattr(defaults, name)
+    ]
     return ", ".join(given) or "nothing"
 
 

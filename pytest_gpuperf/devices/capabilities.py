@@ -7,15 +7,9 @@ from pytest_gpuperf.model.record import Clocks
 __all__ = ["clocks", "host_memory", "occupy", "processor_time", "throttle"]
 
 
-def occupy(device: Any, seconds: float) -> bool | None:
-    """Keep the device busy for about so many seconds, and return True at once."""
-    if getattr(device, "occupy", None) is None:
-        return None
-    try:
-        device.occupy(seconds)
-    except Exception:  # noqa: BLE001 - another plugin's backend; an optional value must not end a measurement
-        return None
-    return True
+def occupy(device: Any, seconds: float) -> bool:
+    """Keep the device busy for about so many seconds, and return at once; False where it cannot."""
+    return call_optional(device, "occupy", seconds, otherwise=False) is not False
 
 
 def clocks(device: Any) -> Clocks | None:
@@ -38,12 +32,12 @@ def processor_time(device: Any) -> float | None:
     return call_optional(device, "processor_time")  # type: ignore[no-any-return]  # as the capability is typed
 
 
-def call_optional(device: Any, name: str, *arguments: Any) -> Any:
-    """Return what a method returns; None where the device or backend lacks it, or where it raises."""
+def call_optional(device: Any, name: str, *arguments: Any, otherwise: Any = None) -> Any:
+    """Return what a method returns; `otherwise` where the device or backend lacks it, or where it raises."""
     method = getattr(device, name, None)
     if method is None:
-        return None
+        return otherwise
     try:
         return method(*arguments)
     except Exception:  # noqa: BLE001 - another plugin's backend; an optional value must not end a measurement
-        return None
+        return otherwise

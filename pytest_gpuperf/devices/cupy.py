@@ -4,18 +4,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from os import environ
-from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, import_library
+from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
+_LIBRARY = ("cupy", "CuPy", "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU")
 # CUDA runtime errors (driver_types.h) after which the process's context cannot be used again.
 _LOST = frozenset({4, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999})
 _INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100
@@ -33,12 +33,11 @@ extern "C" __global__ void gpuperf_spin(long long nanoseconds) {
 """
 
 
-class CupyDevice(MonitoredDevice):
+class CupyDevice(LibraryDevice, MonitoredDevice):
     """One CUDA device; work runs asynchronously on its streams."""
 
     kind: Kind = "gpu"
     backend = "cupy"
-    clock = staticmethod(perf_counter)
 
     def __init__(self, cupy: Any, index: int) -> None:
         self.xp = cupy
@@ -159,11 +158,11 @@ class CupyBackend(LibraryBackend):
 
     def count(self) -> int:
         """Return how many devices CUDA_VISIBLE_DEVICES shows."""
-        return int(_import().cuda.runtime.getDeviceCount())
+        return int(import_library(*_LIBRARY).cuda.runtime.getDeviceCount())
 
     def gpu(self, selector: str) -> CupyDevice:
         """Return the device after one allocation, one kernel and one synchronize on it."""
-        cupy = _import()
+        cupy = import_library(*_LIBRARY)
         index = int(selector or 0)
         try:
             count = cupy.cuda.runtime.getDeviceCount()
@@ -180,11 +179,6 @@ class CupyBackend(LibraryBackend):
             reason = f"the CUDA device {index} was found but cannot be used: {error}"
             raise Unavailable(f"{reason}; check with nvidia-smi that it is free and healthy") from error
         return device
-
-
-def _import() -> Any:
-    remedy = "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU"
-    return import_library("cupy", "CuPy", remedy)
 
 
 def _no_device(cupy: Any, error: Any) -> str:

@@ -1,8 +1,7 @@
-"""From an exception to its meaning for a device, to one line, and to the place where it was raised."""
+"""From an exception to its meaning for a device, and to one line."""
 
 import re
 
-from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.errors import Fault
 
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|failed to allocate", re.I)
@@ -44,11 +43,3 @@ def first_line(error: BaseException) -> str:
     """Return an exception's type and the first line of its message."""
     first = str(error).partition("\n")[0]
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
-
-
-def describe_place(device: TimedDevice | None, begun: int) -> str:
-    """Return where an exception was raised: `on the GPU (NAME) in round 17`; no round before the first."""
-    if device is None:
-        return "before any device was used"
-    in_round = f" in round {begun}" if begun else ""
-    return f"on the {device.kind.upper()} ({device.name}){in_round}"

@@ -4,24 +4,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
 from os import environ
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices import errors
-from pytest_gpuperf.devices.library import LibraryBackend, import_library
+from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
-from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
+_LIBRARY = ("jax", "JAX", "install pytest-gpuperf[jax], for a GPU with JAX's plugin for it (jax[cuda13])")
 _EXACT = ("highest", "float32", "F32_F32_F32")  # of jax_default_matmul_precision
 _AMPERE = 8.0  # the first compute capability with TF32
 
 
-class JaxDevice:
+class JaxDevice(LibraryDevice):
     """One JAX device; work runs asynchronously on it, the CPU's too.
 
     `xp` is jax.numpy: an array that it makes is committed to this device, and a function with an array
@@ -31,7 +31,6 @@ class JaxDevice:
     """
 
     backend = "jax"
-    clock = staticmethod(perf_counter)
 
     def __init__(self, jax: Any, device: Any, name: str) -> None:
         self.kind: Kind = "cpu" if device.platform == "cpu" else "gpu"
@@ -107,10 +106,6 @@ class JaxDevice:
         observation.worked = after["num_allocs"] > before["num_allocs"]
         observation.held = after["bytes_in_use"] - before["bytes_in_use"]
 
-    def fault(self, error: BaseException) -> Fault | None:
-        """Recognize XLA's memory errors and the CUDA errors that outlive their call."""
-        return errors.parse_error(error)
-
     def release(self) -> None:
         """Do nothing: JAX keeps its pool."""
 
@@ -149,7 +144,7 @@ class JaxBackend(LibraryBackend):
 
     def gpu(self, selector: str) -> JaxDevice:
         """Return the device after one allocation, one kernel and one synchronize on it."""
-        jax = _import()
+        jax = import_library(*_LIBRARY)
         index = int(selector or 0)
         try:
             accelerators = [device for device in jax.local_devices() if device.platform != "cpu"]
@@ -172,18 +167,13 @@ class JaxBackend(LibraryBackend):
 
     def cpu(self) -> JaxDevice:
         """Return JAX on the CPU; looking it up makes JAX open its GPU as well."""
-        jax = _import()
+        jax = import_library(*_LIBRARY)
         try:
             device = jax.local_devices(backend="cpu")[0]
         except RuntimeError as error:
             remedy = "add cpu to JAX_PLATFORMS, after the GPU's platform"
             raise GpuPerfError(f"JAX cannot use the CPU for the comparison; {remedy}: {error}") from error
         return JaxDevice(jax, device, self._cpu_name)
-
-
-def _import() -> Any:
-    remedy = "install pytest-gpuperf[jax], for a GPU with JAX's plugin for it (jax[cuda13])"
-    return import_library("jax", "JAX", remedy)
 
 
 def _platforms() -> str:

@@ -1,12 +1,24 @@
-"""What the backends of GPU libraries share: how a library is imported, selectors, and NumPy for the CPU."""
+"""What GPU libraries share: how one is imported, selectors, NumPy for the CPU, the clock, and faults."""
 
 from importlib import import_module
 from importlib.util import find_spec
+from time import perf_counter
 from typing import Any
 
+from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
+
+
+class LibraryDevice:
+    """Base of a library's devices: timed by the host's clock, with faults that their texts describe."""
+
+    clock = staticmethod(perf_counter)
+
+    def fault(self, error: BaseException) -> Fault | None:
+        """Recognize memory errors and the CUDA errors that outlive their call."""
+        return errors.parse_error(error)
 
 
 class LibraryBackend:

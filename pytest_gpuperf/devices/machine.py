@@ -85,7 +85,7 @@ class Machine:
         if self._worker_environment is None or worker.gpu is not None:
             self._worker_environment = worker
 
-    def surveyed(self) -> Environment:
+    def environment(self) -> Environment:
         """Return the environment of the measurements."""
         if self._worker_environment is not None:
             return self._worker_environment
@@ -96,6 +96,6 @@ class Machine:
         reason = None
         if clocks is None:
             reason = getattr(gpu, "clocks_reason", None) or f"{gpu.backend} does not report its clocks"
-        surveyed = environment.survey(gpu.info, None)
+        here = environment.survey(gpu.info, None)
         start = self._clocks_at_start
-        return replace(surveyed, clocks_at_start=start, clocks_at_end=clocks, clocks_reason=reason)
+        return replace(here, clocks_at_start=start, clocks_at_end=clocks, clocks_reason=reason)

@@ -11,7 +11,8 @@ from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
 _BACKENDS = {"cupy": "CupyBackend", "sycl": "SyclBackend", "torch": "TorchBackend", "jax": "JaxBackend"}
 _BY_NAME_ONLY = ("torch", "jax")
-_OWN_GPU = ("", "")  # the key of the run's own GPU among the opened devices
+_OWN_CPU = ("cpu", "")  # the keys of the run's own devices among the opened ones
+_OWN_GPU = ("", "")
 _TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
 _MISSING = (
     "no GPU library that auto can choose is installed; install pytest-gpuperf[cuda12] or "
@@ -44,18 +45,16 @@ class Devices:
 
     def __init__(self, choice: str, available: Sequence[Backend], worker: int | None = None) -> None:
         name, _, self._selector = choice.partition(":")
-        self._available = available
+        self._available = {backend.name: backend for backend in available}
+        self._first = available[0]  # compares with NumPy, as every backend of ours does that `auto` chooses
         self._worker = worker
         self._chosen = self._find(name)
-        self._cpu: TimedDevice | None = None
         self._opened: dict[tuple[str, str], TimedDevice | Unavailable] = {}
         self.off = name == "none"
 
     def cpu(self) -> TimedDevice:
         """Return the CPU; opening it probes no GPU."""
-        if self._cpu is None:
-            self._cpu = (self._chosen or self._available[0]).cpu()
-        return self._cpu
+        return self._open_once(_OWN_CPU, (self._chosen or self._first).cpu)
 
     def gpu(self) -> TimedDevice:
         """Return the GPU; raise Unavailable, with the same cause every time, when none can be used."""
@@ -105,11 +104,12 @@ class Devices:
 
     def _open_other(self, kind: Kind, library: str, selector: str) -> TimedDevice:
         if kind == "cpu" and library == "numpy":
-            return self._available[0].cpu()
-        backend = next((one for one in self._available if one.name == library), None)
+            return self._first.cpu()
+        backend = self._available.get(library)
         if backend is None:
-            problem = "it cannot be synchronized, so it cannot be timed"
-            raise Unavailable(f"no backend supports {library}: {problem}")
+            raise Unavailable(
+                f"no backend supports {library}: it cannot be synchronized, so it cannot be timed"
+            )
         if kind == "cpu":
             return backend.cpu()
         backend.check(selector)
@@ -120,12 +120,11 @@ class Devices:
             if self._selector:
                 raise GpuPerfError(f"{name} takes no device, not {self._selector!r}")
             return None
-        for backend in self._available:
-            if backend.name == name:
-                backend.check(self._selector)
-                return backend
-        names = ", ".join(["auto", "none", *(backend.name for backend in self._available)])
-        raise GpuPerfError(f"no backend is called {name!r}; available: {names}")
+        if name not in self._available:
+            names = ", ".join(["auto", "none", *self._available])
+            raise GpuPerfError(f"no backend is called {name!r}; available: {names}")
+        self._available[name].check(self._selector)
+        return self._available[name]
 
     def _selector_of_worker(self, backend: Backend) -> str:
         """Return the selector of this process's device; empty for the backend's first."""
@@ -141,7 +140,7 @@ class Devices:
         if self._chosen is not None:
             return self._chosen.gpu(self._selector or self._selector_of_worker(self._chosen))
         reasons: list[str] = []
-        for backend in self._available:
+        for backend in self._available.values():
             if backend.automatic:
                 try:
                     return backend.gpu(self._selector_of_worker(backend))

@@ -322,7 +322,6 @@ class SimulatedBackend:
     ) -> None:
         self.name = name
         self.opened = 0
-        self._count = count
         self._unavailable = unavailable
         clock = Clock()
         self._cpu = SimulatedDevice("cpu", clock=clock, timing=cpu or Timing(kernel=10e-3))
@@ -334,14 +333,16 @@ class SimulatedBackend:
 
     def check(self, selector: str) -> None:
         """Accept nothing, or a device number if there are several devices."""
-        if selector and self._count == 1:
+        if selector and len(self._gpus) == 1:
             raise GpuPerfError(f"{self.name} has one device and takes no selector, not {selector!r}")
-        if selector and not (selector.isdecimal() and int(selector) < self._count):
-            raise GpuPerfError(f"the device of {self.name} is a number below {self._count}, not {selector!r}")
+        if selector and not (selector.isdecimal() and int(selector) < len(self._gpus)):
+            raise GpuPerfError(
+                f"the device of {self.name} is a number below {len(self._gpus)}, not {selector!r}"
+            )
 
     def count(self) -> int:
         """Return how many GPUs are simulated."""
-        return self._count
+        return len(self._gpus)
 
     def gpu(self, selector: str) -> SimulatedDevice:
         """Return the simulated GPU; raise Unavailable if a cause was set."""

@@ -10,30 +10,18 @@ from typing import Any, Protocol
 
 from pytest_gpuperf.model.demand import Kind
 
-_LIBRARIES = {
-    "numpy": "numpy",
-    "np": "numpy",
-    "scipy": "numpy",
-    "cupy": "cupy",
-    "cp": "cupy",
-    "cupyx": "cupy",
-    "torch": "torch",
-    "pytorch": "torch",
-    "jax": "jax",
-    "jnp": "jax",
-    "dpnp": "sycl",
+_NAMES = {
+    "numpy": ("numpy", "np", "scipy"),
+    "cupy": ("cupy", "cp", "cupyx"),
+    "torch": ("torch", "pytorch"),
+    "jax": ("jax", "jnp"),
+    "sycl": ("dpnp",),
 }
+_LIBRARIES = {name: library for library, names in _NAMES.items() for name in names}
 _ONLY_KIND: dict[str, Kind] = {"numpy": "cpu", "cupy": "gpu", "sycl": "gpu"}
 _KINDS: dict[str, Kind] = {
-    "cpu": "cpu",
-    "host": "cpu",
-    "gpu": "gpu",
-    "cuda": "gpu",
-    "rocm": "gpu",
-    "hip": "gpu",
-    "mps": "gpu",
-    "xpu": "gpu",
-    "tpu": "gpu",
+    **dict.fromkeys(("cpu", "host"), "cpu"),
+    **dict.fromkeys(("gpu", "cuda", "rocm", "hip", "mps", "xpu", "tpu"), "gpu"),
 }
 _SEPARATOR = re.compile(r"[-:_/]")
 _LIBRARY_OF_DEVICE = {"mps": "torch", "xpu": "torch", "tpu": "jax"}  # names that only one library uses

@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from importlib import metadata
 from os import environ, pathsep
 from pathlib import Path
-from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, require_library
+from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, require_library
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
@@ -21,12 +20,11 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 _LOST = ("DEVICE_LOST", "device lost", "-20 (UR_RESULT_ERROR_DEVICE_LOST")
 
 
-class SyclDevice:
+class SyclDevice(LibraryDevice):
     """One SYCL device through its default queue; work runs asynchronously."""
 
     kind: Kind = "gpu"
     backend = "sycl"
-    clock = staticmethod(perf_counter)
 
     def __init__(self, dpnp: Any, dpctl: Any, device: Any) -> None:
         from dpctl.utils import SequentialOrderManager

@@ -6,21 +6,21 @@ from contextlib import contextmanager
 from functools import cached_property, wraps
 from importlib.util import find_spec
 from os import environ
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any, Literal
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from pytest_gpuperf.devices import errors
-from pytest_gpuperf.devices.library import LibraryBackend, import_library
+from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
-from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
+_LIBRARY = ("torch", "torch", "install pytest-gpuperf[torch], for a GPU with torch's build for it")
 _TYPES = ("cuda", "hpu", "mps", "mtia", "npu", "xpu")
 _AMPERE = 8  # the first compute capability with TF32
 
@@ -32,7 +32,7 @@ _FACTORIES = frozenset(
 )
 
 
-class TorchDevice(MonitoredDevice):
+class TorchDevice(LibraryDevice, MonitoredDevice):
     """One torch device: the CPU, whose work is done when the call returns, or an accelerator.
 
     `xp` is PyTorch as array-api-compat shows it, where that is installed. A tensor that `xp` makes lives on
@@ -41,7 +41,6 @@ class TorchDevice(MonitoredDevice):
     """
 
     backend = "torch"
-    clock = staticmethod(perf_counter)
 
     def __init__(self, torch: Any, device: Any, name: str) -> None:
         self.kind: Kind = "cpu" if device.type == "cpu" else "gpu"
@@ -50,6 +49,7 @@ class TorchDevice(MonitoredDevice):
         self.processor_time = process_time if self.kind == "cpu" else None  # of all threads
         self._torch = torch
         self._device = device
+        self._is_cuda = device.type == "cuda"
         self._module: Any = getattr(torch, device.type, None)  # torch.cuda, torch.xpu, torch.mps, ...
 
     @property
@@ -124,18 +124,10 @@ class TorchDevice(MonitoredDevice):
             return None  # from_numpy warns of a read-only array
         return "pinned" if self._torch.from_numpy(host).is_pinned() else "pageable"
 
-    def fault(self, error: BaseException) -> Fault | None:
-        """Recognize torch's memory errors and the CUDA errors that outlive their call."""
-        return errors.parse_error(error)
-
     def release(self) -> None:
         """Empty the pool of torch's allocator; on the CPU there is none."""
         if hasattr(self._module, "empty_cache"):
             self._module.empty_cache()
-
-    @property
-    def _is_cuda(self) -> bool:
-        return bool(self._device.type == "cuda")
 
     @cached_property
     def _properties(self) -> Any:
@@ -201,7 +193,7 @@ class TorchBackend(LibraryBackend):
 
     def gpu(self, selector: str) -> TorchDevice:
         """Return the device after one allocation, one kernel and one synchronize on it."""
-        torch = _import()
+        torch = import_library(*_LIBRARY)
         kind, _, index = (selector or _accelerator(torch)).partition(":")
         try:
             with catch_warnings():  # torch warns of an old driver, and then raises
@@ -214,13 +206,8 @@ class TorchBackend(LibraryBackend):
 
     def cpu(self) -> TorchDevice:
         """Return torch on the CPU."""
-        torch = _import()
+        torch = import_library(*_LIBRARY)
         return TorchDevice(torch, torch.device("cpu"), self._cpu_name)
-
-
-def _import() -> Any:
-    remedy = "install pytest-gpuperf[torch], for a GPU with torch's build for it"
-    return import_library("torch", "torch", remedy)
 
 
 def _open(torch: Any, device: Any) -> TorchDevice:

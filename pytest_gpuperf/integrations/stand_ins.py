@@ -32,36 +32,42 @@ class SubtestsStandIn:
 
     def __init__(self, real: Any) -> None:
         self._real = real
-        self.are_reported = True
+        self._are_reported = True
 
     def test(self, *inputs: Any, **options: Any) -> AbstractContextManager[Any]:
         """Return the context of one subtest."""
-        return self._real.test(*inputs, **options) if self.are_reported else no_subtest()
+        return self._real.test(*inputs, **options) if self._are_reported else no_subtest()
+
+    def call_body(self, body: Callable[[], Any]) -> Any:
+        """Call the test's body; no later call reports a subtest."""
+        result = body()
+        self._are_reported = False
+        return result
 
 
 class BenchmarkStandIn:
     """Replaces pytest-benchmark's fixture: calls what it is given once, untimed, and remembers it.
 
-    Every other attribute is read and set on the real fixture, so its own state needs `object.__setattr__`.
+    Every other attribute is read and set on the real fixture, so its own state goes to `__dict__`.
     """
 
     packages = ("pytest_benchmark",)
 
     def __init__(self, real: Any) -> None:
-        object.__setattr__(self, "_real", real)
-        object.__setattr__(self, "_is_used", False)
-        self.set_workload(None)
+        self.__dict__.update(_real=real, _is_used=False, _workload=None)
 
-    def set_workload(self, workload: Callable[[], Any] | None) -> None:
-        """Remember what the test benchmarks; None before each call of the test function."""
-        object.__setattr__(self, "workload", workload)
+    def call_body(self, body: Callable[[], Any]) -> Any:
+        """Call the test's body, and return what it passed to pytest-benchmark: that is the workload."""
+        self.__dict__["_workload"] = None
+        result = body()
+        return result if self._workload is None else self._workload
 
     def __call__(self, function: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
         """Call a function once, and remember it as the workload."""
-        if self.workload is not None:
+        if self._workload is not None:
             raise GpuPerfError("benchmark was called twice in one test; a speedup test has one workload")
         workload = partial(function, *inputs, **options)
-        self.set_workload(workload)
+        self.__dict__["_workload"] = workload
         return self._run(workload)
 
     def pedantic(self, target: Callable[..., Any], args: Any = (), kwargs: Any = None, **options: Any) -> Any:
@@ -79,7 +85,7 @@ class BenchmarkStandIn:
         """Call the workload; the first time through pytest-benchmark, which otherwise warns of no use."""
         if self._is_used:
             return workload()
-        object.__setattr__(self, "_is_used", True)
+        self.__dict__["_is_used"] = True
         self._real.disabled = True  # pytest-benchmark then calls once and times nothing
         return self._real(workload)
 

@@ -30,7 +30,7 @@ def register(
     if hasattr(config, "workerinput"):
         if config.workerinput.get(_WANTS_GROUPS):
             config.pluginmanager.register(_Worker(has_speedup_tests))
-    elif config.getoption("dist", "no") != "no":
+    else:
         config.pluginmanager.register(_Controller(config, on_record))
 
 

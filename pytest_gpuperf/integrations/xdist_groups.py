@@ -1,7 +1,7 @@
 """Groups of tests that one worker must run: indices in, indices out."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 
@@ -10,12 +10,13 @@ class WorkerGroups:
     """Which tests must run in one process, by their indices in the collection `ids`.
 
     Groups are disjoint, and each is in the order in which its tests run. `needs` maps a test to the test of
-    the same group that must have run before it.
+    the same group that must have run before it, unless that one has `crashed` a worker.
     """
 
     ids: Sequence[str]
     groups: Sequence[Sequence[int]]
     needs: Mapping[int, int]
+    crashed: set[int] = field(default_factory=set)
 
     def group(self, index: int) -> int:
         """Return the first test of a test's group, which identifies it; a test without a group is its own."""
@@ -38,9 +39,9 @@ class WorkerGroups:
 
     def missing_prerequisites(self, indices: Sequence[int]) -> list[int]:
         """Return the tests that must run again before these, which move to another process without them."""
-        moved = set(indices)
+        excluded = self.crashed.union(indices)
         needs = (self.needs[index] for index in indices if index in self.needs)
-        return [need for need in dict.fromkeys(needs) if need not in moved]
+        return [need for need in dict.fromkeys(needs) if need not in excluded]
 
     @cached_property
     def indices(self) -> dict[str, int]:

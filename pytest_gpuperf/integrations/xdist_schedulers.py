@@ -29,7 +29,6 @@ class _Pieces(_InPieces):
 
     groups: WorkerGroups | None = None
     _is_arranged = False
-    _crashed: frozenset[int] = frozenset()
 
     def _send_tests(self, node: Any, num: int) -> None:
         groups = self.groups
@@ -54,9 +53,8 @@ class _Pieces(_InPieces):
         """Reschedule the remaining tests of a lost worker, and the tests that must run before them."""
         if self.groups is not None and self.node2pending[node]:
             crashed, *remaining = self.node2pending[node]
-            self._crashed |= {crashed}
-            prerequisites = self.groups.missing_prerequisites(remaining)
-            again = [index for index in prerequisites if index not in self._crashed]
+            self.groups.crashed.add(crashed)
+            again = self.groups.missing_prerequisites(remaining)
             self.node2pending[node] = [crashed, *remaining, *again]
             self._is_arranged = False
         return super().remove_node(node)
@@ -135,7 +133,6 @@ class _Scopes(_InScopes):
 
     assigned_work: Any  # xdist's, of _Workload here
     groups: WorkerGroups | None = None
-    _crashed: frozenset[int] = frozenset()
 
     def add_node(self, node: Any) -> None:
         super().add_node(node)
@@ -187,11 +184,12 @@ class _Scopes(_InScopes):
             remaining = [nodeid for nodeid, completed in unit.items() if not completed]
             if remaining and crashed is None:
                 crashed = remaining.pop(0)
-                self._crashed |= {groups.indices[crashed]}
-            prerequisites = groups.missing_prerequisites([groups.indices[nodeid] for nodeid in remaining])
-            again = [groups.ids[index] for index in prerequisites if index not in self._crashed]
+                groups.crashed.add(groups.indices[crashed])
             if remaining:
-                self.workqueue[scope] = dict.fromkeys([*again, *remaining], False)
+                again = groups.missing_prerequisites([groups.indices[nodeid] for nodeid in remaining])
+                self.workqueue[scope] = dict.fromkeys(
+                    [*map(groups.ids.__getitem__, again), *remaining], False
+                )
         if crashed is not None:
             for other in self.assigned_work:
                 self._reschedule(other)

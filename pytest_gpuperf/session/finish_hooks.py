@@ -7,19 +7,16 @@ from typing import Any
 
 import pytest
 
+from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.collection.finder import Finder
 from pytest_gpuperf.collection.hooks import runs_no_test
 from pytest_gpuperf.collection.items import SPEC
-from pytest_gpuperf.collection.requested import (
-    RequestedTests,
-    command_line_selection,
-    reruns_failures,
-)
+from pytest_gpuperf.collection.requested import RequestedTests
 from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.gate import RunCoverage
-from pytest_gpuperf.model.demand import Selection
+from pytest_gpuperf.model.demand import Outputs, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.record import Record, Run, Verdict
+from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.options import RECORD_ATTRIBUTE
 from pytest_gpuperf.report import git, publish, terminal
 from pytest_gpuperf.report.json import codec
@@ -39,11 +36,8 @@ class FinishHooks:
         self.session = session
         self._is_worker = hasattr(config, "workerinput")
         self.runs_no_test = runs_no_test(config)
-        self._collected = RequestedTests(
-            root=config.rootpath,
-            arguments=command_line_selection(config),
-            reruns_failures=reruns_failures(config),
-        )
+        self._collected = RequestedTests(config)
+        self._root = config.rootpath
         self._ran_tests = False
         self._crashed: dict[str, str] = {}
         self._selected: Sequence[pytest.Item] = ()
@@ -56,7 +50,7 @@ class FinishHooks:
         self, finder: Finder, selected: Sequence[pytest.Item], deselected: Sequence[pytest.Item]
     ) -> None:
         """Set which speedup tests will run, which were deselected, and how many each option selected."""
-        self.session.ledger.selections = finder.selections
+        self.session.records.selections = finder.selections
         self._ran_tests = True
         self._selected = selected
         self._deselected = deselected
@@ -83,8 +77,8 @@ class FinishHooks:
         content: dict[str, Any] | None = getattr(report, RECORD_ATTRIBUTE, None)
         if content is not None and not self._is_worker and not self.runs_no_test:
             self._ran_tests = True
-            self.session.ledger.receive(content)
-            self.session.ledger.journal(content, self.session.machine.surveyed)
+            self.session.records.receive(content)
+            self.session.records.journal(content, self.session.machine.environment)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -93,15 +87,16 @@ class FinishHooks:
         if data is None:
             return
         self._collected.outcomes.update(data["collected"])
-        ledger = self.session.ledger
+        records = self.session.records
         try:
-            self.session.merge_worker_data(data["environment"], data["thresholds"])
-            ledger.selections = codec.load(data["selections"], tuple[Selection, ...])
+            self.session.sweeps.reported.update(data["thresholds"])
+            self.session.machine.use_worker_environment(codec.load(data["environment"], Environment))
+            records.selections = codec.load(data["selections"], tuple[Selection, ...])
             for content in data["records"]:
-                if content["nodeid"] not in ledger.records:
+                if content["nodeid"] not in records.by_nodeid:
                     self.session.store_record(codec.load(content, Record))
         except GpuPerfError as error:
-            ledger.refuse(error)
+            records.refuse(error)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -115,7 +110,7 @@ class FinishHooks:
         if not self._ran_tests and exitstatus not in _CUT_SHORT:
             return
         all_ran = self._add_missing_records()
-        if self.session.gating.options.allow_no_gpu and not self.session.is_controller:
+        if self.session.gate.options.allow_no_gpu and not self.session.is_controller:
             # Even if every test was skipped: a machine that has a GPU must not pass without measuring.
             self.session.machine.has_gpu()
         if self._is_worker:
@@ -145,40 +140,48 @@ class FinishHooks:
     def _build_run(self, *, complete: bool) -> Run:
         """Return the run with the gate's result."""
         session = self.session
-        surveyed = session.machine.surveyed()
-        run = session.ledger.run(surveyed, complete=complete)
-        has_gpu = surveyed.gpu is not None
+        records = tuple(session.records.by_nodeid.values())
+        environment = session.machine.environment()
+        has_gpu = environment.gpu is not None
         # Without a GPU, files may skip themselves if --gpuperf-allow-no-gpu accepts that.
-        skipped_files = has_gpu or not session.gating.options.allow_no_gpu
+        skipped_files = has_gpu or not session.gate.options.allow_no_gpu
         expects = partial(self._collected.expects, skipped_files=skipped_files)
         seen = RunCoverage(expects=expects, crashed=self._crashed, has_gpu=has_gpu)
-        gate = session.gating.finish(run.records, seen, session.plan)
-        commit = git.current(self._collected.root) if session.publishes else None
-        return replace(run, gate=gate, commit=commit)
+        writes_files = session.records.report or session.gate.options.create or session.outputs != Outputs()
+        commit = git.current(self._root) if writes_files else None
+        return Run(
+            started=session.records.started,
+            complete=complete,
+            cost_ratio=session.options.cost_ratio,
+            environment=environment,
+            records=records,
+            thresholds=threshold.find(records),
+            selections=session.records.selections,
+            commit=commit,
+            gate=session.gate.finish(records, seen, session.options),
+        )
 
     def _failures(self, run: Run) -> Iterator[str]:
         """Yield why the run fails as a whole, even if every test passed."""
-        plan = self.session.plan
-        for threshold in self.session.sweeps.unreported_failures(run.records, plan):
-            yield f"{threshold.name}: {threshold.reason}"
-        if (unmeasured := policy.required_gpu_unused(run.records, plan)) is not None:
+        options = self.session.options
+        for failed in self.session.sweeps.unreported_failures(run.records, options):
+            yield f"{failed.name}: {failed.reason}"
+        if (unmeasured := policy.required_gpu_unused(run.records, options)) is not None:
             yield unmeasured
         yield from (failure.text for failure in (run.gate.failures if run.gate else ()))
 
     def _write(self, run: Run) -> None:
         """Write every requested file; one that cannot be written is reported, and fails the run."""
         self._run = run
-        ledger = self.session.ledger
-        ledger.write(run)
-        if ledger.unwritten:
-            self._error_lines.append(ledger.unwritten)
-        elif ledger.report:
-            self._info_lines.append(f"report: {ledger.report}")
-        gating = self.session.gating
-        new = gating.path_to_create(run.records)
-        if new is not None and gating.allows_missing_gpu(
-            run.records, has_gpu=run.environment.gpu is not None
-        ):
+        records = self.session.records
+        records.write(run)
+        if records.unwritten:
+            self._error_lines.append(records.unwritten)
+        elif records.report:
+            self._info_lines.append(f"report: {records.report}")
+        gate = self.session.gate
+        new = gate.path_to_create(run.records)
+        if new is not None and gate.allows_missing_gpu(run.records, has_gpu=run.environment.gpu is not None):
             self._info_lines.append(f"no baseline was created at {new}: there was no GPU to measure")
             new = None
         done = publish.publish(run, self.session.outputs, new)
@@ -189,32 +192,28 @@ class FinishHooks:
         """Return what this xdist worker sends to its controller when it ends."""
         session = self.session
         return {
-            "records": codec.dump(list(session.ledger.records.values())),
-            "environment": codec.dump(session.machine.surveyed()),
+            "records": codec.dump(list(session.records.by_nodeid.values())),
+            "environment": codec.dump(session.machine.environment()),
             "thresholds": sorted(session.sweeps.reported),
-            "selections": codec.dump(session.ledger.selections),
+            "selections": codec.dump(session.records.selections),
             "collected": self._collected.outcomes,
         }
 
     def _add_missing_records(self) -> bool:
         """Add a record for every marked test that has none; return whether all selected tests ran."""
         for nodeid, reason in self._crashed.items():
-            record = self.session.ledger.records.get(nodeid)
+            record = self.session.records.by_nodeid.get(nodeid)
             if record is not None:
-                self.session.ledger.keep(replace(record, status="error", reason=reason, reason_code=None))
-        not_run = self._add_records(self._selected, _ENDED)
-        self._add_records(self._deselected, _DESELECTED)
+                self.session.records.keep(replace(record, status="error", reason=reason, reason_code=None))
+        missing = self._without_record(self._selected)
+        for items, ended in ((missing, _ENDED), (self._without_record(self._deselected), _DESELECTED)):
+            for item in items:
+                self.session.without_measurement(item, item.stash[SPEC], ended)
         if not self._is_worker:
-            for record in policy.missing_gpu_notes(list(self.session.ledger.records.values())):
-                self.session.ledger.keep(record)
-        return not_run == 0
+            for record in policy.missing_gpu_notes(list(self.session.records.by_nodeid.values())):
+                self.session.records.keep(record)
+        return not missing
 
-    def _add_records(self, items: Sequence[pytest.Item], ended: Verdict) -> int:
-        """Add a record for each item that has none; return how many were added."""
-        added = 0
-        for item in items:
-            spec = item.stash.get(SPEC, None)
-            if spec and spec.nodeid not in self.session.ledger.records:
-                self.session.without_measurement(item, spec, ended)
-                added += 1
-        return added
+    def _without_record(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
+        records = self.session.records.by_nodeid
+        return [item for item in items if SPEC in item.stash and item.stash[SPEC].nodeid not in records]

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdo
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pytest_gpuperf.report import junit
@@ -22,16 +23,14 @@ _TOOL_IDS = (0, 1, 2)  # of sys.monitoring: debugger, coverage, profiler
 def isolated(item: pytest.Function) -> Iterator[None]:
     """Undo the side effects of the extra timing calls: random state, warnings, output, user properties."""
     state = random.getstate()
-    numpy = sys.modules.get("numpy")
-    numpy_state = numpy.random.get_state() if numpy else None
+    numpy_state = np.random.get_state()
     properties = [pair for pair in item.user_properties if not pair[0].startswith(junit.PREFIX)]
     try:
         with warnings.catch_warnings(record=True), _silenced(item):
             yield
     finally:
         random.setstate(state)
-        if numpy is not None:
-            numpy.random.set_state(numpy_state)
+        np.random.set_state(numpy_state)
         ours = [pair for pair in item.user_properties if pair[0].startswith(junit.PREFIX)]
         item.user_properties[:] = properties + ours
 

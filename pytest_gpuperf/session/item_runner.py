@@ -8,7 +8,6 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
-from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.inspection import Bind
@@ -39,9 +38,9 @@ class ItemRunner:
     """
 
     def __init__(
-        self, plan: RunOptions, machine: Machine, gpu: OpenGpu, records: Mapping[str, Record]
+        self, options: RunOptions, machine: Machine, gpu: OpenGpu, records: Mapping[str, Record]
     ) -> None:
-        self._plan = plan
+        self._options = options
         self._machine = machine
         self._gpu = gpu
         self._records = records
@@ -76,14 +75,9 @@ class ItemRunner:
         if spec.partner is not None and not waiting:
             self._cpu_results.pop(spec.partner, None)
 
-    def cpu_measurement_for(self, spec: ItemSpec) -> Measurement | None:
-        """Return the measurement of the CPU sibling."""
-        record = self._records.get(spec.partner or "")
-        return record.cpu if record is not None and record.status == "recorded" else None
-
     def measure(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         """Measure a test on the devices that it uses."""
-        if self._plan.off:
+        if self._options.off:
             return self._run_once(trial, spec, bind)
         if spec.kind == "cpu":
             return self._time_cpu(trial, spec, bind)
@@ -95,9 +89,8 @@ class ItemRunner:
             reason = str(cause)
         else:
             return trial.compare(bind, self._machine.cpu(), gpu)
-        cpu, sampling = self._machine.cpu(), self._plan.sampling
-        seconds = sampling.precision_time
-        trial.assess_cpu_only(trial.time_cpu(bind, cpu, max_blocks=sampling.max_rounds, seconds=seconds))
+        seconds = trial.options.sampling.precision_time
+        trial.assess_cpu_only(trial.time_cpu(bind, self._machine.cpu(), seconds))
         return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
 
     def _time_cpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
@@ -106,8 +99,7 @@ class ItemRunner:
             seconds = trial.options.max_time / 4
         else:
             seconds = trial.options.sampling.precision_time
-        cpu = self._machine.cpu(spec.device)
-        result = trial.time_cpu(bind, cpu, max_blocks=self._plan.sampling.max_rounds, seconds=seconds)
+        result = trial.time_cpu(bind, self._machine.cpu(spec.device), seconds)
         if is_awaited:
             self._cpu_results[spec.nodeid] = result
         else:
@@ -129,7 +121,7 @@ class ItemRunner:
             return _NO_CPU_SIBLING if spec.partner is None else None
         if spec.nodeid in self._partners:
             return None
-        has_gpu = self._plan.require_gpu or (not self._plan.off and self._machine.has_gpu())
+        has_gpu = self._options.require_gpu or (not self._options.off and self._machine.has_gpu())
         return _NO_GPU_SIBLING if has_gpu else None
 
     def _time_gpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
@@ -142,13 +134,11 @@ class ItemRunner:
             return Verdict(status="skipped", reason=reason, reason_code="cpu_sibling_skipped")
         if not (spec.demand.bare or spec.pair is None):
             raise GpuPerfError(self._no_comparison_reason(spec.partner, cpu_record))
-        seconds = (
-            trial.options.sampling.precision_time if spec.pair is not None else trial.options.max_time / 4
-        )
-        trial.time_gpu(bind, gpu, max_blocks=self._plan.sampling.max_rounds, seconds=seconds)
         if spec.pair is None:
+            trial.time_gpu(bind, gpu, trial.options.max_time / 4)
             trial.note("one_device", _ONE_DEVICE)
         else:
+            trial.time_gpu(bind, gpu, trial.options.sampling.precision_time)
             trial.note("no_cpu_sibling", self._no_comparison_reason(spec.partner, cpu_record))
         return _RECORDED
 

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.model.demand import Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run
@@ -17,12 +16,11 @@ from pytest_gpuperf.report.json import codec, document
 class RecordStore:
     """Keeps one record for each marked test; `unwritten` is why something is not on the disk."""
 
-    def __init__(self, report: Path | None, cost_ratio: float) -> None:
+    def __init__(self, report: Path | None) -> None:
         self.report = report
-        self.records: dict[str, Record] = {}
+        self.by_nodeid: dict[str, Record] = {}
         self.unwritten: str | None = None
         self.selections: tuple[Selection, ...] = ()
-        self._cost_ratio = cost_ratio
         self.started = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._journal = Journal(report) if report else None
         self._attached: dict[str, Any] = {}
@@ -30,11 +28,11 @@ class RecordStore:
 
     def keep(self, record: Record) -> None:
         """Keep a record; a rerun's replaces the one before."""
-        self.records[record.nodeid] = record
+        self.by_nodeid[record.nodeid] = record
 
     def attach(self, nodeid: str) -> dict[str, Any]:
         """Return a record as it travels with pytest's report, to this process or to another."""
-        self._attached = codec.dump(self.records[nodeid])
+        self._attached = codec.dump(self.by_nodeid[nodeid])
         return self._attached
 
     def receive(self, content: dict[str, Any]) -> None:
@@ -62,19 +60,6 @@ class RecordStore:
             self._journal.add(content)
         except (OSError, GpuPerfError) as error:
             self.unwritten = f"the journal {self._journal.path} cannot be written: {error}"
-
-    def run(self, surveyed: Environment, *, complete: bool) -> Run:
-        """Return everything as one value."""
-        records = tuple(self.records.values())
-        return Run(
-            environment=surveyed,
-            started=self.started,
-            records=records,
-            thresholds=threshold.find(records),
-            cost_ratio=self._cost_ratio,
-            complete=complete,
-            selections=self.selections,
-        )
 
     def write(self, run: Run) -> None:
         """Write a run's report, if one was requested.

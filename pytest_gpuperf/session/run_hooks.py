@@ -24,15 +24,15 @@ _NO_DEVICE = (
 class RunHooks:
     """Measures speedup tests as pytest runs them; `plugin.py` has a table of all hooks and their order."""
 
-    def __init__(self, config: pytest.Config, session: GpuPerfSession) -> None:
-        self.session = session
-        self.finish_hooks = FinishHooks(config, session)
+    def __init__(self, config: pytest.Config) -> None:
+        self.session = GpuPerfSession(config)
+        self.finish_hooks = FinishHooks(config, self.session)
         self._running: pytest.Item | None = None
         self._subtest_errors: list[str] = []  # of the running test
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Stop a test that cannot be measured before its fixtures are set up."""
-        spec = _spec_of(item)
+        spec = item.stash.get(SPEC, None)
         if spec is None:
             if self.session.machine.lost and _uses_gpu(item):
                 pytest.fail(self.session.machine.lost, pytrace=False)
@@ -45,19 +45,17 @@ class RunHooks:
                 self.session.without_measurement(item, spec, Verdict(status="error", reason=_NO_DEVICE))
                 return
             pytest.fail(_NO_DEVICE, pytrace=False)
-        reason = (
-            None if self.finish_hooks.runs_no_test else self.session.runner.missing_counterpart_reason(spec)
-        )
-        if reason is not None:
+        runs_tests = not self.finish_hooks.runs_no_test
+        if runs_tests and (reason := self.session.runner.missing_counterpart_reason(spec)) is not None:
             pytest.fail(reason, pytrace=False)
-        must_have_gpu = self.session.machine.lost or self.session.plan.require_gpu
+        must_have_gpu = self.session.machine.lost or self.session.options.require_gpu
         if spec.kind == "gpu" or (must_have_gpu and spec.kind is None):
             self.session.gpu(spec.device)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
         """Measure a marked test instead of calling it."""
-        spec = _spec_of(pyfuncitem)
+        spec = pyfuncitem.stash.get(SPEC, None)
         if spec is None or not (spec.slots or spec.device) or spec.source == "all":
             return None
         self.session.measure_and_apply(pyfuncitem, spec)
@@ -66,7 +64,7 @@ class RunHooks:
     @pytest.hookimpl(wrapper=True, trylast=True)  # within pytest's own, which capture output and logs
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         """Measure what pytest_pyfunc_call does not call, and fail what passed without being measured."""
-        spec = _spec_of(item)
+        spec = item.stash.get(SPEC, None)
         if spec is None or not isinstance(item, pytest.Function):
             return (yield)
         self._prepare(item, spec)
@@ -91,7 +89,7 @@ class RunHooks:
         """Discard what an earlier run of the test left, and let unittest's method be measured."""
         self._subtest_errors.clear()
         if spec.has_device:
-            self.session.ledger.records.pop(spec.nodeid, None)
+            self.session.records.by_nodeid.pop(spec.nodeid, None)
             self.session.runner.invalidate(spec)
             if MEASURED in item.stash:
                 del item.stash[MEASURED]
@@ -107,7 +105,7 @@ class RunHooks:
             self.session.apply_verdict(item.stash[MEASURED], item)
         elif spec.calls_both:
             pytest.fail("not measured: the test never called gpuperf.both", pytrace=False)
-        elif spec.nodeid not in self.session.ledger.records and not unittest_cases.failures(item):
+        elif spec.nodeid not in self.session.records.by_nodeid and not unittest_cases.failures(item):
             pytest.fail("not measured: another plugin executed the test function itself", pytrace=False)
 
     @pytest.hookimpl(wrapper=True)
@@ -118,20 +116,19 @@ class RunHooks:
         error = call.excinfo.value if call.excinfo else None
         if error is not None and not isinstance(error, SKIPS):
             self.session.machine.fault(error, item.nodeid)  # an unmarked test may lose the GPU, too
-        spec = _spec_of(item)
+        spec = item.stash.get(SPEC, None)
         if spec is None:
             return (yield)
         if error is not None:
             self._record_error(item, spec, call.when, error)
         report = yield
-        records = self.session.ledger.records
+        records = self.session.records.by_nodeid
         if call.when == "call" and spec.nodeid not in records:
             status: Status = "skipped" if report.skipped else "error"
             verdict = Verdict(status=status, reason=_end_reason(report))  # unittest keeps it in the report
             self.session.without_measurement(item, spec, verdict)
         if call.when == "teardown" and spec.nodeid in records:
-            content = self.session.ledger.attach(spec.nodeid)
-            setattr(report, RECORD_ATTRIBUTE, content)
+            setattr(report, RECORD_ATTRIBUTE, self.session.records.attach(spec.nodeid))
         return report
 
     def _record_error(self, item: pytest.Item, spec: ItemSpec, phase: str, error: BaseException) -> None:
@@ -141,17 +138,13 @@ class RunHooks:
             self._subtest_errors.append(f"a subtest failed: {errors.first_line(error)}")
         if not is_skip and phase == "teardown":
             self.session.invalidate_record(item, spec, f"its teardown failed: {errors.first_line(error)}")
-        if phase == "setup" or spec.nodeid not in self.session.ledger.records:
+        if phase == "setup" or spec.nodeid not in self.session.records.by_nodeid:
             ended = Verdict(
                 status="skipped" if is_skip else "error",
                 reason=(str(error) or type(error).__name__).partition("\n")[0],
                 reason_code="no_gpu" if isinstance(error, NoGpu) else None,
             )
             self.session.without_measurement(item, spec, ended)
-
-
-def _spec_of(item: pytest.Item) -> ItemSpec | None:
-    return item.stash.get(SPEC, None)
 
 
 def _uses_gpu(item: pytest.Item) -> bool:

@@ -2,14 +2,12 @@
 
 import unittest
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 
+from pytest_gpuperf import options
 from pytest_gpuperf.analysis import diagnosis
 from pytest_gpuperf.collection.finder import registered_backends
 from pytest_gpuperf.collection.items import ItemSpec
@@ -18,11 +16,9 @@ from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.gate import policy
-from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
-from pytest_gpuperf.model.comparison import GateOptions
-from pytest_gpuperf.model.demand import Outputs, Pairing, RunOptions
+from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.errors import (
     Fault,
     GpuPerfError,
@@ -32,8 +28,7 @@ from pytest_gpuperf.model.errors import (
 )
 from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Verdict
 from pytest_gpuperf.report import junit
-from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.session import call, isolation
+from pytest_gpuperf.session import baselines, call, isolation
 from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.records import RecordStore
 from pytest_gpuperf.session.threshold_families import SweepTracker
@@ -59,35 +54,35 @@ class NoGpu(pytest.skip.Exception):  # type: ignore[misc, name-defined]  # to my
 
 
 class GpuPerfSession:
-    """The state of one run. Errors for the user leave it as GpuPerfError or as pytest's outcomes."""
+    """The state of one run, made from its options: UsageError for a wrong one, before the first test.
 
-    def __init__(
-        self,
-        config: pytest.Config,
-        plan: RunOptions,
-        report: Path | None,
-        outputs: Outputs,
-        gate: GateOptions,
-        bases: Sequence[Baseline],
-    ) -> None:
-        self.plan = replace(plan, sampling=presets.for_gate(plan.sampling, gate))
-        self.outputs = outputs
-        self.gating = Gate(gate, bases, self._surveyed, gated=gate.measures_longer)
-        self.ledger = RecordStore(report, plan.cost_ratio)
+    Later errors for the user leave it as GpuPerfError or as pytest's outcomes.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        gate = options.gate_options(config)
+        report = options.json_path(config)
+        self.outputs = options.outputs(config)
+        options.check_paths_differ(gate, report, self.outputs)
+        candidates = baselines.baselines(gate)
+        run_options = options.run_options(config)
+        self.options = replace(run_options, sampling=presets.for_gate(run_options.sampling, gate))
+        self.gate = Gate(gate, candidates, self._environment, gated=gate.measures_longer)
+        self.records = RecordStore(report)
         self.sweeps = SweepTracker()
-        self.machine = Machine(plan.gpu, partial(registered_backends, config), _worker_number(config))
-        self.runner = ItemRunner(self.plan, self.machine, self.gpu, self.ledger.records)
+        self.machine = Machine(self.options.gpu, partial(registered_backends, config), _worker_number(config))
+        self.runner = ItemRunner(self.options, self.machine, self.gpu, self.records.by_nodeid)
         self.timers = TimeoutPauser()
-        self._lock = MeasurementLock.from_option(plan.lock)
+        self._lock = MeasurementLock.from_option(self.options.lock)
         self.is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
         self.runs: Counter[str] = Counter()
         self._warned_differences: set[str] = set()
 
     def check(self) -> None:
         """Raise UsageError for a --gpuperf-gpu that no backend offers; this opens no device."""
-        if self.plan.gpu != "auto":
+        if self.options.gpu != "auto":
             try:
-                self.machine.devices.gpu  # noqa: B018 - the property raises
+                self.machine.devices  # noqa: B018 - the property raises
             except GpuPerfError as error:
                 raise pytest.UsageError(f"--gpuperf-gpu: {error}") from error
 
@@ -99,7 +94,7 @@ class GpuPerfSession:
             return self.machine.gpu(device)
         except Unavailable as cause:
             reason = str(cause)
-        if self.plan.require_gpu:
+        if self.options.require_gpu:
             pytest.fail(f"a GPU is required (--gpuperf-require-gpu): {reason}", pytrace=False)
         raise NoGpu(reason)
 
@@ -110,7 +105,7 @@ class GpuPerfSession:
 
     def measure_unmarked(self, item: pytest.Function, spec: ItemSpec, elapsed: float) -> None:
         """Measure a test that has passed, in further calls; whatever fails in them is only recorded."""
-        if elapsed > self.plan.max_time / 8:
+        if elapsed > self.options.max_time / 8:
             reason = f"one call takes {elapsed:.1f} s, more than an eighth of --gpuperf-max-time"
             ended = Verdict(status="skipped", reason=reason, reason_code="call_too_long")
             self.without_measurement(item, spec, ended)
@@ -130,8 +125,7 @@ class GpuPerfSession:
         trial = self._trial(item, spec)
         fault = None
         try:
-            bind = bind or partial(call.bind, item.obj, call.fixtures(item), spec)
-            verdict = self.runner.measure(trial, spec, bind)
+            verdict = self.runner.measure(trial, spec, bind or call.bind_of(item, spec))
         except GpuPerfError as error:
             trial.discard_estimate()
             verdict = Verdict(status="error", reason=str(error))
@@ -150,34 +144,35 @@ class GpuPerfSession:
             trial.note("traced", _TRACED)
         record = self._with_pairing(trial.record(verdict), spec)
         record = diagnosis.annotate(record, environment.processors)
-        record = self.gating.with_comparisons(record)
+        record = self.gate.with_comparisons(record)
         trial.release()  # pytest keeps the frames of a test that fails until the next one has run
         self.store_record(record, item)
         return record
 
     def _trial(self, item: pytest.Function, spec: ItemSpec) -> Trial:
-        plan = self.plan
+        trial_options = self.options
         if spec.source == "all":
-            plan = replace(plan, sampling=presets.for_unmarked(plan.sampling, self.gating.options))
+            sampling = presets.for_unmarked(trial_options.sampling, self.gate.options)
+            trial_options = replace(trial_options, sampling=sampling)
         return Trial(
             nodeid=spec.nodeid,
             demand=spec.demand,
-            options=plan,
+            options=trial_options,
             family=spec.family,
             acquire_lock=partial(self._lock.acquire, partial(self.timers.stopped, item)),
-            exclusions=self.gating.limits(spec.nodeid),
+            exclusions=self.gate.limits(spec.nodeid),
         )
 
     def apply_verdict(self, record: Record, item: pytest.Function) -> None:
         """End the test: pass, warn, skip or fail; the last test of a family reports its threshold too."""
-        threshold = self.sweeps.threshold_after(record, self.ledger.records.values())
+        threshold = self.sweeps.threshold_after(record, self.records.by_nodeid.values())
         if threshold is not None:
             self.sweeps.reported.add(threshold.name)
-            added = self.gating.threshold_comparisons(threshold, list(self.ledger.records.values()))
+            added = self.gate.threshold_comparisons(threshold, list(self.records.by_nodeid.values()))
             record = replace(record, comparisons=(*record.comparisons, *added))
             self.store_record(record, item)
         self._warn_of_differences(record, item)
-        end = policy.decide(record, threshold, self.plan, self.gating.options)
+        end = policy.decide(record, threshold, self.options, self.gate.options)
         for warning in end.warnings:
             item.warn(InconclusiveWarning(warning))
         if end.failure is not None:
@@ -187,16 +182,16 @@ class GpuPerfSession:
 
     def apply_gate_only(self, item: pytest.Item, spec: ItemSpec) -> None:
         """Fail an unmarked test for its regressions since the baseline, and for nothing else."""
-        record = self.ledger.records.get(spec.nodeid)
+        record = self.records.by_nodeid.get(spec.nodeid)
         if record is None:
             return
         self._warn_of_differences(record, item)
-        if regressions := self.gating.unmarked_failures(record, self.plan):
+        if regressions := self.gate.unmarked_failures(record, self.options):
             pytest.fail("\n".join(regressions), pytrace=False)
 
     def store_record(self, record: Record, item: pytest.Item | None = None) -> None:
         """Store a record; with its item, also in the item's user properties, for other plugins' reports."""
-        self.ledger.keep(record)
+        self.records.keep(record)
         if record.family is not None:
             self.sweeps.remove(record.family.name, record.nodeid)
         if item is None:
@@ -206,46 +201,32 @@ class GpuPerfSession:
 
     def without_measurement(self, item: pytest.Item, spec: ItemSpec, ended: Verdict) -> None:
         """Store the record of a speedup test that ended before it was measured."""
-        record = Record(
-            nodeid=spec.nodeid,
-            status=ended.status,
-            reason=ended.reason,
-            reason_code=ended.reason_code,
-            demand=replace(spec.demand, alpha=self.plan.alpha),
-            family=spec.family,
-            cpu=self.runner.cpu_measurement_for(spec),
-        )
+        trial = Trial(nodeid=spec.nodeid, demand=spec.demand, options=self.options, family=spec.family)
+        record = trial.record(ended)
+        sibling = self.records.by_nodeid.get(spec.partner or "")
+        if sibling is not None and sibling.status == "recorded":
+            record = replace(record, cpu=sibling.cpu)
         self.store_record(self._with_pairing(record, spec), item)
 
     def invalidate_record(self, item: pytest.Item, spec: ItemSpec, reason: str) -> None:
         """Invalidate the record of a test that failed outside the measured call."""
         self.runner.invalidate(spec)
-        record = self.ledger.records.get(spec.nodeid)
+        record = self.records.by_nodeid.get(spec.nodeid)
         if record is not None and record.status in ("passed", "recorded", "inconclusive"):
             record = replace(record, status="error", reason=reason, reason_code=None)
             self.store_record(record, item)
 
-    def merge_worker_data(self, surveyed: dict[str, Any], reported_thresholds: Iterable[str]) -> None:
-        """Add the environment that a worker measured in, and which thresholds it reported."""
-        self.sweeps.reported.update(reported_thresholds)
-        self.machine.use_worker_environment(codec.load(surveyed, Environment))
-
-    @property
-    def publishes(self) -> bool:
-        """Whether the run writes any file."""
-        return bool(self.ledger.report or self.gating.options.create or self.outputs != Outputs())
-
-    def _surveyed(self) -> Environment:
+    def _environment(self) -> Environment:
         """Return the environment of the measurements, with the GPU that this process can use."""
         if not self.is_controller:  # whose workers measure
             self.machine.has_gpu()
-        return self.machine.surveyed()
+        return self.machine.environment()
 
     def _warn_of_differences(self, record: Record, item: pytest.Item) -> None:
         """Warn once of each difference that makes a baseline not comparable."""
         for comparison in record.comparisons:
             differences = "; ".join(comparison.differences)
-            if self.gating.options.is_gate and differences and differences not in self._warned_differences:
+            if self.gate.options.is_gate and differences and differences not in self._warned_differences:
                 self._warned_differences.add(differences)
                 item.warn(NotComparableWarning(comparison.reason or differences))
 

@@ -31,16 +31,15 @@ class SweepTracker:
         if record.family is None or record.nodeid not in self._expected:
             return None
         name = record.family.name
-        self.remove(name, record.nodeid)
         if self._waiting.get(name):
             return None
         members = (member for member in records if member.family and member.family.name == name)
         return next(iter(threshold.find(members)), None)
 
-    def unreported_failures(self, records: Iterable[Record], plan: RunOptions) -> list[Threshold]:
+    def unreported_failures(self, records: Iterable[Record], options: RunOptions) -> list[Threshold]:
         """Return the failed thresholds that no test reported: their members ran in several processes."""
         return [
             found
             for found in threshold.find(records)
-            if found.name not in self.reported and policy.threshold_fails(found, plan)
+            if found.name not in self.reported and policy.threshold_fails(found, options)
         ]

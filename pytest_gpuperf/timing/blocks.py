@@ -165,16 +165,13 @@ class BlockTimer:
     def take_sample(self) -> None:
         """Time one block and keep its sample; a workload that raises stays marked as running."""
         self._is_running = True
-        waited_before = _waited(self.device)
-        processor_time_before = capabilities.processor_time(self.device)
+        before = _readings(self.device)
         with gc_paused():
             sample = time_block(self.workload.call, self.block_calls, self.device)
-        waited_after = _waited(self.device)
-        processor_time_after = capabilities.processor_time(self.device)
+        after = _readings(self.device)
         self._is_running = False
         self._before_last_block = (self.waited, self.processor_time)
-        self.waited = _add_increase(self.waited, waited_before, waited_after)
-        self.processor_time = _add_increase(self.processor_time, processor_time_before, processor_time_after)
+        self.waited, self.processor_time = map(_add_increase, self._before_last_block, before, after)
         if sample <= 0:
             raise GpuPerfError(f"{self.block_calls} calls took no time that the clock can show")
         self.note_time(sample)
@@ -229,9 +226,10 @@ def _add_increase(total: float | None, before: float | None, after: float | None
     return total if before is None or after is None else (total or 0.0) + max(0.0, after - before)
 
 
-def _waited(device: TimedDevice) -> float | None:
-    """Return how long the process has waited for a processor so far; simulated time includes no such wait."""
-    return waited() if device.clock is perf_counter else None
+def _readings(device: TimedDevice) -> tuple[float | None, float | None]:
+    """Return how long the process has waited for a processor so far, and how long its processors worked."""
+    waited_so_far = waited() if device.clock is perf_counter else None  # simulated time includes no such wait
+    return waited_so_far, capabilities.processor_time(device)
 
 
 def _more_calls(calls: int, sample: float, block_time: float) -> int:

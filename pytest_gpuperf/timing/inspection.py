@@ -11,14 +11,13 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.inputs import UploadTracker
 from pytest_gpuperf.timing.parity import leaves
 from pytest_gpuperf.timing.workload import Workload
 
 Bind = Callable[[Device], Callable[[], Any]]
 """Binds the test's body to a device; what it returns is called without arguments.
 
-A session passes `session.call.bind`, which fills in the fixtures of the test.
+A session passes `session.call.bind_of`, which fills in the fixtures of the test.
 """
 
 _MIN_OCCUPIED = 5e-3  # seconds that the device is occupied beyond twice the time of submitting a call
@@ -42,7 +41,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     A body that returns a callable was the setup and the callable is the workload; any other body is the
     workload itself.
     """
-    uploads = UploadTracker(device)
+    uploads = inputs.UploadTracker(device)
     body = bind(uploads)
     call = _observed_call(body, device)
     uploads.stop()
@@ -107,7 +106,7 @@ def probe_blocking(timer: BlockTimer) -> None:
     timer.inspection = replace(inspection, device_time=device_time, synchronizes=blocks)
 
 
-def _with_inputs(workload: Workload, uploads: UploadTracker, body: Callable[[], Any]) -> Workload:
+def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callable[[], Any]) -> Workload:
     """Return the workload with what it reads, and what of it was uploaded: by the body or by fixtures."""
     call, device = workload.call, workload.device
     carried = list(inputs.carried_arrays(call, device))

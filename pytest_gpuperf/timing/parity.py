@@ -1,7 +1,7 @@
 """From two results to whether they are the same."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,14 +21,6 @@ class Leaf(NamedTuple):
 
     path: str
     value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class _Difference:
-    """The error between two arrays where it could be computed; `reason` says why they do not agree."""
-
-    error: float | None
-    reason: str | None = None
 
 
 def leaves(result: Any, path: str = "result") -> Iterator[Leaf]:
@@ -86,30 +78,29 @@ def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
             continue
         if not _is_elementwise(demand) and cpu_value.dtype.kind in "fc":
             tolerance = max(tolerance or 0.0, _tolerance(cpu_value, gpu_value))
-        error = _difference(cpu_value, gpu_value, demand)
-        if error.reason is not None:
-            reason = f"{path}: {error.reason}"
-            return Parity(agreed=False, error=error.error, tolerance=tolerance, reason=reason)
-        largest_error = max(largest_error, error.error or 0.0)
+        error, difference = _difference(cpu_value, gpu_value, demand)
+        if difference is not None:
+            return Parity(agreed=False, error=error, tolerance=tolerance, reason=f"{path}: {difference}")
+        largest_error = max(largest_error, error or 0.0)
     agreed = None if not_compared else True
     return Parity(agreed=agreed, error=largest_error, tolerance=tolerance, reason=not_compared)
 
 
-def _difference(cpu: Any, gpu: Any, demand: Demand) -> _Difference:
-    """Return the difference between two arrays by the rule of their dtype."""
+def _difference(cpu: Any, gpu: Any, demand: Demand) -> tuple[float | None, str | None]:
+    """Return the error between two arrays where it can be computed, and how they differ, if they do."""
     if cpu.shape != gpu.shape:
-        return _Difference(None, f"shape {cpu.shape} on the CPU, {gpu.shape} on the GPU")
+        return None, f"shape {cpu.shape} on the CPU, {gpu.shape} on the GPU"
     if cpu.dtype.kind != gpu.dtype.kind and {cpu.dtype.kind, gpu.dtype.kind} != {"i", "u"}:
-        return _Difference(None, f"dtype {cpu.dtype} on the CPU, {gpu.dtype} on the GPU")
+        return None, f"dtype {cpu.dtype} on the CPU, {gpu.dtype} on the GPU"
     if cpu.dtype.kind not in "fc" and not (_is_elementwise(demand) and cpu.dtype.kind in "iu"):
         wrong = int(np.count_nonzero(cpu != gpu))
-        return _Difference(None, f"{wrong} of {cpu.size} values differ") if wrong else _Difference(0.0)
+        return (None, f"{wrong} of {cpu.size} values differ") if wrong else (0.0, None)
     if not np.array_equal(np.isnan(cpu), np.isnan(gpu)):
-        return _Difference(None, "NaN in different places")
+        return None, "NaN in different places"
     infinite = np.isinf(cpu)
     same_places = np.array_equal(infinite, np.isinf(gpu))
     if not same_places or not np.array_equal(cpu[infinite], gpu[infinite], equal_nan=True):
-        return _Difference(None, "infinities differ")
+        return None, "infinities differ"
     finite = np.isfinite(cpu)
     wide_cpu, wide_gpu = (array[finite].astype(_WIDE[cpu.dtype.kind]) for array in (cpu, gpu))
     if _is_elementwise(demand):
@@ -117,7 +108,7 @@ def _difference(cpu: Any, gpu: Any, demand: Demand) -> _Difference:
     return _relative(wide_cpu, wide_gpu, _tolerance(cpu, gpu))
 
 
-def _elementwise(cpu: Any, gpu: Any, demand: Demand) -> _Difference:
+def _elementwise(cpu: Any, gpu: Any, demand: Demand) -> tuple[float, str | None]:
     """Return the largest difference, and how many are too large."""
     with np.errstate(over="ignore"):
         gap = np.abs(gpu - cpu)
@@ -125,20 +116,20 @@ def _elementwise(cpu: Any, gpu: Any, demand: Demand) -> _Difference:
     wrong = int(np.count_nonzero(excess))
     largest = min(float(gap.max(initial=0.0)), _LARGEST)
     reason = f"{wrong} of {gap.size} values differ beyond rtol and atol, by up to {largest:.2g}"
-    return _Difference(largest, reason if wrong else None)
+    return largest, reason if wrong else None
 
 
-def _relative(cpu: Any, gpu: Any, tolerance: float) -> _Difference:
+def _relative(cpu: Any, gpu: Any, tolerance: float) -> tuple[float, str | None]:
     """Return the relative norm error; values are scaled first, so that no square overflows."""
     parts = (cpu.real, cpu.imag, gpu.real, gpu.imag)
     scale = max(float(np.abs(part).max(initial=0.0)) for part in parts)
     if scale == 0:
-        return _Difference(0.0)
+        return 0.0, None
     cpu = cpu / scale
     gpu = gpu / scale
     error = float(np.linalg.norm(gpu - cpu)) / max(float(np.linalg.norm(cpu)), float(np.linalg.norm(gpu)))
     reason = f"relative error {error:.2g}, tolerance {tolerance:.2g}"
-    return _Difference(error, reason if error > tolerance else None)
+    return error, reason if error > tolerance else None
 
 
 def _is_elementwise(demand: Demand) -> bool:

@@ -5,16 +5,6 @@ from dataclasses import replace
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import SamplingPlan
 
-# Precision of a run that is compared with another: with an interval as wide on the baseline's side, a change
-# of 20 % is still distinguished from the 10 % that a gate tolerates.
-_GATE_PRECISION = 0.04
-_GATE_SECONDS = 1.0
-_GATE_ROUNDS = 100
-# Of workloads too slow for as many in a second: noise of 2 % leaves an interval of 4 % after 45 rounds.
-_SLOW_ROUNDS = 60
-_UNMARKED_ROUNDS = 15  # enough to see a loss of three quarters
-_SECONDARY_SECONDS = 0.25
-_SECONDARY_ROUNDS = 30
 _SECONDARY_METRICS = frozenset({"latency", "always"})
 
 
@@ -25,16 +15,13 @@ def for_gate(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
     """
     if not gate.measures_longer:
         return plan
-    precise = replace(
-        plan,
-        precision=_GATE_PRECISION,
-        precision_time=_GATE_SECONDS,
-        precision_rounds=_SLOW_ROUNDS,
-        max_rounds=_GATE_ROUNDS,
-    )
+    # With an interval as wide on the baseline's side, a change of 20 % is still told from the 10 % that a
+    # gate tolerates. Workloads too slow for 100 rounds in a second take 60: noise of 2 % leaves an interval
+    # of 4 % after 45 rounds.
+    precise = replace(plan, precision=0.04, precision_time=1.0, precision_rounds=60, max_rounds=100)
     if not any(tolerance.metric in _SECONDARY_METRICS for tolerance in gate.tolerances):
         return precise
-    return replace(precise, secondary_time=_SECONDARY_SECONDS, secondary_rounds=_SECONDARY_ROUNDS)
+    return replace(precise, secondary_time=0.25, secondary_rounds=30)
 
 
 def for_unmarked(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
@@ -44,7 +31,7 @@ def for_unmarked(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
         plan,
         record_time=max(0.05, seconds),
         precision_time=seconds,
-        precision_rounds=min(_UNMARKED_ROUNDS, plan.precision_rounds),
+        precision_rounds=min(15, plan.precision_rounds),  # enough to see a loss of three quarters
         warmup_time=0.02,
         max_restarts=0,
     )

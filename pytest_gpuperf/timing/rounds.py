@@ -9,7 +9,6 @@ from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
-from pytest_gpuperf.timing.transfers import TransferTimer
 
 _MIN_ROUNDS = 2  # taken whatever they cost, dropped ones included
 _RESTART_SHARE = 0.5  # of the time that the rounds took must be left for a restart to be worth it
@@ -50,28 +49,26 @@ class RoundSampler:
         """Whether too little time is left to take nearly as many rounds again."""
         return self._context.remaining() < _RESTART_SHARE * (self.elapsed or 0.0)
 
-    def take_interleaved(
-        self, cpu: BlockTimer, gpu: BlockTimer, transfer_timer: TransferTimer | None = None
-    ) -> None:
+    def take_interleaved(self, cpu: BlockTimer, gpu: BlockTimer, transfers: Sequence[BlockTimer]) -> None:
         """Take rounds of both devices, and of the transfers, in random order."""
-        timers = [cpu, gpu, *(transfer_timer.timers if transfer_timer else ())]
+        timers = [cpu, gpu, *transfers]
         cpu_samples = (cpu.samples[-1] for _ in blocks.rounds(timers, self._context.order))
-        self._take(cpu_samples, gpu, transfer_timer, timers)
+        self._take(cpu_samples, timers, gpu, transfers)
 
     def take_against(
-        self, cpu_samples: Iterable[float], gpu: BlockTimer, transfer_timer: TransferTimer | None = None
+        self, cpu_samples: Iterable[float], gpu: BlockTimer, transfers: Sequence[BlockTimer]
     ) -> None:
         """Take a round for each sample that the CPU sibling left."""
-        timers = [gpu, *(transfer_timer.timers if transfer_timer else ())]
-        self._take(_sampled_with(cpu_samples, timers), gpu, transfer_timer, timers)
+        timers = [gpu, *transfers]
+        self._take(_sampled_with(cpu_samples, timers), timers, gpu, transfers)
 
-    def take_alone(self, timer: BlockTimer, max_blocks: int, seconds: float) -> None:
-        """Take at least two samples of one device alone, at most `max_blocks`, within `seconds`."""
+    def take_alone(self, timer: BlockTimer, seconds: float) -> None:
+        """Take two samples of one device alone, and more within `seconds`, up to the plan's most rounds."""
+        most = self._context.options.sampling.max_rounds
         clock = timer.device.clock
         started = clock()
         self.begun = 0
-        min_blocks = min(max_blocks, _MIN_ROUNDS)
-        while self.begun < min_blocks or (self.begun < max_blocks and clock() - started < seconds):
+        while self.begun < _MIN_ROUNDS or (self.begun < most and clock() - started < seconds):
             self.begun += 1
             timer.take_sample()
             self.elapsed = clock() - started
@@ -79,9 +76,9 @@ class RoundSampler:
     def _take(
         self,
         cpu_samples: Iterator[float],
-        gpu: BlockTimer,
-        transfer_timer: TransferTimer | None,
         timers: Sequence[BlockTimer],
+        gpu: BlockTimer,
+        transfers: Sequence[BlockTimer],
     ) -> None:
         """Take a round per CPU sample; each `next` samples all timers before it returns."""
         clock = gpu.device.clock
@@ -102,7 +99,7 @@ class RoundSampler:
                 for timer in timers:
                     timer.drop_last_sample()
                 continue
-            copies = transfer_timer.latest if transfer_timer else 0.0
+            copies = sum(timer.samples[-1] for timer in transfers)
             taken = Round(cpu=cpu_sample, gpu=gpu.samples[-1], copies=copies)
             self.rounds.append(taken)
             self._estimator.add(taken)

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_gpuperf.model.measurement import Transfer
-from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import blocks, inspection, transfers
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
-from pytest_gpuperf.timing.transfers import TransferTimer
 from pytest_gpuperf.timing.workload import Workload
 
 NO_TIME = "max_time was reached before the transfers were timed; allow more time with max_time"
@@ -17,32 +15,11 @@ NO_ROOM = "not enough device memory for a second copy of the inputs, so the tran
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecondaryResult:
-    """The timed transfers, or their sizes and why they have no times; and notes on what failed."""
+class TimedTransfers:
+    """The timed transfers, or their sizes and why they have no times."""
 
-    transfer_timer: TransferTimer | None = None
+    timer: transfers.TransferTimer | None = None
     transfer: Transfer | None = None
-    notes: tuple[Note, ...] = ()
-
-
-def measure_all(
-    timers: Sequence[BlockTimer], rounds: int, context: TrialContext, transfer_timer: TransferTimer | None
-) -> SecondaryResult:
-    """Measure what the verdict does not rest on; a failure is a note, unless the device was lost.
-
-    `rounds` is how many the workloads have, `transfer_timer` has the transfers if the demand includes them.
-    """
-    gpu = timers[-1]
-    try:
-        probe_and_sample(timers, context)
-        if transfer_timer is not None:
-            return SecondaryResult(transfer_timer=transfer_timer)
-        return time_transfers(gpu.workload, rounds, context)
-    except Exception as error:
-        if (fault := gpu.device.fault(error)) is not None and fault.kind == "lost":
-            raise
-        text = f"some secondary measurements failed: {type(error).__name__}: {error}"
-        return SecondaryResult(transfer_timer=transfer_timer, notes=(Note(code="aside_failed", text=text),))
 
 
 def probe_and_sample(timers: Sequence[BlockTimer], context: TrialContext) -> None:
@@ -64,24 +41,24 @@ def sample_other_mode(timers: Sequence[BlockTimer], context: TrialContext) -> No
     _sample(other_timers, context.options.sampling.max_rounds, context)
 
 
-def time_transfers(gpu: Workload, rounds: int, context: TrialContext) -> SecondaryResult:
+def time_transfers(gpu: Workload, rounds: int, context: TrialContext) -> TimedTransfers:
     """Time the transfers in rounds of their own: at most as many as the workload has."""
     if not rounds or context.remaining() < 0 or not transfers.untimed(gpu).bytes:
-        return SecondaryResult(transfer=transfers.untimed(gpu, NO_TIME if rounds else NO_ROUNDS))
+        return TimedTransfers(transfer=transfers.untimed(gpu, NO_TIME if rounds else NO_ROUNDS))
     try:
-        return SecondaryResult(transfer_timer=_sampled_transfers(gpu, rounds, context))
+        return TimedTransfers(timer=_sampled_transfers(gpu, rounds, context))
     except Exception as error:
         fault = gpu.device.fault(error)
         if fault is None or fault.kind != "out_of_memory":
             raise
     # Outside the handler: the traceback of the error would keep the copies alive.
     gpu.device.release()
-    return SecondaryResult(transfer=transfers.untimed(gpu, NO_ROOM))
+    return TimedTransfers(transfer=transfers.untimed(gpu, NO_ROOM))
 
 
-def _sampled_transfers(gpu: Workload, rounds: int, context: TrialContext) -> TransferTimer:
+def _sampled_transfers(gpu: Workload, rounds: int, context: TrialContext) -> transfers.TransferTimer:
     # A function of its own: when it raises, no variable of the caller keeps the copies alive.
-    timer = TransferTimer(gpu, context.options)
+    timer = transfers.TransferTimer(gpu, context.options)
     _sample(timer.timers, rounds, context)
     return timer
 

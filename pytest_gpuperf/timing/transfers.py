@@ -75,11 +75,6 @@ class TransferTimer:
         self.timers = [timer for timer in (self._h2d, self._d2h) if timer is not None]
 
     @property
-    def latest(self) -> float:
-        """The seconds that the transfers in both directions took in the last round."""
-        return sum(timer.samples[-1] for timer in self.timers)
-
-    @property
     def samples(self) -> list[float]:
         """The seconds for both directions, round by round."""
         columns = (timer.samples for timer in self.timers)
@@ -99,7 +94,7 @@ class TransferTimer:
 
 
 def _samples(timer: BlockTimer | None) -> "array[float]":
-    return array("d", timer.samples) if timer else array("d")
+    return array("d", timer.samples if timer else ())
 
 
 def _memory(device: Any, hosts: list[Any]) -> Literal["pinned", "pageable"] | None:

@@ -7,8 +7,6 @@ from zlib import crc32
 
 from pytest_gpuperf.analysis import noise, offload, verdict
 from pytest_gpuperf.analysis.judgement import judge_offline
-from pytest_gpuperf.analysis.offload import OffloadInput
-from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, Family, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -23,7 +21,6 @@ from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.inspection import Bind
 from pytest_gpuperf.timing.parity import Leaf
 from pytest_gpuperf.timing.rounds import RoundSampler
-from pytest_gpuperf.timing.transfers import TransferTimer
 
 _NOT_COMPARED_AGAIN = "max_time was reached before the results could be compared again after timing"
 
@@ -67,7 +64,7 @@ class Trial:
         self._cpu: BlockTimer | None = None
         self._gpu: BlockTimer | None = None
         self._cpu_result: CpuResult | None = None
-        self._transfer_timer: TransferTimer | None = None
+        self._transfer_timer: transfers.TransferTimer | None = None
         self._transfer: Transfer | None = None
         self._offload: Offload | None = None
 
@@ -122,13 +119,13 @@ class Trial:
                 self._measure_secondary(self._gpu)
         return self._judge()
 
-    def time_cpu(self, bind: Bind, cpu: TimedDevice, *, max_blocks: int, seconds: float) -> CpuResult:
-        """Time the body on the CPU alone: two blocks, and more up to `max_blocks` within `seconds`."""
+    def time_cpu(self, bind: Bind, cpu: TimedDevice, seconds: float) -> CpuResult:
+        """Time the body on the CPU alone: two blocks, and more within `seconds`."""
         self._cpu, first_result = self._first_call(bind, cpu)
         with self._budget.lock():
             for restarts_left in reversed(range(self.options.sampling.max_restarts + 1)):
                 timer = self._warmed_up(self._cpu)
-                self._rounds.take_alone(timer, max_blocks, seconds)
+                self._rounds.take_alone(timer, seconds)
                 if timer.interference is None or not restarts_left or self._budget.remaining() < 0:
                     break
                 self._restart(self._cpu)
@@ -140,12 +137,12 @@ class Trial:
             self.note("interference", noise.describe(interference))
         return CpuResult(measurement=self._cpu.measurement, result=first_result, interference=interference)
 
-    def time_gpu(self, bind: Bind, gpu: TimedDevice, *, max_blocks: int, seconds: float) -> None:
-        """Time the body on the GPU alone: two blocks, and more up to `max_blocks` within `seconds`."""
+    def time_gpu(self, bind: Bind, gpu: TimedDevice, seconds: float) -> None:
+        """Time the body on the GPU alone: two blocks, and more within `seconds`."""
         self._gpu, first_result = self._first_call(bind, gpu)
         self._checks.require_device_work(self._gpu.workload)
         with self._budget.lock():
-            self._rounds.take_alone(self._warmed_up(self._gpu), max_blocks, seconds)
+            self._rounds.take_alone(self._warmed_up(self._gpu), seconds)
             if self._budget.remaining() >= 0:
                 self._checks.require_same_result(first_result, self._final_result(self._gpu))
                 secondary.probe_and_sample([self._gpu], self._context)
@@ -194,8 +191,11 @@ class Trial:
 
     @property
     def where(self) -> str:
-        """The place of an error."""
-        return errors.describe_place(self.device, self._rounds.begun)
+        """The place of an error: `on the GPU (NAME) in round 17`; no round before the first."""
+        if self.device is None:
+            return "before any device was used"
+        in_round = f" in round {self._rounds.begun}" if self._rounds.begun else ""
+        return f"on the {self.device.kind.upper()} ({self.device.name}){in_round}"
 
     def note(self, code: NoteCode, text: str) -> None:
         """Add a note to the record."""
@@ -273,19 +273,27 @@ class Trial:
         for timer in timers:
             timer.restart()
 
-    def _demanded_transfers(self, gpu: BlockTimer) -> TransferTimer | None:
-        """Return a timer of the transfers if the demand includes them: they belong to each round then."""
-        if self.demand.transfer != "never":
-            self._transfer_timer = TransferTimer(gpu.workload, self.options)
-        return self._transfer_timer
+    def _demanded_transfers(self, gpu: BlockTimer) -> Sequence[BlockTimer]:
+        """Return the timers of the transfers if the demand includes them: they belong to each round then."""
+        if self.demand.transfer == "never":
+            return ()
+        self._transfer_timer = transfers.TransferTimer(gpu.workload, self.options)
+        return self._transfer_timer.timers
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
-        """Measure what the verdict does not rest on."""
-        rounds = len(self._rounds.rounds)
-        measured = secondary.measure_all(timers, rounds, self._context, self._transfer_timer)
-        self._transfer_timer = measured.transfer_timer
-        self._transfer = measured.transfer
-        self.notes += measured.notes
+        """Measure what the verdict does not rest on; a failure is a note, unless the device was lost."""
+        gpu = timers[-1]
+        try:
+            secondary.probe_and_sample(timers, self._context)
+            if self._transfer_timer is None:
+                rounds = len(self._rounds.rounds)
+                timed = secondary.time_transfers(gpu.workload, rounds, self._context)
+                self._transfer_timer, self._transfer = timed.timer, timed.transfer
+        except Exception as error:
+            if (fault := gpu.device.fault(error)) is not None and fault.kind == "lost":
+                raise
+            text = f"some secondary measurements failed: {type(error).__name__}: {error}"
+            self.note("aside_failed", text)
 
     def _judge(self) -> Verdict:
         """Return the verdict on the demand, with the offload verdict and notes added to the record."""
@@ -308,7 +316,7 @@ class Trial:
         if speedup is None:
             judgement = outcome.judge_without_rounds(self._rounds, memory, self.demand)
         else:
-            measured = OffloadInput(
+            measured = offload.OffloadInput(
                 demand=self.demand,
                 regime="body" if gpu.workload.scope == "body" else self.demand.transfer,
                 cpu=cpu,

@@ -288,7 +288,7 @@ def test_a_spinning_kernel_occupies_the_device_for_at_most_a_second(device, cuda
 
 def test_rocm_has_no_spinning_kernel(monkeypatch):
     library = fake(monkeypatch, hip=True)
-    assert capabilities.occupy(CupyDevice(library, 0), 0.005) is None
+    assert capabilities.occupy(CupyDevice(library, 0), 0.005) is False
     assert library.cuda.launched == []
 
 

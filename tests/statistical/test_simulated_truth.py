@@ -51,6 +51,10 @@ class ExactDevice(SimulatedDevice):
         super().occupy(Fraction(seconds))
 
 
+def up_to(rounds, options) -> RunOptions:
+    return replace(options, sampling=replace(options.sampling, max_rounds=rounds))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """A workload, the devices it runs on, and how it is measured; sizes in bytes.
@@ -107,8 +111,10 @@ class Case:
         bind = partial(partial, body or self.body)
         trial = Trial(nodeid=f"test_it[{self.seed}]", demand=self.demand, options=self.plan, family=family)
         if self.siblings:
-            sibling = Trial(nodeid=f"test_it[{self.seed}-cpu]", demand=self.demand, options=self.plan)
-            side = sibling.time_cpu(bind, cpu, max_blocks=20, seconds=1e6)
+            sibling = Trial(
+                nodeid=f"test_it[{self.seed}-cpu]", demand=self.demand, options=up_to(20, self.plan)
+            )
+            side = sibling.time_cpu(bind, cpu, seconds=1e6)
             found = trial.compare_with(side, bind, gpu)
         else:
             found = trial.compare(bind, cpu, gpu)
@@ -575,8 +581,8 @@ def test_a_whole_body_is_the_only_regime_that_it_has(bodies):
 def test_without_a_gpu_the_cpus_time_still_tells_the_limits_and_the_links(walks):
     for walk in walks[:40]:
         case, (cpu, _) = walk.case, walk.case.devices()
-        trial = Trial(nodeid="test_it", demand=case.demand, options=case.plan)
-        trial.assess_cpu_only(trial.time_cpu(partial(partial, case.body), cpu, max_blocks=5, seconds=1e6))
+        trial = Trial(nodeid="test_it", demand=case.demand, options=up_to(5, case.plan))
+        trial.assess_cpu_only(trial.time_cpu(partial(partial, case.body), cpu, seconds=1e6))
         alone = trial.record(Verdict(status="skipped", reason="no GPU"))
         assert walk.found.cpu.median == alone.cpu.median, walk
         assert (walk.bytes, case.made) == (alone.transfer.bytes, alone.transfer.made), walk

@@ -11,6 +11,7 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.record import Clocks
 
 COOL = Clocks(sm_mhz=1980, memory_mhz=3201, celsius=41, watts=123.0, throttle=())
+NOTHING = {"throttle": (), "occupy": False}
 ABILITIES = ("occupy", "clocks", "throttle", "host_memory", "processor_time")
 
 
@@ -26,20 +27,17 @@ def test_these_are_all_of_them():
 
 @pytest.mark.parametrize("name", ABILITIES)
 def test_a_device_without_an_ability_does_and_tells_nothing(name):
-    expected = () if name == "throttle" else None
-    assert expected == ask(name, SimpleNamespace())
+    assert NOTHING.get(name) == ask(name, SimpleNamespace())
 
 
 @pytest.mark.parametrize("name", ABILITIES)
 def test_a_device_that_leaves_an_ability_empty_is_one_without(name):
-    expected = () if name == "throttle" else None
-    assert expected == ask(name, SimpleNamespace(**{name: None}))
+    assert NOTHING.get(name) == ask(name, SimpleNamespace(**{name: None}))
 
 
 @pytest.mark.parametrize("name", ["clocks", "throttle", "host_memory", "occupy"])
 def test_the_host_has_none_of_them_but_its_processor_time(name):
-    expected = () if name == "throttle" else None
-    assert expected == ask(name, HostDevice("a processor"))
+    assert NOTHING.get(name) == ask(name, HostDevice("a processor"))
 
 
 def test_the_host_tells_the_time_that_its_processors_worked():
@@ -101,7 +99,7 @@ class Failing:
 @pytest.mark.parametrize(
     ("expected", "ability"),
     [
-        (None, lambda device: capabilities.occupy(device, 1.0)),
+        (False, lambda device: capabilities.occupy(device, 1.0)),
         (None, capabilities.clocks),
         ((), capabilities.throttle),
         (None, lambda device: capabilities.host_memory(device, b"")),

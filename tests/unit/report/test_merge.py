@@ -328,7 +328,7 @@ def of_siblings(demand, *, cpu, gpu, seed) -> tuple[Record, Record]:
         for kind, timing in (("cpu", {"kernel": cpu}), ("gpu", {"kernel": gpu, "bandwidth": 1e7}))
     ]
     here, there = (Trial(nodeid=TEST, demand=demand, options=RunOptions()) for _ in range(2))
-    left = here.time_cpu(bound(adding), devices[0], max_blocks=60, seconds=2.5)
+    left = here.time_cpu(bound(adding), devices[0], seconds=2.5)
     found = there.compare_with(left, bound(adding), devices[1])
     return here.record(Verdict(status="recorded", reason=None)), there.record(found)
 

@@ -71,11 +71,11 @@ class Bench:
         return [self.cpu, self.gpu]
 
     def interleaved(self, transfers=None) -> RoundSampler:
-        self.sampling.take_interleaved(self.cpu, self.gpu, transfers)
+        self.sampling.take_interleaved(self.cpu, self.gpu, transfers.timers if transfers else ())
         return self.sampling
 
     def against(self, *cpu_samples, transfers=None) -> RoundSampler:
-        self.sampling.take_against(cpu_samples, self.gpu, transfers)
+        self.sampling.take_against(cpu_samples, self.gpu, transfers.timers if transfers else ())
         return self.sampling
 
     def transfers(self) -> TransferTimer:
@@ -298,7 +298,7 @@ def test_a_family_goes_on_until_its_speedup_is_told_from_the_threshold():
         bench = Bench(cpu=1.05e-3, gpu=1e-3)
         context = TrialContext(demand=Demand(min=0.1), options=options, order=order(), remaining=lambda: inf)
         sampling = RoundSampler(context, exclusions)
-        sampling.take_interleaved(bench.cpu, bench.gpu)
+        sampling.take_interleaved(bench.cpu, bench.gpu, ())
         rounds[exclusions] = sampling.begun
     assert rounds[()] == 3
     assert rounds[((1.0, 1.0),)] > 3

@@ -20,7 +20,7 @@ from pytest_gpuperf.model.measurement import Transfer
 from pytest_gpuperf.timing import inspection, secondary
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
-from pytest_gpuperf.timing.secondary import SecondaryResult
+from pytest_gpuperf.timing.secondary import TimedTransfers
 from pytest_gpuperf.timing.transfers import untimed
 from pytest_gpuperf.timing.workload import Workload
 
@@ -144,13 +144,13 @@ def prepared(device, body=adding) -> Workload:
     return inspection.first_call(lambda seen: partial(body, seen), device)[0]
 
 
-def transfers(workload, rounds=60, options=None, left=plenty) -> SecondaryResult:
+def transfers(workload, rounds=60, options=None, left=plenty) -> TimedTransfers:
     return secondary.time_transfers(workload, rounds, context(THROUGHPUT, options, left))
 
 
 def timed(workload, rounds=60, left=plenty) -> Transfer:
     """Return the transfers of a workload that are timed."""
-    timer = transfers(workload, rounds, left=left).transfer_timer
+    timer = transfers(workload, rounds, left=left).timer
     assert timer is not None
     return timer.transfer
 
@@ -198,7 +198,7 @@ def whole_body(device):
 def test_where_there_is_nothing_to_copy_there_is_nothing_to_say(body):
     workload = prepared(simulated(), body)
     launches = workload.device.launches
-    nothing = SecondaryResult(transfer=untimed(workload))
+    nothing = TimedTransfers(transfer=untimed(workload))
     assert nothing == transfers(workload)
     assert nothing == transfers(workload, left=lambda: -1.0)
     assert launches == workload.device.launches

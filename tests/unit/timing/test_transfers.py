@@ -193,7 +193,7 @@ def test_arrays_made_on_the_device_have_nothing_to_go_up():
 
 def test_where_nothing_moves_nothing_is_timed_and_the_reason_says_so():
     found = copying(neither)
-    assert ([], [], 0) == (found.timers, found.samples, found.latest)
+    assert ([], []) == (found.timers, found.samples)
     assert (0, 0.0, SIZE) == (found.transfer.bytes, found.transfer.median, found.transfer.made)
     assert found.transfer.reason.startswith(NOTHING)
 
@@ -224,7 +224,6 @@ def test_the_samples_are_the_seconds_of_both_directions_round_by_round():
     found.timers[0].samples.append(0.5)
     found.timers[1].samples.append(0.25)
     assert [pytest.approx(10e-3), 0.75] == found.samples
-    assert found.latest == 0.75
 
 
 def test_what_was_measured_by_now_does_not_grow_later():

@@ -307,8 +307,9 @@ def test_a_record_before_anything_ran_is_empty():
 
 
 def cpu_side(bench, body=ones, *, max_blocks=60, seconds=2.5) -> CpuResult:
-    trial = Trial(nodeid="test_it[cpu]", demand=Demand(), options=RunOptions())
-    return trial.time_cpu(bound(body), bench.cpu, max_blocks=max_blocks, seconds=seconds)
+    options = RunOptions(sampling=SamplingPlan(max_rounds=max_blocks))
+    trial = Trial(nodeid="test_it[cpu]", demand=Demand(), options=options)
+    return trial.time_cpu(bound(body), bench.cpu, seconds=seconds)
 
 
 def compare_with(bench, side, body=ones, demand=None) -> Record:
@@ -530,7 +531,7 @@ def test_a_disturbed_cpu_sibling_leaves_its_gpu_sibling_in_doubt(monkeypatch):
     disturbed(monkeypatch, 0.1)
     bench = Bench()
     trials = [Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions()) for _ in range(2)]
-    side = trials[0].time_cpu(bound(quick), bench.cpu, max_blocks=60, seconds=1.0)
+    side = trials[0].time_cpu(bound(quick), bench.cpu, seconds=1.0)
     found = trials[1].compare_with(side, bound(quick), bench.gpu)
     assert found.status == "inconclusive"
     assert "use a quieter machine" in found.reason
@@ -539,7 +540,7 @@ def test_a_disturbed_cpu_sibling_leaves_its_gpu_sibling_in_doubt(monkeypatch):
 def test_a_cpu_that_is_timed_alone_says_what_disturbed_it(monkeypatch):
     disturbed(monkeypatch, *[0.1] * 9)
     trial = Trial(nodeid=NODEID, demand=Demand(), options=RunOptions())
-    trial.time_cpu(bound(quick), Bench().cpu, max_blocks=5, seconds=1.0)
+    trial.time_cpu(bound(quick), Bench().cpu, seconds=0.0)
     assert trial.record(Verdict(status="skipped", reason="no GPU")).notes[-1].code == "interference"
 
 
@@ -548,7 +549,7 @@ def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch
     found = iter([busy])
     monkeypatch.setattr(BlockTimer, "interference", property(lambda _: next(found, None)))
     trial = Trial(nodeid=NODEID, demand=Demand(), options=RunOptions())
-    side = trial.time_cpu(bound(quick), Bench().cpu, max_blocks=5, seconds=1.0)
+    side = trial.time_cpu(bound(quick), Bench().cpu, seconds=0.0)
     assert side.interference is None
     assert [note.code for note in trial.record(Verdict(status="skipped", reason="no GPU")).notes] == [
         "restarted"
@@ -558,7 +559,7 @@ def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch
 def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
     disturbed(monkeypatch, *[0.1] * 9)
     trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions())
-    trial.assess_cpu_only(trial.time_cpu(bound(quick), Bench().cpu, max_blocks=5, seconds=1.0))
+    trial.assess_cpu_only(trial.time_cpu(bound(quick), Bench().cpu, seconds=0.0))
     offload = trial.record(Verdict(status="skipped", reason="no GPU")).offload
     assert offload.gpu_limits is None
     assert (
