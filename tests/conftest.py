@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
@@ -92,6 +93,27 @@ def run(pytester: pytest.Pytester):
         pytester.makepyfile(test_it=source)
         chosen = [] if gpu is None else [f"--gpuperf-gpu={gpu}"]
         return pytester.runpytest_inprocess("-p", "no:randomly", *chosen, *options)
+
+    return call
+
+
+@pytest.fixture
+def collection_errors(pytester):
+    """Collect files in one run, all of them errors; return what is said of each, in lines joined by a space.
+
+    In one run, because pytest takes longer to show that it was interrupted than to collect them all.
+    """
+
+    def call(*sources):
+        pytester.makepyfile(**{f"test_{index}": source for index, source in enumerate(sources)})
+        result = pytester.runpytest_inprocess("-p", "no:randomly", "--gpuperf-gpu=simulated")
+        assert result.ret == pytest.ExitCode.INTERRUPTED
+        result.assert_outcomes(errors=len(sources))
+        _, *parts = re.split(
+            r"^_+ ERROR collecting test_(\d+)\.py _+$", str(result.stdout), flags=re.MULTILINE
+        )
+        said = dict(zip(map(int, parts[::2]), parts[1::2], strict=True))
+        return [" ".join(said[index].split()) for index in range(len(sources))]
 
     return call
 

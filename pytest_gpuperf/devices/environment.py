@@ -205,6 +205,7 @@ def _read(path: Path) -> str | None:
         return None
 
 
+@cache
 def _version(name: str) -> str | None:
     from importlib import metadata  # imports the e-mail parser, which the command does not need
 

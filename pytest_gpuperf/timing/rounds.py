@@ -49,14 +49,16 @@ class RoundSampler:
         """Whether too little time is left to take nearly as many rounds again."""
         return self._context.remaining() < _RESTART_SHARE * (self.elapsed or 0.0)
 
-    def take_interleaved(self, cpu: BlockTimer, gpu: BlockTimer, transfers: Sequence[BlockTimer]) -> None:
+    def take_interleaved(
+        self, cpu: BlockTimer, gpu: BlockTimer, transfers: Sequence[BlockTimer] = ()
+    ) -> None:
         """Take rounds of both devices, and of the transfers, in random order."""
         timers = [cpu, gpu, *transfers]
         cpu_samples = (cpu.samples[-1] for _ in blocks.rounds(timers, self._context.order))
         self._take(cpu_samples, timers, gpu, transfers)
 
     def take_against(
-        self, cpu_samples: Iterable[float], gpu: BlockTimer, transfers: Sequence[BlockTimer]
+        self, cpu_samples: Iterable[float], gpu: BlockTimer, transfers: Sequence[BlockTimer] = ()
     ) -> None:
         """Take a round for each sample that the CPU sibling left."""
         timers = [gpu, *transfers]

@@ -1,5 +1,7 @@
 """The marker at pytest's door: what is collected, measured and failed."""
 
+import re
+
 import pytest
 
 MATMUL = """
@@ -121,67 +123,52 @@ def test_off_runs_the_body_once_on_each_device_and_skips(run):
     result.assert_outcomes(passed=1, skipped=1)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (
-            "least=3",
-            "*test_matmul: @pytest.mark.speedup: has no argument 'least'. The valid arguments are min*",
-        ),
-        ("3, min=3", "*test_matmul*min is given twice*"),
-        ("min=0", "*test_matmul*min must be a finite number above 0, not 0*"),
-        ("min='3'", "*test_matmul*min must be a finite number above 0, not '3'*"),
-        ("min=3, max=2", "*test_matmul*min must be at most max*"),
-        ("transfer='once'", "*test_matmul*transfer='once' needs calls=N*"),
-        ("calls=3", "*test_matmul*calls=3 has no effect without transfer='once'*"),
-        ("max_memory='lots'", "*test_matmul*max_memory must be a number of bytes above 0*, not 'lots'*"),
-        ("latency=1", "*test_matmul*latency must be True or False, not 1*"),
-    ],
-)
-def test_a_misused_marker_is_a_collection_error(run, arguments, said):
-    result = run(MATMUL.format(arguments=arguments))
-    assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([said])
+MISUSED = [
+    (
+        "least=3",
+        "test_matmul: @pytest.mark.speedup: has no argument 'least'. The valid arguments are min",
+    ),
+    ("3, min=3", "min is given twice"),
+    ("min=0", "min must be a finite number above 0, not 0"),
+    ("min='3'", "min must be a finite number above 0, not '3'"),
+    ("min=3, max=2", "min must be at most max"),
+    ("transfer='once'", "transfer='once' needs calls=N"),
+    ("calls=3", "calls=3 has no effect without transfer='once'"),
+    ("max_memory='lots'", "max_memory must be a number of bytes above 0"),
+    ("latency=1", "latency must be True or False, not 1"),
+]
 
 
-def test_two_markers_on_one_test_are_a_collection_error(run):
-    result = run(
-        """
+def test_a_misused_marker_is_a_collection_error(collection_errors):
+    said = collection_errors(*(MATMUL.format(arguments=arguments) for arguments, _ in MISUSED))
+    for (_, expected), found in zip(MISUSED, said, strict=True):
+        assert "test_matmul: @pytest.mark.speedup: " in found
+        assert expected in found
+
+
+def test_two_markers_a_misused_parameters_mark_and_no_plain_function_are_collection_errors(collection_errors):
+    two = """
         import pytest
 
         @pytest.mark.speedup(min=3)
         @pytest.mark.speedup(max=5)
         def test_it(device):
             pass
-        """
-    )
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*test_it: has 2 speedup markers of its own; keep one*"])
-
-
-def test_a_misused_parametrized_mark_is_found_too(run):
-    result = run(
-        """
+    """
+    parametrized = """
         import pytest
 
         @pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.speedup(min=-1))])
         def test_it(n, device):
             pass
-        """
-    )
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*test_it[[]*: @pytest.mark.speedup: min must be*not -1*"])
-
-
-@pytest.mark.parametrize(
-    ("definition", "said"),
-    [("async def test_it(device): pass", "cannot be async"), ("def test_it(device): yield", "*generator*")],
-)
-def test_an_async_or_generator_test_is_a_collection_error(run, definition, said):
-    result = run(f"import pytest\n@pytest.mark.speedup\n{definition}\n")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"*{said}*"])
+    """
+    asynchronous = "import pytest\n@pytest.mark.speedup\nasync def test_it(device): pass"
+    generating = "import pytest\n@pytest.mark.speedup\ndef test_it(device): yield"
+    said = collection_errors(two, parametrized, asynchronous, generating)
+    assert "test_it: has 2 speedup markers of its own; keep one" in said[0]
+    assert re.search(r"test_it\[.*\]: @pytest.mark.speedup: min must be .* not -1", said[1])
+    assert "cannot be async" in said[2]
+    assert "'yield' keyword is allowed in fixtures, but not in tests" in said[3]
 
 
 def test_without_a_device_only_that_test_is_an_error(run):
