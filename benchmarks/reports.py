@@ -168,8 +168,9 @@ def compare(report: Path, records: int, seed: int) -> Cost:
         _, status, used = os.wait4(process.pid, 0)  # of this child alone
         wall = perf_counter() - wall
         process.returncode = os.waitstatus_to_exitcode(status)
+        compared = os.fstat(told.fileno()).st_size > 0  # a traceback ends with 1, too
     new.unlink()
-    if process.returncode not in (0, 1):
+    if process.returncode not in (0, 1) or not compared:
         raise SystemExit(f"gpuperf compare ended with {process.returncode}")
     return Cost(wall=wall, cpu=used.ru_utime + used.ru_stime, peak=used.ru_maxrss * UNIT)
 

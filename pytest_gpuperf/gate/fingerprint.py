@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from pytest_gpuperf.devices.environment import THREADS
@@ -13,6 +13,8 @@ from pytest_gpuperf.model.record import Environment, Record
 
 Conditions = Mapping[str, str | None]
 """What must be the same for two measurements to be comparable, by name; None for what is not reported."""
+
+_Work = tuple[DeviceInfo, tuple[str, ...], tuple[str, ...]]  # on a device, with dtypes and shapes
 
 _PACKAGES = ("numpy", "pytest-gpuperf")
 _VERSION = re.compile(r"(\d+)(\.\d+)?[\w.+-]*")
@@ -71,14 +73,9 @@ def environment_conditions(environment: Environment, kinds: Iterable[Kind]) -> C
 
 def record_conditions(record: Record, kinds: Sequence[Kind]) -> Conditions:
     """Return what one test's times on these kinds of device depend on; on both, also on what they include."""
-    conditions: dict[str, str | None] = {"scope": record.scope}
-    for kind in kinds:
-        name = kind.upper()
-        measurement = record.measurement(kind)
-        conditions |= _device(name, measurement.device if measurement else None)
-        conditions[f"{name} dtypes"] = ", ".join(sorted(measurement.dtypes)) or None if measurement else None
-        conditions[f"{name} shapes"] = ", ".join(measurement.shapes) or None if measurement else None
-    return {**conditions, **(_included(record.demand) if len(kinds) > 1 else {})}
+    measured = tuple((kind, record.measurement(kind)) for kind in kinds)
+    works = tuple((kind, each and (each.device, each.dtypes, each.shapes)) for kind, each in measured)
+    return _work_conditions(record.scope, works, record.demand if len(kinds) > 1 else None)
 
 
 def baseline_differences(before: Conditions, now: Conditions) -> tuple[str, ...]:
@@ -139,6 +136,20 @@ def _device(name: str, device: DeviceInfo | None) -> Conditions:
         f"{name} runtime": _version(device.runtime, "major"),
         f"{name} precision": device.reduced_precision or "full",
     }
+
+
+@lru_cache(maxsize=1024)  # many tests of a report have the same
+def _work_conditions(
+    scope: str | None, works: tuple[tuple[Kind, _Work | None], ...], demand: Demand | None
+) -> Conditions:
+    conditions: dict[str, str | None] = {"scope": scope}
+    for kind, work in works:
+        name = kind.upper()
+        device, dtypes, shapes = work or (None, (), ())
+        conditions |= _device(name, device)
+        conditions[f"{name} dtypes"] = ", ".join(sorted(dtypes)) or None
+        conditions[f"{name} shapes"] = ", ".join(shapes) or None
+    return {**conditions, **(_included(demand) if demand else {})}
 
 
 def _included(demand: Demand) -> Conditions:

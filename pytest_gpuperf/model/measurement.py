@@ -2,9 +2,10 @@
 
 from array import array
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import inf
 from statistics import median
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.quantities import (
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     Samples = array[float]
 else:
     Samples = array  # which takes the type of its items from Python 3.12 on only
+
+_Shared = TypeVar("_Shared")
 
 Neighbours = Literal["interleaved", "siblings"]  # whether the samples of a round were taken side by side
 
@@ -49,6 +52,12 @@ class DeviceInfo:
     """Version of the vendor's runtime library."""
     reduced_precision: str | None = None
     """A mode in which the device rounds more than its dtypes say, such as TF32."""
+
+
+@lru_cache(maxsize=1024)
+def _one_of_its_kind(value: _Shared) -> _Shared:
+    """Return the first value that was equal to this one."""
+    return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +137,9 @@ class Measurement:
     def __post_init__(self) -> None:
         """Derive what is written to the report and not read from it."""
         assign = object.__setattr__
+        # Thousands of measurements in a report are on few devices: one object for each takes less memory.
+        for name in ("device", "dtypes", "shapes"):
+            assign(self, name, _one_of_its_kind(getattr(self, name)))
         assign(self, "median", median(self.samples) if self.samples else None)
         single = self.median if self.block_calls == 1 else median(self.latencies) if self.latencies else None
         assign(self, "latency", single)
