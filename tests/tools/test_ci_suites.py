@@ -160,7 +160,7 @@ def test_a_run_is_written_as_it_was(pytester, monkeypatch, suites):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     for workers in (("-p", "gpuperf"), ("-p", "gpuperf", "-p", "xdist", "-n", "2")):
         suite = suites.Suite(name="it", folder=".", arguments=("test_it.py",))
-        found = suites._run(suite, ("-p", "no:randomly", *workers), pytester.path)
+        found = suites._run(suite, workers, pytester.path)
         assert {nodeid.rpartition("_")[2]: outcome for nodeid, outcome in found["outcomes"].items()} == {
             "passes": ["passed"],
             "fails": ["failed"],
@@ -174,7 +174,6 @@ def test_a_run_is_written_as_it_was(pytester, monkeypatch, suites):
         assert found["exit"] == 1
 
 
-@pytest.mark.all_plugins
 def test_a_plugin_that_changes_an_outcome_is_caught(pytester, suites, monkeypatch):
     """All the way, with a plugin that does harm in the place of --gpuperf-off."""
     pytester.makepyfile(
@@ -183,20 +182,22 @@ def test_a_plugin_that_changes_an_outcome_is_caught(pytester, suites, monkeypatc
     )
     pytester.syspathinsert()
     monkeypatch.setenv("PYTHONPATH", str(pytester.path))
-    suite = suites.Suite(name="it", folder=".", arguments=("-p", "no:randomly", "test_it.py"))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the others take a second a run
+    suite = suites.Suite(name="it", folder=".", arguments=("test_it.py",))
     monkeypatch.setattr(suites, "SUITES", (suite,))
     monkeypatch.setattr(suites, "MODES", {"serial": ()})
     monkeypatch.setattr(suites, "AGAIN", 1)
-    monkeypatch.setattr(suites, "WITH", {**suites.WITH, "harmed": ("-p", "harm")})
+    ways = {"with no option": ("-p", "gpuperf"), "harmed": ("-p", "gpuperf", "-p", "harm")}
+    monkeypatch.setattr(suites, "WITH", ways)
     assert suites.main(pytester.path)[:2] == [
         "it, serial: harmed: not collected: test_it.py::test_other; only with the plugin: none",
         "it, serial: harmed: test_it.py::test_other: passed without the plugin, not run with it",
     ]
 
 
-@pytest.mark.all_plugins
 def test_a_suite_that_is_missing_or_empty_is_wrong(pytester, suites, monkeypatch):
     pytester.makepyfile(test_it="def test_it(): pass")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     missing = [("no_such_file.py",), ("--pyargs", "no_such_suite"), ("-k", "nothing")]
     each = tuple(
         suites.Suite(name=" ".join(arguments), folder=".", arguments=arguments) for arguments in missing
