@@ -129,7 +129,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     marked_late = _items_marked_late(items)
     if _FINDER not in config.stash and not marked_late and not config.stash[_SELECTS_UNMARKED]:
         return
-    from pytest_gpuperf.collection.requested import command_line_selection
+    from pytest_gpuperf.collection.expected_tests import command_line_selection
     from pytest_gpuperf.collection.siblings import in_order
     from pytest_gpuperf.options import usage_error
 

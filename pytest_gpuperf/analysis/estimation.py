@@ -1,16 +1,12 @@
-"""From rounds to the speedup with its interval, and to whether enough rounds were taken."""
+"""From rounds to the speedup with its interval, and to what is certain of it by now."""
 
 from collections.abc import Iterable, Sequence
 from math import exp, inf, log
 
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.evidence import LARGEST_EXPONENT, Evidence, autocorrelation, e_value
-from pytest_gpuperf.analysis.noise import MOST_DROPPED
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
-
-_MIN_ROUNDS = 2  # taken whatever they cost: one alone can never decide
-_PRECISION_SHARE = 0.75  # of max_time is for precision; the rest is for secondary measurements
 
 
 def estimate(ratios: Iterable[float], options: RunOptions, sampling: Neighbours) -> Speedup | None:
@@ -29,7 +25,7 @@ def estimate_for_demand(
 
 
 class SequentialEstimator:
-    """Estimates the speedup round by round, and has the rule that stops sampling.
+    """Estimates the speedup round by round; `stopping` has the rule by which sampling stops.
 
     Copies count as the demand requires. `exclusions` are ranges of speedups (the limit of a regression check,
     or 1 in a size sweep) that the interval must lie outside of before sampling stops.
@@ -38,44 +34,18 @@ class SequentialEstimator:
     def __init__(
         self, demand: Demand, options: RunOptions, exclusions: Sequence[tuple[float, float]] = ()
     ) -> None:
-        self._demand = demand
-        self._options = options
+        self.demand = demand
+        self.options = options
         self._exclusions = [(log(low), log(high)) for low, high in exclusions]
         self._evidence = Evidence(alpha=options.alpha, resolution=log(1 + options.sampling.resolution))
         self._strongest = dict.fromkeys(demand.limits, 0.0)
 
     def add(self, one_round: Round) -> None:
         """Take one more round."""
-        calls = self._demand.calls if self._demand.transfer == "once" else None
+        calls = self.demand.calls if self.demand.transfer == "once" else None
         self._evidence.add(log(one_round.cpu / (one_round.gpu + one_round.copies / (calls or 1))))
         for limit in self._strongest:
             self._strongest[limit] = max(self._strongest[limit], self._evidence_against(log(limit)))
-
-    def should_stop(self, *, spent: float, left: float, dropped: int = 0) -> bool:
-        """Return whether sampling stops, `spent` seconds after it began and with `left` seconds allowed.
-
-        It stops when the verdict is certain and the interval precise, or when its time or its rounds are used
-        up. Without limits there is no verdict to wait for. `dropped` rounds took time and count for nothing.
-        """
-        plan = self._options.sampling
-        taken = len(self._evidence.values)
-        too_many_dropped = dropped > MOST_DROPPED * (taken + dropped)
-        counted = taken + dropped if too_many_dropped else taken
-        # One more round, and the two calls that end the test, must fit into the time that is left.
-        if counted >= _MIN_ROUNDS and 2 * spent / counted > left:
-            return True
-        if dropped > MOST_DROPPED * plan.max_rounds:
-            return True
-        if too_many_dropped or taken < max(_MIN_ROUNDS, plan.min_rounds):
-            return False
-        is_long = taken >= plan.precision_rounds or spent >= _PRECISION_SHARE * self._options.max_time
-        if not self._demand.limits:
-            is_recorded = self._is_precise or (is_long and spent >= plan.record_time)
-            is_recorded = is_recorded or taken >= plan.record_rounds
-            return is_recorded and (self._is_outside_exclusions or taken >= plan.max_rounds)
-        if taken >= plan.max_rounds:
-            return True
-        return self._is_decided and (self._is_precise or (is_long and spent >= plan.precision_time))
 
     def speedup(self, sampling: Neighbours) -> Speedup | None:
         """Return the estimate from the rounds so far, None before the first."""
@@ -89,8 +59,8 @@ class SequentialEstimator:
             value=value,
             low=exp(low) if low > -inf else None,
             high=exp(high) if high < inf else None,
-            confidence=1 - 2 * self._options.alpha,
-            resolution=self._options.sampling.resolution,
+            confidence=1 - 2 * self.options.alpha,
+            resolution=self.options.sampling.resolution,
             rounds=len(values),
             evidence=None if nearest is None else self._strongest[nearest],
             autocorrelation=autocorrelation(values),
@@ -98,22 +68,29 @@ class SequentialEstimator:
         )
 
     @property
-    def _is_decided(self) -> bool:
-        low, high = self._evidence.interval
-        decision = verdict.decision(exp(low), exp(min(high, LARGEST_EXPONENT)), self._demand)
-        return decision is not None and self._is_outside_exclusions
+    def taken(self) -> int:
+        """How many rounds were taken."""
+        return len(self._evidence.values)
 
     @property
-    def _is_outside_exclusions(self) -> bool:
+    def is_decided(self) -> bool:
+        """Whether the interval meets or misses the demand, and lies outside every exclusion."""
+        low, high = self._evidence.interval
+        decision = verdict.decision(exp(low), exp(min(high, LARGEST_EXPONENT)), self.demand)
+        return decision is not None and self.is_outside_exclusions
+
+    @property
+    def is_outside_exclusions(self) -> bool:
         """Whether the interval lies above or below every exclusion."""
         low, high = self._evidence.interval
         return all(low > most or high < least for least, most in self._exclusions)
 
     @property
-    def _is_precise(self) -> bool:
+    def is_precise(self) -> bool:
+        """Whether the interval is as narrow as the plan requires."""
         low, high = self._evidence.interval
         middle = self._evidence.median
-        width = log(1 + self._options.sampling.precision)
+        width = log(1 + self.options.sampling.precision)
         return middle - low <= width and high - middle <= width
 
     def _evidence_against(self, limit: float) -> float:

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_gpuperf.collection.items import SPEC, parameters, stable_repr, sweep_key
 from pytest_gpuperf.collection.markers import ThresholdDemand, size, threshold
-from pytest_gpuperf.devices.spec import DeviceSpec
+from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.model.demand import Family
 from pytest_gpuperf.model.nodeid import function_of
 

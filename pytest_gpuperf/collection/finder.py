@@ -9,10 +9,10 @@ import pytest
 from pytest_gpuperf import options
 from pytest_gpuperf.collection import siblings
 from pytest_gpuperf.collection.families import build_families
+from pytest_gpuperf.collection.item_reader import SpecReader
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, has_marked_parameters, item_spec, marker_error
 from pytest_gpuperf.collection.patterns import Patterns, select_all
-from pytest_gpuperf.collection.spec_reader import SpecReader
-from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
+from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
 from pytest_gpuperf.model.demand import Selection
 
 _DIFFERENT = (

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_gpuperf.collection import fixtures
 from pytest_gpuperf.collection.markers import PairOptions, demand, pair_options
-from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec, ParsedDevice
+from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice
 from pytest_gpuperf.model.demand import KINDS, Demand, Family, Kind, Source
 from pytest_gpuperf.model.nodeid import function_of
 

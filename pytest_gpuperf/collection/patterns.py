@@ -15,7 +15,7 @@ import pytest
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, item_spec, why_not_timeable
 from pytest_gpuperf.collection.markers import demand
 from pytest_gpuperf.collection.siblings import group_by_pair
-from pytest_gpuperf.devices.spec import DeviceParser
+from pytest_gpuperf.devices.device_parameter import DeviceParser
 from pytest_gpuperf.model.demand import Selection
 from pytest_gpuperf.model.nodeid import file_of
 

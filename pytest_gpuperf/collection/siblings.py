@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from pytest_gpuperf.collection.items import SPEC, ItemSpec
-from pytest_gpuperf.devices.spec import DeviceSpec
+from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.model.demand import Demand
 
 _Group = list[tuple[pytest.Item, ItemSpec]]

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from pytest_gpuperf.devices import capabilities, environment, errors
+from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
 from pytest_gpuperf.devices.registry import Devices, backends
-from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.record import Clocks, Environment
 

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf.analysis import threshold
+from pytest_gpuperf.collection.expected_tests import RequestedTests
 from pytest_gpuperf.collection.finder import Finder
 from pytest_gpuperf.collection.hooks import runs_no_test
 from pytest_gpuperf.collection.items import SPEC
-from pytest_gpuperf.collection.requested import RequestedTests
 from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.model.demand import Outputs, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.options import RECORD_ATTRIBUTE
-from pytest_gpuperf.report import git, publish, terminal
+from pytest_gpuperf.report import git, outputs, terminal
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.session.session import GpuPerfSession
 
@@ -184,7 +184,7 @@ class FinishHooks:
         if new is not None and gate.allows_missing_gpu(run.records, has_gpu=run.environment.gpu is not None):
             self._info_lines.append(f"no baseline was created at {new}: there was no GPU to measure")
             new = None
-        done = publish.publish(run, self.session.outputs, new)
+        done = outputs.publish(run, self.session.outputs, new)
         self._error_lines += done.problems
         self._info_lines += done.lines
 

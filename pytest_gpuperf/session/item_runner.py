@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from pytest_gpuperf.collection.items import ItemSpec
+from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.timing.checks import CpuResult
-from pytest_gpuperf.timing.inspection import Bind
 from pytest_gpuperf.timing.trial import Trial
+from pytest_gpuperf.timing.untimed_calls import Bind
 
 _ONE_DEVICE = (
     "only one device was measured (--gpuperf-side); `gpuperf merge` compares it with a report of the other"

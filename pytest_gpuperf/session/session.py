@@ -12,9 +12,9 @@ from pytest_gpuperf.analysis import diagnosis
 from pytest_gpuperf.collection.finder import registered_backends
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices import environment, errors
+from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.devices.spec import DeviceSpec
 from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
@@ -28,14 +28,14 @@ from pytest_gpuperf.model.errors import (
 )
 from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Verdict
 from pytest_gpuperf.report import junit
-from pytest_gpuperf.session import baselines, call, isolation
+from pytest_gpuperf.session import baseline_files, isolation, timed_call
 from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.records import RecordStore
 from pytest_gpuperf.session.threshold_families import SweepTracker
 from pytest_gpuperf.timing import presets
-from pytest_gpuperf.timing.inspection import Bind
 from pytest_gpuperf.timing.lock import MeasurementLock
 from pytest_gpuperf.timing.trial import Trial
+from pytest_gpuperf.timing.untimed_calls import Bind
 
 SKIPS = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 
@@ -64,7 +64,7 @@ class GpuPerfSession:
         report = options.json_path(config)
         self.outputs = options.outputs(config)
         options.check_paths_differ(gate, report, self.outputs)
-        candidates = baselines.baselines(gate)
+        candidates = baseline_files.baselines(gate)
         run_options = options.run_options(config)
         self.options = replace(run_options, sampling=presets.for_gate(run_options.sampling, gate))
         self.gate = Gate(gate, candidates, self._environment, gated=gate.measures_longer)
@@ -125,7 +125,7 @@ class GpuPerfSession:
         trial = self._trial(item, spec)
         fault = None
         try:
-            verdict = self.runner.measure(trial, spec, bind or call.bind_of(item, spec))
+            verdict = self.runner.measure(trial, spec, bind or timed_call.bind_of(item, spec))
         except GpuPerfError as error:
             trial.discard_estimate()
             verdict = Verdict(status="error", reason=str(error))

@@ -10,7 +10,7 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference, Measurement, Parity
 from pytest_gpuperf.model.record import Note
-from pytest_gpuperf.timing import inputs, inspection, parity
+from pytest_gpuperf.timing import inputs, parity, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.workload import Workload
 
@@ -78,7 +78,7 @@ class ResultChecks:
     def final_result(self, timer: BlockTimer) -> list[parity.Leaf]:
         """Make the last call and return its result on the host; refuse a workload that modified its input."""
         workload = timer.workload
-        result = inspection.inspected_call(timer)
+        result = untimed_calls.inspected_call(timer)
         mutated = inputs.mutated_input(workload.inputs, workload.call, workload.device)
         if mutated is not None:
             raise GpuPerfError(

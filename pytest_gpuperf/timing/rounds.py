@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
+from pytest_gpuperf.analysis.stopping import should_stop
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
 from pytest_gpuperf.timing import blocks
@@ -86,8 +87,8 @@ class RoundSampler:
         clock = gpu.device.clock
         started = clock()
         spent = 0.0
-        while not self._estimator.should_stop(
-            spent=spent, left=self._context.remaining(), dropped=self.dropped
+        while not should_stop(
+            self._estimator, spent=spent, left=self._context.remaining(), dropped=self.dropped
         ):
             self.begun += 1
             cpu_sample = next(cpu_samples, None)

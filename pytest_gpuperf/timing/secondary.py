@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_gpuperf.model.measurement import Transfer
-from pytest_gpuperf.timing import blocks, inspection, transfers
+from pytest_gpuperf.timing import blocks, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.workload import Workload
@@ -26,7 +26,7 @@ def probe_and_sample(timers: Sequence[BlockTimer], context: TrialContext) -> Non
     """Probe whether the GPU's call blocks, and sample the other mode, while there is time."""
     gpu = timers[-1]
     if context.remaining() > 2 * (gpu.samples[-1] if gpu.samples else 0.0):
-        inspection.probe_blocking(gpu)
+        untimed_calls.probe_blocking(gpu)
     if context.remaining() >= 0:
         sample_other_mode(timers, context)
 

@@ -13,14 +13,14 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference, Measurement, Neighbours, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import inspection, outcome, secondary, transfers
+from pytest_gpuperf.timing import outcome, secondary, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.budget import AcquireLock, TimeBudget
 from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
 from pytest_gpuperf.timing.context import TrialContext
-from pytest_gpuperf.timing.inspection import Bind
 from pytest_gpuperf.timing.parity import Leaf
 from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
+from pytest_gpuperf.timing.untimed_calls import Bind
 
 _NOT_COMPARED_AGAIN = "max_time was reached before the results could be compared again after timing"
 
@@ -250,7 +250,7 @@ class Trial:
         """Make the first call; return a timer of the workload and its first result, copied to the host."""
         self._device = device
         self._budget.start(device.clock)
-        workload, result = inspection.first_call(bind, device)
+        workload, result = untimed_calls.first_call(bind, device)
         transfers.require_separable(self.demand, workload)
         return BlockTimer(workload=workload), self._checks.copy_to_host(result, device)
 

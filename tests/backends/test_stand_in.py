@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.registry import Devices, backends
-from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance, StandIn
 from pytest_gpuperf.timing.inputs import bytes_of, dtype_of

@@ -7,6 +7,7 @@ import numpy as np
 
 from pytest_gpuperf.analysis.changepoint import LEVEL, changes
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
+from pytest_gpuperf.analysis.stopping import should_stop
 from pytest_gpuperf.analysis.verdict import judge
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Round
@@ -25,7 +26,7 @@ def test_wrong_verdicts_at_the_limit_stay_below_alpha():
         estimation = SequentialEstimator(demand, options)
         for ratio in ratios:
             estimation.add(Round(cpu=ratio * 1e-3, gpu=1e-3))
-            if estimation.should_stop(spent=0.0, left=10.0):
+            if should_stop(estimation, spent=0.0, left=10.0):
                 break
         wrong[judge(estimation.speedup("interleaved"), demand, options).status] += 1
     assert 0 < wrong["passed"] <= options.alpha * runs

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf.analysis.estimation import SequentialEstimator, estimate
+from pytest_gpuperf.analysis.stopping import should_stop
 from pytest_gpuperf.analysis.verdict import judge
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Round
@@ -30,7 +31,7 @@ def rounds_until_enough(ratios, demand, plan=None, *, each=1e-6, allowed=PLENTY)
     estimation = SequentialEstimator(demand, plan or RunOptions())
     source = iter(ratios)
     count = 0
-    while not estimation.should_stop(spent=count * each, left=allowed - count * each):
+    while not should_stop(estimation, spent=count * each, left=allowed - count * each):
         estimation.add(taken(next(source)))
         count += 1
     return count
@@ -230,7 +231,7 @@ def near_one(rounds, demand):
     estimation = SequentialEstimator(demand, RunOptions(), exclusions=[(1.0, 1.0)])
     for step in range(rounds):
         estimation.add(Round(cpu=(1.02, 1.05, 1.08)[step % 3], gpu=1.0))
-    return estimation.should_stop(spent=5.0, left=100.0)
+    return should_stop(estimation, spent=5.0, left=100.0)
 
 
 @pytest.mark.parametrize("demand", [Demand(), Demand(min=0.5)])
@@ -245,4 +246,4 @@ def test_a_size_that_nothing_tells_from_one_ends_all_the_same():
     )
     for step in range(20):
         estimation.add(Round(cpu=0.9 + 0.2 * (step % 2), gpu=1.0))
-        assert (step == 19) == estimation.should_stop(spent=5.0, left=100.0)
+        assert (step == 19) == should_stop(estimation, spent=5.0, left=100.0)

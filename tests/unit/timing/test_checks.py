@@ -13,7 +13,7 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
-from pytest_gpuperf.timing import inspection
+from pytest_gpuperf.timing import untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import ResultChecks
 from pytest_gpuperf.timing.parity import Leaf
@@ -61,7 +61,7 @@ def compared(*pairs, demand=GATE) -> ResultChecks:
 
 def prepared(body):
     """Prepare a body that takes the device."""
-    return inspection.first_call(lambda seen: partial(body, seen), simulated())[0]
+    return untimed_calls.first_call(lambda seen: partial(body, seen), simulated())[0]
 
 
 def lazily():

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
-from pytest_gpuperf.timing import inputs, inspection
+from pytest_gpuperf.timing import inputs, untimed_calls
 from pytest_gpuperf.timing.workload import Workload
 
 
@@ -17,7 +17,7 @@ def simulated() -> SimulatedDevice:
 
 def prepared(device, body) -> Workload:
     """Prepare a body that takes the device."""
-    return inspection.first_call(lambda seen: partial(body, seen), device)[0]
+    return untimed_calls.first_call(lambda seen: partial(body, seen), device)[0]
 
 
 class Model:

@@ -12,7 +12,7 @@ import pytest
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Round
-from pytest_gpuperf.timing import inspection
+from pytest_gpuperf.timing import untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.rounds import RoundSampler
@@ -54,7 +54,7 @@ class Bench:
         timing = Timing(kernel=gpu, bandwidth=1e6, upload=4e6)
         there = SimulatedDevice("gpu", clock=self.clock, timing=timing, throttle=throttle)
         self.cpu, self.gpu = (
-            BlockTimer(workload=inspection.first_call(lambda seen: partial(adding, seen), device)[0])
+            BlockTimer(workload=untimed_calls.first_call(lambda seen: partial(adding, seen), device)[0])
             for device in (here, there)
         )
         begun = self.clock()

@@ -17,7 +17,7 @@ from pytest_gpuperf.devices.simulated import (
 )
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Transfer
-from pytest_gpuperf.timing import inspection, secondary
+from pytest_gpuperf.timing import secondary, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.secondary import TimedTransfers
@@ -141,7 +141,7 @@ def adding(device):
 
 def prepared(device, body=adding) -> Workload:
     """Prepare a body that takes the device."""
-    return inspection.first_call(lambda seen: partial(body, seen), device)[0]
+    return untimed_calls.first_call(lambda seen: partial(body, seen), device)[0]
 
 
 def transfers(workload, rounds=60, options=None, left=plenty) -> TimedTransfers:

@@ -11,7 +11,7 @@ import pytest
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.measurement import Copies, Transfer
-from pytest_gpuperf.timing import inspection, transfers
+from pytest_gpuperf.timing import transfers, untimed_calls
 from pytest_gpuperf.timing.transfers import TransferTimer
 
 SIZE = 8000  # bytes of an array of a thousand numbers: 8 ms at a megabyte a second
@@ -24,7 +24,7 @@ def simulated(*, bandwidth=1e6, **timing) -> SimulatedDevice:
 
 def prepared(device, body):
     """Prepare a body that takes the device."""
-    return inspection.first_call(lambda seen: partial(body, seen), device)[0]
+    return untimed_calls.first_call(lambda seen: partial(body, seen), device)[0]
 
 
 def copying(body, *, rounds=1, device=None, **timing) -> TransferTimer:
@@ -163,7 +163,7 @@ def test_what_goes_up_is_what_went_up_first():
 def test_arrays_that_fixtures_put_up_are_copied_up_too():
     device = simulated()
     brought = device.asarray(host())
-    workload, _ = inspection.first_call(
+    workload, _ = untimed_calls.first_call(
         lambda seen: partial(lambda seen, weights: lambda: weights + 1, seen, weights=brought), device
     )
     found = TransferTimer(workload, RunOptions())

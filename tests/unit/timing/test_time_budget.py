@@ -3,8 +3,8 @@
 import time
 from contextlib import contextmanager
 
-from pytest_gpuperf.timing.budget import TimeBudget
 from pytest_gpuperf.timing.lock import LockHold
+from pytest_gpuperf.timing.time_budget import TimeBudget
 
 
 def ticking(*times):

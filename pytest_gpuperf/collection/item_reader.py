@@ -14,7 +14,7 @@ from pytest_gpuperf.collection.items import (
     uses_plugin_fixtures,
 )
 from pytest_gpuperf.collection.patterns import BARE_MARK, unmarked_spec
-from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec
+from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
 from pytest_gpuperf.model.nodeid import function_of
 
 

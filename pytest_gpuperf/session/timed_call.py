@@ -6,9 +6,9 @@ from typing import Any
 
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.protocol import Device
-from pytest_gpuperf.integrations.stand_ins import is_benchmark, stand_in
+from pytest_gpuperf.integrations.fixture_replacements import is_benchmark, stand_in
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing.inspection import Bind
+from pytest_gpuperf.timing.untimed_calls import Bind
 
 
 def bind_of(item: Any, spec: ItemSpec) -> Bind:

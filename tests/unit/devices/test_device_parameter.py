@@ -7,8 +7,8 @@ from types import ModuleType, SimpleNamespace
 import numpy
 import pytest
 
+from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice
 from pytest_gpuperf.devices.simulated import SimulatedBackend
-from pytest_gpuperf.devices.spec import DeviceParser, DeviceSpec, ParsedDevice
 
 NAMES = ("device", "xp", "module", "namespace", "array_namespace", "library", "backend", "nx")
 

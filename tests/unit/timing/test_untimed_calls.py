@@ -11,7 +11,7 @@ import pytest
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.timing import blocks, inspection
+from pytest_gpuperf.timing import blocks, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.workload import Workload
 
@@ -26,22 +26,22 @@ def timer_on(device, call=None) -> BlockTimer:
 
 def prepared(device, body, **brought) -> Workload:
     """Prepare a body that takes the device, and what its fixtures brought."""
-    workload, _ = inspection.first_call(lambda seen: partial(body, seen, **brought), device)
+    workload, _ = untimed_calls.first_call(lambda seen: partial(body, seen, **brought), device)
     return workload
 
 
 def inspected(device, call=None):
     """Return the inspection of a call after its last one."""
     timer = timer_on(device, call)
-    inspection.inspected_call(timer)
+    untimed_calls.inspected_call(timer)
     return timer.inspection
 
 
 def looked_behind(device, call=None):
     """Return the inspection of a call after one more behind an occupied device."""
     timer = timer_on(device, call)
-    inspection.inspected_call(timer)
-    inspection.probe_blocking(timer)
+    untimed_calls.inspected_call(timer)
+    untimed_calls.probe_blocking(timer)
     return timer.inspection
 
 
@@ -69,8 +69,8 @@ def test_any_other_body_is_the_workload_itself():
 
 def test_the_first_result_comes_with_the_workload():
     device = simulated()
-    _, of_body = inspection.first_call(lambda seen: lambda: 5, device)
-    _, of_call = inspection.first_call(lambda seen: lambda: lambda: 7, device)
+    _, of_body = untimed_calls.first_call(lambda seen: lambda: 5, device)
+    _, of_call = untimed_calls.first_call(lambda seen: lambda: lambda: 7, device)
     assert (5, 7) == (of_body, of_call)
 
 
@@ -106,7 +106,7 @@ def test_the_last_call_is_timed_by_the_devices_own_events():
     device = simulated()
     timer = timer_on(device, call=lambda: (device.launch(3e-3), device.launch(4e-3), "result")[-1])
     device.launch(1.0)
-    assert inspection.inspected_call(timer) == "result"
+    assert untimed_calls.inspected_call(timer) == "result"
     assert timer.inspection.device_time == pytest.approx(7e-3)
 
 
@@ -114,7 +114,7 @@ def test_work_from_before_the_last_call_is_not_in_it():
     timer = timer_on(simulated(kernel=3e-3))
     timer.device.launch(1.0)
     timer.device.launch(2.0, stream=1)
-    inspection.inspected_call(timer)
+    untimed_calls.inspected_call(timer)
     assert (pytest.approx(3e-3), 0) == (timer.inspection.device_time, timer.inspection.outside_time)
     assert timer.fastest_sample == pytest.approx(3e-3)
 
@@ -129,7 +129,7 @@ def test_the_last_call_tells_how_soon_it_returned():
 def test_a_last_call_that_is_the_fastest_is_remembered_as_such():
     timer = timer_on(simulated(kernel=3e-3))
     timer.fastest_sample = 4e-3
-    inspection.inspected_call(timer)
+    untimed_calls.inspected_call(timer)
     assert timer.fastest_sample == pytest.approx(3e-3)
 
 
@@ -144,7 +144,7 @@ def test_a_last_call_that_does_no_work_where_the_first_did_is_refused():
 
     timer = BlockTimer(workload=prepared(device, lambda seen: call))
     with pytest.raises(GpuPerfError, match="submitted no work to simulated GPU, although the first one did"):
-        inspection.inspected_call(timer)
+        untimed_calls.inspected_call(timer)
 
 
 def test_work_on_a_side_stream_ends_outside_of_the_events():
@@ -170,7 +170,7 @@ def test_a_cpu_has_no_events_to_be_outside_of():
 def test_the_devices_own_allocations_are_counted_and_not_those_from_its_pool(expected, pool):
     device = simulated(pool=pool)
     timer = BlockTimer(workload=prepared(device, lambda seen: lambda: seen.xp.ones(10) + seen.xp.ones(10)))
-    inspection.inspected_call(timer)
+    untimed_calls.inspected_call(timer)
     assert expected == timer.inspection.allocations
 
 
@@ -178,7 +178,7 @@ def test_a_pool_that_has_to_grow_allocates():
     device = simulated()
     sizes = iter([10, 20])
     timer = BlockTimer(workload=prepared(device, lambda seen: lambda: seen.xp.ones(next(sizes))))
-    inspection.inspected_call(timer)
+    untimed_calls.inspected_call(timer)
     assert timer.inspection.allocations == 1
 
 
@@ -190,7 +190,7 @@ def test_the_memory_of_a_call_is_the_most_that_it_holds_above_its_inputs():
         return lambda: ((a + 1) + 2)[:500]  # 8000 bytes for a time, and 8000 for its result
 
     timer = BlockTimer(workload=prepared(device, body))
-    inspection.inspected_call(timer)
+    untimed_calls.inspected_call(timer)
     assert timer.inspection.memory == 16_000
 
 
@@ -281,7 +281,7 @@ def test_a_call_that_takes_long_to_submit_is_left_alone(expected, submitting):
 
 def test_a_call_that_was_not_watched_is_left_alone():
     timer = timer_on(simulated())
-    inspection.probe_blocking(timer)
+    untimed_calls.probe_blocking(timer)
     assert (None, 0) == (timer.inspection, timer.device.launches)
 
 

@@ -1,0 +1,33 @@
+"""The stopping rule: from what is certain by now, and the time that is left, to whether to sample on."""
+
+from pytest_gpuperf.analysis.estimation import SequentialEstimator
+from pytest_gpuperf.analysis.noise import MOST_DROPPED
+
+_MIN_ROUNDS = 2  # taken whatever they cost: one alone can never decide
+_PRECISION_SHARE = 0.75  # of max_time is for precision; the rest is for secondary measurements
+
+
+def should_stop(estimator: SequentialEstimator, *, spent: float, left: float, dropped: int = 0) -> bool:
+    """Return whether sampling stops, `spent` seconds after it began and with `left` seconds allowed.
+
+    It stops when the verdict is certain and the interval precise, or when its time or its rounds are used up.
+    Without limits there is no verdict to wait for. `dropped` rounds took time and count for nothing.
+    """
+    options, plan, taken = estimator.options, estimator.options.sampling, estimator.taken
+    too_many_dropped = dropped > MOST_DROPPED * (taken + dropped)
+    counted = taken + dropped if too_many_dropped else taken
+    # One more round, and the two calls that end the test, must fit into the time that is left.
+    if counted >= _MIN_ROUNDS and 2 * spent / counted > left:
+        return True
+    if dropped > MOST_DROPPED * plan.max_rounds:
+        return True
+    if too_many_dropped or taken < max(_MIN_ROUNDS, plan.min_rounds):
+        return False
+    is_long = taken >= plan.precision_rounds or spent >= _PRECISION_SHARE * options.max_time
+    if not estimator.demand.limits:
+        is_recorded = estimator.is_precise or (is_long and spent >= plan.record_time)
+        is_recorded = is_recorded or taken >= plan.record_rounds
+        return is_recorded and (estimator.is_outside_exclusions or taken >= plan.max_rounds)
+    if taken >= plan.max_rounds:
+        return True
+    return estimator.is_decided and (estimator.is_precise or (is_long and spent >= plan.precision_time))
