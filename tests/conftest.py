@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -172,12 +172,15 @@ class Outcome:
 
 @pytest.fixture
 def suite(pytester, monkeypatch):
-    """Run a suite whose conftest has a CuPy of simulated time, in this process or in one of its own."""
+    """Run a suite whose conftest has a CuPy of simulated time, in this process or in one of its own.
+
+    Where it `interrupts` itself, as Control-C does, that ends the inner run alone.
+    """
 
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):  # of a run of our own tests
         monkeypatch.delenv(name, raising=False)
 
-    def call(source, *options, conftest="", ini="", ours=OURS, apart=False):
+    def call(source, *options, conftest="", ini="", ours=OURS, apart=False, interrupts=False):
         pytester.makeconftest(TWO_DEVICES + conftest)
         if ini is not None:
             pytester.makeini(f"[pytest]\n{ini}")
@@ -185,7 +188,8 @@ def suite(pytester, monkeypatch):
             pytester.makepyfile(test_it=f"import pytest, conftest, unittest\n{source}")
         shuffled = any("randomly" in option for option in options)
         quiet = [] if shuffled else ["-p", "no:randomly"]
-        start = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
+        here = partial(pytester.runpytest_inprocess, no_reraise_ctrlc=interrupts)
+        start = pytester.runpytest_subprocess if apart else here
         (pytester.path / "r.json").unlink(missing_ok=True)
         return Outcome(start(*quiet, *ours, *options), pytester.path)
 

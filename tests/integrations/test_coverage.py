@@ -5,8 +5,6 @@ import sys
 import pytest
 from plugins import needed
 
-pytestmark = pytest.mark.all_plugins
-
 COVERED = """
 @pytest.mark.speedup(min=3)
 def test_ones(xp):

@@ -32,6 +32,11 @@ SUITE = {
 
             def test_unmarked_between(self):
                 pass
+
+        @pytest.mark.xdist_group("mine")  # in the ids of --dist=loadgroup, and in no record's
+        @pytest.mark.speedup(min=3)
+        def test_grouped(work):
+            return work
     """,
     "test_sizes": """
         import pytest
@@ -76,6 +81,13 @@ CPU_SIDES_FIRST = """
     def pytest_collection_modifyitems(items):
         items.sort(key=lambda item: "gpu" in item.name)
 """
+SCHEDULERS = {
+    "load": "LoadScheduling",
+    "worksteal": "WorkStealingScheduling",
+    "loadscope": "LoadScopeScheduling",
+    "loadfile": "LoadFileScheduling",
+    "loadgroup": "LoadGroupScheduling",
+}
 OURS = ["-p", "no:randomly", "--gpuperf-gpu=simulated", "--gpuperf-json=report.json"]
 
 
@@ -105,28 +117,23 @@ def known(report):
     return records, thresholds, report["summary"], report["complete"]
 
 
+# The other modes are those of test_a_worker_that_crashes.
 @pytest.mark.parametrize(
-    ("options", "order"),
-    [
-        (("--dist", "load"), "CPU sides first"),
-        (("--dist", "worksteal"), "CPU sides first"),
-        (("--dist", "loadscope"), "CPU sides first"),
-        (("--dist", "loadfile"), "in order"),
-        (("--dist", "loadgroup"), "CPU sides first"),
-        (("--dist", "each"), "CPU sides first"),
-    ],
+    ("mode", "order"), [("load", "in order"), ("loadgroup", "CPU sides first"), ("each", "CPU sides first")]
 )
-def test_every_mode_gives_the_records_of_a_run_without_xdist(suite, options, order):
+def test_every_mode_gives_the_records_of_a_run_without_xdist(suite, mode, order):
     conftest = CPU_SIDES_FIRST if order == "CPU sides first" else ""
-    expected, alone = suite(SUITE, conftest=conftest)
-    result, report = suite(SUITE, "-n2", *options, conftest=conftest)
+    expected, alone = suite(SUITE, "-n0", conftest=conftest)
+    result, report = suite(SUITE, "-n2", "--dist", mode, "-v", conftest=conftest)
     assert known(alone) == known(report)
-    assert {"passed": 7, "failed": 1, "inconclusive": 0, "recorded": 16, "skipped": 1, "error": 0} == report[
+    assert {"passed": 8, "failed": 1, "inconclusive": 0, "recorded": 17, "skipped": 1, "error": 0} == report[
         "summary"
     ]
-    many = 2 if "each" in options else 1
+    many = 2 if mode == "each" else 1
     counts = {what: many * count for what, count in expected.parseoutcomes().items()}
     assert counts == result.parseoutcomes()
+    if mode != "each":
+        result.stdout.fnmatch_lines([f"scheduling tests via {SCHEDULERS[mode]}"])
 
 
 CRASHING = {
@@ -187,6 +194,7 @@ def test_a_gpu_sibling_says_that_its_cpu_sibling_was_lost(suite):
     assert "crashed while running" in reasons["test_it.py::test_it[cpu]"]
     lost = "its CPU sibling test_it.py::test_it[cpu] did not run before it in this process"
     assert lost in reasons["test_it.py::test_it[gpu]"]
+    assert report["complete"] is False
 
 
 SEEN = """
@@ -217,23 +225,16 @@ SEEN = """
 
 EXIT = "os._exit(3)"
 KILL = "os.kill(os.getpid(), signal.SIGKILL)" if hasattr(signal, "SIGKILL") else EXIT
-SCHEDULERS = {
-    "load": "LoadScheduling",
-    "worksteal": "WorkStealingScheduling",
-    "loadscope": "LoadScopeScheduling",
-    "loadfile": "LoadFileScheduling",
-    "loadgroup": "LoadGroupScheduling",
-}
 
 
 # How a worker ends is the same to every scheduler; test_xdist_schedulers.py has all of them lose workers.
+# All tests are in one scope and one file, so one worker does what two would.
 @pytest.mark.parametrize(
     ("mode", "workers", "crash"),
     [
-        ("load", 2, KILL),
         ("worksteal", 2, EXIT),
-        ("loadgroup", 2, EXIT),
         ("loadscope", 1, KILL),
+        ("loadfile", 1, EXIT),
     ],
 )
 def test_a_worker_that_crashes_loses_only_its_test_and_nobody_sees_how_the_workers_tell(
@@ -302,25 +303,24 @@ THEIRS = """
 
 @pytest.mark.parametrize("hookimpl", ["@pytest.hookimpl(tryfirst=True)", "@pytest.hookimpl(trylast=True)"])
 def test_another_plugins_scheduler_stays(suite, hookimpl):
-    result, report = suite(SUITE, "-n2", "-v", conftest=THEIRS.format(hookimpl=hookimpl))
+    result, report = suite(SUITE, "-n1", "-v", conftest=THEIRS.format(hookimpl=hookimpl))
     result.stdout.fnmatch_lines(["scheduling tests via TheirScheduling"])
-    assert 25 == len(report["records"])
+    assert 27 == len(report["records"])
 
 
-@pytest.mark.parametrize("mode", ["load", "loadgroup", "each"])
-def test_a_suite_without_our_marks_runs_as_ever(suite, pytester, mode):
+# test_xdist_schedulers.py has every scheduler without groups.
+def test_a_suite_without_our_marks_runs_as_ever(suite, pytester):
     files = {"test_plain": "import pytest\n@pytest.mark.parametrize('n', range(40))\ndef test_it(n): pass"}
-    result, _ = suite(files, "-n2", "--dist", mode, conftest=SEEN)
-    result.assert_outcomes(passed=80 if mode == "each" else 40)
+    result, _ = suite(files, "-n1", conftest=SEEN)
+    result.assert_outcomes(passed=40)
     seen = set((pytester.path / "seen.log").read_text().splitlines())
     assert {f"test_plain.py::test_it[{n}]" for n in range(40)} == seen
 
 
-@pytest.mark.all_plugins
 def test_without_xdist_nothing_of_it_is_imported(pytester):
     pytester.makepyfile(test_it="import pytest\n@pytest.mark.speedup\ndef test_it(device): device.launch()")
     pytester.makeconftest("import sys\ndef pytest_unconfigure(): print('IMPORTED', *sorted(sys.modules))")
-    command = [sys.executable, "-m", "pytest", "-s", "--gpuperf-gpu=simulated"]
+    command = [sys.executable, "-m", "pytest", "-s", "-pgpuperf", "-pxdist", "--gpuperf-gpu=simulated"]
     ran = subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=True)
     (line,) = [line for line in ran.stdout.splitlines() if line.startswith("IMPORTED")]
     assert "pytest_gpuperf.timing.trial" in line.split()
@@ -348,15 +348,11 @@ WHERE = """
 """
 
 
+# tests/unit/devices/test_registry.py has more workers than GPUs, and a GPU that was chosen.
 @pytest.mark.parametrize(
-    ("expected", "options"),
-    [
-        ({"simulated GPU"}, ["-n0"]),
-        ({"simulated GPU", "simulated GPU 1"}, ["-n3"]),
-        ({"simulated GPU 1"}, ["-n2", "--gpuperf-gpu=many:1"]),
-    ],
+    ("expected", "workers"), [({"simulated GPU"}, "-n0"), ({"simulated GPU", "simulated GPU 1"}, "-n2")]
 )
-def test_workers_have_a_gpu_each_or_share_them(suite, expected, options):
-    _, report = suite({"test_it": WHERE}, "--gpuperf-gpu=many", *options, conftest=MANY)
+def test_workers_have_a_gpu_each(suite, expected, workers):
+    _, report = suite({"test_it": WHERE}, "--gpuperf-gpu=many", workers, conftest=MANY)
     assert 12 == len(report["records"])
     assert expected == {record["gpu"]["device"]["name"] for record in report["records"]}

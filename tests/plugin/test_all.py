@@ -163,7 +163,7 @@ def test_ones(xp):
         raise KeyboardInterrupt
 """,
         "--gpuperf-all",
-        apart=True,
+        interrupts=True,
     )
     assert pytest.ExitCode.INTERRUPTED == found.result.ret
     assert "interrupted on the CPU" in found.records["test_ones[numpy]"]["reason"]

@@ -1,7 +1,5 @@
 """The fixtures cpu, gpu, device and xp, and the skips where there is no GPU."""
 
-import pytest
-
 GPU_TEST = """
     def test_scan(gpu):
         assert gpu.xp.cumsum(gpu.asarray([1, 2, 3]))[-1] == 6
@@ -144,27 +142,26 @@ def test_a_module_scoped_fixture_may_build_on_device(run):
     result.assert_outcomes(passed=5)
 
 
-@pytest.mark.parametrize(
-    "own",
-    [
-        "@pytest.fixture\n{0}def {1}(): return 'mine'\n",
-        "@pytest.fixture(params=['mine', 'mine'])\n{0}def {1}(request): return request.param\n",
-    ],
-)
-@pytest.mark.parametrize("name", ["cpu", "gpu", "device", "xp"])
-def test_a_suites_own_fixture_of_the_same_name_wins(run, name, own):
-    source = "import pytest\n" + own.format("", name) + f"def test_it({name}): assert {name} == 'mine'\n"
-    result = run(source, "-Werror", gpu=None)
-    assert result.parseoutcomes() in ({"passed": 1}, {"passed": 2})
+OURS = ("cpu", "gpu", "device", "xp")
+OWN = {
+    "fixture": "@pytest.fixture\ndef {0}(): return 'mine'\n",
+    "parametrized": "@pytest.fixture(params=['mine', 'mine'])\ndef {0}(request): return request.param\n",
+    "parameter": "@pytest.mark.parametrize('{0}', ['mine'])\n",
+}
 
 
-@pytest.mark.parametrize("name", ["cpu", "gpu", "device", "xp"])
-def test_a_suites_own_parameter_of_the_same_name_wins(run, name):
-    source = (
-        f"import pytest\n@pytest.mark.parametrize('{name}', ['mine'])\n"
-        f"def test_it({name}): assert {name} == 'mine'\n"
-    )
-    run(source, "-Werror", gpu=None).assert_outcomes(passed=1)
+def test_a_suites_own_fixture_or_parameter_of_the_same_name_wins(run, pytester):
+    test = "def test_it({0}): assert {0} == 'mine'\n"
+    files = {
+        f"test_{what}_{name}": "import pytest\n" + (own + test).format(name)
+        for what, own in OWN.items()
+        for name in OURS
+    }
+    pytester.makepyfile(**files)
+    result = run("", "-Werror", "-v", gpu=None)
+    result.assert_outcomes(passed=len(OURS) * (1 + 2 + 1))
+    for file in files:
+        result.stdout.fnmatch_lines([f"{file}.py::test_it* PASSED*"])
 
 
 def test_a_conftest_that_parametrizes_device_itself_wins(run, pytester):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from itertools import pairwise
 
 import pytest
@@ -140,19 +141,20 @@ def spans(folder):
     return sorted(tuple(map(float, line.split())) for line in lines)
 
 
-def test_two_runs_at_the_same_time_measure_in_turn(pytester, lock_file):
+def test_two_runs_at_the_same_time_measure_in_turn(pytester, lock_file, monkeypatch):
+    monkeypatch.setattr(lock.MeasurementLock, "acquire", lock.MeasurementLock.acquire)  # LOGGED replaces it
     pytester.makeconftest(REAL_TIME + LOGGED)
-    pytester.makepyfile(test_it=NAPS)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-pgpuperf",
-        "--gpuperf-gpu=hosts",
-        f"--gpuperf-lock={lock_file}",
-    ]
-    both = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(2)]
-    assert [0, 0] == [each.wait(timeout=60) for each in both]
+    pytester.makepyfile(test_it=NAPS, test_other=NAPS)
+    options = ["-pgpuperf", "-pno:cacheprovider", "--gpuperf-gpu=hosts", f"--gpuperf-lock={lock_file}"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", *options, "test_other.py"], stdout=subprocess.DEVNULL
+    ) as other:
+        while not spans(pytester.path):
+            assert other.poll() is None
+            time.sleep(0.01)
+        result = pytester.runpytest_inprocess("-pno:randomly", *options, "test_it.py")
+        assert 0 == other.wait(timeout=60)
+    result.assert_outcomes(passed=4)
     assert len(list(pytester.path.glob("*.log"))) == 2
     found = spans(pytester.path)
     assert len(found) == 8
@@ -160,9 +162,10 @@ def test_two_runs_at_the_same_time_measure_in_turn(pytester, lock_file):
         assert ended <= begun
 
 
-def test_the_workers_of_one_run_measure_in_turn(on_hosts, pytester):
+def test_the_workers_of_one_run_measure_in_turn(on_hosts, pytester, monkeypatch):
+    monkeypatch.setattr(lock.MeasurementLock, "acquire", lock.MeasurementLock.acquire)  # LOGGED replaces it
     pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
-    result, records = on_hosts(LOGGED + NAPS, "-n2", apart=True)
+    result, records = on_hosts(LOGGED + NAPS, "-n2")
     result.assert_outcomes(passed=4)
     assert len(list(pytester.path.glob("*.log"))) == 2
     found = spans(pytester.path)

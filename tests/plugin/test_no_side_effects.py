@@ -50,8 +50,9 @@ def test_a_plain_suite_imports_nothing_of_ours_but_the_door(pytester):
     assert not imported & {"numpy", "jsonschema", "cupy", "dpnp", "torch", "jax"}
 
 
-def test_a_cpu_only_test_imports_no_gpu_library(pytester):
-    imported = modules_after(pytester, "def test_it(cpu): pass")
+def test_a_cpu_only_test_imports_no_gpu_library(pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    imported = modules_after(pytester, "def test_it(cpu): pass", "-p", "gpuperf")
     assert "numpy" in imported
     assert not imported & {"cupy", "dpnp", "torch", "jax", "jsonschema"}
 
@@ -122,40 +123,26 @@ UNMARKED = """
             return 3
 """
 
-SEEN = """
-    import sys
-
-    def pytest_unconfigure():
-        with open("imported", "w") as file:
-            file.write(" ".join(sorted(sys.modules)))
-"""
-
 HEAVY = {"numpy", "filelock", "jsonschema", "xdist", "threadpoolctl", "cupy", "torch", "jax", "dpnp"}
 
 
-def test_a_suite_without_a_marker_is_the_same_with_and_without_the_plugin(pytester):
+def test_a_suite_without_a_marker_is_the_same_with_and_without_the_plugin(pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(test_it=UNMARKED)
-    pytester.makeconftest(SEEN)
-    others = ("xdist", "xdist.looponfail", "randomly", "benchmark", "hypothesispytest", "cov", "pytest_cov")
-    quiet = [part for name in (*others, "cacheprovider") for part in ("-p", f"no:{name}")]
-
-    def named(line):
-        """Say whether a line of the header lists all plugins."""
-        return line.startswith(("plugins: ", "metadata: "))
-
-    told, imported = [], []
-    for ours in (["-p", "no:gpuperf"], [], ["--gpuperf-off"]):
-        for options in (["-v", "-rA"], ["--collect-only", "-q"]):
-            command = [sys.executable, "-m", "pytest", *quiet, *options, *ours]
-            ran = subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=False)
-            imported.append({*(pytester.path / "imported").read_text().split()})
-            lines = re.sub(r" in \d+\.\d+s\b", "", ran.stdout).splitlines()
+    for options in (["-v", "-rA"], ["--collect-only", "-q"]):
+        told = []
+        for ours in (["-p", "no:gpuperf"], ["-p", "gpuperf"], ["-p", "gpuperf", "--gpuperf-off"]):
+            ran = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-Wdefault", *options, *ours)
+            lines = [re.sub(r" in \d+\.\d+s\b", "", line).strip("= ") for line in ran.outlines]
             left = sorted(path.name for path in pytester.path.iterdir() if path.name != "__pycache__")
-            told.append(
-                [ran.returncode, ran.stderr, left, *(line.strip("= ") for line in lines if not named(line))]
-            )
-    for before, after in zip(imported[:2] * 2, imported[2:], strict=True):
-        assert not (after - before) & HEAVY
-    assert 1 == told[0][0]
-    for expected, seen in zip(told[:2] * 2, told[2:], strict=True):
-        assert expected == seen
+            told.append([ran.ret, ran.errlines, left, *(line for line in lines if "plugins: " not in line)])
+        assert ("-v" in options) == told[0][0]
+        assert told[0] == told[1] == told[2]
+
+
+@pytest.mark.parametrize("options", [["-rA"], ["--collect-only"], ["--gpuperf-off"]], ids=" ".join)
+def test_a_suite_without_a_marker_imports_nothing_heavy(pytester, monkeypatch, options):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others import what they like
+    imported = modules_after(pytester, UNMARKED, "-p", "no:cacheprovider", "-p", "gpuperf", *options)
+    assert "pytest_gpuperf.plugin" in imported
+    assert not imported & HEAVY

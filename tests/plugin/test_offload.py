@@ -42,23 +42,33 @@ def test_it(device):
 """
 
 
+@pytest.fixture
+def statuses(suite, report):
+    """Run such a test for each marker in one suite; return how they ended, by their markers."""
+
+    def call(*markers, **timings):
+        sources = [of(marker).replace("test_it", f"test_{index}") for index, marker in enumerate(markers)]
+        result = suite("".join(sources), **timings)
+        ended = [record["status"] for record in report()["records"]]
+        result.assert_outcomes(passed=ended.count("passed"), failed=ended.count("failed"))
+        return dict(zip(markers, ended, strict=True))
+
+    return call
+
+
 SLOW_LINK = "kernel=1e-3, bandwidth=1e6"  # 8 ms up and 8 ms down for a thousand doubles
 
 
-@pytest.mark.parametrize(
-    ("expected", "marker"),
-    [
-        ("passed", "min=9"),
-        ("failed", "min=9, transfer='always'"),
-        ("passed", "max=1, transfer='always'"),
-        ("failed", "min=9, transfer='once', calls=10"),
-        ("passed", "min=3, transfer='once', calls=10"),
-        ("passed", "min=9, transfer='once', calls=1000"),
-    ],
-)
-def test_the_gate_is_on_the_regime_that_was_asked_for(suite, report, expected, marker):
-    suite(of(marker), gpu=SLOW_LINK).assert_outcomes(**{expected: 1})
-    assert report()["records"][0]["status"] == expected
+def test_the_gate_is_on_the_regime_that_was_asked_for(statuses):
+    expected = {
+        "min=9": "passed",
+        "min=9, transfer='always'": "failed",
+        "max=1, transfer='always'": "passed",
+        "min=9, transfer='once', calls=10": "failed",
+        "min=3, transfer='once', calls=10": "passed",
+        "min=9, transfer='once', calls=1000": "passed",
+    }
+    assert expected == statuses(*expected, gpu=SLOW_LINK)
 
 
 def test_the_record_has_every_regime_whatever_the_gate(suite, report):
@@ -94,25 +104,24 @@ def test_a_workload_without_copies_says_that_the_regimes_are_equal(suite, report
     assert record["offload"]["always"]["value"] == record["offload"]["never"]["value"]
 
 
-@pytest.mark.parametrize(("expected", "marker"), [("passed", "min=9"), ("failed", "min=9, latency=True")])
-def test_a_gate_on_latency_sees_what_a_block_hides(suite, report, expected, marker):
+def test_a_gate_on_latency_sees_what_a_block_hides(statuses, report):
     gpu = "kernel=10e-6, synchronize=200e-6"
-    suite(of(marker), cpu="kernel=100e-6", gpu=gpu).assert_outcomes(**{expected: 1})
-    record = report()["records"][0]
-    assert record["offload"]["by_latency"] == ("latency" in marker)
-    assert record["offload"]["latency"]["value"] < 1 < record["cpu"]["latency"] / record["gpu"]["median"]
+    expected = {"min=9": "passed", "min=9, latency=True": "failed"}
+    assert expected == statuses(*expected, cpu="kernel=100e-6", gpu=gpu)
+    for record, by_latency in zip(report()["records"], (False, True), strict=True):
+        assert record["offload"]["by_latency"] == by_latency
+        assert record["offload"]["latency"]["value"] < 1 < record["cpu"]["latency"] / record["gpu"]["median"]
 
 
-@pytest.mark.parametrize(
-    ("expected", "limit"), [("passed", "'16kB'"), ("failed", "'15.9kB'"), ("passed", "1 << 20")]
-)
-def test_memory_is_a_second_gate(suite, expected, limit):
-    suite(of(f"min=3, max_memory={limit}")).assert_outcomes(**{expected: 1})
-
-
-def test_memory_alone_is_a_gate_too(suite):
-    suite(of("max_memory='1kB'")).assert_outcomes(failed=1)
-    suite(of("max_memory='1MB'")).assert_outcomes(passed=1)
+def test_memory_is_a_second_gate_and_one_alone_too(statuses):
+    expected = {
+        "min=3, max_memory='16kB'": "passed",
+        "min=3, max_memory='15.9kB'": "failed",
+        "min=3, max_memory=1 << 20": "passed",
+        "max_memory='1kB'": "failed",
+        "max_memory='1MB'": "passed",
+    }
+    assert expected == statuses(*expected)
 
 
 def test_both_gates_say_why_they_failed(suite, report):
@@ -173,7 +182,7 @@ def test_it(device):
     a = device.asarray(np.zeros(1_000_000))
     return lambda: a[:1] + 1
 """
-    result = suite(source, on=None, cpu="kernel=1e-6")
+    result = suite(source, on=None, cpu="kernel=5e-6")
     assert report()["records"][0]["offload"]["worth"] is False
     assert "with copies at every call no link makes it worth it" in " ".join(result.stdout.str().split())
 
@@ -215,16 +224,30 @@ def test_the_threshold_lies_between_the_last_size_lost_and_the_first_won(suite, 
     assert found["status"] == "recorded"
 
 
-@pytest.mark.parametrize(
-    ("failed", "limits"),
-    [(0, ", at_most=1100"), (1, ", at_most=900"), (0, ", at_least=1100"), (1, ", at_least=1200")],
-)
-def test_a_threshold_beyond_its_limits_fails_the_last_of_its_family(suite, report, failed, limits):
-    result = suite(family(limits), "-v", **BY_SIZE)
-    result.assert_outcomes(passed=4 - failed, failed=failed)
-    if failed:
-        result.stdout.fnmatch_lines(["*test_add[[]10000] FAILED*", "*offload threshold of n: required at *"])
-    assert report()["thresholds"][0]["status"] == ("failed" if failed else "passed")
+def ended(report):
+    """Return the statuses of thresholds by the tests that they are of."""
+    return {found["name"].rpartition("::")[2]: found["status"] for found in report()["thresholds"]}
+
+
+def test_a_threshold_beyond_its_limits_fails_the_last_of_its_family(suite, report):
+    limits = {
+        "test_below": (", at_most=1100", "passed"),
+        "test_not_below": (", at_most=900", "failed"),
+        "test_above": (", at_least=1100", "passed"),
+        "test_not_above": (", at_least=1200", "failed"),
+    }
+    source = "".join(family(limit).replace("test_add", name) for name, (limit, _) in limits.items())
+    result = suite(source, "-v", **BY_SIZE)
+    result.assert_outcomes(passed=14, failed=2)
+    assert {name: status for name, (_, status) in limits.items()} == ended(report)
+    result.stdout.fnmatch_lines(
+        [
+            "*test_not_below[[]10000] FAILED*",
+            "*test_not_above[[]10000] FAILED*",
+            "*offload threshold of n: required at most 900*",
+            "*offload threshold of n: required at least 1200*",
+        ]
+    )
 
 
 def test_the_last_to_run_tells_the_verdict_whatever_the_order(suite):
@@ -294,14 +317,13 @@ def test_add(values, xp, n):
     assert ("passed", 900, 1100) == (found["status"], found["largest_not_won"], found["smallest_won"])
 
 
-def test_a_threshold_that_no_process_could_tell_fails_the_run_all_the_same(suite, pytester):
-    result = suite(family(", at_most=900"), "-n2", "--dist=load", **BY_SIZE)
+def test_in_workers_a_threshold_that_none_could_tell_fails_the_run_and_one_that_holds_does_not(suite, report):
+    holds = family(", at_most=1100").replace("test_add", "test_holds")
+    result = suite(family(", at_most=900") + holds, "-n2", "--dist=load", **BY_SIZE)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*offload threshold of n: required at most 900*"])
-
-
-def test_a_threshold_that_holds_fails_nothing_in_several_processes(suite):
-    assert suite(family(", at_most=1100"), "-n2", "--dist=load", **BY_SIZE).ret == 0
+    result.stdout.no_fnmatch_line("*required at most 1100*")
+    assert {"test_add": "failed", "test_holds": "passed"} == ended(report)
 
 
 NO_SENSE = [
@@ -371,10 +393,13 @@ class TestAdd:
 MODULE = "pytestmark = pytest.mark.offload_threshold('n', at_most=900)\n" + family()
 
 
-@pytest.mark.parametrize("source", [CLASS, MODULE], ids=["class", "module"])
-def test_a_threshold_on_a_class_or_a_module_counts_for_its_tests(suite, source):
-    source = source.replace('@pytest.mark.offload_threshold("n")\n', "")
-    assert suite(source, **BY_SIZE).parseoutcomes()["failed"] == 1
+def test_a_threshold_on_a_class_or_a_module_counts_for_its_tests(suite, report, pytester):
+    pytester.makepyfile(test_class=f"import pytest\n{CLASS}")
+    module = MODULE.replace('@pytest.mark.offload_threshold("n")\n', "")
+    suite(module, **BY_SIZE).assert_outcomes(passed=5, failed=2)
+    assert {"test_add": "failed", "TestAdd::test_add": "failed"} == {
+        found["name"].partition("::")[2]: found["status"] for found in report()["thresholds"]
+    }
 
 
 def test_a_threshold_that_is_marked_late_counts_too(suite, pytester):
@@ -446,21 +471,23 @@ def test_add(device, n, op):
 SKIPS = "    if n == {size}:\n        pytest.skip('not today')\n"
 
 
-def skipping(size, limits):
-    return family(limits).replace("(device, n):\n", "(device, n):\n" + SKIPS.format(size=size))
+def skipping(name, size, limits):
+    source = family(limits).replace("(device, n):\n", "(device, n):\n" + SKIPS.format(size=size))
+    return source.replace("test_add", name)
 
 
-@pytest.mark.parametrize(("status", "size", "limit"), [("failed", 100, 900), ("passed", 100, 1100)])
-def test_what_is_certain_without_a_skipped_size_is_told(suite, report, status, size, limit):
-    result = suite(skipping(size, f", at_most={limit}"), **BY_SIZE)
-    assert result.parseoutcomes().get("failed", 0) == (status == "failed")
-    assert report()["thresholds"][0]["status"] == status
-
-
-def test_what_hangs_on_a_skipped_size_is_in_doubt_with_a_warning(suite, report):
-    result = suite(skipping(1100, ", at_most=1100"), **BY_SIZE)
-    result.assert_outcomes(passed=3, skipped=1, warnings=1)
-    assert report()["thresholds"][0]["status"] == "inconclusive"
+def test_without_a_skipped_size_what_is_certain_is_told_and_what_hangs_on_it_is_in_doubt(suite, report):
+    source = (
+        skipping("test_certain_failure", 100, ", at_most=900")
+        + skipping("test_certain", 100, ", at_most=1100")
+        + skipping("test_in_doubt", 1100, ", at_most=1100")
+    )
+    suite(source, **BY_SIZE).assert_outcomes(passed=8, skipped=3, failed=1, warnings=1)
+    assert {
+        "test_certain_failure": "failed",
+        "test_certain": "passed",
+        "test_in_doubt": "inconclusive",
+    } == ended(report)
 
 
 def test_a_throttled_gpu_fails_no_test_that_demands_no_speedup(suite, pytester, run):

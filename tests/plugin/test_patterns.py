@@ -80,6 +80,15 @@ def test_a_pattern_that_is_wrong_is_an_error_before_the_first_test_that_names_it
     found.result.stdout.no_fnmatch_line("*a test ran*")
 
 
+ON_A_WORKER = """
+    def pytest_configure(config):
+        config.workeroutput = {}
+
+    def pytest_unconfigure(config):
+        print("LEFT FOR THE CONTROLLER", config.workeroutput)
+"""
+
+
 @pytest.mark.parametrize(
     ("options", "ini", "said"),
     [
@@ -88,10 +97,19 @@ def test_a_pattern_that_is_wrong_is_an_error_before_the_first_test_that_names_it
         (["--gpuperf-all", "-k", "plain"], "gpuperf_device_params = engine", "--gpuperf-all: no test has"),
     ],
 )
-def test_xdists_workers_tell_such_an_error_too(suite, options, ini, said):
-    pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
-    found = suite(UNTOUCHED.replace("device", "cpu").replace("speedup", "slow"), "-n1", *options, ini=ini)
+def test_a_worker_leaves_such_an_error_for_its_controller(suite, options, ini, said):
+    source = UNTOUCHED.replace("device", "cpu").replace("speedup", "slow")
+    found = suite(source, "-s", *options, ini=ini, conftest=ON_A_WORKER)
     assert pytest.ExitCode.USAGE_ERROR == found.result.ret
+    (left,) = [line for line in found.result.outlines if "LEFT FOR THE CONTROLLER" in line]
+    assert said in left.replace('"', "'").replace("\\'", "'")
+
+
+def test_xdists_controller_tells_what_a_worker_left(suite):
+    pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
+    found = suite(UNTOUCHED, "-n1", ini=asked("*::test_ons* min=3"))
+    assert pytest.ExitCode.USAGE_ERROR == found.result.ret
+    said = "gpuperf_speedup: no test that can be timed matches"
     assert said in found.result.stdout.str() + found.result.stderr.str()
     assert "INTERNALERROR" not in found.result.stdout.str()
 

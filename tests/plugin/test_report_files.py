@@ -6,6 +6,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -44,16 +45,35 @@ SUITE = """
 """
 
 
+KEPT = {}
+
+
+@pytest.fixture
+def whole(run, pytester):
+    """Return what a run of the whole suite has left, which is the same for all tests that only read it."""
+    if not KEPT:
+        options = ("--gpuperf-json=report.json", "--junit-xml=junit.xml")
+        KEPT["result"] = run(SUITE, *options)
+        KEPT["report"] = report(pytester)
+        KEPT["junit"] = (pytester.path / "junit.xml").read_text(encoding="utf-8")
+        KEPT["files"] = [path.name for path in pytester.path.glob("*report.json*")]
+    return SimpleNamespace(**KEPT)
+
+
 def report(pytester):
     return json.loads((pytester.path / "report.json").read_text())
 
 
+def by_name(report):
+    return {record["nodeid"].split("::")[1]: record["status"] for record in report["records"]}
+
+
 def statuses(pytester):
-    return {record["nodeid"].split("::")[1]: record["status"] for record in report(pytester)["records"]}
+    return by_name(report(pytester))
 
 
-def test_every_marked_test_has_its_record(run, pytester):
-    run(SUITE, "--gpuperf-json=report.json").assert_outcomes(passed=3, failed=1, skipped=1, errors=1)
+def test_every_marked_test_has_its_record(whole):
+    whole.result.assert_outcomes(passed=3, failed=1, skipped=1, errors=1)
     expected = {
         "test_fast": "passed",
         "test_slow": "failed",
@@ -61,8 +81,8 @@ def test_every_marked_test_has_its_record(run, pytester):
         "test_skipped": "skipped",
         "test_lonely": "error",
     }
-    assert statuses(pytester) == expected
-    assert report(pytester)["summary"] == {
+    assert by_name(whole.report) == expected
+    assert whole.report["summary"] == {
         "passed": 1,
         "failed": 1,
         "inconclusive": 0,
@@ -70,25 +90,22 @@ def test_every_marked_test_has_its_record(run, pytester):
         "skipped": 1,
         "error": 1,
     }
-    assert report(pytester)["complete"] is True
+    assert whole.report["complete"] is True
 
 
-def test_the_report_satisfies_its_published_schema(run, pytester):
-    run(SUITE, "--gpuperf-json=report.json")
+def test_the_report_satisfies_its_published_schema(whole):
     published = schema.published("report")
     Draft202012Validator.check_schema(published)
-    assert list(Draft202012Validator(published).iter_errors(report(pytester))) == []
+    assert list(Draft202012Validator(published).iter_errors(whole.report)) == []
 
 
-def test_a_reason_is_null_only_for_passed_and_recorded(run, pytester):
-    run(SUITE, "--gpuperf-json=report.json")
-    for record in report(pytester)["records"]:
+def test_a_reason_is_null_only_for_passed_and_recorded(whole):
+    for record in whole.report["records"]:
         assert (record["reason"] is None) == (record["status"] in ("passed", "recorded"))
 
 
-def test_the_numbers_are_those_of_the_devices(run, pytester):
-    run(SUITE, "--gpuperf-json=report.json")
-    record = report(pytester)["records"][0]
+def test_the_numbers_are_those_of_the_devices(whole):
+    record = whole.report["records"][0]
     assert record["cpu"]["median"] == pytest.approx(10e-3)
     assert record["gpu"]["median"] == pytest.approx(1e-3, rel=0.01)
     assert record["gpu"]["device_time"] == pytest.approx(1e-3)
@@ -139,21 +156,20 @@ def test_stopping_early_keeps_what_was_measured_and_names_the_rest(run, pytester
     assert report(pytester)["complete"] is False
 
 
-def test_control_c_keeps_what_was_measured(run, pytester):
+def test_control_c_keeps_what_was_measured(pytester):
     source = SUITE.replace("device.launch()", "(_ for _ in ()).throw(KeyboardInterrupt)")
     pytester.makepyfile(test_it=source)
-    result = pytester.runpytest_subprocess(
-        "-p", "no:randomly", "--gpuperf-gpu=simulated", "--gpuperf-json=report.json"
-    )
+    options = ("-p", "no:randomly", "--gpuperf-gpu=simulated", "--gpuperf-json=report.json")
+    result = pytester.runpytest_inprocess(*options, no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert statuses(pytester)["test_fast"] == "passed"
     assert statuses(pytester)["test_bare"] == "error"
     assert report(pytester)["complete"] is False
 
 
-def test_a_run_that_measured_nothing_leaves_an_earlier_report(run, pytester):
-    run(SUITE, "--gpuperf-json=report.json")
-    before = report(pytester)
+def test_a_run_that_measured_nothing_leaves_an_earlier_report(run, pytester, whole):
+    before = whole.report
+    (pytester.path / "report.json").write_text(json.dumps(before), encoding="utf-8")
     result = run(SUITE.replace("min=300", "min=-1"), "--gpuperf-json=report.json")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert report(pytester) == before
@@ -168,9 +184,8 @@ def test_collecting_only_measures_and_writes_nothing(run, pytester):
     result.stdout.no_fnmatch_line("*gpuperf -*")
 
 
-def test_the_journal_is_gone_after_a_run(run, pytester):
-    run(SUITE, "--gpuperf-json=report.json")
-    assert [path.name for path in pytester.path.glob("*report.json*")] == ["report.json"]
+def test_the_journal_is_gone_after_a_run(whole):
+    assert whole.files == ["report.json"]
 
 
 def test_a_killed_run_is_recovered_from_its_journal(run, pytester, capsys):
@@ -220,10 +235,9 @@ def test_a_report_that_cannot_be_written_at_the_end_says_where_the_results_are(r
     assert len(list(pytester.path.glob("report.json.*.journal"))) == 1
 
 
-def test_junit_has_the_status_and_the_speedup(run, pytester):
-    run(SUITE, "--junit-xml=junit.xml")
+def test_junit_has_the_status_and_the_speedup(whole):
     found = {}
-    for case in ElementTree.parse(pytester.path / "junit.xml").getroot().iter("testcase"):
+    for case in ElementTree.fromstring(whole.junit).iter("testcase"):
         found[case.get("name")] = {p.get("name"): p.get("value") for p in case.iter("property")}
     assert found["test_fast"]["gpuperf.status"] == "passed"
     assert set(found["test_fast"]) == {"gpuperf.status", "gpuperf.speedup", "gpuperf.low", "gpuperf.high"}
@@ -250,19 +264,7 @@ def test_a_rerun_leaves_one_record_and_no_double_properties(run, pytester):
     assert len(names) == len(set(names)) == 4
 
 
-def test_xdist_gives_the_same_records(run, pytester):
-    pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
-    run(SUITE, "--gpuperf-json=report.json")
-    alone = statuses(pytester)
-    result = run(SUITE, "--gpuperf-json=report.json", "-n", "2")
-    result.assert_outcomes(passed=3, failed=1, skipped=1, errors=1)
-    assert statuses(pytester) == alone
-    assert report(pytester)["complete"] is True
-    assert report(pytester)["environment"]["gpu"]["backend"] == "simulated"
-    result.stdout.fnmatch_lines(["*- gpuperf -*", "test_fast*passed"])
-
-
-def test_only_the_controller_writes_the_report(run, pytester):
+def test_xdist_gives_the_same_records_and_only_the_controller_writes_them(run, pytester, whole):
     pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
     pytester.makeconftest(
         """
@@ -273,9 +275,14 @@ def test_only_the_controller_writes_the_report(run, pytester):
                 Path("seen-by-the-worker").write_text(str(Path("report.json").exists()))
         """
     )
-    run(SUITE, "--gpuperf-json=report.json", "-n", "1")
+    (pytester.path / "report.json").unlink(missing_ok=True)
+    result = run(SUITE, "--gpuperf-json=report.json", "-n", "1")
     assert (pytester.path / "seen-by-the-worker").read_text() == "False"
-    assert (pytester.path / "report.json").exists()
+    result.assert_outcomes(passed=3, failed=1, skipped=1, errors=1)
+    assert statuses(pytester) == by_name(whole.report)
+    assert report(pytester)["complete"] is True
+    assert report(pytester)["environment"]["gpu"]["backend"] == "simulated"
+    result.stdout.fnmatch_lines(["*- gpuperf -*", "test_fast*passed"])
 
 
 def test_the_terminal_section_fits_eighty_columns(run, monkeypatch):
@@ -288,8 +295,8 @@ def test_the_terminal_section_fits_eighty_columns(run, monkeypatch):
     assert max(map(len, lines[start:end])) <= 80
 
 
-def test_one_line_names_both_devices(run):
-    run(SUITE).stdout.fnmatch_lines(["CPU * | GPU simulated GPU through simulated, emulated*"])
+def test_one_line_names_both_devices(run, whole):
+    whole.result.stdout.fnmatch_lines(["CPU * | GPU simulated GPU through simulated, emulated*"])
     run(SUITE, gpu="none").stdout.fnmatch_lines(["CPU * | GPU none"])
 
 
@@ -312,16 +319,6 @@ def test_xdist_prints_the_table_without_any_option_of_ours(run):
     pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
     result = run(SUITE, "-n", "1", gpu=None)
     result.stdout.fnmatch_lines(["*- gpuperf -*", "test_lonely*error"])
-
-
-def test_a_worker_that_crashes_leaves_an_error_and_no_complete_report(run, pytester):
-    pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
-    source = SUITE.replace("device.launch()", "os._exit(3)").replace("import pytest", "import os, pytest")
-    run(source, "-n", "1", "--gpuperf-json=report.json")
-    found = {record["nodeid"].split("::")[1]: record for record in report(pytester)["records"]}
-    assert found["test_bare"]["status"] == "error"
-    assert "crashed" in found["test_bare"]["reason"]
-    assert report(pytester)["complete"] is False
 
 
 def test_notes_name_their_files_where_names_are_alike(run, pytester):
