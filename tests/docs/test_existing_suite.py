@@ -13,8 +13,6 @@ from textwrap import dedent
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("existing_suite")  # its fixtures take seconds: once is enough
-
 EXAMPLE = Path(__file__).parents[2] / "examples" / "existing_suite"
 GUIDE = (EXAMPLE / "README.md").read_text(encoding="utf-8")
 DIFF = (EXAMPLE / "markers.diff").read_text(encoding="utf-8")

@@ -21,8 +21,6 @@ from pytest_gpuperf.model.demand import Demand, Family, RunOptions, SamplingPlan
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.timing.trial import Trial
 
-pytestmark = pytest.mark.xdist_group("truth")  # its fixtures take seconds: once is enough
-
 CASES = 240
 BODIES = 40
 FAMILIES = 100
