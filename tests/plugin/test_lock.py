@@ -18,7 +18,7 @@ def test_a_record_and_the_terminal_say_how_long_a_test_waited(on_hosts, pytester
     assert "recorded" == record["status"]
     assert record["turn_wait"] > 1
     assert record["elapsed"] < record["turn_wait"]
-    assert len(record["gpu"]["samples"]) >= 3
+    assert record["gpu"]["samples"]
     result.stdout.fnmatch_lines(["waited * in all for other processes that measured"])
 
 
