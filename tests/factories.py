@@ -1,10 +1,15 @@
 """Made-up devices, measurements, speedups, records and runs, with the same defaults in every test."""
 
 from array import array
+from collections.abc import Iterable, Iterator
+from math import exp
 from typing import Any
 
-from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Speedup
+import numpy as np
+
+from pytest_gpuperf.analysis.estimation import SequentialEstimator
+from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Round, Speedup
 from pytest_gpuperf.model.record import Environment, Record, Run
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
@@ -75,3 +80,22 @@ def run_of(*records: Record, gpu: DeviceInfo | None = GPU, **changes: Any) -> Ru
         "cost_ratio": 2.5,
     }
     return Run(records=records, **{**defaults, **changes})
+
+
+def taken(ratio: float) -> Round:
+    """Return a round with this speedup."""
+    return Round(cpu=ratio * 1e-3, gpu=1e-3)
+
+
+def estimation_of(ratios: Iterable[float], demand: Demand) -> SequentialEstimator:
+    """Return the estimator of a demand that has taken rounds with these speedups."""
+    estimation = SequentialEstimator(demand, RunOptions())
+    for ratio in ratios:
+        estimation.add(taken(ratio))
+    return estimation
+
+
+def noisy(seed: int, *, spread: float, centre: float = 1.0) -> Iterator[float]:
+    """Return speedups that scatter lognormally about a median."""
+    draws = np.random.default_rng(seed).standard_normal(1000)
+    return (centre * exp(spread * draw) for draw in draws)
