@@ -70,3 +70,7 @@ def test_a_fifth_of_the_rounds_may_be_dropped_and_no_more(expected, dropped, beg
 )
 def test_a_slow_gpu_is_said_with_its_numbers_and_the_remedy(expected, throttle):
     assert throttle_reason(3, 10, throttle).startswith(expected)
+
+
+def test_without_samples_a_report_shows_no_interference():
+    assert worst_in_report(measurement(CPU), CONTENTION) is None

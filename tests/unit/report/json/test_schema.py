@@ -494,3 +494,17 @@ def test_a_run_with_every_value_in_it_comes_back_as_it_was():
         gate=full_gate(),
     )
     assert run == document.load(json.loads(document.text(run)))
+
+
+@pytest.mark.parametrize("content", [None, [], {}, {"records": None}])
+def test_what_has_no_list_of_records_breaks_the_published_schema(content):
+    with pytest.raises(GpuPerfError, match=re.escape("it breaks its schema at $")):
+        schema.validate(content)
+
+
+def test_infinity_breaks_the_published_schema_too():
+    content = document_of(every_status())
+    index, record = next((index, each) for index, each in enumerate(content["records"]) if each["cpu"])
+    record["cpu"]["warmup"] = inf
+    with pytest.raises(GpuPerfError, match=re.escape(f"$.records[{index}].cpu.warmup")):
+        schema.validate(content)
