@@ -36,7 +36,7 @@ class Suite:
 
     `pairs` is how many of its GPU siblings must at least be measured with --gpuperf-all, serially; None where
     it has no siblings. `some` (for -k) are the tests of those runs: where all would take minutes.
-    `modes` are how it runs with the plugin (all its modes run with --gpuperf-all).
+    `modes` leave out pytest-xdist where that takes minutes and shows what a smaller suite shows.
     """
 
     name: str
@@ -48,13 +48,14 @@ class Suite:
     some: str = ""
 
 
-SUITES = (
+SUITES = (  # the longest first: two run at a time
     Suite(
-        name="scipy.cluster.tests.test_vq",
-        arguments=("--pyargs", "scipy.cluster.tests.test_vq"),
-        folder="vq",
-        environment={"SCIPY_ARRAY_API": "1"},
-        pairs=20,
+        name="array-api-extra tests/main",
+        arguments=("tests/main",),
+        folder="array_api_extra",
+        modes=("serial",),
+        pairs=300,
+        some="not searching and not helpers and not test_at",  # as above, of 1194 pairs
     ),
     Suite(
         name="scipy.ndimage.tests.test_filters",
@@ -66,18 +67,17 @@ SUITES = (
         some="not correlate and not axes",  # all of 1817 pairs take more than three minutes
     ),
     Suite(
-        name="array-api-extra tests/main",
-        arguments=("tests/main",),
-        folder="array_api_extra",
-        modes=("serial",),
-        pairs=300,
-        some="not searching and not helpers and not test_at",  # as above, of 1194 pairs
-    ),
-    Suite(
         name="opt_einsum",
         arguments=("--pyargs", "opt_einsum.tests"),
         folder="opt_einsum",
         modes=("serial",),
+    ),
+    Suite(
+        name="scipy.cluster.tests.test_vq",
+        arguments=("--pyargs", "scipy.cluster.tests.test_vq"),
+        folder="vq",
+        environment={"SCIPY_ARRAY_API": "1"},
+        pairs=20,
     ),
     Suite(
         name="einops",
@@ -151,7 +151,7 @@ def _all_ways(suite, folder):
     """Run one suite in each mode, and print what became of it; return what is wrong."""
     wrong = []
     (folder / suite.folder).mkdir(exist_ok=True)
-    for mode in MODES:
+    for mode in suite.modes:
         lines = []
         try:
             found = _accepted(suite, mode, folder / suite.folder, lines.append)
@@ -165,20 +165,17 @@ def _all_ways(suite, folder):
 def _accepted(suite, mode, folder, tell):
     """Run one suite in one mode in every way; return what is wrong."""
     workers = MODES[mode]
-    wrong = []
     tell(f"{suite.name}, {mode}")
-    if mode in suite.modes:
-        before = _run(suite, (*WITHOUT, *workers), folder)
-        passed = sum(found == ["passed"] for found in before["outcomes"].values())
-        tell(f"  {passed} of {len(before['outcomes'])} tests pass")
-        wrong += [] if passed else ["no test passes without the plugin"]
-        for way, options in WITH.items():
-            wrong += _changed(suite, way, (options, workers), before, folder, tell)
+    before = _run(suite, (*WITHOUT, *workers), folder)
+    passed = sum(found == ["passed"] for found in before["outcomes"].values())
+    tell(f"  {passed} of {len(before['outcomes'])} tests pass")
+    wrong = [] if passed else ["no test passes without the plugin"]
+    for way, options in WITH.items():
+        wrong += _changed(suite, way, (options, workers), before, folder, tell)
     if suite.pairs is None:
         return wrong
     if suite.some:
         workers = (*workers, "-k", suite.some)
-    if suite.some or mode not in suite.modes:
         before = _run(suite, (*WITHOUT, *workers), folder)
     wrong += _changed(suite, "with --gpuperf-all", (ALL, workers), before, folder, tell)
     return wrong + _reported(folder, suite.pairs if mode == "serial" else 0, tell)
