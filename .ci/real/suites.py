@@ -92,8 +92,8 @@ def differences(without, with_it):
     """Return how the runs with the plugin differ from those without it, in sentences.
 
     Both are lists of runs, at least one each. What a test became with the plugin must be among what it became
-    without. Some suites warn by chance: their warnings differ where no count of the one list is within the
-    counts of the other.
+    without. Some suites warn by chance: their warnings differ where the ranges of their counts do not
+    overlap.
     """
     wrong = [] if all(run["outcomes"] for run in with_it) else ["no test was run"]
     before = Counter(without[0]["collected"])

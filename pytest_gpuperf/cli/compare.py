@@ -17,7 +17,7 @@ from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import file_of
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.model.units import first_few
+from pytest_gpuperf.model.units import count, first_few
 from pytest_gpuperf.report import comparison_text, files, markdown, paths, reader
 
 _MOST_TESTS = 50
@@ -172,7 +172,7 @@ def _changes(run: Run) -> Iterator[str]:
                 outcome = comparison_text.outcome_text(comparison.outcome)
                 yield f"{record.nodeid}: {outcome}: {comparison.reason}"
     if rest := changed[_MOST_TESTS:]:
-        yield f"and {len(rest)} more tests: {comparison_text.outcome_counts(rest)}"
+        yield f"and {count(len(rest), 'more test')}: {comparison_text.outcome_counts(rest)}"
     if changed:
         yield ""
     yield from comparison_text.gate_lines(run)

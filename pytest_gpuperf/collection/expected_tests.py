@@ -7,8 +7,8 @@ import pytest
 from pytest_gpuperf.model.nodeid import file_of, split
 
 
-class RequestedTests:
-    """The files that a run collected, with their `outcomes`; xdist's workers add theirs."""
+class ExpectedTests:
+    """Which tests of a baseline a run should have had, by the `outcomes` of the files that it collected."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.outcomes: dict[str, str] = {}

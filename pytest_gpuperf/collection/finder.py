@@ -9,7 +9,7 @@ import pytest
 from pytest_gpuperf import options
 from pytest_gpuperf.collection import siblings
 from pytest_gpuperf.collection.families import build_families
-from pytest_gpuperf.collection.item_reader import SpecReader
+from pytest_gpuperf.collection.item_reader import ItemReader
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, has_marked_parameters, item_spec, marker_error
 from pytest_gpuperf.collection.patterns import Patterns, select_all
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
@@ -26,7 +26,7 @@ class Finder:
     Methods return what is wrong, one sentence for each item.
     """
 
-    def __init__(self, reader: SpecReader, patterns: Patterns, *, times_all: bool) -> None:
+    def __init__(self, reader: ItemReader, patterns: Patterns, *, times_all: bool) -> None:
         self.found: list[pytest.Item] = []
         self._reader = reader
         self._patterns = patterns
@@ -147,7 +147,7 @@ def create_finder(config: pytest.Config) -> Finder:
         patterns = Patterns(options.patterns(config))
     except ValueError as error:
         raise options.usage_error(config, f"gpuperf_speedup: {error}") from error
-    reader = SpecReader(
+    reader = ItemReader(
         parser,
         default_device=_default_device(config, parser),
         has_foreign_marker=options.has_foreign_marker(config),

@@ -18,7 +18,7 @@ from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
 from pytest_gpuperf.model.nodeid import function_of
 
 
-class SpecReader:
+class ItemReader:
     """Gives marked items their specs.
 
     `default_device` is that of tests that do not choose one themselves. With `has_foreign_marker` the suite

@@ -84,7 +84,7 @@ class Patterns:
     def discard(self, nodeids: Iterable[str]) -> None:
         """Take back selected tests that turned out to have no sibling."""
         for nodeid in nodeids:
-            del self._selected[nodeid]
+            self._selected.pop(nodeid, None)  # --keep-duplicates collects a test twice
 
     @property
     def selections(self) -> list[Selection]:

@@ -17,7 +17,7 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-_LOST = ("DEVICE_LOST", "device lost", "-20 (UR_RESULT_ERROR_DEVICE_LOST")
+_LOST = ("DEVICE_LOST", "device lost")
 
 
 class SyclDevice(LibraryDevice):
@@ -152,10 +152,10 @@ class SyclBackend(LibraryBackend):
         try:
             import dpctl
             import dpnp
-
-            selected = dpctl.select_cpu_device() if kind == "cpu" else dpctl.select_gpu_device()
-        except ImportError as error:
+        except Exception as error:  # NumPy's, of another binary version, is a ValueError
             raise Unavailable(f"dpnp is installed but cannot be imported: {error}") from error
+        try:
+            selected = dpctl.select_cpu_device() if kind == "cpu" else dpctl.select_gpu_device()
         except dpctl.SyclDeviceCreationError as error:
             raise Unavailable(_no_device(kind)) from error
         try:

@@ -8,24 +8,24 @@ from typing import Any
 from pytest_gpuperf.model.errors import GpuPerfError
 
 
-def stand_in(value: Any) -> "SubtestsStandIn | BenchmarkStandIn | None":
+def replacement_for(value: Any) -> "SubtestsReplacement | BenchmarkReplacement | None":
     """Return the replacement for a fixture's value, None where it needs none.
 
     The type decides, not the fixture's name: a suite's own fixture may return another one's value.
     """
-    if _is_from(value, SubtestsStandIn.packages):
-        return SubtestsStandIn(value)
+    if _is_from(value, SubtestsReplacement.packages):
+        return SubtestsReplacement(value)
     if is_benchmark(value):
-        return BenchmarkStandIn(value)
+        return BenchmarkReplacement(value)
     return None
 
 
 def is_benchmark(value: Any) -> bool:
     """Return whether a value is pytest-benchmark's fixture."""
-    return _is_from(value, BenchmarkStandIn.packages)
+    return _is_from(value, BenchmarkReplacement.packages)
 
 
-class SubtestsStandIn:
+class SubtestsReplacement:
     """Replaces the fixture `subtests`: reports the subtests of the first call, and of no later one."""
 
     packages = ("_pytest.subtests", "pytest_subtests")
@@ -45,7 +45,7 @@ class SubtestsStandIn:
         return result
 
 
-class BenchmarkStandIn:
+class BenchmarkReplacement:
     """Replaces pytest-benchmark's fixture: calls what it is given once, untimed, and remembers it.
 
     Every other attribute is read and set on the real fixture, so its own state goes to `__dict__`.

@@ -55,8 +55,8 @@ class DeviceInfo:
 
 
 @lru_cache(maxsize=1024)
-def _one_of_its_kind(value: _Shared) -> _Shared:
-    """Return the first value that was equal to this one."""
+def _interned(value: _Shared) -> _Shared:
+    """Return one object for all equal values, to save memory, as sys.intern does for strings."""
     return value
 
 
@@ -139,7 +139,7 @@ class Measurement:
         assign = object.__setattr__
         # Thousands of measurements in a report are on few devices: one object for each takes less memory.
         for name in ("device", "dtypes", "shapes"):
-            assign(self, name, _one_of_its_kind(getattr(self, name)))
+            assign(self, name, _interned(getattr(self, name)))
         assign(self, "median", median(self.samples) if self.samples else None)
         single = self.median if self.block_calls == 1 else median(self.latencies) if self.latencies else None
         assign(self, "latency", single)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf.analysis import threshold
-from pytest_gpuperf.collection.expected_tests import RequestedTests
+from pytest_gpuperf.collection.expected_tests import ExpectedTests
 from pytest_gpuperf.collection.finder import Finder
 from pytest_gpuperf.collection.hooks import runs_no_test
 from pytest_gpuperf.collection.items import SPEC
@@ -36,7 +36,7 @@ class FinishHooks:
         self.session = session
         self._is_worker = hasattr(config, "workerinput")
         self.runs_no_test = runs_no_test(config)
-        self._collected = RequestedTests(config)
+        self._expected = ExpectedTests(config)
         self._root = config.rootpath
         self._ran_tests = False
         self._crashed: dict[str, str] = {}
@@ -63,11 +63,11 @@ class FinishHooks:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Remember which files were collected."""
-        self._collected.add_report(report)
+        self._expected.add_report(report)
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Remember that its file was collected."""
-        self._collected.add_item(item.nodeid)
+        self._expected.add_item(item.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Store a finished test's record, whichever process measured it."""
@@ -86,7 +86,7 @@ class FinishHooks:
         data = getattr(node, "workeroutput", {}).get("gpuperf")
         if data is None:
             return
-        self._collected.outcomes.update(data["collected"])
+        self._expected.outcomes.update(data["collected"])
         records = self.session.records
         try:
             self.session.sweeps.reported.update(data["thresholds"])
@@ -145,7 +145,7 @@ class FinishHooks:
         has_gpu = environment.gpu is not None
         # Without a GPU, files may skip themselves if --gpuperf-allow-no-gpu accepts that.
         skipped_files = has_gpu or not session.gate.options.allow_no_gpu
-        expects = partial(self._collected.expects, skipped_files=skipped_files)
+        expects = partial(self._expected.expects, skipped_files=skipped_files)
         seen = RunCoverage(expects=expects, crashed=self._crashed, has_gpu=has_gpu)
         writes_files = session.records.report or session.gate.options.create or session.outputs != Outputs()
         commit = git.current(self._root) if writes_files else None
@@ -196,7 +196,7 @@ class FinishHooks:
             "environment": codec.dump(session.machine.environment()),
             "thresholds": sorted(session.sweeps.reported),
             "selections": codec.dump(session.records.selections),
-            "collected": self._collected.outcomes,
+            "collected": self._expected.outcomes,
         }
 
     def _add_missing_records(self) -> bool:

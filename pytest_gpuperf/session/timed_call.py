@@ -6,7 +6,7 @@ from typing import Any
 
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.protocol import Device
-from pytest_gpuperf.integrations.fixture_replacements import is_benchmark, stand_in
+from pytest_gpuperf.integrations.fixture_replacements import is_benchmark, replacement_for
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing.untimed_calls import Bind
 
@@ -20,18 +20,20 @@ def bind_of(item: Any, spec: ItemSpec) -> Bind:
     function: Callable[..., Any] = item.obj
     names = item._fixtureinfo.argnames  # noqa: SLF001 - pytest's own call reads them here
     values = {name: item.funcargs[name] for name in names}
-    stand_ins = {id(value): replacement for value in values.values() if (replacement := stand_in(value))}
-    others = (value for value in item.funcargs.values() if id(value) not in stand_ins)
+    replacements = {
+        id(value): replacement for value in values.values() if (replacement := replacement_for(value))
+    }
+    others = (value for value in item.funcargs.values() if id(value) not in replacements)
     hidden_benchmark = next((value for value in others if is_benchmark(value)), None)  # a fixture's own
 
     def bind(device: Device) -> Callable[[], Any]:
-        arguments = {name: stand_ins.get(id(value), value) for name, value in values.items()}
+        arguments = {name: replacements.get(id(value), value) for name, value in values.items()}
         if "device" in spec.slots:
             arguments["device"] = device
         if "xp" in spec.slots:
             arguments["xp"] = device.xp
         body: Callable[[], Any] = partial(function, **arguments)
-        for replacement in stand_ins.values():
+        for replacement in replacements.values():
             body = partial(replacement.call_body, body)
         return body if hidden_benchmark is None else partial(_without_benchmark, body, hidden_benchmark)
 

@@ -11,7 +11,7 @@ from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
 
-_MIN_ROUNDS = 2  # taken whatever they cost, dropped ones included
+_MIN_ALONE = 2  # samples of one device, taken whatever they cost
 _RESTART_SHARE = 0.5  # of the time that the rounds took must be left for a restart to be worth it
 
 
@@ -71,7 +71,7 @@ class RoundSampler:
         clock = timer.device.clock
         started = clock()
         self.begun = 0
-        while self.begun < _MIN_ROUNDS or (self.begun < most and clock() - started < seconds):
+        while self.begun < _MIN_ALONE or (self.begun < most and clock() - started < seconds):
             self.begun += 1
             timer.take_sample()
             self.elapsed = clock() - started

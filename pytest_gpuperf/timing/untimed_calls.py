@@ -17,7 +17,7 @@ from pytest_gpuperf.timing.workload import Workload
 Bind = Callable[[Device], Callable[[], Any]]
 """Binds the test's body to a device; what it returns is called without arguments.
 
-A session passes `session.call.bind_of`, which fills in the fixtures of the test.
+A session passes `session.timed_call.bind_of`, which fills in the fixtures of the test.
 """
 
 _MIN_OCCUPIED = 5e-3  # seconds that the device is occupied beyond twice the time of submitting a call

@@ -152,3 +152,10 @@ def test_ones(xp):
     found = suite(source, "-k", "not test_alone", ini="gpuperf_speedup = test_it.py::*")
     found.ended(passed=2, deselected=1)
     assert {"test_ones[numpy]", "test_ones[cupy]"} == {*found.records}
+
+
+def test_lonely_tests_of_a_file_that_is_collected_twice_are_taken_back(suite):
+    source = "@pytest.mark.parametrize('device', ['cpu'])\ndef test_lonely(device): pass"
+    found = suite(source, "--keep-duplicates", "test_it.py", "test_it.py", ini=asked("test_it.py::* min=2"))
+    assert pytest.ExitCode.USAGE_ERROR == found.result.ret
+    assert "gpuperf_speedup: no test that can be timed matches 'test_it.py::*'" in found.result.stderr.str()

@@ -22,7 +22,7 @@ from pytest_gpuperf.model.quantities import Seconds
 _Value = TypeVar("_Value")
 _MOST = float_info.max
 _LONGEST_CAUSE = 200  # characters: it may quote what the file holds
-_REMEDY = "write the report anew, or take it from where it was copied"
+_REMEDY = "write it anew, or take it from where it was copied"
 _AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _CANNOT = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError)
 _KINDS = {list: "array", dict: "object", type(None): "null"}
@@ -123,7 +123,7 @@ def parse(content: str) -> Any:
         value = json.loads(content, object_pairs_hook=_object, parse_constant=_refuse, parse_float=_number)
         place = unbounded(value, "$")
     except RecursionError:
-        raise ValueError("it is nested too deeply to be a report") from None
+        raise ValueError("it is nested too deeply") from None
     except _Constant:
         raise ValueError(f"it has a number that is none at {_first(_CONSTANT, content)}; {_REMEDY}") from None
     except JSONDecodeError as error:
