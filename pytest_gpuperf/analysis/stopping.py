@@ -11,7 +11,8 @@ def should_stop(estimator: SequentialEstimator, *, spent: float, left: float, dr
     """Return whether sampling stops, `spent` seconds after it began and with `left` seconds allowed.
 
     It stops when the verdict is certain and the interval precise, or when its time or its rounds are used up.
-    Without limits there is no verdict to wait for. `dropped` rounds took time and count for nothing.
+    Without limits there is no verdict to wait for. `dropped` rounds took time; they are counted only while
+    they are too many for the rest to decide.
     """
     options, plan, taken = estimator.options, estimator.options.sampling, estimator.taken
     too_many_dropped = dropped > MOST_DROPPED * (taken + dropped)
@@ -25,9 +26,9 @@ def should_stop(estimator: SequentialEstimator, *, spent: float, left: float, dr
         return False
     is_long = taken >= plan.precision_rounds or spent >= _PRECISION_SHARE * options.max_time
     if not estimator.demand.limits:
-        is_recorded = estimator.is_precise or (is_long and spent >= plan.record_time)
-        is_recorded = is_recorded or taken >= plan.record_rounds
-        return is_recorded and (estimator.is_outside_exclusions or taken >= plan.max_rounds)
+        is_enough = estimator.is_precise or (is_long and spent >= plan.record_time)
+        is_enough = is_enough or taken >= plan.record_rounds
+        return is_enough and (estimator.is_outside_exclusions or taken >= plan.max_rounds)
     if taken >= plan.max_rounds:
         return True
     return estimator.is_decided and (estimator.is_precise or (is_long and spent >= plan.precision_time))

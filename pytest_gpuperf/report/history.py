@@ -5,7 +5,6 @@ import re
 import stat
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
@@ -66,10 +65,7 @@ def write(folder: Path, entry: Entry) -> Path:
     runs of any machines meet. Raises GpuPerfError for an entry that breaks the schema, and OSError.
     """
     text = codec.written(entry) + "\n"
-    try:
-        time = entry.time.strftime("%Y%m%dT%H%M%SZ")
-    except (ValueError, OverflowError) as error:
-        raise GpuPerfError(f"the run cannot be kept in a history: {error}") from error
+    time = entry.time.strftime("%Y%m%dT%H%M%SZ")
     if len(text) > _MOST_BYTES:
         raise GpuPerfError(f"the run is too large for a history: {len(text)} bytes, at most {_MOST_BYTES}")
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,23 +84,22 @@ def read(folder: Path) -> History:
     """
     if not folder.is_dir():
         raise GpuPerfError(f"{folder} is no folder; runs with --gpuperf-history={folder} make one")
-    found: list[tuple[datetime, str, Entry]] = []
+    found: list[Entry] = []
     rejected: dict[str, str] = {}
     for path in sorted(path for path in folder.iterdir() if not path.name.startswith(".")):
         try:
             entry = _load(_bytes(path))
-            found.append((entry.time, path.name, entry))
+            entry.time  # noqa: B018 - the property raises
+            found.append(entry)
         except FileNotFoundError:
             continue
         except OSError as error:
             rejected[path.name] = f"it cannot be read: {error.strerror}"
-        except RecursionError:
-            rejected[path.name] = "it is nested too deeply"
-        except (GpuPerfError, ValueError, OverflowError) as error:
+        except GpuPerfError as error:
             rejected[path.name] = str(error)
-    found.sort(key=lambda each: each[:2])
+    found.sort(key=lambda entry: entry.time)  # stable: those of one time stay in the order of their names
     refused = {name: reason[:_LONGEST_REASON] for name, reason in rejected.items()}
-    return History(entries=tuple(entry for _, _, entry in found), rejected=refused)
+    return History(entries=tuple(found), rejected=refused)
 
 
 def _interval(speedup: Estimate) -> Interval:
@@ -117,7 +112,7 @@ def _short(number: float | None) -> float | None:
 
 
 def _bytes(path: Path) -> bytes:
-    """Return what is in a file; a link may lead out of the folder, and a pipe never ends. Raises OSError."""
+    """Return what is in a file; a link may lead out of the folder, and a pipe never ends. Raises OSError, GpuPerfError."""
     if path.is_symlink():
         raise GpuPerfError("it is a link")
     descriptor = os.open(path, os.O_RDONLY | _SAFELY)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from pytest_gpuperf.model.comparison import Commit
+from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Status
 
@@ -70,6 +71,9 @@ class Entry:
 
     @property
     def time(self) -> datetime:
-        """When the run began, in UTC; raises ValueError or OverflowError where `started` is no time."""
-        started = datetime.fromisoformat(self.started)
-        return (started if started.tzinfo else started.replace(tzinfo=UTC)).astimezone(UTC)
+        """When the run began, in UTC; raises GpuPerfError where `started` is no time."""
+        try:
+            started = datetime.fromisoformat(self.started)
+            return (started if started.tzinfo else started.replace(tzinfo=UTC)).astimezone(UTC)
+        except (ValueError, OverflowError) as error:
+            raise GpuPerfError(f"$.started is {self.started[:80]!r}, which is no time: {error}") from error
