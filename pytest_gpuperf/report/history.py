@@ -112,7 +112,7 @@ def _short(number: float | None) -> float | None:
 
 
 def _bytes(path: Path) -> bytes:
-    """Return what is in a file; a link may lead out of the folder, and a pipe never ends. Raises OSError, GpuPerfError."""
+    """Return what is in a file; raise OSError, or GpuPerfError for a link (it may lead out of the folder)."""
     if path.is_symlink():
         raise GpuPerfError("it is a link")
     descriptor = os.open(path, os.O_RDONLY | _SAFELY)
