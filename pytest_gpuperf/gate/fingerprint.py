@@ -14,8 +14,6 @@ from pytest_gpuperf.model.record import Environment, Record
 Conditions = Mapping[str, str | None]
 """What must be the same for two measurements to be comparable, by name; None for what is not reported."""
 
-_Work = tuple[DeviceInfo, tuple[str, ...], tuple[str, ...]]  # on a device, with dtypes and shapes
-
 _PACKAGES = ("numpy", "pytest-gpuperf")
 _VERSION = re.compile(r"(\d+)(\.\d+)?[\w.+-]*")
 _CUDA = re.compile(r"\bcuda (\d\d)0(\d)0\b")  # CUDA's own encoding, which JAX reports: 12090 is 12.9
@@ -27,7 +25,7 @@ def hosts_differ(environments: Sequence[Environment]) -> bool | None:
     """Return whether runs were made on several machines; None when an environment does not name its own."""
     hosts = [_name(environment.host) for environment in environments]
     processors = [_name(environment.cpu) for environment in environments]
-    if len(_distinct(hosts)) > 1 or len(_distinct(processors)) > 1:
+    if len(machine_names(environments)) > 1:
         return True
     return None if None in hosts or None in processors else False
 
@@ -73,9 +71,11 @@ def environment_conditions(environment: Environment, kinds: Iterable[Kind]) -> C
 
 def record_conditions(record: Record, kinds: Sequence[Kind]) -> Conditions:
     """Return what one test's times on these kinds of device depend on; on both, also on what they include."""
-    measured = tuple((kind, record.measurement(kind)) for kind in kinds)
-    works = tuple((kind, each and (each.device, each.dtypes, each.shapes)) for kind, each in measured)
-    return _work_conditions(record.scope, works, record.demand if len(kinds) > 1 else None)
+    conditions: dict[str, str | None] = {"scope": record.scope}
+    for kind in kinds:
+        if measured := record.measurement(kind):
+            conditions |= _work(kind.upper(), measured.device, measured.dtypes, measured.shapes)
+    return {**conditions, **(_included(record.demand) if len(kinds) > 1 else {})}
 
 
 def baseline_differences(before: Conditions, now: Conditions) -> tuple[str, ...]:
@@ -139,17 +139,12 @@ def _device(name: str, device: DeviceInfo | None) -> Conditions:
 
 
 @lru_cache(maxsize=1024)  # many tests of a report have the same
-def _work_conditions(
-    scope: str | None, works: tuple[tuple[Kind, _Work | None], ...], demand: Demand | None
-) -> Conditions:
-    conditions: dict[str, str | None] = {"scope": scope}
-    for kind, work in works:
-        name = kind.upper()
-        device, dtypes, shapes = work or (None, (), ())
-        conditions |= _device(name, device)
-        conditions[f"{name} dtypes"] = ", ".join(sorted(dtypes)) or None
-        conditions[f"{name} shapes"] = ", ".join(shapes) or None
-    return {**conditions, **(_included(demand) if demand else {})}
+def _work(name: str, device: DeviceInfo, dtypes: tuple[str, ...], shapes: tuple[str, ...]) -> Conditions:
+    return {
+        **_device(name, device),
+        f"{name} dtypes": ", ".join(sorted(dtypes)) or None,
+        f"{name} shapes": ", ".join(shapes) or None,
+    }
 
 
 def _included(demand: Demand) -> Conditions:
