@@ -124,9 +124,4 @@ def describe_demand(demand: Demand) -> str:
 
 def ratio(speedup: Speedup | Estimate) -> str:
     """Return a speedup with its interval: `2.9x [2.6, 3.2]`."""
-    return f"{units.digits(speedup.value)}x {interval(speedup)}"
-
-
-def interval(speedup: Speedup | Estimate) -> str:
-    """Return the interval of a speedup: `[2.6, 3.2]`, with a question mark for an unbounded end."""
-    return units.interval(speedup.low, speedup.high, units.digits)
+    return f"{units.digits(speedup.value)}x {units.interval(speedup.low, speedup.high, units.digits)}"

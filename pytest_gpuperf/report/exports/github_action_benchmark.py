@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pytest_gpuperf.analysis.verdict import interval
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.escape import distinct, printable
@@ -22,7 +22,7 @@ def _entry(record: Record, speedup: Speedup) -> dict[str, Any]:
         "name": f"{distinct(record.nodeid)}{suffix}",
         "unit": "x",
         "value": speedup.value,
-        "range": interval(speedup),
+        "range": units.interval(speedup.low, speedup.high, units.digits),
         "extra": _tooltip(record, speedup),
     }
 
