@@ -121,7 +121,9 @@ def _existing(base: Path, run: Run) -> Baseline | None:
     if not base.is_dir():
         return candidates[0]
     nearest = baseline.closest(candidates, run.environment)
-    return nearest if nearest and not _differences([nearest.run, run]) else None
+    if nearest is None or fingerprint.run_differences(nearest.run.environment, run.environment):
+        return None
+    return nearest
 
 
 def _fresh(runs: Iterable[Run], known: dict[str, Record]) -> dict[str, Record]:
@@ -159,21 +161,17 @@ def _why_nothing_new(older: Iterable[Report], update: _Update) -> str:
 
 def _refusal(runs: Sequence[Run], before: Run | None, update: _Update, older: Sequence[Report]) -> str | None:
     """Return why the records of these runs cannot be in one baseline, and what to do."""
-    if unlike := _differences(runs):
+    environments = [run.environment for run in runs]
+    if unlike := fingerprint.run_differences(*environments):
         return f"reports differ: {'; '.join(unlike)}; make a baseline of each"
     if before is None or not any(map(_is_measured, update.kept.values())):
         return None
-    if unlike := _differences([before, *runs]):
+    if unlike := fingerprint.run_differences(before.environment, *environments):
         remedy = "a folder holds a baseline of each machine"
         if not older:
             remedy = f"--prune removes what was measured elsewhere, {remedy}"
         return f"runs differ: {'; '.join(unlike)}; {remedy}"
     return None
-
-
-def _differences(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return how the conditions of runs differ from those of the first."""
-    return fingerprint.run_differences(*(run.environment for run in runs))
 
 
 def _write(base: Path, last: Run, records: tuple[Record, ...]) -> Path:

@@ -74,12 +74,12 @@ def _one_line(text: str) -> str:
 
 def _selectors(backend: Any) -> list[str]:
     """Return a selector for each device; just the first where a backend does not count them."""
+    from pytest_gpuperf.devices.capabilities import call_optional
+
     if backend.name == "sycl":
         return ["", _CPU]
-    try:
-        count = int(backend.count())
-    except Exception:  # noqa: BLE001 - few backends count, and what fails here fails again, with its reason
-        count = 0
+    # Few backends count their devices; an error in it comes again, with its reason, when one is opened.
+    count = call_optional(backend, "count") or 0
     return [str(index) for index in range(count)] if count > 1 else [""]
 
 
