@@ -83,11 +83,6 @@ def usable_processors() -> float:
     return min(_usable() or os.cpu_count() or 1, _quota() or inf)
 
 
-def processors() -> tuple[float, int | None]:
-    """Return how many processors this process can use, and how many threads its libraries' pools may."""
-    return usable_processors(), pool_threads()
-
-
 def cpu_name() -> str:
     """Return the processor's model name, or the architecture where the system does not report it."""
     text = _read(Path("/proc/cpuinfo")) or ""

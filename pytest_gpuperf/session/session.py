@@ -143,7 +143,9 @@ class GpuPerfSession:
         if isolation.is_traced():
             trial.note("traced", _TRACED)
         record = self._with_pairing(trial.record(verdict), spec)
-        record = diagnosis.annotate(record, environment.processors)
+        record = diagnosis.annotate(
+            record, lambda: (environment.usable_processors(), environment.pool_threads())
+        )
         record = self.gate.with_comparisons(record)
         trial.release()  # pytest keeps the frames of a test that fails until the next one has run
         self.store_record(record, item)
