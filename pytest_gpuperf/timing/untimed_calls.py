@@ -100,7 +100,7 @@ def probe_blocking(timer: BlockTimer) -> None:
     device.synchronize()
     if not capabilities.occupy(device, occupied):
         return
-    call = _timed_call(timer.workload.call, device)
+    call = _observed_call(timer.workload.call, device, when_idle=False)
     blocks = call.host_time >= _BLOCKING_SHARE * occupied
     device_time = inspection.device_time if blocks else call.observation.device_time
     timer.inspection = replace(inspection, device_time=device_time, synchronizes=blocks)
@@ -149,13 +149,10 @@ def _shapes(values: Iterable[Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys("x".join(map(str, shape)) or "1" for shape in sorted(shapes)))
 
 
-def _observed_call(call: Callable[[], Any], device: TimedDevice) -> _ObservedCall:
-    """Call once; the device is idle before, observed during the call, and waited for after it."""
-    device.synchronize()
-    return _timed_call(call, device)
-
-
-def _timed_call(call: Callable[[], Any], device: TimedDevice) -> _ObservedCall:
+def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: bool = True) -> _ObservedCall:
+    """Call once, observed and then waited for; the device is idle before, unless it shall be occupied."""
+    if when_idle:
+        device.synchronize()
     started = device.clock()
     with device.observe() as observation:
         result = call()
