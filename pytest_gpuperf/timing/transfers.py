@@ -75,19 +75,13 @@ class TransferTimer:
         self.timers = [timer for timer in (self._h2d, self._d2h) if timer is not None]
 
     @property
-    def samples(self) -> list[float]:
-        """The seconds for both directions, round by round."""
-        columns = (timer.samples for timer in self.timers)
-        # Not strict: a direction that raised has one sample less.
-        return [sum(pair) for pair in zip(*columns, strict=False)]
-
-    @property
     def transfer(self) -> Transfer:
         """What has been measured so far."""
         h2d, d2h = self._untimed.h2d, self._untimed.d2h
         return replace(
             self._untimed,
-            reason=self._untimed.reason or (None if self.samples else _NO_ROUND),
+            reason=self._untimed.reason
+            or (None if all(timer.samples for timer in self.timers) else _NO_ROUND),
             h2d=h2d and replace(h2d, samples=_samples(self._h2d), memory=self._memory),
             d2h=d2h and replace(d2h, samples=_samples(self._d2h), memory="pageable"),
         )

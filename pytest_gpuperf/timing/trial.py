@@ -323,7 +323,7 @@ class Trial:
                 gpu=gpu.measurement,
                 rounds=self._rounds.rounds,
                 speedup=speedup,
-                copies=self._transfer_timer.samples if self._transfer_timer else (),
+                copies=self._transfer.samples if self._transfer_timer else (),
                 transfer=self._transfer,
                 interference=self._interference,
                 throttled=self._rounds.throttled,

@@ -139,7 +139,9 @@ def test_rounds_are_dropped_from_the_copies_too():
     found = bench.interleaved(transfers)
     assert [10, 10] == [len(timer.samples) for timer in transfers.timers]
     assert [10, 10] == [len(timer.samples) for timer in bench.timers]
-    assert [pytest.approx(10e-3)] * 10 == transfers.samples == [taken.copies for taken in found.rounds]
+    assert (
+        [pytest.approx(10e-3)] * 10 == transfers.transfer.samples == [taken.copies for taken in found.rounds]
+    )
 
 
 def test_the_time_of_dropped_rounds_is_time_spent():
@@ -248,7 +250,7 @@ def test_rounds_against_siblings_have_their_copies():
     transfers = bench.transfers()
     found = bench.against(0.1, 0.2, 0.3, transfers=transfers)
     assert [Round(cpu=0.1, gpu=pytest.approx(1e-3), copies=pytest.approx(10e-3))] == found.rounds[:1]
-    assert [pytest.approx(10e-3)] * 2 == transfers.samples
+    assert [pytest.approx(10e-3)] * 2 == transfers.transfer.samples
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_arrays_made_on_the_device_have_nothing_to_go_up():
 
 def test_where_nothing_moves_nothing_is_timed_and_the_reason_says_so():
     found = copying(neither)
-    assert ([], []) == (found.timers, found.samples)
+    assert ([], []) == (found.timers, found.transfer.samples)
     assert (0, 0.0, SIZE) == (found.transfer.bytes, found.transfer.median, found.transfer.made)
     assert found.transfer.reason.startswith(NOTHING)
 
@@ -223,7 +223,7 @@ def test_the_samples_are_the_seconds_of_both_directions_round_by_round():
     found = copying(both_ways, upload=4e6)
     found.timers[0].samples.append(0.5)
     found.timers[1].samples.append(0.25)
-    assert [pytest.approx(10e-3), 0.75] == found.samples
+    assert [pytest.approx(10e-3), 0.75] == found.transfer.samples
 
 
 def test_what_was_measured_by_now_does_not_grow_later():
