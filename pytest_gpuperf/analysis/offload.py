@@ -109,7 +109,7 @@ def assess_cpu_only(
     time = _demanded_time(cpu, demand) if doubt is None else None
     limits = _gpu_limits(time, demand, options)
     links = _links(time, transfer)
-    slowest = max(cpu.waited_for if demand.latency else cpu.samples, default=inf)
+    slowest = max(cpu.samples_for(demand), default=inf)
     hopeless = bool(links) and slowest < min(link.seconds for link in links)
     parts = [_cpu_only_text(limits, options.cost_ratio, doubt)]
     if hopeless and transfer.bytes is not None:

@@ -7,7 +7,7 @@ from math import inf
 from statistics import median
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.demand import Demand, Kind
 from pytest_gpuperf.model.quantities import (
     AtLeastOne,
     Bytes,
@@ -149,6 +149,10 @@ class Measurement:
     def waited_for(self) -> Samples:
         """The samples of calls that were waited for one by one."""
         return self.samples if self.block_calls == 1 else self.latencies
+
+    def samples_for(self, demand: Demand) -> Samples:
+        """Return the samples that count for the demand, in order."""
+        return self.waited_for if demand.latency else self.samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

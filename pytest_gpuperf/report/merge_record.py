@@ -1,6 +1,5 @@
 """From a test's CPU result and its GPU result, of one run each, to its record."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import repeat
 from math import inf
@@ -9,7 +8,7 @@ from pytest_gpuperf.analysis import diagnosis, estimation, noise
 from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.gate import fingerprint
-from pytest_gpuperf.model.demand import Demand, Kind, RunOptions
+from pytest_gpuperf.model.demand import Kind, RunOptions
 from pytest_gpuperf.model.measurement import Measurement, Memory, Round
 from pytest_gpuperf.model.record import Note, Record, Status, Verdict
 from pytest_gpuperf.report.reader import Report
@@ -42,10 +41,6 @@ class ReportedRecord:
         """The measurement of a result of one device."""
         return self.measurements[self.kind]
 
-    def samples_for(self, demand: Demand) -> Sequence[float]:
-        """Return the samples that count for the demand, in order."""
-        return self.measurement.waited_for if demand.latency else self.measurement.samples
-
 
 def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float) -> Record:
     """Return the record of a test from both results; its reason is why it has no speedup, if so."""
@@ -56,7 +51,7 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float) -
     plan = RunOptions(alpha=record.demand.alpha, cost_ratio=cost_ratio)
     copies = record.transfer.samples if record.transfer else []
     included = copies if record.demand.transfer != "never" else ()
-    sampled = (result.samples_for(record.demand) for result in (cpu, gpu))
+    sampled = (result.measurement.samples_for(record.demand) for result in (cpu, gpu))
     times = zip(*sampled, included or repeat(0.0), strict=False)  # in order; the longer ends are left out
     rounds = [Round(cpu=on_cpu, gpu=on_gpu, copies=copied) for on_cpu, on_gpu, copied in times]
     speedup = estimation.estimate_for_demand(rounds, record.demand, plan, "siblings")
@@ -73,7 +68,7 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float) -
         copies=copies[: len(rounds)],
         transfer=record.transfer,
         interference=noise.worst_in_report(cpu.measurement, cpu.record.interference, latency=latency),
-        throttled=noise.throttle_reason(dropped, dropped + len(gpu.samples_for(record.demand))),
+        throttled=noise.throttle_reason(dropped, dropped + len(gpu.measurement.samples_for(record.demand))),
     )
     judged = judge_offline(measured, plan, record.memory or _MEMORY_NOT_REPORTED)
     joined = replace(
@@ -164,7 +159,7 @@ def _unpairable(cpu: ReportedRecord, gpu: ReportedRecord) -> Verdict | None:
     """Return why the samples cannot be paired, if they cannot."""
     demand, transfer = gpu.record.demand, gpu.record.transfer
     for result in (cpu, gpu):
-        samples = result.samples_for(demand)
+        samples = result.measurement.samples_for(demand)
         variant = f"its {result.kind.upper()} variant"
         if not samples:
             kind = " of calls that are waited for" if demand.latency else ""

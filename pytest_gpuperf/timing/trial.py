@@ -109,8 +109,7 @@ class Trial:
         del gpu_result
         if self._checks.differ:
             return self._judge()
-        measurement = cpu_result.measurement
-        cpu_samples = measurement.waited_for if self.demand.latency else measurement.samples
+        cpu_samples = cpu_result.measurement.samples_for(self.demand)
         with self._budget.lock():
             gpu_timer = self._warmed_up(self._gpu)
             self._rounds.take_against(cpu_samples, gpu_timer, self._demanded_transfers(self._gpu))
