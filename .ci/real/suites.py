@@ -3,8 +3,8 @@
     python suites.py FOLDER  # FOLDER/array_api_extra is that project's source, for its tests
 
 Each suite runs without the plugin, with it and no option, with --gpuperf-off, and, where it has tests that
-differ in their array library only, with --gpuperf-all; serially and, but for those that take minutes so, with
-pytest-xdist. In the runs with --gpuperf-all array-api-strict stands for a GPU. Two suites run at a time.
+differ in their array library only, with --gpuperf-all. All of them run serially, the quick ones with
+pytest-xdist too. In the runs with --gpuperf-all array-api-strict stands for a GPU. Two suites run at a time.
 """
 
 import json
@@ -182,7 +182,7 @@ def _accepted(suite, mode, folder, tell):
 
 
 def _changed(suite, way, options, before, folder, tell):
-    """Run a suite with the plugin; return what it changes, but for what changes by chance, too."""
+    """Run a suite with the plugin; return what differs from the runs without it, and not by chance."""
     plugin, others = options
     after = _run(suite, (*plugin, *others), folder)
     tell(f"  {way}: {after['elapsed']:.0f} s, without the plugin {before['elapsed']:.0f} s")
