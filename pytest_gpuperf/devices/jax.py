@@ -115,7 +115,7 @@ class JaxDevice(LibraryDevice):
                 array.block_until_ready()
 
     def _memory(self) -> dict[str, int]:
-        """Return the allocator's counters; empty where it has none."""
+        """Return the allocator's counters, or an empty mapping if it keeps none."""
         return dict(self._device.memory_stats() or {})
 
     def _reduced_precision(self) -> str | None:

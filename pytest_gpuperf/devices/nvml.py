@@ -72,7 +72,7 @@ class MonitoredDevice:
         return self._monitor.throttle() if self._monitor else ()
 
     def _pci_bus_id(self) -> str:
-        """Return the bus id by which NVML knows the device; raise GpuPerfError where it has none."""
+        """Return the bus id by which NVML knows the device; raise GpuPerfError if it has none."""
         raise NotImplementedError
 
     @cached_property

@@ -97,7 +97,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
     def observe(self) -> Iterator[Observation]:
         """Detect work by torch's allocator and by an unfinished stream; time it by two CUDA events.
 
-        Where the accelerator counts no allocations, as on the CPU, every call is taken for work. On CUDA this
+        If the accelerator counts no allocations, as on the CPU, every call counts as work. On CUDA this
         resets torch's own record of the peak.
         """
         observation = Observation(worked=True)
@@ -141,7 +141,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         return f"{gpu.pci_domain_id:08x}:{gpu.pci_bus_id:02x}:{gpu.pci_device_id:02x}.0"
 
     def _memory(self) -> dict[str, int]:
-        """Return the allocator's counters; empty where it has none."""
+        """Return the allocator's counters, or an empty mapping if it keeps none."""
         memory_stats = getattr(self._module, "memory_stats", None)
         return dict(memory_stats(self._device)) if memory_stats and self.kind == "gpu" else {}
 

@@ -62,9 +62,9 @@ class Comparison:
     remedy: Remedy | None = None
     """What would decide numbers that are in doubt."""
     baseline: Estimate | None = None
-    """Value in the baseline: a ratio, seconds, bytes or a size, by the metric; null where there is none."""
+    """Value in the baseline: a ratio, seconds, bytes or a size, by the metric; null if it has none."""
     found: Estimate | None = None
-    """Value in this run; null where there is none."""
+    """Value in this run; null if the run has none."""
     ratio: Estimate | None = None
     """`found` / `baseline`, with the interval that follows from theirs; null without one of them."""
     differences: tuple[str, ...] = ()
