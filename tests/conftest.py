@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 from functools import partial, wraps
 from importlib import import_module
 from importlib.util import find_spec
@@ -22,6 +23,12 @@ for name in ("numpy", "jsonschema", "dpnp", "dpctl", "cupy", "filelock", "hypoth
         import_module(name)
 for module in walk_packages(pytest_gpuperf.__path__, "pytest_gpuperf."):
     import_module(module.name)
+
+# Python takes a compiled file for its source's if both have the same size and second: a file that a test
+# writes twice, with "cpu" and then with "gpu", would run as it was first. So nothing that is imported from
+# here on leaves a compiled file.
+sys.dont_write_bytecode = True
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
 pytest_plugins = ["pytester"]
 
