@@ -53,7 +53,8 @@ class SequentialEstimator:
         if not values:
             return None
         value = exp(self._evidence.median)
-        low, high = self._evidence.interval
+        few = None if self._evidence.has_enough_rounds else self._evidence.few_rounds_interval
+        low, high = few or self._evidence.interval
         nearest = min(self._strongest, key=lambda limit: abs(log(value / limit)), default=None)
         return Speedup(
             value=value,
@@ -65,6 +66,7 @@ class SequentialEstimator:
             evidence=None if nearest is None else self._strongest[nearest],
             autocorrelation=autocorrelation(values),
             sampling=sampling,
+            rule="few_rounds" if few else "sign_test",
         )
 
     @property

@@ -5,20 +5,22 @@ anytime-valid inference (2023). By Ville's inequality an e-process passes 1/alph
 probability at most alpha while its hypothesis is true, so looking after every round is allowed.
 """
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from math import comb, exp, inf, log
 from statistics import fmean, median
 
-# (m, q, p): at the limit fewer than q of the rounds are off by a factor m; tested against p.
-_MARGINS = ((1.25, 1 / 4, 0.85), (2.0, 1 / 20, 0.90))
 LARGEST_EXPONENT = 700.0
 """e**700 is still a float; evidence beyond it decides nothing more."""
+FEWEST_ROUNDS = 2
+"""With fewer there is no interval."""
+_LEAST_FACTOR = 2.5  # beyond two levels of a GPU's clock, the widest of which are 2.2 apart
+_TAIL = 0.8  # of a Pareto distribution: so heavy that it has no mean
+_UNANIMOUS = 0.7  # of the weight is on rounds that all agree; the rest is uniform over p > 1/2
 _MIN_VALUES = 8  # with fewer values, a lag-1 autocorrelation says more about chance than about the samples
 _ROUNDING = 1e-6  # log ratios that vary less than this vary by rounding only
-_SHIFTS = (0.0, *(log(margin) for margin, _, _ in _MARGINS))
 
 
 @lru_cache(maxsize=1024)
@@ -29,64 +31,38 @@ def _tails(rounds: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=65536)
 def _sign_evidence(rounds: int, above: int) -> float:
-    """Return the e-value of `above` heads in `rounds` throws, mixed uniformly over p > 1/2."""
-    return _tails(rounds)[above] / ((rounds + 1) * comb(rounds, above))
+    """Return the e-value of `above` heads in `rounds` throws of a coin, against p <= 1/2.
+
+    The mean of two likelihood ratios: that of p = 1, which ends a clear case after six rounds, and that of p
+    mixed uniformly over p > 1/2, which is 2**(n+1) times the incomplete beta integral of p**s (1-p)**(n-s).
+    """
+    mixed = log(_tails(rounds)[above]) - log((rounds + 1) * comb(rounds, above))
+    evidence = (1 - _UNANIMOUS) * exp(min(LARGEST_EXPONENT, mixed))
+    if above == rounds:
+        evidence += _UNANIMOUS * exp(min(LARGEST_EXPONENT, rounds * log(2)))
+    return evidence
 
 
 @lru_cache(maxsize=65536)
-def _margin_evidence(rounds: int, beyond: int, q: float, p: float) -> float:
-    """Return the likelihood ratio of p against q for `beyond` successes in `rounds` trials."""
-    return exp(min(LARGEST_EXPONENT, beyond * log(p / q) + (rounds - beyond) * log((1 - p) / (1 - q))))
+def _needed(rounds: int, alpha: float) -> int:
+    """Return how many rounds must agree to reject at level alpha; one more than all where none suffice."""
+    return bisect_left(range(rounds + 1), 1 / alpha, key=lambda above: _sign_evidence(rounds, above))
 
 
-def _combined(rounds: int, counts: Sequence[int]) -> float:
-    """Return the mean of the sign term and the margin terms, each with its own count."""
-    sign, *beyond = counts
-    counted = zip(beyond, _MARGINS, strict=True)
-    margins = (_margin_evidence(rounds, count, q, p) for count, (_, q, p) in counted)
-    return fmean([_sign_evidence(rounds, sign), *margins])
+def _far(rounds: int, alpha: float) -> float:
+    """Return a log ratio by which all of so few rounds lie above their median with a chance of at most alpha.
+
+    The chance is that of Laplace noise in the log ratio, as two devices with Pareto times have it.
+    """
+    return max(log(_LEAST_FACTOR), -log(2 * alpha ** (1 / rounds)) / _TAIL)
 
 
 def e_value(values: Sequence[float], limit: float) -> float:
     """Return the evidence that the median of `values` lies above `limit`; both are log ratios.
 
-    The mean of three e-values: the sign of each value against the limit, and how many values exceed it
-    by 25 % and by a factor of two. The sign term assumes nothing but the median; the margin terms add
-    that, at the limit, fewer than a quarter and fewer than one in twenty of the rounds are that far off.
+    Only the side of the limit on which each value lies counts, so it holds for any independent noise.
     """
-    return _combined(len(values), [sum(value - shift > limit for value in values) for shift in _SHIFTS])
-
-
-class _LowerLimit:
-    """The largest value below which every median was rejected after some round; it only rises."""
-
-    def __init__(self, alpha: float) -> None:
-        self.value = -inf
-        self._needed = 1 / alpha
-        self._steps: tuple[list[float], ...] = tuple([] for _ in _SHIFTS)
-
-    def add(self, value: float) -> None:
-        """Take one more value and raise the limit over every median that is now rejected.
-
-        The evidence is a step function of the limit, constant from one value (shifted by a margin) up to
-        the next: the search climbs the steps from the previous limit.
-        """
-        for steps, shift in zip(self._steps, _SHIFTS, strict=True):
-            insort(steps, value - shift)
-        self.value = self.advance(self.value)
-
-    def advance(self, value: float) -> float:
-        """Return the limit above all medians from that value on which are now rejected.
-
-        From -inf on that is the limit by the evidence after the last round alone.
-        """
-        rounds = len(self._steps[0])
-        while True:
-            places = [bisect_right(steps, value) for steps in self._steps]
-            if _combined(rounds, [rounds - place for place in places]) < self._needed:
-                return value
-            ahead = zip(self._steps, places, strict=True)
-            value = min(steps[place] for steps, place in ahead if place < rounds)
+    return _sign_evidence(len(values), sum(value > limit for value in values))
 
 
 class Evidence:
@@ -101,24 +77,25 @@ class Evidence:
         self.alpha = alpha
         self.resolution = resolution
         self.values: list[float] = []
-        self._below = _LowerLimit(alpha)
-        self._above = _LowerLimit(alpha)
+        self._ordered: list[float] = []
+        self._bounds = (-inf, inf)  # what was rejected after some round stays rejected: they only approach
 
     def add(self, value: float) -> None:
         """Take the log ratio of one more round."""
         self.values.append(value)
-        self._below.add(value)
-        self._above.add(-value)
+        insort(self._ordered, value)
+        low, high = self._last_bounds
+        self._bounds = (max(self._bounds[0], low), min(self._bounds[1], high))
 
     @property
     def low(self) -> float:
         """The lower end: every median below it, less the resolution, was rejected at level alpha."""
-        return self._below.value - self.resolution
+        return self._bounds[0] - self.resolution
 
     @property
     def high(self) -> float:
         """The upper end, likewise."""
-        return self.resolution - self._above.value
+        return self._bounds[1] + self.resolution
 
     @property
     def median(self) -> float:
@@ -131,14 +108,44 @@ class Evidence:
 
         Rounds that contradict each other widen it: where the evidence has rejected medians from both sides
         until none was left, or the median has drifted out of what was left, the interval includes all that
-        the last round has not rejected, and what is as near to the median as the resolution: of samples in
-        two clusters the last round may have rejected that as well.
+        the last round has not rejected.
         """
         if self.low <= self.median <= self.high:
             return self.low, self.high
-        lows = (self.low, self._below.advance(-inf) - self.resolution, self.median - self.resolution)
-        highs = (self.high, self.resolution - self._above.advance(-inf), self.median + self.resolution)
-        return min(*lows, *highs), max(*lows, *highs)
+        low, high = self._last_bounds
+        return min(self.low, self.high, low - self.resolution), max(
+            self.low, self.high, high + self.resolution
+        )
+
+    @property
+    def has_enough_rounds(self) -> bool:
+        """Whether the signs of so many rounds can reject anything."""
+        return _needed(len(self.values), self.alpha) <= len(self.values)
+
+    @property
+    def few_rounds_interval(self) -> tuple[float, float] | None:
+        """The interval of a workload too slow for enough rounds; None with fewer than two.
+
+        It reaches so far beyond the least and the greatest round that all rounds would rarely be so far off.
+        To be looked at once, when time is up: unlike `interval` it is not valid after every round.
+        """
+        rounds = len(self.values)
+        if rounds < FEWEST_ROUNDS:
+            return None
+        far = _far(rounds, self.alpha)
+        return self._ordered[0] - far, self._ordered[-1] + far
+
+    @property
+    def _last_bounds(self) -> tuple[float, float]:
+        """The medians between which the evidence after the last round alone leaves the median.
+
+        A median is rejected if as many values as needed lie beyond it, on one side.
+        """
+        rounds = len(self._ordered)
+        needed = _needed(rounds, self.alpha)
+        if needed > rounds:
+            return -inf, inf
+        return self._ordered[rounds - needed], self._ordered[needed - 1]
 
 
 def autocorrelation(values: Sequence[float]) -> float | None:

@@ -1,9 +1,9 @@
 """The stopping rule: from what is certain by now, and the time that is left, to whether to sample on."""
 
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
+from pytest_gpuperf.analysis.evidence import FEWEST_ROUNDS
 from pytest_gpuperf.analysis.noise import MOST_DROPPED
 
-_MIN_ROUNDS = 2  # taken whatever they cost: one alone can never decide
 _PRECISION_SHARE = 0.75  # of max_time is for precision; the rest is for secondary measurements
 
 
@@ -18,11 +18,11 @@ def should_stop(estimator: SequentialEstimator, *, spent: float, left: float, dr
     too_many_dropped = dropped > MOST_DROPPED * (taken + dropped)
     counted = taken + dropped if too_many_dropped else taken
     # One more round, and the two calls that end the test, must fit into the time that is left.
-    if counted >= _MIN_ROUNDS and 2 * spent / counted > left:
+    if counted >= FEWEST_ROUNDS and 2 * spent / counted > left:
         return True
     if dropped > MOST_DROPPED * plan.max_rounds:
         return True
-    if too_many_dropped or taken < max(_MIN_ROUNDS, plan.min_rounds):
+    if too_many_dropped or taken < max(FEWEST_ROUNDS, plan.min_rounds):
         return False
     is_long = taken >= plan.precision_rounds or spent >= _PRECISION_SHARE * options.max_time
     if not estimator.demand.limits:

@@ -106,7 +106,7 @@ class SamplingPlan:
     limit only warns.
     """
 
-    min_rounds: int = 3
+    min_rounds: int = 6
     max_rounds: int = 60
     block_time: float = 1e-3
     warmup_tolerance: float = 0.05

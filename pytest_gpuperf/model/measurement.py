@@ -28,6 +28,8 @@ else:
 _Shared = TypeVar("_Shared")
 
 Neighbours = Literal["interleaved", "siblings"]  # whether the samples of a round were taken side by side
+Rule = Literal["sign_test", "few_rounds"]
+"""What an interval rests on: on which side of it each round lies, or how far so few rounds lie apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +281,8 @@ class Speedup:
     """Lag-1 autocorrelation of the log ratios; null for too few rounds, or without spread."""
     sampling: Neighbours = "interleaved"
     """Whether the two samples of a round were taken next to each other, or by two tests."""
+    rule: Rule = "sign_test"
+    """What the interval rests on; few_rounds: too few, when time was up, for the sign test."""
 
     @property
     def estimate(self) -> Estimate:

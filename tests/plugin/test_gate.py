@@ -143,7 +143,9 @@ def test_without_fail_on_a_loss_is_only_told(ends, made):
 def test_without_fail_on_a_doubt_is_decided_by_measuring_for_a_gate(ends, made):
     """Such a run stops at its own verdict and would not take more time."""
     made(BARE)
-    result = ends(BARE, "--gpuperf-baseline=base.json", gpu=BEFORE / 0.9)
+    result = ends(
+        BARE, "--gpuperf-baseline=base.json", gpu=f"{BEFORE / 0.9} * (0.97 + 0.06 * (device.launches % 2))"
+    )
     (found,) = result.report["records"][0]["comparisons"]
     assert ("cannot_tell", "run_with_gate") == (found["outcome"], found["remedy"])
     assert "--gpuperf-fail-on" in found["reason"]

@@ -144,7 +144,7 @@ def wandering(seed=1):
     draws, level = np.random.default_rng(seed), [0.0]
 
     def factor():
-        level[0] = 0.95 * level[0] + 0.02 * draws.standard_normal()
+        level[0] = 0.95 * level[0] + 0.1 * draws.standard_normal()
         return float(np.exp(level[0]))
 
     return factor

@@ -25,12 +25,13 @@ def rounds_until_enough(ratios, demand, plan=None, *, each=1e-6, allowed=PLENTY)
     return count
 
 
-def test_a_clear_case_stops_at_three_rounds_when_the_precision_time_is_used_up():
-    assert rounds_until_enough([10.0] * 60, Demand(min=3), each=0.1) == 3
+def test_a_clear_case_stops_at_six_rounds_when_the_precision_time_is_used_up():
+    assert rounds_until_enough([10.0] * 60, Demand(min=3), each=0.1) == 6
 
 
 def test_a_clear_case_goes_on_for_precision_while_it_is_cheap():
-    assert rounds_until_enough([10.0] * 60, Demand(min=3), each=1e-3) == 10
+    scattered = [8.0, 12.0, *[10.0] * 60]
+    assert 6 < rounds_until_enough(scattered, Demand(min=3), each=1e-3) < 60
 
 
 @pytest.mark.parametrize("demand", [Demand(min=3), Demand()])
@@ -42,28 +43,30 @@ def test_a_slow_workload_has_its_rounds_where_a_change_must_show(expected, allow
 
 def test_a_slow_workload_that_is_precise_takes_no_more_rounds():
     plan = RunOptions(max_time=1000.0, sampling=SamplingPlan(precision_rounds=20))
-    assert rounds_until_enough([10.0] * 60, Demand(min=3), plan, each=0.5) == 10
+    assert rounds_until_enough([10.0] * 60, Demand(min=3), plan, each=0.5) == 6
 
 
 def test_a_verdict_in_doubt_is_waited_for_beyond_the_precision_time():
-    # the sign alone decides here: (2**(n + 1) - 1) / (n + 1) / 3 reaches 40 at ten rounds
-    assert rounds_until_enough([1.1] * 60, Demand(min=1), each=0.1) == 10
+    # one of n below the limit: 0.3 * (2**(n + 1) - n - 2) / (n + 1) / n reaches 40 at fourteen rounds
+    assert rounds_until_enough([0.9, *[1.1] * 60], Demand(min=1), each=0.1) == 14
 
 
 def test_a_failing_case_stops_as_soon_as_a_passing_one():
-    assert rounds_until_enough([1.0] * 60, Demand(min=3), each=0.02) == 3
+    assert rounds_until_enough([1.0] * 60, Demand(min=3), each=0.02) == 6
 
 
 def test_a_ceiling_stops_like_a_floor():
-    assert rounds_until_enough([0.1] * 60, Demand(max=1), each=0.02) == 3
+    assert rounds_until_enough([0.1] * 60, Demand(max=1), each=0.02) == 6
 
 
 def test_both_limits_have_to_be_decided():
-    assert rounds_until_enough([2.2] * 60, Demand(min=1, max=2.4), each=0.02) == 10
+    below_one_limit = [2.5, *[2.2] * 60]
+    assert rounds_until_enough(below_one_limit, Demand(min=1), each=0.02) == 6
+    assert rounds_until_enough(below_one_limit, Demand(min=1, max=2.4), each=0.02) == 14
 
 
 def test_a_bare_demand_stops_at_precision():
-    assert rounds_until_enough([10.0] * 60, Demand()) == 10
+    assert rounds_until_enough([10.0] * 60, Demand()) == 6
 
 
 def test_a_bare_demand_stops_when_its_time_is_used_up():
@@ -102,7 +105,7 @@ def near_one(rounds, demand):
     """Return whether that many rounds about 1.05 are enough to tell a size of a family."""
     estimation = SequentialEstimator(demand, RunOptions(), exclusions=[(1.0, 1.0)])
     for step in range(rounds):
-        estimation.add(Round(cpu=(1.02, 1.05, 1.08)[step % 3], gpu=1.0))
+        estimation.add(Round(cpu=(0.98, 1.05, 1.08, 1.1, 1.06, 1.07)[step % 6], gpu=1.0))
     return should_stop(estimation, spent=5.0, left=100.0)
 
 

@@ -421,7 +421,7 @@ def noise(seed: int, spread: float = 0.05):
 
 @pytest.mark.parametrize("limit", [1.0, 3.0, 10.0])
 def test_measuring_takes_no_longer_than_the_time_allowed(limit):
-    bench = Bench(cpu=0.09, gpu=0.03, cpu_noise=noise(3))
+    bench = Bench(cpu=0.0903, gpu=0.03, cpu_noise=noise(3))
     found = bench.compare(
         ones, Demand(min=3, max_time=limit), options=RunOptions(sampling=SamplingPlan(max_rounds=1000))
     )
