@@ -18,7 +18,17 @@ import pytest_gpuperf
 
 # pytester forgets modules that an in-process run imported: to import them again takes longer than most runs,
 # and C extensions cannot be imported twice.
-for name in ("numpy", "jsonschema", "dpnp", "dpctl", "cupy", "filelock", "hypothesis", "msgspec"):
+for name in (
+    "numpy",
+    "jsonschema",
+    "dpnp",
+    "dpctl",
+    "cupy",
+    "filelock",
+    "hypothesis",
+    "msgspec",
+    "threadpoolctl",
+):
     if find_spec(name) is not None:
         import_module(name)
 for module in walk_packages(pytest_gpuperf.__path__, "pytest_gpuperf."):
@@ -29,6 +39,9 @@ for module in walk_packages(pytest_gpuperf.__path__, "pytest_gpuperf."):
 # here on leaves a compiled file.
 sys.dont_write_bytecode = True
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+os.environ.setdefault(
+    "OPENBLAS_NUM_THREADS", "1"
+)  # of inner runs, whose threads would only wait for each other
 
 pytest_plugins = ["pytester"]
 
@@ -36,7 +49,7 @@ pytest_plugins = ["pytester"]
 UNIT = Path(__file__).parent / "unit"
 
 # Machines that are busy need longer: how long a case takes is no part of what hypothesis tests here.
-settings.register_profile("tests", deadline=None)
+settings.register_profile("tests", deadline=None, max_examples=50)
 settings.load_profile("tests")
 
 
