@@ -45,16 +45,16 @@ def _merge(inputs: Sequence[Path], output: Path, inconclusive: InconclusivePolic
     check_replaceable(output, paths.REPORT, "report", inputs)
     merged = merge(reports)
     files.replace(output, document.text(merged.run))
-    plan = RunOptions(inconclusive=inconclusive)
-    failures = merged.failures(plan)
-    return lines_result(_lines(merged, reports, failures, plan), FAILED if failures else FINE)
+    options = RunOptions(inconclusive=inconclusive)
+    failures = merged.failures(options)
+    return lines_result(_lines(merged, reports, failures, options), FAILED if failures else FINE)
 
 
 def _lines(
-    merged: MergedRun, reports: Sequence[Report], failures: Sequence[str], plan: RunOptions
+    merged: MergedRun, reports: Sequence[Report], failures: Sequence[str], options: RunOptions
 ) -> Iterator[str]:
     """Yield what failed or is inconclusive, the table, and what was merged."""
-    yield from (*failures, *merged.doubts(plan), "")
+    yield from (*failures, *merged.doubts(options), "")
     yield from (*terminal.lines(merged.run, width()), "")
     if merged.run.merged and merged.run.merged.differences:
         yield f"the runs differ: {'; '.join(merged.run.merged.differences)}"
