@@ -59,7 +59,7 @@ class FinishHooks:
         self.session.runner.plan_run(specs, [item.stash[SPEC].nodeid for item in deselected], partners)
         for spec in specs:
             if spec.family and spec.kind != "cpu":
-                self.session.sweeps.expect(spec.family.name, spec.nodeid)
+                self.session.families.expect(spec.family.name, spec.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Remember which files were collected."""
@@ -89,7 +89,7 @@ class FinishHooks:
         self._expected.outcomes.update(data["collected"])
         records = self.session.records
         try:
-            self.session.sweeps.reported.update(data["thresholds"])
+            self.session.families.reported.update(data["thresholds"])
             self.session.machine.use_worker_environment(codec.load(data["environment"], Environment))
             records.selections = codec.load(data["selections"], tuple[Selection, ...])
             for content in data["records"]:
@@ -164,7 +164,7 @@ class FinishHooks:
     def _failures(self, run: Run) -> Iterator[str]:
         """Yield why the run fails as a whole, even if every test passed."""
         options = self.session.options
-        for failed in self.session.sweeps.unreported_failures(run.records, options):
+        for failed in self.session.families.unreported_failures(run.records, options):
             yield f"{failed.name}: {failed.reason}"
         if (unmeasured := policy.required_gpu_unused(run.records, options)) is not None:
             yield unmeasured
@@ -194,7 +194,7 @@ class FinishHooks:
         return {
             "records": codec.dump(list(session.records.by_nodeid.values())),
             "environment": codec.dump(session.machine.environment()),
-            "thresholds": sorted(session.sweeps.reported),
+            "thresholds": sorted(session.families.reported),
             "selections": codec.dump(session.records.selections),
             "collected": self._expected.outcomes,
         }
