@@ -61,17 +61,12 @@ def run_conditions(environment: Environment) -> Conditions:
     return {**_processor(environment), **gpu, **_variables(environment, _ROUNDING)}
 
 
-def environment_conditions(environment: Environment, kinds: Iterable[Kind]) -> Conditions:
-    """Return what every test's times on these kinds of device depend on."""
+def record_conditions(environment: Environment, record: Record, kinds: Sequence[Kind]) -> Conditions:
+    """Return what one test's times on these kinds of device depend on; on both, also on what they include."""
     conditions: dict[str, str | None] = {}
     for kind in kinds:
         conditions |= _processor(environment) if kind == "cpu" else _variables(environment, _ROUNDING)
-    return conditions
-
-
-def record_conditions(record: Record, kinds: Sequence[Kind]) -> Conditions:
-    """Return what one test's times on these kinds of device depend on; on both, also on what they include."""
-    conditions: dict[str, str | None] = {"scope": record.scope}
+    conditions["scope"] = record.scope
     for kind in kinds:
         if measured := record.measurement(kind):
             conditions |= _work(kind.upper(), measured.device, measured.dtypes, measured.shapes)
