@@ -82,16 +82,13 @@ def gate_failures(record: Record, gate: GateOptions, options: RunOptions) -> lis
 
 def threshold_fails(threshold: Threshold, options: RunOptions) -> bool:
     """Return whether a threshold's verdict fails the test that reports it."""
-    if (
-        options.report_only
-        or not _has_limit(threshold)
-        or threshold.status in ("passed", "recorded", "skipped")
-    ):
+    if options.report_only or not _has_limit(threshold):
         return False
-    if threshold.status == "failed" or options.inconclusive == "fail":
-        return True
-    margin = options.sampling.inconclusive_margin
-    return options.inconclusive == "warn" and not may_pass_with_warning(threshold, margin)
+    if threshold.status != "inconclusive":
+        return threshold.status == "failed"
+    if options.inconclusive != "warn":
+        return options.inconclusive == "fail"
+    return not may_pass_with_warning(threshold, options.sampling.inconclusive_margin)
 
 
 def missing_gpu_notes(records: Sequence[Record]) -> Iterator[Record]:
@@ -128,11 +125,12 @@ def _has_limit(threshold: Threshold) -> bool:
 
 
 def _record_fails(record: Record, options: RunOptions) -> bool:
-    if record.status in ("passed", "recorded", "skipped") or record.demand.bare or options.report_only:
+    if options.report_only or record.demand.bare:
         return False
-    if record.status != "inconclusive" or options.inconclusive == "fail":
-        return True
-    if options.inconclusive != "warn" or record.speedup is None:
-        return options.inconclusive == "warn"
+    if record.status != "inconclusive":
+        return record.status in ("failed", "error")
+    if options.inconclusive != "warn":
+        return options.inconclusive == "fail"
     # With `warn` a doubt passes only for an estimate that is close to its limit.
-    return not verdict.is_near(record.speedup, record.demand, options.sampling.inconclusive_margin)
+    margin = options.sampling.inconclusive_margin
+    return record.speedup is None or not verdict.is_near(record.speedup, record.demand, margin)

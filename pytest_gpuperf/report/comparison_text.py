@@ -4,18 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from pytest_gpuperf.gate import text
-from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome
+from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, Metric, Outcome
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.summary import tolerances_text
 
-_WORST_FIRST: tuple[Outcome, ...] = (
-    "regressed",
-    "cannot_tell",
-    "not_comparable",
-    "improved",
-    "not_regressed",
-    "new",
-)
 _METRICS: dict[Metric, str] = {
     "gpu": "GPU ",
     "cpu": "CPU ",
@@ -28,13 +20,13 @@ _METRICS: dict[Metric, str] = {
 
 def worst(record: Record) -> Comparison | None:
     """Return the comparison that a reader must see first: a regression before doubt before the rest."""
-    return min(record.comparisons, key=lambda each: _WORST_FIRST.index(each.outcome), default=None)
+    return min(record.comparisons, key=lambda each: WORST_FIRST.index(each.outcome), default=None)
 
 
 def severity(record: Record) -> int:
     """Return a record's place in an order of the worst first."""
     comparison = worst(record)
-    return _WORST_FIRST.index(comparison.outcome) if comparison else len(_WORST_FIRST)
+    return WORST_FIRST.index(comparison.outcome) if comparison else len(WORST_FIRST)
 
 
 def outcome_text(outcome: Outcome) -> str:
@@ -69,7 +61,7 @@ def short_change(record: Record) -> str:
 def outcome_counts(records: Iterable[Record]) -> str:
     """Return how many comparisons have each outcome, the worst first: `1 regressed, 2 new`."""
     counts = Counter(comparison.outcome for record in records for comparison in record.comparisons)
-    shown = (outcome for outcome in _WORST_FIRST if outcome in counts)
+    shown = (outcome for outcome in WORST_FIRST if outcome in counts)
     return ", ".join(f"{counts[outcome]} {outcome_text(outcome)}" for outcome in shown)
 
 
