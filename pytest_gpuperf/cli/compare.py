@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpuperf.cli import output
+from pytest_gpuperf.cli.command import add_command
 from pytest_gpuperf.cli.output import CommandResult
 from pytest_gpuperf.gate import policy, tolerance
 from pytest_gpuperf.gate.baseline import Baseline
@@ -33,13 +34,8 @@ compared, or an option is wrong; 3 the reports have nothing in common to compare
 
 def add(commands: Any) -> None:
     """Add the command."""
-    command = commands.add_parser(
-        "compare",
-        help="compare a report with an earlier one",
-        description="Compare a report with an earlier one, as pytest does with --gpuperf-baseline.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    purpose = "compare a report with an earlier one, as pytest does with --gpuperf-baseline"
+    command = add_command(commands, "compare", purpose, _compare, _EPILOG)
     command.add_argument("base", type=Path, metavar="BASE", help="the earlier report, or a folder of them")
     command.add_argument("new", type=Path, metavar="NEW", help="the report to compare with it")
     command.add_argument(
@@ -62,7 +58,6 @@ def add(commands: Any) -> None:
         help="how to treat undecided comparisons: fail fails them, warn and pass do not (default: warn)",
     )
     command.add_argument("--markdown", type=Path, metavar="PATH", help="write a summary for pull requests")
-    command.set_defaults(run=_compare)
 
 
 def _tolerance(text: str) -> Tolerance | str:
