@@ -19,7 +19,7 @@ def pair_items(items: Iterable[pytest.Item], *, across_functions: bool) -> list[
     """
     errors = []
     for group in group_by_pair(items, across_functions=across_functions):
-        errors += _pair_group(group)
+        errors += _pair_two(*group) if len(group) == 2 else _pair_group(group)
     return errors
 
 
@@ -103,6 +103,15 @@ def add_missing_cpu_siblings(
             complete.append(missing.pop(spec.partner))
         complete.append(item)
     return complete
+
+
+def _pair_two(one: tuple[pytest.Item, ItemSpec], other: tuple[pytest.Item, ItemSpec]) -> list[str]:
+    """Pair two items: the short way for most groups, a CPU and a GPU sibling under one marker."""
+    (_, cpu), (item, gpu) = (one, other) if one[1].kind == "cpu" else (other, one)
+    if (cpu.kind, gpu.kind) != ("cpu", "gpu") or cpu.demand is not gpu.demand:
+        return _pair_group([one, other])
+    item.stash[SPEC] = gpu._replace(partner=cpu.nodeid)
+    return []
 
 
 def _pair_group(group: Sequence[tuple[pytest.Item, ItemSpec]]) -> list[str]:
