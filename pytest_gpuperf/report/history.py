@@ -49,7 +49,7 @@ def entry(run: Run) -> Entry:
         )
         groups.setdefault(fingerprint.key(run.environment, *both, record.demand), []).append(test)
     measured = tuple(Group(fingerprint=shared, tests=tuple(tests)) for shared, tests in groups.items())
-    return Entry(started=run.started, commit=run.commit, measured=measured)
+    return Entry(history_version="1.0", started=run.started, commit=run.commit, measured=measured)
 
 
 def write(folder: Path, entry: Entry) -> Path:

@@ -27,11 +27,11 @@ def is_folder(path: Path) -> bool:
 
 def why_not_writable(path: Path, begins: bytes, what: str) -> str | None:
     """Return why an output cannot be written: an existing file must be empty or begin as ours do."""
-    if path.is_dir():
-        return f"{path} is a folder; choose a file in it"
-    if path.exists() and not path.is_file():  # a device or a pipe, which a file in its place would destroy
-        return f"{path} is not a regular file; choose another"
     try:
+        if path.is_dir():
+            return f"{path} is a folder; choose a file in it"
+        if path.exists() and not path.is_file():  # a device or a pipe, which a file would destroy
+            return f"{path} is not a regular file; choose another"
         if path.exists() and not _begins(path, begins):
             return f"{path} exists and is not a {what}; choose another file"
     except OSError as error:

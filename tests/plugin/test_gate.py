@@ -644,7 +644,7 @@ def test_it(device, n):
         ("[]", "*base.json*this is no report*"),
         (
             '{"schema_version": "2.0"}',
-            "*base.json: the report's schema 2.0 is newer than *; update pytest-gpuperf",
+            "*base.json: its schema_version 2.0 is newer than *; update pytest-gpuperf",
         ),
         ('{"schema_version": "1.0"}', "*base.json: it breaks its schema*"),
     ],
@@ -809,7 +809,7 @@ def test_a_stray_file_in_a_folder_ends_the_run_and_can_be_moved_out(ends, pytest
     result = ends(BARE, "--gpuperf-baseline=kept", "--gpuperf-fail-on=speedup:10%")
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(
-        ["ERROR: *package.json: this is no report; *; or move the file out of the folder"]
+        ["ERROR: *package.json: this is no report: *; or move the file out of the folder"]
     )
 
 

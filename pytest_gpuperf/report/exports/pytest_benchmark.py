@@ -63,7 +63,8 @@ def spread(samples: Sequence[float]) -> dict[str, float | str]:
     data = np.sort(samples)
     rounds, total = len(data), data.sum()
     mean = np.clip(total / rounds, data[0], data[-1])  # rounding may not leave the samples' own range
-    stddev = np.sqrt(((data - mean) ** 2).sum() / (rounds - 1)) if rounds > 1 else 0.0
+    with np.errstate(over="raise"):
+        stddev = np.sqrt(((data - mean) ** 2).sum() / max(rounds - 1, 1))
     low, middle, high = np.quantile(data, [0.25, 0.5, 0.75], method="hazen")
     inside = _between(data, low - 1.5 * (high - low), high + 1.5 * (high - low))
     iqr_outliers = rounds - len(inside)

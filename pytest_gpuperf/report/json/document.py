@@ -36,7 +36,7 @@ def parse(content: bytes) -> Run:
 
 def load(content: Any) -> Run:
     """Return the run in a document; raise GpuPerfError when its version or its shape is not ours."""
-    schema.check_version(content, "schema_version", "report; name one that --gpuperf-json wrote")
+    schema.check_version(content, "schema_version", "report", "; name one that --gpuperf-json wrote")
     return _checked(codec.load(content, Run))
 
 

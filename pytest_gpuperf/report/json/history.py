@@ -60,7 +60,7 @@ class Entry:
     Times are in seconds; null means that a value could not be had.
     """
 
-    history_version: Literal["1.0"] = "1.0"
+    history_version: Literal["1.0"]
     """Version of the schema."""
     started: str
     """Time at which the run began, ISO 8601."""

@@ -62,7 +62,7 @@ def _validator(part: str) -> Any:
     return Draft202012Validator(schema)
 
 
-def check_version(content: Any, key: str, wanted: str) -> None:
+def check_version(content: Any, key: str, kind: str, remedy: str = "") -> None:
     """Raise GpuPerfError for a document whose version, which is under a key, cannot be read."""
     version = content.get(key) if isinstance(content, dict) else None
     if version == VERSION:
@@ -70,4 +70,4 @@ def check_version(content: Any, key: str, wanted: str) -> None:
     # A text that is no version, or an absurd one, is not newer; all others are, for ours is the first.
     if isinstance(version, str) and re.fullmatch(r"[1-9][0-9]{0,8}\.[0-9]{1,9}", version):
         raise GpuPerfError(f"its {key} {version} is newer than {VERSION}; update pytest-gpuperf")
-    raise GpuPerfError(f"its {key} is {repr(version)[:80]}, so this is no {wanted}")
+    raise GpuPerfError(f"this is no {kind}: its {key} is {repr(version)[:80]}{remedy}")

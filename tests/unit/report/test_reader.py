@@ -112,14 +112,23 @@ BODY = TEXT.removeprefix("{\n")
         (TEXT.replace('"x":1.5', '"x":1.5,"\\u0078" :1'), "an object has the key 'x' again at line "),
         ("[" * 100_000, "is not JSON: it is nested too deeply"),
         (TEXT.replace('"notes":[', '"notes":[' + "[" * 900 + "]" * 900 + ",", 1), "$.records[0].notes"),
-        ("[]", "its schema_version is None, so this is no report; name one that --gpuperf-json wrote"),
-        ("null", "its schema_version is None, so this is no report; name one that"),
-        ('"1.0"', "its schema_version is None, so this is no report; name one that"),
-        ('{"history_version": "1.0"}', "its schema_version is None, so this is no report"),
+        ("[]", "this is no report: its schema_version is None; name one that --gpuperf-json wrote"),
+        ("null", "this is no report: its schema_version is None; name one that --gpuperf-json wrote"),
+        ('"1.0"', "this is no report: its schema_version is None; name one that --gpuperf-json wrote"),
+        (
+            '{"history_version": "1.0"}',
+            "this is no report: its schema_version is None; name one that --gpuperf-json wrote",
+        ),
         (TEXT.replace('"1.0"', '"2.0"'), "its schema_version 2.0 is newer than 1.0; update pytest-gpuperf"),
-        (TEXT.replace('"1.0"', '"0.9"'), "its schema_version is '0.9', so this is no report; name one that"),
+        (
+            TEXT.replace('"1.0"', '"0.9"'),
+            "this is no report: its schema_version is '0.9'; name one that --gpuperf-json wrote",
+        ),
         (TEXT.replace('"1.0"', '"1.9"'), "its schema_version 1.9 is newer than 1.0; update pytest-gpuperf"),
-        (TEXT.replace('"1.0"', '["1.0"]'), "its schema_version is ['1.0'], so this is no report"),
+        (
+            TEXT.replace('"1.0"', '["1.0"]'),
+            "this is no report: its schema_version is ['1.0']; name one that --gpuperf-json wrote",
+        ),
         (TEXT.replace('"python": "', '"python": 3, "old": "'), "breaks its schema at $.environment"),
         (
             TEXT.replace('"status":"failed"', '"status":"green"', 1),
@@ -286,7 +295,8 @@ def test_a_file_in_a_folder_that_is_no_report_is_named(tmp_path):
     ):
         reader.load_reports(tmp_path)
     with pytest.raises(
-        GpuPerfError, match=r"wrong\.json: this is no report; name one that --gpuperf-json wrote$"
+        GpuPerfError,
+        match=r"wrong\.json: this is no report: .* is None; name one that --gpuperf-json wrote$",
     ):
         reader.load_reports(tmp_path / "wrong.json")
 
