@@ -66,7 +66,7 @@ class Gate:
         if before is None:
             return ()
         limits = [
-            regression.limit_interval(before, tolerance)
+            regression.limits(before, tolerance)[0]
             for tolerance in self.options.compared
             if tolerance.metric == "speedup"
         ]

@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -62,16 +61,13 @@ def is_journal(content: bytes) -> bool:
     return re.match(rb'\{"started": ?"[^"]*", ?"environment": ?\{.*\}\}\n', content) is not None
 
 
-def lines(path: Path) -> Iterator[bytes]:
-    """Yield the whole lines of a journal; a last line that was cut off is left out."""
-    *whole, _ = path.read_bytes().split(b"\n")
-    yield from whole
-
-
 def run_in(path: Path) -> Run:
-    """Return the run in a journal; raise GpuPerfError for a line that is none of its own."""
+    """Return the run in a journal; raise GpuPerfError for a line that is none of its own.
+
+    A last line that was cut off is left out.
+    """
     try:
-        first, *others = lines(path)
+        first, *others, _ = path.read_bytes().split(b"\n")
         heading = codec.value_in(first, Heading)
         records = {record.nodeid: record for record in (codec.value_in(line, Record) for line in others)}
     except (ValueError, GpuPerfError) as error:

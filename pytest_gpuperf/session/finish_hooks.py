@@ -36,7 +36,7 @@ class FinishHooks:
         self.session = session
         self._is_worker = hasattr(config, "workerinput")
         self.runs_no_test = runs_no_test(config)
-        self._expected = ExpectedTests(config)
+        self.expected_tests = ExpectedTests(config)
         self._root = config.rootpath
         self._ran_tests = False
         self._crashed: dict[str, str] = {}
@@ -61,14 +61,6 @@ class FinishHooks:
             if spec.family and spec.kind != "cpu":
                 self.session.families.expect(spec.family.name, spec.nodeid)
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Remember which files were collected."""
-        self._expected.add_report(report)
-
-    def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Remember that its file was collected."""
-        self._expected.add_item(item.nodeid)
-
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Store a finished test's record, whichever process measured it."""
         is_of_crashed_worker = report.when not in ("setup", "call", "teardown") and report.failed
@@ -86,7 +78,7 @@ class FinishHooks:
         data = getattr(node, "workeroutput", {}).get("gpuperf")
         if data is None:
             return
-        self._expected.outcomes.update(data["collected"])
+        self.expected_tests.outcomes.update(data["collected"])
         records = self.session.records
         try:
             self.session.families.reported.update(data["thresholds"])
@@ -145,7 +137,7 @@ class FinishHooks:
         has_gpu = environment.gpu is not None
         # Without a GPU, files may skip themselves if --gpuperf-allow-no-gpu accepts that.
         skipped_files = has_gpu or not session.gate.options.allow_no_gpu
-        expects = partial(self._expected.expects, skipped_files=skipped_files)
+        expects = partial(self.expected_tests.expects, skipped_files=skipped_files)
         seen = RunCoverage(expects=expects, crashed=self._crashed, has_gpu=has_gpu)
         writes_files = session.records.report or session.gate.options.create or session.outputs != Outputs()
         commit = git.current(self._root) if writes_files else None
@@ -196,7 +188,7 @@ class FinishHooks:
             "environment": codec.dump(session.machine.environment()),
             "thresholds": sorted(session.families.reported),
             "selections": codec.dump(session.records.selections),
-            "collected": self._expected.outcomes,
+            "collected": self.expected_tests.outcomes,
         }
 
     def _add_missing_records(self) -> bool:
