@@ -109,19 +109,15 @@ def _counted_memory(observation: Observation) -> Iterator[None]:
     from dpctl import memory
 
     original = memory.MemoryUSMDevice
-    held = 0
 
-    def free(size: int) -> None:
-        nonlocal held
-        held -= size
-        observation.held = held
+    def add(size: int) -> None:
+        observation.held = (observation.held or 0) + size
+        observation.memory = max(observation.memory or 0, observation.held)
 
     class Counted(original):  # type: ignore[misc, valid-type]  # dpctl is untyped
         def __init__(self, *_: Any, **__: Any) -> None:
-            nonlocal held
-            held += self.nbytes
-            observation.memory, observation.held = max(observation.memory or 0, held), held
-            weakref.finalize(self, free, self.nbytes)
+            add(self.nbytes)
+            weakref.finalize(self, add, -self.nbytes)
 
     memory.MemoryUSMDevice = Counted
     try:

@@ -23,11 +23,10 @@ _UNREMARKABLE = frozenset({None, "no", "full", "never", "not set"})  # defaults 
 
 def hosts_differ(environments: Sequence[Environment]) -> bool | None:
     """Return whether runs were made on several machines; None when an environment does not name its own."""
-    hosts = [_name(environment.host) for environment in environments]
-    processors = [_name(environment.cpu) for environment in environments]
     if len(machine_names(environments)) > 1:
         return True
-    return None if None in hosts or None in processors else False
+    are_known = all(_name(each.host) and _name(each.cpu) for each in environments)
+    return False if are_known else None
 
 
 def machine_names(environments: Sequence[Environment]) -> tuple[str, ...]:

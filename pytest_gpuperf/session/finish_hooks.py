@@ -176,9 +176,9 @@ class FinishHooks:
         if new is not None and gate.allows_missing_gpu(run.records, has_gpu=run.environment.gpu is not None):
             self._info_lines.append(f"no baseline was created at {new}: there was no GPU to measure")
             new = None
-        done = outputs.publish(run, self.session.outputs, new)
-        self._error_lines += done.problems
-        self._info_lines += done.lines
+        written, problems = outputs.publish(run, self.session.outputs, new)
+        self._info_lines += written
+        self._error_lines += problems
 
     def _for_controller(self) -> dict[str, Any]:
         """Return what this xdist worker sends to its controller when it ends."""

@@ -216,9 +216,7 @@ def _check_keys(given: Any, kept: Any, place: str) -> None:
                 raise broken(place, f"Object missing required field `{name}`")
             if name not in kept:
                 raise broken(place, f"Object contains unknown field `{name}`")
-        for name, part in given.items():
-            if isinstance(part, dict | list):
-                _check_keys(part, kept[name], f"{place}.{name}")
+            _check_keys(given[name], kept[name], f"{place}.{name}")
     elif isinstance(given, list | tuple):
         for index, part in enumerate(given):
             if isinstance(part, dict | list):
