@@ -1,4 +1,4 @@
-"""From the arguments of markers to Demand, PairOptions and ThresholdDemand."""
+"""From the arguments of markers to Demand, PairOptions and Family."""
 
 import math
 import re
@@ -9,18 +9,9 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.demand import Demand, Family
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT])(i?))?B", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThresholdDemand:
-    """The arguments of an offload_threshold marker: the size parameter, and the limits of the threshold."""
-
-    parameter: str
-    at_most: float | None = None
-    at_least: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +38,8 @@ def pair_options(mark: pytest.Mark) -> PairOptions:
     return PairOptions(**{name: value for name, value in mark.kwargs.items() if name in _PAIR_ARGUMENTS})
 
 
-def threshold(mark: pytest.Mark, *more: pytest.Mark) -> ThresholdDemand:
-    """Return what an offload_threshold marker requires; raise ValueError for misuse."""
+def threshold(mark: pytest.Mark, *more: pytest.Mark) -> Family:
+    """Return what an offload_threshold marker requires, of no sizes yet; raise ValueError for misuse."""
     if more:
         raise ValueError(
             f"{1 + len(more)} offload_threshold markers found; a sweep has one size parameter, so keep one"
@@ -60,7 +51,8 @@ def threshold(mark: pytest.Mark, *more: pytest.Mark) -> ThresholdDemand:
     at_least = given.get("at_least")
     if at_most is not None and at_least is not None and at_least > at_most:
         raise ValueError(f"at_least must not be above at_most; {at_least!r} is above {at_most!r}")
-    return ThresholdDemand(**{name: _python_number(value) for name, value in given.items()})
+    arguments = {name: _python_number(value) for name, value in given.items()}
+    return Family(name="", size=0, sizes=(), **arguments)
 
 
 def size(value: Any) -> float | None:

@@ -8,14 +8,7 @@ from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, Metric, Out
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.summary import tolerances_text
 
-_METRICS: dict[Metric, str] = {
-    "gpu": "GPU ",
-    "cpu": "CPU ",
-    "latency": "latency ",
-    "always": "with copies ",
-    "threshold": "threshold ",
-    "memory": "memory ",
-}
+_METRICS: dict[Metric, str] = {"speedup": "", "gpu": "GPU ", "cpu": "CPU ", "always": "with copies "}
 
 
 def worst(record: Record) -> Comparison | None:
@@ -38,8 +31,7 @@ def baseline_text(comparison: Comparison | None) -> str:
     """Return the baseline's value with its unit, and its metric if that is no speedup: `GPU 1.23 ms`."""
     if comparison is None or comparison.baseline is None:
         return "-"
-    value = text.format_value(comparison.metric, comparison.baseline.value)
-    return f"{_METRICS.get(comparison.metric, '')}{value}"
+    return f"{_label(comparison)}{text.format_value(comparison.metric, comparison.baseline.value)}"
 
 
 def change_text(comparison: Comparison | None) -> str:
@@ -55,7 +47,11 @@ def short_change(record: Record) -> str:
     if comparison.ratio is None:
         return "differs" if comparison.outcome == "not_comparable" else outcome_text(comparison.outcome)
     doubt = "?" if comparison.outcome == "cannot_tell" else ""
-    return f"{_METRICS.get(comparison.metric, '')}{100 * (comparison.ratio.value - 1):+.0f} %{doubt}"
+    return f"{_label(comparison)}{100 * (comparison.ratio.value - 1):+.0f} %{doubt}"
+
+
+def _label(comparison: Comparison) -> str:
+    return _METRICS.get(comparison.metric, f"{comparison.metric} ")
 
 
 def outcome_counts(records: Iterable[Record]) -> str:

@@ -90,10 +90,9 @@ def read(folder: Path) -> History:
         except OSError as error:
             rejected[path.name] = f"it cannot be read: {error.strerror}"
         except GpuPerfError as error:
-            rejected[path.name] = str(error)
+            rejected[path.name] = str(error)[:_LONGEST_REASON]
     found.sort(key=lambda entry: entry.time)  # stable: those of one time stay in the order of their names
-    refused = {name: reason[:_LONGEST_REASON] for name, reason in rejected.items()}
-    return History(entries=tuple(found), rejected=refused)
+    return History(entries=tuple(found), rejected=rejected)
 
 
 def _interval(speedup: Estimate) -> Interval:

@@ -9,6 +9,7 @@ import json
 import re
 from array import array
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache, partial
 from json.decoder import JSONDecodeError
 from sys import float_info
@@ -74,16 +75,12 @@ def written(value: Any, place: str = "$") -> str:
 
     Integers that stand for a float are written as one, so that `quick` reads them again.
     """
-    kind = type(value)
-    try:
+    with suppress(*_CANNOT):
         line = encode(value)
-        again = _decoder(kind).decode(line)
-        # NaN and infinity, which have become null, are not equal to it; 3 is equal to 3.0.
-        if line.isascii() and again == value:
-            return encode(again).decode("ascii")
-    except _CANNOT:
-        pass
-    return text(dump(load(dump(value), kind, place)))
+        # NaN and infinity, which have become null, are not equal to it.
+        if line.isascii() and quick(line, type(value)) == value:
+            return line.decode("ascii")
+    return text(dump(load(dump(value), type(value), place)))
 
 
 def dump(value: Any) -> Any:
