@@ -102,10 +102,10 @@ class _Option:
         from pytest_gpuperf.report import paths
 
         path = self.base_dir(config) / name
-        try:
-            problem = paths.why_not_writable(path, signature, what)
-        except OSError as error:
-            problem = f"{path} cannot be read: {error.strerror}; choose another file"
+        return self.checked(path, paths.why_not_writable(path, signature, what))
+
+    def checked(self, path: Path, problem: str | None) -> Path:
+        """Return the path; raise UsageError where there is a problem with it."""
         if problem is not None:
             raise pytest.UsageError(f"{self.flag}: {problem}")
         return path
@@ -266,7 +266,8 @@ def run_options(config: pytest.Config) -> RunOptions:
     values = {option.key.removeprefix("gpuperf_"): option.value(config) for option in _MEASURING}
     values["default_device"] = values.pop("side")
     if values["lock"] not in (None, "auto", "none"):
-        values["lock"] = str(_lock_file(_LOCK.base_dir(config) / values["lock"]))
+        path = _LOCK.base_dir(config) / values["lock"]
+        values["lock"] = str(_LOCK.checked(path, _why_not_lockable(path)))
     return RunOptions(**{name: value for name, value in values.items() if value is not None})
 
 
@@ -300,20 +301,18 @@ def has_foreign_marker(config: pytest.Config) -> bool:
     return "speedup" in names
 
 
-def _lock_file(path: Path) -> Path:
-    """Return the path of a file that can be locked, which locking creates; raise UsageError for another."""
+def _why_not_lockable(path: Path) -> str | None:
+    """Return why a file cannot be locked, which creates it where it is missing."""
     from pytest_gpuperf.report import paths
 
     if path.is_dir():
-        raise pytest.UsageError(f"--gpuperf-lock: {path} is a folder; name a file in it")
-    if not path.parent.is_dir():
-        raise pytest.UsageError(f"--gpuperf-lock: folder {path.parent} does not exist; create it first")
+        return f"{path} is a folder; choose a file in it"
     if path.is_symlink() or (path.exists() and (not path.is_file() or path.stat().st_size)):
-        raise pytest.UsageError(f"--gpuperf-lock: {path} exists and is not a lock file; choose another file")
-    can_open = os.access(path, os.R_OK | os.W_OK) if path.exists() else paths.writable(path)
-    if not can_open:
-        raise pytest.UsageError(f"--gpuperf-lock: {path} cannot be opened for writing; choose another place")
-    return path
+        return f"{path} exists and is not a lock file; choose another file"
+    if not path.exists():
+        return paths.why_no_new_file(path)
+    can_open = os.access(path, os.R_OK | os.W_OK)
+    return None if can_open else f"{path} cannot be opened for writing; choose another file"
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -462,12 +461,17 @@ def outputs(config: pytest.Config) -> Outputs:
         for name, path in _EXPORT.values(config)
     ]
     history = _HISTORY.value(config)
+    if history is not None:
+        history = _HISTORY.base_dir(config) / history
+        is_file = history.exists() and not history.is_dir()
+        problem = f"{history} is not a folder; choose another place" if is_file else None
+        _HISTORY.checked(history, problem or paths.why_no_new_file(history))
     summary = os.environ.get("GITHUB_STEP_SUMMARY") if _GITHUB in markdown else None
     return Outputs(
         markdown=tuple(files),
         summary=Path(summary) if summary else None,
         exports=tuple(exports),
-        history=None if history is None else _history_dir(_HISTORY.base_dir(config) / history),
+        history=history,
     )
 
 
@@ -493,16 +497,3 @@ def check_paths_differ(gate: GateOptions, report: Path | None, outputs: Outputs)
             )
     if outputs.history is not None and outputs.history.resolve() == baseline:
         raise pytest.UsageError(f"--gpuperf-history: {baseline} holds the baselines; choose another folder")
-
-
-def _history_dir(path: Path) -> Path:
-    """Return the folder of the history, which may not exist yet; raise UsageError for an unusable one."""
-    from pytest_gpuperf.report import paths
-
-    if path.exists() and not path.is_dir():
-        raise pytest.UsageError(f"--gpuperf-history: {path} is not a folder; choose another place")
-    if not path.parent.is_dir():
-        raise pytest.UsageError(f"--gpuperf-history: folder {path.parent} does not exist; create it first")
-    if not paths.writable(path / "entry" if path.is_dir() else path):
-        raise pytest.UsageError(f"--gpuperf-history: {path} is not writable; choose another place")
-    return path

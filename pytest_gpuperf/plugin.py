@@ -13,9 +13,9 @@ CollectionHooks   with the first speedup test         collection_modifyitems (ou
 RunHooks          with the session (`_hooks`): a      runtest_setup, pyfunc_call (first),
                   speedup test is about to run, or    runtest_call (innermost wrapper: within pytest's
                   an option has to be checked         capturing of output), runtest_makereport (wrapper)
-FinishHooks       with RunHooks                       collectreport, itemcollected, runtest_logreport,
-                                                      testnodedown, runtestloop (wrapper),
+FinishHooks       with RunHooks                       runtest_logreport, testnodedown, runtestloop (wrapper),
                                                       sessionfinish (last), terminal_summary
+ExpectedTests     with RunHooks                       collectreport, itemcollected
 TimeoutPauser     with RunHooks                       timeout_set_timer, timeout_cancel_timer (both first)
 xdist._Worker     at start, in a worker               collection_finish (first)
 xdist._Controller at start, with --dist               configure_node, xdist_make_scheduler (wrapper),
@@ -223,6 +223,7 @@ def _hooks(config: pytest.Config) -> RunHooks:
         hooks = RunHooks(config)
         config.pluginmanager.register(hooks, _RUN_HOOKS)
         config.pluginmanager.register(hooks.finish_hooks)
+        config.pluginmanager.register(hooks.finish_hooks.expected_tests)
         config.pluginmanager.register(hooks.session.timers)
     return hooks  # type: ignore[no-any-return]  # pluggy's registry is untyped
 

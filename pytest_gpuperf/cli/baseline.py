@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpuperf.analysis import threshold
+from pytest_gpuperf.cli.command import add_command
 from pytest_gpuperf.cli.output import INCOMPARABLE, CommandResult, lines_result
 from pytest_gpuperf.gate import baseline, fingerprint, metrics
 from pytest_gpuperf.gate.baseline import Baseline
@@ -31,17 +32,11 @@ def add(commands: Any) -> None:
     """Add the command."""
     command = commands.add_parser("baseline", help="maintain what later runs are compared with")
     actions = command.add_subparsers(required=True, metavar="ACTION")
-    action = actions.add_parser(
-        "update",
-        help="update a baseline with the measurements of reports",
-        description="Update a baseline with the measurements of reports.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    purpose = "update a baseline with the measurements of reports"
+    action = add_command(actions, "update", purpose, _update, _EPILOG)
     action.add_argument("base", type=Path, metavar="BASE", help="the baseline; created if missing")
     action.add_argument("reports", type=Path, nargs="+", metavar="REPORT", help="reports of later runs")
     action.add_argument("--prune", action="store_true", help="remove the tests that no report measured")
-    action.set_defaults(run=lambda chosen: _update(chosen.base, chosen.reports, prune=chosen.prune))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +55,9 @@ class _Update:
         return tuple(replace(record, comparisons=()) for record in records if record is not None)
 
 
-def _update(base: Path, inputs: Sequence[Path], *, prune: bool) -> CommandResult:
-    reports = sorted(map(reader.named_report, inputs), key=reader.started_at)
+def _update(chosen: argparse.Namespace) -> CommandResult:
+    base, prune = chosen.base, chosen.prune
+    reports = sorted(map(reader.named_report, chosen.reports), key=reader.started_at)
     runs = [report.run for report in reports]
     existing = _existing(base, runs[-1])
     before = existing.run if existing else None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpuperf.cli import output
+from pytest_gpuperf.cli.command import add_command
 from pytest_gpuperf.cli.output import CommandResult
 from pytest_gpuperf.gate import policy, tolerance
 from pytest_gpuperf.gate.baseline import Baseline
@@ -33,13 +34,8 @@ compared, or an option is wrong; 3 the reports have nothing in common to compare
 
 def add(commands: Any) -> None:
     """Add the command."""
-    command = commands.add_parser(
-        "compare",
-        help="compare a report with an earlier one",
-        description="Compare a report with an earlier one, as pytest does with --gpuperf-baseline.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    purpose = "compare a report with an earlier one, as pytest does with --gpuperf-baseline"
+    command = add_command(commands, "compare", purpose, _compare, _EPILOG)
     command.add_argument("base", type=Path, metavar="BASE", help="the earlier report, or a folder of them")
     command.add_argument("new", type=Path, metavar="NEW", help="the report to compare with it")
     command.add_argument(
@@ -62,7 +58,6 @@ def add(commands: Any) -> None:
         help="how to treat undecided comparisons: fail fails them, warn and pass do not (default: warn)",
     )
     command.add_argument("--markdown", type=Path, metavar="PATH", help="write a summary for pull requests")
-    command.set_defaults(run=_compare)
 
 
 def _tolerance(text: str) -> Tolerance | str:
@@ -73,23 +68,23 @@ def _tolerance(text: str) -> Tolerance | str:
 
 
 def _compare(chosen: argparse.Namespace) -> CommandResult:
-    options = _gate_options(chosen)
-    plan = RunOptions(inconclusive=chosen.inconclusive)
+    gate_options = _gate_options(chosen)
+    options = RunOptions(inconclusive=chosen.inconclusive)
     if chosen.markdown is not None:
         inputs = (chosen.base, chosen.new)
         output.check_replaceable(chosen.markdown, paths.MARKDOWN, "summary of ours", inputs)
-    candidates = _candidates(options, chosen.base)
+    candidates = _candidates(gate_options, chosen.base)
     new = reader.load_report(chosen.new)
     gated = new.gate is not None and bool(new.gate.tolerances)
-    gate = Gate(options, candidates, lambda: new.environment, gated=gated)
-    run = _with_comparisons(new, gate, plan)
+    gate = Gate(gate_options, candidates, lambda: new.environment, gated=gated)
+    run = _with_comparisons(new, gate, options)
     if chosen.markdown is not None:
         files.replace(chosen.markdown, markdown.text(run))
-    failures = list(_failures(run, gate, plan))
+    failures = list(_failures(run, gate, options))
     if not run.complete:
         failures.append(f"FAILED: {chosen.new} is incomplete: its run ended early")
     missing = _missing_files(run, gate.base) if gate.base else ()
-    return output.lines_result([*_changes(run), *missing, *failures], _exit_code(run, failures, options))
+    return output.lines_result([*_changes(run), *missing, *failures], _exit_code(run, failures, gate_options))
 
 
 def _gate_options(chosen: argparse.Namespace) -> GateOptions:
@@ -112,7 +107,7 @@ def _candidates(options: GateOptions, path: Path) -> list[Baseline]:
     return [baseline for baseline in candidates if baseline.tests(options.compared)] or candidates
 
 
-def _with_comparisons(run: Run, gate: Gate, plan: RunOptions) -> Run:
+def _with_comparisons(run: Run, gate: Gate, options: RunOptions) -> Run:
     """Return a run with its comparisons with the baseline, and the gate's result as a whole."""
     records = {record.nodeid: gate.with_comparisons(record) for record in run.records}
     for threshold in run.thresholds:
@@ -128,7 +123,7 @@ def _with_comparisons(run: Run, gate: Gate, plan: RunOptions) -> Run:
         flag_prefix="--",
     )
     compared = tuple(records.values())
-    return replace(run, records=compared, gate=gate.finish(compared, coverage, plan))
+    return replace(run, records=compared, gate=gate.finish(compared, coverage, options))
 
 
 def _missing_files(run: Run, base: Baseline) -> Iterator[str]:
@@ -141,13 +136,13 @@ def _missing_files(run: Run, base: Baseline) -> Iterator[str]:
         yield f"the new report has no test of {first_few(missing)} (tests in the baseline: {tests})"
 
 
-def _failures(run: Run, gate: Gate, plan: RunOptions) -> Iterator[str]:
+def _failures(run: Run, gate: Gate, options: RunOptions) -> Iterator[str]:
     """Yield why the gate fails: test by test, and then as a whole."""
     for record in run.records:
         if record.source == "all":
-            reasons = gate.unmarked_failures(record, plan)
+            reasons = gate.unmarked_failures(record, options)
         else:
-            reasons = policy.gate_failures(record, gate.options, plan)
+            reasons = policy.gate_failures(record, gate.options, options)
         yield from (f"FAILED: {record.nodeid}: {reason}" for reason in reasons)
     yield from (f"FAILED: {failure.text}" for failure in (run.gate.failures if run.gate else ()))
 

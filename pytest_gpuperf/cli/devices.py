@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_gpuperf.cli.command import add_command
 from pytest_gpuperf.cli.output import CommandResult, lines_result
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -26,13 +27,9 @@ class DeviceListing:
 
 def add(commands: Any) -> None:
     """Add the command."""
-    command = commands.add_parser(
-        "devices",
-        help="list the devices: what can be used, and what is missing",
-        description=devices.__doc__,
-    )
+    purpose = "list the CPU and each backend's GPU, or why no GPU is usable and the remedy"
+    command = add_command(commands, "devices", purpose, lambda chosen: devices(as_json=chosen.json))
     command.add_argument("--json", action="store_true", help="as an object of JSON, for programs")
-    command.set_defaults(run=lambda chosen: devices(as_json=chosen.json))
 
 
 def devices(*, as_json: bool) -> CommandResult:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pytest_gpuperf.cli.command import add_command
 from pytest_gpuperf.cli.output import CommandResult
 
 _EPILOG = """\
@@ -19,20 +20,14 @@ _DIGITS = 9  # no history has more runs
 
 def add(commands: Any) -> None:
     """Add the command."""
-    command = commands.add_parser(
-        "history",
-        help="show speedups over commits, and where they changed",
-        description="Show each test's speedup over commits, and where it changed.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    purpose = "show each test's speedup over commits, and where it changed"
+    command = add_command(commands, "history", purpose, _history, _EPILOG)
     command.add_argument("folder", type=Path, metavar="DIR", help="where --gpuperf-history keeps its files")
     command.add_argument("--only", metavar="TEXT", help="tests with this in their node ids")
     command.add_argument(
         "--last", type=_number, default=10, metavar="N", help="runs to list for each test (10)"
     )
     command.add_argument("--json", action="store_true", help="as an object of JSON, for programs")
-    command.set_defaults(run=_history)
 
 
 def _number(text: str) -> int:

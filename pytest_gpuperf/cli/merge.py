@@ -1,13 +1,15 @@
 """`gpuperf merge`: the reports of a suite that ran once on each device in, one report out."""
 
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_gpuperf.cli.command import add_command
 from pytest_gpuperf.cli.output import FAILED, FINE, CommandResult, check_replaceable, lines_result
 from pytest_gpuperf.cli.reports import width
 from pytest_gpuperf.gate import fingerprint
-from pytest_gpuperf.model.demand import InconclusivePolicy, RunOptions
+from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
@@ -24,37 +26,33 @@ _INCONCLUSIVE = (
 
 def add(commands: Any) -> None:
     """Add the command."""
-    command = commands.add_parser(
-        "merge",
-        help="merge reports of a suite that ran once on each device",
-        description="Merge the reports of a suite that ran once on each device, test by test.",
-        epilog="example: gpuperf merge cpu.json gpu.json -o merged.json",
-    )
+    purpose = "merge the reports of a suite that ran once on each device, test by test"
+    epilog = "example: gpuperf merge cpu.json gpu.json -o merged.json"
+    command = add_command(commands, "merge", purpose, _merge, epilog)
     command.add_argument("reports", type=Path, nargs="+", metavar="REPORT", help="two or more reports")
     output = "the report to write"
     command.add_argument("-o", "--output", type=Path, required=True, metavar="PATH", help=output)
     policies = ("warn", "fail", "pass")
     command.add_argument("--inconclusive", choices=policies, default="warn", help=_INCONCLUSIVE)
-    command.set_defaults(run=lambda chosen: _merge(chosen.reports, chosen.output, chosen.inconclusive))
 
 
-def _merge(inputs: Sequence[Path], output: Path, inconclusive: InconclusivePolicy) -> CommandResult:
-    if len(inputs) < 2:
+def _merge(chosen: Namespace) -> CommandResult:
+    if len(chosen.reports) < 2:
         raise GpuPerfError("merging needs two reports or more")
-    reports = [reader.named_report(path) for path in inputs]
-    check_replaceable(output, paths.REPORT, "report", inputs)
+    reports = [reader.named_report(path) for path in chosen.reports]
+    check_replaceable(chosen.output, paths.REPORT, "report", chosen.reports)
     merged = merge(reports)
-    files.replace(output, document.text(merged.run))
-    plan = RunOptions(inconclusive=inconclusive)
-    failures = merged.failures(plan)
-    return lines_result(_lines(merged, reports, failures, plan), FAILED if failures else FINE)
+    files.replace(chosen.output, document.text(merged.run))
+    options = RunOptions(inconclusive=chosen.inconclusive)
+    failures = merged.failures(options)
+    return lines_result(_lines(merged, reports, failures, options), FAILED if failures else FINE)
 
 
 def _lines(
-    merged: MergedRun, reports: Sequence[Report], failures: Sequence[str], plan: RunOptions
+    merged: MergedRun, reports: Sequence[Report], failures: Sequence[str], options: RunOptions
 ) -> Iterator[str]:
     """Yield what failed or is inconclusive, the table, and what was merged."""
-    yield from (*failures, *merged.doubts(plan), "")
+    yield from (*failures, *merged.doubts(options), "")
     yield from (*terminal.lines(merged.run, width()), "")
     if merged.run.merged and merged.run.merged.differences:
         yield f"the runs differ: {'; '.join(merged.run.merged.differences)}"

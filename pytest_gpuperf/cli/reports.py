@@ -1,11 +1,13 @@
 """`gpuperf show`, `validate`, `export` and `recover`: one report, or the journal of a run that was killed."""
 
 import sys
+from argparse import Namespace
 from pathlib import Path
 from shutil import get_terminal_size
 from time import perf_counter
 from typing import Any
 
+from pytest_gpuperf.cli.command import add_command
 from pytest_gpuperf.cli.output import CommandResult, check_replaceable, lines_result
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
@@ -21,20 +23,15 @@ _MARKDOWN = "markdown"
 
 def add(commands: Any) -> None:
     """Add the commands."""
-    command = commands.add_parser("show", help="print a report as pytest does", description=show.__doc__)
+    purpose = "print a report's table, and the reasons of its tests"
+    command = add_command(commands, "show", purpose, lambda chosen: show(chosen.report))
     command.add_argument("report", type=Path, metavar="REPORT")
-    command.set_defaults(run=lambda chosen: show(chosen.report))
-    command = commands.add_parser(
-        "validate", help="check a report against its schema", description=validate.__doc__
-    )
+    purpose = "check a report against its schema"
+    command = add_command(commands, "validate", purpose, lambda chosen: validate(chosen.report))
     command.add_argument("report", type=Path, metavar="REPORT")
-    command.set_defaults(run=lambda chosen: validate(chosen.report))
-    command = commands.add_parser(
-        "export",
-        help="convert a report to another tool's format or to Markdown",
-        description="Convert a report to another tool's format, or to a Markdown summary for a pull request.",
-        epilog="example: gpuperf export report.json --as csv -o speedups.csv",
-    )
+    purpose = "convert a report to another tool's format, or to Markdown for a pull request"
+    epilog = "example: gpuperf export report.json --as csv -o speedups.csv"
+    command = add_command(commands, "export", purpose, export, epilog)
     command.add_argument("report", type=Path, metavar="REPORT")
     command.add_argument(
         "--as",
@@ -46,17 +43,12 @@ def add(commands: Any) -> None:
     command.add_argument(
         "-o", "--output", type=Path, metavar="PATH", help="write to this file instead of standard output"
     )
-    command.set_defaults(run=lambda chosen: export(chosen.report, chosen.format, chosen.output))
-    command = commands.add_parser(
-        "recover",
-        help="make a report from the journal of a run that was killed",
-        description=recover.__doc__,
-    )
+    purpose = "make a report of what had finished when a run was killed, from its journal"
+    command = add_command(commands, "recover", purpose, lambda chosen: recover(chosen.journal, chosen.report))
     command.add_argument(
         "journal", type=Path, metavar="JOURNAL", help="REPORT.PID.journal, next to the unwritten report"
     )
     command.add_argument("report", type=Path, metavar="REPORT", help="the report to write; it must not exist")
-    command.set_defaults(run=lambda chosen: recover(chosen.journal, chosen.report))
 
 
 def width() -> int:
@@ -86,17 +78,18 @@ def validate(report: Path) -> CommandResult:
     return lines_result([f"{report}: valid, {_records(run)}"])
 
 
-def export(report: Path, format: str, output: Path | None) -> CommandResult:
+def export(chosen: Namespace) -> CommandResult:
     """Write a report in another format, to a file or to standard output."""
-    if output is not None:
-        begins = paths.MARKDOWN if format == _MARKDOWN else paths.EXPORTS[format]
-        check_replaceable(output, begins, f"file of {format}", [report])
-    run = reader.load_report(report)
-    text = markdown.text(run) if format == _MARKDOWN else exports.text(format, run)
-    if output is None:
+    is_markdown = chosen.format == _MARKDOWN
+    if chosen.output is not None:
+        begins = paths.MARKDOWN if is_markdown else paths.EXPORTS[chosen.format]
+        check_replaceable(chosen.output, begins, f"file of {chosen.format}", [chosen.report])
+    run = reader.load_report(chosen.report)
+    text = markdown.text(run) if is_markdown else exports.text(chosen.format, run)
+    if chosen.output is None:
         return CommandResult(text=text.removesuffix("\n").removesuffix("\r"))
-    files.replace(output, text)
-    return lines_result([f"{output}: {_records(run)} as {format}"])
+    files.replace(chosen.output, text)
+    return lines_result([f"{chosen.output}: {_records(run)} as {chosen.format}"])
 
 
 def recover(journal: Path, report: Path) -> CommandResult:

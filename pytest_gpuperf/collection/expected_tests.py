@@ -16,14 +16,14 @@ class ExpectedTests:
         self._arguments = command_line_selection(config)
         self._reruns_failures = _reruns_failures(config)
 
-    def add_report(self, report: pytest.CollectReport) -> None:
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Add the outcome of a file, or of a folder, which has no tests of its own."""
         if report.nodeid and "::" not in report.nodeid:
             self.outcomes[report.nodeid] = report.outcome
 
-    def add_item(self, nodeid: str) -> None:
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Add the file of a test: pytest reports no outcome for one requested by node ids."""
-        self.outcomes.setdefault(file_of(nodeid), "passed")
+        self.outcomes.setdefault(file_of(item.nodeid), "passed")
 
     def expects(self, nodeid: str, *, skipped_files: bool = True) -> bool:
         """Return whether a test should have run: its file was collected, or was requested and is gone.

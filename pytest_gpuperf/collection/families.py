@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 
 from pytest_gpuperf.collection.items import SPEC, parameters, stable_repr, sweep_key
-from pytest_gpuperf.collection.markers import ThresholdDemand, size, threshold
+from pytest_gpuperf.collection.markers import size, threshold
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.model.demand import Family
 from pytest_gpuperf.model.nodeid import function_of
@@ -58,7 +58,7 @@ def _error(item: pytest.Item, error: ValueError) -> str:
     return f"{item.nodeid}: @pytest.mark.offload_threshold: {error}"
 
 
-def _member(item: pytest.Function, demand: ThresholdDemand) -> Family:
+def _member(item: pytest.Function, demand: Family) -> Family:
     """Return a family of this item only; raise ValueError when a threshold makes no sense for the item.
 
     A whole number as size is an int, so that reports show 4096 and not 4096.0.
@@ -75,7 +75,7 @@ def _member(item: pytest.Function, demand: ThresholdDemand) -> Family:
             f"{demand.parameter}={values[demand.parameter]!r} is not a size; a size is a finite number"
         )
     value = int(value) if value.is_integer() else value
-    return Family(name="", size=value, sizes=(), **asdict(demand))
+    return replace(demand, size=value)
 
 
 def _split_by_gpu(sweep: _Members) -> list[_Members]:

@@ -77,7 +77,6 @@ def marker_error(item: pytest.Item) -> str | None:
         return f"{item.nodeid}: has {len(marks)} speedup markers of its own; keep one"
     try:
         demand(marks[0])
-        pair_options(marks[0])
     except ValueError as error:
         return f"{item.nodeid}: @pytest.mark.speedup: {error}"
     reason = why_not_timeable(item)

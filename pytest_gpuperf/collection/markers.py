@@ -1,4 +1,4 @@
-"""From the arguments of markers to Demand, PairOptions and ThresholdDemand."""
+"""From the arguments of markers to Demand, PairOptions and Family."""
 
 import math
 import re
@@ -9,18 +9,9 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.demand import Demand, Family
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT])(i?))?B", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThresholdDemand:
-    """The arguments of an offload_threshold marker: the size parameter, and the limits of the threshold."""
-
-    parameter: str
-    at_most: float | None = None
-    at_least: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,23 +23,8 @@ class PairOptions:
 
 
 def demand(mark: pytest.Mark) -> Demand:
-    """Return what a speedup marker requires; raise ValueError, naming the argument and the valid ones.
-
-    `min` is the only argument that may be given by position.
-    """
-    if len(mark.args) > 1:
-        raise ValueError(f"takes one positional argument, min; {len(mark.args)} were given. {_VALID}")
-    given = dict(mark.kwargs)
-    if mark.args:
-        if "min" in given:
-            raise ValueError("min is given twice, by position and by name")
-        given["min"] = mark.args[0]
-    for name, value in given.items():
-        if name not in _ARGUMENTS:
-            raise ValueError(f"has no argument {name!r}. {_VALID}")
-        valid, accepts = _ARGUMENTS[name]
-        if not accepts(value):
-            raise ValueError(f"{name} must be {valid}, not {value!r}")
+    """Return what a speedup marker requires; raise ValueError, naming the argument and the valid ones."""
+    given = _given(mark, _ARGUMENTS)
     _refuse_contradictions(given)
     if given.get("max_memory") is not None:
         given["max_memory"] = _bytes(given["max_memory"])
@@ -62,37 +38,44 @@ def pair_options(mark: pytest.Mark) -> PairOptions:
     return PairOptions(**{name: value for name, value in mark.kwargs.items() if name in _PAIR_ARGUMENTS})
 
 
-def threshold(mark: pytest.Mark, *more: pytest.Mark) -> ThresholdDemand:
-    """Return what an offload_threshold marker requires; raise ValueError for misuse."""
+def threshold(mark: pytest.Mark, *more: pytest.Mark) -> Family:
+    """Return what an offload_threshold marker requires, of no sizes yet; raise ValueError for misuse."""
     if more:
         raise ValueError(
             f"{1 + len(more)} offload_threshold markers found; a sweep has one size parameter, so keep one"
         )
-    given = dict(mark.kwargs)
-    if len(mark.args) > 1 or (mark.args and "parameter" in given):
-        raise ValueError("takes one positional argument, the name of the parameter that is the size")
-    if mark.args:
-        given["parameter"] = mark.args[0]
-    unknown = given.keys() - {"parameter", "at_most", "at_least"}
-    if unknown:
-        raise ValueError(
-            f"has no argument {min(unknown)!r}. The valid arguments are parameter, at_most, at_least"
-        )
-    if not isinstance(given.get("parameter"), str):
-        raise ValueError("needs the name of a parameter, as in offload_threshold('n')")  # noqa: TRY004 - all misuse is a ValueError
-    for name in ("at_most", "at_least"):
-        if given.get(name) is not None and size(given[name]) is None:
-            raise ValueError(f"{name} must be a finite number, not {given[name]!r}")
+    given = _given(mark, _THRESHOLD_ARGUMENTS)
+    if "parameter" not in given:
+        raise ValueError("needs the name of a parameter, as in offload_threshold('n')")
     at_most = given.get("at_most")
     at_least = given.get("at_least")
     if at_most is not None and at_least is not None and at_least > at_most:
         raise ValueError(f"at_least must not be above at_most; {at_least!r} is above {at_most!r}")
-    return ThresholdDemand(**{name: _python_number(value) for name, value in given.items()})
+    arguments = {name: _python_number(value) for name, value in given.items()}
+    return Family(name="", size=0, sizes=(), **arguments)
 
 
 def size(value: Any) -> float | None:
     """Return a parameter's value as a size, or None if it is not a finite number."""
     return float(_python_number(value)) if _is_number(value) and math.isfinite(value) else None
+
+
+def _given(mark: pytest.Mark, arguments: "_Arguments") -> dict[str, Any]:
+    """Return a marker's arguments by name; ValueError for misuse. The first may be given by position."""
+    first = next(iter(arguments))
+    all_valid = f"The valid arguments are {', '.join(arguments)}"
+    if len(mark.args) > 1:
+        raise ValueError(f"takes one positional argument, {first}; {len(mark.args)} were given. {all_valid}")
+    if mark.args and first in mark.kwargs:
+        raise ValueError(f"{first} is given twice, by position and by name")
+    given: dict[str, Any] = {**mark.kwargs, **({first: mark.args[0]} if mark.args else {})}
+    for name, value in given.items():
+        if name not in arguments:
+            raise ValueError(f"has no argument {name!r}. {all_valid}")
+        valid, accepts = arguments[name]
+        if not accepts(value):
+            raise ValueError(f"{name} must be {valid}, not {value!r}")
+    return given
 
 
 def _positive(value: Any) -> bool:
@@ -107,16 +90,14 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
 _POSITIVE = "a finite number above 0"
-_ARGUMENTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+_Arguments = dict[str, tuple[str, Callable[[Any], bool]]]
+"""By name: which values are valid, in words and as a test of a value."""
+_ARGUMENTS: _Arguments = {
     "min": (_POSITIVE, _positive),
     "max": (_POSITIVE, _positive),
     "transfer": ("'never', 'always' or 'once'", lambda value: value in ("never", "always", "once")),
-    "calls": ("an integer of at least 1", lambda value: value is None or _is_count(value)),
+    "calls": ("an integer of at least 1", lambda value: value is None or (type(value) is int and value > 0)),
     "rtol": ("a finite number of at least 0", _not_negative),
     "atol": ("a finite number of at least 0", _not_negative),
     "parity": ("True or False", lambda value: isinstance(value, bool)),
@@ -130,7 +111,15 @@ _ARGUMENTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "device": ("the name of a device, e.g. 'cpu', 'gpu' or 'cupy', or the device itself", lambda _: True),
 }
 _PAIR_ARGUMENTS = ("pair", "device")
-_VALID = f"The valid arguments are {', '.join(_ARGUMENTS)}"
+_LIMIT = ("a finite number", lambda value: value is None or size(value) is not None)
+_THRESHOLD_ARGUMENTS: _Arguments = {
+    "parameter": (
+        "the name of a parameter, as in offload_threshold('n')",
+        lambda value: isinstance(value, str),
+    ),
+    "at_most": _LIMIT,
+    "at_least": _LIMIT,
+}
 
 
 def _refuse_contradictions(given: dict[str, Any]) -> None:

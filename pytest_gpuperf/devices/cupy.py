@@ -8,10 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library
+from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import Observation
-from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
@@ -36,7 +35,6 @@ extern "C" __global__ void gpuperf_spin(long long nanoseconds) {
 class CupyDevice(LibraryDevice, MonitoredDevice):
     """One CUDA device; work runs asynchronously on its streams."""
 
-    kind: Kind = "gpu"
     backend = "cupy"
 
     def __init__(self, cupy: Any, index: int) -> None:
@@ -169,8 +167,8 @@ class CupyBackend(LibraryBackend):
         except cupy.cuda.runtime.CUDARuntimeError as error:
             raise Unavailable(_no_device(cupy, error)) from error
         if index >= count:
-            visible = f"CUDA_VISIBLE_DEVICES is {environ.get('CUDA_VISIBLE_DEVICES', 'not set')!s}"
-            raise Unavailable(f"CuPy sees {count} CUDA device(s) and number {index} was requested; {visible}")
+            problem = f"CuPy sees {count} CUDA device(s) and number {index} was requested"
+            raise Unavailable(f"{problem}; {shown_setting('CUDA_VISIBLE_DEVICES')}")
         try:
             device = CupyDevice(cupy, index)
             (cupy.ones(1) + 1).sum()
@@ -185,9 +183,7 @@ def _no_device(cupy: Any, error: Any) -> str:
     """Return why CUDA sees no device, with its remedy."""
     runtime = cupy.cuda.runtime
     if error.status == _NO_DEVICE:
-        visible = environ.get("CUDA_VISIBLE_DEVICES")
-        shown = "not set" if visible is None else f"{visible!r}, which may hide it"
-        return f"no CUDA device is visible: CUDA_VISIBLE_DEVICES is {shown}"
+        return f"no CUDA device is visible: {shown_setting('CUDA_VISIBLE_DEVICES')}"
     if error.status == _INSUFFICIENT_DRIVER and runtime.driverGetVersion() == 0:
         return "CuPy is installed but no NVIDIA driver is; install the driver, or use a machine that has one"
     if error.status == _INSUFFICIENT_DRIVER:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library
+from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
@@ -149,13 +149,13 @@ class JaxBackend(LibraryBackend):
         try:
             accelerators = [device for device in jax.local_devices() if device.platform != "cpu"]
         except Exception as error:
-            raise Unavailable(f"JAX finds no device: {error}; {_platforms()}") from error
+            raise Unavailable(f"JAX finds no device: {error}; {shown_setting('JAX_PLATFORMS')}") from error
         if not accelerators:
             remedy = "install JAX's plugin for your GPU (jax[cuda13], jax[cuda12], jax[tpu]) and its driver"
-            raise Unavailable(f"JAX sees no GPU, only the CPU; {remedy}; {_platforms()}")
+            raise Unavailable(f"JAX sees no GPU, only the CPU; {remedy}; {shown_setting('JAX_PLATFORMS')}")
         if index >= len(accelerators):
             problem = f"JAX sees {len(accelerators)} accelerator(s) and number {index} was requested"
-            raise Unavailable(f"{problem}; {_platforms()}")
+            raise Unavailable(f"{problem}; {shown_setting('JAX_PLATFORMS')}")
         try:
             device = JaxDevice(jax, accelerators[index], accelerators[index].device_kind)
             device.xp.ones(1).sum()
@@ -174,10 +174,6 @@ class JaxBackend(LibraryBackend):
             remedy = "add cpu to JAX_PLATFORMS, after the GPU's platform"
             raise GpuPerfError(f"JAX cannot use the CPU for the comparison; {remedy}: {error}") from error
         return JaxDevice(jax, device, self._cpu_name)
-
-
-def _platforms() -> str:
-    return f"JAX_PLATFORMS is {environ.get('JAX_PLATFORMS', 'not set')!s}"
 
 
 def _placed(jax: Any, device: Any) -> Namespace:

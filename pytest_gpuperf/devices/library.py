@@ -2,18 +2,21 @@
 
 from importlib import import_module
 from importlib.util import find_spec
+from os import environ
 from time import perf_counter
 from typing import Any
 
 from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 
 
 class LibraryDevice:
     """Base of a library's devices: timed by the host's clock, with faults that their texts describe."""
 
+    kind: Kind = "gpu"
     clock = staticmethod(perf_counter)
 
     def fault(self, error: BaseException) -> Fault | None:
@@ -39,16 +42,17 @@ class LibraryBackend:
         return HostDevice(self._cpu_name)
 
 
-def require_library(module: str, name: str, remedy: str) -> None:
-    """Raise Unavailable, with the remedy, when a library is not installed."""
-    if find_spec(module) is None:
-        raise Unavailable(f"{name} is not installed; {remedy}", missing=True)
-
-
 def import_library(module: str, name: str, remedy: str) -> Any:
     """Import a library that users know by `name`; raise Unavailable when it is missing or broken."""
-    require_library(module, name, remedy)
+    if find_spec(module) is None:
+        raise Unavailable(f"{name} is not installed; {remedy}", missing=True)
     try:
         return import_module(module)
     except Exception as error:
         raise Unavailable(f"{name} is installed but cannot be imported: {error}") from error
+
+
+def shown_setting(name: str) -> str:
+    """Return what a variable that chooses among devices is set to: `CUDA_VISIBLE_DEVICES is not set`."""
+    value = environ.get(name)
+    return f"{name} is {'not set' if value is None else f'{value!r}, which may hide it'}"

@@ -10,7 +10,6 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
 _BACKENDS = {"cupy": "CupyBackend", "sycl": "SyclBackend", "torch": "TorchBackend", "jax": "JaxBackend"}
-_BY_NAME_ONLY = ("torch", "jax")
 _OWN_CPU = ("cpu", "")  # the keys of the run's own devices among the opened ones
 _OWN_GPU = ("", "")
 _TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
@@ -148,7 +147,7 @@ class Devices:
                     reasons += [] if cause.missing else [str(cause)]
         reasons += [
             f"{name} is imported: --gpuperf-gpu={name} compares its own CPU and GPU"
-            for name in _BY_NAME_ONLY
+            for name in ("torch", "jax")
             if name in sys.modules  # so the suite uses it, and auto does not choose it
         ]
         raise Unavailable("; ".join(reasons) if reasons else _MISSING)

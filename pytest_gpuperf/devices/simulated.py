@@ -332,9 +332,7 @@ class SimulatedBackend:
         ]
 
     def check(self, selector: str) -> None:
-        """Accept nothing, or a device number if there are several devices."""
-        if selector and len(self._gpus) == 1:
-            raise GpuPerfError(f"{self.name} has one device and takes no selector, not {selector!r}")
+        """Accept nothing, or a device number."""
         if selector and not (selector.isdecimal() and int(selector) < len(self._gpus)):
             raise GpuPerfError(
                 f"the device of {self.name} is a number below {len(self._gpus)}, not {selector!r}"

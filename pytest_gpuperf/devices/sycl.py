@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, require_library
+from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
 from pytest_gpuperf.devices.protocol import Observation
-from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
@@ -23,7 +22,6 @@ _LOST = ("DEVICE_LOST", "device lost")
 class SyclDevice(LibraryDevice):
     """One SYCL device through its default queue; work runs asynchronously."""
 
-    kind: Kind = "gpu"
     backend = "sycl"
 
     def __init__(self, dpnp: Any, dpctl: Any, device: Any) -> None:
@@ -111,19 +109,15 @@ def _counted_memory(observation: Observation) -> Iterator[None]:
     from dpctl import memory
 
     original = memory.MemoryUSMDevice
-    held = 0
 
-    def free(size: int) -> None:
-        nonlocal held
-        held -= size
-        observation.held = held
+    def add(size: int) -> None:
+        observation.held = (observation.held or 0) + size
+        observation.memory = max(observation.memory or 0, observation.held)
 
     class Counted(original):  # type: ignore[misc, valid-type]  # dpctl is untyped
         def __init__(self, *_: Any, **__: Any) -> None:
-            nonlocal held
-            held += self.nbytes
-            observation.memory, observation.held = max(observation.memory or 0, held), held
-            weakref.finalize(self, free, self.nbytes)
+            add(self.nbytes)
+            weakref.finalize(self, add, -self.nbytes)
 
     memory.MemoryUSMDevice = Counted
     try:
@@ -147,13 +141,10 @@ class SyclBackend(LibraryBackend):
         """Return the device after one kernel and one synchronize on it."""
         kind = selector or "gpu"
         purpose = "the CPU as a device" if kind == "cpu" else "an Intel GPU"
-        require_library("dpnp", "dpnp", f"install pytest-gpuperf[sycl] for {purpose}")
         _show_runtime(kind)
-        try:
-            import dpctl
-            import dpnp
-        except Exception as error:  # NumPy's, of another binary version, is a ValueError
-            raise Unavailable(f"dpnp is installed but cannot be imported: {error}") from error
+        dpnp = import_library("dpnp", "dpnp", f"install pytest-gpuperf[sycl] for {purpose}")
+        import dpctl
+
         try:
             selected = dpctl.select_cpu_device() if kind == "cpu" else dpctl.select_gpu_device()
         except dpctl.SyclDeviceCreationError as error:
@@ -172,9 +163,8 @@ def _no_device(kind: str) -> str:
     if kind == "cpu":
         remedy = "install pytest-gpuperf[sycl], which includes it, in a virtual environment"
         return f"SYCL finds no CPU runtime (libintelocl.so); {remedy}"
-    selector = environ.get("ONEAPI_DEVICE_SELECTOR")
-    shown = "" if selector is None else f"; ONEAPI_DEVICE_SELECTOR is {selector!r}"
-    return f"dpnp is installed but SYCL sees no Intel GPU; install its compute runtime{shown}"
+    problem = "dpnp is installed but SYCL sees no Intel GPU; install its compute runtime"
+    return f"{problem}; {shown_setting('ONEAPI_DEVICE_SELECTOR')}"
 
 
 def _show_runtime(kind: str) -> None:

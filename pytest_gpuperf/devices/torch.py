@@ -12,7 +12,7 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library
+from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import Observation
@@ -222,9 +222,7 @@ def _open(torch: Any, device: Any) -> TorchDevice:
 def _remedy(kind: str) -> str:
     if kind != "cuda":
         return f"check the device, its driver, and that torch is built for {kind}"
-    visible = environ.get("CUDA_VISIBLE_DEVICES")
-    shown = "not set" if visible is None else f"{visible!r}, which may hide it"
-    return f"check that nvidia-smi (rocm-smi) shows it; CUDA_VISIBLE_DEVICES is {shown}"
+    return f"check that nvidia-smi (rocm-smi) shows it; {shown_setting('CUDA_VISIBLE_DEVICES')}"
 
 
 def _accelerator(torch: Any) -> str:

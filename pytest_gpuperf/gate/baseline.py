@@ -1,7 +1,7 @@
 """An earlier run, matched with a later one and compared: records in, comparisons out."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -59,7 +59,6 @@ class Comparer:
     baseline: Baseline
     environment: Environment
     gated: bool
-    _environment_differences: dict[tuple[Kind, ...], tuple[str, ...]] = field(default_factory=dict)
 
     def compare(self, now: Record, tolerances: Iterable[Tolerance]) -> tuple[Comparison, ...]:
         """Return how each metric of a test compares with its baseline; thresholds are not one test's."""
@@ -112,13 +111,10 @@ class Comparer:
     def _differences(self, now: Record, before: Record, tolerance: Tolerance) -> tuple[str, ...]:
         """Return which conditions of a metric differ between the runs."""
         kinds = _DEVICES.get(tolerance.metric, KINDS)
-        # The environment is the same for all tests of a run: it is compared once.
-        if kinds not in self._environment_differences:
-            environments = (self.baseline.run.environment, self.environment)
-            conditions = (fingerprint.environment_conditions(survey, kinds) for survey in environments)
-            self._environment_differences[kinds] = fingerprint.baseline_differences(*conditions)
-        conditions = (fingerprint.record_conditions(record, kinds) for record in (before, now))
-        return (*self._environment_differences[kinds], *fingerprint.baseline_differences(*conditions))
+        then = fingerprint.record_conditions(self.baseline.run.environment, before, kinds)
+        return fingerprint.baseline_differences(
+            then, fingerprint.record_conditions(self.environment, now, kinds)
+        )
 
     def _no_baseline(self, tolerance: Tolerance, cause: str) -> Comparison:
         reason = f"nothing to compare with: the baseline {self.baseline.name} {cause}"

@@ -23,11 +23,10 @@ _UNREMARKABLE = frozenset({None, "no", "full", "never", "not set"})  # defaults 
 
 def hosts_differ(environments: Sequence[Environment]) -> bool | None:
     """Return whether runs were made on several machines; None when an environment does not name its own."""
-    hosts = [_name(environment.host) for environment in environments]
-    processors = [_name(environment.cpu) for environment in environments]
     if len(machine_names(environments)) > 1:
         return True
-    return None if None in hosts or None in processors else False
+    are_known = all(_name(each.host) and _name(each.cpu) for each in environments)
+    return False if are_known else None
 
 
 def machine_names(environments: Sequence[Environment]) -> tuple[str, ...]:
@@ -61,17 +60,12 @@ def run_conditions(environment: Environment) -> Conditions:
     return {**_processor(environment), **gpu, **_variables(environment, _ROUNDING)}
 
 
-def environment_conditions(environment: Environment, kinds: Iterable[Kind]) -> Conditions:
-    """Return what every test's times on these kinds of device depend on."""
+def record_conditions(environment: Environment, record: Record, kinds: Sequence[Kind]) -> Conditions:
+    """Return what one test's times on these kinds of device depend on; on both, also on what they include."""
     conditions: dict[str, str | None] = {}
     for kind in kinds:
         conditions |= _processor(environment) if kind == "cpu" else _variables(environment, _ROUNDING)
-    return conditions
-
-
-def record_conditions(record: Record, kinds: Sequence[Kind]) -> Conditions:
-    """Return what one test's times on these kinds of device depend on; on both, also on what they include."""
-    conditions: dict[str, str | None] = {"scope": record.scope}
+    conditions["scope"] = record.scope
     for kind in kinds:
         if measured := record.measurement(kind):
             conditions |= _work(kind.upper(), measured.device, measured.dtypes, measured.shapes)

@@ -66,7 +66,7 @@ class Gate:
         if before is None:
             return ()
         limits = [
-            regression.limit_interval(before, tolerance)
+            regression.limits(before, tolerance)[0]
             for tolerance in self.options.compared
             if tolerance.metric == "speedup"
         ]
@@ -79,11 +79,11 @@ class Gate:
             return record
         return replace(record, comparisons=self._comparer.compare(record, self.options.compared))
 
-    def unmarked_failures(self, record: Record, plan: RunOptions) -> list[str]:
+    def unmarked_failures(self, record: Record, options: RunOptions) -> list[str]:
         """Return why the gate fails a test without a marker: for what it lost, and for nothing else."""
-        failures = policy.comparison_failures(record.comparisons, self.options, plan)
+        failures = policy.comparison_failures(record.comparisons, self.options, options)
         before = self.base.records.get(record.nodeid) if self.options.is_gate and self.base else None
-        if failures or plan.report_only or before is None:
+        if failures or options.report_only or before is None:
             return failures
         if not _has_value(before, self.options) or _has_value(record, self.options):
             return []
@@ -122,12 +122,14 @@ class Gate:
         has_value = any(_has_value(record, self.options) for record in records)
         return self.options.allow_no_gpu and not has_gpu and not has_value
 
-    def finish(self, records: Sequence[Record], coverage: RunCoverage, plan: RunOptions) -> GateResult | None:
+    def finish(
+        self, records: Sequence[Record], coverage: RunCoverage, options: RunOptions
+    ) -> GateResult | None:
         """Return the gate's result for a run as a whole; None where there is neither gate nor baseline."""
         if not self.options.is_gate and self.options.baseline is None:
             return None
         case = _Case(options=self.options, baseline=self.base, records=records, coverage=coverage)
-        enforced = self.options.is_gate and not plan.report_only
+        enforced = self.options.is_gate and not options.report_only
         return GateResult(
             baseline=self.base.name if self.base else None,
             started=self.base.run.started if self.base else None,

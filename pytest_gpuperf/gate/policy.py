@@ -24,20 +24,20 @@ class Decision:
 
 
 def decide(
-    record: Record, threshold: Threshold | None, plan: RunOptions, gate: GateOptions = _NO_GATE
+    record: Record, threshold: Threshold | None, options: RunOptions, gate: GateOptions = _NO_GATE
 ) -> Decision:
     """Return how a test ends; `threshold` is its family's, if it was the last member."""
     failures = []
-    if _record_fails(record, plan):
+    if _record_fails(record, options):
         failures.append(record.reason or record.status)
-        failures += comparison_failures(record.comparisons, gate, plan)
+        failures += comparison_failures(record.comparisons, gate, options)
     else:
-        failures += gate_failures(record, gate, plan)
-    warns = plan.inconclusive == "warn" and not plan.report_only
+        failures += gate_failures(record, gate, options)
+    warns = options.inconclusive == "warn" and not options.report_only
     warnings = []
     if warns and record.status == "inconclusive" and not failures and not record.demand.bare:
         warnings.append(f"{record.nodeid}: {record.reason}")
-    if threshold is not None and threshold_fails(threshold, plan):
+    if threshold is not None and threshold_fails(threshold, options):
         failures.append(threshold.reason or threshold.status)
     elif warns and threshold is not None and threshold.status == "inconclusive" and _has_limit(threshold):
         warnings.append(f"{threshold.name}: {threshold.reason}")
@@ -52,24 +52,26 @@ def decide(
     return Decision(failure="\n".join(failures) or None, skip=skip, warnings=tuple(warnings))
 
 
-def comparison_failures(comparisons: Iterable[Comparison], gate: GateOptions, plan: RunOptions) -> list[str]:
+def comparison_failures(
+    comparisons: Iterable[Comparison], gate: GateOptions, options: RunOptions
+) -> list[str]:
     """Return why a test fails for its baseline; a doubt fails it only with --gpuperf-inconclusive=fail."""
-    if plan.report_only:
+    if options.report_only:
         return []
     # Without a gate every change is reported, and none fails.
     failing: set[Outcome] = {"regressed"} if gate.tolerances else set()
     failing |= {"improved"} if gate.improvements else set()
     if gate.is_gate:
         failing |= {"not_comparable"} if gate.strict else set()
-        failing |= {"cannot_tell"} if plan.inconclusive == "fail" else set()
+        failing |= {"cannot_tell"} if options.inconclusive == "fail" else set()
     failed = (comparison for comparison in comparisons if comparison.outcome in failing)
     return [comparison.reason or comparison.outcome for comparison in failed]
 
 
-def gate_failures(record: Record, gate: GateOptions, plan: RunOptions) -> list[str]:
+def gate_failures(record: Record, gate: GateOptions, options: RunOptions) -> list[str]:
     """Return why a gate fails a test, whatever its own demand does; without a measurement it is not green."""
-    failures = comparison_failures(record.comparisons, gate, plan)
-    if failures or not gate.is_gate or plan.report_only:
+    failures = comparison_failures(record.comparisons, gate, options)
+    if failures or not gate.is_gate or options.report_only:
         return failures
     if record.parity is not None and record.parity.agreed is False:
         return [text.no_valid_measurement(f"the devices disagree: {record.parity.reason}")]
@@ -78,14 +80,15 @@ def gate_failures(record: Record, gate: GateOptions, plan: RunOptions) -> list[s
     return []
 
 
-def threshold_fails(threshold: Threshold, plan: RunOptions) -> bool:
+def threshold_fails(threshold: Threshold, options: RunOptions) -> bool:
     """Return whether a threshold's verdict fails the test that reports it."""
-    if plan.report_only or not _has_limit(threshold) or threshold.status in ("passed", "recorded", "skipped"):
+    if options.report_only or not _has_limit(threshold):
         return False
-    if threshold.status == "failed" or plan.inconclusive == "fail":
-        return True
-    margin = plan.sampling.inconclusive_margin
-    return plan.inconclusive == "warn" and not may_pass_with_warning(threshold, margin)
+    if threshold.status != "inconclusive":
+        return threshold.status == "failed"
+    if options.inconclusive != "warn":
+        return options.inconclusive == "fail"
+    return not may_pass_with_warning(threshold, options.sampling.inconclusive_margin)
 
 
 def missing_gpu_notes(records: Sequence[Record]) -> Iterator[Record]:
@@ -102,14 +105,14 @@ def missing_gpu_notes(records: Sequence[Record]) -> Iterator[Record]:
             yield by_nodeid[partner.nodeid]
 
 
-def required_gpu_unused(records: Sequence[Record], plan: RunOptions) -> str | None:
+def required_gpu_unused(records: Sequence[Record], options: RunOptions) -> str | None:
     """Return what is wrong with a run that requires a GPU, has limits on GPU siblings, and used no GPU.
 
     A suite may skip its own GPU tests, each for a good reason; when it skips all of them, nothing is checked.
     """
     marked = (record for record in records if record.source != "all")
     limited = [record for record in marked if record.demand.limits and record.pairing]
-    if not plan.require_gpu or plan.off or not limited or any(record.gpu for record in records):
+    if not options.require_gpu or options.off or not limited or any(record.gpu for record in records):
         return None
     return (
         f"a GPU is required (--gpuperf-require-gpu), and none of {len(limited)} tests that require a speedup "
@@ -121,12 +124,13 @@ def _has_limit(threshold: Threshold) -> bool:
     return threshold.at_most is not None or threshold.at_least is not None
 
 
-def _record_fails(record: Record, plan: RunOptions) -> bool:
-    if record.status in ("passed", "recorded", "skipped") or record.demand.bare or plan.report_only:
+def _record_fails(record: Record, options: RunOptions) -> bool:
+    if options.report_only or record.demand.bare:
         return False
-    if record.status != "inconclusive" or plan.inconclusive == "fail":
-        return True
-    if plan.inconclusive != "warn" or record.speedup is None:
-        return plan.inconclusive == "warn"
+    if record.status != "inconclusive":
+        return record.status in ("failed", "error")
+    if options.inconclusive != "warn":
+        return options.inconclusive == "fail"
     # With `warn` a doubt passes only for an estimate that is close to its limit.
-    return not verdict.is_near(record.speedup, record.demand, plan.sampling.inconclusive_margin)
+    margin = options.sampling.inconclusive_margin
+    return record.speedup is None or not verdict.is_near(record.speedup, record.demand, margin)

@@ -17,7 +17,7 @@ def compare_intervals(before: Estimate, now: Estimate, tolerance: Tolerance) -> 
     chance of at most twice alpha, whenever its sampling stopped.
     """
     # Both intervals count: a baseline that was lucky must not fail every run that follows.
-    allowed, gained = _limits(before, tolerance)
+    allowed, gained = limits(before, tolerance)
     less_is_better = tolerance.metric in LESS_IS_BETTER
     if now.is_above(allowed[1]) if less_is_better else now.is_above(allowed[0]) is False:
         return "regressed"
@@ -40,11 +40,6 @@ def measure_longer(*, gated: bool) -> Remedy:
     return "more_time" if gated else "run_with_gate"
 
 
-def limit_interval(before: Estimate, tolerance: Tolerance) -> tuple[float, float]:
-    """Return the interval of the limit, which an estimate that decides lies wholly above or below."""
-    return _limits(before, tolerance)[0]
-
-
 def ratio(before: Estimate, now: Estimate) -> Estimate | None:
     """Return now / before, with the interval that both of theirs leave it; None for a baseline of zero."""
     if before.value <= 0:
@@ -54,8 +49,11 @@ def ratio(before: Estimate, now: Estimate) -> Estimate | None:
     return Estimate(value=now.value / before.value, low=low, high=high)
 
 
-def _limits(before: Estimate, tolerance: Tolerance) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return from where to where "worse than allowed" may begin, and "better by as much"."""
+def limits(before: Estimate, tolerance: Tolerance) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return from where to where "worse than allowed" may begin, and "better by as much".
+
+    An estimate that decides lies wholly above or below.
+    """
     low, high = before.lower, before.upper
     less, more = 1 - tolerance.share, 1 + tolerance.share
     lower = (low * less, high * less if less else 0.0)  # inf * 0 is no number

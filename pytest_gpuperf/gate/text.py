@@ -63,7 +63,6 @@ _CHANGES: dict[Outcome, str] = {
     "improved": "got better",
     "cannot_tell": "is inconclusive",
 }
-_OUTDATED = "the baseline is out of date"
 
 
 # One metric of one test.
@@ -78,7 +77,7 @@ def describe(
     """
     metric = tolerance.metric
     numbers = f"{format_metric(metric, now)}, baseline {format_metric(metric, before)}"
-    limit = _OUTDATED if outcome == "improved" else _allowance(tolerance)
+    limit = _consequence(tolerance, outcome)
     ratio = regression.ratio(before, now)
     change = f": {format_change(ratio)}, {limit}" if ratio else f"; {limit}"
     cause = f"; the interval reaches so low because {widened}" if widened else ""
@@ -90,12 +89,7 @@ def describe_threshold(
 ) -> str:
     """Return the sizes from which on the GPU surely wins, and what follows; infinity for no size."""
     sizes = f"the GPU wins {_sizes_from(now)}, in the baseline {_sizes_from(before)}"
-    if remedy is not None:
-        rest = REMEDIES[remedy]
-    elif outcome == "improved":
-        rest = _OUTDATED
-    else:
-        rest = _allowance(tolerance)
+    rest = REMEDIES[remedy] if remedy else _consequence(tolerance, outcome)
     return f"threshold {_CHANGES[outcome]}: {sizes}; {rest}"
 
 
@@ -145,7 +139,9 @@ def format_value(metric: Metric, value: float) -> str:
     return units.seconds(value) if metric in ("cpu", "gpu") else f"{units.digits(value)}x"
 
 
-def _allowance(tolerance: Tolerance) -> str:
+def _consequence(tolerance: Tolerance, outcome: Outcome) -> str:
+    if outcome == "improved":
+        return "the baseline is out of date"
     direction = "more" if tolerance.metric in regression.LESS_IS_BETTER else "less"
     return f"{100 * tolerance.share:g} % {direction} is allowed"
 

@@ -1,7 +1,7 @@
 """Groups of tests that one worker must run: indices in, indices out."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 
@@ -10,13 +10,12 @@ class WorkerGroups:
     """Which tests must run in one process, by their indices in the collection `ids`.
 
     Groups are disjoint, and each is in the order in which its tests run. `needs` maps a test to the test of
-    the same group that must have run before it, unless that one has `crashed` a worker.
+    the same group that must have run before it.
     """
 
     ids: Sequence[str]
     groups: Sequence[Sequence[int]]
     needs: Mapping[int, int]
-    crashed: set[int] = field(default_factory=set)
 
     def group(self, index: int) -> int:
         """Return the first test of a test's group, which identifies it; a test without a group is its own."""
@@ -39,9 +38,13 @@ class WorkerGroups:
 
     def missing_prerequisites(self, indices: Sequence[int]) -> list[int]:
         """Return the tests that must run again before these, which move to another process without them."""
-        excluded = self.crashed.union(indices)
-        needs = (self.needs[index] for index in indices if index in self.needs)
-        return [need for need in dict.fromkeys(needs) if need not in excluded]
+        moved = set(indices)
+        needs = dict.fromkeys(self.needs[index] for index in indices if index in self.needs)
+        return [need for need in needs if need not in moved]
+
+    def without(self, crashed: int) -> "WorkerGroups":
+        """Return the groups once a test has crashed its worker: no other test needs it any more."""
+        return replace(self, needs={test: need for test, need in self.needs.items() if need != crashed})
 
     @cached_property
     def indices(self) -> dict[str, int]:

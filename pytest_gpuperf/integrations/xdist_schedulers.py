@@ -53,7 +53,7 @@ class _Pieces(_InPieces):
         """Reschedule the remaining tests of a lost worker, and the tests that must run before them."""
         if self.groups is not None and self.node2pending[node]:
             crashed, *remaining = self.node2pending[node]
-            self.groups.crashed.add(crashed)
+            self.groups = self.groups.without(crashed)
             again = self.groups.missing_prerequisites(remaining)
             self.node2pending[node] = [crashed, *remaining, *again]
             self._is_arranged = False
@@ -184,7 +184,7 @@ class _Scopes(_InScopes):
             remaining = [nodeid for nodeid, completed in unit.items() if not completed]
             if remaining and crashed is None:
                 crashed = remaining.pop(0)
-                groups.crashed.add(groups.indices[crashed])
+                self.groups = groups = groups.without(groups.indices[crashed])
             if remaining:
                 again = groups.missing_prerequisites([groups.indices[nodeid] for nodeid in remaining])
                 self.workqueue[scope] = dict.fromkeys(

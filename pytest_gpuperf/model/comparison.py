@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.quantities import NonNegative, Text
 
 Metric = Literal["speedup", "gpu", "cpu", "latency", "always", "threshold", "memory"]
 METRICS: tuple[Metric, ...] = ("speedup", "gpu", "cpu", "latency", "always", "threshold", "memory")
-Outcome = Literal["regressed", "improved", "not_regressed", "cannot_tell", "not_comparable", "new"]
+Outcome = Literal["regressed", "cannot_tell", "not_comparable", "improved", "not_regressed", "new"]
 """`new`: the baseline has nothing to compare with, for it does not know the test or has not measured it."""
+WORST_FIRST: tuple[Outcome, ...] = get_args(Outcome)
 Remedy = Literal["more_time", "run_with_gate", "new_baseline", "cool_gpu"]
 """What would decide a comparison that is in doubt; `run_with_gate`: this run stopped at its own verdict."""
 GateFailureCode = Literal[

@@ -157,8 +157,3 @@ class Outputs:
     summary: Path | None = None
     exports: tuple[tuple[str, Path], ...] = ()
     history: Path | None = None
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The files that are written anew."""
-        return (*self.markdown, *(path for _, path in self.exports))

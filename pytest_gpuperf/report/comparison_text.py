@@ -4,37 +4,22 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from pytest_gpuperf.gate import text
-from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome
+from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, Metric, Outcome
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.summary import tolerances_text
 
-_WORST_FIRST: tuple[Outcome, ...] = (
-    "regressed",
-    "cannot_tell",
-    "not_comparable",
-    "improved",
-    "not_regressed",
-    "new",
-)
-_METRICS: dict[Metric, str] = {
-    "gpu": "GPU ",
-    "cpu": "CPU ",
-    "latency": "latency ",
-    "always": "with copies ",
-    "threshold": "threshold ",
-    "memory": "memory ",
-}
+_METRICS: dict[Metric, str] = {"speedup": "", "gpu": "GPU ", "cpu": "CPU ", "always": "with copies "}
 
 
 def worst(record: Record) -> Comparison | None:
     """Return the comparison that a reader must see first: a regression before doubt before the rest."""
-    return min(record.comparisons, key=lambda each: _WORST_FIRST.index(each.outcome), default=None)
+    return min(record.comparisons, key=lambda each: WORST_FIRST.index(each.outcome), default=None)
 
 
 def severity(record: Record) -> int:
     """Return a record's place in an order of the worst first."""
     comparison = worst(record)
-    return _WORST_FIRST.index(comparison.outcome) if comparison else len(_WORST_FIRST)
+    return WORST_FIRST.index(comparison.outcome) if comparison else len(WORST_FIRST)
 
 
 def outcome_text(outcome: Outcome) -> str:
@@ -46,8 +31,7 @@ def baseline_text(comparison: Comparison | None) -> str:
     """Return the baseline's value with its unit, and its metric if that is no speedup: `GPU 1.23 ms`."""
     if comparison is None or comparison.baseline is None:
         return "-"
-    value = text.format_value(comparison.metric, comparison.baseline.value)
-    return f"{_METRICS.get(comparison.metric, '')}{value}"
+    return f"{_label(comparison)}{text.format_value(comparison.metric, comparison.baseline.value)}"
 
 
 def change_text(comparison: Comparison | None) -> str:
@@ -63,13 +47,17 @@ def short_change(record: Record) -> str:
     if comparison.ratio is None:
         return "differs" if comparison.outcome == "not_comparable" else outcome_text(comparison.outcome)
     doubt = "?" if comparison.outcome == "cannot_tell" else ""
-    return f"{_METRICS.get(comparison.metric, '')}{100 * (comparison.ratio.value - 1):+.0f} %{doubt}"
+    return f"{_label(comparison)}{100 * (comparison.ratio.value - 1):+.0f} %{doubt}"
+
+
+def _label(comparison: Comparison) -> str:
+    return _METRICS.get(comparison.metric, f"{comparison.metric} ")
 
 
 def outcome_counts(records: Iterable[Record]) -> str:
     """Return how many comparisons have each outcome, the worst first: `1 regressed, 2 new`."""
     counts = Counter(comparison.outcome for record in records for comparison in record.comparisons)
-    shown = (outcome for outcome in _WORST_FIRST if outcome in counts)
+    shown = (outcome for outcome in WORST_FIRST if outcome in counts)
     return ", ".join(f"{counts[outcome]} {outcome_text(outcome)}" for outcome in shown)
 
 

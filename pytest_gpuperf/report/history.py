@@ -1,27 +1,21 @@
 """From a run to a small file in a folder, and from the folder back to the results of its runs."""
 
-import os
 import re
-import stat
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Literal
 
 from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import files, summary
-from pytest_gpuperf.report.json import codec
+from pytest_gpuperf.report.json import codec, schema
 from pytest_gpuperf.report.json.history import Entry, Group, Interval, Tested
 
-VERSION: Literal["1.0"] = "1.0"
 _MOST_BYTES = 8_000_000  # of a file that is read: forty thousand tests
 _LONGEST_REASON = 200
-# Flags, as far as the system has them: neither is a link followed nor a pipe waited for.
-_SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +49,7 @@ def entry(run: Run) -> Entry:
         )
         groups.setdefault(fingerprint.key(run.environment, *both, record.demand), []).append(test)
     measured = tuple(Group(fingerprint=shared, tests=tuple(tests)) for shared, tests in groups.items())
-    return Entry(history_version=VERSION, started=run.started, commit=run.commit, measured=measured)
+    return Entry(history_version="1.0", started=run.started, commit=run.commit, measured=measured)
 
 
 def write(folder: Path, entry: Entry) -> Path:
@@ -88,7 +82,7 @@ def read(folder: Path) -> History:
     rejected: dict[str, str] = {}
     for path in sorted(path for path in folder.iterdir() if not path.name.startswith(".")):
         try:
-            entry = _load(_bytes(path))
+            entry = _load(files.content(path, _MOST_BYTES, follow_link=False))
             entry.time  # noqa: B018 - the property raises
             found.append(entry)
         except FileNotFoundError:
@@ -96,10 +90,9 @@ def read(folder: Path) -> History:
         except OSError as error:
             rejected[path.name] = f"it cannot be read: {error.strerror}"
         except GpuPerfError as error:
-            rejected[path.name] = str(error)
+            rejected[path.name] = str(error)[:_LONGEST_REASON]
     found.sort(key=lambda entry: entry.time)  # stable: those of one time stay in the order of their names
-    refused = {name: reason[:_LONGEST_REASON] for name, reason in rejected.items()}
-    return History(entries=tuple(found), rejected=refused)
+    return History(entries=tuple(found), rejected=rejected)
 
 
 def _interval(speedup: Estimate) -> Interval:
@@ -111,23 +104,6 @@ def _short(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.6g}")
 
 
-def _bytes(path: Path) -> bytes:
-    """Return what is in a file; raise OSError, or GpuPerfError for a link (it may lead out of the folder)."""
-    if path.is_symlink():
-        raise GpuPerfError("it is a link")
-    descriptor = os.open(path, os.O_RDONLY | _SAFELY)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise GpuPerfError("it is no file")
-        if status.st_size > _MOST_BYTES:
-            raise GpuPerfError(f"it is too large: {status.st_size} bytes, at most {_MOST_BYTES}")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(_MOST_BYTES)
-    finally:
-        os.close(descriptor)
-
-
 def _load(text: bytes) -> Entry:
     """Return the entry in a file's text; raise GpuPerfError, with the cause, if it holds none."""
     found = codec.quick(text.removesuffix(b"\n"), Entry)
@@ -136,18 +112,9 @@ def _load(text: bytes) -> Entry:
             content = codec.parse(text.decode("utf-8"))
         except ValueError as error:
             raise GpuPerfError(f"it is not JSON: {error}") from error
-        _check_version(content)
+        schema.check_version(content, "history_version", "entry of a history")
         found = codec.load(content, Entry)
     counts = Counter(test.nodeid for group in found.measured for test in group.tests)
     if twice := [name for name, count in counts.items() if count > 1]:
         raise GpuPerfError(f"it has {twice[0]} more than once")
     return found
-
-
-def _check_version(content: Any) -> None:
-    """Raise GpuPerfError for what is of another version, or of none."""
-    version = content.get("history_version") if isinstance(content, dict) else None
-    if not isinstance(version, str) or not re.fullmatch(r"[0-9]{1,4}[.][0-9]{1,4}", version):
-        raise GpuPerfError("it is no entry of a history: it has no history_version")
-    if version != VERSION:  # the first: there is none before it
-        raise GpuPerfError(f"its version {version} is newer than {VERSION}; update pytest-gpuperf")

@@ -1,7 +1,7 @@
 """The journal of a run: a heading, then one line per finished test, from which a killed run is recovered."""
 
 import os
-from collections.abc import Iterator
+import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,26 +58,16 @@ class Journal:
 
 def is_journal(content: bytes) -> bool:
     """Return whether a file's bytes begin with the heading of a journal."""
-    end = content.find(b"\n")
-    if end < 0 or not content.startswith(b'{"started"'):
-        return False
-    try:
-        heading = codec.parse(content[:end].decode("utf-8"))
-    except ValueError:
-        return False
-    return isinstance(heading, dict) and heading.keys() == {"started", "environment"}
-
-
-def lines(path: Path) -> Iterator[bytes]:
-    """Yield the whole lines of a journal; a last line that was cut off is left out."""
-    *whole, _ = path.read_bytes().split(b"\n")
-    yield from whole
+    return re.match(rb'\{"started": ?"[^"]*", ?"environment": ?\{.*\}\}\n', content) is not None
 
 
 def run_in(path: Path) -> Run:
-    """Return the run in a journal; raise GpuPerfError for a line that is none of its own."""
+    """Return the run in a journal; raise GpuPerfError for a line that is none of its own.
+
+    A last line that was cut off is left out.
+    """
     try:
-        first, *others = lines(path)
+        first, *others, _ = path.read_bytes().split(b"\n")
         heading = codec.value_in(first, Heading)
         records = {record.nodeid: record for record in (codec.value_in(line, Record) for line in others)}
     except (ValueError, GpuPerfError) as error:

@@ -22,18 +22,18 @@ class MergedRun:
     run: Run
     joined: tuple[str, ...]
 
-    def failures(self, plan: RunOptions) -> tuple[str, ...]:
+    def failures(self, options: RunOptions) -> tuple[str, ...]:
         """Return what fails, test by test and then threshold by threshold, as in a run of pytest."""
-        records = (record for record in self.run.records if policy.decide(record, None, plan).failure)
-        missed = (family for family in self.run.thresholds if policy.threshold_fails(family, plan))
+        records = (record for record in self.run.records if policy.decide(record, None, options).failure)
+        missed = (family for family in self.run.thresholds if policy.threshold_fails(family, options))
         texts = [f"{record.nodeid}: {record.status}: {record.reason}" for record in records]
         texts += [f"threshold of {family.name}: {family.status}: {family.reason}" for family in missed]
         return tuple(texts)
 
-    def doubts(self, plan: RunOptions) -> tuple[str, ...]:
+    def doubts(self, options: RunOptions) -> tuple[str, ...]:
         """Return the inconclusive tests that do not fail, with the reason."""
         undecided = (record for record in self.run.records if record.status == "inconclusive")
-        passing = (record for record in undecided if not policy.decide(record, None, plan).failure)
+        passing = (record for record in undecided if not policy.decide(record, None, options).failure)
         return tuple(f"{record.nodeid}: {record.status}: {record.reason}" for record in passing)
 
 

@@ -48,13 +48,13 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float) -
     verdict = _unusable(cpu) or _unusable(gpu) or _disagreement(cpu, gpu) or _unpairable(cpu, gpu)
     if verdict is not None:
         return replace(record, **asdict(verdict))
-    plan = RunOptions(alpha=record.demand.alpha, cost_ratio=cost_ratio)
+    options = RunOptions(alpha=record.demand.alpha, cost_ratio=cost_ratio)
     copies = record.transfer.samples if record.transfer else []
     included = copies if record.demand.transfer != "never" else ()
     sampled = (result.measurement.samples_for(record.demand) for result in (cpu, gpu))
     times = zip(*sampled, included or repeat(0.0), strict=False)  # in order; the longer ends are left out
     rounds = [Round(cpu=on_cpu, gpu=on_gpu, copies=copied) for on_cpu, on_gpu, copied in times]
-    speedup = estimation.estimate_for_demand(rounds, record.demand, plan, "siblings")
+    speedup = estimation.estimate_for_demand(rounds, record.demand, options, "siblings")
     assert speedup is not None, "results that can be paired have a round"  # noqa: S101 - for mypy
     latency = record.demand.latency
     dropped = gpu.record.dropped_rounds
@@ -70,7 +70,7 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float) -
         interference=noise.worst_in_report(cpu.measurement, cpu.record.interference, latency=latency),
         throttled=noise.throttle_reason(dropped, dropped + len(gpu.measurement.samples_for(record.demand))),
     )
-    judged = judge_offline(measured, plan, record.memory or _MEMORY_NOT_REPORTED)
+    judged = judge_offline(measured, options, record.memory or _MEMORY_NOT_REPORTED)
     joined = replace(
         record,
         **asdict(judged.verdict),

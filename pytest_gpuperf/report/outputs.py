@@ -1,7 +1,6 @@
 """From a run to its output files, each written whole or not at all: summaries, exports, history, baseline."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,18 +13,11 @@ from pytest_gpuperf.report import exports, files, markdown, paths, reader
 from pytest_gpuperf.report.json import document
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishResult:
-    """A line for each file that was written, and for each that could not be."""
-
-    lines: tuple[str, ...]
-    problems: tuple[str, ...]
-
-
-def publish(run: Run, outputs: Outputs, baseline: Path | None) -> PublishResult:
+def publish(run: Run, outputs: Outputs, baseline: Path | None) -> tuple[list[str], list[str]]:
     """Write a run's files, and its report as the baseline that was missing, if there was one to make.
 
-    A file that cannot be written is one problem; all others are written nevertheless.
+    Returns a line for each file that was written, and a problem for each that could not be: all others are
+    written nevertheless.
     """
     lines: list[str] = []
     problems: list[str] = []
@@ -34,7 +26,7 @@ def publish(run: Run, outputs: Outputs, baseline: Path | None) -> PublishResult:
             lines.append(f"{what}: {write()}")
         except Exception as error:  # noqa: BLE001 - one output that fails must cost neither the others nor the report
             problems.append(f"the {what} was not written: {error}")
-    return PublishResult(lines=tuple(lines), problems=tuple(problems))
+    return lines, problems
 
 
 def _steps(run: Run, outputs: Outputs, baseline: Path | None) -> Iterator[tuple[str, Callable[[], Path]]]:

@@ -26,37 +26,30 @@ def is_folder(path: Path) -> bool:
 
 
 def why_not_writable(path: Path, begins: bytes, what: str) -> str | None:
-    """Return why an output cannot be written: an existing file must be empty or begin as ours do.
+    """Return why an output cannot be written: an existing file must be empty or begin as ours do."""
+    try:
+        if path.is_dir():
+            return f"{path} is a folder; choose a file in it"
+        if path.exists() and not path.is_file():  # a device or a pipe, which a file would destroy
+            return f"{path} is not a regular file; choose another"
+        if path.exists() and not _begins(path, begins):
+            return f"{path} exists and is not a {what}; choose another file"
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}; choose another file"
+    return why_no_new_file(path)
 
-    Raises OSError for a file that cannot be read.
-    """
-    if path.is_dir():
-        return f"{path} is a folder; choose a file in it"
+
+def why_no_new_file(path: Path) -> str | None:
+    """Return why no file can be made next to the path, which is how outputs are written, or in its folder."""
     if not path.parent.is_dir():
         return f"the folder {path.parent} does not exist; create it first"
-    if path.exists() and not path.is_file():  # a device or a pipe, which a file in its place would destroy
-        return f"{path} is not a regular file; choose another"
-    if path.exists() and not _begins(path, begins):
-        return f"{path} exists and is not a {what}; choose another file"
-    if (cause := _os_obstacle(path)) is not None:
-        return f"no file can be written at {path} ({cause}); choose another place"
-    return None
-
-
-def writable(path: Path) -> bool:
-    """Return whether a new file can be made next to the path, which is how outputs are written."""
-    return _os_obstacle(path) is None
-
-
-def _os_obstacle(path: Path) -> str | None:
-    """Return the system's error for a new file next to the path, such as a full disk."""
-    trial = path.with_name(f".{path.name}.{os.getpid()}.trial")
+    trial = (path if path.is_dir() else path.parent) / f".{path.name}.{os.getpid()}.trial"
     try:
         with trial.open("xb"):
             pass
         trial.unlink()
-    except OSError as error:
-        return error.strerror or str(error)
+    except OSError as error:  # such as a full disk
+        return f"no file can be written at {path} ({error.strerror or error}); choose another place"
     return None
 
 

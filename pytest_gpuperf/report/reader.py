@@ -3,15 +3,12 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from errno import EFBIG, EINVAL
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
 from typing import Any
 
-from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.report import journal
+from pytest_gpuperf.report import files, journal
 from pytest_gpuperf.report.escape import printable
 from pytest_gpuperf.report.json import codec, document
 from pytest_gpuperf.timing.gc_pause import gc_paused
@@ -34,7 +31,7 @@ def load_report(path: Path, prove: Callable[[Any], None] | None = None) -> Run:
     Raises GpuPerfError, with the file, what is wrong with it and where, when it holds none.
     """
     try:
-        content = _content(path)
+        content = files.content(path, LIMIT)
         with gc_paused():
             run = _run(content)
             if prove is not None:
@@ -119,23 +116,6 @@ def file_name(report: Report) -> str:
     """Return the name of a run's report in a folder of them; raise GpuPerfError as `started_at` does."""
     start = started_at(report).astimezone(UTC)
     return f"{start:%Y-%m-%dT%H%M%S}.{start.microsecond // 1000:03}Z.json"
-
-
-def _content(path: Path) -> bytes:
-    """Return a regular file's bytes; a device may be endless, and a pipe may wait for a writer."""
-    try:
-        status = path.stat()
-    except ValueError as error:  # a name that no file can have
-        raise OSError(EINVAL, str(error)) from error
-    if not S_ISREG(status.st_mode):
-        kind = "a folder" if S_ISDIR(status.st_mode) else "not a regular file"
-        raise OSError(EINVAL, f"it is {kind}")
-    if status.st_size <= LIMIT:
-        with path.open("rb") as file:
-            content = file.read(LIMIT + 1)
-        if len(content) <= LIMIT:
-            return content
-    raise OSError(EFBIG, f"it has more than {units.size(LIMIT)}, the most that is read")
 
 
 def _refusal(text: str) -> GpuPerfError:

@@ -21,29 +21,18 @@ def baselines(gate: GateOptions) -> tuple[Baseline, ...]:
         raise pytest.UsageError(f"--gpuperf-baseline: {error}") from error
     except OSError as error:  # a name that is too long, for example
         raise pytest.UsageError(f"--gpuperf-baseline: {path} cannot be read: {error.strerror}") from error
-    creates = gate.create and (path.is_dir() or not reports)
-    if creates:
-        _check_folder(path)
-    elif not reports:
-        problem = f"folder {path} contains no report" if path.is_dir() else f"{path} does not exist"
-        raise pytest.UsageError(
-            f"--gpuperf-baseline: {problem}; --gpuperf-baseline-missing=create creates one"
-        )
     candidates = (Baseline(Path(report.name).name, report.run) for report in reports)
     usable = tuple(baseline for baseline in candidates if baseline.tests(gate.compared))
-    if not usable and not creates:
+    problem = None
+    if gate.create and (path.is_dir() or not reports):
+        problem = paths.why_no_new_file(path)
+    elif not reports:
+        missing = f"folder {path} contains no report" if path.is_dir() else f"{path} does not exist"
+        problem = f"{missing}; --gpuperf-baseline-missing=create creates one"
+    elif not usable:
         metrics = ", ".join(tolerance.metric for tolerance in gate.compared)
-        raise pytest.UsageError(
-            f"--gpuperf-baseline: {path} has no test with a {metrics} to compare with; create it on a "
-            "machine that has the GPU"
-        )
+        remedy = "create it on a machine that has the GPU"
+        problem = f"{path} has no test with a {metrics} to compare with; {remedy}"
+    if problem is not None:
+        raise pytest.UsageError(f"--gpuperf-baseline: {problem}")
     return usable
-
-
-def _check_folder(path: Path) -> None:
-    """Raise UsageError where a baseline could not be created."""
-    folder = path if path.is_dir() else path.parent
-    if not folder.is_dir():
-        raise pytest.UsageError(f"--gpuperf-baseline: folder {folder} does not exist; create it first")
-    if not paths.writable(folder / "baseline"):
-        raise pytest.UsageError(f"--gpuperf-baseline: {folder} is not writable; choose another folder")

@@ -36,7 +36,7 @@ class FinishHooks:
         self.session = session
         self._is_worker = hasattr(config, "workerinput")
         self.runs_no_test = runs_no_test(config)
-        self._expected = ExpectedTests(config)
+        self.expected_tests = ExpectedTests(config)
         self._root = config.rootpath
         self._ran_tests = False
         self._crashed: dict[str, str] = {}
@@ -59,15 +59,7 @@ class FinishHooks:
         self.session.runner.plan_run(specs, [item.stash[SPEC].nodeid for item in deselected], partners)
         for spec in specs:
             if spec.family and spec.kind != "cpu":
-                self.session.sweeps.expect(spec.family.name, spec.nodeid)
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Remember which files were collected."""
-        self._expected.add_report(report)
-
-    def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Remember that its file was collected."""
-        self._expected.add_item(item.nodeid)
+                self.session.families.expect(spec.family.name, spec.nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Store a finished test's record, whichever process measured it."""
@@ -86,10 +78,10 @@ class FinishHooks:
         data = getattr(node, "workeroutput", {}).get("gpuperf")
         if data is None:
             return
-        self._expected.outcomes.update(data["collected"])
+        self.expected_tests.outcomes.update(data["collected"])
         records = self.session.records
         try:
-            self.session.sweeps.reported.update(data["thresholds"])
+            self.session.families.reported.update(data["thresholds"])
             self.session.machine.use_worker_environment(codec.load(data["environment"], Environment))
             records.selections = codec.load(data["selections"], tuple[Selection, ...])
             for content in data["records"]:
@@ -145,7 +137,7 @@ class FinishHooks:
         has_gpu = environment.gpu is not None
         # Without a GPU, files may skip themselves if --gpuperf-allow-no-gpu accepts that.
         skipped_files = has_gpu or not session.gate.options.allow_no_gpu
-        expects = partial(self._expected.expects, skipped_files=skipped_files)
+        expects = partial(self.expected_tests.expects, skipped_files=skipped_files)
         seen = RunCoverage(expects=expects, crashed=self._crashed, has_gpu=has_gpu)
         writes_files = session.records.report or session.gate.options.create or session.outputs != Outputs()
         commit = git.current(self._root) if writes_files else None
@@ -164,7 +156,7 @@ class FinishHooks:
     def _failures(self, run: Run) -> Iterator[str]:
         """Yield why the run fails as a whole, even if every test passed."""
         options = self.session.options
-        for failed in self.session.sweeps.unreported_failures(run.records, options):
+        for failed in self.session.families.unreported_failures(run.records, options):
             yield f"{failed.name}: {failed.reason}"
         if (unmeasured := policy.required_gpu_unused(run.records, options)) is not None:
             yield unmeasured
@@ -184,9 +176,9 @@ class FinishHooks:
         if new is not None and gate.allows_missing_gpu(run.records, has_gpu=run.environment.gpu is not None):
             self._info_lines.append(f"no baseline was created at {new}: there was no GPU to measure")
             new = None
-        done = outputs.publish(run, self.session.outputs, new)
-        self._error_lines += done.problems
-        self._info_lines += done.lines
+        written, problems = outputs.publish(run, self.session.outputs, new)
+        self._info_lines += written
+        self._error_lines += problems
 
     def _for_controller(self) -> dict[str, Any]:
         """Return what this xdist worker sends to its controller when it ends."""
@@ -194,9 +186,9 @@ class FinishHooks:
         return {
             "records": codec.dump(list(session.records.by_nodeid.values())),
             "environment": codec.dump(session.machine.environment()),
-            "thresholds": sorted(session.sweeps.reported),
+            "thresholds": sorted(session.families.reported),
             "selections": codec.dump(session.records.selections),
-            "collected": self._expected.outcomes,
+            "collected": self.expected_tests.outcomes,
         }
 
     def _add_missing_records(self) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from pytest_gpuperf.collection.items import SPEC
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.session import timed_call
 from pytest_gpuperf.session.session import GpuPerfSession
 
 MEASURED = pytest.StashKey[Record]()
@@ -42,19 +43,12 @@ class GpuPerfFixture:
             self._item.stash[MEASURED] = record
             if record.gpu is None:
                 self._session.apply_verdict(record, self._item)
-        cpu_result = _result(body, self._session.machine.cpu())
-        return cpu_result, _result(body, self._session.gpu())
+        bind = partial(_bind, body)
+        cpu_result = timed_call.run_once(bind, self._session.machine.cpu())
+        return cpu_result, timed_call.run_once(bind, self._session.gpu())
 
 
 def _bind(body: Callable[[Any], Any], device: Device) -> Callable[[], Any]:
     parameters = list(inspect.signature(body).parameters)
     takes_device = parameters and parameters[0] == "device"
     return partial(body, device if takes_device else device.xp)
-
-
-def _result(body: Callable[[Any], Any], device: Device) -> Any:
-    result = _bind(body, device)()
-    if callable(result):
-        result = result()
-    device.synchronize()
-    return result

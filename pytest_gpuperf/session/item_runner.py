@@ -9,6 +9,7 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.record import Record, Verdict
+from pytest_gpuperf.session import timed_call
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.untimed_calls import Bind
@@ -151,10 +152,7 @@ class ItemRunner:
             except Unavailable:
                 continue
             trial.use(device)
-            result = bind(device)()
-            if callable(result):
-                result()
-            device.synchronize()
+            timed_call.run_once(bind, device)
         return Verdict(status="skipped", reason=_OFF, reason_code="measuring_off")
 
     def _no_comparison_reason(self, partner: str | None, cpu_record: Record | None) -> str:

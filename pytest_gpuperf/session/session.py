@@ -31,7 +31,7 @@ from pytest_gpuperf.report import junit
 from pytest_gpuperf.session import baseline_files, isolation, timed_call
 from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.records import RecordStore
-from pytest_gpuperf.session.threshold_families import SweepTracker
+from pytest_gpuperf.session.threshold_families import ThresholdFamilies
 from pytest_gpuperf.timing import presets
 from pytest_gpuperf.timing.lock import MeasurementLock
 from pytest_gpuperf.timing.trial import Trial
@@ -69,7 +69,7 @@ class GpuPerfSession:
         self.options = replace(run_options, sampling=presets.for_gate(run_options.sampling, gate))
         self.gate = Gate(gate, candidates, self._environment, gated=gate.measures_longer)
         self.records = RecordStore(report)
-        self.sweeps = SweepTracker()
+        self.families = ThresholdFamilies()
         self.machine = Machine(self.options.gpu, partial(registered_backends, config), _worker_number(config))
         self.runner = ItemRunner(self.options, self.machine, self.gpu, self.records.by_nodeid)
         self.timers = TimeoutPauser()
@@ -167,9 +167,9 @@ class GpuPerfSession:
 
     def apply_verdict(self, record: Record, item: pytest.Function) -> None:
         """End the test: pass, warn, skip or fail; the last test of a family reports its threshold too."""
-        threshold = self.sweeps.threshold_after(record, self.records.by_nodeid.values())
+        threshold = self.families.threshold_after(record, self.records.by_nodeid.values())
         if threshold is not None:
-            self.sweeps.reported.add(threshold.name)
+            self.families.reported.add(threshold.name)
             added = self.gate.threshold_comparisons(threshold, list(self.records.by_nodeid.values()))
             record = replace(record, comparisons=(*record.comparisons, *added))
             self.store_record(record, item)
@@ -195,7 +195,7 @@ class GpuPerfSession:
         """Store a record; with its item, also in the item's user properties, for other plugins' reports."""
         self.records.keep(record)
         if record.family is not None:
-            self.sweeps.remove(record.family.name, record.nodeid)
+            self.families.remove(record.family.name, record.nodeid)
         if item is None:
             return
         others = [pair for pair in item.user_properties if not pair[0].startswith(junit.PREFIX)]

@@ -9,7 +9,7 @@ from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record
 
 
-class SweepTracker:
+class ThresholdFamilies:
     """Which members of each family are still to run in this process, and which thresholds were reported."""
 
     def __init__(self) -> None:

@@ -40,6 +40,15 @@ def bind_of(item: Any, spec: ItemSpec) -> Bind:
     return bind
 
 
+def run_once(bind: Bind, device: Device) -> Any:
+    """Run the workload once on a device, untimed, and return its result when that is ready."""
+    result = bind(device)()
+    if callable(result):
+        result = result()
+    device.synchronize()
+    return result
+
+
 def _without_benchmark(body: Callable[[], Any], benchmark: Any) -> Any:
     """Call a body whose fixtures have pytest-benchmark's; raise where one of them calls it."""
     mode = getattr(benchmark, "_mode", None)

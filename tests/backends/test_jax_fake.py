@@ -128,7 +128,7 @@ def test_a_platform_that_cannot_be_started_is_jaxs_own_cause(monkeypatch):
 
     made.local_devices = refuse
     monkeypatch.setenv("JAX_PLATFORMS", "cuda")
-    assert "JAX finds no device: Unable to initialize backend 'cuda'; JAX_PLATFORMS is cuda" in cause()
+    assert "JAX finds no device: Unable to initialize backend 'cuda'; JAX_PLATFORMS is 'cuda'" in cause()
 
 
 def test_a_number_beyond_the_devices_says_how_many_there_are(monkeypatch):

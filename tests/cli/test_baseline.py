@@ -306,7 +306,7 @@ def test_a_stray_file_in_a_folder_can_be_moved_out_of_it(refused):
     written("r.json", record())
     for arguments in (["compare", "folder", "r.json"], ["baseline", "update", "folder", "r.json"]):
         said = refused(*arguments)
-        assert said.startswith("folder/package.json: this is no report; ")
+        assert said.startswith("folder/package.json: this is no report: ")
         assert said.endswith("; or move the file out of the folder")
 
 

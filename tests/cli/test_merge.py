@@ -157,9 +157,12 @@ def untouched(*options, said, capsys) -> None:
     [
         ("no report", "wrong.json is not JSON"),
         ("[" * 100_000, "wrong.json is not JSON"),
-        ("{}", "wrong.json: this is no report; name one that --gpuperf-json wrote"),
+        (
+            "{}",
+            "wrong.json: this is no report: its schema_version is None; name one that --gpuperf-json wrote",
+        ),
         ('{"schema_version": "1.0"}', "wrong.json: it breaks its schema"),
-        ('{"schema_version": "1.9"}', "wrong.json: the report's schema 1.9 is newer"),
+        ('{"schema_version": "1.9"}', "wrong.json: its schema_version 1.9 is newer"),
         ("\udcff", "wrong.json is not JSON"),
         (None, "wrong.json"),
     ],

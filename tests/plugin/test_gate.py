@@ -646,7 +646,7 @@ def test_it(device, n):
         ("[]", "*base.json*this is no report*"),
         (
             '{"schema_version": "2.0"}',
-            "*base.json: the report's schema 2.0 is newer than *; update pytest-gpuperf",
+            "*base.json: its schema_version 2.0 is newer than *; update pytest-gpuperf",
         ),
         ('{"schema_version": "1.0"}', "*base.json: it breaks its schema*"),
     ],
@@ -801,7 +801,9 @@ def test_a_run_that_measured_nothing_makes_no_folder(ends, pytester):
 def test_a_folder_that_could_not_be_made_ends_the_run_before_the_first_test(ends, pytester):
     result = ends(BARE, "--gpuperf-baseline=gone/kept", "--gpuperf-baseline-missing=create")
     assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines(["ERROR: --gpuperf-baseline: folder *gone does not exist; create it first"])
+    result.stderr.fnmatch_lines(
+        ["ERROR: --gpuperf-baseline: the folder *gone does not exist; create it first"]
+    )
 
 
 def test_a_stray_file_in_a_folder_ends_the_run_and_can_be_moved_out(ends, pytester):
@@ -809,7 +811,7 @@ def test_a_stray_file_in_a_folder_ends_the_run_and_can_be_moved_out(ends, pytest
     result = ends(BARE, "--gpuperf-baseline=kept", "--gpuperf-fail-on=speedup:10%")
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(
-        ["ERROR: *package.json: this is no report; *; or move the file out of the folder"]
+        ["ERROR: *package.json: this is no report: *; or move the file out of the folder"]
     )
 
 

@@ -1,10 +1,9 @@
 """From a run to the JSON of pytest-benchmark, for `pytest-benchmark compare` and other readers of it."""
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from math import fsum, sqrt
-from statistics import median
 from typing import Any
+
+import numpy as np
 
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.demand import KINDS, Kind
@@ -61,11 +60,12 @@ def spread(samples: Sequence[float]) -> dict[str, float | str]:
     Its quartiles, the medians of the halves or for an odd number method 3 of
     https://en.wikipedia.org/wiki/Quartile#Computing_methods, are Hazen's; fences are Tukey's, 1.5 IQR beyond.
     """
-    data = sorted(samples)
-    rounds, total = len(data), fsum(data)
-    mean = min(max(total / rounds, data[0]), data[-1])  # rounding may not leave the samples' own range
-    stddev = sqrt(fsum((sample - mean) ** 2 for sample in data) / (rounds - 1)) if rounds > 1 else 0.0
-    low, high = _quantile(data, 0.25), _quantile(data, 0.75)
+    data = np.sort(samples)
+    rounds, total = len(data), data.sum()
+    mean = np.clip(total / rounds, data[0], data[-1])  # rounding may not leave the samples' own range
+    with np.errstate(over="raise"):
+        stddev = np.sqrt(((data - mean) ** 2).sum() / max(rounds - 1, 1))
+    low, middle, high = np.quantile(data, [0.25, 0.5, 0.75], method="hazen")
     inside = _between(data, low - 1.5 * (high - low), high + 1.5 * (high - low))
     iqr_outliers = rounds - len(inside)
     stddev_outliers = rounds - len(_between(data, mean - stddev, mean + stddev))
@@ -75,7 +75,7 @@ def spread(samples: Sequence[float]) -> dict[str, float | str]:
         "mean": mean,
         "stddev": stddev,
         "rounds": rounds,
-        "median": median(data),
+        "median": middle,
         "iqr": high - low,
         "q1": low,
         "q3": high,
@@ -89,15 +89,8 @@ def spread(samples: Sequence[float]) -> dict[str, float | str]:
     }
 
 
-def _quantile(data: Sequence[float], share: float) -> float:
-    """Return Hazen's quantile of sorted data: number 5 of Hyndman and Fan, Sample Quantiles (1996)."""
-    last = len(data) - 1
-    place, fraction = divmod(min(max(share * len(data) - 0.5, 0.0), last), 1)
-    return (1 - fraction) * data[int(place)] + fraction * data[min(int(place) + 1, last)]
-
-
-def _between(data: Sequence[float], low: float, high: float) -> Sequence[float]:
-    return data[bisect_left(data, low) : bisect_right(data, high)]
+def _between(data: Any, low: float, high: float) -> Any:
+    return data[(low <= data) & (data <= high)]
 
 
 def _extra(record: Record, measurement: Measurement) -> dict[str, Any]:

@@ -10,8 +10,6 @@ from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report.json import codec, schema
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
-_WITHOUT_REASON = ("passed", "recorded")
-
 
 @gc_paused()
 def text(run: Run) -> str:
@@ -36,7 +34,7 @@ def parse(content: bytes) -> Run:
 
 def load(content: Any) -> Run:
     """Return the run in a document; raise GpuPerfError when its version or its shape is not ours."""
-    schema.check_version(content)
+    schema.check_version(content, "schema_version", "report", "; name one that --gpuperf-json wrote")
     return _checked(codec.load(content, Run))
 
 
@@ -46,7 +44,7 @@ def _checked(run: Run) -> Run:
     The published schema has the first of these as if, then and else; no schema can express the other.
     """
     for index, record in enumerate(run.records):
-        if (record.reason is None) != (record.status in _WITHOUT_REASON) or record.reason == "":
+        if (record.reason is None) != (record.status in ("passed", "recorded")) or record.reason == "":
             cause = f"a record that {record.status} has {'no' if record.reason else 'a'} reason"
             raise codec.broken(f"$.records[{index}].reason", cause)
     counts = Counter(record.nodeid for record in run.records)

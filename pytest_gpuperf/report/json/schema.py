@@ -62,21 +62,12 @@ def _validator(part: str) -> Any:
     return Draft202012Validator(schema)
 
 
-def check_version(content: Any) -> None:
-    """Raise GpuPerfError for a document whose version cannot be read."""
-    version = content.get("schema_version") if isinstance(content, dict) else None
-    if not isinstance(version, str):
-        raise GpuPerfError("this is no report; name one that --gpuperf-json wrote")
+def check_version(content: Any, key: str, kind: str, remedy: str = "") -> None:
+    """Raise GpuPerfError for a document whose version, which is under a key, cannot be read."""
+    version = content.get(key) if isinstance(content, dict) else None
     if version == VERSION:
         return
-    # A text that is no version, or an absurd one, is not newer.
-    if re.fullmatch(r"[0-9]{1,9}\.[0-9]{1,9}", version) and _numbers(version) > _numbers(VERSION):
-        raise GpuPerfError(f"the report's schema {version} is newer than {VERSION}; update pytest-gpuperf")
-    raise GpuPerfError(
-        f"this is no report that can be read: its schema_version is {repr(version)[:80]}; "
-        "name one that --gpuperf-json wrote"
-    )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
+    # A text that is no version, or an absurd one, is not newer; all others are, for ours is the first.
+    if isinstance(version, str) and re.fullmatch(r"[1-9][0-9]{0,8}\.[0-9]{1,9}", version):
+        raise GpuPerfError(f"its {key} {version} is newer than {VERSION}; update pytest-gpuperf")
+    raise GpuPerfError(f"this is no {kind}: its {key} is {repr(version)[:80]}{remedy}")

@@ -8,7 +8,6 @@ import pytest
 from pytest_gpuperf.gate.fingerprint import (
     baseline_differences,
     differences,
-    environment_conditions,
     record_conditions,
     run_conditions,
 )
@@ -79,14 +78,8 @@ def here(**changes) -> Environment:
 
 
 def differs(now: Record, surveyed=HERE, *, before=None, kinds=("cpu", "gpu"), was=HERE):
-    found = {
-        **environment_conditions(was, kinds),
-        **record_conditions(before or record(), kinds),
-    }
-    return differences(
-        found,
-        {**environment_conditions(surveyed, kinds), **record_conditions(now, kinds)},
-    )
+    found = record_conditions(was, before or record(), kinds)
+    return differences(found, record_conditions(surveyed, now, kinds))
 
 
 def test_the_same_test_on_the_same_machine_is_comparable():

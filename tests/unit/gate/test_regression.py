@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_gpuperf.gate.regression import LESS_IS_BETTER, compare_intervals, limit_interval, ratio
+from pytest_gpuperf.gate.regression import LESS_IS_BETTER, compare_intervals, limits, ratio
 from pytest_gpuperf.gate.text import describe, format_change, format_metric
 from pytest_gpuperf.model.comparison import METRICS, Tolerance
 from pytest_gpuperf.model.measurement import Estimate
@@ -125,9 +125,9 @@ def test_beside_no_memory_any_is_more(expected, now):
 
 
 def test_the_limit_is_as_wide_as_the_baseline_makes_it():
-    assert (7.125, 7.875) == limit_interval(TEN, within(0.25))
-    assert (11.875, 13.125) == limit_interval(TEN, within(0.25, "gpu"))
-    assert (0.0, float("inf")) == limit_interval(about(10.0, None, None), within(0.25))
+    assert (7.125, 7.875) == limits(TEN, within(0.25))[0]
+    assert (11.875, 13.125) == limits(TEN, within(0.25, "gpu"))[0]
+    assert (0.0, float("inf")) == limits(about(10.0, None, None), within(0.25))[0]
 
 
 # In words
@@ -311,7 +311,7 @@ def test_a_ratio_lies_in_its_interval(before, now):
 
 @given(estimates(), estimates(), METRIC, SHARES)
 def test_what_regressed_is_apart_from_the_limit_and_so_is_what_did_not(before, now, metric, share):
-    low, high = limit_interval(before, within(share, metric))
+    low, high = limits(before, within(share, metric))[0]
     outcome = compare_intervals(before, now, within(share, metric))
     told = (now.high is not None and now.high < low) or (now.low is not None and now.low > high)
     if outcome == "cannot_tell":

@@ -360,14 +360,14 @@ def test_an_empty_folder_is_an_empty_history(tmp_path):
         (b"\xff\xfe", "not JSON"),
         (b"[" * 100_000, "nested"),
         (b'{"a":' * 50_000, "nested"),
-        (b"[" * 900 + b"]" * 900, "no history_version"),
+        (b"[" * 900 + b"]" * 900, "no entry of a history"),
         (b"1" * 5000, "not JSON"),
-        (b"null", "no history_version"),
-        (b'{"history_version": 1.0}', "no history_version"),
+        (b"null", "no entry of a history"),
+        (b'{"history_version": 1.0}', "no entry of a history"),
         (b'{"history_version": "1.0"}', "breaks its schema"),
         (b'{"history_version": "1.1"}', "newer than 1.0; update"),
         (b'{"history_version": "2.0"}', "newer than 1.0; update"),
-        (b'{"schema_version": "1.0"}', "no history_version"),
+        (b'{"schema_version": "1.0"}', "no entry of a history"),
     ],
 )
 def test_a_file_that_is_no_entry_is_named(tmp_path, text, reason):
@@ -417,7 +417,10 @@ def test_a_link_is_not_followed(tmp_path):
     folder.mkdir()
     (folder / "link.json").symlink_to(outside)
     (folder / "nowhere.json").symlink_to(tmp_path / "nothing")
-    assert {"link.json": "it is a link", "nowhere.json": "it is a link"} == reasons(folder)
+    assert {
+        "link.json": "it cannot be read: it is a link",
+        "nowhere.json": "it cannot be read: it is a link",
+    } == reasons(folder)
     assert () == read(folder).entries
 
 
@@ -433,13 +436,15 @@ def test_a_file_that_becomes_a_link_is_not_followed(tmp_path, monkeypatch):
 def test_a_folder_and_a_pipe_are_no_files(tmp_path):
     (tmp_path / "folder.json").mkdir()
     os.mkfifo(tmp_path / "pipe.json")
-    assert dict.fromkeys(("folder.json", "pipe.json"), "it is no file") == reasons(tmp_path)
+    rejected = reasons(tmp_path)
+    assert "it cannot be read: Is a directory" == rejected["folder.json"]
+    assert "it cannot be read: it is not a regular file" == rejected["pipe.json"]
 
 
 def test_a_huge_file_is_not_read(tmp_path):
     with (tmp_path / "huge.json").open("wb") as file:
         file.truncate(1 << 40)
-    assert "too large" in reasons(tmp_path)["huge.json"]
+    assert "it has more than 8.00 MB" in reasons(tmp_path)["huge.json"]
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path, monkeypatch):
@@ -448,7 +453,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, monkeypatch):
     def forbidden(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(history.os, "open", forbidden)
+    monkeypatch.setattr(os, "open", forbidden)
     assert {path.name: "it cannot be read: Permission denied"} == reasons(tmp_path)
 
 
@@ -460,7 +465,7 @@ def test_a_file_that_vanishes_is_no_error(tmp_path, monkeypatch):
         paths[0].unlink(missing_ok=True)
         return opened(path, *rest)
 
-    monkeypatch.setattr(history.os, "open", vanish)
+    monkeypatch.setattr(os, "open", vanish)
     found = read(tmp_path)
     assert ({}, 1) == (found.rejected, len(found.entries))
 

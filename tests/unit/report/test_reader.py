@@ -91,14 +91,14 @@ BODY = TEXT.removeprefix("{\n")
         (TEXT.replace('"complete"', "complete"), "is not JSON: Expecting property name"),
         (TEXT.encode("utf-16"), "is not JSON: it is not UTF-8 at byte 1; save it as UTF-8"),
         (TEXT.encode().replace(b"here", b"\xff"), "is not JSON: it is not UTF-8 at byte"),
+        (TEXT.replace('"elapsed":1.5', '"elapsed":NaN'), "the number at $.records[0].elapsed is not finite"),
+        (TEXT.replace('"elapsed":1.5', '"elapsed":-Infinity'), "the number at $.records[0].elapsed is not"),
         (
-            TEXT.replace('"elapsed":1.5', '"elapsed":NaN'),
-            "is not JSON: it has a number that is none at line ",
+            TEXT.replace('"elapsed":1.5', '"elapsed":1e999'),
+            "the number at $.records[0].elapsed is not finite",
         ),
-        (TEXT.replace('"elapsed":1.5', '"elapsed":-Infinity'), "that is none at line "),
-        (TEXT.replace('"elapsed":1.5', '"elapsed":1e999'), "the number at $.records[0].elapsed is beyond"),
         (TEXT.replace('"elapsed":1.5', '"elapsed":1' + "0" * 400), "the number at $.records[0].elapsed is"),
-        (TEXT.replace('"elapsed":1.5', '"elapsed":' + "1" * 5000), "a number of too many digits at line "),
+        (TEXT.replace('"elapsed":1.5', '"elapsed":' + "1" * 5000), "the number at $.records[0].elapsed is"),
         (TEXT.replace('"peak":160', '"peak":1' + "0" * 400), "the number at $.records[0].memory.peak is"),
         (TEXT.replace('"made":8', '"made":8' + "0" * 400), "the number at $.records[0].transfer.made is"),
         (
@@ -112,14 +112,23 @@ BODY = TEXT.removeprefix("{\n")
         (TEXT.replace('"x":1.5', '"x":1.5,"\\u0078" :1'), "an object has the key 'x' again at line "),
         ("[" * 100_000, "is not JSON: it is nested too deeply"),
         (TEXT.replace('"notes":[', '"notes":[' + "[" * 900 + "]" * 900 + ",", 1), "$.records[0].notes"),
-        ("[]", "this is no report; name one that --gpuperf-json wrote"),
-        ("null", "this is no report; name one that --gpuperf-json wrote"),
-        ('"1.0"', "this is no report; name one that --gpuperf-json wrote"),
-        ('{"history_version": "1.0"}', "this is no report; name one that --gpuperf-json wrote"),
-        (TEXT.replace('"1.0"', '"2.0"'), "schema 2.0 is newer than 1.0; update pytest-gpuperf"),
-        (TEXT.replace('"1.0"', '"0.9"'), "its schema_version is '0.9'; name one that --gpuperf-json wrote"),
-        (TEXT.replace('"1.0"', '"1.9"'), "schema 1.9 is newer than 1.0; update pytest-gpuperf"),
-        (TEXT.replace('"1.0"', '["1.0"]'), "this is no report; name one that --gpuperf-json wrote"),
+        ("[]", "this is no report: its schema_version is None; name one that --gpuperf-json wrote"),
+        ("null", "this is no report: its schema_version is None; name one that --gpuperf-json wrote"),
+        ('"1.0"', "this is no report: its schema_version is None; name one that --gpuperf-json wrote"),
+        (
+            '{"history_version": "1.0"}',
+            "this is no report: its schema_version is None; name one that --gpuperf-json wrote",
+        ),
+        (TEXT.replace('"1.0"', '"2.0"'), "its schema_version 2.0 is newer than 1.0; update pytest-gpuperf"),
+        (
+            TEXT.replace('"1.0"', '"0.9"'),
+            "this is no report: its schema_version is '0.9'; name one that --gpuperf-json wrote",
+        ),
+        (TEXT.replace('"1.0"', '"1.9"'), "its schema_version 1.9 is newer than 1.0; update pytest-gpuperf"),
+        (
+            TEXT.replace('"1.0"', '["1.0"]'),
+            "this is no report: its schema_version is ['1.0']; name one that --gpuperf-json wrote",
+        ),
         (TEXT.replace('"python": "', '"python": 3, "old": "'), "breaks its schema at $.environment"),
         (
             TEXT.replace('"status":"failed"', '"status":"green"', 1),
@@ -137,7 +146,7 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path, content, said):
 
 def test_a_missing_file_a_folder_and_what_has_no_end_are_refused(tmp_path):
     assert "cannot be read: No such file or directory" in refused(tmp_path / "missing.json")
-    assert "it is a folder; name a report" in refused(tmp_path)
+    assert "Is a directory; name a report" in refused(tmp_path)
     assert "not a regular file" in refused(Path("/dev/zero"))
     os.mkfifo(tmp_path / "pipe.json")
     assert "not a regular file" in refused(tmp_path / "pipe.json")
@@ -152,7 +161,7 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     path = written(tmp_path / "report.json", TEXT)
-    monkeypatch.setattr(Path, "open", forbidden)
+    monkeypatch.setattr(os, "open", forbidden)
     assert refused(path) == "cannot be read: Permission denied; name a report"
 
 
@@ -165,13 +174,6 @@ def test_a_file_beyond_the_limit_is_refused_unread(tmp_path, monkeypatch):
     assert "the most that is read" in refused(path)
     monkeypatch.setattr(reader, "LIMIT", len(TEXT))
     assert reader.load_report(path) == RUN
-
-
-def test_a_file_that_is_too_large_is_not_even_opened(tmp_path, monkeypatch):
-    path = written(tmp_path / "report.json", TEXT)
-    monkeypatch.setattr(reader, "LIMIT", len(TEXT) - 1)
-    monkeypatch.setattr(Path, "open", lambda *_: pytest.fail("it was opened"))
-    assert "the most that is read" in refused(path)
 
 
 @pytest.mark.skipif(not Path("/proc/version").exists(), reason="needs a file that does not tell its size")
@@ -293,7 +295,8 @@ def test_a_file_in_a_folder_that_is_no_report_is_named(tmp_path):
     ):
         reader.load_reports(tmp_path)
     with pytest.raises(
-        GpuPerfError, match=r"wrong\.json: this is no report; name one that --gpuperf-json wrote$"
+        GpuPerfError,
+        match=r"wrong\.json: this is no report: .* is None; name one that --gpuperf-json wrote$",
     ):
         reader.load_reports(tmp_path / "wrong.json")
 
