@@ -213,8 +213,7 @@ _MEASURING = (
     ),
     _Option(
         "inconclusive",
-        "how undecided tests end: warn (default) lets those near their limit pass with a warning and fails "
-        "the others",
+        "how undecided tests end: warn (default) lets them pass with a warning, fail fails them",
         parse=_choice("warn", "fail", "pass"),
         metavar="warn|fail|pass",
     ),

@@ -88,21 +88,6 @@ def find(records: Iterable[Record]) -> tuple[Threshold, ...]:
     return tuple(_threshold(family, members[name]) for name, family in families.items())
 
 
-def may_pass_with_warning(threshold: Threshold, share: float) -> bool:
-    """Return whether an inconclusive threshold may pass with a warning.
-
-    It may when sizes are missing, or when the estimate of every inconclusive size on which a limit depends is
-    within `share` of 1.
-    """
-    if threshold.status != "inconclusive" or threshold.outcome is None:
-        return threshold.status == "inconclusive"
-    sweep = _Sweep(points=threshold.curve)
-    end = inf if threshold.smallest_won is None else threshold.smallest_won
-    inconclusive = _inconclusive(sweep, _limits(threshold, sweep))
-    doubts = [point.speedup for point in inconclusive if point.speedup and point.size < end]
-    return bool(doubts) and all(abs(speedup.value - 1) <= share for speedup in doubts)
-
-
 def bracket(threshold: Threshold) -> Estimate:
     """Return a threshold if every undecided size were won (`low`), and if every one were lost (`high`).
 

@@ -60,11 +60,6 @@ def judge(
     return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_time")
 
 
-def is_near(speedup: Speedup, demand: Demand, share: float) -> bool:
-    """Return whether the estimate is within that share of a limit."""
-    return any(abs(speedup.value / limit - 1) <= share for limit in demand.limits)
-
-
 def holds_with_own_share(speedup: Speedup, demand: Demand, own_share: float) -> bool:
     """Return whether the verdict is the same when the CPU's times are reduced to the workload's own share.
 

@@ -18,10 +18,7 @@ from pytest_gpuperf.report.json import document
 from pytest_gpuperf.report.merge import MergedRun, merge
 from pytest_gpuperf.report.reader import Report
 
-_INCONCLUSIVE = (
-    "how to treat undecided tests: warn passes them near their limit and fails others; fail and pass treat "
-    "all alike (default: warn)"
-)
+_INCONCLUSIVE = "whether undecided tests fail; warn and pass let them pass (default: warn)"
 
 
 def add(commands: Any) -> None:

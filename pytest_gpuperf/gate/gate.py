@@ -179,6 +179,12 @@ class _Case:
         return self.options.allow_no_gpu and not self.coverage.has_gpu
 
     @cached_property
+    def all_undecided(self) -> int:
+        """How many comparisons there are, if every one of them is undecided; else 0."""
+        outcomes = [comparison.outcome for record in self.records for comparison in record.comparisons]
+        return len(outcomes) if set(outcomes) == {"cannot_tell"} else 0
+
+    @cached_property
     def all_new(self) -> bool:
         """Whether the baseline has nothing to compare with any test."""
         comparisons = (comparison for record in self.measured for comparison in record.comparisons)
@@ -189,6 +195,8 @@ def _failures(case: _Case) -> Iterator[GateFailure]:
     """Yield why a run as a whole fails: what the gate did not measure, match or compare."""
     yield from _nothing_measured(case)
     yield from _nothing_compared(case)
+    if case.options.strict and (undecided := case.all_undecided):
+        yield text.failure("nothing_decided", count=units.count(undecided, "comparison"))
     yield from _metric_not_measured(case)
     if case.cut_off:
         tests = units.count(len(case.cut_off), "test")
@@ -283,6 +291,8 @@ def _notes(case: _Case, baseline: Baseline) -> Iterator[GateNote]:
         yield text.note("regressions_not_enforced", count=units.count(outcomes["regressed"], "regression"))
     if outcomes["improved"]:
         yield text.note("baseline_stale", count=units.count(outcomes["improved"], "comparison"))
+    if case.options.is_gate and not case.options.strict and (undecided := case.all_undecided):
+        yield text.note("nothing_decided", count=units.count(undecided, "comparison"))
 
 
 def _tests_skipped(case: _Case, baseline: Baseline) -> Iterator[GateNote]:

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_gpuperf.analysis import verdict
-from pytest_gpuperf.analysis.threshold import may_pass_with_warning
 from pytest_gpuperf.gate import text
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Outcome
 from pytest_gpuperf.model.demand import RunOptions
@@ -82,13 +80,7 @@ def gate_failures(record: Record, gate: GateOptions, options: RunOptions) -> lis
 
 def threshold_fails(threshold: Threshold, options: RunOptions) -> bool:
     """Return whether a threshold's verdict fails the test that reports it."""
-    if options.report_only or not _has_limit(threshold):
-        return False
-    if threshold.status != "inconclusive":
-        return threshold.status == "failed"
-    if options.inconclusive != "warn":
-        return options.inconclusive == "fail"
-    return not may_pass_with_warning(threshold, options.sampling.inconclusive_margin)
+    return _has_limit(threshold) and _fails(threshold.status, options)
 
 
 def missing_gpu_notes(records: Sequence[Record]) -> Iterator[Record]:
@@ -125,12 +117,11 @@ def _has_limit(threshold: Threshold) -> bool:
 
 
 def _record_fails(record: Record, options: RunOptions) -> bool:
-    if options.report_only or record.demand.bare:
+    return not record.demand.bare and _fails(record.status, options)
+
+
+def _fails(status: str, options: RunOptions) -> bool:
+    """Return whether a verdict fails its test; a doubt only with --gpuperf-inconclusive=fail."""
+    if options.report_only:
         return False
-    if record.status != "inconclusive":
-        return record.status in ("failed", "error")
-    if options.inconclusive != "warn":
-        return options.inconclusive == "fail"
-    # With `warn` a doubt passes only for an estimate that is close to its limit.
-    margin = options.sampling.inconclusive_margin
-    return record.speedup is None or not verdict.is_near(record.speedup, record.demand, margin)
+    return status in ("failed", "error") or (status == "inconclusive" and options.inconclusive == "fail")

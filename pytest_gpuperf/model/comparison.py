@@ -19,6 +19,7 @@ GateFailureCode = Literal[
     "all_skipped",
     "tests_unknown",
     "nothing_compared",
+    "nothing_decided",
     "metric_not_measured",
     "session_ended",
     "tests_missing",
@@ -31,6 +32,7 @@ GateNoteCode = Literal[
     "not_comparable",
     "regressions_not_enforced",
     "baseline_stale",
+    "nothing_decided",
 ]
 
 

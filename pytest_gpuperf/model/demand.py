@@ -102,8 +102,7 @@ class SamplingPlan:
     A slow workload with fewer than `precision_rounds` by then may take most of the time limit for them.
     Secondary measurements (copies, latency) that no limit rests on take at most `secondary_time` each, or
     `secondary_rounds`. Samples of a busy machine are taken again up to `max_restarts` times. No interval is
-    narrower than the `resolution`. An inconclusive result within `inconclusive_margin` of its
-    limit only warns.
+    narrower than the `resolution`.
     """
 
     min_rounds: int = 6
@@ -118,7 +117,6 @@ class SamplingPlan:
     record_rounds: int = 500
     secondary_time: float = 0.01
     secondary_rounds: int = 0
-    inconclusive_margin: float = 0.05
     resolution: float = 0.01
     max_restarts: int = 2
 

@@ -20,7 +20,7 @@ class Unavailable(GpuPerfError):
 
 
 class InconclusiveWarning(UserWarning):
-    """A speedup test ended in doubt close to its limit, and passed with this warning."""
+    """A speedup test is undecided, and passed with this warning."""
 
 
 class NotComparableWarning(UserWarning):

@@ -31,6 +31,7 @@ def lines(run: Run, width: int) -> list[str]:
         _worth(records, run.cost_ratio),
         _waits(records),
         _selections(run, rows),
+        _undecided(records),
         gate,
     ]
     return [*_devices(run, width), *(line for block in blocks for line in _after_gap(block))]
@@ -153,6 +154,12 @@ def _worth(records: Sequence[Record], price: float | None) -> list[str]:
     worth = sum(offload.worth is True for offload in offloads)
     saves = sum(offload.price.saves is True for offload in offloads)
     return [f"worth it: {worth} of {len(offloads)}; saves money at {price:g} times the price: {saves}"]
+
+
+def _undecided(records: Iterable[Record]) -> list[str]:
+    """Return how many tests are undecided, where there are any: by default they pass."""
+    undecided = [record for record in records if record.status == "inconclusive"]
+    return [f"undecided: {units.count(len(undecided), 'test')}"] if undecided else []
 
 
 def _waits(records: Iterable[Record]) -> list[str]:

@@ -316,6 +316,17 @@ def test_a_noisy_baseline_cannot_fail_a_good_run(held):
     result.stdout.fnmatch_lines(["*InconclusiveWarning*speedup is inconclusive*recreate it with *fail-on*"])
 
 
+def test_a_gate_that_has_decided_nothing_says_so_last_and_fails_if_strict(held, ends):
+    shown = held(NOISY, then=BARE, gpu=1.4e-3).stdout.lines
+    gate = next(index for index, line in enumerate(shown) if line.startswith("baseline base.json"))
+    assert "the gate has decided nothing: every comparison is inconclusive (1 comparison)" in " ".join(
+        shown[gate:]
+    )
+    strict = ends(BARE, *GATE, "--gpuperf-strict", gpu=1.4e-3)
+    assert pytest.ExitCode.TESTS_FAILED == strict.ret
+    strict.stdout.fnmatch_lines(["FAILED: the gate has decided nothing: every comparison is inconclusive*"])
+
+
 def test_doubt_fails_where_all_doubt_does(held):
     result = held(NOISY, "--gpuperf-inconclusive=fail", then=BARE, gpu=1.4e-3)
     result.assert_outcomes(failed=1)

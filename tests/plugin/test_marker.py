@@ -78,6 +78,7 @@ def test_a_demand_at_the_true_ratio_is_inconclusive_and_warns(run):
         "-Walways::pytest_gpuperf.InconclusiveWarning",
     )
     result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["undecided: 1 test"])
     result.stdout.fnmatch_lines(
         ["*InconclusiveWarning: *test_even: speedup 2.0*inconclusive after 60 rounds*"]
     )

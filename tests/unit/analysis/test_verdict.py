@@ -7,7 +7,6 @@ from pytest_gpuperf.analysis.verdict import (
     decision,
     describe_demand,
     holds_with_own_share,
-    is_near,
     judge,
     ratio,
 )
@@ -108,16 +107,6 @@ def test_an_unbounded_end_is_a_doubt_and_shown_as_such():
 )
 def test_a_demand_is_said_in_words(expected, demand):
     assert expected == describe_demand(demand)
-
-
-@pytest.mark.parametrize(("expected", "value"), [(True, 2.86), (True, 3.14), (False, 2.84), (False, 3.16)])
-def test_an_estimate_within_the_share_is_near_its_limit(expected, value):
-    assert expected is is_near(speedup(value), Demand(min=3), 0.05)
-
-
-@pytest.mark.parametrize(("expected", "value"), [(True, 2.05), (True, 3.9), (False, 3.0)])
-def test_an_estimate_may_be_near_either_limit(expected, value):
-    assert expected is is_near(speedup(value), Demand(min=2, max=4), 0.05)
 
 
 @pytest.mark.parametrize("autocorrelation", [None, -0.9, 0.0, 0.3])

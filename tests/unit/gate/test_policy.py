@@ -80,6 +80,21 @@ def test_a_doubt_warns_where_doubts_do(expected, gate, plan):
     assert expected == decide(record("cannot_tell", "new"), None, plan, gate).warnings
 
 
+@pytest.mark.parametrize(
+    ("failure", "warnings", "plan"),
+    [
+        (None, ("a: 2x, required at least 3x",), RunOptions()),
+        ("2x, required at least 3x", (), RunOptions(inconclusive="fail")),
+        (None, (), RunOptions(inconclusive="pass")),
+        (None, (), RunOptions(inconclusive="fail", report_only=True)),
+    ],
+)
+def test_an_undecided_test_passes_with_a_warning_however_far_its_estimate_is(failure, warnings, plan):
+    undecided = record(status="inconclusive", reason="2x, required at least 3x", demand=Demand(min=3))
+    end = decide(undecided, None, plan)
+    assert (failure, warnings) == (end.failure, end.warnings)
+
+
 def test_a_test_that_fails_warns_of_nothing_beside():
     end = decide(record("regressed", "cannot_tell"), None, RunOptions(), GATE)
     assert (("regressed: so"), ()) == (end.failure, end.warnings)
