@@ -93,12 +93,10 @@ def text(content: Any) -> str:
     """Return plain values as ASCII text of one line; raise GpuPerfError for a number that JSON has not."""
     if wild := unbounded(content, "$"):
         raise GpuPerfError(f"the number at {wild} is not finite, or beyond the range of JSON's numbers")
-    try:
+    with suppress(UnicodeEncodeError):  # half a character, of which UTF-8 has none
         line = encode(content)
         if line.isascii():
             return line.decode("ascii")
-    except UnicodeEncodeError:  # half a character, of which UTF-8 has none
-        pass
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -237,7 +235,7 @@ def _may_be_huge(content: bytes) -> bool:
 
 
 def _object(twice: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; the first key that is there twice goes to `twice`, and `unbounded` finds its place."""
+    """Return an object; the first key that is there twice goes to `twice`: `unbounded` finds its place."""
     content = dict(pairs)
     if len(content) < len(pairs) and not twice:
         twice += (name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
