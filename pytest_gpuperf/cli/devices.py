@@ -54,19 +54,16 @@ def _listings() -> Iterator[DeviceListing]:
     for backend in registry.backends(environment.cpu_name(), []):
         for selector in _selectors(backend):
             choice = f"{backend.name}:{selector}" if selector else backend.name
-            device, reason = None, None
+            device, reason = None, ""
             try:
                 device = backend.gpu(selector).info
             except Unavailable as cause:
-                reason = _one_line(str(cause))
+                reason = str(cause)
             except Exception as error:  # noqa: BLE001 - a vendor's library may raise anything
-                reason = f"it cannot be used: {type(error).__name__}: {_one_line(str(error))}"
+                reason = f"it cannot be used: {type(error).__name__}: {error}"
             automatic = backend.automatic and selector != _CPU
-            yield DeviceListing(choice=choice, device=device, reason=reason, automatic=automatic)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+            line = " ".join(reason.split()) or None
+            yield DeviceListing(choice=choice, device=device, reason=line, automatic=automatic)
 
 
 def _selectors(backend: Any) -> list[str]:

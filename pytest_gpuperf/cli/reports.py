@@ -16,7 +16,6 @@ from pytest_gpuperf.report import exports, files, markdown, paths, reader, termi
 from pytest_gpuperf.report import journal as journals
 from pytest_gpuperf.report.json import document, schema
 
-_NARROWEST = 80  # columns of the table
 _QUIET = 3.0  # seconds between two lines about the progress of a check
 _MARKDOWN = "markdown"
 
@@ -53,7 +52,7 @@ def add(commands: Any) -> None:
 
 def width() -> int:
     """Return the columns of the terminal, or the fewest that a table needs."""
-    return max(_NARROWEST, get_terminal_size().columns)
+    return max(80, get_terminal_size().columns)
 
 
 def show(report: Path) -> CommandResult:

@@ -48,5 +48,4 @@ class CollectionHooks:
 
 def runs_no_test(config: pytest.Config) -> bool:
     """Return whether an option makes pytest stop before the first call of a test."""
-    option = config.option
-    return bool(option.collectonly or option.setuponly or option.setupplan)
+    return any(config.getoption(name) for name in ("collectonly", "setuponly", "setupplan"))

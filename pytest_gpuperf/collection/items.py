@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from pytest_gpuperf.collection import fixtures
-from pytest_gpuperf.collection.markers import PairOptions, demand, pair_options
+from pytest_gpuperf.collection.markers import PairOptions, demand
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice
 from pytest_gpuperf.model.demand import KINDS, Demand, Family, Kind, Source
 from pytest_gpuperf.model.nodeid import function_of
@@ -105,7 +105,7 @@ def item_spec(item: pytest.Function, parser: DeviceParser, mark: pytest.Mark | N
     """
     if mark is None:
         mark = _closest_marks(item)[0]
-    options = pair_options(mark)
+    options = PairOptions(pair=mark.kwargs.get("pair"), device=mark.kwargs.get("device"))
     spec = ItemSpec(nodeid=item.nodeid, demand=demand(mark))
     kind = parameters(item).get("device")
     if kind in ("cpu", "gpu") and fixtures.is_built_on_ours(item, "device"):

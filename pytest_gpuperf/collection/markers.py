@@ -16,7 +16,10 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT])(i?))?B", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairOptions:
-    """How a marker pairs tests that are separate functions: their common name, and this one's device."""
+    """How a marker pairs tests that are separate functions: their common name, and this one's device.
+
+    `demand` checks them.
+    """
 
     pair: str | None = None
     device: Any = None
@@ -31,11 +34,6 @@ def demand(mark: pytest.Mark) -> Demand:
     return Demand(
         **{name: _python_number(value) for name, value in given.items() if name not in _PAIR_ARGUMENTS}
     )
-
-
-def pair_options(mark: pytest.Mark) -> PairOptions:
-    """Return how a marker pairs tests; `demand` checks its arguments."""
-    return PairOptions(**{name: value for name, value in mark.kwargs.items() if name in _PAIR_ARGUMENTS})
 
 
 def threshold(mark: pytest.Mark, *more: pytest.Mark) -> Family:

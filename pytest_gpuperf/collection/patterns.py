@@ -66,7 +66,7 @@ class Patterns:
         """Give specs to the items that a pattern matches, that have no marker and that can be timed."""
         selected: list[pytest.Item] = []
         for item in items if self._patterns else ():
-            matching = self._matching(item.nodeid)
+            matching = [pattern for pattern in self._patterns if pattern.matches.fullmatch(item.nodeid)]
             if not matching or not isinstance(item, pytest.Function):
                 continue
             if item.get_closest_marker("speedup"):
@@ -100,9 +100,6 @@ class Patterns:
             for pattern in self._patterns
             if pattern.text not in matched and not _is_not_collected(pattern.text, root, arguments)
         ]
-
-    def _matching(self, nodeid: str) -> list[_Pattern]:
-        return [pattern for pattern in self._patterns if pattern.matches.fullmatch(nodeid)]
 
 
 def select_all(items: Iterable[pytest.Item], parser: DeviceParser) -> list[pytest.Item]:

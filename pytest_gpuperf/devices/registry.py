@@ -10,8 +10,7 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
 _BACKENDS = {"cupy": "CupyBackend", "sycl": "SyclBackend", "torch": "TorchBackend", "jax": "JaxBackend"}
-_OWN_CPU = ("cpu", "")  # the keys of the run's own devices among the opened ones
-_OWN_GPU = ("", "")
+_OWN_GPU = ("", "")  # its key among the opened devices
 _TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
 _MISSING = (
     "no GPU library that auto can choose is installed; install pytest-gpuperf[cuda12] or "
@@ -53,7 +52,7 @@ class Devices:
 
     def cpu(self) -> TimedDevice:
         """Return the CPU; opening it probes no GPU."""
-        return self._open_once(_OWN_CPU, (self._chosen or self._first).cpu)
+        return self._open_once(("cpu", ""), (self._chosen or self._first).cpu)
 
     def gpu(self) -> TimedDevice:
         """Return the GPU; raise Unavailable, with the same cause every time, when none can be used."""

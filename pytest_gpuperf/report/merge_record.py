@@ -20,7 +20,6 @@ _RESULTS_NOT_COMPARED = Note(
 _MEMORY_NOT_REPORTED = Memory(peak=None, reason="the report does not say how much memory a call holds")
 # One device's status that is the whole test's, too, in words; any other makes the test an error.
 _ENDED: dict[Status, str] = {"skipped": "was skipped", "inconclusive": "is inconclusive"}
-_SAME_IDS = "a test needs the same node id in both runs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +90,7 @@ def unpaired(result: ReportedRecord, other: Record | None) -> Record:
     if verdict is None and other is not None:
         verdict = _of_variant(missing, other.status, other.reason)
     if verdict is None:
-        verdict = _error(f"no report has its {missing} result; {_SAME_IDS}")
+        verdict = _error(f"no report has its {missing} result; a test needs the same node id in both runs")
     return replace(result.record, **asdict(verdict))
 
 

@@ -40,7 +40,7 @@ def why_not_writable(path: Path, begins: bytes, what: str) -> str | None:
 
 
 def why_no_new_file(path: Path) -> str | None:
-    """Return why no file can be made next to the path, which is how outputs are written, or in its folder."""
+    """Return why no file can be made next to a path, which is how outputs are written, or in a folder."""
     if not path.parent.is_dir():
         return f"the folder {path.parent} does not exist; create it first"
     trial = (path if path.is_dir() else path.parent) / f".{path.name}.{os.getpid()}.trial"

@@ -6,7 +6,6 @@ from pytest_gpuperf.report.escape import distinct
 from pytest_gpuperf.report.json import codec
 
 _LONGEST_NAME = 1024  # bytes: Bencher's limit of a BenchmarkName
-_NANOSECONDS = 1e9  # the unit of Bencher's own latency
 
 
 def text(run: Run) -> str:
@@ -26,7 +25,7 @@ def _measures(record: Record) -> dict[str, dict[str, float]]:
         measures[f"{_emulated(record.gpu)}speedup"] = bounded
     for kind, measurement in (("cpu", record.cpu), ("gpu", record.gpu)):
         if measurement and measurement.median is not None:
-            measures[f"{_emulated(measurement)}{kind}-ns"] = {"value": measurement.median * _NANOSECONDS}
+            measures[f"{_emulated(measurement)}{kind}-ns"] = {"value": measurement.median * 1e9}
     return measures
 
 

@@ -8,10 +8,12 @@ Any other text is read by `json`, which knows lines and columns, and is then che
 import json
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache, partial
 from json.decoder import JSONDecodeError
+from math import inf
 from sys import float_info
 from typing import Any, TypeVar
 
@@ -29,7 +31,6 @@ _AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _CANNOT = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError)
 _KINDS = {list: "array", dict: "object", type(None): "null"}
 """What msgspec calls the types of JSON, where that is not Python's name."""
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]', re.DOTALL)
 _PLACE = re.compile(r"(?P<cause>.*) - at `\$(?P<place>[^`]*)`", re.DOTALL)  # as msgspec ends its messages
 
 
@@ -92,12 +93,10 @@ def text(content: Any) -> str:
     """Return plain values as ASCII text of one line; raise GpuPerfError for a number that JSON has not."""
     if wild := unbounded(content, "$"):
         raise GpuPerfError(f"the number at {wild} is not finite, or beyond the range of JSON's numbers")
-    try:
+    with suppress(UnicodeEncodeError):  # half a character, of which UTF-8 has none
         line = encode(content)
         if line.isascii():
             return line.decode("ascii")
-    except UnicodeEncodeError:  # half a character, of which UTF-8 has none
-        pass
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -114,15 +113,18 @@ def parse(content: str) -> Any:
     """
     if not content.strip(" \t\r\n"):
         raise ValueError(f"it is empty; {_REMEDY}")
+    twice: list[str] = []
+    as_object = partial(_object, twice)
     try:
-        value = json.loads(content, object_pairs_hook=_object, parse_int=_integer, parse_float=_number)
+        value = json.loads(content, object_pairs_hook=as_object, parse_int=_integer, parse_float=_number)
         place = unbounded(value, "$")
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except JSONDecodeError as error:
         raise ValueError(_malformed(error, content)) from None
-    except _Twice:
-        raise ValueError(f"an object has the key {_twice(content)}; leave one of them out") from None
+    if twice:
+        key = repr(twice[0])[:80]
+        raise ValueError(f"an object has the key {key} twice, at {place or '$'}; leave one of them out")
     if place is not None:
         raise ValueError(f"the number at {place} is not finite, or beyond the range of a double; {_REMEDY}")
     return value
@@ -232,14 +234,12 @@ def _may_be_huge(content: bytes) -> bool:
     return b"0" * 29 in content[::10].translate(_AS_ZEROS)
 
 
-class _Twice(ValueError):
-    """An object has a key twice."""
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(twice: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; the first key that is there twice goes to `twice`: `unbounded` finds its place."""
     content = dict(pairs)
-    if len(content) < len(pairs):
-        raise _Twice
+    if len(content) < len(pairs) and not twice:
+        twice += (name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        content[twice[0]] = inf
     return content
 
 
@@ -248,24 +248,3 @@ def _malformed(error: JSONDecodeError, text: str) -> str:
     if not text[error.pos :].strip() or error.msg.startswith("Unterminated string"):
         return f"it ends too early: {error.msg} at {place}; it may have been cut off: {_REMEDY}"
     return f"{error.msg} at {place}; {_REMEDY}"
-
-
-def _twice(text: str) -> str:
-    """Return the first key that its object has already, and where it stands."""
-    keys: list[set[str]] = []
-    name = _TOKEN.match("{")
-    for token in _TOKEN.finditer(text):
-        if token[0] in "{[":
-            keys.append(set())
-        elif token[0] in "}]":
-            keys.pop()
-        elif token[0] != ":":
-            name = token
-        elif name is not None:
-            key = json.loads(name[0])
-            if key in keys[-1]:
-                before = text[: name.start()]
-                place = f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
-                return f"{repr(key)[:80]} again at {place}"
-            keys[-1].add(key)
-    raise AssertionError("a text in which no key is twice")
