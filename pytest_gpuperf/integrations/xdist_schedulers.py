@@ -122,10 +122,28 @@ class WorkStealingScheduling(_Pieces, xdist.WorkStealingScheduling):
         return stolen
 
 
+class _Workload(dict[str, dict[str, bool]]):
+    """A worker's scopes, with the number of their tests that have not run; xdist counts anew each time."""
+
+    remaining = 0
+
+
 class _Scopes(_InScopes):
     """For schedulers that send whole scopes: a group belongs to the scope of its first test."""
 
+    assigned_work: Any  # xdist's, of _Workload here
     groups: WorkerGroups | None = None
+
+    def add_node(self, node: Any) -> None:
+        super().add_node(node)
+        self.assigned_work[node] = _Workload()
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        self.assigned_work[node].remaining -= 1
+        super().mark_test_complete(node, item_index, duration)
+
+    def _pending_of(self, workload: Any) -> int:
+        return super()._pending_of(workload) if self.groups is None else workload.remaining
 
     def _split_scope(self, nodeid: str) -> str:
         return super()._split_scope(nodeid if self.groups is None else self.groups.scope_nodeid(nodeid))
@@ -138,6 +156,7 @@ class _Scopes(_InScopes):
         indices = sorted(map(self.groups.indices.__getitem__, unit), key=self.groups.position)
         ids = self.groups.ids
         self.assigned_work[node][scope] = {ids[index]: False for index in indices}
+        self.assigned_work[node].remaining += len(indices)
         with _IGNORE_LOST_WORKER:
             node.send_runtest_some(indices)
 
