@@ -87,6 +87,12 @@ class SequentialEstimator:
         low, high = self._evidence.interval
         return all(low > most or high < least for least, most in self._exclusions)
 
+    def is_within(self, distance: float) -> bool:
+        """Return whether the estimate is as near as that (a log ratio) to a limit or an exclusion."""
+        middle = self._evidence.median
+        ranges = [*self._exclusions, *((log(limit), log(limit)) for limit in self.demand.limits)]
+        return any(least - distance < middle < most + distance for least, most in ranges)
+
     @property
     def is_precise(self) -> bool:
         """Whether the interval is as narrow as the plan requires."""

@@ -1,15 +1,24 @@
 """Optional methods of a device, beyond the protocol; None where it lacks one, or where that raises."""
 
+from time import perf_counter, sleep
 from typing import Any, Literal
 
 from pytest_gpuperf.model.record import Clocks
 
-__all__ = ["clocks", "host_memory", "occupy", "processor_time", "throttle"]
+__all__ = ["clocks", "host_memory", "occupy", "pause", "processor_time", "throttle"]
 
 
 def occupy(device: Any, seconds: float) -> bool:
     """Keep the device busy for about so many seconds, and return at once; False where it cannot."""
     return call_optional(device, "occupy", seconds, otherwise=False) is not False
+
+
+def pause(device: Any, seconds: float) -> None:
+    """Let so many seconds pass on the device's clock; a clock of its own needs the method for that."""
+    if getattr(device, "pause", None) is not None:
+        call_optional(device, "pause", seconds)
+    elif device.clock is perf_counter:
+        sleep(seconds)
 
 
 def clocks(device: Any) -> Clocks | None:

@@ -245,6 +245,10 @@ class SimulatedDevice:
         """Keep the first stream busy, without counting a launch."""
         self._streams[0] = max(self._streams[0], self.clock()) + seconds
 
+    def pause(self, seconds: float) -> None:
+        """Let time pass in which nothing is submitted."""
+        self.clock.advance(seconds)
+
     def processor_time(self) -> float | None:
         """Return the seconds that a CPU's threads have worked, summed over the threads."""
         return self._worked if self.kind == "cpu" else None

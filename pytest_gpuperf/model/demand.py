@@ -102,7 +102,7 @@ class SamplingPlan:
     A slow workload with fewer than `precision_rounds` by then may take most of the time limit for them.
     Secondary measurements (copies, latency) that no limit rests on take at most `secondary_time` each, or
     `secondary_rounds`. Samples of a busy machine are taken again up to `max_restarts` times. No interval is
-    narrower than the `resolution`.
+    narrower than the `resolution`. With `apart` all rounds sit apart in time, not only those near a limit.
     """
 
     min_rounds: int = 6
@@ -119,6 +119,7 @@ class SamplingPlan:
     secondary_rounds: int = 0
     resolution: float = 0.01
     max_restarts: int = 2
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

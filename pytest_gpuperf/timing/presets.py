@@ -18,7 +18,9 @@ def for_gate(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
     # With an interval as wide on the baseline's side, a change of 20 % is still told from the 10 % that a
     # gate tolerates. Workloads too slow for 100 rounds in a second take 60: noise of 2 % leaves an interval
     # of 4 % after 45 rounds.
-    precise = replace(plan, precision=0.04, precision_time=1.0, precision_rounds=60, max_rounds=100)
+    precise = replace(
+        plan, precision=0.04, precision_time=1.0, precision_rounds=60, max_rounds=100, apart=True
+    )
     if not any(tolerance.metric in _SECONDARY_METRICS for tolerance in gate.tolerances):
         return precise
     return replace(precise, secondary_time=0.25, secondary_rounds=30)

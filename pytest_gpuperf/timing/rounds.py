@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
+from pytest_gpuperf.analysis.spacing import pause_before_next
 from pytest_gpuperf.analysis.stopping import should_stop
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
@@ -85,17 +86,24 @@ class RoundSampler:
     ) -> None:
         """Take a round per CPU sample; each `next` samples all timers before it returns."""
         clock = gpu.device.clock
-        started = clock()
-        spent = 0.0
+        working = idle = 0.0  # without the time that a pause lasts longer because another process measures
         while not should_stop(
-            self._estimator, spent=spent, left=self._context.remaining(), dropped=self.dropped
+            self._estimator, spent=working + idle, left=self._context.remaining(), dropped=self.dropped
         ):
             self.begun += 1
+            if pause := pause_before_next(self._estimator, working / max(1, self.begun - 1)):
+                self._context.pause(gpu.device, pause)
+                resumed = clock()
+                for timer in timers:
+                    timer.run_untimed()
+                idle += pause + clock() - resumed
+            started = clock()
             cpu_sample = next(cpu_samples, None)
             if cpu_sample is None:
                 self.begun -= 1
                 break
-            spent = self.elapsed = clock() - started
+            working += clock() - started
+            self.elapsed = working + idle
             if reasons := capabilities.throttle(gpu.device):
                 self.throttle = tuple(sorted({*self.throttle, *reasons}))
                 self.dropped += 1

@@ -1,9 +1,11 @@
 """From the time limit of one test and a device's clock to the seconds that it has left."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from time import perf_counter
 
+from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.timing.lock import LockHold
 
 AcquireLock = Callable[[], AbstractContextManager[LockHold]]
@@ -11,6 +13,8 @@ AcquireLock = Callable[[], AbstractContextManager[LockHold]]
 
 A session passes `MeasurementLock.acquire`, with pytest-timeout's timer paused meanwhile.
 """
+
+_LONG_PAUSE = 0.05  # seconds, in which a process that waits for the lock will try to get it
 
 
 class TimeBudget:
@@ -27,6 +31,7 @@ class TimeBudget:
         self._clock: Callable[[], float] = perf_counter
         self._started: float | None = None
         self._is_simulated = False
+        self._held = ExitStack()
 
     def start(self, clock: Callable[[], float]) -> None:
         """Start on the clock of a device, unless it has started on that of another."""
@@ -38,11 +43,18 @@ class TimeBudget:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the measurement lock; simulated time passes in one process only and needs none."""
-        with nullcontext(LockHold()) if self._is_simulated else self._acquire_lock() as hold:
-            self.waited += hold.waited
-            if hold.warning is not None:
-                self.warnings = (hold.warning,)
+        with self._held:
+            self._acquire()
             yield
+
+    def pause(self, device: TimedDevice, seconds: float) -> None:
+        """Let seconds pass while the lock is held; in a long pause other processes may have it."""
+        if seconds < _LONG_PAUSE:
+            capabilities.pause(device, seconds)
+            return
+        self._held.close()
+        capabilities.pause(device, seconds)
+        self._acquire()
 
     @property
     def elapsed(self) -> float | None:
@@ -52,3 +64,11 @@ class TimeBudget:
     def remaining(self) -> float:
         """Return the seconds left, below zero when time is up."""
         return self._limit - (self.elapsed or 0.0)
+
+    def _acquire(self) -> None:
+        hold = self._held.enter_context(
+            nullcontext(LockHold()) if self._is_simulated else self._acquire_lock()
+        )
+        self.waited += hold.waited
+        if hold.warning is not None:
+            self.warnings = (hold.warning,)

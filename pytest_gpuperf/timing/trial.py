@@ -56,6 +56,7 @@ class Trial:
             options=self.options,
             order=Random(crc32(nodeid.encode("utf-8", "surrogatepass"))),  # noqa: S311 - an order, not a secret
             remaining=self._budget.remaining,
+            pause=self._budget.pause,
         )
         # The threshold of a sweep lies where the speedup crosses 1: each size must be clear of it.
         self._rounds = RoundSampler(self._context, (*exclusions, *([(1.0, 1.0)] if family else [])))

@@ -12,12 +12,12 @@ from pytest_gpuperf.model.record import Clocks
 
 COOL = Clocks(sm_mhz=1980, memory_mhz=3201, celsius=41, watts=123.0, throttle=())
 NOTHING = {"throttle": (), "occupy": False}
-ABILITIES = ("occupy", "clocks", "throttle", "host_memory", "processor_time")
+ABILITIES = ("occupy", "clocks", "throttle", "host_memory", "processor_time", "pause")
 
 
 def ask(name, device):
     """Use an ability of a device, with what it takes beside the device."""
-    beside = {"occupy": (0.5,), "host_memory": (np.ones(3),)}.get(name, ())
+    beside = {"occupy": (0.5,), "pause": (0.5,), "host_memory": (np.ones(3),)}.get(name, ())
     return getattr(capabilities, name)(device, *beside)
 
 
@@ -27,7 +27,7 @@ def test_these_are_all_of_them():
 
 @pytest.mark.parametrize("name", ABILITIES)
 def test_a_device_without_an_ability_does_and_tells_nothing(name):
-    assert NOTHING.get(name) == ask(name, SimpleNamespace())
+    assert NOTHING.get(name) == ask(name, SimpleNamespace(clock=Clock()))
 
 
 @pytest.mark.parametrize("name", ABILITIES)

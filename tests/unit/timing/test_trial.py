@@ -247,7 +247,7 @@ def calls_before_the_rounds(body) -> int:
 
 
 def test_an_exception_in_round_17_keeps_sixteen_rounds_and_says_where():
-    fault = Injected(kind="error", call=calls_before_the_rounds(ones) + 17)
+    fault = Injected(kind="error", call=calls_before_the_rounds(ones) + 1 + 2 * 16)  # one untimed before each
     bench = Bench(gpu=2e-3, faults=[fault])
     trial = Trial(nodeid=NODEID, demand=Demand(min=5), options=RunOptions())  # at the limit: sampling goes on
     with pytest.raises(RuntimeError, match="injected error"):
@@ -257,7 +257,8 @@ def test_an_exception_in_round_17_keeps_sixteen_rounds_and_says_where():
     assert found.speedup.rounds == 16
     assert found.speedup.value == pytest.approx(5)
     assert len(found.gpu.samples) == 16
-    assert found.rounds_elapsed == pytest.approx(16 * 12e-3)
+    pause = 12 * 12e-3
+    assert found.rounds_elapsed == pytest.approx(16 * 12e-3 + 15 * (pause + 12e-3))
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])

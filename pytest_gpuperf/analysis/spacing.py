@@ -1,0 +1,27 @@
+"""From the rounds so far to how long to wait before the next one: near a limit, rounds sit apart in time.
+
+A sign test takes rounds to be independent. A device that stays at one clock, or beside one neighbour, for
+many rounds makes them alike, and all rounds of a quick verdict may lie within one such spell. Far from a
+limit no spell explains what they show; near it, rounds are so far apart that spells have mostly ended.
+"""
+
+from math import log
+
+from pytest_gpuperf.analysis.estimation import SequentialEstimator
+
+LARGEST_LEVEL = 1.5
+"""A ratio that no spell explains: levels of 1.1 to 1.3 were seen to last."""
+_ROUNDS_APART = 12  # in the time of which spells of twenty rounds have mostly ended
+_LARGEST_SHARE = 1 / 40  # of max_time, for one pause: twenty rounds apart take half of it
+
+
+def pause_before_next(estimator: SequentialEstimator, round_time: float) -> float:
+    """Return the seconds to wait before the next round, of which each takes `round_time` seconds itself.
+
+    None before the first, and none that is shorter than a round: slow rounds are apart by themselves.
+    """
+    options = estimator.options
+    if not estimator.taken or not (options.sampling.apart or estimator.is_within(log(LARGEST_LEVEL))):
+        return 0.0
+    pause = min(_ROUNDS_APART * round_time, _LARGEST_SHARE * options.max_time)
+    return pause if pause >= round_time else 0.0
