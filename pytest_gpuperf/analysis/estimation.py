@@ -47,7 +47,7 @@ class SequentialEstimator:
         for limit in self._strongest:
             self._strongest[limit] = max(self._strongest[limit], self._evidence_against(log(limit)))
 
-    def speedup(self, sampling: Neighbours) -> Speedup | None:
+    def speedup(self, sampling: Neighbours, *, confirmed: bool | None = None) -> Speedup | None:
         """Return the estimate from the rounds so far, None before the first."""
         values = self._evidence.values
         if not values:
@@ -67,6 +67,7 @@ class SequentialEstimator:
             autocorrelation=autocorrelation(values),
             sampling=sampling,
             rule="few_rounds" if few else "sign_test",
+            confirmed=confirmed,
         )
 
     @property
@@ -86,6 +87,21 @@ class SequentialEstimator:
         """Whether the interval lies above or below every exclusion."""
         low, high = self._evidence.interval
         return all(low > most or high < least for least, most in self._exclusions)
+
+    @property
+    def missed_by(self) -> float | None:
+        """How far (a log ratio) every round lies beyond a limit that the interval misses; None if none is.
+
+        To be below an exclusion is to miss it: it is a regression, or a size at which the GPU loses.
+        """
+        low, high = self._evidence.interval
+        least, most = min(self._evidence.values), max(self._evidence.values)
+        floors = [floor for floor, _ in self._exclusions]
+        floors += [log(self.demand.min)] if self.demand.min is not None else []
+        missed = [floor - most for floor in floors if high < floor]
+        if self.demand.max is not None and low > log(self.demand.max):
+            missed.append(least - log(self.demand.max))
+        return max(missed, default=None)
 
     def is_within(self, distance: float) -> bool:
         """Return whether the estimate is as near as that (a log ratio) to a limit or an exclusion."""

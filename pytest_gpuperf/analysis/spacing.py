@@ -2,16 +2,19 @@
 
 A sign test takes rounds to be independent. A device that stays at one clock, or beside one neighbour, for
 many rounds makes them alike, and all rounds of a quick verdict may lie within one such spell. Far from a
-limit no spell explains what they show; near it, rounds are so far apart that spells have mostly ended.
+limit no spell explains what they show; near it, rounds are so far apart that spells have mostly ended. A
+failure near a limit is confirmed by a second measurement, whose rounds are further apart still.
 """
 
 from math import log
 
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
+from pytest_gpuperf.model.demand import RunOptions
 
 LARGEST_LEVEL = 1.5
 """A ratio that no spell explains: levels of 1.1 to 1.3 were seen to last."""
 _ROUNDS_APART = 12  # in the time of which spells of twenty rounds have mostly ended
+_CONFIRMING_ROUNDS_APART = 25
 _LARGEST_SHARE = 1 / 40  # of max_time, for one pause: twenty rounds apart take half of it
 
 
@@ -23,5 +26,20 @@ def pause_before_next(estimator: SequentialEstimator, round_time: float) -> floa
     options = estimator.options
     if not estimator.taken or not (options.sampling.apart or estimator.is_within(log(LARGEST_LEVEL))):
         return 0.0
-    pause = min(_ROUNDS_APART * round_time, _LARGEST_SHARE * options.max_time)
+    return _pause(_ROUNDS_APART, round_time, options)
+
+
+def confirming_pause(round_time: float, options: RunOptions) -> float:
+    """Return the seconds to wait before each round of a second measurement."""
+    return _pause(_CONFIRMING_ROUNDS_APART, round_time, options)
+
+
+def needs_confirmation(estimator: SequentialEstimator) -> bool:
+    """Return whether a limit is missed, and in some round by no more than a spell may explain."""
+    missed_by = estimator.missed_by
+    return missed_by is not None and missed_by < log(LARGEST_LEVEL)
+
+
+def _pause(rounds: int, round_time: float, options: RunOptions) -> float:
+    pause = min(rounds * round_time, _LARGEST_SHARE * options.max_time)
     return pause if pause >= round_time else 0.0

@@ -11,6 +11,7 @@ from pytest_gpuperf.model.offload import Regime
 from pytest_gpuperf.model.record import Verdict
 
 Decision = Literal["passed", "failed"]
+NOT_CONFIRMED = "a second measurement, with rounds far apart, did not confirm it"
 _DEPENDENT = 0.3  # lag-1 autocorrelation above which successive rounds are called dependent
 
 
@@ -50,6 +51,9 @@ def judge(
     decided = decision(speedup.estimate.lower, speedup.estimate.upper, demand)
     if decided == "passed":
         return Verdict(status="passed", reason=None)
+    if decided == "failed" and speedup.confirmed is False:
+        reason = f"{state}: {NOT_CONFIRMED}; allow more time with max_time, or use a quieter machine"
+        return Verdict(status="inconclusive", reason=reason, reason_code="not_confirmed")
     if decided == "failed":
         return Verdict(status="failed", reason=state, reason_code="speedup_outside_limits")
     state += f": inconclusive after {speedup.rounds} rounds"

@@ -1,11 +1,12 @@
 """An earlier run, matched with a later one and compared: records in, comparisons out."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from typing import Any
 
+from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.threshold import bracket
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.metrics import MetricValue
@@ -106,6 +107,8 @@ class Comparer:
         if differences:
             values = {"baseline": earlier.estimate, "found": value.estimate}
             return self._not_comparable(tolerance, differences, **values)
+        if metric == "speedup" and now.speedup and now.speedup.confirmed is False and value.doubt is None:
+            value = replace(value, doubt=verdict.NOT_CONFIRMED, remedy="more_time")
         return _compare_values(earlier, value, tolerance, gated=self.gated)
 
     def _differences(self, now: Record, before: Record, tolerance: Tolerance) -> tuple[str, ...]:
@@ -158,7 +161,7 @@ def _compare_values(
     reason: str | None = None
     remedy: Remedy | None = None
     if outcome == "cannot_tell":
-        remedy = "cool_gpu" if doubt else regression.remedy(earlier, later, gated=gated)
+        remedy = now.remedy if doubt else regression.remedy(earlier, later, gated=gated)
         numbers = text.describe(earlier, later, tolerance, outcome, widened=now.widened)
         reason = f"{numbers}; {doubt or text.REMEDIES[remedy]}"
     elif outcome != "not_regressed":

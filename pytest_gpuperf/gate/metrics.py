@@ -6,7 +6,7 @@ from math import inf
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import estimate
-from pytest_gpuperf.model.comparison import Metric
+from pytest_gpuperf.model.comparison import Metric, Remedy
 from pytest_gpuperf.model.demand import Kind, RunOptions
 from pytest_gpuperf.model.measurement import Estimate, Speedup
 from pytest_gpuperf.model.record import Record
@@ -14,10 +14,14 @@ from pytest_gpuperf.model.record import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricValue:
-    """A metric of a record: `doubt` is why it decides nothing, `widened` why its interval is so wide."""
+    """A metric of a record: `doubt` is why it decides nothing, `widened` why its interval is so wide.
+
+    `remedy` is against the doubt.
+    """
 
     estimate: Estimate
     doubt: str | None = None
+    remedy: Remedy = "cool_gpu"
     widened: str | None = None
 
 

@@ -283,6 +283,8 @@ class Speedup:
     """Whether the two samples of a round were taken next to each other, or by two tests."""
     rule: Rule = "sign_test"
     """What the interval rests on; few_rounds: too few, when time was up, for the sign test."""
+    confirmed: bool | None = None
+    """Whether a second measurement, with rounds far apart, missed a limit, too; null if none was needed."""
 
     @property
     def estimate(self) -> Estimate:

@@ -30,6 +30,7 @@ ReasonCode = Literal[
     # inconclusive
     "not_enough_time",
     "not_enough_rounds",
+    "not_confirmed",
     "interference",
     "gpu_throttled",
     # failed

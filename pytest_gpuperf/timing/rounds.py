@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
-from pytest_gpuperf.analysis.spacing import pause_before_next
+from pytest_gpuperf.analysis.spacing import confirming_pause, needs_confirmation, pause_before_next
 from pytest_gpuperf.analysis.stopping import should_stop
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
@@ -36,10 +36,12 @@ class RoundSampler:
         self.dropped = 0
         self.throttle: tuple[str, ...] = ()
         self.elapsed: float | None = None
+        self._round_time = 0.0
+        self._confirmed: bool | None = None
 
     def speedup(self, sampling: Neighbours) -> Speedup | None:
         """Return the estimate from the rounds so far."""
-        return self._estimator.speedup(sampling)
+        return self._estimator.speedup(sampling, confirmed=self._confirmed)
 
     @property
     def throttled(self) -> str | None:
@@ -54,10 +56,16 @@ class RoundSampler:
     def take_interleaved(
         self, cpu: BlockTimer, gpu: BlockTimer, transfers: Sequence[BlockTimer] = ()
     ) -> None:
-        """Take rounds of both devices, and of the transfers, in random order."""
+        """Take rounds of both devices, and of the transfers, in random order.
+
+        Where they miss a limit, but not by far, take rounds once more, far apart, which must miss it, too.
+        """
         timers = [cpu, gpu, *transfers]
         cpu_samples = (cpu.samples[-1] for _ in blocks.rounds(timers, self._context.order))
         self._take(cpu_samples, timers, gpu, transfers)
+        if self.rounds and self.throttled is None and needs_confirmation(self._estimator):
+            self._confirmed = False  # until it is, also where that is interrupted
+            self._confirmed = self._is_confirmed(cpu_samples, timers, gpu, transfers)
 
     def take_against(
         self, cpu_samples: Iterable[float], gpu: BlockTimer, transfers: Sequence[BlockTimer] = ()
@@ -91,12 +99,8 @@ class RoundSampler:
             self._estimator, spent=working + idle, left=self._context.remaining(), dropped=self.dropped
         ):
             self.begun += 1
-            if pause := pause_before_next(self._estimator, working / max(1, self.begun - 1)):
-                self._context.pause(gpu.device, pause)
-                resumed = clock()
-                for timer in timers:
-                    timer.run_untimed()
-                idle += pause + clock() - resumed
+            if pause := pause_before_next(self._estimator, self._round_time):
+                idle += self._pause(pause, timers)
             started = clock()
             cpu_sample = next(cpu_samples, None)
             if cpu_sample is None:
@@ -104,16 +108,58 @@ class RoundSampler:
                 break
             working += clock() - started
             self.elapsed = working + idle
+            self._round_time = working / self.begun
             if reasons := capabilities.throttle(gpu.device):
                 self.throttle = tuple(sorted({*self.throttle, *reasons}))
                 self.dropped += 1
                 for timer in timers:
                     timer.drop_last_sample()
                 continue
-            copies = sum(timer.samples[-1] for timer in transfers)
-            taken = Round(cpu=cpu_sample, gpu=gpu.samples[-1], copies=copies)
+            taken = _round(cpu_sample, gpu, transfers)
             self.rounds.append(taken)
             self._estimator.add(taken)
+
+    def _is_confirmed(
+        self,
+        cpu_samples: Iterator[float],
+        timers: Sequence[BlockTimer],
+        gpu: BlockTimer,
+        transfers: Sequence[BlockTimer],
+    ) -> bool:
+        """Return whether rounds far apart miss a limit, too; False where they do not decide in time.
+
+        They are weighed alone, and their samples are not kept.
+        """
+        context = self._context
+        again = SequentialEstimator(context.demand, context.options, self._exclusions)
+        plan = context.options.sampling
+        pause = confirming_pause(self._round_time, context.options)
+        while again.taken < plan.min_rounds or not again.is_decided:
+            # An untimed round, a timed one, and the two calls that end the test.
+            if again.taken == plan.max_rounds or context.remaining() < pause + 4 * self._round_time:
+                return False
+            self._pause(pause, timers)
+            again.add(_round(next(cpu_samples), gpu, transfers))
+            is_slowed = bool(capabilities.throttle(gpu.device))
+            for timer in timers:
+                timer.drop_last_sample()
+            if is_slowed:
+                return False
+        return again.missed_by is not None
+
+    def _pause(self, seconds: float, timers: Sequence[BlockTimer]) -> float:
+        """Wait, and let each device run untimed; return the seconds, without a wait for other processes."""
+        device = timers[-1].device
+        self._context.pause(device, seconds)
+        resumed = device.clock()
+        for timer in timers:
+            timer.run_untimed()
+        return seconds + device.clock() - resumed
+
+
+def _round(cpu_sample: float, gpu: BlockTimer, transfers: Sequence[BlockTimer]) -> Round:
+    copies = sum(timer.samples[-1] for timer in transfers)
+    return Round(cpu=cpu_sample, gpu=gpu.samples[-1], copies=copies)
 
 
 def _sampled_with(cpu_samples: Iterable[float], timers: Sequence[BlockTimer]) -> Iterator[float]:

@@ -9,8 +9,13 @@ from pytest_gpuperf.analysis.changepoint import LEVEL, changes
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.analysis.stopping import should_stop
 from pytest_gpuperf.analysis.verdict import judge
+from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Round
+from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.context import TrialContext
+from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.workload import Workload
 
 
 def test_wrong_verdicts_at_the_limit_stay_below_alpha():
@@ -31,6 +36,51 @@ def test_wrong_verdicts_at_the_limit_stay_below_alpha():
         wrong[judge(estimation.speedup("interleaved"), demand, options).status] += 1
     assert 0 < wrong["passed"] <= options.alpha * runs
     assert 0 < wrong["failed"] <= options.alpha * runs
+
+
+class Levels:
+    """Noise of a device that is slower by a factor in 40 % of its time, in spells of 20 rounds on average."""
+
+    def __init__(self, factor, clock, round_time, draws):
+        self._factor, self._clock, self._draws = factor, clock, draws
+        self._rate = (1 + 0.4 / 0.6) / (20 * round_time)  # at which a level is forgotten
+        self._slow, self._at = draws.random() < 0.4, clock()
+
+    def __call__(self):
+        now = self._clock()
+        kept = exp(-self._rate * (now - self._at))
+        self._slow, self._at = self._draws.random() < 0.4 + (self._slow - 0.4) * kept, now
+        return (self._factor if self._slow else 1.0) * exp(self._draws.gauss(0, 0.01))
+
+
+def verdict_of(sticky, draws):
+    """Return the verdict on a true ratio of 10 at a limit of 10, with levels on one of the devices."""
+    clock, cpu, gpu = Clock(), 10e-3, 1e-3
+    demand, options = Demand(min=cpu / gpu), RunOptions(sampling=SamplingPlan(precision_time=0.0))
+
+    def side(kind, seconds):
+        noise = Levels(1.3 if kind == sticky else 1.0, clock, cpu + gpu, draws)
+        device = SimulatedDevice(kind, clock=clock, noise=noise)
+        return BlockTimer(workload=Workload(device=device, call=lambda: device.launch(seconds), scope="call"))
+
+    context = TrialContext(
+        demand=demand, options=options, order=draws, remaining=lambda: options.max_time - clock()
+    )
+    sampling = RoundSampler(context)
+    sampling.take_interleaved(side("cpu", cpu), side("gpu", gpu))
+    return judge(sampling.speedup("interleaved"), demand, options).status
+
+
+def test_levels_that_last_for_many_rounds_lead_to_few_wrong_verdicts():
+    """Rounds next to each other would be wrong in more than 40 % of the runs.
+
+    Within one spell they agree, so the sign test takes them for evidence; 10 % and 1 % are expected.
+    """
+    runs, draws = 60, random.Random(0)  # noqa: S311 - noise, not secrets
+    passed = sum(verdict_of("cpu", draws) == "passed" for _ in range(runs))
+    failed = sum(verdict_of("gpu", draws) == "failed" for _ in range(runs))
+    assert passed <= 13
+    assert failed <= 4
 
 
 def test_the_chance_of_a_false_alarm_is_the_level():

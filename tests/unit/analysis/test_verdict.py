@@ -1,5 +1,7 @@
 """Verdict: what an interval says about a demand, and in which words."""
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_gpuperf.analysis.verdict import (
@@ -72,6 +74,17 @@ def test_a_failure_says_the_number_the_interval_and_the_demand_in_one_line():
     verdict = judge(speedup(), Demand(min=4), RunOptions())
     assert (verdict.status, verdict.reason_code) == ("failed", "speedup_outside_limits")
     assert verdict.reason == "speedup 2.90x [2.60, 3.20], required at least 4x"
+
+
+@pytest.mark.parametrize(("expected", "confirmed"), [("failed", True), ("inconclusive", False)])
+def test_a_failure_that_a_second_measurement_did_not_show_is_inconclusive(expected, confirmed):
+    verdict = judge(replace(speedup(), confirmed=confirmed), Demand(min=4), RunOptions())
+    assert verdict.status == expected
+    if expected == "inconclusive":
+        assert verdict.reason_code == "not_confirmed"
+        assert verdict.reason.startswith(
+            "speedup 2.90x [2.60, 3.20], required at least 4x: a second measurement"
+        )
 
 
 def test_a_wide_interval_is_inconclusive_and_says_what_would_decide():

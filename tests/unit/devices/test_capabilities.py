@@ -32,7 +32,20 @@ def test_a_device_without_an_ability_does_and_tells_nothing(name):
 
 @pytest.mark.parametrize("name", ABILITIES)
 def test_a_device_that_leaves_an_ability_empty_is_one_without(name):
-    assert NOTHING.get(name) == ask(name, SimpleNamespace(**{name: None}))
+    assert NOTHING.get(name) == ask(name, SimpleNamespace(clock=Clock(), **{name: None}))
+
+
+def test_a_pause_passes_on_the_clock_of_the_device():
+    simulated = SimulatedDevice("gpu", clock=Clock())
+    capabilities.pause(simulated, 0.5)
+    assert simulated.clock() == 0.5
+
+
+def test_a_device_of_the_hosts_clock_sleeps(monkeypatch):
+    slept = []
+    monkeypatch.setattr(capabilities, "sleep", slept.append)
+    capabilities.pause(HostDevice("a processor"), 0.5)
+    assert slept == [0.5]
 
 
 @pytest.mark.parametrize("name", ["clocks", "throttle", "host_memory", "occupy"])

@@ -344,6 +344,24 @@ def test_a_baseline_of_a_gpu_that_was_slowed_down_passes_nothing_beyond_doubt(ex
         assert found.reason.endswith(f"; when the baseline was made {SLOWED}")
 
 
+@pytest.mark.parametrize(
+    ("expected", "confirmed"), [("regressed", None), ("regressed", True), ("cannot_tell", False)]
+)
+def test_a_loss_that_a_second_measurement_did_not_show_is_a_doubt(expected, confirmed):
+    now = record(8.0, speedup=replace(speedup(8.0), confirmed=confirmed))
+    found = compared(now, record())
+    assert found.outcome == expected
+    if expected == "cannot_tell":
+        assert found.remedy == "more_time"
+        assert found.reason.endswith("a second measurement, with rounds far apart, did not confirm it")
+
+
+def test_what_a_second_measurement_did_not_confirm_does_not_keep_a_run_from_being_fine():
+    unconfirmed = record(10.0, speedup=replace(speedup(10.0), confirmed=False))
+    assert compared(unconfirmed, record()).outcome == "not_regressed"
+    assert compared(record(8.0), unconfirmed).outcome == "regressed"
+
+
 @pytest.mark.parametrize("now", [5.0, 10.0, 20.0])
 def test_two_slow_gpus_tell_nothing_but_what_got_better(now):
     outcome = compared(record(now, dropped_rounds=6), record(dropped_rounds=6)).outcome

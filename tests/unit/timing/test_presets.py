@@ -32,7 +32,10 @@ def test_a_gate_and_a_new_baseline_sample_for_longer(asked):
     assert longer.precision_rounds > plan.precision_rounds
     assert longer.secondary_time == plan.secondary_time
     assert longer.apart
-    assert replace(longer, precision=0.05, precision_time=0.05, precision_rounds=0, max_rounds=60, apart=False) == plan
+    assert (
+        replace(longer, precision=0.05, precision_time=0.05, precision_rounds=0, max_rounds=60, apart=False)
+        == plan
+    )
 
 
 @pytest.mark.parametrize(

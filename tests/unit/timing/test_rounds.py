@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from pytest_gpuperf.analysis.verdict import judge
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Round
@@ -48,11 +49,23 @@ class Bench:
     Each direction copies 8000 bytes: 2 ms up, 8 ms down.
     """
 
-    def __init__(self, *, cpu=10e-3, gpu=1e-3, demand=None, options=TEN, throttle=tuple, allowed=inf):
+    def __init__(
+        self,
+        *,
+        cpu=10e-3,
+        gpu=1e-3,
+        demand=None,
+        options=TEN,
+        throttle=tuple,
+        allowed=inf,
+        gpu_noise=lambda clock: 1.0,
+    ):
         self.clock = Clock()
         here = SimulatedDevice("cpu", clock=self.clock, timing=Timing(kernel=cpu))
         timing = Timing(kernel=gpu, bandwidth=1e6, upload=4e6)
-        there = SimulatedDevice("gpu", clock=self.clock, timing=timing, throttle=throttle)
+        there = SimulatedDevice(
+            "gpu", clock=self.clock, timing=timing, throttle=throttle, noise=lambda: gpu_noise(self.clock)
+        )
         self.cpu, self.gpu = (
             BlockTimer(workload=untimed_calls.first_call(lambda seen: partial(adding, seen), device)[0])
             for device in (here, there)
@@ -303,3 +316,70 @@ def test_a_family_goes_on_until_its_speedup_is_told_from_the_threshold():
         sampling.take_interleaved(bench.cpu, bench.gpu, ())
         rounds[exclusions] = sampling.begun
     assert rounds == {(): 6, ((1.0, 1.0),): 60}
+
+
+def starts_of(device):
+    """Return the list to which the device adds the time of each launch."""
+    launch, starts = device.launch, []
+
+    def launched(*arguments, **options):
+        starts.append(device.clock())
+        launch(*arguments, **options)
+
+    device.launch = launched
+    return starts
+
+
+@pytest.mark.parametrize(("calls", "limit"), [(2, 9.5), (1, 3)])
+def test_near_a_limit_each_round_follows_a_pause_and_a_block_that_is_not_sampled(calls, limit):
+    bench = Bench(demand=Demand(min=limit), options=RunOptions(sampling=SamplingPlan(precision_time=0.0)))
+    starts = starts_of(bench.gpu.device)
+    bench.interleaved()
+    assert len(bench.sampling.rounds) == 6
+    assert len(starts) == 1 + 5 * calls, "nothing precedes the first round"
+    assert bench.sampling.elapsed == pytest.approx(6 * 11e-3 + 5 * (calls - 1) * (12 + 1) * 11e-3)
+
+
+def in_a_spell(end, **changes):
+    """Return a bench whose GPU takes 1.2 times as long until `end`, with a limit that it then misses."""
+    bench = Bench(
+        demand=Demand(min=9.5),
+        options=RunOptions(sampling=SamplingPlan(precision_time=0.0)),
+        gpu_noise=lambda clock: 1.2 if clock() < end else 1.0,
+        **changes,
+    )
+    return bench.interleaved()
+
+
+@pytest.mark.parametrize(("confirmed", "end"), [(True, inf), (False, 1.2)])
+def test_a_failure_near_a_limit_is_one_if_rounds_far_apart_fail_too(confirmed, end):
+    sampling = in_a_spell(end)
+    found = sampling.speedup("interleaved")
+    assert (found.rounds, found.confirmed) == (6, confirmed)
+    assert found.value == pytest.approx(10 / 1.2)
+    expected = "failed" if confirmed else "inconclusive"
+    assert judge(found, Demand(min=9.5), RunOptions()).status == expected
+
+
+def test_the_samples_of_a_second_measurement_are_not_kept():
+    bench = Bench(
+        gpu=1.2e-3, demand=Demand(min=9.5), options=RunOptions(sampling=SamplingPlan(precision_time=0.0))
+    )
+    bench.interleaved()
+    assert bench.sampling.speedup("interleaved").confirmed
+    assert [6, 6] == [len(timer.samples) for timer in bench.timers]
+
+
+def test_a_failure_that_there_is_no_time_to_confirm_is_a_doubt():
+    assert in_a_spell(inf, allowed=1.2).speedup("interleaved").confirmed is False
+
+
+@pytest.mark.parametrize("ratio", [5.0, 20.0])
+def test_far_from_a_limit_nothing_is_confirmed(ratio):
+    bench = Bench(
+        gpu=10e-3 / ratio,
+        demand=Demand(min=9.5),
+        options=RunOptions(sampling=SamplingPlan(precision_time=0.0)),
+    )
+    assert bench.interleaved().speedup("interleaved").confirmed is None
+    assert bench.sampling.elapsed < 0.1

@@ -1,0 +1,81 @@
+"""Spacing: which rounds sit apart in time, how far, and which failures are confirmed."""
+
+import pytest
+from factories import estimation_of, taken
+
+from pytest_gpuperf.analysis.estimation import SequentialEstimator
+from pytest_gpuperf.analysis.spacing import confirming_pause, needs_confirmation, pause_before_next
+from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
+
+ROUND = 2e-3  # seconds
+
+
+def estimator_of(*ratios, demand=None, exclusions=(), options=None):
+    estimator = SequentialEstimator(demand or Demand(), options or RunOptions(), exclusions)
+    for ratio in ratios:
+        estimator.add(taken(ratio))
+    return estimator
+
+
+@pytest.mark.parametrize(
+    ("rounds", "ratio", "demand"),
+    [
+        (12, 3.0, Demand(min=3)),
+        (12, 4.4, Demand(min=3)),
+        (12, 2.1, Demand(min=3)),
+        (0, 4.6, Demand(min=3)),
+        (0, 1.9, Demand(min=3)),
+        (12, 4.6, Demand(min=3, max=5)),
+        (0, 3.0, Demand()),
+    ],
+)
+def test_rounds_within_a_factor_of_a_limit_are_twelve_rounds_apart(rounds, ratio, demand):
+    assert rounds * ROUND == pytest.approx(pause_before_next(estimator_of(ratio, demand=demand), ROUND))
+
+
+@pytest.mark.parametrize(("rounds", "ratio"), [(12, 9.0), (12, 8.5), (12, 11.0), (0, 15.0), (0, 5.0)])
+def test_the_limit_of_a_baseline_counts_like_that_of_a_marker(rounds, ratio):
+    estimator = estimator_of(ratio, exclusions=[(8.8, 9.2)])
+    assert rounds * ROUND == pytest.approx(pause_before_next(estimator, ROUND))
+
+
+def test_before_the_first_round_there_is_nothing_to_be_apart_from():
+    assert pause_before_next(estimator_of(demand=Demand(min=3)), ROUND) == 0
+
+
+def test_all_rounds_of_a_plan_may_be_apart():
+    apart = RunOptions(sampling=SamplingPlan(apart=True))
+    assert pause_before_next(estimator_of(100.0, options=apart), ROUND) == pytest.approx(12 * ROUND)
+
+
+@pytest.mark.parametrize(("expected", "seconds"), [(0.24, 0.02), (0.25, 0.03), (0.25, 0.24), (0.0, 0.26)])
+def test_a_pause_takes_a_fortieth_of_the_time_at_most_and_slow_rounds_have_none(expected, seconds):
+    estimator = estimator_of(3.0, demand=Demand(min=3), options=RunOptions(max_time=10))
+    assert expected == pytest.approx(pause_before_next(estimator, seconds))
+
+
+def test_a_second_measurement_has_rounds_further_apart():
+    assert confirming_pause(ROUND, RunOptions()) == pytest.approx(25 * ROUND)
+    assert confirming_pause(0.02, RunOptions(max_time=10)) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("expected", "ratios", "demand"),
+    [
+        (True, [2.5] * 6, Demand(min=3)),
+        (False, [1.9] * 6, Demand(min=3)),  # no spell explains it
+        (True, [*[1.9] * 5, 2.1], Demand(min=3)),  # one round is not so far off
+        (False, [3.5] * 6, Demand(min=3)),
+        (False, [2.5] * 5, Demand(min=3)),  # too few to miss anything
+        (True, [3.5] * 6, Demand(max=3)),
+        (False, [4.6] * 6, Demand(max=3)),
+        (False, [2.5] * 6, Demand()),
+    ],
+)
+def test_what_misses_a_limit_by_no_more_than_a_spell_explains_needs_confirmation(expected, ratios, demand):
+    assert expected is needs_confirmation(estimation_of(ratios, demand))
+
+
+@pytest.mark.parametrize(("expected", "ratio"), [(True, 8.0), (False, 5.0), (False, 9.0), (False, 11.0)])
+def test_a_regression_needs_confirmation_like_a_failure(expected, ratio):
+    assert expected is needs_confirmation(estimator_of(*[ratio] * 6, exclusions=[(8.8, 9.2)]))
