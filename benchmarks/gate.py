@@ -41,7 +41,6 @@ MOST_FALSE = 1.0
 LEAST_FOUND = 99.0
 ASKED = GateOptions(tolerances=(Tolerance(metric="speedup", share=TOLERANCE),))
 PLAN = RunOptions(sampling=presets.for_gate(SamplingPlan(), ASKED))
-MOST_ROUNDS = max(PLAN.sampling.max_rounds, PLAN.sampling.record_rounds)
 NODEID = "test_it.py::test_it"
 HERE = Environment(host={}, cpu={}, gpu=None, gpu_reason=None, python="", packages={})
 
@@ -123,7 +122,7 @@ def measure(task: Task, factor: float, apart: Sequence[tuple[float, float]], cha
     """Sample two stretches of noise until that is enough for the demand and the limits."""
     demand, clock = DEMANDS[task.marker], Clock()
     ratio, slower = SPEEDUP * factor, task.cpu.lasting(CALLS.get(task.marker, task.cpu.median))
-    cpu, gpu = replay(slower, task.gpu, ratio=ratio, rounds=MOST_ROUNDS, clock=clock, chance=chance)
+    cpu, gpu = replay(slower, task.gpu, ratio=ratio, clock=clock, chance=chance)
     context = TrialContext(
         demand=demand,
         options=PLAN,

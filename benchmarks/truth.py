@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice, permutations
+from itertools import cycle, islice, permutations
 from multiprocessing import Pool
 from pathlib import Path
 from random import Random
@@ -55,8 +55,8 @@ class Trace:
         return replace(self, times=tuple(scale * each for each in self.times), median=seconds)
 
     def stretch(self, start: int, scale: float) -> Iterator[float]:
-        """Yield its times from a place on, scaled."""
-        return (scale * seconds for seconds in islice(self.times, start, None))
+        """Yield its times from a place on, scaled, and from its beginning again after its end."""
+        return (scale * seconds for seconds in islice(cycle(self.times), start, None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,8 +160,8 @@ def tally(task: Task) -> Tally:
 def compare(task: Task, chance: Random) -> tuple[Status, int]:
     """Measure one comparison on two stretches of noise; return the verdict and the rounds it took."""
     demand, clock = Demand(min=LIMIT), Clock()
-    ratio, rounds = LIMIT * task.factor, task.plan.sampling.max_rounds
-    cpu, gpu = replay(task.cpu, task.gpu, ratio=ratio, rounds=rounds, clock=clock, chance=chance)
+    ratio = LIMIT * task.factor
+    cpu, gpu = replay(task.cpu, task.gpu, ratio=ratio, clock=clock, chance=chance)
     context = TrialContext(
         demand=demand,
         options=task.plan,
@@ -176,14 +176,16 @@ def compare(task: Task, chance: Random) -> tuple[Status, int]:
 
 
 def replay(
-    cpu: Trace, gpu: Trace, *, ratio: float, rounds: int, clock: Clock, chance: Random
+    cpu: Trace, gpu: Trace, *, ratio: float, clock: Clock, chance: Random
 ) -> tuple[BlockTimer, BlockTimer]:
-    """Return timers of workloads whose blocks take the traces' times, each from a random start that leaves
-    enough of them; the GPU's are scaled so that the ratio of the medians is `ratio`.
+    """Return timers of workloads whose blocks take the traces' times, each from a random start.
+
+    The GPU's are scaled so that the ratio of the medians is `ratio`. A pause takes no time off a trace: its
+    neighbours stay neighbours, which is harder than what a pause is for.
     """
 
     def side(kind: Kind, trace: Trace, scale: float) -> BlockTimer:
-        start = chance.randrange(len(trace.times) - rounds)
+        start = chance.randrange(len(trace.times))
         device = SimulatedDevice(kind, clock=clock, noise=trace.stretch(start, scale).__next__)
         workload = Workload(device=device, call=partial(device.launch, 1.0), scope="call")
         return BlockTimer(workload=workload)

@@ -9,13 +9,14 @@ failure near a limit is confirmed by a second measurement, whose rounds are furt
 from math import log
 
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
+from pytest_gpuperf.analysis.stopping import SAMPLING_SHARE
 from pytest_gpuperf.model.demand import RunOptions
 
 LARGEST_LEVEL = 1.5
 """A ratio that no spell explains: levels of 1.1 to 1.3 were seen to last."""
 _ROUNDS_APART = 12  # in the time of which spells of twenty rounds have mostly ended
 _CONFIRMING_ROUNDS_APART = 25
-_LARGEST_SHARE = 1 / 40  # of max_time, for one pause: twenty rounds apart take half of it
+_FEWEST_ROUNDS = 30  # that pauses leave time for: fewer seldom decide what is 5 % from a limit
 
 
 def pause_before_next(estimator: SequentialEstimator, round_time: float) -> float:
@@ -41,5 +42,11 @@ def needs_confirmation(estimator: SequentialEstimator) -> bool:
 
 
 def _pause(rounds: int, round_time: float, options: RunOptions) -> float:
-    pause = min(rounds * round_time, _LARGEST_SHARE * options.max_time)
+    """Return the time of so many rounds, or less where the rounds that a verdict needs have to fit in.
+
+    After a pause each block runs once untimed, so a round with a pause before it takes twice its time more.
+    """
+    needed = max(options.sampling.precision_rounds, _FEWEST_ROUNDS)
+    longest = SAMPLING_SHARE * options.max_time / needed - 2 * round_time
+    pause = min(rounds * round_time, longest)
     return pause if pause >= round_time else 0.0

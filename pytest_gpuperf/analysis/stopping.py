@@ -4,7 +4,8 @@ from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.analysis.evidence import FEWEST_ROUNDS
 from pytest_gpuperf.analysis.noise import MOST_DROPPED
 
-_PRECISION_SHARE = 0.75  # of max_time is for precision; the rest is for secondary measurements
+SAMPLING_SHARE = 0.75
+"""The share of max_time that is for the verdict and its precision; the rest is for secondary measurements."""
 
 
 def should_stop(estimator: SequentialEstimator, *, spent: float, left: float, dropped: int = 0) -> bool:
@@ -24,7 +25,7 @@ def should_stop(estimator: SequentialEstimator, *, spent: float, left: float, dr
         return True
     if too_many_dropped or taken < max(FEWEST_ROUNDS, plan.min_rounds):
         return False
-    is_long = taken >= plan.precision_rounds or spent >= _PRECISION_SHARE * options.max_time
+    is_long = taken >= plan.precision_rounds or spent >= SAMPLING_SHARE * options.max_time
     if not estimator.demand.limits:
         is_enough = estimator.is_precise or (is_long and spent >= plan.record_time)
         is_enough = is_enough or taken >= plan.record_rounds

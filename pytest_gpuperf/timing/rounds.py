@@ -138,7 +138,8 @@ class RoundSampler:
             # An untimed round, a timed one, and the two calls that end the test.
             if again.taken == plan.max_rounds or context.remaining() < pause + 4 * self._round_time:
                 return False
-            self._pause(pause, timers)
+            if pause:
+                self._pause(pause, timers)
             again.add(_round(next(cpu_samples), gpu, transfers))
             is_slowed = bool(capabilities.throttle(gpu.device))
             for timer in timers:

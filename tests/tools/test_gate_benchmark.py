@@ -41,7 +41,7 @@ def task(gate, marker, factor, runs=10):
 def test_on_steady_noise_the_gate_finds_what_was_lost_and_nothing_else(gate, expected, marker, factor):
     found = gate.tally(task(gate, marker, factor))
     assert (expected, 0.0, 100.0 - expected) == (found.regressed, found.undecided, found.fine)
-    assert 3 <= found.rounds <= gate.MOST_ROUNDS
+    assert 6 <= found.rounds <= gate.PLAN.sampling.record_rounds
 
 
 def test_at_the_limit_itself_the_later_run_goes_on_and_cannot_tell(gate):

@@ -48,15 +48,27 @@ def test_all_rounds_of_a_plan_may_be_apart():
     assert pause_before_next(estimator_of(100.0, options=apart), ROUND) == pytest.approx(12 * ROUND)
 
 
-@pytest.mark.parametrize(("expected", "seconds"), [(0.24, 0.02), (0.25, 0.03), (0.25, 0.24), (0.0, 0.26)])
-def test_a_pause_takes_a_fortieth_of_the_time_at_most_and_slow_rounds_have_none(expected, seconds):
-    estimator = estimator_of(3.0, demand=Demand(min=3), options=RunOptions(max_time=10))
+@pytest.mark.parametrize(
+    ("expected", "seconds", "rounds"),
+    [
+        (0.12, 0.01, 30),
+        (0.25 - 0.06, 0.03, 0),
+        (0.25 - 0.16, 0.08, 30),
+        (0.0, 0.09, 30),
+        (0.125 - 0.06, 0.03, 60),
+    ],
+)
+def test_pauses_leave_time_for_the_rounds_that_a_verdict_needs_and_slow_rounds_have_none(
+    expected, seconds, rounds
+):
+    options = RunOptions(max_time=10, sampling=SamplingPlan(precision_rounds=rounds))
+    estimator = estimator_of(3.0, demand=Demand(min=3), options=options)
     assert expected == pytest.approx(pause_before_next(estimator, seconds))
 
 
 def test_a_second_measurement_has_rounds_further_apart():
     assert confirming_pause(ROUND, RunOptions()) == pytest.approx(25 * ROUND)
-    assert confirming_pause(0.02, RunOptions(max_time=10)) == pytest.approx(0.25)
+    assert confirming_pause(0.02, RunOptions(max_time=10)) == pytest.approx(0.25 - 0.04)
 
 
 @pytest.mark.parametrize(
