@@ -2,8 +2,8 @@
 
 Each side is a simulated device on one clock, whose kernels are slowed down by a process that goes on with the
 clock: a pause between two rounds lets it change. The GPU is scaled so that the median of the ratio of both,
-found by drawing many independent ratios, is the limit times a factor. What runs is the package's `RoundSampler`, with
-its pauses and second measurements, and `verdict.judge`, as in `truth.py`.
+found by drawing many independent ratios, is the limit times a factor. What runs is the package's
+`RoundSampler`, with its pauses and second measurements, and `verdict.judge`, as in `truth.py`.
 """
 
 import os

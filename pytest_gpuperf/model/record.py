@@ -56,7 +56,6 @@ NoteCode = Literal[
     # of the answers
     "devices_disagree",
     "parity_not_checked",
-    "answers_not_compared_again",
     "answers_not_compared",
     # of what the test is compared with
     "one_device",

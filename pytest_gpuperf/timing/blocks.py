@@ -37,10 +37,13 @@ class BlockTimer:
 
     `waited` and `processor_time` are sums over the timed blocks; None where the system does not report them.
     `fastest_sample` outlives a restart: the samples of a busy machine are compared with it.
-    `per_call_timer` times the same workload with a synchronize after each call.
+    `per_call_timer` times the same workload with a synchronize after each call. With `keeps_result` the
+    result of the last timed call is in `last_result` until the next block.
     """
 
     workload: Workload
+    keeps_result: bool = False
+    last_result: Any = None
     block_calls: int = 1
     warmup: float = 0.0
     warmup_calls: int = 1
@@ -103,6 +106,7 @@ class BlockTimer:
 
     def restart(self) -> None:
         """Discard the samples and the block length."""
+        self.last_result = None
         del self.samples[:]
         self.block_calls = 1
         self.steady = False
@@ -152,12 +156,14 @@ class BlockTimer:
         if self.per_call_timer is None:
             call, wait = self.workload.call, self.device.synchronize
 
-            def call_and_wait() -> None:
-                call()
+            def call_and_wait() -> Any:
+                result = call()
                 wait()
+                return result
 
             self._is_running = True
             self.per_call_timer = warmed_up(call_and_wait, self.device, options)
+            self.per_call_timer.keeps_result = self.keeps_result
             self._is_running = False
             self.per_call_timer.note_time(self._fastest_latency)
         return self.per_call_timer
@@ -165,9 +171,10 @@ class BlockTimer:
     def take_sample(self) -> None:
         """Time one block and keep its sample; a workload that raises stays marked as running."""
         self._is_running = True
+        self.last_result = None  # before the next one exists: at most two are held for a device
         before = _readings(self.device)
         with gc_paused():
-            sample = time_block(self.workload.call, self.block_calls, self.device)
+            sample, result = timed_block(self.workload.call, self.block_calls, self.device)
         after = _readings(self.device)
         self._is_running = False
         self._before_last_block = (self.waited, self.processor_time)
@@ -176,10 +183,12 @@ class BlockTimer:
             raise GpuPerfError(f"{self.block_calls} calls took no time that the clock can show")
         self.note_time(sample)
         self.samples.append(sample)
+        self.last_result = result if self.keeps_result else None
 
     def run_untimed(self) -> None:
         """Run one block that is not sampled: clocks that fell while the device was idle rise again."""
         self._is_running = True
+        self.last_result = None
         with gc_paused():
             time_block(self.workload.call, self.block_calls, self.device)
         self._is_running = False
@@ -218,14 +227,20 @@ def rounds(timers: Sequence[BlockTimer], order: Random) -> Iterator[None]:
 
 
 def time_block(call: Callable[[], Any], calls: int, device: TimedDevice) -> float:
-    """Return the seconds per call of one block; the result of each call is dropped at once."""
+    """Return the seconds per call of one block."""
+    return timed_block(call, calls, device)[0]
+
+
+def timed_block(call: Callable[[], Any], calls: int, device: TimedDevice) -> tuple[float, Any]:
+    """Return the seconds per call of one block, and the last result; the others are dropped at once."""
     clock = device.clock
     device.synchronize()
     started = clock()
-    for _ in repeat(None, calls):
+    for _ in repeat(None, calls - 1):
         call()
+    result = call()
     device.synchronize()
-    return (clock() - started) / calls
+    return (clock() - started) / calls, result
 
 
 def _add_increase(total: float | None, before: float | None, after: float | None) -> float | None:

@@ -77,8 +77,10 @@ class ResultChecks:
 
     def final_result(self, timer: BlockTimer) -> list[parity.Leaf]:
         """Make the last call and return its result on the host; refuse a workload that modified its input."""
-        workload = timer.workload
-        result = untimed_calls.inspected_call(timer)
+        return self.checked(untimed_calls.inspected_call(timer), timer.workload)
+
+    def checked(self, result: Any, workload: Workload) -> list[parity.Leaf]:
+        """Return the result of the last call on the host; refuse a workload that modified its input."""
         mutated = inputs.mutated_input(workload.inputs, workload.call, workload.device)
         if mutated is not None:
             raise GpuPerfError(

@@ -27,12 +27,13 @@ def probe_and_sample(timers: Sequence[BlockTimer], context: TrialContext) -> Non
     gpu = timers[-1]
     if context.remaining() > 2 * (gpu.samples[-1] if gpu.samples else 0.0):
         untimed_calls.probe_blocking(gpu)
-    if context.remaining() >= 0:
-        sample_other_mode(timers, context)
+    sample_other_mode(timers, context)
 
 
 def sample_other_mode(timers: Sequence[BlockTimer], context: TrialContext) -> None:
     """Sample blocks where the demand is on latency, and single calls where it is on throughput."""
+    if context.remaining() < 0:
+        return
     other_timers = []
     for timer in timers:
         per_call = timer.per_call(context.options)

@@ -22,8 +22,6 @@ from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
 from pytest_gpuperf.timing.untimed_calls import Bind
 
-_NOT_COMPARED_AGAIN = "max_time was reached before the results could be compared again after timing"
-
 
 class Trial:
     """The measurement of one test; `record` returns at any time what has been measured so far.
@@ -83,11 +81,8 @@ class Trial:
                 cpu_timer = self._warmed_up(self._cpu)
                 gpu_timer = self._warmed_up(self._gpu)
                 self._rounds.take_interleaved(cpu_timer, gpu_timer, self._demanded_transfers(self._gpu))
-                if self._budget.remaining() < 0:
-                    self.note("answers_not_compared_again", _NOT_COMPARED_AGAIN)
-                    return self._judge()
-                cpu_result = self._final_result(self._cpu)
-                gpu_result = self._final_result(self._gpu)
+                cpu_result = self._final_result(self._cpu, cpu_timer)
+                gpu_result = self._final_result(self._gpu, gpu_timer)
                 if self._samples_usable or not restarts_left or self._rounds.too_late_to_restart:
                     break
                 # Free the results before the next ones exist: at most two are held for a device.
@@ -114,7 +109,7 @@ class Trial:
         with self._budget.lock():
             gpu_timer = self._warmed_up(self._gpu)
             self._rounds.take_against(cpu_samples, gpu_timer, self._demanded_transfers(self._gpu))
-            self._checks.compare(cpu_result.result, self._final_result(self._gpu), gpu)
+            self._checks.compare(cpu_result.result, self._final_result(self._gpu, gpu_timer), gpu)
             if self._budget.remaining() >= 0:
                 self._measure_secondary(self._gpu)
         return self._judge()
@@ -129,9 +124,8 @@ class Trial:
                 if timer.interference is None or not restarts_left or self._budget.remaining() < 0:
                     break
                 self._restart(self._cpu)
-            if self._budget.remaining() >= 0:
-                self._checks.require_same_result(first_result, self._final_result(self._cpu))
-                secondary.sample_other_mode([self._cpu], self._context)
+            self._checks.require_same_result(first_result, self._final_result(self._cpu, timer))
+            secondary.sample_other_mode([self._cpu], self._context)
         interference = timer.interference
         if interference is not None:
             self.note("interference", noise.describe(interference))
@@ -142,10 +136,10 @@ class Trial:
         self._gpu, first_result = self._first_call(bind, gpu)
         self._checks.require_device_work(self._gpu.workload)
         with self._budget.lock():
-            self._rounds.take_alone(self._warmed_up(self._gpu), seconds)
-            if self._budget.remaining() >= 0:
-                self._checks.require_same_result(first_result, self._final_result(self._gpu))
-                secondary.probe_and_sample([self._gpu], self._context)
+            timer = self._warmed_up(self._gpu)
+            self._rounds.take_alone(timer, seconds)
+            self._checks.require_same_result(first_result, self._final_result(self._gpu, timer))
+            secondary.probe_and_sample([self._gpu], self._context)
 
     def assess_cpu_only(self, cpu_result: CpuResult) -> None:
         """Assess from the CPU's times alone what a GPU would have to reach."""
@@ -252,7 +246,7 @@ class Trial:
         self._budget.start(device.clock)
         workload, result = untimed_calls.first_call(bind, device)
         transfers.require_separable(self.demand, workload)
-        return BlockTimer(workload=workload), self._checks.copy_to_host(result, device)
+        return BlockTimer(workload=workload, keeps_result=True), self._checks.copy_to_host(result, device)
 
     def _warmed_up(self, timer: BlockTimer) -> BlockTimer:
         """Warm up; return the timer of the mode that the demand is on: of blocks, or of single calls."""
@@ -260,8 +254,13 @@ class Trial:
         timer.warm_up(self.options)
         return timer.per_call(self.options) if self.demand.latency else timer
 
-    def _final_result(self, timer: BlockTimer) -> list[Leaf]:
+    def _final_result(self, timer: BlockTimer, sampled: BlockTimer) -> list[Leaf]:
+        """Return the result of one more call, or of the last sampled one where there is no time for that."""
         self._device = timer.device
+        last, sampled.last_result = sampled.last_result, None
+        if self._budget.remaining() < 0 and sampled.samples:
+            return self._checks.checked(last, timer.workload)
+        del last  # before the next result exists
         return self._checks.final_result(timer)
 
     def _restart(self, *timers: BlockTimer) -> None:

@@ -596,11 +596,34 @@ def test_a_fresh_start_holds_no_answers_of_the_one_before(monkeypatch):
     assert [names["cpu_result"] + names["gpu_result"] for names in held] == [[], []]
 
 
-def test_a_slow_workload_is_called_four_times_and_says_what_was_left_out():
+def test_a_slow_workload_is_called_four_times():
     bench = Bench(cpu=4.0, gpu=4.0)
-    found = bench.compare(lambda device: lambda: device.launch(), Demand(min=3))
+    bench.compare(lambda device: lambda: device.launch(), Demand(min=3))
     assert (bench.cpu.launches, bench.gpu.launches) == (4, 4)
-    assert "answers_not_compared_again" in [note.code for note in found.notes]
+
+
+def wrong_from_the_second_call_on(device):
+    calls = count(1)
+    return lambda: device.xp.ones(4) if device.kind == "cpu" or next(calls) == 1 else device.xp.zeros(4)
+
+
+@pytest.mark.parametrize("latency", [False, True])
+@pytest.mark.parametrize("seconds", [4.0, 2.4, 1.0, 1e-3])
+def test_a_wrong_answer_fails_however_slow_the_workload_is(seconds, latency):
+    demand = Demand(min=3, latency=latency)
+    found = Bench(cpu=seconds, gpu=seconds / 100).compare(wrong_from_the_second_call_on, demand)
+    assert (found.status, found.reason_code) == ("failed", "devices_disagree")
+    assert "after timing" in found.reason
+
+
+@pytest.mark.parametrize("seconds", [4.0, 1e-3])
+def test_a_changed_input_is_an_error_however_slow_the_workload_is(seconds):
+    def body(device):
+        a = device.asarray(np.arange(4.0, 0.0, -1.0))
+        return a.sort
+
+    with pytest.raises(GpuPerfError, match="modifies its input"):
+        Bench(cpu=seconds, gpu=seconds / 100).compare(body, Demand(min=3))
 
 
 def test_a_file_name_that_is_no_text_still_has_its_order_of_rounds():
