@@ -28,16 +28,24 @@ class SequentialEstimator:
     """Estimates the speedup round by round; `stopping` has the rule by which sampling stops.
 
     Copies count as the demand requires. `exclusions` are ranges of speedups (the limit of a regression check,
-    or 1 in a size sweep) that the interval must lie outside of before sampling stops.
+    or 1 in a size sweep) that the interval must lie outside of before sampling stops. It spends
+    `alpha_share` of the options' alpha.
     """
 
     def __init__(
-        self, demand: Demand, options: RunOptions, exclusions: Sequence[tuple[float, float]] = ()
+        self,
+        demand: Demand,
+        options: RunOptions,
+        exclusions: Sequence[tuple[float, float]] = (),
+        *,
+        alpha_share: float = 1.0,
     ) -> None:
         self.demand = demand
         self.options = options
         self._exclusions = [(log(low), log(high)) for low, high in exclusions]
-        self._evidence = Evidence(alpha=options.alpha, resolution=log(1 + options.sampling.resolution))
+        self._evidence = Evidence(
+            alpha=alpha_share * options.alpha, resolution=log(1 + options.sampling.resolution)
+        )
         self._strongest = dict.fromkeys(demand.limits, 0.0)
 
     def add(self, one_round: Round) -> None:

@@ -12,6 +12,7 @@ from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
 
+_FIRST_SHARE = 0.8  # of alpha, for the rounds before any restart; six that agree still decide
 _MIN_ALONE = 2  # samples of one device, taken whatever they cost
 _RESTART_SHARE = 0.5  # of the time that the rounds took must be left for a restart to be worth it
 
@@ -25,12 +26,17 @@ class RoundSampler:
     def __init__(self, context: TrialContext, exclusions: Sequence[tuple[float, float]] = ()) -> None:
         self._context = context
         self._exclusions = exclusions
-        self.restart()
+        self._begin(_FIRST_SHARE)
 
     def restart(self) -> None:
-        """Discard every round."""
+        """Discard every round; what is left of alpha is divided among all restarts."""
+        self._begin((1 - _FIRST_SHARE) / max(1, self._context.options.sampling.max_restarts))
+
+    def _begin(self, alpha_share: float) -> None:
         context = self._context
-        self._estimator = SequentialEstimator(context.demand, context.options, self._exclusions)
+        self._estimator = SequentialEstimator(
+            context.demand, context.options, self._exclusions, alpha_share=alpha_share
+        )
         self.rounds: list[Round] = []
         self.begun = 0
         self.dropped = 0

@@ -383,3 +383,11 @@ def test_far_from_a_limit_nothing_is_confirmed(ratio):
     )
     assert bench.interleaved().speedup("interleaved").confirmed is None
     assert bench.sampling.elapsed < 0.1
+
+
+def test_rounds_after_a_restart_need_more_evidence_so_that_all_together_spend_alpha_once():
+    bench = Bench(demand=Demand(min=3), options=RunOptions(sampling=SamplingPlan(precision_time=0.0)))
+    assert bench.interleaved().begun == 6
+    bench.sampling.restart()
+    # of 0.025 a tenth is left for each of two restarts: 0.7 * 2**n + 0.3 * (2**(n + 1) - 1) / (n + 1) >= 400
+    assert bench.interleaved().begun == 10
