@@ -97,19 +97,20 @@ class SequentialEstimator:
         return all(low > most or high < least for least, most in self._exclusions)
 
     @property
-    def missed_by(self) -> float | None:
-        """How far (a log ratio) every round lies beyond a limit that the interval misses; None if none is.
+    def missed(self) -> dict[str, float]:
+        """How far (a log ratio) every round lies beyond each limit that the interval misses.
 
         To be below an exclusion is to miss it: it is a regression, or a size at which the GPU loses.
         """
         low, high = self._evidence.interval
         least, most = min(self._evidence.values), max(self._evidence.values)
-        floors = [floor for floor, _ in self._exclusions]
-        floors += [log(self.demand.min)] if self.demand.min is not None else []
-        missed = [floor - most for floor in floors if high < floor]
+        floors = {f"exclusion {index}": floor for index, (floor, _) in enumerate(self._exclusions)}
+        if self.demand.min is not None:
+            floors["min"] = log(self.demand.min)
+        missed = {name: floor - most for name, floor in floors.items() if high < floor}
         if self.demand.max is not None and low > log(self.demand.max):
-            missed.append(least - log(self.demand.max))
-        return max(missed, default=None)
+            missed["max"] = least - log(self.demand.max)
+        return missed
 
     def is_within(self, distance: float) -> bool:
         """Return whether the estimate is as near as that (a log ratio) to a limit or an exclusion."""

@@ -16,7 +16,7 @@ LARGEST_EXPONENT = 700.0
 """e**700 is still a float; evidence beyond it decides nothing more."""
 FEWEST_ROUNDS = 2
 """With fewer there is no interval."""
-_LEAST_FACTOR = 2.5  # beyond two levels of a GPU's clock, the widest of which are 2.2 apart
+_LEAST_FACTOR = 2.7  # beyond two levels of a GPU's clock, the widest of which are 2.2 apart
 _TAIL = 0.8  # of a Pareto distribution: so heavy that it has no mean
 _UNANIMOUS = 0.7  # of the weight is on rounds that all agree; the rest is uniform over p > 1/2
 _MIN_VALUES = 8  # with fewer values, a lag-1 autocorrelation says more about chance than about the samples

@@ -71,7 +71,8 @@ class OffloadInput:
         if self.throttled:
             return None
         measured = self.speedup.estimate
-        return replace(measured, low=measured.lower * self.own_share).is_above(limit)
+        above = replace(measured, low=measured.lower * self.own_share).is_above(limit)
+        return None if above is False and self.speedup.confirmed is False else above
 
 
 def assess(measured: OffloadInput, options: RunOptions) -> Offload:

@@ -35,10 +35,9 @@ def confirming_pause(round_time: float, options: RunOptions) -> float:
     return _pause(_CONFIRMING_ROUNDS_APART, round_time, options)
 
 
-def needs_confirmation(estimator: SequentialEstimator) -> bool:
-    """Return whether a limit is missed, and in some round by no more than a spell may explain."""
-    missed_by = estimator.missed_by
-    return missed_by is not None and missed_by < log(LARGEST_LEVEL)
+def unconfirmed(estimator: SequentialEstimator) -> frozenset[str]:
+    """Return the limits that are missed, and in some round by no more than a spell may explain."""
+    return frozenset(name for name, by in estimator.missed.items() if by < log(LARGEST_LEVEL))
 
 
 def _pause(rounds: int, round_time: float, options: RunOptions) -> float:

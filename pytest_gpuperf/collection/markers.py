@@ -84,6 +84,10 @@ def _not_negative(value: Any) -> bool:
     return value is None or (_is_number(value) and 0 <= value < math.inf)
 
 
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
@@ -95,7 +99,7 @@ _ARGUMENTS: _Arguments = {
     "min": (_POSITIVE, _positive),
     "max": (_POSITIVE, _positive),
     "transfer": ("'never', 'always' or 'once'", lambda value: value in ("never", "always", "once")),
-    "calls": ("an integer of at least 1", lambda value: value is None or (type(value) is int and value > 0)),
+    "calls": ("an integer of at least 1", lambda value: value is None or (_is_integer(value) and value > 0)),
     "rtol": ("a finite number of at least 0", _not_negative),
     "atol": ("a finite number of at least 0", _not_negative),
     "parity": ("True or False", lambda value: isinstance(value, bool)),
@@ -112,7 +116,7 @@ _PAIR_ARGUMENTS = ("pair", "device")
 _LIMIT = ("a finite number", lambda value: value is None or size(value) is not None)
 _THRESHOLD_ARGUMENTS: _Arguments = {
     "parameter": (
-        "the name of a parameter, as in offload_threshold('n')",
+        "the name of the parameter that is the size, as in offload_threshold('n')",
         lambda value: isinstance(value, str),
     ),
     "at_most": _LIMIT,

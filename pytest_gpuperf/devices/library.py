@@ -55,4 +55,4 @@ def import_library(module: str, name: str, remedy: str) -> Any:
 def shown_setting(name: str) -> str:
     """Return what a variable that chooses among devices is set to: `CUDA_VISIBLE_DEVICES is not set`."""
     value = environ.get(name)
-    return f"{name} is {'not set' if value is None else f'{value!r}, which may hide it'}"
+    return f"{name} is {'not set' if value is None else f'{value!r}, which may hide devices'}"

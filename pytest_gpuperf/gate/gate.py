@@ -180,8 +180,9 @@ class _Case:
 
     @cached_property
     def all_undecided(self) -> int:
-        """How many comparisons there are, if every one of them is undecided; else 0."""
-        outcomes = [comparison.outcome for record in self.records for comparison in record.comparisons]
+        """How many comparisons are undecided, if that is every one that has a baseline; else 0."""
+        comparisons = (comparison for record in self.records for comparison in record.comparisons)
+        outcomes = [comparison.outcome for comparison in comparisons if comparison.outcome != "new"]
         return len(outcomes) if set(outcomes) == {"cannot_tell"} else 0
 
     @cached_property

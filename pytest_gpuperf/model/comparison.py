@@ -12,6 +12,7 @@ METRICS: tuple[Metric, ...] = ("speedup", "gpu", "cpu", "latency", "always", "th
 Outcome = Literal["regressed", "cannot_tell", "not_comparable", "improved", "not_regressed", "new"]
 """`new`: the baseline has nothing to compare with, for it does not know the test or has not measured it."""
 WORST_FIRST: tuple[Outcome, ...] = get_args(Outcome)
+"""The order in which reports show outcomes."""
 Remedy = Literal["more_time", "run_with_gate", "new_baseline", "cool_gpu"]
 """What would decide a comparison that is in doubt; `run_with_gate`: this run stopped at its own verdict."""
 GateFailureCode = Literal[

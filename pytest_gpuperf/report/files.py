@@ -19,6 +19,8 @@ def content(path: Path, most: int, *, follow_link: bool = True) -> bytes:
     names = ("O_NONBLOCK",) if follow_link else ("O_NONBLOCK", "O_NOFOLLOW")
     safely = sum(getattr(os, name, 0) for name in names)  # as far as the system has them
     try:
+        if not S_ISREG(path.stat().st_mode):  # to open a pipe may take what another process wrote
+            raise OSError(EINVAL, "it is not a regular file")
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | safely)) as file:
             status = os.fstat(file.fileno())
             if not S_ISREG(status.st_mode):

@@ -42,7 +42,7 @@ class Journal:
         """
         line = codec.text(codec.dump(content))
         if self._file is None:
-            self._file = self.path.open("w", encoding="utf-8")
+            self._file = self.path.open("w", encoding="utf-8", newline="")
         self._file.write(line + "\n")
         self._file.flush()
 
@@ -58,7 +58,7 @@ class Journal:
 
 def is_journal(content: bytes) -> bool:
     """Return whether a file's bytes begin with the heading of a journal."""
-    return re.match(rb'\{"started": ?"[^"]*", ?"environment": ?\{.*\}\}\n', content) is not None
+    return re.match(rb'\{"started": ?"[^"]*", ?"environment": ?\{.*\}\}\r?\n', content) is not None
 
 
 def run_in(path: Path) -> Run:

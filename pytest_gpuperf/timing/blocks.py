@@ -177,7 +177,7 @@ class BlockTimer:
             sample, result = timed_block(self.workload.call, self.block_calls, self.device)
         after = _readings(self.device)
         self._is_running = False
-        self._before_last_block = (self.waited, self.processor_time)
+        self._before_last_block = self.sums
         self.waited, self.processor_time = map(_add_increase, self._before_last_block, before, after)
         if sample <= 0:
             raise GpuPerfError(f"{self.block_calls} calls took no time that the clock can show")
@@ -192,6 +192,16 @@ class BlockTimer:
         with gc_paused():
             time_block(self.workload.call, self.block_calls, self.device)
         self._is_running = False
+
+    @property
+    def sums(self) -> tuple[float | None, float | None]:
+        """What all sampled blocks added to `waited` and `processor_time`."""
+        return self.waited, self.processor_time
+
+    def go_back(self, samples: int, sums: tuple[float | None, float | None]) -> None:
+        """Discard the samples after the first so many, when the sums were these."""
+        del self.samples[samples:]
+        self.waited, self.processor_time = sums
 
     def drop_last_sample(self) -> None:
         """Discard the last sample, and what its block added to the sums."""

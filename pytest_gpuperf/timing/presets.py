@@ -36,4 +36,5 @@ def for_unmarked(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
         precision_rounds=min(15, plan.precision_rounds),  # enough to see a loss of three quarters
         warmup_time=0.02,
         max_restarts=0,
+        apart=False,
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
-from pytest_gpuperf.analysis.spacing import confirming_pause, needs_confirmation, pause_before_next
+from pytest_gpuperf.analysis.spacing import confirming_pause, pause_before_next, unconfirmed
 from pytest_gpuperf.analysis.stopping import should_stop
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
@@ -69,14 +69,20 @@ class RoundSampler:
         timers = [cpu, gpu, *transfers]
         cpu_samples = (cpu.samples[-1] for _ in blocks.rounds(timers, self._context.order))
         self._take(cpu_samples, timers, gpu, transfers)
-        if self.rounds and self.throttled is None and needs_confirmation(self._estimator):
+        if self.rounds and self.throttled is None and (missed := unconfirmed(self._estimator)):
             self._confirmed = False  # until it is, also where that is interrupted
-            self._confirmed = self._is_confirmed(cpu_samples, timers, gpu, transfers)
+            sums = [timer.sums for timer in timers]
+            try:
+                self._confirmed = self._is_confirmed(missed, cpu_samples, timers, transfers)
+            finally:
+                for timer, before in zip(timers, sums, strict=True):
+                    timer.go_back(len(self.rounds), before)
 
     def take_against(
         self, cpu_samples: Iterable[float], gpu: BlockTimer, transfers: Sequence[BlockTimer] = ()
     ) -> None:
-        """Take a round for each sample that the CPU sibling left."""
+        """Take a round for each sample that the CPU sibling left; these rounds are never taken again."""
+        self._begin(alpha_share=1.0)
         timers = [gpu, *transfers]
         self._take(_sampled_with(cpu_samples, timers), timers, gpu, transfers)
 
@@ -127,32 +133,31 @@ class RoundSampler:
 
     def _is_confirmed(
         self,
+        missed: frozenset[str],
         cpu_samples: Iterator[float],
         timers: Sequence[BlockTimer],
-        gpu: BlockTimer,
         transfers: Sequence[BlockTimer],
     ) -> bool:
-        """Return whether rounds far apart miss a limit, too; False where they do not decide in time.
+        """Return whether rounds far apart miss the same limits; False where they do not in time.
 
         They are weighed alone, and their samples are not kept.
         """
-        context = self._context
+        context, gpu = self._context, timers[1]
         again = SequentialEstimator(context.demand, context.options, self._exclusions)
         plan = context.options.sampling
         pause = confirming_pause(self._round_time, context.options)
-        while again.taken < plan.min_rounds or not again.is_decided:
+        for _ in range(plan.max_rounds):
             # An untimed round, a timed one, and the two calls that end the test.
-            if again.taken == plan.max_rounds or context.remaining() < pause + 4 * self._round_time:
-                return False
+            if context.remaining() < pause + 4 * self._round_time:
+                break
             if pause:
                 self._pause(pause, timers)
-            again.add(_round(next(cpu_samples), gpu, transfers))
-            is_slowed = bool(capabilities.throttle(gpu.device))
-            for timer in timers:
-                timer.drop_last_sample()
-            if is_slowed:
-                return False
-        return again.missed_by is not None
+            cpu_sample = next(cpu_samples)
+            if not capabilities.throttle(gpu.device):
+                again.add(_round(cpu_sample, gpu, transfers))
+            if again.taken >= plan.min_rounds and missed <= again.missed.keys():
+                return True
+        return False
 
     def _pause(self, seconds: float, timers: Sequence[BlockTimer]) -> float:
         """Wait, and let each device run untimed; return the seconds, without a wait for other processes."""

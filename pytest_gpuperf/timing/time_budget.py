@@ -48,8 +48,11 @@ class TimeBudget:
             yield
 
     def pause(self, device: TimedDevice, seconds: float) -> None:
-        """Let seconds pass while the lock is held; in a long pause other processes may have it."""
-        if seconds < _LONG_PAUSE:
+        """Let seconds pass while the lock is held; in a long pause other processes may have it.
+
+        A lock that could not be had is not tried again: that may take minutes each time.
+        """
+        if seconds < _LONG_PAUSE or self.warnings:
             capabilities.pause(device, seconds)
             return
         self._held.close()

@@ -203,7 +203,7 @@ def test_a_driver_too_old_names_both_versions(monkeypatch):
     assert "supports CUDA 11.4, CuPy needs 12.9; update the driver" in cause()
 
 
-@pytest.mark.parametrize(("visible", "said"), [(None, "is not set"), ("", "is '', which may hide it")])
+@pytest.mark.parametrize(("visible", "said"), [(None, "is not set"), ("", "is '', which may hide devices")])
 def test_no_visible_device_says_what_cuda_visible_devices_says(monkeypatch, setting, visible, said):
     fake(monkeypatch, count_error=100)
     setting("CUDA_VISIBLE_DEVICES", visible)

@@ -173,7 +173,7 @@ def test_a_build_without_any_gpu_says_so(monkeypatch):
     assert "torch 2.99 was built without any GPU; install the build for your GPU" in cause()
 
 
-@pytest.mark.parametrize(("visible", "said"), [(None, "is not set"), ("", "is '', which may hide it")])
+@pytest.mark.parametrize(("visible", "said"), [(None, "is not set"), ("", "is '', which may hide devices")])
 def test_no_driver_is_torchs_own_cause_with_what_may_hide_the_gpu(monkeypatch, setting, visible, said):
     def no_driver(size, device):
         raise RuntimeError("Found no NVIDIA driver on your system.\nMore of it")

@@ -159,7 +159,7 @@ def untouched(*options, said, capsys) -> None:
         ("[" * 100_000, "wrong.json is not JSON"),
         (
             "{}",
-            "wrong.json: this is no report: its schema_version is None; name one that --gpuperf-json wrote",
+            "wrong.json: this is no report: it has no schema_version; name one that --gpuperf-json wrote",
         ),
         ('{"schema_version": "1.0"}', "wrong.json: it breaks its schema"),
         ('{"schema_version": "1.9"}', "wrong.json: its schema_version 1.9 is newer"),

@@ -1,6 +1,7 @@
 """From a run to the JSON of pytest-benchmark, for `pytest-benchmark compare` and other readers of it."""
 
 from collections.abc import Iterator, Sequence
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def spread(samples: Sequence[float]) -> dict[str, float | str]:
     https://en.wikipedia.org/wiki/Quartile#Computing_methods, are Hazen's; fences are Tukey's, 1.5 IQR beyond.
     """
     data = np.sort(samples)
-    rounds, total = len(data), data.sum()
+    rounds, total = len(data), fsum(data)
     mean = np.clip(total / rounds, data[0], data[-1])  # rounding may not leave the samples' own range
     with np.errstate(over="raise"):
         stddev = np.sqrt(((data - mean) ** 2).sum() / max(rounds - 1, 1))

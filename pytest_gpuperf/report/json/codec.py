@@ -8,12 +8,9 @@ Any other text is read by `json`, which knows lines and columns, and is then che
 import json
 import re
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import cache, partial
 from json.decoder import JSONDecodeError
-from math import inf
 from sys import float_info
 from typing import Any, TypeVar
 
@@ -24,13 +21,16 @@ from pytest_gpuperf.model.quantities import Seconds
 
 _Value = TypeVar("_Value")
 _MOST = float_info.max
-_MOST_DIGITS = 400  # that are read as an integer: int() refuses some thousands
 _LONGEST_CAUSE = 200  # characters: it may quote what the file holds
 _REMEDY = "write it anew, or take it from where it was copied"
 _AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _CANNOT = (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError, RecursionError)
 _KINDS = {list: "array", dict: "object", type(None): "null"}
 """What msgspec calls the types of JSON, where that is not Python's name."""
+_STRINGS = r'"(?:[^"\\]|\\.)*"'
+_CONSTANT = re.compile(rf"{_STRINGS}|(?P<found>-?Infinity|NaN)", re.DOTALL)
+_TOKEN = re.compile(rf"{_STRINGS}|[{{}}\[\]:]", re.DOTALL)
+_DIGITS = re.compile(rf"{_STRINGS}|(?P<found>\d{{4300,}})", re.DOTALL)
 _PLACE = re.compile(r"(?P<cause>.*) - at `\$(?P<place>[^`]*)`", re.DOTALL)  # as msgspec ends its messages
 
 
@@ -76,12 +76,16 @@ def written(value: Any, place: str = "$") -> str:
 
     Integers that stand for a float are written as one, so that `quick` reads them again.
     """
-    with suppress(*_CANNOT):
+    kind = type(value)
+    try:
         line = encode(value)
-        # NaN and infinity, which have become null, are not equal to it.
-        if line.isascii() and quick(line, type(value)) == value:
-            return line.decode("ascii")
-    return text(dump(load(dump(value), type(value), place)))
+        again = _decoder(kind).decode(line)
+        # NaN and infinity, which have become null, are not equal to it; 3 is equal to 3.0.
+        if line.isascii() and again == value:
+            return encode(again).decode("ascii")
+    except _CANNOT:
+        pass
+    return text(dump(load(dump(value), kind, place)))
 
 
 def dump(value: Any) -> Any:
@@ -93,10 +97,12 @@ def text(content: Any) -> str:
     """Return plain values as ASCII text of one line; raise GpuPerfError for a number that JSON has not."""
     if wild := unbounded(content, "$"):
         raise GpuPerfError(f"the number at {wild} is not finite, or beyond the range of JSON's numbers")
-    with suppress(UnicodeEncodeError):  # half a character, of which UTF-8 has none
+    try:
         line = encode(content)
         if line.isascii():
             return line.decode("ascii")
+    except UnicodeEncodeError:  # half a character, of which UTF-8 has none
+        pass
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -113,20 +119,21 @@ def parse(content: str) -> Any:
     """
     if not content.strip(" \t\r\n"):
         raise ValueError(f"it is empty; {_REMEDY}")
-    twice: list[str] = []
-    as_object = partial(_object, twice)
     try:
-        value = json.loads(content, object_pairs_hook=as_object, parse_int=_integer, parse_float=_number)
+        value = json.loads(content, object_pairs_hook=_object, parse_constant=_refuse, parse_float=_number)
         place = unbounded(value, "$")
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except _Constant:
+        raise ValueError(f"it has a number that is none at {_first(_CONSTANT, content)}; {_REMEDY}") from None
     except JSONDecodeError as error:
         raise ValueError(_malformed(error, content)) from None
-    if twice:
-        key = repr(twice[0])[:80]
-        raise ValueError(f"an object has the key {key} twice, at {place or '$'}; leave one of them out")
+    except _Twice:
+        raise ValueError(f"an object has the key {_twice(content)}; leave one of them out") from None
+    except ValueError:  # of int(): https://docs.python.org/3/library/stdtypes.html#int-max-str-digits
+        raise ValueError(f"it has a number of too many digits at {_first(_DIGITS, content)}") from None
     if place is not None:
-        raise ValueError(f"the number at {place} is not finite, or beyond the range of a double; {_REMEDY}")
+        raise ValueError(f"the number at {place} is beyond the range of a double; {_REMEDY}")
     return value
 
 
@@ -209,16 +216,13 @@ def _check_keys(given: Any, kept: Any, place: str) -> None:
                 raise broken(place, f"Object missing required field `{name}`")
             if name not in kept:
                 raise broken(place, f"Object contains unknown field `{name}`")
-            _check_keys(given[name], kept[name], f"{place}.{name}")
+        for name, part in given.items():
+            if isinstance(part, dict | list):
+                _check_keys(part, kept[name], f"{place}.{name}")
     elif isinstance(given, list | tuple):
         for index, part in enumerate(given):
             if isinstance(part, dict | list):
                 _check_keys(part, kept[index], f"{place}[{index}]")
-
-
-def _integer(digits: str) -> float:
-    """Return an integer; one of more digits than a double has is infinite, as `unbounded` finds it."""
-    return int(digits) if len(digits) < _MOST_DIGITS else float(digits)
 
 
 def _number(digits: str) -> float:
@@ -234,13 +238,23 @@ def _may_be_huge(content: bytes) -> bool:
     return b"0" * 29 in content[::10].translate(_AS_ZEROS)
 
 
-def _object(twice: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; the first key that is there twice goes to `twice`: `unbounded` finds its place."""
+class _Twice(ValueError):
+    """An object has a key twice."""
+
+
+class _Constant(ValueError):
+    """A number is NaN or infinite."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
-    if len(content) < len(pairs) and not twice:
-        twice += (name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-        content[twice[0]] = inf
+    if len(content) < len(pairs):
+        raise _Twice
     return content
+
+
+def _refuse(constant: str) -> Any:
+    raise _Constant(constant)
 
 
 def _malformed(error: JSONDecodeError, text: str) -> str:
@@ -248,3 +262,32 @@ def _malformed(error: JSONDecodeError, text: str) -> str:
     if not text[error.pos :].strip() or error.msg.startswith("Unterminated string"):
         return f"it ends too early: {error.msg} at {place}; it may have been cut off: {_REMEDY}"
     return f"{error.msg} at {place}; {_REMEDY}"
+
+
+def _twice(text: str) -> str:
+    """Return the first key that its object has already, and where it stands."""
+    keys: list[set[str]] = []
+    name = _TOKEN.match("{")
+    for token in _TOKEN.finditer(text):
+        if token[0] in "{[":
+            keys.append(set())
+        elif token[0] in "}]":
+            keys.pop()
+        elif token[0] != ":":
+            name = token
+        elif name is not None:
+            key = json.loads(name[0])
+            if key in keys[-1]:
+                return f"{repr(key)[:80]} again at {_place(text, name.start())}"
+            keys[-1].add(key)
+    raise AssertionError("a text in which no key is twice")
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    """Return the place of the first match that is not within a string."""
+    return next(_place(text, match.start()) for match in pattern.finditer(text) if match["found"])
+
+
+def _place(text: str, position: int) -> str:
+    before = text[:position]
+    return f"line {before.count(chr(10)) + 1}, column {position - before.rfind(chr(10))}"

@@ -15,8 +15,8 @@ from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
         ("passed", [13.0, 14.0]),  # 4.2 times the limit, and more
         ("inconclusive", [12.0, 13.0]),
         ("failed", [0.7, 0.6]),
-        ("passed", [8.0, 8.0, 8.0]),  # 2.5 times
-        ("inconclusive", [8.0, 7.0, 8.0]),
+        ("passed", [8.2, 8.2, 8.2]),  # 2.7 times
+        ("inconclusive", [8.2, 8.0, 8.2]),
         ("inconclusive", [100.0]),
     ],
 )

@@ -106,8 +106,8 @@ def test_rounds_that_agree_leave_the_interval_from_the_least_to_the_greatest(alp
     ("factor", "rounds", "alpha"),
     [
         (4.215, 2, 0.025),  # (1 / (2 * 0.025 ** (1 / 2))) ** (1 / 0.8)
-        (2.5, 3, 0.025),  # 1.95 by that, less than two levels of a clock explain
-        (2.5, 5, 0.025),
+        (2.7, 3, 0.025),  # 1.95 by that, less than two levels of a clock explain
+        (2.7, 5, 0.025),
         (31.53, 2, 0.001),
     ],
 )

@@ -437,7 +437,7 @@ def test_a_folder_and_a_pipe_are_no_files(tmp_path):
     (tmp_path / "folder.json").mkdir()
     os.mkfifo(tmp_path / "pipe.json")
     rejected = reasons(tmp_path)
-    assert "it cannot be read: Is a directory" == rejected["folder.json"]
+    assert "it cannot be read: it is not a regular file" == rejected["folder.json"]
     assert "it cannot be read: it is not a regular file" == rejected["pipe.json"]
 
 

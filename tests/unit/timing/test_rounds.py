@@ -368,6 +368,7 @@ def test_the_samples_of_a_second_measurement_are_not_kept():
     bench.interleaved()
     assert bench.sampling.speedup("interleaved").confirmed
     assert [6, 6] == [len(timer.samples) for timer in bench.timers]
+    assert bench.cpu.measurement.processors == pytest.approx(1.0), "as many as its samples kept busy"
 
 
 def test_a_failure_that_there_is_no_time_to_confirm_is_a_doubt():
@@ -391,3 +392,42 @@ def test_rounds_after_a_restart_need_more_evidence_so_that_all_together_spend_al
     bench.sampling.restart()
     # of 0.025 a tenth is left for each of two restarts: 0.7 * 2**n + 0.3 * (2**(n + 1) - 1) / (n + 1) >= 400
     assert bench.interleaved().begun == 10
+
+
+def test_a_second_measurement_that_misses_another_limit_confirms_nothing():
+    """At first it misses `min` and the limit of a baseline, and then the baseline's alone."""
+    bench = Bench(gpu_noise=lambda clock: 1.3 if clock() < 1.2 else 1.08)
+    options = RunOptions(sampling=SamplingPlan(precision_time=0.0))
+    context = TrialContext(demand=Demand(min=8.5), options=options, order=order(), remaining=lambda: inf)
+    sampling = RoundSampler(context, [(9.6, 9.8)])
+    sampling.take_interleaved(bench.cpu, bench.gpu)
+    found = sampling.speedup("interleaved")
+    assert (found.value, found.confirmed) == (pytest.approx(10 / 1.3), False)
+
+
+def test_a_second_measurement_need_not_tell_what_the_first_did_not_miss():
+    """A limit of a baseline around the value would never be told from it."""
+    bench = Bench(gpu=1e-3 / 0.95)
+    options = RunOptions(sampling=SamplingPlan(precision_time=0.0))
+    context = TrialContext(demand=Demand(min=10), options=options, order=order(), remaining=lambda: inf)
+    sampling = RoundSampler(context, [(9.4, 9.6)])
+    sampling.take_interleaved(bench.cpu, bench.gpu)
+    assert sampling.speedup("interleaved").confirmed is True
+
+
+def test_an_error_in_a_second_measurement_keeps_the_samples_of_the_first():
+    options = RunOptions(sampling=SamplingPlan(precision_time=0.0))
+    bench = Bench(gpu=1.2e-3, demand=Demand(min=9.5), options=options)
+    launch, calls = bench.gpu.device.launch, count(1)
+
+    def launch_or_raise(*arguments, **changes):
+        if next(calls) > 14:  # 6 rounds, 5 untimed blocks, and 2 rounds with 1 untimed block more
+            raise RuntimeError("broken")
+        launch(*arguments, **changes)
+
+    bench.gpu.device.launch = launch_or_raise
+    with pytest.raises(RuntimeError, match="broken"):
+        bench.interleaved()
+    found = bench.sampling.speedup("interleaved")
+    assert (found.rounds, found.confirmed) == (6, False)
+    assert [6, 6] == [len(timer.samples) for timer in bench.timers]
