@@ -68,12 +68,8 @@ def check_version(content: Any, key: str, kind: str, remedy: str = "") -> None:
     if version == VERSION:
         return
     # A text that is no version, or an absurd one, is not newer.
-    is_version = isinstance(version, str) and re.fullmatch(r"[1-9][0-9]{0,8}\.[0-9]{1,9}", version)
-    if is_version and _numbers(version) > _numbers(VERSION):
+    numbers = re.fullmatch(r"([1-9][0-9]{0,8})\.([0-9]{1,9})", version) if isinstance(version, str) else None
+    if numbers and [*map(int, numbers.groups())] > [*map(int, VERSION.split("."))]:
         raise GpuPerfError(f"its {key} {version} is newer than {VERSION}; update pytest-gpuperf")
     has = f"it has no {key}" if version is None else f"its {key} is {repr(version)[:80]}"
     raise GpuPerfError(f"this is no {kind}: {has}{remedy}")
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(number) for number in version.split(".")]
