@@ -338,7 +338,7 @@ NO_SENSE = [
     ("at_least must not be above at_most", family(", at_least=3000, at_most=2000")),
     ("at_most=5 is below the smallest size, 100", family(", at_most=5")),
     ("at_least=100 is not above the smallest size, 100", family(", at_least=100")),
-    ("parameter must be the name of the parameter that is the size", family().replace('threshold("n"', "threshold(5")),
+    ("parameter must be the name of the parameter that", family().replace('threshold("n"', "threshold(5")),
 ]
 
 
