@@ -113,9 +113,8 @@ class Evidence:
         if self.low <= self.median <= self.high:
             return self.low, self.high
         low, high = self._last_bounds
-        return min(self.low, self.high, low - self.resolution), max(
-            self.low, self.high, high + self.resolution
-        )
+        ends = self.low, self.high, low - self.resolution, high + self.resolution
+        return min(ends), max(ends)
 
     @property
     def has_enough_rounds(self) -> bool:

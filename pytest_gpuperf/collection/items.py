@@ -231,7 +231,7 @@ def _candidates(item: pytest.Function, parser: DeviceParser, options: PairOption
         parsed = parser.parse_text(function_of(item.name).rpartition("_")[2])
         if parsed.spec is None:
             raise ValueError(
-                f"cannot tell whether this is the CPU or the GPU test of pair={options.pair!r}; pass "
+                f"it is unknown whether this is the CPU or the GPU test of pair={options.pair!r}; pass "
                 "device='cpu' or device='gpu' to the marker"
             )
         yield ParsedDevice(spec=parsed.spec)

@@ -72,7 +72,7 @@ class MonitoredDevice:
         return self._monitor.throttle() if self._monitor else ()
 
     def _pci_bus_id(self) -> str:
-        """Return the bus id by which NVML knows the device; raise GpuPerfError if it has none."""
+        """Return the PCI bus id of the device; raise GpuPerfError if NVML reports none."""
         raise NotImplementedError
 
     @cached_property

@@ -66,9 +66,9 @@ class Comparison:
     remedy: Remedy | None = None
     """What would decide numbers that are in doubt."""
     baseline: Estimate | None = None
-    """Value in the baseline: a ratio, seconds, bytes or a size, by the metric; null if it has none."""
+    """Value in the baseline, in the unit of the metric: ratio, seconds, bytes or size; null if missing."""
     found: Estimate | None = None
-    """Value in this run; null if the run has none."""
+    """Value in this run; null if missing."""
     ratio: Estimate | None = None
     """`found` / `baseline`, with the interval that follows from theirs; null without one of them."""
     differences: tuple[str, ...] = ()

@@ -62,7 +62,7 @@ def is_journal(content: bytes) -> bool:
 
 
 def run_in(path: Path) -> Run:
-    """Return the run in a journal; raise GpuPerfError for a line that is none of its own.
+    """Return the run in a journal; raise GpuPerfError for a line that is not a record.
 
     A last line that was cut off is left out.
     """

@@ -155,8 +155,12 @@ class RoundSampler:
             cpu_sample = next(cpu_samples)
             if not capabilities.throttle(gpu.device):
                 again.add(_round(cpu_sample, gpu, transfers))
-            if again.taken >= plan.min_rounds and missed <= again.missed.keys():
+            if again.taken < plan.min_rounds:
+                continue
+            if missed <= again.missed.keys():
                 return True
+            if again.is_decided:  # the other way
+                break
         return False
 
     def _pause(self, seconds: float, timers: Sequence[BlockTimer]) -> float:

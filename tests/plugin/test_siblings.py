@@ -134,7 +134,7 @@ def test_what_makes_no_siblings_is_an_error_that_names_the_value_and_the_key(col
         marker = "" if "marks" in values else "@speedup(min=3)\n"
         test = f'@pytest.mark.parametrize("{names}", {values})\ndef test_ones({names}): pass'
         cases.append((marker + test, expected))
-    side = "cannot tell whether this is the CPU or the GPU test of pair='ones'; pass .*device='gpu'"
+    side = "it is unknown whether this is the CPU or the GPU test of pair='ones'; pass .*device='gpu'"
     both = r"test_ones\[numpy\]: the test is parametrized over single devices but calls gpuperf\.both\(\)"
     cases += [(ALONE, side), (BOTH, both)]
     said = collection_errors(*(f"import pytest\nspeedup = pytest.mark.speedup\n{test}" for test, _ in cases))

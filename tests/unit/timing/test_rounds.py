@@ -431,3 +431,14 @@ def test_an_error_in_a_second_measurement_keeps_the_samples_of_the_first():
     found = bench.sampling.speedup("interleaved")
     assert (found.rounds, found.confirmed) == (6, False)
     assert [6, 6] == [len(timer.samples) for timer in bench.timers]
+
+
+def test_a_second_measurement_ends_once_it_meets_the_limit():
+    options = RunOptions(sampling=SamplingPlan(precision_time=0.0))
+    bench = Bench(
+        demand=Demand(min=9.5), options=options, gpu_noise=lambda clock: 1.2 if clock() < 0.9 else 1.0
+    )
+    starts = starts_of(bench.gpu.device)
+    assert bench.interleaved().speedup("interleaved").confirmed is False
+    first, second = 6 + 5, 6 + 6  # rounds, and untimed blocks before them
+    assert len(starts) == first + second
