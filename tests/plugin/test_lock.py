@@ -130,7 +130,7 @@ NAPS = """
     import pytest
 
     @pytest.mark.parametrize("n", range(4))
-    @pytest.mark.speedup(max=3, max_time=0.3)
+    @pytest.mark.speedup(max_time=0.1)  # no demand: a verdict would rest on how busy the machine is
     def test_nap(device, n):
         return lambda: time.sleep(1e-3)
 """
