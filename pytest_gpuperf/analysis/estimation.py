@@ -6,7 +6,7 @@ from math import exp, inf, log
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.evidence import LARGEST_EXPONENT, Evidence, autocorrelation, e_value
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
+from pytest_gpuperf.model.measurement import Confirmation, Neighbours, Round, Speedup
 
 
 def estimate(ratios: Iterable[float], options: RunOptions, sampling: Neighbours) -> Speedup | None:
@@ -50,12 +50,16 @@ class SequentialEstimator:
 
     def add(self, one_round: Round) -> None:
         """Take one more round."""
-        calls = self.demand.calls if self.demand.transfer == "once" else None
-        self._evidence.add(log(one_round.cpu / (one_round.gpu + one_round.copies / (calls or 1))))
+        self._evidence.add(self.log_ratio(one_round))
         for limit in self._strongest:
             self._strongest[limit] = max(self._strongest[limit], self._evidence_against(log(limit)))
 
-    def speedup(self, sampling: Neighbours, *, confirmed: bool | None = None) -> Speedup | None:
+    def log_ratio(self, one_round: Round) -> float:
+        """Return the log of the speedup that one round shows, with the copies that the demand includes."""
+        calls = self.demand.calls if self.demand.transfer == "once" else None
+        return log(one_round.cpu / (one_round.gpu + one_round.copies / (calls or 1)))
+
+    def speedup(self, sampling: Neighbours, *, confirmation: Confirmation | None = None) -> Speedup | None:
         """Return the estimate from the rounds so far, None before the first."""
         values = self._evidence.values
         if not values:
@@ -75,7 +79,7 @@ class SequentialEstimator:
             autocorrelation=autocorrelation(values),
             sampling=sampling,
             rule="few_rounds" if few else "sign_test",
-            confirmed=confirmed,
+            confirmation=confirmation,
         )
 
     @property

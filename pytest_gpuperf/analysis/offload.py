@@ -72,7 +72,7 @@ class OffloadInput:
             return None
         measured = self.speedup.estimate
         above = replace(measured, low=measured.lower * self.own_share).is_above(limit)
-        return None if above is False and self.speedup.confirmed is False else above
+        return None if above is False and self.speedup.is_unconfirmed else above
 
 
 def assess(measured: OffloadInput, options: RunOptions) -> Offload:

@@ -7,15 +7,17 @@ failure near a limit is confirmed by a second measurement, whose rounds are furt
 """
 
 from math import log
+from typing import NamedTuple
 
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.analysis.stopping import SAMPLING_SHARE
-from pytest_gpuperf.model.demand import RunOptions
 
 LARGEST_LEVEL = 1.5
 """A ratio that no spell explains: levels of 1.1 to 1.3 were seen to last."""
 _ROUNDS_APART = 12  # in the time of which spells of twenty rounds have mostly ended
 _CONFIRMING_ROUNDS_APART = 25
+_FEWEST_APART = 8  # of rounds in which a spell may end
+_CONFIRMING_ROUNDS = 6  # that agree, and confirm
 _FEWEST_ROUNDS = 30  # that pauses leave time for: fewer seldom decide what is 5 % from a limit
 
 
@@ -27,25 +29,34 @@ def pause_before_next(estimator: SequentialEstimator, round_time: float) -> floa
     options = estimator.options
     if not estimator.taken or not (options.sampling.apart or estimator.is_within(log(LARGEST_LEVEL))):
         return 0.0
-    return _pause(_ROUNDS_APART, round_time, options)
+    # What a verdict needs has to fit in. After a pause each block runs once untimed, so a round with a pause
+    # before it takes twice its time more.
+    needed = max(options.sampling.precision_rounds, _FEWEST_ROUNDS)
+    longest = SAMPLING_SHARE * options.max_time / needed - 2 * round_time
+    pause = min(_ROUNDS_APART * round_time, longest)
+    return pause if pause >= round_time else 0.0
 
 
-def confirming_pause(round_time: float, options: RunOptions) -> float:
-    """Return the seconds to wait before each round of a second measurement."""
-    return _pause(_CONFIRMING_ROUNDS_APART, round_time, options)
+class SecondMeasurement(NamedTuple):
+    """Rounds far apart: after a `pause` in seconds each, or the middle ones of so many `together`."""
+
+    pause: float
+    together: int
+
+
+def second_measurement(round_time: float, left: float) -> SecondMeasurement | None:
+    """Return what rounds far apart fit into the seconds that are left; None where too few do.
+
+    Slow rounds have no time for pauses: those in the time of a pause are taken, and count as one.
+    """
+    for_each = left / (_CONFIRMING_ROUNDS + 2)  # some may not agree at first
+    pause = min(_CONFIRMING_ROUNDS_APART * round_time, for_each - 2 * round_time)
+    if pause >= _ROUNDS_APART * round_time:
+        return SecondMeasurement(pause, 1)
+    together = min(_ROUNDS_APART, int((left / round_time - 2) / _CONFIRMING_ROUNDS))  # two calls end the test
+    return SecondMeasurement(0.0, together) if together >= _FEWEST_APART else None
 
 
 def unconfirmed(estimator: SequentialEstimator) -> frozenset[str]:
     """Return the limits that are missed, and in some round by no more than a spell may explain."""
     return frozenset(name for name, by in estimator.missed.items() if by < log(LARGEST_LEVEL))
-
-
-def _pause(rounds: int, round_time: float, options: RunOptions) -> float:
-    """Return the time of so many rounds, or less where the rounds that a verdict needs have to fit in.
-
-    After a pause each block runs once untimed, so a round with a pause before it takes twice its time more.
-    """
-    needed = max(options.sampling.precision_rounds, _FEWEST_ROUNDS)
-    longest = SAMPLING_SHARE * options.max_time / needed - 2 * round_time
-    pause = min(rounds * round_time, longest)
-    return pause if pause >= round_time else 0.0

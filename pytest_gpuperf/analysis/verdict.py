@@ -6,12 +6,21 @@ from typing import Literal
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Estimate, Interference, Memory, Speedup
+from pytest_gpuperf.model.measurement import Confirmation, Estimate, Interference, Memory, Speedup
 from pytest_gpuperf.model.offload import Regime
 from pytest_gpuperf.model.record import Verdict
 
 Decision = Literal["passed", "failed"]
-NOT_CONFIRMED = "a second measurement, with rounds far apart, did not confirm it"
+UNCONFIRMED: dict[Confirmation, str] = {
+    "contradicted": "a second measurement, with rounds far apart, did not confirm it; use a quieter "
+    "machine, or move the limit further from the measured value",
+    "no_time": "time was up before a second measurement, with rounds far apart, could confirm it; allow more "
+    "time with max_time",
+    "interrupted": "a second measurement, with rounds far apart, was interrupted before it could confirm it",
+    "not_apart": "its rounds followed each other too closely to be sure, and cannot be taken again; time "
+    "both devices in one test, or move the limit further from the measured value",
+}
+"""Why a limit that is missed decides nothing."""
 _DEPENDENT = 0.3  # lag-1 autocorrelation above which successive rounds are called dependent
 
 
@@ -51,8 +60,8 @@ def judge(
     decided = decision(speedup.estimate.lower, speedup.estimate.upper, demand)
     if decided == "passed":
         return Verdict(status="passed", reason=None)
-    if decided == "failed" and speedup.confirmed is False:
-        reason = f"{state}: {NOT_CONFIRMED}; allow more time with max_time, or use a quieter machine"
+    if decided == "failed" and speedup.confirmation in UNCONFIRMED:
+        reason = f"{state}: {UNCONFIRMED[speedup.confirmation]}"
         return Verdict(status="inconclusive", reason=reason, reason_code="not_confirmed")
     if decided == "failed":
         return Verdict(status="failed", reason=state, reason_code="speedup_outside_limits")

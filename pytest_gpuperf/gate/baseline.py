@@ -107,8 +107,9 @@ class Comparer:
         if differences:
             values = {"baseline": earlier.estimate, "found": value.estimate}
             return self._not_comparable(tolerance, differences, **values)
-        if metric == "speedup" and now.speedup and now.speedup.confirmed is False and value.doubt is None:
-            value = replace(value, doubt=verdict.NOT_CONFIRMED, remedy="more_time")
+        confirmation = now.speedup.confirmation if metric == "speedup" and now.speedup else None
+        if confirmation in verdict.UNCONFIRMED and value.doubt is None:
+            value = replace(value, doubt=verdict.UNCONFIRMED[confirmation], remedy="more_time")
         return _compare_values(earlier, value, tolerance, gated=self.gated)
 
     def _differences(self, now: Record, before: Record, tolerance: Tolerance) -> tuple[str, ...]:

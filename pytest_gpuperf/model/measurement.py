@@ -30,6 +30,9 @@ _Shared = TypeVar("_Shared")
 Neighbours = Literal["interleaved", "siblings"]  # whether the samples of a round were taken side by side
 Rule = Literal["sign_test", "few_rounds"]
 """What an interval rests on: on which side of it each round lies, or how far so few rounds lie apart."""
+Confirmation = Literal["confirmed", "contradicted", "no_time", "interrupted", "not_apart"]
+"""What rounds far apart in time say of a limit that the interval misses; `no_time` for them was left, and
+`not_apart` are rounds that cannot be taken again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,8 +286,15 @@ class Speedup:
     """Whether the two samples of a round were taken next to each other, or by two tests."""
     rule: Rule = "sign_test"
     """What the interval rests on; few_rounds: too few, when time was up, for the sign test."""
-    confirmed: bool | None = None
-    """Whether a second measurement, with rounds far apart, missed a limit, too; null if none was needed."""
+    confirmation: Confirmation | None = None
+    """Whether rounds far apart in time miss a limit, too, that the interval misses by so little that a spell
+    of other load may explain it; null where it misses none like that.
+    """
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Whether the interval misses a limit, and that decides nothing."""
+        return self.confirmation not in (None, "confirmed")
 
     @property
     def estimate(self) -> Estimate:

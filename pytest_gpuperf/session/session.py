@@ -132,10 +132,12 @@ class GpuPerfSession:
         except BaseException as error:
             fault = self.machine.fault(error, trial.nodeid, trial.device)
             verdict = self._verdict_of_error(error, trial, fault)
+            if fault is not None or isinstance(error, KeyboardInterrupt | pytest.exit.Exception):
+                verdict = trial.unless_confirming(verdict)  # as it was not the workload that raised
             self.store_record(self._with_pairing(trial.record(verdict), spec), item)
             if fault is None:
                 raise
-        if fault is not None:
+        if fault is not None and verdict.status == "error":
             # Raised out here, so that no traceback keeps the arrays of the failed test alive.
             trial.release()
             self.machine.release()
@@ -148,6 +150,8 @@ class GpuPerfSession:
         )
         record = self.gate.with_comparisons(record)
         trial.release()  # pytest keeps the frames of a test that fails until the next one has run
+        if fault is not None:
+            self.machine.release()
         self.store_record(record, item)
         return record
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
-from pytest_gpuperf.analysis.spacing import confirming_pause, pause_before_next, unconfirmed
+from pytest_gpuperf.analysis.spacing import pause_before_next, second_measurement, unconfirmed
 from pytest_gpuperf.analysis.stopping import should_stop
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
+from pytest_gpuperf.model.measurement import Confirmation, Neighbours, Round, Speedup
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
@@ -43,11 +43,11 @@ class RoundSampler:
         self.throttle: tuple[str, ...] = ()
         self.elapsed: float | None = None
         self._round_time = 0.0
-        self._confirmed: bool | None = None
+        self._confirmation: Confirmation | None = None
 
     def speedup(self, sampling: Neighbours) -> Speedup | None:
         """Return the estimate from the rounds so far."""
-        return self._estimator.speedup(sampling, confirmed=self._confirmed)
+        return self._estimator.speedup(sampling, confirmation=self._confirmation)
 
     @property
     def throttled(self) -> str | None:
@@ -70,10 +70,10 @@ class RoundSampler:
         cpu_samples = (cpu.samples[-1] for _ in blocks.rounds(timers, self._context.order))
         self._take(cpu_samples, timers, gpu, transfers)
         if self.rounds and self.throttled is None and (missed := unconfirmed(self._estimator)):
-            self._confirmed = False  # until it is, also where that is interrupted
+            self._confirmation = "interrupted"  # until it ends
             sums = [timer.sums for timer in timers]
             try:
-                self._confirmed = self._is_confirmed(missed, cpu_samples, timers, transfers)
+                self._confirmation = self._confirm(missed, cpu_samples, timers, transfers)
             finally:
                 for timer, before in zip(timers, sums, strict=True):
                     timer.go_back(len(self.rounds), before)
@@ -131,46 +131,53 @@ class RoundSampler:
             self.rounds.append(taken)
             self._estimator.add(taken)
 
-    def _is_confirmed(
+    def _confirm(
         self,
         missed: frozenset[str],
         cpu_samples: Iterator[float],
         timers: Sequence[BlockTimer],
         transfers: Sequence[BlockTimer],
-    ) -> bool:
-        """Return whether rounds far apart miss the same limits; False where they do not in time.
-
-        They are weighed alone, and their samples are not kept.
-        """
+    ) -> Confirmation:
+        """Return whether rounds far apart miss the same limits; they are weighed alone, and are not kept."""
         context, gpu = self._context, timers[1]
         again = SequentialEstimator(context.demand, context.options, self._exclusions)
         plan = context.options.sampling
-        pause = confirming_pause(self._round_time, context.options)
+        apart = second_measurement(self._round_time, context.remaining())
         for _ in range(plan.max_rounds):
-            # An untimed round, a timed one, and the two calls that end the test.
-            if context.remaining() < pause + 4 * self._round_time:
-                break
-            if pause:
-                self._pause(pause, timers)
-            cpu_sample = next(cpu_samples)
-            if not capabilities.throttle(gpu.device):
-                again.add(_round(cpu_sample, gpu, transfers))
+            # A pause, an untimed round, those that are timed, and the two calls that end the test.
+            if apart is None or context.remaining() < apart.pause + (3 + apart.together) * self._round_time:
+                return "no_time"
+            paused = self._pause(apart.pause, timers) if apart.pause else 0.0
+            if paused < apart.pause / 2:  # a clock of its own that nothing lets go on
+                return "no_time"
+            spell = []
+            for _ in range(apart.together):
+                cpu_sample = next(cpu_samples)
+                if not capabilities.throttle(gpu.device):
+                    spell.append(_round(cpu_sample, gpu, transfers))
+            if not spell:
+                continue
+            again.add(sorted(spell, key=again.log_ratio)[len(spell) // 2])
             if again.taken < plan.min_rounds:
                 continue
             if missed <= again.missed.keys():
-                return True
+                return "confirmed"
             if again.is_decided:  # the other way
                 break
-        return False
+        return "contradicted"
 
     def _pause(self, seconds: float, timers: Sequence[BlockTimer]) -> float:
-        """Wait, and let each device run untimed; return the seconds, without a wait for other processes."""
+        """Wait, and let each device run untimed; return the seconds, without a wait for other processes.
+
+        Where the device has a clock of its own and no `pause`, no time passes between.
+        """
         device = timers[-1].device
+        begun = device.clock()
         self._context.pause(device, seconds)
         resumed = device.clock()
         for timer in timers:
             timer.run_untimed()
-        return seconds + device.clock() - resumed
+        return min(seconds, resumed - begun) + device.clock() - resumed
 
 
 def _round(cpu_sample: float, gpu: BlockTimer, transfers: Sequence[BlockTimer]) -> Round:

@@ -195,6 +195,16 @@ class Trial:
         """Add a note to the record."""
         self.notes.append(Note(code=code, text=text))
 
+    def unless_confirming(self, ended: Verdict) -> Verdict:
+        """Return how a test ended: inconclusive where it was in a second measurement of what failed."""
+        speedup = self._rounds.speedup(self._sampling)
+        if speedup is None or speedup.confirmation != "interrupted":
+            return ended
+        judged = verdict.judge(speedup, self.demand, self.options)
+        if judged.status != "inconclusive":  # a gate's limit was missed, and its demand is met
+            return ended
+        return replace(judged, reason=f"{judged.reason}: {ended.reason}")
+
     def discard_estimate(self) -> None:
         """Discard the estimate but keep the samples: they did not measure the requested work."""
         self._rounds.restart()

@@ -62,6 +62,28 @@ def test_an_exception_keeps_the_rounds_before_it_and_names_the_device(faulty):
     assert found["test_second"]["status"] == "passed"
 
 
+MISSED = TWO_TESTS.replace("4.98", "6")  # 5x, so near that a second measurement follows the first six rounds
+
+
+@pytest.mark.parametrize("kind", ["lost", "out_of_memory"])
+def test_a_gpu_that_fails_in_a_second_measurement_leaves_the_first_undecided(faulty, kind):
+    result, found = faulty(f"kind='{kind}', call=22", "-Wdefault", source=MISSED)
+    first = found["test_first"]
+    assert ("inconclusive", "not_confirmed") == (first["status"], first["reason_code"])
+    assert (first["speedup"]["rounds"], first["speedup"]["confirmation"]) == (6, "interrupted")
+    assert "was interrupted before it could confirm it: " in first["reason"]
+    assert first["reason"].count("GPU (simulated GPU)") == 1
+    outcomes = {"passed": 2, "errors": 2} if kind == "lost" else {"passed": 4}
+    result.assert_outcomes(**outcomes, warnings=1)
+
+
+def test_an_exception_of_a_workload_in_a_second_measurement_is_its_failure(faulty):
+    result, found = faulty("kind='error', call=22", source=MISSED)
+    result.assert_outcomes(passed=3, failed=1)
+    assert found["test_first"]["status"] == "error"
+    assert found["test_first"]["speedup"]["rounds"] == 6
+
+
 def test_an_exception_on_the_cpu_names_the_cpu(run):
     result = run(
         """

@@ -4,7 +4,7 @@ import pytest
 from factories import estimation_of, taken
 
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
-from pytest_gpuperf.analysis.spacing import confirming_pause, pause_before_next, unconfirmed
+from pytest_gpuperf.analysis.spacing import pause_before_next, second_measurement, unconfirmed
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 
 ROUND = 2e-3  # seconds
@@ -66,9 +66,20 @@ def test_pauses_leave_time_for_the_rounds_that_a_verdict_needs_and_slow_rounds_h
     assert expected == pytest.approx(pause_before_next(estimator, seconds))
 
 
-def test_a_second_measurement_has_rounds_further_apart():
-    assert confirming_pause(ROUND, RunOptions()) == pytest.approx(25 * ROUND)
-    assert confirming_pause(0.02, RunOptions(max_time=10)) == pytest.approx(0.25 - 0.04)
+@pytest.mark.parametrize(
+    ("expected", "round_time", "left"),
+    [
+        ((25 * ROUND, 1), ROUND, 9.0),
+        ((1.0 - 0.1, 1), 0.05, 8.0),  # 18 rounds' time
+        ((0.0, 12), 0.1, 8.0),  # 7.2 s of 8
+        ((0.0, 8), 0.16, 8.0),
+        (None, 0.17, 8.0),
+        (None, ROUND, 0.0),
+        (None, ROUND, -1.0),
+    ],
+)
+def test_a_second_measurement_has_rounds_further_apart_or_the_middle_ones_of_many(expected, round_time, left):
+    assert expected == pytest.approx(second_measurement(round_time, left))
 
 
 @pytest.mark.parametrize(

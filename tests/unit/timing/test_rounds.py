@@ -351,13 +351,14 @@ def in_a_spell(end, **changes):
     return bench.interleaved()
 
 
-@pytest.mark.parametrize(("confirmed", "end"), [(True, inf), (False, 1.2)])
-def test_a_failure_near_a_limit_is_one_if_rounds_far_apart_fail_too(confirmed, end):
+@pytest.mark.parametrize(
+    ("expected", "confirmation", "end"), [("failed", "confirmed", inf), ("inconclusive", "contradicted", 1.2)]
+)
+def test_a_failure_near_a_limit_is_one_if_rounds_far_apart_fail_too(expected, confirmation, end):
     sampling = in_a_spell(end)
     found = sampling.speedup("interleaved")
-    assert (found.rounds, found.confirmed) == (6, confirmed)
+    assert (found.rounds, found.confirmation) == (6, confirmation)
     assert found.value == pytest.approx(10 / 1.2)
-    expected = "failed" if confirmed else "inconclusive"
     assert judge(found, Demand(min=9.5), RunOptions()).status == expected
 
 
@@ -366,13 +367,13 @@ def test_the_samples_of_a_second_measurement_are_not_kept():
         gpu=1.2e-3, demand=Demand(min=9.5), options=RunOptions(sampling=SamplingPlan(precision_time=0.0))
     )
     bench.interleaved()
-    assert bench.sampling.speedup("interleaved").confirmed
+    assert bench.sampling.speedup("interleaved").confirmation == "confirmed"
     assert [6, 6] == [len(timer.samples) for timer in bench.timers]
     assert bench.cpu.measurement.processors == pytest.approx(1.0), "as many as its samples kept busy"
 
 
 def test_a_failure_that_there_is_no_time_to_confirm_is_a_doubt():
-    assert in_a_spell(inf, allowed=1.2).speedup("interleaved").confirmed is False
+    assert in_a_spell(inf, allowed=1.2).speedup("interleaved").confirmation == "no_time"
 
 
 @pytest.mark.parametrize("ratio", [5.0, 20.0])
@@ -382,7 +383,7 @@ def test_far_from_a_limit_nothing_is_confirmed(ratio):
         demand=Demand(min=9.5),
         options=RunOptions(sampling=SamplingPlan(precision_time=0.0)),
     )
-    assert bench.interleaved().speedup("interleaved").confirmed is None
+    assert bench.interleaved().speedup("interleaved").confirmation is None
     assert bench.sampling.elapsed < 0.1
 
 
@@ -402,7 +403,7 @@ def test_a_second_measurement_that_misses_another_limit_confirms_nothing():
     sampling = RoundSampler(context, [(9.6, 9.8)])
     sampling.take_interleaved(bench.cpu, bench.gpu)
     found = sampling.speedup("interleaved")
-    assert (found.value, found.confirmed) == (pytest.approx(10 / 1.3), False)
+    assert (found.value, found.confirmation) == (pytest.approx(10 / 1.3), "contradicted")
 
 
 def test_a_second_measurement_need_not_tell_what_the_first_did_not_miss():
@@ -412,7 +413,7 @@ def test_a_second_measurement_need_not_tell_what_the_first_did_not_miss():
     context = TrialContext(demand=Demand(min=10), options=options, order=order(), remaining=lambda: inf)
     sampling = RoundSampler(context, [(9.4, 9.6)])
     sampling.take_interleaved(bench.cpu, bench.gpu)
-    assert sampling.speedup("interleaved").confirmed is True
+    assert sampling.speedup("interleaved").confirmation == "confirmed"
 
 
 def test_an_error_in_a_second_measurement_keeps_the_samples_of_the_first():
@@ -429,8 +430,45 @@ def test_an_error_in_a_second_measurement_keeps_the_samples_of_the_first():
     with pytest.raises(RuntimeError, match="broken"):
         bench.interleaved()
     found = bench.sampling.speedup("interleaved")
-    assert (found.rounds, found.confirmed) == (6, False)
+    assert (found.rounds, found.confirmation) == (6, "interrupted")
     assert [6, 6] == [len(timer.samples) for timer in bench.timers]
+
+
+SLOW = RunOptions(max_time=10, sampling=SamplingPlan(precision_time=0.0))
+
+
+@pytest.mark.parametrize(
+    ("expected", "seconds", "spell"),
+    [
+        ("confirmed", 0.08, inf),
+        ("contradicted", 0.08, 6 * 0.088),  # ends with the first six rounds
+        ("no_time", 0.08, 26 * 0.088),  # lasts on, and more than six would have to agree
+        ("no_time", 0.2, inf),
+    ],
+)
+def test_of_slow_rounds_the_middle_ones_of_twelve_confirm_where_there_is_time_for_them(
+    expected, seconds, spell
+):
+    bench = Bench(
+        cpu=seconds,
+        gpu=seconds / 10,
+        demand=Demand(min=9.5),
+        options=SLOW,
+        allowed=10,
+        gpu_noise=lambda clock: 1.2 if clock() < 0.3 + spell else 1.0,
+    )
+    found = bench.interleaved().speedup("interleaved")
+    assert expected == found.confirmation
+    assert found.rounds == 6
+    assert bench.clock() < 10
+
+
+def test_a_clock_of_its_own_that_does_not_pause_confirms_nothing():
+    options = RunOptions(sampling=SamplingPlan(precision_time=0.0))
+    bench = Bench(gpu=1.2e-3, demand=Demand(min=9.5), options=options)
+    for device in (bench.cpu.device, bench.gpu.device):
+        device.pause = None
+    assert bench.interleaved().speedup("interleaved").confirmation == "no_time"
 
 
 def test_a_second_measurement_ends_once_it_meets_the_limit():
@@ -439,6 +477,6 @@ def test_a_second_measurement_ends_once_it_meets_the_limit():
         demand=Demand(min=9.5), options=options, gpu_noise=lambda clock: 1.2 if clock() < 0.9 else 1.0
     )
     starts = starts_of(bench.gpu.device)
-    assert bench.interleaved().speedup("interleaved").confirmed is False
+    assert bench.interleaved().speedup("interleaved").confirmation == "contradicted"
     first, second = 6 + 5, 6 + 6  # rounds, and untimed blocks before them
     assert len(starts) == first + second
