@@ -70,6 +70,8 @@ def side(kind, *seconds, nodeid=TEST, demand=TWICE, timed=None, **changes) -> Re
         "scope": "call",
         kind: measured(device, samples, **(timed or {})),
         "pairing": Pairing(side=kind, library=library),
+        "round_time": 10e-3,
+        "rounds_elapsed": 10.0,  # they sit apart
     }
     return Record(**{**known, **changes})
 

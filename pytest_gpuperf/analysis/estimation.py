@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from math import exp, inf, log
+from typing import Literal, NamedTuple
 
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.evidence import LARGEST_EXPONENT, Evidence, autocorrelation, e_value
@@ -11,17 +12,18 @@ from pytest_gpuperf.model.measurement import Confirmation, Neighbours, Round, Sp
 
 def estimate(ratios: Iterable[float], options: RunOptions, sampling: Neighbours) -> Speedup | None:
     """Return the speedup of which ratios, in the order in which they were taken, are samples."""
-    return estimate_for_demand((Round(cpu=ratio, gpu=1.0) for ratio in ratios), Demand(), options, sampling)
-
-
-def estimate_for_demand(
-    rounds: Iterable[Round], demand: Demand, options: RunOptions, sampling: Neighbours
-) -> Speedup | None:
-    """Return the speedup of rounds, in the order in which they were taken, with the copies of the demand."""
-    estimator = SequentialEstimator(demand, options)
-    for one_round in rounds:
-        estimator.add(one_round)
+    estimator = SequentialEstimator(Demand(), options)
+    for ratio in ratios:
+        estimator.add(Round(cpu=ratio, gpu=1.0))
     return estimator.speedup(sampling)
+
+
+class Exclusion(NamedTuple):
+    """A range of speedups that the interval must lie outside of; one on the side that `fails` is red."""
+
+    low: float
+    high: float
+    fails: Literal["below", "above", "either"] = "below"
 
 
 class SequentialEstimator:
@@ -36,13 +38,13 @@ class SequentialEstimator:
         self,
         demand: Demand,
         options: RunOptions,
-        exclusions: Sequence[tuple[float, float]] = (),
+        exclusions: Sequence[Exclusion] = (),
         *,
         alpha_share: float = 1.0,
     ) -> None:
         self.demand = demand
         self.options = options
-        self._exclusions = [(log(low), log(high)) for low, high in exclusions]
+        self._exclusions = [Exclusion(log(low), log(high), fails) for low, high, fails in exclusions]
         self._evidence = Evidence(
             alpha=alpha_share * options.alpha, resolution=log(1 + options.sampling.resolution)
         )
@@ -98,29 +100,35 @@ class SequentialEstimator:
     def is_outside_exclusions(self) -> bool:
         """Whether the interval lies above or below every exclusion."""
         low, high = self._evidence.interval
-        return all(low > most or high < least for least, most in self._exclusions)
+        return all(low > most or high < least for least, most, _ in self._exclusions)
 
     @property
-    def missed(self) -> dict[str, float]:
-        """How far (a log ratio) every round lies beyond each limit that the interval misses.
+    def missed(self) -> dict[str, list[float]]:
+        """How far (a log ratio) each round lies beyond each limit that the interval misses.
 
-        To be below an exclusion is to miss it: it is a regression, or a size at which the GPU loses.
+        To be on the wrong side of an exclusion is to miss it: it is a regression, or a size at which the GPU
+        loses.
         """
         low, high = self._evidence.interval
-        least, most = min(self._evidence.values), max(self._evidence.values)
-        floors = {f"exclusion {index}": floor for index, (floor, _) in enumerate(self._exclusions)}
-        if self.demand.min is not None:
-            floors["min"] = log(self.demand.min)
-        missed = {name: floor - most for name, floor in floors.items() if high < floor}
-        if self.demand.max is not None and low > log(self.demand.max):
-            missed["max"] = least - log(self.demand.max)
+        floors = {"min": log(self.demand.min)} if self.demand.min is not None else {}
+        ceilings = {"max": log(self.demand.max)} if self.demand.max is not None else {}
+        for index, (least, most, fails) in enumerate(self._exclusions):
+            if fails != "above":
+                floors[f"exclusion {index}"] = least
+            if fails != "below":
+                ceilings[f"exclusion {index}, above"] = most
+        values = self._evidence.values
+        missed = {name: [floor - value for value in values] for name, floor in floors.items() if high < floor}
+        for name, ceiling in ceilings.items():
+            if low > ceiling:
+                missed[name] = [value - ceiling for value in values]
         return missed
 
     def is_within(self, distance: float) -> bool:
         """Return whether the estimate is as near as that (a log ratio) to a limit or an exclusion."""
         middle = self._evidence.median
-        ranges = [*self._exclusions, *((log(limit), log(limit)) for limit in self.demand.limits)]
-        return any(least - distance < middle < most + distance for least, most in ranges)
+        ranges = [*self._exclusions, *(Exclusion(log(limit), log(limit)) for limit in self.demand.limits)]
+        return any(least - distance < middle < most + distance for least, most, _ in ranges)
 
     @property
     def is_precise(self) -> bool:

@@ -1,15 +1,20 @@
 """The stopping rule: from what is certain by now, and the time that is left, to whether to sample on."""
 
+from math import inf
+
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.analysis.evidence import FEWEST_ROUNDS
 from pytest_gpuperf.analysis.noise import MOST_DROPPED
-
-SAMPLING_SHARE = 0.75
-"""The share of max_time that is for the verdict and its precision; the rest is for secondary measurements."""
+from pytest_gpuperf.analysis.spacing import LASTING_ROUNDS, SAMPLING_SHARE
 
 
-def should_stop(estimator: SequentialEstimator, *, spent: float, left: float, dropped: int = 0) -> bool:
+def should_stop(
+    estimator: SequentialEstimator, *, spent: float, left: float, dropped: int = 0, lasted: float = inf
+) -> bool:
     """Return whether sampling stops, `spent` seconds after it began and with `left` seconds allowed.
+
+    With its pauses it `lasted` as long as so many rounds. Where all rounds sit apart, they must last longer
+    than a spell: what is compared later cannot be measured again.
 
     It stops when the verdict is certain and the interval precise, or when its time or its rounds are used up.
     Without limits there is no verdict to wait for. `dropped` rounds took time; they are counted only while
@@ -24,6 +29,8 @@ def should_stop(estimator: SequentialEstimator, *, spent: float, left: float, dr
     if dropped > MOST_DROPPED * plan.max_rounds:
         return True
     if too_many_dropped or taken < max(FEWEST_ROUNDS, plan.min_rounds):
+        return False
+    if plan.apart and lasted < LASTING_ROUNDS and spent < SAMPLING_SHARE * options.max_time:
         return False
     is_long = taken >= plan.precision_rounds or spent >= SAMPLING_SHARE * options.max_time
     if not estimator.demand.limits:

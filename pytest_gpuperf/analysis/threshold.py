@@ -6,6 +6,7 @@ from itertools import takewhile
 from math import inf
 from typing import Literal
 
+from pytest_gpuperf.analysis.spacing import LARGEST_LEVEL
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model.demand import Family
 from pytest_gpuperf.model.measurement import Estimate, Speedup
@@ -137,16 +138,25 @@ def _label(parameter: str, size: float, record: Record | None) -> str:
     speedup = _speedup(record)
     if record is None or speedup is None:
         return f"{_assignments(parameter, size)} ({_why_missing(record)})"
-    is_disturbed = _won(record) is None and speedup.estimate.is_above(1) is not None
-    disturbed = ", on a busy machine" if is_disturbed else ""
-    return f"{_assignments(parameter, size)} ({ratio(speedup)}{disturbed})"
+    doubt = ""
+    if _won(record) is None and speedup.estimate.is_above(1) is not None:
+        doubt = ", not confirmed" if speedup.is_unconfirmed else ", on a busy machine"
+    return f"{_assignments(parameter, size)} ({ratio(speedup)}{doubt})"
 
 
 def _won(record: Record) -> bool | None:
-    """Return whether the GPU wins by the offload verdict, if there is one: it trusts no disturbed samples."""
+    """Return whether the GPU wins by the offload verdict, if there is one: it trusts no disturbed samples.
+
+    Where a size must not be won, a win near 1 is none unless it is confirmed.
+    """
+    speedup, family = record.speedup, record.family
+    won = speedup.estimate.is_above(1) if speedup else None
     if record.offload is not None:
-        return record.offload.worth
-    return record.speedup.estimate.is_above(1) if record.speedup else None
+        won = record.offload.worth
+    must_not_win = family is not None and family.at_least is not None
+    if won and speedup and speedup.is_unconfirmed and must_not_win and speedup.estimate.lower < LARGEST_LEVEL:
+        return None
+    return won
 
 
 def _limits(required: Family | Threshold, sweep: _Sweep) -> list[_Limit]:

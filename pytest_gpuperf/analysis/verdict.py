@@ -12,15 +12,19 @@ from pytest_gpuperf.model.record import Verdict
 
 Decision = Literal["passed", "failed"]
 UNCONFIRMED: dict[Confirmation, str] = {
-    "contradicted": "a second measurement, with rounds far apart, did not confirm it; use a quieter "
-    "machine, or move the limit further from the measured value",
-    "no_time": "time was up before a second measurement, with rounds far apart, could confirm it; allow more "
-    "time with max_time",
+    "contradicted": "a second measurement, with rounds far apart, did not confirm it",
+    "no_time": "time was up before a second measurement, with rounds far apart, could confirm it",
     "interrupted": "a second measurement, with rounds far apart, was interrupted before it could confirm it",
-    "not_apart": "its rounds followed each other too closely to be sure, and cannot be taken again; time "
-    "both devices in one test, or move the limit further from the measured value",
+    "not_apart": "its rounds followed each other too closely to be sure",
 }
 """Why a limit that is missed decides nothing."""
+_REMEDIES: dict[Confirmation, str] = {
+    "contradicted": "; use a quieter machine, or move the limit further from the measured value",
+    "no_time": "; allow more time with max_time",
+    "interrupted": "",
+    "not_apart": ", and cannot be taken again; time both devices in one test, or move the limit further from "
+    "the measured value",
+}
 _DEPENDENT = 0.3  # lag-1 autocorrelation above which successive rounds are called dependent
 
 
@@ -61,7 +65,7 @@ def judge(
     if decided == "passed":
         return Verdict(status="passed", reason=None)
     if decided == "failed" and speedup.confirmation in UNCONFIRMED:
-        reason = f"{state}: {UNCONFIRMED[speedup.confirmation]}"
+        reason = f"{state}: {UNCONFIRMED[speedup.confirmation]}{_REMEDIES[speedup.confirmation]}"
         return Verdict(status="inconclusive", reason=reason, reason_code="not_confirmed")
     if decided == "failed":
         return Verdict(status="failed", reason=state, reason_code="speedup_outside_limits")

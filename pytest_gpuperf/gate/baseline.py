@@ -107,9 +107,13 @@ class Comparer:
         if differences:
             values = {"baseline": earlier.estimate, "found": value.estimate}
             return self._not_comparable(tolerance, differences, **values)
-        confirmation = now.speedup.confirmation if metric == "speedup" and now.speedup else None
-        if confirmation in verdict.UNCONFIRMED and value.doubt is None:
-            value = replace(value, doubt=verdict.UNCONFIRMED[confirmation], remedy="more_time")
+        if regression.is_worse(earlier.estimate, value.estimate, tolerance) and value.doubt is None:
+            limit = regression.limits(earlier.estimate, tolerance)[0]
+            confirmation = metrics.confirmation(now, metric, limit, gated=self.gated)
+            if confirmation in verdict.UNCONFIRMED:
+                remedy = regression.measure_longer(gated=self.gated)
+                doubt = f"{verdict.UNCONFIRMED[confirmation]}; {text.REMEDIES[remedy]}"
+                value = replace(value, doubt=doubt, remedy=remedy)
         return _compare_values(earlier, value, tolerance, gated=self.gated)
 
     def _differences(self, now: Record, before: Record, tolerance: Tolerance) -> tuple[str, ...]:

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from math import inf
 from pathlib import Path
 
+from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.gate import baseline, metrics, policy, regression, text
 from pytest_gpuperf.gate.baseline import Baseline, Comparer
 from pytest_gpuperf.model import units
@@ -58,20 +60,26 @@ class Gate:
             return next(iter(self.candidates), None)
         return baseline.closest(self.candidates, self._environment)
 
-    def limits(self, nodeid: str) -> tuple[tuple[float, float], ...]:
-        """Return the limits of a regression, from which a test's speedup must be distinguished, too."""
+    def limits(self, nodeid: str) -> tuple[Exclusion, ...]:
+        """Return the limits of a change, from which a test's speedup must be distinguished, too."""
         if not self.options.is_gate or self.base is None or nodeid not in self.base.records:
             return ()
         before = metrics.estimate_of(self.base.records[nodeid], "speedup")
         if before is None:
             return ()
-        limits = [
-            regression.limits(before, tolerance)[0]
-            for tolerance in self.options.compared
-            if tolerance.metric == "speedup"
-        ]
+        limits = []
+        for tolerance in self.options.compared:
+            if tolerance.metric == "speedup":
+                lost, gained = regression.limits(before, tolerance)
+                limits.append(Exclusion(*lost, "below"))
+                if self.options.improvements:
+                    limits.append(Exclusion(*gained, "above"))
         # No sampling decides against a baseline too wide for its own value to lie outside of the limit.
-        return tuple((low, high) for low, high in limits if low > 0 and high < before.value)
+        return tuple(
+            limit
+            for limit in limits
+            if limit.low > 0 and limit.high < inf and not limit.low <= before.value <= limit.high
+        )
 
     def with_comparisons(self, record: Record) -> Record:
         """Return a record with its comparisons with the baseline."""

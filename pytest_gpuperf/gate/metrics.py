@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, log
 
-from pytest_gpuperf.analysis import noise
+from pytest_gpuperf.analysis import noise, spacing
 from pytest_gpuperf.analysis.estimation import estimate
+from pytest_gpuperf.gate.regression import LESS_IS_BETTER
 from pytest_gpuperf.model.comparison import Metric, Remedy
 from pytest_gpuperf.model.demand import Kind, RunOptions
-from pytest_gpuperf.model.measurement import Estimate, Speedup
+from pytest_gpuperf.model.measurement import Confirmation, Estimate, Speedup
 from pytest_gpuperf.model.record import Record
 
 
@@ -65,6 +66,45 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
     own = interference.own_share
     widened = replace(exact, low=exact.low * own if exact.low is not None and own > 0 else None)
     return MetricValue(estimate=widened, doubt=throttled, widened=noise.describe(interference))
+
+
+def confirmation(
+    record: Record, metric: Metric, limit: tuple[float, float], *, gated: bool
+) -> Confirmation | None:
+    """Return whether rounds far apart confirm that a metric got worse; None where no spell explains it.
+
+    `limit` is from where to where "worse" may begin. In a run that was measured for a gate the speedup was
+    measured once more near this limit, and what no limit of its own rests on has rounds apart in time.
+    """
+    if metric == "memory":
+        return None
+    speedup = record.speedup
+    if metric == "speedup" and speedup and (speedup.is_unconfirmed or (gated and speedup.confirmation)):
+        return speedup.confirmation
+    values = _values(record, metric)
+    measured = estimate_of(record, metric)
+    ends = [end for end in (measured.lower, measured.upper) if 0 < end < inf] if measured else []
+    less_is_better = metric in LESS_IS_BETTER
+    distances = [log(each / limit[1] if less_is_better else limit[0] / each) for each in values or ends]
+    if not spacing.is_near(distances):
+        return None
+    is_apart = spacing.lasts(distances, lasted(record)) if values else gated
+    return "confirmed" if is_apart else "not_apart"
+
+
+def lasted(record: Record) -> float:
+    """Return how many rounds could have been taken in the time that sampling took, with its pauses."""
+    return record.rounds_elapsed / record.round_time if record.rounds_elapsed and record.round_time else 0.0
+
+
+def _values(record: Record, metric: Metric) -> Sequence[float]:
+    """Return the values that a metric is the median of, in order; none where not all of them are kept."""
+    if metric == "cpu" or metric == "gpu":  # not `in`, by which mypy narrows no type
+        return _samples(record, metric)
+    if metric == "speedup" and record.cpu and record.gpu and record.demand.transfer == "never":
+        pairs = zip(*(each.samples_for(record.demand) for each in (record.cpu, record.gpu)), strict=False)
+        return [cpu / gpu for cpu, gpu in pairs]
+    return []
 
 
 def _is_valid(record: Record, metric: Metric) -> bool:

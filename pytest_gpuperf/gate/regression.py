@@ -16,15 +16,21 @@ def compare_intervals(before: Estimate, now: Estimate, tolerance: Tolerance) -> 
     Each interval misses its value with a chance of at most alpha on either side, so a good run fails with a
     chance of at most twice alpha, whenever its sampling stopped.
     """
-    # Both intervals count: a baseline that was lucky must not fail every run that follows.
+    if is_worse(before, now, tolerance):
+        return "regressed"
     allowed, gained = limits(before, tolerance)
     less_is_better = tolerance.metric in LESS_IS_BETTER
-    if now.is_above(allowed[1]) if less_is_better else now.is_above(allowed[0]) is False:
-        return "regressed"
     if now.is_above(gained[0]) is False if less_is_better else now.is_above(gained[1]):
         return "improved"
     is_allowed = now.upper <= allowed[0] if less_is_better else now.lower >= allowed[1]
     return "not_regressed" if is_allowed else "cannot_tell"
+
+
+def is_worse(before: Estimate, now: Estimate, tolerance: Tolerance) -> bool:
+    """Return whether the whole interval of a metric lies beyond all of what its baseline allows."""
+    # Both intervals count: a baseline that was lucky must not fail every run that follows.
+    low, high = limits(before, tolerance)[0]
+    return now.lower > high if tolerance.metric in LESS_IS_BETTER else now.upper < low
 
 
 def remedy(before: Estimate, now: Estimate, *, gated: bool) -> Remedy:

@@ -124,8 +124,10 @@ class Record:
     """Number of rounds that do not count because the GPU was slowed down."""
     parity_elapsed: Seconds | None = None
     """Seconds spent comparing the results."""
+    round_time: Seconds | None = None
+    """Seconds that a round of samples took on average, without the pause before it."""
     rounds_elapsed: Seconds | None = None
-    """Seconds spent sampling."""
+    """Seconds spent sampling, with the pauses between the rounds."""
     elapsed: Seconds | None = None
     """Seconds spent on the whole measurement of the test."""
     interference: Interference | None = None

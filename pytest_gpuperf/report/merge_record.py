@@ -4,10 +4,11 @@ from dataclasses import asdict, dataclass, replace
 from itertools import repeat
 from math import inf
 
-from pytest_gpuperf.analysis import diagnosis, estimation, noise
+from pytest_gpuperf.analysis import diagnosis, noise, spacing
+from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator
 from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
-from pytest_gpuperf.gate import fingerprint
+from pytest_gpuperf.gate import fingerprint, metrics
 from pytest_gpuperf.model.demand import Kind, RunOptions
 from pytest_gpuperf.model.measurement import Measurement, Memory, Round
 from pytest_gpuperf.model.record import Note, Record, Status, Verdict
@@ -53,7 +54,13 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float) -
     sampled = (result.measurement.samples_for(record.demand) for result in (cpu, gpu))
     times = zip(*sampled, included or repeat(0.0), strict=False)  # in order; the longer ends are left out
     rounds = [Round(cpu=on_cpu, gpu=on_gpu, copies=copied) for on_cpu, on_gpu, copied in times]
-    speedup = estimation.estimate_for_demand(rounds, record.demand, options, "siblings")
+    estimator = SequentialEstimator(
+        record.demand, options, [Exclusion(1.0, 1.0, "either")] if record.family else []
+    )
+    for one_round in rounds:
+        estimator.add(one_round)
+    lasted = min(metrics.lasted(result.record) for result in (cpu, gpu))
+    speedup = estimator.speedup("siblings", confirmation=spacing.confirmation(estimator, lasted))
     assert speedup is not None, "results that can be paired have a round"  # noqa: S101 - for mypy
     latency = record.demand.latency
     dropped = gpu.record.dropped_rounds
@@ -109,6 +116,7 @@ def _combined(cpu: ReportedRecord, gpu: ReportedRecord) -> Record:
         diagnosis=(),
         dropped_rounds=on_cpu.dropped_rounds + on_gpu.dropped_rounds,
         parity_elapsed=None,
+        round_time=_sum(on_cpu.round_time, on_gpu.round_time),
         rounds_elapsed=_sum(on_cpu.rounds_elapsed, on_gpu.rounds_elapsed),
         elapsed=_sum(on_cpu.elapsed, on_gpu.elapsed),
         interference=on_cpu.interference,

@@ -20,9 +20,13 @@ _COMPARABLE_HINT = "return arrays, numbers or text, in tuples, lists, dicts or d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuResult:
-    """What a CPU sibling leaves for its GPU sibling: its measurement, and its result on the host."""
+    """What a CPU sibling leaves for its GPU sibling: its measurement, and its result on the host.
+
+    So many of its blocks could have been timed in the time that sampling `lasted`, with its pauses.
+    """
 
     measurement: Measurement
+    lasted: float
     result: list[parity.Leaf]
     interference: Interference | None
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from pytest_gpuperf.analysis.spacing import LASTING_ROUNDS
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import SamplingPlan
 
@@ -9,17 +10,17 @@ _SECONDARY_METRICS = frozenset({"latency", "always"})
 
 
 def for_gate(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
-    """Return the plan of a gated run, or of one that makes a baseline; any other run keeps its plan.
+    """Return the plan of a gated run, or of one that makes a baseline; any that compares has rounds apart.
 
     On recorded noise it distinguishes 20 % from 10 % in at least 99 % of runs (benchmarks/gate.py).
     """
     if not gate.measures_longer:
-        return plan
+        return replace(plan, apart=gate.baseline is not None)
     # With an interval as wide on the baseline's side, a change of 20 % is still told from the 10 % that a
-    # gate tolerates. Workloads too slow for 100 rounds in a second take 60: noise of 2 % leaves an interval
-    # of 4 % after 45 rounds.
+    # gate tolerates. Workloads too slow for 100 rounds in a second take 66, which last longer than a spell:
+    # noise of 2 % leaves an interval of 4 % after 45 rounds.
     precise = replace(
-        plan, precision=0.04, precision_time=1.0, precision_rounds=60, max_rounds=100, apart=True
+        plan, precision=0.04, precision_time=1.0, precision_rounds=LASTING_ROUNDS, max_rounds=100, apart=True
     )
     if not any(tolerance.metric in _SECONDARY_METRICS for tolerance in gate.tolerances):
         return precise

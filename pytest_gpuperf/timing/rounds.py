@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_gpuperf.analysis import noise
-from pytest_gpuperf.analysis.estimation import SequentialEstimator
-from pytest_gpuperf.analysis.spacing import pause_before_next, second_measurement, unconfirmed
+from pytest_gpuperf.analysis import noise, spacing
+from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator
 from pytest_gpuperf.analysis.stopping import should_stop
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.model.measurement import Confirmation, Neighbours, Round, Speedup
@@ -23,7 +22,7 @@ class RoundSampler:
     `exclusions` are ranges of speedups that the interval must exclude as well before sampling stops.
     """
 
-    def __init__(self, context: TrialContext, exclusions: Sequence[tuple[float, float]] = ()) -> None:
+    def __init__(self, context: TrialContext, exclusions: Sequence[Exclusion] = ()) -> None:
         self._context = context
         self._exclusions = exclusions
         self._begin(_FIRST_SHARE)
@@ -42,7 +41,7 @@ class RoundSampler:
         self.dropped = 0
         self.throttle: tuple[str, ...] = ()
         self.elapsed: float | None = None
-        self._round_time = 0.0
+        self.round_time = 0.0
         self._confirmation: Confirmation | None = None
 
     def speedup(self, sampling: Neighbours) -> Speedup | None:
@@ -53,6 +52,11 @@ class RoundSampler:
     def throttled(self) -> str | None:
         """Why the rounds decide nothing, when too many of them were dropped."""
         return noise.throttle_reason(self.dropped, self.begun, self.throttle)
+
+    @property
+    def lasted(self) -> float:
+        """How many rounds could have been taken in the time that the rounds took with their pauses."""
+        return self.elapsed / self.round_time if self.elapsed else 0.0
 
     @property
     def too_late_to_restart(self) -> bool:
@@ -69,7 +73,7 @@ class RoundSampler:
         timers = [cpu, gpu, *transfers]
         cpu_samples = (cpu.samples[-1] for _ in blocks.rounds(timers, self._context.order))
         self._take(cpu_samples, timers, gpu, transfers)
-        if self.rounds and self.throttled is None and (missed := unconfirmed(self._estimator)):
+        if self.rounds and self.throttled is None and (missed := spacing.unconfirmed(self._estimator)):
             self._confirmation = "interrupted"  # until it ends
             sums = [timer.sums for timer in timers]
             try:
@@ -79,23 +83,46 @@ class RoundSampler:
                     timer.go_back(len(self.rounds), before)
 
     def take_against(
-        self, cpu_samples: Iterable[float], gpu: BlockTimer, transfers: Sequence[BlockTimer] = ()
+        self,
+        cpu_samples: Iterable[float],
+        gpu: BlockTimer,
+        transfers: Sequence[BlockTimer] = (),
+        *,
+        cpu_lasted: float,
     ) -> None:
-        """Take a round for each sample that the CPU sibling left; these rounds are never taken again."""
+        """Take a round for each sample that the CPU sibling left; these rounds are never taken again.
+
+        The CPU's samples lasted as long as so many of its blocks, with their pauses.
+        """
         self._begin(alpha_share=1.0)
         timers = [gpu, *transfers]
         self._take(_sampled_with(cpu_samples, timers), timers, gpu, transfers)
+        if self.rounds and self.throttled is None:
+            self._confirmation = spacing.confirmation(self._estimator, min(cpu_lasted, self.lasted))
 
     def take_alone(self, timer: BlockTimer, seconds: float) -> None:
-        """Take two samples of one device alone, and more within `seconds`, up to the plan's most rounds."""
-        most = self._context.options.sampling.max_rounds
+        """Take two samples of one device alone, and more within `seconds`, up to the plan's most rounds.
+
+        Where a limit may rest on them they sit apart in time: its sibling cannot take them again.
+        """
+        plan = self._context.options.sampling
+        is_apart = plan.apart or bool(self._context.demand.limits or self._exclusions)
+        most, pause, working, idle = plan.max_rounds, 0.0, 0.0, 0.0
         clock = timer.device.clock
-        started = clock()
         self.begun = 0
-        while self.begun < _MIN_ALONE or (self.begun < most and clock() - started < seconds):
+        while self.begun < _MIN_ALONE or (self.begun < most and working + idle < seconds):
+            if pause:
+                idle += self._pause(pause, [timer])
             self.begun += 1
+            started = clock()
             timer.take_sample()
-            self.elapsed = clock() - started
+            working += clock() - started
+            self.elapsed = working + idle
+            self.round_time = working / self.begun
+            if is_apart:
+                pause = spacing.pause_alone(self.round_time, seconds)
+                if not plan.apart:
+                    most = spacing.FEWEST_ROUNDS if pause else spacing.LASTING_ROUNDS
 
     def _take(
         self,
@@ -108,10 +135,14 @@ class RoundSampler:
         clock = gpu.device.clock
         working = idle = 0.0  # without the time that a pause lasts longer because another process measures
         while not should_stop(
-            self._estimator, spent=working + idle, left=self._context.remaining(), dropped=self.dropped
+            self._estimator,
+            spent=working + idle,
+            left=self._context.remaining(),
+            dropped=self.dropped,
+            lasted=self.lasted,
         ):
             self.begun += 1
-            if pause := pause_before_next(self._estimator, self._round_time):
+            if pause := spacing.pause_before_next(self._estimator, self.round_time):
                 idle += self._pause(pause, timers)
             started = clock()
             cpu_sample = next(cpu_samples, None)
@@ -120,7 +151,7 @@ class RoundSampler:
                 break
             working += clock() - started
             self.elapsed = working + idle
-            self._round_time = working / self.begun
+            self.round_time = working / self.begun
             if reasons := capabilities.throttle(gpu.device):
                 self.throttle = tuple(sorted({*self.throttle, *reasons}))
                 self.dropped += 1
@@ -142,10 +173,13 @@ class RoundSampler:
         context, gpu = self._context, timers[1]
         again = SequentialEstimator(context.demand, context.options, self._exclusions)
         plan = context.options.sampling
-        apart = second_measurement(self._round_time, context.remaining())
+        apart = spacing.second_measurement(self.round_time, context.remaining())
+        if apart is None:  # but so many slow rounds may have been taken that they last longer than a spell
+            own = spacing.confirmation(self._estimator, self._estimator.taken)
+            return "confirmed" if own == "confirmed" else "no_time"
         for _ in range(plan.max_rounds):
             # A pause, an untimed round, those that are timed, and the two calls that end the test.
-            if apart is None or context.remaining() < apart.pause + (3 + apart.together) * self._round_time:
+            if context.remaining() < apart.pause + (3 + apart.together) * self.round_time:
                 return "no_time"
             paused = self._pause(apart.pause, timers) if apart.pause else 0.0
             if paused < apart.pause / 2:  # a clock of its own that nothing lets go on

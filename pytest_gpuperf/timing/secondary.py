@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pytest_gpuperf.analysis.spacing import pause_alone
 from pytest_gpuperf.model.measurement import Transfer
 from pytest_gpuperf.timing import blocks, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
@@ -12,6 +13,7 @@ from pytest_gpuperf.timing.workload import Workload
 NO_TIME = "max_time was reached before the transfers were timed; allow more time with max_time"
 NO_ROUNDS = "every round was dropped, so the transfers were not timed"
 NO_ROOM = "not enough device memory for a second copy of the inputs, so the transfers were not timed"
+_TIME_APART = 1.0  # seconds that thirty rounds with their pauses may take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +69,25 @@ def _sampled_transfers(gpu: Workload, rounds: int, context: TrialContext) -> tra
 def _sample(timers: Sequence[BlockTimer], max_rounds: int, context: TrialContext) -> None:
     """Take rounds within the secondary time of the plan.
 
-    The fewest rounds that give an interval are taken if the test has time left for them.
+    The fewest rounds that give an interval are taken if the test has time left for them. Where a gate rests
+    on them they sit apart in time, as those of the verdict do.
     """
     if not timers or not max_rounds or context.remaining() < 0:
         return
     plan = context.options.sampling
     min_rounds = max(plan.min_rounds, plan.secondary_rounds)
     clock = timers[0].device.clock
-    started = clock()
+    started, idle = clock(), 0.0
     for taken, _ in enumerate(blocks.rounds(timers, context.order), start=1):
         spent = clock() - started
         if taken >= max_rounds or spent / taken > context.remaining():
             return
         if taken >= min_rounds and spent >= plan.secondary_time:
             return
+        if plan.apart and plan.secondary_rounds:
+            working = spent - idle
+            idle -= clock()
+            context.pause(timers[0].device, pause_alone(working / taken, _TIME_APART))
+            for timer in timers:
+                timer.run_untimed()
+            idle += clock()

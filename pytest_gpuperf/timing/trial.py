@@ -6,6 +6,7 @@ from random import Random
 from zlib import crc32
 
 from pytest_gpuperf.analysis import noise, offload, verdict
+from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, Family, RunOptions
@@ -41,7 +42,7 @@ class Trial:
         options: RunOptions,
         family: Family | None = None,
         acquire_lock: AcquireLock | None = None,
-        exclusions: Sequence[tuple[float, float]] = (),
+        exclusions: Sequence[Exclusion] = (),
     ) -> None:
         self.nodeid = nodeid
         self.demand = demand
@@ -56,8 +57,11 @@ class Trial:
             remaining=self._budget.remaining,
             pause=self._budget.pause,
         )
-        # The threshold of a sweep lies where the speedup crosses 1: each size must be clear of it.
-        self._rounds = RoundSampler(self._context, (*exclusions, *([(1.0, 1.0)] if family else [])))
+        if family is not None:
+            # The threshold of a sweep lies where the speedup crosses 1: each size must be clear of it.
+            one = Exclusion(1.0, 1.0, "below" if family.at_least is None else "either")
+            exclusions = (*exclusions, one)
+        self._rounds = RoundSampler(self._context, exclusions)
         self._checks = ResultChecks(demand)
         self._device: TimedDevice | None = None
         self._cpu: BlockTimer | None = None
@@ -108,7 +112,8 @@ class Trial:
         cpu_samples = cpu_result.measurement.samples_for(self.demand)
         with self._budget.lock():
             gpu_timer = self._warmed_up(self._gpu)
-            self._rounds.take_against(cpu_samples, gpu_timer, self._demanded_transfers(self._gpu))
+            copies = self._demanded_transfers(self._gpu)
+            self._rounds.take_against(cpu_samples, gpu_timer, copies, cpu_lasted=cpu_result.lasted)
             self._checks.compare(cpu_result.result, self._final_result(self._gpu, gpu_timer), gpu)
             if self._budget.remaining() >= 0:
                 self._measure_secondary(self._gpu)
@@ -129,7 +134,12 @@ class Trial:
         interference = timer.interference
         if interference is not None:
             self.note("interference", noise.describe(interference))
-        return CpuResult(measurement=self._cpu.measurement, result=first_result, interference=interference)
+        return CpuResult(
+            measurement=self._cpu.measurement,
+            lasted=self._rounds.lasted,
+            result=first_result,
+            interference=interference,
+        )
 
     def time_gpu(self, bind: Bind, gpu: TimedDevice, seconds: float) -> None:
         """Time the body on the GPU alone: two blocks, and more within `seconds`."""
@@ -170,6 +180,7 @@ class Trial:
             memory=outcome.memory_of(self._gpu) if self._gpu else None,
             dropped_rounds=self._rounds.dropped,
             parity_elapsed=self._checks.elapsed,
+            round_time=self._rounds.round_time or None,
             rounds_elapsed=self._rounds.elapsed,
             elapsed=self._budget.elapsed,
             turn_wait=self._budget.waited or None,

@@ -110,7 +110,10 @@ class Case:
         trial = Trial(nodeid=f"test_it[{self.seed}]", demand=self.demand, options=self.plan, family=family)
         if self.siblings:
             sibling = Trial(
-                nodeid=f"test_it[{self.seed}-cpu]", demand=self.demand, options=up_to(20, self.plan)
+                nodeid=f"test_it[{self.seed}-cpu]",
+                demand=self.demand,
+                options=up_to(20, self.plan),
+                family=family,
             )
             side = sibling.time_cpu(bind, cpu, seconds=1e6)
             found = trial.compare_with(side, bind, gpu)

@@ -3,8 +3,15 @@
 import pytest
 from factories import estimation_of, taken
 
-from pytest_gpuperf.analysis.estimation import SequentialEstimator
-from pytest_gpuperf.analysis.spacing import pause_before_next, second_measurement, unconfirmed
+from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator
+from pytest_gpuperf.analysis.spacing import (
+    confirmation,
+    lasts,
+    pause_alone,
+    pause_before_next,
+    second_measurement,
+    unconfirmed,
+)
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 
 ROUND = 2e-3  # seconds
@@ -35,7 +42,7 @@ def test_rounds_within_a_factor_of_a_limit_are_twelve_rounds_apart(rounds, ratio
 
 @pytest.mark.parametrize(("rounds", "ratio"), [(12, 9.0), (12, 8.5), (12, 11.0), (0, 15.0), (0, 5.0)])
 def test_the_limit_of_a_baseline_counts_like_that_of_a_marker(rounds, ratio):
-    estimator = estimator_of(ratio, exclusions=[(8.8, 9.2)])
+    estimator = estimator_of(ratio, exclusions=[Exclusion(8.8, 9.2)])
     assert rounds * ROUND == pytest.approx(pause_before_next(estimator, ROUND))
 
 
@@ -103,9 +110,54 @@ def test_what_misses_a_limit_by_no_more_than_a_spell_explains_needs_confirmation
     ("expected", "ratio"), [({"exclusion 0"}, 8.0), (set(), 5.0), (set(), 9.0), (set(), 11.0)]
 )
 def test_a_regression_needs_confirmation_like_a_failure(expected, ratio):
-    assert expected == unconfirmed(estimator_of(*[ratio] * 6, exclusions=[(8.8, 9.2)]))
+    assert expected == unconfirmed(estimator_of(*[ratio] * 6, exclusions=[Exclusion(8.8, 9.2)]))
 
 
 def test_a_limit_that_is_missed_by_far_does_not_hide_one_that_is_missed_narrowly():
-    both = estimator_of(*[2.9] * 6, demand=Demand(min=3), exclusions=[(9.0, 9.0)])
+    both = estimator_of(*[2.9] * 6, demand=Demand(min=3), exclusions=[Exclusion(9.0, 9.0)])
     assert unconfirmed(both) == {"min"}
+
+
+@pytest.mark.parametrize(
+    ("expected", "fails", "ratio"),
+    [
+        ({"exclusion 0"}, "below", 8.0),
+        (set(), "below", 10.0),
+        (set(), "above", 8.0),
+        ({"exclusion 0, above"}, "above", 10.0),
+        (set(), "above", 14.0),
+        ({"exclusion 0"}, "either", 8.0),
+        ({"exclusion 0, above"}, "either", 10.0),
+    ],
+)
+def test_an_exclusion_is_confirmed_on_the_side_that_fails(expected, fails, ratio):
+    assert expected == unconfirmed(estimator_of(*[ratio] * 6, exclusions=[Exclusion(8.8, 9.2, fails)]))
+
+
+@pytest.mark.parametrize(
+    ("expected", "distances", "rounds"),
+    [
+        (True, [0.1] * 6, 66),
+        (False, [0.1] * 6, 65),  # they follow each other too closely
+        (False, [0.1] * 5, 1000),
+        (False, [*[0.1] * 5, -0.1], 1000),
+        (True, [-0.1, *[0.1] * 11] * 6, 72),  # one of twelve is off
+        (False, [*[0.1] * 60, *[-0.1] * 7, *[0.1] * 5], 72),  # the last of six stretches is another level
+        (False, [*[-0.1] * 12, *[0.1] * 60], 72),  # the first is
+    ],
+)
+def test_rounds_last_longer_than_a_spell_if_each_of_six_stretches_agrees(expected, distances, rounds):
+    assert expected == lasts(distances, rounds)
+
+
+@pytest.mark.parametrize(
+    ("expected", "ratio", "rounds"),
+    [("confirmed", 2.5, 66), ("not_apart", 2.5, 6), (None, 1.9, 6), (None, 3.5, 6)],
+)
+def test_rounds_that_cannot_be_taken_again_confirm_by_how_long_they_lasted(expected, ratio, rounds):
+    assert expected == confirmation(estimation_of([ratio] * 6, Demand(min=3)), rounds)
+
+
+@pytest.mark.parametrize(("rounds", "seconds"), [(12, 2.5), (8, 0.6), (1, 0.18), (0, 0.17)])
+def test_blocks_of_a_device_alone_sit_apart_as_far_as_the_time_of_thirty_allows(rounds, seconds):
+    assert rounds * ROUND == pytest.approx(pause_alone(ROUND, seconds))

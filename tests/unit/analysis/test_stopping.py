@@ -5,7 +5,7 @@ from itertools import islice
 import pytest
 from factories import estimation_of, noisy, taken
 
-from pytest_gpuperf.analysis.estimation import SequentialEstimator
+from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator
 from pytest_gpuperf.analysis.stopping import should_stop
 from pytest_gpuperf.analysis.verdict import judge
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
@@ -103,7 +103,7 @@ def test_sixty_rounds_at_the_limit_are_inconclusive():
 
 def near_one(rounds, demand):
     """Return whether that many rounds about 1.05 are enough to tell a size of a family."""
-    estimation = SequentialEstimator(demand, RunOptions(), exclusions=[(1.0, 1.0)])
+    estimation = SequentialEstimator(demand, RunOptions(), exclusions=[Exclusion(1.0, 1.0)])
     for step in range(rounds):
         estimation.add(Round(cpu=(0.98, 1.05, 1.08, 1.1, 1.06, 1.07)[step % 6], gpu=1.0))
     return should_stop(estimation, spent=5.0, left=100.0)
@@ -117,11 +117,25 @@ def test_a_size_of_a_family_is_sampled_until_it_is_won_or_lost(demand):
 
 def test_a_size_that_nothing_tells_from_one_ends_all_the_same():
     estimation = SequentialEstimator(
-        Demand(), RunOptions(sampling=SamplingPlan(max_rounds=20)), exclusions=[(1.0, 1.0)]
+        Demand(), RunOptions(sampling=SamplingPlan(max_rounds=20)), exclusions=[Exclusion(1.0, 1.0)]
     )
     for step in range(20):
         estimation.add(Round(cpu=0.9 + 0.2 * (step % 2), gpu=1.0))
         assert (step == 19) == should_stop(estimation, spent=5.0, left=100.0)
+
+
+@pytest.mark.parametrize(
+    ("expected", "lasted", "spent", "apart"),
+    [(False, 65, 1.0, True), (True, 66, 1.0, True), (True, 65, 7.5, True), (True, 6, 1.0, False)],
+)
+def test_rounds_that_are_compared_later_last_longer_than_a_spell_while_there_is_time(
+    expected, lasted, spent, apart
+):
+    options = RunOptions(max_time=10, sampling=SamplingPlan(apart=apart))
+    estimation = SequentialEstimator(Demand(), options)
+    for _ in range(6):
+        estimation.add(Round(cpu=10.0, gpu=1.0))
+    assert expected == should_stop(estimation, spent=spent, left=100.0, lasted=lasted)
 
 
 def test_samples_in_two_heaps_are_sampled_until_the_rounds_are_used_up():

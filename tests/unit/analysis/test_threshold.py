@@ -203,6 +203,27 @@ def test_a_limit_is_decided_only_when_no_doubt_could_turn_it(expected, limit, fo
     assert expected == threshold(found, **limit).status
 
 
+@pytest.mark.parametrize(
+    ("expected", "asked", "low", "confirmation"),
+    [
+        ("failed", {"at_least": 4}, 1.05, "confirmed"),
+        ("inconclusive", {"at_least": 4}, 1.05, "contradicted"),
+        ("failed", {"at_least": 4}, 1.6, "contradicted"),  # of another limit: no spell explains 1.6
+        ("passed", {"at_most": 2}, 1.05, "contradicted"),
+    ],
+)
+def test_a_size_that_must_not_be_won_is_not_won_near_one_without_confirmation(
+    expected, asked, low, confirmation
+):
+    won = replace(speedup(2.0, low, 2.1), confirmation=confirmation)
+    sizes = (1, 2, 4)
+    small, large = (record(size, found, sizes=sizes, asked=asked) for size, found in ((1, LOST), (4, WON)))
+    middle = record(2, WON, sizes=sizes, asked=asked, speedup=won)
+    (found,) = find([small, middle, large])
+    assert expected == found.status
+    assert ("not confirmed" in (found.reason or "")) == (expected == "inconclusive")
+
+
 @pytest.mark.parametrize("limit", [{}, {"at_most": 4}, {"at_least": 4}])
 def test_what_is_recorded_or_passed_has_no_reason(limit):
     assert threshold({1: LOST, 2: LOST, 4: WON}, **limit).reason is None

@@ -26,6 +26,7 @@ from pytest_gpuperf.model.record import Environment, Record, Run
 
 TEST = "tests/test_fft.py::test_fft[64]"
 ROUNDS = 12
+APART = 10.0  # seconds in which so many rounds sit apart
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2.4.6")
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="a GPU", library="cupy 13.4, CUDA 12.8")
 HERE = Environment(
@@ -85,6 +86,8 @@ def record(value=10.0, **changes) -> Record:
         "speedup": speedup(value),
         "offload": offload(always=speedup(value / 2), latency=speedup(value / 4)),
         "memory": Memory(peak=round(1e6 / value)),
+        "round_time": 11e-3,
+        "rounds_elapsed": APART,
     }
     return Record(**{**known, **changes})
 
@@ -355,6 +358,43 @@ def test_a_loss_that_a_second_measurement_did_not_show_is_a_doubt(expected, conf
     if expected == "cannot_tell":
         assert found.remedy == "more_time"
         assert "a second measurement, with rounds far apart, did not confirm it" in found.reason
+
+
+METRICS_OF_TIME = ["speedup", "gpu", "cpu", "latency", "always"]
+
+
+def slower(metric, lost, **changes) -> Record:
+    """Return a record that is worse by a factor, in a metric and whatever depends on it."""
+    if metric == "cpu":
+        return record(cpu=measured(CPU, 10e-3 * lost), **changes)
+    return record(10.0 / lost, **changes)
+
+
+@pytest.mark.parametrize("metric", METRICS_OF_TIME)
+@pytest.mark.parametrize(
+    ("expected", "lost", "elapsed", "gated"),
+    [
+        ("regressed", 1.3, APART, True),
+        ("cannot_tell", 1.3, ROUNDS * 11e-3, False),
+        ("regressed", 2.0, ROUNDS * 11e-3, False),  # no spell explains it
+        ("not_regressed", 1.0, ROUNDS * 11e-3, False),
+    ],
+)
+def test_a_loss_near_the_limit_is_one_only_if_its_rounds_sat_apart(expected, lost, elapsed, gated, metric):
+    now = slower(metric, lost, rounds_elapsed=elapsed)
+    (found,) = compare(now, HERE, base_of(record()), [within(metric=metric)], gated=gated)
+    assert expected == found.outcome
+    if expected == "cannot_tell":
+        assert found.remedy == "run_with_gate"
+        assert "its rounds followed each other too closely to be sure; measure it with" in found.reason
+
+
+@pytest.mark.parametrize("expected", ["regressed", "cannot_tell"])
+def test_a_spell_within_rounds_that_sat_apart_is_no_loss(expected):
+    spell = ROUNDS // 2 if expected == "cannot_tell" else ROUNDS
+    gpu = measured(GPU, *[1.3e-3] * spell, *[1e-3] * (ROUNDS - spell))
+    now = record(10 / 1.3, gpu=gpu)
+    assert expected == compared(now, record()).outcome
 
 
 def test_what_a_second_measurement_did_not_confirm_does_not_keep_a_run_from_being_fine():

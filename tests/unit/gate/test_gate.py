@@ -73,6 +73,8 @@ def record(nodeid="a", value=10.0, **changes) -> Record:
         "cpu": measured(CPU, 10e-3),
         "gpu": measured(GPU, 10e-3 / value),
         "speedup": speedup(value),
+        "round_time": 11e-3,
+        "rounds_elapsed": 10.0,  # they sit apart
     }
     return Record(**{**known, **changes})
 
@@ -109,8 +111,17 @@ def ended(now, *before, asked=GATE, plan=None, here=HERE, **saw) -> GateResult:
 
 
 def test_a_test_is_sampled_until_it_is_told_from_the_limit_of_its_baseline():
-    ((low, high),) = gating(base_of(record())).limits("a")
+    ((low, high, fails),) = gating(base_of(record())).limits("a")
     assert (pytest.approx(10 / 1.05 * 0.9), pytest.approx(10 * 1.05 * 0.9)) == (low, high)
+    assert fails == "below"
+
+
+def test_where_an_improvement_fails_a_test_is_told_from_that_too():
+    asked = replace(GATE, improvements=True)
+    lost, (low, high, fails) = gating(base_of(record()), asked=asked).limits("a")
+    assert lost == gating(base_of(record())).limits("a")[0]
+    assert (pytest.approx(10 / 1.05 * 1.1), pytest.approx(10 * 1.05 * 1.1)) == (low, high)
+    assert fails == "above"
 
 
 @pytest.mark.parametrize(

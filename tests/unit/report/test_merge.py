@@ -94,6 +94,18 @@ def test_a_ratio_that_is_known_gives_that_speedup_and_the_verdict_on_it(expected
     assert (found.speedup.rounds, found.speedup.sampling) == (ROUNDS, "siblings")
 
 
+@pytest.mark.parametrize("close", ["cpu", "gpu"])
+def test_a_failure_near_its_limit_is_one_only_if_the_samples_of_both_runs_sat_apart(close):
+    demand = Demand(min=11)
+    samples = {
+        kind: side(kind, seconds, demand=demand, **({"rounds_elapsed": 0.12} if kind == close else {}))
+        for kind, seconds in (("cpu", 10e-3), ("gpu", 1e-3))
+    }
+    found = joined(**samples)
+    assert ("inconclusive", "not_confirmed") == (found.status, found.reason_code)
+    assert found.speedup.confirmation == "not_apart"
+
+
 def test_a_verdict_has_its_reason_in_numbers():
     found = joined(side("cpu", 10e-3, demand=Demand(min=11)), side("gpu", 1e-3, demand=Demand(min=11)))
     assert found.reason == "speedup 10.0x [9.90, 10.1], required at least 11x"

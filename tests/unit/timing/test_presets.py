@@ -1,6 +1,7 @@
 """How long a run measures: as ever, or until a change must show."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,10 @@ def test_a_run_without_a_gate_samples_as_ever():
     assert for_gate(SamplingPlan(max_rounds=7), GateOptions(strict=True, allow_missing=True)) == SamplingPlan(
         max_rounds=7
     )
+
+
+def test_a_run_that_is_compared_with_a_baseline_and_has_no_gate_has_its_rounds_apart():
+    assert for_gate(SamplingPlan(), GateOptions(baseline=Path("base.json"))) == SamplingPlan(apart=True)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.analysis.verdict import judge
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
@@ -87,8 +88,9 @@ class Bench:
         self.sampling.take_interleaved(self.cpu, self.gpu, transfers.timers if transfers else ())
         return self.sampling
 
-    def against(self, *cpu_samples, transfers=None) -> RoundSampler:
-        self.sampling.take_against(cpu_samples, self.gpu, transfers.timers if transfers else ())
+    def against(self, *cpu_samples, transfers=None, cpu_lasted=inf) -> RoundSampler:
+        copies = transfers.timers if transfers else ()
+        self.sampling.take_against(cpu_samples, self.gpu, copies, cpu_lasted=cpu_lasted)
         return self.sampling
 
     def transfers(self) -> TransferTimer:
@@ -309,13 +311,13 @@ def test_a_fresh_start_gives_up_every_round():
 def test_a_family_goes_on_until_its_speedup_is_told_from_the_threshold():
     options = RunOptions(sampling=SamplingPlan(precision_time=0.0))
     rounds = {}
-    for exclusions in ((), ((1.0, 1.0),)):
+    for exclusions in ((), (Exclusion(1.0, 1.0),)):
         bench = Bench(cpu=1.005e-3, gpu=1e-3)
         context = TrialContext(demand=Demand(min=0.1), options=options, order=order(), remaining=lambda: inf)
         sampling = RoundSampler(context, exclusions)
         sampling.take_interleaved(bench.cpu, bench.gpu, ())
         rounds[exclusions] = sampling.begun
-    assert rounds == {(): 6, ((1.0, 1.0),): 60}
+    assert rounds == {(): 6, (Exclusion(1.0, 1.0),): 60}
 
 
 def starts_of(device):
@@ -400,7 +402,7 @@ def test_a_second_measurement_that_misses_another_limit_confirms_nothing():
     bench = Bench(gpu_noise=lambda clock: 1.3 if clock() < 1.2 else 1.08)
     options = RunOptions(sampling=SamplingPlan(precision_time=0.0))
     context = TrialContext(demand=Demand(min=8.5), options=options, order=order(), remaining=lambda: inf)
-    sampling = RoundSampler(context, [(9.6, 9.8)])
+    sampling = RoundSampler(context, [Exclusion(9.6, 9.8)])
     sampling.take_interleaved(bench.cpu, bench.gpu)
     found = sampling.speedup("interleaved")
     assert (found.value, found.confirmation) == (pytest.approx(10 / 1.3), "contradicted")
@@ -411,7 +413,7 @@ def test_a_second_measurement_need_not_tell_what_the_first_did_not_miss():
     bench = Bench(gpu=1e-3 / 0.95)
     options = RunOptions(sampling=SamplingPlan(precision_time=0.0))
     context = TrialContext(demand=Demand(min=10), options=options, order=order(), remaining=lambda: inf)
-    sampling = RoundSampler(context, [(9.4, 9.6)])
+    sampling = RoundSampler(context, [Exclusion(9.4, 9.6)])
     sampling.take_interleaved(bench.cpu, bench.gpu)
     assert sampling.speedup("interleaved").confirmation == "confirmed"
 

@@ -119,6 +119,17 @@ def test_the_other_kind_has_the_rounds_that_a_gate_on_it_needs_though_its_time_i
     assert samples_of(timer) == (0, 7)
 
 
+@pytest.mark.parametrize(("pauses", "rounds"), [(6, 7), (0, 0)])
+def test_the_rounds_of_the_other_kind_sit_apart_where_a_gate_rests_on_them(pauses, rounds):
+    timer = warmed_up(simulated())
+    block = timer.per_call(RunOptions()).block_calls * 21e-6
+    plan = SamplingPlan(apart=True, secondary_time=1e-9, secondary_rounds=rounds)
+    begun = timer.device.clock()
+    other_mode([timer], THROUGHPUT, RunOptions(sampling=plan))
+    _, taken = samples_of(timer)
+    assert timer.device.clock() - begun == pytest.approx(taken * block + pauses * (12 + 1) * block)
+
+
 def test_the_other_mode_has_six_rounds_though_they_take_longer_than_secondary_time():
     timer = warmed_up(simulated())
     other_mode([timer], THROUGHPUT, RunOptions(sampling=SamplingPlan(secondary_time=1e-9)))

@@ -307,9 +307,9 @@ def test_a_record_before_anything_ran_is_empty():
     assert (None, None, None, None) == (found.cpu, found.gpu, found.speedup, found.elapsed)
 
 
-def cpu_side(bench, body=ones, *, max_blocks=60, seconds=2.5) -> CpuResult:
+def cpu_side(bench, body=ones, *, max_blocks=60, seconds=2.5, demand=None) -> CpuResult:
     options = RunOptions(sampling=SamplingPlan(max_rounds=max_blocks))
-    trial = Trial(nodeid="test_it[cpu]", demand=Demand(), options=options)
+    trial = Trial(nodeid="test_it[cpu]", demand=demand or Demand(), options=options)
     return trial.time_cpu(bound(body), bench.cpu, seconds=seconds)
 
 
@@ -335,6 +335,35 @@ def test_a_sibling_has_no_more_rounds_than_the_other_left_samples():
     found = compare_with(bench, cpu_side(bench, max_blocks=7), demand=Demand(min=3))
     assert found.speedup.rounds == 7
     assert found.status == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("expected", "cpu", "spaced"),
+    [
+        (("failed", "confirmed"), 5e-3, True),
+        (("inconclusive", "not_apart"), 5e-3, False),
+        (("failed", None), 3e-3, False),  # no spell explains it
+    ],
+)
+def test_a_sibling_fails_near_its_limit_if_the_samples_of_both_sat_apart(expected, cpu, spaced):
+    bench, demand = Bench(cpu=cpu, gpu=2e-3), Demand(min=3)
+    side = cpu_side(bench, demand=demand if spaced else Demand())
+    found = compare_with(bench, side, demand=demand)
+    assert expected == (found.status, found.speedup.confirmation)
+    assert (found.reason_code == "not_confirmed") == (expected[0] == "inconclusive")
+
+
+def test_a_sibling_that_has_a_limit_leaves_thirty_samples_twelve_blocks_apart():
+    bench = Bench(cpu=5e-3)
+    side = cpu_side(bench, demand=Demand(min=3))
+    assert len(side.measurement.samples) == 30
+    assert side.lasted == pytest.approx(30 + 29 * (12 + 1))
+    assert cpu_side(bench).lasted == pytest.approx(60)
+
+
+def test_a_slow_sibling_that_has_a_limit_leaves_as_many_samples_as_its_time_allows():
+    assert len(cpu_side(Bench(cpu=0.03), demand=Demand(min=3)).measurement.samples) == 66
+    assert len(cpu_side(Bench(cpu=0.25), demand=Demand(min=3)).measurement.samples) == 10
 
 
 def test_a_sibling_with_another_answer_fails_before_timing():
