@@ -60,7 +60,7 @@ class ResultChecks:
     def copy_to_host(self, result: Any, device: TimedDevice) -> list[parity.Leaf]:
         """Return a result's values on the host; refuse a lazy result, and one that cannot be compared."""
         values = parity.snapshot(result, device.holds, device.asnumpy)
-        for path, value in parity.incomparable(values):
+        for path, value, _ in parity.incomparable(values):
             name = f"{path} is of type {type(value).__name__}"
             if isinstance(value, Iterator) and not isinstance(value, IOBase):
                 raise GpuPerfError(

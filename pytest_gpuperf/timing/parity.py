@@ -1,5 +1,6 @@
 """From two results to whether they are the same."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
@@ -12,15 +13,22 @@ from pytest_gpuperf.model.units import first_few
 
 _LARGEST = 1.7e308  # written for an error beyond every float: JSON has no infinity
 _WIDE = {"c": np.complex128, "f": np.float64, "i": np.longdouble, "u": np.longdouble}
+_BITS = {"bfloat16": 7, "bcomplex32": 7, "complex32": 10}  # of the mantissa, where NumPy has no such dtype
+_BITS_IN_NAME = re.compile(r"float\d+_e\d+m(\d+)")  # float8_e4m3fn
+_FROM_ANOTHER_PACKAGE = 2  # numpy.dtype.isbuiltin: a dtype of ml_dtypes
 _TURNED_OFF = "parity was turned off on the marker"
 _NOTHING_RETURNED = "the workload returns nothing that could be compared"
 
 
 class Leaf(NamedTuple):
-    """One value of a result and its place: `result[0]['x']`."""
+    """One value of a result and its place: `result[0]['x']`.
+
+    `eps` is that of the device's dtype where the value on the host has a finer one, else 0.
+    """
 
     path: str
     value: Any
+    eps: float = 0.0
 
 
 def leaves(result: Any, path: str = "result") -> Iterator[Leaf]:
@@ -40,7 +48,7 @@ def leaves(result: Any, path: str = "result") -> Iterator[Leaf]:
 
 def snapshot(result: Any, holds: Callable[[Any], bool], asnumpy: Callable[[Any], Any]) -> list[Leaf]:
     """Return the result's values on the host: arrays of the device copied, numbers as 0-d arrays."""
-    return [Leaf(path, _to_host(value, holds, asnumpy)) for path, value in leaves(result)]
+    return [_to_host(leaf, holds, asnumpy) for leaf in leaves(result)]
 
 
 def incomparable(values: Iterable[Leaf]) -> Iterator[Leaf]:
@@ -52,17 +60,17 @@ def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
     """Return whether the GPU's values are the CPU's.
 
     Exact for booleans and text, and without rtol and atol for integers; for floating-point and complex arrays
-    ||gpu - cpu|| <= sqrt(eps) * max(||gpu||, ||cpu||), 2-norms, eps of the coarser of the two dtypes: half
-    of the digits, the rule of Julia's `isapprox`. With rtol or atol elementwise
-    |gpu - cpu| <= atol + rtol * |cpu|. Shapes, kinds of dtype, NaN and infinities must match. `error` is
-    the largest relative norm error, or elementwise error.
+    ||gpu - cpu|| <= sqrt(eps) * max(||gpu||, ||cpu||), 2-norms, eps of the coarser of the two dtypes, as the
+    devices have them (2**-7 for bfloat16): half of the digits, the rule of Julia's `isapprox`. With rtol or
+    atol elementwise |gpu - cpu| <= atol + rtol * |cpu|. Shapes, kinds of dtype, NaN and infinities match.
+    `error` is the largest relative norm error, or elementwise error.
     """
     tolerance = demand.rtol
     if not demand.parity or not (cpu or gpu):
         reason = _NOTHING_RETURNED if demand.parity else _TURNED_OFF
         return Parity(agreed=None, error=None, tolerance=tolerance, reason=reason)
-    on_cpu = dict(cpu)
-    on_gpu = dict(gpu)
+    on_cpu = {leaf.path: leaf for leaf in cpu}
+    on_gpu = {leaf.path: leaf for leaf in gpu}
     unmatched = {"CPU": on_cpu.keys() - on_gpu.keys(), "GPU": on_gpu.keys() - on_cpu.keys()}
     if any(unmatched.values()):
         only = ((kind, first_few(sorted(paths))) for kind, paths in unmatched.items() if paths)
@@ -70,15 +78,16 @@ def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
         return Parity(agreed=False, error=None, tolerance=tolerance, reason=reason)
     largest_error = 0.0
     not_compared = None
-    for path, cpu_value in on_cpu.items():
-        gpu_value = on_gpu[path]
-        other = next((value for value in (cpu_value, gpu_value) if not isinstance(value, np.ndarray)), None)
+    for path, cpu_leaf in on_cpu.items():
+        pair = (cpu_leaf, on_gpu[path])
+        other = next(incomparable(pair), None)
         if other is not None:
-            not_compared = not_compared or f"{path} is a {type(other).__name__}, which cannot be compared"
+            what = f"{path} is a {type(other.value).__name__}, which cannot be compared"
+            not_compared = not_compared or what
             continue
-        if not _is_elementwise(demand) and cpu_value.dtype.kind in "fc":
-            tolerance = max(tolerance or 0.0, _tolerance(cpu_value, gpu_value))
-        error, difference = _difference(cpu_value, gpu_value, demand)
+        if not _is_elementwise(demand) and cpu_leaf.value.dtype.kind in "fc":
+            tolerance = max(tolerance or 0.0, _tolerance(*pair))
+        error, difference = _difference(*pair, demand)
         if difference is not None:
             return Parity(agreed=False, error=error, tolerance=tolerance, reason=f"{path}: {difference}")
         largest_error = max(largest_error, error or 0.0)
@@ -86,8 +95,9 @@ def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
     return Parity(agreed=agreed, error=largest_error, tolerance=tolerance, reason=not_compared)
 
 
-def _difference(cpu: Any, gpu: Any, demand: Demand) -> tuple[float | None, str | None]:
+def _difference(cpu_leaf: Leaf, gpu_leaf: Leaf, demand: Demand) -> tuple[float | None, str | None]:
     """Return the error between two arrays where it can be computed, and how they differ, if they do."""
+    cpu, gpu = cpu_leaf.value, gpu_leaf.value
     if cpu.shape != gpu.shape:
         return None, f"shape {cpu.shape} on the CPU, {gpu.shape} on the GPU"
     if cpu.dtype.kind != gpu.dtype.kind and {cpu.dtype.kind, gpu.dtype.kind} != {"i", "u"}:
@@ -105,7 +115,7 @@ def _difference(cpu: Any, gpu: Any, demand: Demand) -> tuple[float | None, str |
     wide_cpu, wide_gpu = (array[finite].astype(_WIDE[cpu.dtype.kind]) for array in (cpu, gpu))
     if _is_elementwise(demand):
         return _elementwise(wide_cpu, wide_gpu, demand)
-    return _relative(wide_cpu, wide_gpu, _tolerance(cpu, gpu))
+    return _relative(wide_cpu, wide_gpu, _tolerance(cpu_leaf, gpu_leaf))
 
 
 def _elementwise(cpu: Any, gpu: Any, demand: Demand) -> tuple[float, str | None]:
@@ -136,15 +146,29 @@ def _is_elementwise(demand: Demand) -> bool:
     return demand.rtol is not None or demand.atol is not None
 
 
-def _tolerance(cpu: Any, gpu: Any) -> float:
+def _tolerance(*leaves: Leaf) -> float:
     """Return the square root of the coarser machine epsilon; 0 for integers."""
-    floating = [array.dtype for array in (cpu, gpu) if array.dtype.kind in "fc"]
-    return float(max((np.finfo(dtype).eps for dtype in floating), default=0.0) ** 0.5)
+    floating = [leaf for leaf in leaves if leaf.value.dtype.kind in "fc"]
+    return float(
+        max((max(np.finfo(leaf.value.dtype).eps, leaf.eps) for leaf in floating), default=0.0) ** 0.5
+    )
 
 
-def _to_host(value: Any, holds: Callable[[Any], bool], asnumpy: Callable[[Any], Any]) -> Any:
+def _to_host(leaf: Leaf, holds: Callable[[Any], bool], asnumpy: Callable[[Any], Any]) -> Leaf:
+    path, value, _ = leaf
+    eps = _eps(value)
     if holds(value):
-        return asnumpy(value)
-    if isinstance(value, np.ndarray | np.generic | bool | int | float | complex | str):
-        return np.array(value)
-    return value
+        value = asnumpy(value)
+    elif isinstance(value, np.ndarray | np.generic | bool | int | float | complex | str):
+        value = np.array(value)
+    if eps and isinstance(value, np.ndarray) and value.dtype.isbuiltin == _FROM_ANOTHER_PACKAGE:
+        value = value.astype(np.float32)
+    return Leaf(path, value, eps)
+
+
+def _eps(value: Any) -> float:
+    """Return the machine epsilon of an array whose dtype NumPy lacks, known by its name; else 0."""
+    name = str(getattr(value, "dtype", "")).rpartition(".")[2]
+    in_name = _BITS_IN_NAME.match(name)
+    bits = int(in_name[1]) if in_name else _BITS.get(name)
+    return 0.0 if bits is None else 2.0**-bits

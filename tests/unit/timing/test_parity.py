@@ -38,7 +38,7 @@ def test_leaves_are_named_by_where_they_stand():
         "result[5].total": 4,
         "result[5].parts['y']": 5,
     }
-    assert expected == dict(leaves(result))
+    assert expected == {leaf.path: leaf.value for leaf in leaves(result)}
 
 
 def test_a_snapshot_is_a_copy_on_the_host():
@@ -66,6 +66,42 @@ def test_half_of_the_digits_of_the_coarser_dtype_must_agree(expected, cpu, gpu):
     found = parity(ones.astype(cpu), ones.astype(gpu))
     assert expected == pytest.approx(found.tolerance, rel=1e-6)
     assert (True, 0.0, None) == (found.agreed, found.error, found.reason)
+
+
+class Narrow:
+    """An array of a dtype that NumPy lacks: it comes down as float32."""
+
+    def __init__(self, dtype, values=(1.0, 1.0)):
+        self.dtype = dtype
+        self.values = np.array(values, "float32")
+
+
+def brought_down(result) -> list:
+    return snapshot(result, lambda value: isinstance(value, Narrow), lambda array: array.values)
+
+
+@pytest.mark.parametrize(
+    ("bits", "dtype"),
+    [
+        (7, "bfloat16"),
+        (7, "torch.bfloat16"),
+        (3, "float8_e4m3"),
+        (3, "torch.float8_e4m3fn"),
+        (2, "float8_e5m2fnuz"),
+        (4, "float8_e3m4"),
+        (10, "torch.complex32"),
+    ],
+)
+def test_a_dtype_that_numpy_lacks_keeps_its_own_tolerance(bits, dtype):
+    narrow, double = brought_down(Narrow(dtype)), host(np.ones(2))
+    for cpu, gpu in ((narrow, narrow), (narrow, double), (double, narrow)):
+        found = compare(cpu, gpu, Demand())
+        assert (True, 2 ** (-bits / 2)) == (found.agreed, pytest.approx(found.tolerance))
+
+
+def test_a_dtype_whose_name_says_nothing_has_the_tolerance_of_the_host():
+    wide = brought_down(Narrow("torch.float32"))
+    assert compare(wide, wide, Demand()).tolerance == pytest.approx(SINGLE)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", SINGLE), ("float64", DOUBLE)])
