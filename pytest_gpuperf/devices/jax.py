@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
+from pytest_gpuperf.devices.library import (
+    BFLOAT16_EPS,
+    TF32_EPS,
+    LibraryBackend,
+    LibraryDevice,
+    import_library,
+    shown_setting,
+)
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
@@ -46,13 +53,16 @@ class JaxDevice(LibraryDevice):
     def info(self) -> DeviceInfo:
         """Describe the device as it is now: the precision of products can be switched at any time."""
         runtime = str(self._device.client.platform_version).strip().rpartition("\n")[2]
+        reduced_precision = self._reduced_precision()
+        eps = BFLOAT16_EPS if self._device.platform == "tpu" else TF32_EPS
         return DeviceInfo(
             kind=self.kind,
             backend=self.backend,
             name=self.name,
             library=f"jax {self._jax.__version__}",
             runtime=runtime if self.kind == "gpu" else None,
-            reduced_precision=self._reduced_precision(),
+            reduced_precision=reduced_precision,
+            reduced_eps=eps if reduced_precision else None,
         )
 
     def asarray(self, host: Any) -> Any:

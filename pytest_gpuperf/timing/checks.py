@@ -15,6 +15,9 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.workload import Workload
 
 _DISAGREEMENT_HINT = "seed random inputs; rtol and atol compare element by element"
+_MODE_HINT = (
+    "the GPU rounds float32 more than the dtype says ({}): turn that off where more digits are needed"
+)
 _COMPARABLE_HINT = "return arrays, numbers or text, in tuples, lists, dicts or dataclasses"
 
 
@@ -37,6 +40,7 @@ class ResultChecks:
         self.parity: Parity | None = None
         self.elapsed: float | None = None
         self._demand = demand
+        self._hints = _DISAGREEMENT_HINT
 
     @property
     def differ(self) -> bool:
@@ -55,11 +59,11 @@ class ResultChecks:
         if self.parity is None or not self.differ:
             return None
         when = "after" if after_timing else "before"
-        return f"the devices disagree {when} timing: {self.parity.reason}; {_DISAGREEMENT_HINT}"
+        return f"the devices disagree {when} timing: {self.parity.reason}; {self._hints}"
 
     def copy_to_host(self, result: Any, device: TimedDevice) -> list[parity.Leaf]:
         """Return a result's values on the host; refuse a lazy result, and one that cannot be compared."""
-        values = parity.snapshot(result, device.holds, device.asnumpy)
+        values = parity.snapshot(result, device.holds, device.asnumpy, device.info.reduced_eps)
         for path, value, _ in parity.incomparable(values):
             name = f"{path} is of type {type(value).__name__}"
             if isinstance(value, Iterator) and not isinstance(value, IOBase):
@@ -112,3 +116,6 @@ class ResultChecks:
         self.elapsed = (self.elapsed or 0.0) + device.clock() - started
         if self.parity is None or compared.agreed is False:
             self.parity = compared
+        modes = [mode for mode in (device.info.reduced_precision, device.info.reduced_convolutions) if mode]
+        if modes and any(leaf.eps == device.info.reduced_eps for leaf in gpu):
+            self._hints = f"{_MODE_HINT.format(', '.join(modes))}; {_DISAGREEMENT_HINT}"

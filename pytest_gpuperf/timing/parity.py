@@ -23,7 +23,8 @@ _NOTHING_RETURNED = "the workload returns nothing that could be compared"
 class Leaf(NamedTuple):
     """One value of a result and its place: `result[0]['x']`.
 
-    `eps` is that of the device's dtype where the value on the host has a finer one, else 0.
+    `eps` is that of the device's dtype, or of a mode in which it rounds more, where the value on the host
+    has a finer one; else 0.
     """
 
     path: str
@@ -46,9 +47,17 @@ def leaves(result: Any, path: str = "result") -> Iterator[Leaf]:
         yield Leaf(path, result)
 
 
-def snapshot(result: Any, holds: Callable[[Any], bool], asnumpy: Callable[[Any], Any]) -> list[Leaf]:
-    """Return the result's values on the host: arrays of the device copied, numbers as 0-d arrays."""
-    return [_to_host(leaf, holds, asnumpy) for leaf in leaves(result)]
+def snapshot(
+    result: Any,
+    holds: Callable[[Any], bool],
+    asnumpy: Callable[[Any], Any],
+    reduced_eps: float | None = None,
+) -> list[Leaf]:
+    """Return the result's values on the host: arrays of the device copied, numbers as 0-d arrays.
+
+    `reduced_eps` is the spacing to which the device rounds float32, where it rounds more than that dtype.
+    """
+    return [_to_host(leaf, holds, asnumpy, reduced_eps or 0.0) for leaf in leaves(result)]
 
 
 def incomparable(values: Iterable[Leaf]) -> Iterator[Leaf]:
@@ -61,9 +70,9 @@ def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
 
     Exact for booleans and text, and without rtol and atol for integers; for floating-point and complex arrays
     ||gpu - cpu|| <= sqrt(eps) * max(||gpu||, ||cpu||), 2-norms, eps of the coarser of the two dtypes, as the
-    devices have them (2**-7 for bfloat16): half of the digits, the rule of Julia's `isapprox`. With rtol or
-    atol elementwise |gpu - cpu| <= atol + rtol * |cpu|. Shapes, kinds of dtype, NaN and infinities match.
-    `error` is the largest relative norm error, or elementwise error.
+    devices have them (2**-7 for bfloat16, 2**-10 for float32 where TF32 is on): half of the digits, the rule
+    of Julia's `isapprox`. With rtol or atol elementwise |gpu - cpu| <= atol + rtol * |cpu|. Shapes, kinds of
+    dtype, NaN and infinities match. `error` is the largest relative norm error, or elementwise error.
     """
     tolerance = demand.rtol
     if not demand.parity or not (cpu or gpu):
@@ -154,11 +163,15 @@ def _tolerance(*leaves: Leaf) -> float:
     )
 
 
-def _to_host(leaf: Leaf, holds: Callable[[Any], bool], asnumpy: Callable[[Any], Any]) -> Leaf:
+def _to_host(
+    leaf: Leaf, holds: Callable[[Any], bool], asnumpy: Callable[[Any], Any], reduced_eps: float
+) -> Leaf:
     path, value, _ = leaf
     eps = _eps(value)
     if holds(value):
         value = asnumpy(value)
+        if value.dtype in (np.float32, np.complex64):
+            eps = max(eps, reduced_eps)
     elif isinstance(value, np.ndarray | np.generic | bool | int | float | complex | str):
         value = np.array(value)
     if eps and isinstance(value, np.ndarray) and value.dtype.isbuiltin == _FROM_ANOTHER_PACKAGE:

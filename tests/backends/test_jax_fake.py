@@ -225,6 +225,7 @@ def test_reduced_precision_is_what_is_set_at_that_moment(
     setting("NVIDIA_TF32_OVERRIDE", nvidias)
     jax.config.jax_default_matmul_precision = chosen
     assert device.info.reduced_precision == said
+    assert device.info.reduced_eps == ((2**-7 if platform == "tpu" else 2**-10) if said else None)
 
 
 def test_the_host_side_of_a_copy_is_unknown(device):

@@ -172,6 +172,20 @@ def test_answers_that_differ_are_wrong_and_the_remedy_is_named(when, after_timin
     assert text.startswith(f"the devices disagree {when} timing: result[0]: 1 of 1 values differ; seed ")
 
 
+@pytest.mark.parametrize(("named", "dtype"), [(True, "float32"), (False, "float64")])
+def test_answers_that_differ_where_float32_is_rounded_more_name_the_setting(named, dtype):
+    device = SimulatedDevice("gpu", clock=Clock(), reduced_precision="TF32 (allow_tf32)", reduced_eps=2**-10)
+    checks = ResultChecks(GATE)
+    first, close, wrong = (
+        checks.copy_to_host(device.asarray(np.array([1.0, value], dtype)), device) for value in (1, 1.001, 2)
+    )
+    checks.compare(first, close, device)
+    assert checks.differ is not named
+    checks.compare(first, wrong, device)
+    text = checks.disagreement(after_timing=False)
+    assert named is ("more than the dtype says (TF32 (allow_tf32)): turn that off" in text)
+
+
 @pytest.mark.parametrize("pairs", [[(1, 2), (1, 1)], [(1, 1), (1, 2)], [(1, 2), (3, 3), (4, 4)]])
 def test_of_two_findings_the_worse_stays(pairs):
     assert compared(*pairs).differ

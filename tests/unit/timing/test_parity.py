@@ -69,15 +69,15 @@ def test_half_of_the_digits_of_the_coarser_dtype_must_agree(expected, cpu, gpu):
 
 
 class Narrow:
-    """An array of a dtype that NumPy lacks: it comes down as float32."""
+    """An array of a device; a dtype that NumPy lacks comes down as float32."""
 
-    def __init__(self, dtype, values=(1.0, 1.0)):
+    def __init__(self, dtype, on_host="float32"):
         self.dtype = dtype
-        self.values = np.array(values, "float32")
+        self.values = np.ones(2, on_host)
 
 
-def brought_down(result) -> list:
-    return snapshot(result, lambda value: isinstance(value, Narrow), lambda array: array.values)
+def brought_down(result, reduced_eps=None) -> list:
+    return snapshot(result, lambda value: isinstance(value, Narrow), lambda array: array.values, reduced_eps)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,15 @@ def test_a_dtype_that_numpy_lacks_keeps_its_own_tolerance(bits, dtype):
 def test_a_dtype_whose_name_says_nothing_has_the_tolerance_of_the_host():
     wide = brought_down(Narrow("torch.float32"))
     assert compare(wide, wide, Demand()).tolerance == pytest.approx(SINGLE)
+
+
+@pytest.mark.parametrize(
+    ("expected", "dtype"),
+    [(2**-4, "float32"), (2**-4, "complex64"), (HALF, "float16"), (DOUBLE, "float64"), (2**-3.5, "bfloat16")],
+)
+def test_a_mode_that_rounds_float32_more_sets_the_tolerance_of_float32_alone(expected, dtype):
+    found = brought_down(Narrow(dtype, "float32" if dtype == "bfloat16" else dtype), 2**-8)
+    assert compare(found, found, Demand()).tolerance == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", SINGLE), ("float64", DOUBLE)])
