@@ -129,6 +129,98 @@ def test_the_norm_judges_the_array_and_not_each_element():
     assert parity(cpu, gpu).agreed is True
 
 
+def hidden(dtype, computed=slice(0), shape=(384, 384)):
+    """Return an answer with one large element, and it with zeros but where it was computed."""
+    complete = np.random.default_rng(0).uniform(-1, 1, shape).astype(dtype)
+    partial = np.zeros_like(complete)
+    partial[computed] = complete[computed]
+    lost = np.linalg.norm(complete - partial)
+    complete.reshape(-1)[0] = partial.reshape(-1)[0] = lost / np.finfo(dtype).eps ** 0.6
+    return complete, partial
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize(
+    ("computed", "shape"),
+    [
+        (slice(2), (384, 384)),
+        ((slice(None), slice(100)), (384, 384)),
+        (slice(0, 10_000), (50_000,)),
+        (slice(384 - 2), (384, 384)),
+    ],
+    ids=["two rows", "some columns", "the head of a vector", "all but two rows"],
+)
+def test_a_part_left_zero_beside_a_large_element_differs(dtype, computed, shape):
+    complete, partial = hidden(dtype, computed, shape)
+    for cpu, gpu, kind in ((complete, partial, "GPU"), (partial, complete, "CPU")):
+        found = parity(cpu, gpu)
+        assert found.error < found.tolerance, "the norm does not see it"
+        assert found.agreed is False
+        assert f"the {kind} left zeros in " in found.reason
+
+
+def test_the_message_says_how_much_was_left_zero():
+    found = parity(*hidden("float32", slice(96)))
+    assert (
+        found.reason
+        == "result: the GPU left zeros in 75 % of the values that differ from zero on the other device"
+    )
+
+
+def test_a_part_that_is_zero_on_both_devices_is_no_part_of_the_answer():
+    cpu, gpu = (np.pad(part, ((0, 99), (0, 0))) for part in hidden("float32", slice(6), (8, 384)))
+    assert parity(cpu, gpu).reason.startswith("result: the GPU left zeros in 25 %")
+
+
+def test_small_values_that_are_wrong_beside_large_ones_may_be_rounding():
+    complete, partial = hidden("float32")
+    assert parity(complete, 2 * partial - complete).agreed is True, "all signs but one are wrong"
+
+
+def honest_fft(dtype):
+    """A convolution with an identity is exact where it is direct, and leaves noise through an FFT."""
+    direct = np.zeros((64, 64), dtype)
+    direct[:4, :4] = np.random.default_rng(0).uniform(-100, 100, (4, 4))
+    spectrum = np.fft.rfft2(direct)
+    single = spectrum.astype(np.complex64) if dtype != "float64" else spectrum
+    return direct, np.fft.irfft2(single, s=direct.shape).astype(dtype)
+
+
+def honest_mean(dtype):
+    """Constant rows, less a mean of which one device has the last digits wrong."""
+    values = np.random.default_rng(0).standard_normal((256, 256)).astype(dtype)
+    values[::3] = 0
+    residue = values.copy()
+    residue[::3] = np.finfo(dtype).eps ** 0.5 * np.linspace(0.5, 1, 86)[:, None]
+    return values, residue
+
+
+def honest_underflow(dtype):
+    """Numbers below the normal ones, that a GPU may flush to zero."""
+    values = np.random.default_rng(0).uniform(0, 1, (64, 64)).astype(dtype)
+    values[1:] *= np.finfo(dtype).tiny
+    flushed = values.copy()
+    flushed[1:] = 0
+    return values, flushed
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("case", [honest_fft, honest_mean, honest_underflow])
+def test_zeros_that_rounding_explains_agree(case, dtype):
+    for cpu, gpu in (case(dtype), reversed(case(dtype))):
+        found = parity(cpu, gpu)
+        assert (True, None) == (found.agreed, found.reason)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_row_that_a_comparison_switches_off_agrees(dtype):
+    values = np.random.default_rng(0).standard_normal((4096, 64)).astype(dtype)
+    values[7] *= 1 if dtype == "float16" else 0.01
+    gated = values.copy()
+    gated[7] = 0
+    assert parity(values, gated).agreed is True
+
+
 def test_a_wrong_answer_says_its_error_and_tolerance():
     found = parity(np.array([3.0, 4.0]), np.array([3.0, 4.5]))
     assert found.agreed is False
