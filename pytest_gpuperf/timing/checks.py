@@ -10,6 +10,7 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference, Measurement, Parity
 from pytest_gpuperf.model.record import Note
+from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import inputs, parity, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.workload import Workload
@@ -41,6 +42,7 @@ class ResultChecks:
         self.elapsed: float | None = None
         self._demand = demand
         self._hints = _DISAGREEMENT_HINT
+        self._degenerate: list[tuple[str, str]] = []
 
     @property
     def differ(self) -> bool:
@@ -49,10 +51,18 @@ class ResultChecks:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """A note on results that were to be compared and could not be, if so."""
-        if not self._demand.parity or self.parity is None or self.parity.agreed is not None:
+        """Notes on results that could not be compared, or of which a comparison says little."""
+        if not self._demand.parity or self.parity is None:
             return ()
-        return (Note(code="parity_not_checked", text=f"parity was not checked: {self.parity.reason}"),)
+        notes = []
+        if self.parity.agreed is None:
+            text = f"parity was not checked: {self.parity.reason}"
+            notes.append(Note(code="parity_not_checked", text=text))
+        if self._degenerate:
+            places = first_few([f"{path} ({only})" for path, only in self._degenerate])
+            text = f"only zeros or only NaN on both devices: {places}; check that the work is done"
+            notes.append(Note(code="degenerate_answers", text=text))
+        return tuple(notes)
 
     def disagreement(self, *, after_timing: bool) -> str | None:
         """Return how the devices disagree, if they do."""
@@ -113,6 +123,7 @@ class ResultChecks:
         """Compare the devices' results."""
         started = device.clock()
         compared = parity.compare(cpu, gpu, self._demand)
+        self._degenerate = list(parity.degenerate(cpu, gpu))
         self.elapsed = (self.elapsed or 0.0) + device.clock() - started
         if self.parity is None or compared.agreed is False:
             self.parity = compared

@@ -114,6 +114,25 @@ def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
     return Parity(agreed=agreed, error=largest_error, tolerance=tolerance, reason=not_compared)
 
 
+def degenerate(cpu: list[Leaf], gpu: list[Leaf]) -> Iterator[tuple[str, str]]:
+    """Yield the places of arrays that hold only zeros or only NaN on both devices, with which of them."""
+    on_gpu = {leaf.path: _only(leaf.value) for leaf in gpu}
+    for leaf in cpu:
+        only = _only(leaf.value)
+        if only is not None and only == on_gpu.get(leaf.path):
+            yield leaf.path, only
+
+
+def _only(value: Any) -> str | None:
+    """Return which value a floating-point array of several elements has throughout: zero, NaN or neither."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc" or value.size < 2:
+        return None
+    first = value.flat[0]
+    if first == 0:
+        return None if value.any() else "zero"
+    return "NaN" if np.isnan(first) and np.isnan(value).all() else None
+
+
 def _difference(cpu_leaf: Leaf, gpu_leaf: Leaf, demand: Demand) -> tuple[float | None, str | None]:
     """Return the error between two arrays where it can be computed, and how they differ, if they do."""
     cpu, gpu = cpu_leaf.value, gpu_leaf.value

@@ -206,6 +206,34 @@ def test_what_parity_takes_is_told_altogether():
     assert checks.elapsed == 0.75
 
 
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [
+        ("zero", [0.0, 0.0]),
+        ("zero", [0j, -0.0]),
+        ("NaN", np.full((2, 2), np.nan, "float32")),
+        (None, [0.0, 1.0]),
+        (None, [np.nan, 0.0]),
+        (None, [0.0, np.nan]),
+        (None, 0.0),
+        (None, [0.0]),
+        (None, [0, 0]),
+        (None, [False, False]),
+        (None, []),
+        (None, "00"),
+    ],
+)
+def test_answers_of_zeros_or_nan_alone_are_noted_and_agree(said, value):
+    checks = compared((value, value))
+    assert checks.parity.agreed is True
+    text = f"only zeros or only NaN on both devices: result[0] ({said}); check that the work is done"
+    assert checks.notes == ((Note(code="degenerate_answers", text=text),) if said else ())
+
+
+def test_zeros_on_one_device_are_no_note():
+    assert compared(([0.0, 0.0], [1.0, 1.0])).notes == ()
+
+
 def test_parity_that_was_turned_off_is_not_worth_a_note():
     checks = compared((1, 2), demand=UNCHECKED)
     assert (None, False, ()) == (checks.parity.agreed, checks.differ, checks.notes)
