@@ -319,6 +319,81 @@ def test_an_infinity_with_a_nan_beside_it_is_the_same_as_itself():
     assert parity(value, value).agreed is True
 
 
+def test_beside_a_nan_the_other_component_counts():
+    for tolerance in ({}, {"rtol": 1e-3}):
+        assert (
+            parity(np.array([complex(1, nan), 1]), np.array([complex(5, nan), 1]), **tolerance).agreed
+            is False
+        )
+        assert parity(
+            np.array([complex(nan, 1), 1]), np.array([complex(nan, 1 + 1e-9), 1]), **tolerance
+        ).agreed
+
+
+@pytest.mark.parametrize("kind", ["datetime64[s]", "timedelta64[s]"])
+def test_no_time_is_the_same_as_no_time_and_as_no_other(kind):
+    cpu, other = np.array(["NaT", 5], kind), np.array([5, 5], kind)
+    assert parity(cpu, cpu.copy()).agreed is True
+    assert parity(cpu, other).reason == "result: 1 of 2 values differ"
+    assert parity(other, cpu).reason == "result: 1 of 2 values differ"
+
+
+STRUCTURE = [("x", "f8"), ("inner", [("y", "f4", (2,)), ("n", "i8")])]
+
+
+@pytest.mark.parametrize(
+    ("said", "gpu"),
+    [
+        (None, (nan, ([1, 2], 3))),
+        (None, (nan, ([1, 2 + 1e-5], 3))),
+        ("result['x']: NaN in different places", (0, ([1, 2], 3))),
+        ("result['inner']['y']: relative error", (nan, ([1, 3], 3))),
+        ("result['inner']['n']: 1 of 1 values differ", (nan, ([1, 2], 4))),
+    ],
+)
+def test_fields_are_compared_each_by_its_own_dtype(said, gpu):
+    for shape in ((), (1,)):
+        cpu, other = (np.array([values], STRUCTURE).reshape(shape) for values in ((nan, ([1, 2], 3)), gpu))
+        found = parity(cpu, other)
+        assert (found.agreed, (found.reason or "").startswith(said or "")) == (said is None, True)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64", "datetime64[s]", "U3", "bool"])
+def test_masks_count_and_what_they_hide_does_not(dtype):
+    values = np.array([1, 0, 1]).astype(dtype)
+    masked = np.ma.masked_array(values, [False, True, False])
+    hidden = values.copy()
+    hidden[1] = values[0]
+    assert parity(masked, np.ma.masked_array(hidden, masked.mask)).agreed is True
+    other = parity(masked, np.ma.masked_array(values, [False, True, True]))
+    assert other.agreed is False
+    shown = np.ma.masked_array(hidden, masked.mask)
+    shown[0] = values[1]
+    assert parity(masked, shown).agreed is False
+
+
+def test_a_mask_that_hides_something_on_one_side_only_is_another_answer():
+    masked = np.ma.masked_array([0.0, 2.0], [True, False])
+    assert parity(masked, np.array([0.0, 2.0])).reason == "only the CPU returned result.mask"
+    assert parity(np.ma.masked_array([0.0, 2.0]), np.array([0.0, 2.0])).agreed is True
+
+
+def test_a_snapshot_of_a_masked_array_is_a_copy():
+    masked = np.ma.masked_array([(1.0, 2)], mask=[(True, False)], dtype=[("x", "f8"), ("n", "i4")])
+    found = host(masked)
+    assert [("result['x']", [0.0]), ("result['x'].mask", [True]), ("result['n']", [2])] == [
+        (leaf.path, leaf.value.tolist()) for leaf in found
+    ]
+    assert masked["x"].data.tolist() == [1.0]
+
+
+def test_bytes_are_compared_exactly():
+    assert parity(b"a\0", b"a\0").agreed is True
+    assert parity(b"", b"").agreed is True
+    assert parity(b"ab", b"ac").reason == "result: 1 of 2 values differ"
+    assert parity(b"a", b"a\0").agreed is False
+
+
 def test_shapes_must_match():
     found = parity(np.ones((2, 3)), np.ones((3, 2)))
     assert found.agreed is False
