@@ -76,10 +76,9 @@ class ResultChecks:
         values = parity.snapshot(result, device.holds, device.asnumpy, device.info.reduced_eps)
         for path, value, _ in parity.incomparable(values):
             name = f"{path} is of type {type(value).__name__}"
-            if isinstance(value, Iterator) and not isinstance(value, IOBase):
+            if (remedy := _remedy_of_lazy(value)) is not None:
                 raise GpuPerfError(
-                    f"{name}, which is lazy: its work would run after the timed call; return the values that "
-                    "it yields"
+                    f"{name}, which is lazy: its work would run after the timed call; {remedy}"
                 )
             if self._demand.bare or not (self._demand.parity or self._demand.transfer != "never"):
                 continue
@@ -130,3 +129,14 @@ class ResultChecks:
         modes = [mode for mode in (device.info.reduced_precision, device.info.reduced_convolutions) if mode]
         if modes and any(leaf.eps == device.info.reduced_eps for leaf in gpu):
             self._hints = f"{_MODE_HINT.format(', '.join(modes))}; {_DISAGREEMENT_HINT}"
+
+
+def _remedy_of_lazy(value: Any) -> str | None:
+    """Return what to return in place of a value that is lazy, if it is."""
+    if isinstance(value, Iterator) and not isinstance(value, IOBase):
+        return "return the values that it yields"
+    if parity.is_lazy_graph(value):
+        return "return what its method compute returns"
+    if parity.computes_when_read(value):
+        return "return its values, read, in a dict, list or tuple"
+    return None

@@ -1,9 +1,13 @@
 """From two results to whether they are the same."""
 
 import re
+from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from inspect import getattr_static, isdatadescriptor
+from itertools import zip_longest
 from math import isfinite
+from types import FunctionType, MappingProxyType, MemberDescriptorType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,19 +39,79 @@ class Leaf(NamedTuple):
     eps: float = 0.0
 
 
-def leaves(result: Any, path: str = "result") -> Iterator[Leaf]:
-    """Yield the values in tuples, lists, dicts and dataclasses, in order; None is no value."""
-    if isinstance(result, Mapping):
+def leaves(result: Any, path: str = "result", *, compute: bool = False) -> Iterator[Leaf]:
+    """Yield the values in tuples, lists, dicts and dataclasses, in order; None is no value.
+
+    A container that computes its values when they are read is one value, unless `compute`.
+    """
+    if not compute and computes_when_read(result):
+        yield Leaf(path, result)
+    elif isinstance(result, Mapping):
         for key, part in result.items():
-            yield from leaves(part, f"{path}[{key!r}]")
+            yield from leaves(part, f"{path}[{key!r}]", compute=compute)
     elif isinstance(result, list | tuple):
         for index, part in enumerate(result):
-            yield from leaves(part, f"{path}[{index}]")
-    elif is_dataclass(result) and not isinstance(result, type):
+            yield from leaves(part, f"{path}[{index}]", compute=compute)
+    elif _is_dataclass(result):
         for part in fields(result):
-            yield from leaves(getattr(result, part.name), f"{path}.{part.name}")
+            yield from leaves(getattr(result, part.name), f"{path}.{part.name}", compute=compute)
     elif result is not None:
         yield Leaf(path, result)
+
+
+def computes_when_read(value: Any) -> bool:
+    """Return whether a container gives other values than those that it stores."""
+    if isinstance(value, Mapping) and not isinstance(value, dict | UserDict | MappingProxyType):
+        return True
+    try:
+        keys: Iterable[Any]
+        read: Iterable[tuple[Any, Any]]
+        if isinstance(value, dict | UserDict):
+            stored = dict(dict.items(value.data if isinstance(value, UserDict) else value))
+            keys, read = stored, value.items()
+        elif isinstance(value, list | tuple):
+            values = list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)
+            stored = dict(enumerate(values))
+            keys, read = range(len(value)), enumerate(value)
+        else:
+            return _is_dataclass(value) and not all(_stores(value, part.name) for part in fields(value))
+        return _overrides_reading(value) and not (
+            _are_same(stored.items(), read) and _are_same(stored.items(), ((key, value[key]) for key in keys))
+        )
+    except Exception:  # noqa: BLE001 - it is the user's code that reads them
+        return True
+
+
+def is_lazy_graph(value: Any) -> bool:
+    """Return whether a value follows dask's protocol: a graph of the work to be done."""
+    return hasattr(type(value), "__dask_graph__")
+
+
+def _overrides_reading(container: Any) -> bool:
+    """Return whether its type has methods in Python, not those of the built-in type, to read it."""
+    methods = (
+        getattr(type(container), name, None) for name in ("__getitem__", "__iter__", "__len__", "items")
+    )
+    return any(isinstance(method, FunctionType) for method in methods)
+
+
+def _are_same(some: Iterable[tuple[Any, Any]], others: Iterable[tuple[Any, Any]]) -> bool:
+    """Return whether both have the same keys with the same objects, in the same order."""
+    pairs = zip_longest(some, others, fillvalue=(object(), None))
+    return all(key == other_key and value is other for (key, value), (other_key, other) in pairs)
+
+
+def _is_dataclass(value: Any) -> bool:
+    return is_dataclass(value) and not isinstance(value, type)
+
+
+def _stores(value: Any, name: str) -> bool:
+    """Return whether reading an attribute runs no code: a slot, the instance or the class itself has it."""
+    attribute = getattr_static(type(value), name, value)
+    if isdatadescriptor(attribute):
+        return isinstance(attribute, MemberDescriptorType)
+    plain_default = attribute is not value and not hasattr(type(attribute), "__get__")
+    return name in getattr(value, "__dict__", {}) or plain_default
 
 
 def snapshot(
