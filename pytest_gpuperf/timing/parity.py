@@ -63,6 +63,8 @@ def computes_when_read(value: Any) -> bool:
     """Return whether a container gives other values than those that it stores."""
     if isinstance(value, Mapping) and not isinstance(value, dict | UserDict | MappingProxyType):
         return True
+    if isinstance(value, dict | list | tuple) and not _overrides_reading(value):
+        return False
     try:
         keys: Iterable[Any]
         read: Iterable[tuple[Any, Any]]
@@ -75,9 +77,8 @@ def computes_when_read(value: Any) -> bool:
             keys, read = range(len(value)), enumerate(value)
         else:
             return _is_dataclass(value) and not all(_stores(value, part.name) for part in fields(value))
-        return _overrides_reading(value) and not (
-            _are_same(stored.items(), read) and _are_same(stored.items(), ((key, value[key]) for key in keys))
-        )
+        by_key = ((key, value[key]) for key in keys)
+        return not (_are_same(stored.items(), read) and _are_same(stored.items(), by_key))
     except Exception:  # noqa: BLE001 - it is the user's code that reads them
         return True
 
