@@ -44,19 +44,24 @@ def leaves(result: Any, path: str = "result", *, compute: bool = False) -> Itera
 
     A container that computes its values when they are read is one value, unless `compute`.
     """
-    if not compute and computes_when_read(result):
-        yield Leaf(path, result)
-    elif isinstance(result, Mapping):
-        for key, part in result.items():
-            yield from leaves(part, f"{path}[{key!r}]", compute=compute)
-    elif isinstance(result, list | tuple):
-        for index, part in enumerate(result):
-            yield from leaves(part, f"{path}[{index}]", compute=compute)
-    elif _is_dataclass(result):
-        for part in fields(result):
-            yield from leaves(getattr(result, part.name), f"{path}.{part.name}", compute=compute)
+    if isinstance(result, Mapping | list | tuple) or _is_dataclass(result):
+        if not compute and computes_when_read(result):
+            yield Leaf(path, result)
+            return
+        for place, part in _read(result):
+            yield from leaves(part, path + place, compute=compute)
     elif result is not None:
         yield Leaf(path, result)
+
+
+def _read(container: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of a container, each with its place."""
+    if isinstance(container, Mapping):
+        yield from ((f"[{key!r}]", part) for key, part in container.items())
+    elif isinstance(container, list | tuple):
+        yield from ((f"[{index}]", part) for index, part in enumerate(container))
+    else:
+        yield from ((f".{part.name}", getattr(container, part.name)) for part in fields(container))
 
 
 def computes_when_read(value: Any) -> bool:
