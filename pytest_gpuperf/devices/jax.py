@@ -54,7 +54,7 @@ class JaxDevice(LibraryDevice):
         """Describe the device as it is now: the precision of products can be switched at any time."""
         runtime = str(self._device.client.platform_version).strip().rpartition("\n")[2]
         reduced_precision = self._reduced_precision()
-        eps = BFLOAT16_EPS if self._device.platform == "tpu" else TF32_EPS
+        eps = BFLOAT16_EPS if self._rounds_to_bfloat16 else TF32_EPS
         return DeviceInfo(
             kind=self.kind,
             backend=self.backend,
@@ -128,6 +128,12 @@ class JaxDevice(LibraryDevice):
         """Return the allocator's counters, or an empty mapping if it keeps none."""
         return dict(self._device.memory_stats() or {})
 
+    @property
+    def _rounds_to_bfloat16(self) -> bool:
+        """Whether products round their factors to bfloat16: those of TPUs, and where a preset says so."""
+        precision = str(self._jax.config.jax_default_matmul_precision)
+        return self._device.platform == "tpu" or precision.startswith("BF16")
+
     def _reduced_precision(self) -> str | None:
         """Return how factors of float32 products are rounded (jax.lax.Precision); by default they are."""
         precision = self._jax.config.jax_default_matmul_precision
@@ -139,7 +145,8 @@ class JaxDevice(LibraryDevice):
         capability = float(getattr(self._device, "compute_capability", 0))
         if capability < _AMPERE or environ.get("NVIDIA_TF32_OVERRIDE") == "0":
             return None
-        return f"TF32 in float32 products ({setting})"
+        mode = "bfloat16" if self._rounds_to_bfloat16 else "TF32"
+        return f"{mode} in float32 products ({setting})"
 
 
 class JaxBackend(LibraryBackend):
