@@ -8,7 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
+from pytest_gpuperf.devices.library import (
+    TF32_EPS,
+    LibraryBackend,
+    LibraryDevice,
+    import_library,
+    shown_setting,
+)
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.errors import Fault, Unavailable
@@ -46,6 +52,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         self.name = name.decode() if isinstance(name, bytes) else str(name)
         runtime = _version(cupy.cuda.runtime.runtimeGetVersion())
         driver = _version(cupy.cuda.runtime.driverGetVersion())
+        reduced_precision = _reduced_precision(properties["major"])
         library = f"cupy {cupy.__version__}, CUDA {runtime}, driver for {driver}"
         self.info = DeviceInfo(
             kind="gpu",
@@ -55,7 +62,8 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
             memory=properties["totalGlobalMem"],
             driver=f"for CUDA {driver}",
             runtime=f"CUDA {runtime}",
-            reduced_precision=_reduced_precision(properties["major"]),
+            reduced_precision=reduced_precision,
+            reduced_eps=TF32_EPS if reduced_precision else None,
         )
 
     def asarray(self, host: Any) -> Any:

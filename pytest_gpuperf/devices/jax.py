@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
+from pytest_gpuperf.devices.library import (
+    BFLOAT16_EPS,
+    TF32_EPS,
+    LibraryBackend,
+    LibraryDevice,
+    import_library,
+    shown_setting,
+)
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
@@ -46,13 +53,16 @@ class JaxDevice(LibraryDevice):
     def info(self) -> DeviceInfo:
         """Describe the device as it is now: the precision of products can be switched at any time."""
         runtime = str(self._device.client.platform_version).strip().rpartition("\n")[2]
+        reduced_precision = self._reduced_precision()
+        eps = BFLOAT16_EPS if self._rounds_to_bfloat16 else TF32_EPS
         return DeviceInfo(
             kind=self.kind,
             backend=self.backend,
             name=self.name,
             library=f"jax {self._jax.__version__}",
             runtime=runtime if self.kind == "gpu" else None,
-            reduced_precision=self._reduced_precision(),
+            reduced_precision=reduced_precision,
+            reduced_eps=eps if reduced_precision else None,
         )
 
     def asarray(self, host: Any) -> Any:
@@ -118,6 +128,12 @@ class JaxDevice(LibraryDevice):
         """Return the allocator's counters, or an empty mapping if it keeps none."""
         return dict(self._device.memory_stats() or {})
 
+    @property
+    def _rounds_to_bfloat16(self) -> bool:
+        """Whether products round their factors to bfloat16: those of TPUs, and where a preset says so."""
+        precision = str(self._jax.config.jax_default_matmul_precision)
+        return self._device.platform == "tpu" or precision.startswith("BF16")
+
     def _reduced_precision(self) -> str | None:
         """Return how factors of float32 products are rounded (jax.lax.Precision); by default they are."""
         precision = self._jax.config.jax_default_matmul_precision
@@ -129,7 +145,8 @@ class JaxDevice(LibraryDevice):
         capability = float(getattr(self._device, "compute_capability", 0))
         if capability < _AMPERE or environ.get("NVIDIA_TF32_OVERRIDE") == "0":
             return None
-        return f"TF32 in float32 products ({setting})"
+        mode = "bfloat16" if self._rounds_to_bfloat16 else "TF32"
+        return f"{mode} in float32 products ({setting})"
 
 
 class JaxBackend(LibraryBackend):

@@ -140,6 +140,7 @@ class SimulatedDevice:
         noise: Callable[[], float] = lambda: 1.0,
         throttle: Callable[[], tuple[str, ...]] = tuple,
         reduced_precision: str | None = None,
+        reduced_eps: float | None = None,
         index: int = 0,
     ) -> None:
         self.kind = kind
@@ -156,6 +157,7 @@ class SimulatedDevice:
             emulated=True,
             memory=self._timing.memory,
             reduced_precision=reduced_precision,
+            reduced_eps=reduced_eps,
         )
         self.launches = 0
         self.live_bytes = 0

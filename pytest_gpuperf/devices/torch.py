@@ -12,7 +12,13 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
+from pytest_gpuperf.devices.library import (
+    TF32_EPS,
+    LibraryBackend,
+    LibraryDevice,
+    import_library,
+    shown_setting,
+)
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.protocol import Observation
@@ -60,6 +66,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         runtime = None
         if self._is_cuda and (cuda or hip):
             runtime = f"ROCm {hip}" if hip else f"CUDA {cuda}"
+        products, convolutions = self._reduced("products"), self._reduced("convolutions")
         return DeviceInfo(
             kind=self.kind,
             backend=self.backend,
@@ -67,7 +74,9 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
             library=f"torch {self._torch.__version__}",
             memory=getattr(self._properties, "total_memory", None),
             runtime=runtime,
-            reduced_precision=self._reduced_precision(),
+            reduced_precision=products,
+            reduced_convolutions=convolutions,
+            reduced_eps=TF32_EPS if products or convolutions else None,
         )
 
     def asarray(self, host: Any) -> Any:
@@ -164,15 +173,21 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         observation.outside_time = self.clock() - waited
         observation.device_time = start.elapsed_time(end) / 1000  # milliseconds
 
-    def _reduced_precision(self) -> str | None:
-        """Return the setting that rounds the factors of float32 products; NVIDIA's variable can forbid it."""
+    def _reduced(self, work: Literal["products", "convolutions"]) -> str | None:
+        """Return the setting that rounds the factors of float32 work; NVIDIA's variable can forbid it.
+
+        In convolutions TF32 is torch's default.
+        """
         has_tf32 = self._is_cuda and getattr(self._properties, "major", 0) >= _AMPERE
         if not has_tf32 or environ.get("NVIDIA_TF32_OVERRIDE") == "0":
             return None
-        matmul = self._torch.backends.cuda.matmul
-        if hasattr(matmul, "fp32_precision"):  # reading the older setting raises once this one was set
-            return "TF32 in float32 products (fp32_precision)" if matmul.fp32_precision == "tf32" else None
-        return "TF32 in float32 products (allow_tf32)" if matmul.allow_tf32 else None
+        backends = self._torch.backends
+        cudnn = getattr(backends, "cudnn", None)
+        older = backends.cuda.matmul if work == "products" else cudnn
+        newer: Any = older if work == "products" else getattr(cudnn, "conv", None)
+        if hasattr(newer, "fp32_precision"):  # reading the older setting raises once this one was set
+            return f"TF32 in float32 {work} (fp32_precision)" if newer.fp32_precision == "tf32" else None
+        return f"TF32 in float32 {work} (allow_tf32)" if getattr(older, "allow_tf32", False) else None
 
 
 class TorchBackend(LibraryBackend):

@@ -57,6 +57,7 @@ NoteCode = Literal[
     "devices_disagree",
     "parity_not_checked",
     "answers_not_compared",
+    "degenerate_answers",
     # of what the test is compared with
     "one_device",
     "no_cpu_sibling",

@@ -10,11 +10,15 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference, Measurement, Parity
 from pytest_gpuperf.model.record import Note
+from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import inputs, parity, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.workload import Workload
 
 _DISAGREEMENT_HINT = "seed random inputs; rtol and atol compare element by element"
+_MODE_HINT = (
+    "the GPU rounds float32 more than the dtype says ({}): turn that off where more digits are needed"
+)
 _COMPARABLE_HINT = "return arrays, numbers or text, in tuples, lists, dicts or dataclasses"
 
 
@@ -41,6 +45,8 @@ class ResultChecks:
         self.parity: Parity | None = None
         self.elapsed: float | None = None
         self._demand = demand
+        self._hints = _DISAGREEMENT_HINT
+        self._degenerate: list[tuple[str, str]] = []
 
     @property
     def differ(self) -> bool:
@@ -49,27 +55,34 @@ class ResultChecks:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """A note on results that were to be compared and could not be, if so."""
-        if not self._demand.parity or self.parity is None or self.parity.agreed is not None:
+        """Notes on results that could not be compared, or of which a comparison says little."""
+        if not self._demand.parity or self.parity is None:
             return ()
-        return (Note(code="parity_not_checked", text=f"parity was not checked: {self.parity.reason}"),)
+        notes = []
+        if self.parity.agreed is None:
+            text = f"parity was not checked: {self.parity.reason}"
+            notes.append(Note(code="parity_not_checked", text=text))
+        if self._degenerate:
+            places = first_few([f"{path} ({only})" for path, only in self._degenerate])
+            text = f"only zeros or only NaN on both devices: {places}; check that the work is done"
+            notes.append(Note(code="degenerate_answers", text=text))
+        return tuple(notes)
 
     def disagreement(self, *, after_timing: bool) -> str | None:
         """Return how the devices disagree, if they do."""
         if self.parity is None or not self.differ:
             return None
         when = "after" if after_timing else "before"
-        return f"the devices disagree {when} timing: {self.parity.reason}; {_DISAGREEMENT_HINT}"
+        return f"the devices disagree {when} timing: {self.parity.reason}; {self._hints}"
 
     def copy_to_host(self, result: Any, device: TimedDevice) -> list[parity.Leaf]:
         """Return a result's values on the host; refuse a lazy result, and one that cannot be compared."""
-        values = parity.snapshot(result, device.holds, device.asnumpy)
-        for path, value in parity.incomparable(values):
+        values = parity.snapshot(result, device.holds, device.asnumpy, device.info.reduced_eps)
+        for path, value, _ in parity.incomparable(values):
             name = f"{path} is of type {type(value).__name__}"
-            if isinstance(value, Iterator) and not isinstance(value, IOBase):
+            if (remedy := _remedy_of_lazy(value)) is not None:
                 raise GpuPerfError(
-                    f"{name}, which is lazy: its work would run after the timed call; return the values that "
-                    "it yields"
+                    f"{name}, which is lazy: its work would run after the timed call; {remedy}"
                 )
             if self._demand.bare or not (self._demand.parity or self._demand.transfer != "never"):
                 continue
@@ -113,6 +126,21 @@ class ResultChecks:
         """Compare the devices' results."""
         started = device.clock()
         compared = parity.compare(cpu, gpu, self._demand)
+        self._degenerate = list(parity.degenerate(cpu, gpu))
         self.elapsed = (self.elapsed or 0.0) + device.clock() - started
         if self.parity is None or compared.agreed is False:
             self.parity = compared
+        modes = [mode for mode in (device.info.reduced_precision, device.info.reduced_convolutions) if mode]
+        if modes and any(leaf.eps == device.info.reduced_eps for leaf in gpu):
+            self._hints = f"{_MODE_HINT.format(', '.join(modes))}; {_DISAGREEMENT_HINT}"
+
+
+def _remedy_of_lazy(value: Any) -> str | None:
+    """Return what to return in place of a value that is lazy, if it is."""
+    if isinstance(value, Iterator) and not isinstance(value, IOBase):
+        return "return the values that it yields"
+    if parity.is_lazy_graph(value):
+        return "return what its method compute returns"
+    if parity.computes_when_read(value):
+        return "return its values, read, in a dict, list or tuple"
+    return None

@@ -152,7 +152,8 @@ def view_base(value: Any) -> Any:
 def carried_arrays(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
     """Yield the arrays of the device that a callable reaches without its arguments."""
     for value in _closed_over(call):
-        yield from (leaf.value for leaf in islice(leaves(value), _MAX_LEAVES) if device.holds(leaf.value))
+        parts = islice(leaves(value, compute=True), _MAX_LEAVES)
+        yield from (leaf.value for leaf in parts if device.holds(leaf.value))
 
 
 def _closed_over(call: Any) -> Iterator[Any]:

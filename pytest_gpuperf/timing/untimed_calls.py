@@ -11,7 +11,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.parity import leaves
+from pytest_gpuperf.timing.parity import is_lazy_graph, leaves
 from pytest_gpuperf.timing.workload import Workload
 
 Bind = Callable[[Device], Callable[[], Any]]
@@ -59,7 +59,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     else:
         workload = Workload(device=device, call=body, scope="body")
     uploads.arrays.clear()
-    if inspect.isawaitable(call.result):
+    if inspect.isawaitable(call.result) and not is_lazy_graph(call.result):
         getattr(call.result, "close", lambda: None)()
         raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
     return _with_first_call(workload, call), call.result

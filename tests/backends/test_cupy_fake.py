@@ -276,7 +276,8 @@ def test_reduced_precision_names_the_setting_behind_it(
 ):
     setting("CUPY_TF32", cupys)
     setting("NVIDIA_TF32_OVERRIDE", nvidias)
-    assert CupyDevice(fake(monkeypatch, generation=generation), 0).info.reduced_precision == said
+    info = CupyDevice(fake(monkeypatch, generation=generation), 0).info
+    assert (info.reduced_precision, info.reduced_eps) == (said, 2**-10 if said else None)
 
 
 @pytest.mark.parametrize(("seconds", "nanoseconds"), [(0.005, 5_000_000), (1.0, 10**9), (30.0, 10**9)])

@@ -15,9 +15,10 @@ import pytest
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax import JaxBackend, JaxDevice
+from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance
-from pytest_gpuperf.timing import inputs
+from pytest_gpuperf.timing import inputs, parity
 
 if find_spec("jax") is None:
     if os.environ.get("GPUPERF_NO_SKIP"):
@@ -210,6 +211,16 @@ def test_a_host_array_that_xla_could_use_in_place_is_copied(cpu):
 def test_what_numpy_does_not_have_comes_down_as_what_it_has(cpu, make, dtype, values):
     host = cpu.asnumpy(make())
     assert (dtype, values) == (str(host.dtype), host.tolist())
+
+
+@pytest.mark.parametrize(("bits", "dtype"), [(7, "bfloat16"), (3, "float8_e4m3fn"), (2, "float8_e5m2")])
+def test_work_in_a_narrow_dtype_is_held_to_its_own_precision(cpu, bits, dtype):
+    def result(*values):
+        return parity.snapshot(jnp.array(values, dtype=getattr(jnp, dtype)), cpu.holds, cpu.asnumpy)
+
+    found = parity.compare(result(1.0, 1.0), result(1.0, 1 + 2**-bits), Demand())
+    assert (found.agreed, found.tolerance) == (True, pytest.approx(2 ** (-bits / 2)))
+    assert parity.compare(result(1.0, 1.0), result(1.0, 3.0), Demand()).agreed is False
 
 
 def test_an_array_of_jax_is_copied_too(cpu, second):

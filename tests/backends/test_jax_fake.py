@@ -215,6 +215,13 @@ def test_a_device_that_keeps_no_count_is_taken_at_its_word(device, chip):
         ("gpu", "9.0", None, "0", None),
         ("tpu", None, None, None, "bfloat16 in float32 products (jax_default_matmul_precision=None)"),
         ("tpu", None, "highest", None, None),
+        (
+            "gpu",
+            "9.0",
+            "BF16_BF16_F32",
+            None,
+            "bfloat16 in float32 products (jax_default_matmul_precision=BF16_BF16_F32)",
+        ),
     ],
 )
 def test_reduced_precision_is_what_is_set_at_that_moment(
@@ -225,6 +232,7 @@ def test_reduced_precision_is_what_is_set_at_that_moment(
     setting("NVIDIA_TF32_OVERRIDE", nvidias)
     jax.config.jax_default_matmul_precision = chosen
     assert device.info.reduced_precision == said
+    assert device.info.reduced_eps == ((2**-7 if said.startswith("bfloat16") else 2**-10) if said else None)
 
 
 def test_the_host_side_of_a_copy_is_unknown(device):

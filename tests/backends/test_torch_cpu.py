@@ -14,9 +14,10 @@ import pytest
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.torch import _FACTORIES, TorchBackend, TorchDevice
+from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
-from pytest_gpuperf.timing import inputs
+from pytest_gpuperf.timing import inputs, parity
 
 if find_spec("torch") is None:
     if os.environ.get("GPUPERF_NO_SKIP"):
@@ -144,6 +145,16 @@ def test_a_copy_on_the_host_is_no_view(cpu):
 def test_what_numpy_does_not_have_comes_down_as_what_it_has(cpu, tensor, dtype, values):
     host = cpu.asnumpy(tensor)
     assert (dtype, values) == (str(host.dtype), host.tolist())
+
+
+@pytest.mark.parametrize(("bits", "dtype"), [(7, "bfloat16"), (3, "float8_e4m3fn"), (2, "float8_e5m2")])
+def test_work_in_a_narrow_dtype_is_held_to_its_own_precision(cpu, bits, dtype):
+    def result(*values):
+        return parity.snapshot(torch.tensor(values, dtype=getattr(torch, dtype)), cpu.holds, cpu.asnumpy)
+
+    found = parity.compare(result(1.0, 1.0), result(1.0, 1 + 2**-bits), Demand())
+    assert (found.agreed, found.tolerance) == (True, pytest.approx(2 ** (-bits / 2)))
+    assert parity.compare(result(1.0, 1.0), result(1.0, 3.0), Demand()).agreed is False
 
 
 def test_a_gpus_tensor_is_not_the_cpus(cpu, elsewhere):

@@ -307,6 +307,31 @@ def test_reduced_precision_is_what_is_set_at_that_moment(
     setting("NVIDIA_TF32_OVERRIDE", nvidias)
     torch.backends.cuda.matmul = SimpleNamespace(**settings)
     assert device.info.reduced_precision == said
+    assert device.info.reduced_eps == (2**-10 if said else None)
+
+
+@pytest.mark.parametrize(
+    ("cudnn", "generation", "said"),
+    [
+        ({"allow_tf32": True}, H200, "TF32 in float32 convolutions (allow_tf32)"),
+        ({"allow_tf32": False}, H200, None),
+        ({"allow_tf32": True}, V100, None),
+        (
+            {"conv": SimpleNamespace(fp32_precision="tf32")},
+            H200,
+            "TF32 in float32 convolutions (fp32_precision)",
+        ),
+        ({"conv": SimpleNamespace(fp32_precision="ieee"), "allow_tf32": True}, H200, None),
+    ],
+)
+def test_convolutions_have_a_setting_of_their_own(monkeypatch, setting, cudnn, generation, said):
+    torch = fake(monkeypatch, generation=generation)
+    setting("NVIDIA_TF32_OVERRIDE", None)
+    torch.backends.cuda.matmul = SimpleNamespace(allow_tf32=False)
+    torch.backends.cudnn = SimpleNamespace(**cudnn)
+    found = TorchDevice(torch, FakeDevice("cuda", 0), "Fake 0").info
+    assert (None, said) == (found.reduced_precision, found.reduced_convolutions)
+    assert found.reduced_eps == (2**-10 if said else None)
 
 
 def test_clocks_are_nvmls_for_the_devices_place_on_the_bus(with_nvml, device):

@@ -1,10 +1,14 @@
 """Result checks: which results can be compared, and whether the timed work was the requested work."""
 
-from dataclasses import dataclass
-from functools import partial
+from collections import OrderedDict, UserDict, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from io import BytesIO
 from itertools import count
-from typing import Any
+from time import struct_time
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -93,10 +97,194 @@ def test_a_generator_deep_in_a_result_is_refused_with_its_place(demand):
     assert text.startswith("result['kept'][1].second is of type generator, which is lazy: its work would run")
 
 
+class LazyMapping(Mapping):
+    """As xarray.Dataset and h5py.Group are."""
+
+    def __getitem__(self, key):
+        return np.ones(2)
+
+    def __iter__(self):
+        return iter("ab")
+
+    def __len__(self):
+        return 2
+
+
+class LazyDict(dict):
+    def __getitem__(self, key):
+        return np.ones(super().__getitem__(key))
+
+
+class EmptyDict(dict):
+    def items(self):
+        return [("a", np.ones(2))]
+
+
+class LazyUserDict(UserDict):
+    def __getitem__(self, key):
+        return np.ones(self.data[key])
+
+
+class LazyList(list):
+    def __getitem__(self, index):
+        return np.ones(2)
+
+
+class LazyIteration(tuple):
+    __slots__ = ()
+
+    def __iter__(self):
+        return (np.ones(2) for _ in range(len(self)))
+
+
+class LongList(list):
+    def __len__(self):
+        return 2
+
+
+class Computing:
+    """A descriptor."""
+
+    def __get__(self, owner, owner_type=None):
+        return 1.0
+
+    def __set__(self, owner, value):
+        pass
+
+
+@dataclass
+class WithDescriptor:
+    total: Any = Computing()
+
+
+@dataclass
+class WithProperty:
+    total: Any = field(init=False, default=property(lambda self: np.ones(2)))
+
+
+@dataclass
+class WithCachedProperty:
+    total: Any = field(init=False)
+
+
+WithCachedProperty.total = cached_property(lambda self: np.ones(2))
+WithCachedProperty.total.__set_name__(WithCachedProperty, "total")
+
+
+@dataclass
+class WithGetattr:
+    total: Any = field(init=False)
+
+    def __getattr__(self, name):
+        return np.ones(2)
+
+
+class LazyArray:
+    """An array of dask: what can be awaited is its graph."""
+
+    def __dask_graph__(self):
+        return {}
+
+    def __await__(self):
+        return iter(())
+
+
+LAZY_CONTAINERS = [
+    LazyMapping(),
+    LazyDict(a=2),
+    EmptyDict(),
+    LazyUserDict(a=2),
+    LazyList([1, 2]),
+    LazyIteration([1, 2]),
+    LongList(),
+    WithDescriptor(),
+    WithProperty(),
+    WithCachedProperty(),
+    WithGetattr(),
+]
+
+
+@pytest.mark.parametrize("demand", DEMANDS, ids=["bare", "gate", "unchecked", "copied"])
+@pytest.mark.parametrize("value", LAZY_CONTAINERS, ids=lambda value: type(value).__name__)
+def test_a_container_that_computes_what_is_read_is_refused_by_any_marker(value, demand):
+    expected = (
+        f"result[0] is of type {type(value).__name__}, which is lazy: its work would run after the timed "
+        "call; return its values, read, in a dict, list or tuple"
+    )
+    assert expected == refusal([value], demand)
+
+
+def test_a_graph_of_dask_is_lazy_and_not_async():
+    workload, result = untimed_calls.first_call(lambda seen: LazyArray, simulated())
+    assert "LazyArray, which is lazy: its work would run" in refusal(result, GATE)
+    assert refusal(result, GATE).endswith("return what its method compute returns")
+    assert workload.result_arrays == 0
+
+
+class ModelOutput(OrderedDict):
+    """Reads as that of transformers does: by name or by place."""
+
+    def __getitem__(self, key):
+        return dict(self.items())[key] if isinstance(key, str) else tuple(self.values())[key]
+
+
+class Table(UserDict):
+    """Reads like a dict."""
+
+
+class Named(NamedTuple):
+    total: Any
+
+
+class Stack(list):
+    def top(self):
+        return self[-1]
+
+
+class Checked(list):
+    def __getitem__(self, index):
+        return super().__getitem__(index)
+
+
+@dataclass(slots=True)
+class Slotted:
+    total: Any
+
+
+@dataclass(frozen=True)
+class Frozen:
+    total: Any
+    kind: str = "default"
+    unit: str = field(default="s", init=False)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda value: {"total": value},
+        lambda value: OrderedDict(total=value),
+        lambda value: defaultdict(list, total=value),
+        lambda value: ModelOutput(total=value),
+        lambda value: Table(total=value),
+        lambda value: MappingProxyType({"total": value}),
+        Named,
+        lambda value: Stack([value]),
+        lambda value: Checked([value]),
+        lambda value: struct_time(range(9)),
+        Slotted,
+        Frozen,
+    ],
+)
+def test_containers_that_store_their_values_are_read(make):
+    found = copied_to_host(make(np.ones(2)), GATE)
+    assert found
+    assert {np.ndarray} == {type(leaf.value) for leaf in found}
+
+
 STRANGE = [
     ("set", lambda path: {1, 2}),
     ("Model", lambda path: Model()),
-    ("bytes", lambda path: b"bytes"),
+    ("memoryview", lambda path: memoryview(b"bytes")),
     ("BytesIO", lambda path: BytesIO()),
 ]
 
@@ -172,6 +360,20 @@ def test_answers_that_differ_are_wrong_and_the_remedy_is_named(when, after_timin
     assert text.startswith(f"the devices disagree {when} timing: result[0]: 1 of 1 values differ; seed ")
 
 
+@pytest.mark.parametrize(("named", "dtype"), [(True, "float32"), (False, "float64")])
+def test_answers_that_differ_where_float32_is_rounded_more_name_the_setting(named, dtype):
+    device = SimulatedDevice("gpu", clock=Clock(), reduced_precision="TF32 (allow_tf32)", reduced_eps=2**-10)
+    checks = ResultChecks(GATE)
+    first, close, wrong = (
+        checks.copy_to_host(device.asarray(np.array([1.0, value], dtype)), device) for value in (1, 1.001, 2)
+    )
+    checks.compare(first, close, device)
+    assert checks.differ is not named
+    checks.compare(first, wrong, device)
+    text = checks.disagreement(after_timing=False)
+    assert named is ("more than the dtype says (TF32 (allow_tf32)): turn that off" in text)
+
+
 @pytest.mark.parametrize("pairs", [[(1, 2), (1, 1)], [(1, 1), (1, 2)], [(1, 2), (3, 3), (4, 4)]])
 def test_of_two_findings_the_worse_stays(pairs):
     assert compared(*pairs).differ
@@ -190,6 +392,34 @@ def test_what_parity_takes_is_told_altogether():
     for _ in range(3):
         checks.compare(leaves_of(1), leaves_of(1), device)
     assert checks.elapsed == 0.75
+
+
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [
+        ("zero", [0.0, 0.0]),
+        ("zero", [0j, -0.0]),
+        ("NaN", np.full((2, 2), np.nan, "float32")),
+        (None, [0.0, 1.0]),
+        (None, [np.nan, 0.0]),
+        (None, [0.0, np.nan]),
+        (None, 0.0),
+        (None, [0.0]),
+        (None, [0, 0]),
+        (None, [False, False]),
+        (None, []),
+        (None, "00"),
+    ],
+)
+def test_answers_of_zeros_or_nan_alone_are_noted_and_agree(said, value):
+    checks = compared((value, value))
+    assert checks.parity.agreed is True
+    text = f"only zeros or only NaN on both devices: result[0] ({said}); check that the work is done"
+    assert checks.notes == ((Note(code="degenerate_answers", text=text),) if said else ())
+
+
+def test_zeros_on_one_device_are_no_note():
+    assert compared(([0.0, 0.0], [1.0, 1.0])).notes == ()
 
 
 def test_parity_that_was_turned_off_is_not_worth_a_note():

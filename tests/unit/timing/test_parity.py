@@ -38,7 +38,7 @@ def test_leaves_are_named_by_where_they_stand():
         "result[5].total": 4,
         "result[5].parts['y']": 5,
     }
-    assert expected == dict(leaves(result))
+    assert expected == {leaf.path: leaf.value for leaf in leaves(result)}
 
 
 def test_a_snapshot_is_a_copy_on_the_host():
@@ -68,6 +68,51 @@ def test_half_of_the_digits_of_the_coarser_dtype_must_agree(expected, cpu, gpu):
     assert (True, 0.0, None) == (found.agreed, found.error, found.reason)
 
 
+class Narrow:
+    """An array of a device; a dtype that NumPy lacks comes down as float32."""
+
+    def __init__(self, dtype, on_host="float32"):
+        self.dtype = dtype
+        self.values = np.ones(2, on_host)
+
+
+def brought_down(result, reduced_eps=None) -> list:
+    return snapshot(result, lambda value: isinstance(value, Narrow), lambda array: array.values, reduced_eps)
+
+
+@pytest.mark.parametrize(
+    ("bits", "dtype"),
+    [
+        (7, "bfloat16"),
+        (7, "torch.bfloat16"),
+        (3, "float8_e4m3"),
+        (3, "torch.float8_e4m3fn"),
+        (2, "float8_e5m2fnuz"),
+        (4, "float8_e3m4"),
+        (10, "torch.complex32"),
+    ],
+)
+def test_a_dtype_that_numpy_lacks_keeps_its_own_tolerance(bits, dtype):
+    narrow, double = brought_down(Narrow(dtype)), host(np.ones(2))
+    for cpu, gpu in ((narrow, narrow), (narrow, double), (double, narrow)):
+        found = compare(cpu, gpu, Demand())
+        assert (True, 2 ** (-bits / 2)) == (found.agreed, pytest.approx(found.tolerance))
+
+
+def test_a_dtype_whose_name_says_nothing_has_the_tolerance_of_the_host():
+    wide = brought_down(Narrow("torch.float32"))
+    assert compare(wide, wide, Demand()).tolerance == pytest.approx(SINGLE)
+
+
+@pytest.mark.parametrize(
+    ("expected", "dtype"),
+    [(2**-4, "float32"), (2**-4, "complex64"), (HALF, "float16"), (DOUBLE, "float64"), (2**-3.5, "bfloat16")],
+)
+def test_a_mode_that_rounds_float32_more_sets_the_tolerance_of_float32_alone(expected, dtype):
+    found = brought_down(Narrow(dtype, "float32" if dtype == "bfloat16" else dtype), 2**-8)
+    assert compare(found, found, Demand()).tolerance == pytest.approx(expected)
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", SINGLE), ("float64", DOUBLE)])
 @pytest.mark.parametrize(("expected", "share"), [(True, 0.9), (False, 1.1)])
 def test_the_tolerance_bounds_the_relative_error_in_the_norm(expected, share, dtype, tolerance):
@@ -82,6 +127,98 @@ def test_the_tolerance_bounds_the_relative_error_in_the_norm(expected, share, dt
 def test_the_norm_judges_the_array_and_not_each_element():
     cpu, gpu = np.array([1e6, 1e-6]), np.array([1e6, 0.0])
     assert parity(cpu, gpu).agreed is True
+
+
+def hidden(dtype, computed=slice(0), shape=(384, 384)):
+    """Return an answer with one large element, and it with zeros but where it was computed."""
+    complete = np.random.default_rng(0).uniform(-1, 1, shape).astype(dtype)
+    partial = np.zeros_like(complete)
+    partial[computed] = complete[computed]
+    lost = np.linalg.norm(complete - partial)
+    complete.reshape(-1)[0] = partial.reshape(-1)[0] = lost / np.finfo(dtype).eps ** 0.6
+    return complete, partial
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize(
+    ("computed", "shape"),
+    [
+        (slice(2), (384, 384)),
+        ((slice(None), slice(100)), (384, 384)),
+        (slice(0, 10_000), (50_000,)),
+        (slice(384 - 2), (384, 384)),
+    ],
+    ids=["two rows", "some columns", "the head of a vector", "all but two rows"],
+)
+def test_a_part_left_zero_beside_a_large_element_differs(dtype, computed, shape):
+    complete, partial = hidden(dtype, computed, shape)
+    for cpu, gpu, kind in ((complete, partial, "GPU"), (partial, complete, "CPU")):
+        found = parity(cpu, gpu)
+        assert found.error < found.tolerance, "the norm does not see it"
+        assert found.agreed is False
+        assert f"the {kind} left zeros in " in found.reason
+
+
+def test_the_message_says_how_much_was_left_zero():
+    found = parity(*hidden("float32", slice(96)))
+    assert (
+        found.reason
+        == "result: the GPU left zeros in 75 % of the values that differ from zero on the other device"
+    )
+
+
+def test_a_part_that_is_zero_on_both_devices_is_no_part_of_the_answer():
+    cpu, gpu = (np.pad(part, ((0, 99), (0, 0))) for part in hidden("float32", slice(6), (8, 384)))
+    assert parity(cpu, gpu).reason.startswith("result: the GPU left zeros in 25 %")
+
+
+def test_small_values_that_are_wrong_beside_large_ones_may_be_rounding():
+    complete, partial = hidden("float32")
+    assert parity(complete, 2 * partial - complete).agreed is True, "all signs but one are wrong"
+
+
+def honest_fft(dtype):
+    """A convolution with an identity is exact where it is direct, and leaves noise through an FFT."""
+    direct = np.zeros((64, 64), dtype)
+    direct[:4, :4] = np.random.default_rng(0).uniform(-100, 100, (4, 4))
+    spectrum = np.fft.rfft2(direct)
+    single = spectrum.astype(np.complex64) if dtype != "float64" else spectrum
+    return direct, np.fft.irfft2(single, s=direct.shape).astype(dtype)
+
+
+def honest_mean(dtype):
+    """Constant rows, less a mean of which one device has the last digits wrong."""
+    values = np.random.default_rng(0).standard_normal((256, 256)).astype(dtype)
+    values[::3] = 0
+    residue = values.copy()
+    residue[::3] = np.finfo(dtype).eps ** 0.5 * np.linspace(0.5, 1, 86)[:, None]
+    return values, residue
+
+
+def honest_underflow(dtype):
+    """Numbers below the normal ones, that a GPU may flush to zero."""
+    values = np.random.default_rng(0).uniform(0, 1, (64, 64)).astype(dtype)
+    values[1:] *= np.finfo(dtype).tiny
+    flushed = values.copy()
+    flushed[1:] = 0
+    return values, flushed
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("case", [honest_fft, honest_mean, honest_underflow])
+def test_zeros_that_rounding_explains_agree(case, dtype):
+    for cpu, gpu in (case(dtype), reversed(case(dtype))):
+        found = parity(cpu, gpu)
+        assert (True, None) == (found.agreed, found.reason)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_row_that_a_comparison_switches_off_agrees(dtype):
+    values = np.random.default_rng(0).standard_normal((4096, 64)).astype(dtype)
+    values[7] *= 1 if dtype == "float16" else 0.01
+    gated = values.copy()
+    gated[7] = 0
+    assert parity(values, gated).agreed is True
 
 
 def test_a_wrong_answer_says_its_error_and_tolerance():
@@ -180,6 +317,81 @@ def test_nan_and_infinities_stand_in_the_same_places(expected, cpu, gpu):
 def test_an_infinity_with_a_nan_beside_it_is_the_same_as_itself():
     value = np.array([complex(inf, nan), 1])
     assert parity(value, value).agreed is True
+
+
+def test_beside_a_nan_the_other_component_counts():
+    for tolerance in ({}, {"rtol": 1e-3}):
+        assert (
+            parity(np.array([complex(1, nan), 1]), np.array([complex(5, nan), 1]), **tolerance).agreed
+            is False
+        )
+        assert parity(
+            np.array([complex(nan, 1), 1]), np.array([complex(nan, 1 + 1e-9), 1]), **tolerance
+        ).agreed
+
+
+@pytest.mark.parametrize("kind", ["datetime64[s]", "timedelta64[s]"])
+def test_no_time_is_the_same_as_no_time_and_as_no_other(kind):
+    cpu, other = np.array(["NaT", 5], kind), np.array([5, 5], kind)
+    assert parity(cpu, cpu.copy()).agreed is True
+    assert parity(cpu, other).reason == "result: 1 of 2 values differ"
+    assert parity(other, cpu).reason == "result: 1 of 2 values differ"
+
+
+STRUCTURE = [("x", "f8"), ("inner", [("y", "f4", (2,)), ("n", "i8")])]
+
+
+@pytest.mark.parametrize(
+    ("said", "gpu"),
+    [
+        (None, (nan, ([1, 2], 3))),
+        (None, (nan, ([1, 2 + 1e-5], 3))),
+        ("result['x']: NaN in different places", (0, ([1, 2], 3))),
+        ("result['inner']['y']: relative error", (nan, ([1, 3], 3))),
+        ("result['inner']['n']: 1 of 1 values differ", (nan, ([1, 2], 4))),
+    ],
+)
+def test_fields_are_compared_each_by_its_own_dtype(said, gpu):
+    for shape in ((), (1,)):
+        cpu, other = (np.array([values], STRUCTURE).reshape(shape) for values in ((nan, ([1, 2], 3)), gpu))
+        found = parity(cpu, other)
+        assert (found.agreed, (found.reason or "").startswith(said or "")) == (said is None, True)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64", "datetime64[s]", "U3", "bool"])
+def test_masks_count_and_what_they_hide_does_not(dtype):
+    values = np.array([1, 0, 1]).astype(dtype)
+    masked = np.ma.masked_array(values, [False, True, False])
+    hidden = values.copy()
+    hidden[1] = values[0]
+    assert parity(masked, np.ma.masked_array(hidden, masked.mask)).agreed is True
+    other = parity(masked, np.ma.masked_array(values, [False, True, True]))
+    assert other.agreed is False
+    shown = np.ma.masked_array(hidden, masked.mask)
+    shown[0] = values[1]
+    assert parity(masked, shown).agreed is False
+
+
+def test_a_mask_that_hides_something_on_one_side_only_is_another_answer():
+    masked = np.ma.masked_array([0.0, 2.0], [True, False])
+    assert parity(masked, np.array([0.0, 2.0])).reason == "only the CPU returned result.mask"
+    assert parity(np.ma.masked_array([0.0, 2.0]), np.array([0.0, 2.0])).agreed is True
+
+
+def test_a_snapshot_of_a_masked_array_is_a_copy():
+    masked = np.ma.masked_array([(1.0, 2)], mask=[(True, False)], dtype=[("x", "f8"), ("n", "i4")])
+    found = host(masked)
+    assert [("result['x']", [0.0]), ("result['x'].mask", [True]), ("result['n']", [2])] == [
+        (leaf.path, leaf.value.tolist()) for leaf in found
+    ]
+    assert masked["x"].data.tolist() == [1.0]
+
+
+def test_bytes_are_compared_exactly():
+    assert parity(b"a\0", b"a\0").agreed is True
+    assert parity(b"", b"").agreed is True
+    assert parity(b"ab", b"ac").reason == "result: 1 of 2 values differ"
+    assert parity(b"a", b"a\0").agreed is False
 
 
 def test_shapes_must_match():

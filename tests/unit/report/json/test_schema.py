@@ -130,7 +130,15 @@ def full_environment() -> Environment:
     return Environment(
         host={"name": "here", "memory": 1 << 30},
         cpu={"name": "a processor", "logical": 4, "quota": 1.5, "governor": None},
-        gpu=replace(GPU, memory=1 << 30, driver="13.0", runtime="13.0", reduced_precision="TF32"),
+        gpu=replace(
+            GPU,
+            memory=1 << 30,
+            driver="13.0",
+            runtime="13.0",
+            reduced_precision="TF32",
+            reduced_convolutions="TF32 there",
+            reduced_eps=2**-10,
+        ),
         gpu_reason=None,
         python="3.11.7",
         packages={"numpy": "2.0"},
