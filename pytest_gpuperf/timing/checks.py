@@ -75,19 +75,18 @@ class ResultChecks:
             )
         return values
 
-    def final_result(self, timer: BlockTimer) -> list[parity.Leaf]:
-        """Make the last call and return its result on the host; refuse a workload that modified its input."""
-        return self.checked(untimed_calls.inspected_call(timer), timer.workload)
+    def one_more_result(self, timer: BlockTimer) -> list[parity.Leaf]:
+        """Make the last call, inspected, and return its result on the host."""
+        return self.copy_to_host(untimed_calls.inspected_call(timer), timer.device)
 
-    def checked(self, result: Any, workload: Workload) -> list[parity.Leaf]:
-        """Return the result of the last call on the host; refuse a workload that modified its input."""
+    def require_same_inputs(self, workload: Workload) -> None:
+        """Refuse a workload that modified its input."""
         mutated = inputs.mutated_input(workload.inputs, workload.call, workload.device)
         if mutated is not None:
             raise GpuPerfError(
                 f"the workload modifies its input ({mutated}), so repeated calls do not do the same work; "
                 "work on a copy made inside it, or write to another array"
             )
-        return self.copy_to_host(result, workload.device)
 
     def require_device_work(self, gpu: Workload) -> None:
         """Refuse a workload that left the GPU idle."""

@@ -80,19 +80,19 @@ class Trial:
             for restarts_left in reversed(range(self.options.sampling.max_restarts + 1)):
                 cpu_timer = self._warmed_up(self._cpu)
                 gpu_timer = self._warmed_up(self._gpu)
-                self._rounds.take_interleaved(cpu_timer, gpu_timer, self._demanded_transfers(self._gpu))
-                cpu_result = self._final_result(self._cpu, cpu_timer)
-                gpu_result = self._final_result(self._gpu, gpu_timer)
+                self._rounds.take_interleaved(cpu_timer, gpu_timer, self._demanded_transfers(gpu_timer))
+                cpu_results = self._last_results(self._cpu, cpu_timer)
+                gpu_results = self._last_results(self._gpu, gpu_timer)
                 if self._samples_usable or not restarts_left or self._rounds.too_late_to_restart:
                     break
                 # Free the results before the next ones exist: at most two are held for a device.
-                cpu_result = []
-                gpu_result = []
+                cpu_results = []
+                gpu_results = []
                 self._restart(self._cpu, self._gpu)
-            self._checks.require_same_result(first_result, cpu_result)
-            del first_result
-            self._checks.compare(cpu_result, gpu_result, gpu)
-            del cpu_result, gpu_result  # the transfers need the room
+            self._require_same_results(first_result, cpu_results)
+            for gpu_result in gpu_results:
+                self._checks.compare(first_result, gpu_result, gpu)
+            del first_result, cpu_results, gpu_results  # the transfers need the room
             self._measure_secondary(self._cpu, self._gpu)
         return self._judge()
 
@@ -108,8 +108,9 @@ class Trial:
         cpu_samples = cpu_result.measurement.samples_for(self.demand)
         with self._budget.lock():
             gpu_timer = self._warmed_up(self._gpu)
-            self._rounds.take_against(cpu_samples, gpu_timer, self._demanded_transfers(self._gpu))
-            self._checks.compare(cpu_result.result, self._final_result(self._gpu, gpu_timer), gpu)
+            self._rounds.take_against(cpu_samples, gpu_timer, self._demanded_transfers(gpu_timer))
+            for gpu_result in self._last_results(self._gpu, gpu_timer):
+                self._checks.compare(cpu_result.result, gpu_result, gpu)
             if self._budget.remaining() >= 0:
                 self._measure_secondary(self._gpu)
         return self._judge()
@@ -124,7 +125,7 @@ class Trial:
                 if timer.interference is None or not restarts_left or self._budget.remaining() < 0:
                     break
                 self._restart(self._cpu)
-            self._checks.require_same_result(first_result, self._final_result(self._cpu, timer))
+            self._require_same_results(first_result, self._last_results(self._cpu, timer))
             secondary.sample_other_mode([self._cpu], self._context)
         interference = timer.interference
         if interference is not None:
@@ -138,7 +139,7 @@ class Trial:
         with self._budget.lock():
             timer = self._warmed_up(self._gpu)
             self._rounds.take_alone(timer, seconds)
-            self._checks.require_same_result(first_result, self._final_result(self._gpu, timer))
+            self._require_same_results(first_result, self._last_results(self._gpu, timer))
             secondary.probe_and_sample([self._gpu], self._context)
 
     def assess_cpu_only(self, cpu_result: CpuResult) -> None:
@@ -246,22 +247,34 @@ class Trial:
         self._budget.start(device.clock)
         workload, result = untimed_calls.first_call(bind, device)
         transfers.require_separable(self.demand, workload)
-        return BlockTimer(workload=workload, keeps_result=True), self._checks.copy_to_host(result, device)
+        return BlockTimer(workload=workload), self._checks.copy_to_host(result, device)
 
     def _warmed_up(self, timer: BlockTimer) -> BlockTimer:
         """Warm up; return the timer of the mode that the demand is on: of blocks, or of single calls."""
         self._device = timer.device
+        timer.keeps_result = True
         timer.warm_up(self.options)
         return timer.per_call(self.options) if self.demand.latency else timer
 
-    def _final_result(self, timer: BlockTimer, sampled: BlockTimer) -> list[Leaf]:
-        """Return the result of one more call, or of the last sampled one where there is no time for that."""
+    def _last_results(self, timer: BlockTimer, sampled: BlockTimer) -> list[list[Leaf]]:
+        """Return the results of the last call in a block and, while there is time, of one more call.
+
+        What only timed calls leave out shows in the first, what only every second call does in one of them.
+        """
         self._device = timer.device
-        last, sampled.last_result = sampled.last_result, None
-        if self._budget.remaining() < 0 and sampled.samples:
-            return self._checks.checked(last, timer.workload)
-        del last  # before the next result exists
-        return self._checks.final_result(timer)
+        results = []
+        if sampled.samples:
+            results.append(self._checks.copy_to_host(sampled.last_result, timer.device))
+        sampled.drop_result()  # before the next result exists
+        timer.keeps_result = sampled.keeps_result = False
+        if self._budget.remaining() >= 0 or not results:
+            results.append(self._checks.one_more_result(timer))
+        self._checks.require_same_inputs(timer.workload)
+        return results
+
+    def _require_same_results(self, first: list[Leaf], last: list[list[Leaf]]) -> None:
+        for result in last:
+            self._checks.require_same_result(first, result)
 
     def _restart(self, *timers: BlockTimer) -> None:
         """Discard the samples that were taken while the machine was busy."""
@@ -272,11 +285,11 @@ class Trial:
         for timer in timers:
             timer.restart()
 
-    def _demanded_transfers(self, gpu: BlockTimer) -> Sequence[BlockTimer]:
+    def _demanded_transfers(self, sampled: BlockTimer) -> Sequence[BlockTimer]:
         """Return the timers of the transfers if the demand includes them: they belong to each round then."""
         if self.demand.transfer == "never":
             return ()
-        self._transfer_timer = transfers.TransferTimer(gpu.workload, self.options)
+        self._transfer_timer = transfers.TransferTimer(sampled.workload, self.options, sampled=sampled)
         return self._transfer_timer.timers
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:

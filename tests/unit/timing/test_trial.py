@@ -1,5 +1,6 @@
 """Trial: one test's walk on devices whose every time is known."""
 
+import gc
 import sys
 from contextlib import contextmanager
 from functools import partial
@@ -401,6 +402,14 @@ def test_a_device_that_fits_the_inputs_and_two_results_is_large_enough():
     assert found.offload.always is None
 
 
+@pytest.mark.parametrize("latency", [False, True])
+@pytest.mark.parametrize("kernel", [1e-3, 1e-5])
+def test_copies_in_the_rounds_hold_no_second_result(kernel, latency):
+    bench = Bench(cpu=10 * kernel, gpu=kernel)
+    bench.compare(allocating, Demand(max=30, transfer="always", latency=latency))
+    assert bench.gpu.peak_bytes <= 2 * SIZE + 2 * SIZE + SIZE
+
+
 def test_siblings_hold_no_more_than_that_either():
     bench = Bench()
     compare_with(bench, cpu_side(bench, allocating), allocating)
@@ -593,7 +602,7 @@ def test_a_fresh_start_holds_no_answers_of_the_one_before(monkeypatch):
     monkeypatch.setattr(Trial, "_restart", look)
     Bench().compare(lambda device: lambda: device.xp.ones(1000))
     assert held
-    assert [names["cpu_result"] + names["gpu_result"] for names in held] == [[], []]
+    assert [names["cpu_results"] + names["gpu_results"] for names in held] == [[], []]
 
 
 def test_a_slow_workload_is_called_four_times():
@@ -624,6 +633,53 @@ def test_a_changed_input_is_an_error_however_slow_the_workload_is(seconds):
 
     with pytest.raises(GpuPerfError, match="modifies its input"):
         Bench(cpu=seconds, gpu=seconds / 100).compare(body, Demand(min=3))
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@pytest.mark.parametrize("seconds", [4.0, 10e-3, 1e-5])
+def test_work_that_is_wrong_in_every_second_call_never_passes(seconds, kind, wrong):
+    def body(device):
+        calls = count()
+        return lambda: device.xp.full(4, float(device.kind == kind and next(calls) % 2 == wrong))
+
+    bench = Bench(cpu=seconds, gpu=seconds / 100)
+    if kind == "cpu" and wrong == 1:  # the first call is right, so the CPU's own results differ
+        assert "changes from call to call" in bench.refused(body)[1]
+    else:
+        found = bench.compare(body)
+        assert (found.status, found.reason_code) == ("failed", "devices_disagree")
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_work_that_only_timed_calls_leave_out_is_seen_in_their_result(kind):
+    def body(device):
+        def call():
+            idle = device.kind == kind and not gc.isenabled()
+            return device.xp.zeros(4) if idle else device.xp.ones(4)
+
+        return call
+
+    if kind == "cpu":
+        assert "changes from call to call" in Bench().refused(body)[1]
+    else:
+        assert "after timing" in Bench().compare(body).reason
+
+
+def test_a_cpu_sibling_that_is_wrong_in_every_second_call_is_refused():
+    calls = count()
+    with pytest.raises(GpuPerfError, match="changes from call to call"):
+        cpu_side(Bench(), lambda device: device.xp.ones(4) * (next(calls) % 2))
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_a_sibling_that_is_wrong_in_every_second_call_fails(wrong):
+    bench = Bench()
+    calls = count()
+    found = compare_with(
+        bench, cpu_side(bench), lambda device: device.xp.ones(4) + (next(calls) % 2 == wrong)
+    )
+    assert (found.status, found.reason_code) == ("failed", "devices_disagree")
 
 
 def test_a_file_name_that_is_no_text_still_has_its_order_of_rounds():
