@@ -81,7 +81,7 @@ class ResultChecks:
 
     def require_same_inputs(self, workload: Workload) -> None:
         """Refuse a workload that modified its input."""
-        mutated = inputs.mutated_input(workload.inputs, workload.call, workload.device)
+        mutated = inputs.mutated_input((*workload.inputs, *workload.brought), workload.call, workload.device)
         if mutated is not None:
             raise GpuPerfError(
                 f"the workload modifies its input ({mutated}), so repeated calls do not do the same work; "

@@ -15,6 +15,7 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.timing.parity import leaves
 
 _MAX_LEAVES = 1000  # searched in one container that a workload carries: long lists hold numbers, not arrays
+_MAX_FINGERPRINTED = 1 << 30  # bytes, each of which is copied to the host twice
 _QUALIFIED = re.compile(r"(\w+\.)+\w+")  # torch.float32
 
 
@@ -73,43 +74,68 @@ class UploadTracker:
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class Fingerprint:
+    """An array that a workload may change, and the checksum that it had."""
+
+    array: Callable[[], Any]
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Input(Fingerprint):
     """An array that the workload uses, and the checksum it had before the first call.
 
     `bytes` is the size of its memory; of several views of one memory the first has it all. `uploaded` is
     whether it was copied from the host.
     """
 
-    array: Callable[[], Any]
-    checksum: int
     bytes: int
     dtype: str
     uploaded: bool
 
 
-def mutated_input(inputs: Iterable[Input], call: Callable[[], Any], device: TimedDevice) -> str | None:
+def fingerprints(arrays: Iterable[Any], device: TimedDevice) -> tuple[Fingerprint, ...]:
+    """Return the fingerprints of arrays: each once, and no more than a gigabyte of them."""
+    found = {}
+    budget = _MAX_FINGERPRINTED
+    for array in arrays:
+        if id(array) in found or bytes_of(array) > budget:
+            continue
+        host = _to_host(array, device)
+        if host.dtype.kind in "biufc":
+            budget -= host.nbytes
+            found[id(array)] = Fingerprint(_weak_reference(array), _checksum(host))
+    return tuple(found.values())
+
+
+def mutated_input(inputs: Iterable[Fingerprint], call: Callable[[], Any], device: TimedDevice) -> str | None:
     """Return a description of an input whose values the workload has changed, if there is one.
 
     An array that the workload only writes to is not an input: overwritten, it gets the same values again.
     """
     for entry in inputs:
         values = entry.array()
-        if values is None or _checksum(device.asnumpy(values)) == entry.checksum:
+        if values is None or _checksum(_to_host(values, device)) == entry.checksum:
             continue
         if not _is_output(values, call, device):
-            return f"{dtype_of(values)} array of shape {tuple(values.shape)}"
+            return describe(values)
     return None
+
+
+def describe(array: Any) -> str:
+    """Return how messages name an array."""
+    return f"{dtype_of(array)} array of shape {tuple(array.shape)}"
 
 
 def _is_output(values: Any, call: Callable[[], Any], device: TimedDevice) -> bool:
     """Return whether one more call restores the values after they were overwritten; they end as they were."""
-    written = device.asnumpy(values)
+    written = _to_host(values, device)
     try:
         with np.errstate(all="ignore"):
             values[...] = 0 if np.all(written) else 1  # differs from at least one value
             call()
-        restored = _checksum(device.asnumpy(values)) == _checksum(written)
-        values[...] = device.asarray(written)
+        restored = _checksum(_to_host(values, device)) == _checksum(written)
+        values[...] = device.asarray(written) if device.holds(values) else written
     except Exception:  # noqa: BLE001 - a workload that fails on other values reads them
         return False
     return restored
@@ -155,6 +181,14 @@ def carried_arrays(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any
         yield from (leaf.value for leaf in islice(leaves(value), _MAX_LEAVES) if device.holds(leaf.value))
 
 
+def arrays_of_fixtures(body: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
+    """Yield the arrays that a body got from its fixtures; those of NumPy too, whatever the device."""
+    for value in _closed_over(body):
+        for leaf in islice(leaves(value), _MAX_LEAVES):
+            if device.holds(leaf.value) or isinstance(leaf.value, np.ndarray):
+                yield leaf.value
+
+
 def _closed_over(call: Any) -> Iterator[Any]:
     """Yield the values that a function, a partial or a bound method (with its object) refers to."""
     if isinstance(call, partial):
@@ -183,6 +217,11 @@ def _root(value: Any) -> Any:
     while hasattr(base := view_base(value), "nbytes"):
         value = base
     return value
+
+
+def _to_host(array: Any, device: TimedDevice) -> Any:
+    """Return a copy of an array of the device, or of NumPy."""
+    return device.asnumpy(array) if device.holds(array) else np.array(array)
 
 
 def _download(array: Callable[[], Any], device: TimedDevice) -> Any:

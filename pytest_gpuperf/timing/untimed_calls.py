@@ -43,6 +43,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     """
     uploads = inputs.UploadTracker(device)
     body = bind(uploads)
+    brought = inputs.fingerprints(inputs.arrays_of_fixtures(body, device), device)
     call = _observed_call(body, device)
     uploads.stop()
     if callable(call.result):
@@ -57,7 +58,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
         workload = _with_inputs(workload, uploads, body)
         call = _observed_call(workload.call, device)
     else:
-        workload = Workload(device=device, call=body, scope="body")
+        workload = Workload(device=device, call=body, scope="body", brought=brought)
     uploads.arrays.clear()
     if inspect.isawaitable(call.result):
         getattr(call.result, "close", lambda: None)()

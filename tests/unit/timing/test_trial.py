@@ -682,6 +682,55 @@ def test_a_sibling_that_is_wrong_in_every_second_call_fails(wrong):
     assert (found.status, found.reason_code) == ("failed", "devices_disagree")
 
 
+def with_fixture(bench, body, demand=None, **arrays) -> Record:
+    """Return the record of a test whose fixture gives it an array on the device where it runs."""
+    own = {device.kind: device.asarray(arrays[device.kind]) for device in (bench.cpu, bench.gpu)}
+    trial = Trial(nodeid=NODEID, demand=demand or Demand(min=3), options=RunOptions())
+    return trial.record(trial.compare(lambda device: partial(body, a=own[device.kind]), bench.cpu, bench.gpu))
+
+
+SORTED, DESCENDING = np.arange(4.0), np.arange(4.0, 0.0, -1.0)
+
+
+def sort_of_a_fixtures_array(a):
+    a.sort()
+    return a.copy()
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@pytest.mark.parametrize("seconds", [4.0, 1e-3])
+def test_a_whole_body_that_sorts_its_fixtures_array_is_refused(seconds, kind):
+    arrays = {"cpu": SORTED + 1, "gpu": SORTED + 1, kind: DESCENDING}
+    with pytest.raises(GpuPerfError, match=r"modifies its input \(float64 array of shape \(4,\)\)"):
+        with_fixture(Bench(cpu=seconds, gpu=seconds / 100), sort_of_a_fixtures_array, **arrays)
+
+
+def test_a_whole_body_may_write_to_its_fixtures_array():
+    def body(a):
+        np.add(np.arange(4.0), 1.0, out=a)
+        return a + 1
+
+    assert with_fixture(Bench(), body, cpu=np.zeros(4), gpu=np.zeros(4)).status == "passed"
+
+
+def test_an_array_of_numpy_that_a_whole_body_changes_is_seen_beside_any_device():
+    host = np.arange(4.0, 0.0, -1.0)
+
+    def bind(device):
+        return partial(lambda a: (a.sort(), device.xp.asarray(a))[1], a=host)
+
+    trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions())
+    bench = Bench()
+    with pytest.raises(GpuPerfError, match="modifies its input"):
+        trial.compare(bind, bench.cpu, bench.gpu)
+    assert trial.device.kind == "cpu"
+
+
+def test_a_fixtures_array_that_a_whole_body_reads_is_no_input_that_it_holds():
+    found = with_fixture(Bench(), lambda a: a + 1, cpu=np.ones(1000), gpu=np.ones(1000))
+    assert (found.status, found.memory.inputs) == ("passed", 0)
+
+
 def test_a_file_name_that_is_no_text_still_has_its_order_of_rounds():
     found = Bench().compare(quick, nodeid="test_\udcff.py::test_it")
     assert found.status == "passed"
