@@ -1,9 +1,10 @@
 """From the results of single calls to whether the timed work was the requested work."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from io import IOBase
-from typing import Any
+from typing import Any, Literal
 
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand
@@ -14,7 +15,9 @@ from pytest_gpuperf.timing import inputs, parity, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.workload import Workload
 
-_DISAGREEMENT_HINT = "seed random inputs; rtol and atol compare element by element"
+_DISAGREEMENT_HINT = (
+    "seed random inputs; rtol and atol compare element by element, and parity=False compares nothing"
+)
 _COMPARABLE_HINT = "return arrays, numbers or text, in tuples, lists, dicts or dataclasses"
 
 
@@ -37,6 +40,7 @@ class ResultChecks:
         self.parity: Parity | None = None
         self.elapsed: float | None = None
         self._demand = demand
+        self._found: Literal["before", "after"] = "before"
 
     @property
     def differ(self) -> bool:
@@ -50,12 +54,16 @@ class ResultChecks:
             return ()
         return (Note(code="parity_not_checked", text=f"parity was not checked: {self.parity.reason}"),)
 
-    def disagreement(self, *, after_timing: bool) -> str | None:
-        """Return how the devices disagree, if they do."""
+    @property
+    def disagreement(self) -> str | None:
+        """How the devices disagree, if they do."""
         if self.parity is None or not self.differ:
             return None
-        when = "after" if after_timing else "before"
-        return f"the devices disagree {when} timing: {self.parity.reason}; {_DISAGREEMENT_HINT}"
+        return f"the devices disagree {self._found} timing: {self.parity.reason}; {_DISAGREEMENT_HINT}"
+
+    def outlasting_refusals(self) -> AbstractContextManager[None]:
+        """Suppress refusals of work whose disagreement is known: that is the reason why the test fails."""
+        return suppress(GpuPerfError) if self.differ else nullcontext()
 
     def copy_to_host(self, result: Any, device: TimedDevice) -> list[parity.Leaf]:
         """Return a result's values on the host; refuse a lazy result, and one that cannot be compared."""
@@ -104,10 +112,19 @@ class ResultChecks:
                 "undo inside it what it changes, fix its random numbers, or pass parity=False"
             )
 
-    def compare(self, cpu: list[parity.Leaf], gpu: list[parity.Leaf], device: TimedDevice) -> None:
-        """Compare the devices' results."""
+    def compare(
+        self,
+        cpu: list[parity.Leaf],
+        gpu: list[parity.Leaf],
+        device: TimedDevice,
+        when: Literal["before", "after"],
+    ) -> None:
+        """Compare the devices' results, before or after timing, unless they have differed already."""
+        if self.differ:
+            return
         started = device.clock()
         compared = parity.compare(cpu, gpu, self._demand)
         self.elapsed = (self.elapsed or 0.0) + device.clock() - started
         if self.parity is None or compared.agreed is False:
             self.parity = compared
+            self._found = when

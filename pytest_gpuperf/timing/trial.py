@@ -72,15 +72,15 @@ class Trial:
         self._cpu, first_result = self._first_call(bind, cpu)
         self._gpu, gpu_result = self._first_call(bind, gpu)
         self._checks.require_device_work(self._gpu.workload)
-        self._checks.compare(first_result, gpu_result, gpu)
+        self._checks.compare(first_result, gpu_result, gpu, "before")
         del gpu_result
-        if self._checks.differ:
-            return self._judge()
-        with self._budget.lock():
+        with self._budget.lock(), self._checks.outlasting_refusals():
             for restarts_left in reversed(range(self.options.sampling.max_restarts + 1)):
                 cpu_timer = self._warmed_up(self._cpu)
                 gpu_timer = self._warmed_up(self._gpu)
                 self._rounds.take_interleaved(cpu_timer, gpu_timer, self._demanded_transfers(gpu_timer))
+                if self._checks.differ:
+                    return self._judge()
                 cpu_results = self._last_results(self._cpu, cpu_timer)
                 gpu_results = self._last_results(self._gpu, gpu_timer)
                 if self._samples_usable or not restarts_left or self._rounds.too_late_to_restart:
@@ -91,7 +91,7 @@ class Trial:
                 self._restart(self._cpu, self._gpu)
             self._require_same_results(first_result, cpu_results)
             for gpu_result in gpu_results:
-                self._checks.compare(first_result, gpu_result, gpu)
+                self._checks.compare(first_result, gpu_result, gpu, "after")
             del first_result, cpu_results, gpu_results  # the transfers need the room
             self._measure_secondary(self._cpu, self._gpu)
         return self._judge()
@@ -101,16 +101,16 @@ class Trial:
         self._cpu_result = cpu_result
         self._gpu, gpu_result = self._first_call(bind, gpu)
         self._checks.require_device_work(self._gpu.workload)
-        self._checks.compare(cpu_result.result, gpu_result, gpu)
+        self._checks.compare(cpu_result.result, gpu_result, gpu, "before")
         del gpu_result
-        if self._checks.differ:
-            return self._judge()
         cpu_samples = cpu_result.measurement.samples_for(self.demand)
-        with self._budget.lock():
+        with self._budget.lock(), self._checks.outlasting_refusals():
             gpu_timer = self._warmed_up(self._gpu)
             self._rounds.take_against(cpu_samples, gpu_timer, self._demanded_transfers(gpu_timer))
+            if self._checks.differ:
+                return self._judge()
             for gpu_result in self._last_results(self._gpu, gpu_timer):
-                self._checks.compare(cpu_result.result, gpu_result, gpu)
+                self._checks.compare(cpu_result.result, gpu_result, gpu, "after")
             if self._budget.remaining() >= 0:
                 self._measure_secondary(self._gpu)
         return self._judge()
@@ -309,7 +309,7 @@ class Trial:
 
     def _judge(self) -> Verdict:
         """Return the verdict on the demand, with the offload verdict and notes added to the record."""
-        disagreement = self._checks.disagreement(after_timing=bool(self._rounds.begun))
+        disagreement = self._checks.disagreement
         if disagreement is not None and self.demand.bare:
             self.note("devices_disagree", disagreement)
             return Verdict(status="recorded", reason=None)

@@ -51,11 +51,11 @@ def leaves_of(*values) -> list[Leaf]:
     return [Leaf(f"result[{index}]", np.array(value)) for index, value in enumerate(values)]
 
 
-def compared(*pairs, demand=GATE) -> ResultChecks:
+def compared(*pairs, demand=GATE, when="before") -> ResultChecks:
     """Return what was found of these pairs of values, of the CPU and the GPU, one pair after the other."""
     checks = ResultChecks(demand)
     for cpu, gpu in pairs:
-        checks.compare(leaves_of(cpu), leaves_of(gpu), simulated())
+        checks.compare(leaves_of(cpu), leaves_of(gpu), simulated(), when)
     return checks
 
 
@@ -139,7 +139,7 @@ def test_under_a_bare_marker_it_is_noted_only(strange):
     checks = ResultChecks(BARE)
     leaf = checks.copy_to_host([value], simulated())
     checks.require_same_result(leaf, leaf)
-    checks.compare(leaf, leaf, simulated())
+    checks.compare(leaf, leaf, simulated(), "before")
     assert not checks.differ
     said = f"parity was not checked: result[0] is a {name}, which cannot be compared"
     assert checks.notes == (Note(code="parity_not_checked", text=said),)
@@ -157,19 +157,20 @@ def test_a_result_that_can_be_compared_is_on_the_host():
 def test_before_anything_was_compared_nothing_differs():
     checks = ResultChecks(GATE)
     assert (None, None, False, ()) == (checks.parity, checks.elapsed, checks.differ, checks.notes)
-    assert checks.disagreement(after_timing=True) is None
+    assert checks.disagreement is None
 
 
 def test_answers_that_agree_are_not_wrong():
     checks = compared((1.0, 1.0))
     assert (True, False, ()) == (checks.parity.agreed, checks.differ, checks.notes)
-    assert checks.disagreement(after_timing=False) is None
+    assert checks.disagreement is None
 
 
-@pytest.mark.parametrize(("when", "after_timing"), [("before", False), ("after", True)])
-def test_answers_that_differ_are_wrong_and_the_remedy_is_named(when, after_timing):
-    text = compared((1, 2)).disagreement(after_timing=after_timing)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_answers_that_differ_are_wrong_and_the_remedies_are_named(when):
+    text = compared((1, 2), when=when).disagreement
     assert text.startswith(f"the devices disagree {when} timing: result[0]: 1 of 1 values differ; seed ")
+    assert "parity=False" in text
 
 
 @pytest.mark.parametrize("pairs", [[(1, 2), (1, 1)], [(1, 1), (1, 2)], [(1, 2), (3, 3), (4, 4)]])
@@ -188,7 +189,7 @@ def test_what_parity_takes_is_told_altogether():
     slow = count(0.0, 0.25)
     device.clock = lambda: next(slow)
     for _ in range(3):
-        checks.compare(leaves_of(1), leaves_of(1), device)
+        checks.compare(leaves_of(1), leaves_of(1), device, "after")
     assert checks.elapsed == 0.75
 
 
@@ -199,7 +200,7 @@ def test_parity_that_was_turned_off_is_not_worth_a_note():
 
 def test_a_workload_that_returns_nothing_is_noted():
     checks = ResultChecks(GATE)
-    checks.compare([], [], simulated())
+    checks.compare([], [], simulated(), "before")
     (note,) = checks.notes
     assert note.code == "parity_not_checked"
     assert note.text == "parity was not checked: the workload returns nothing that could be compared"

@@ -139,13 +139,41 @@ def wrong_from_call(number):
     return body
 
 
-def test_a_wrong_answer_fails_before_anything_is_timed():
-    found = Bench().compare(wrong_on_the_gpu)
-    assert found.status == "failed"
+@pytest.mark.parametrize("demand", [Demand(min=9), Demand(min=11), Demand(min=10), Demand(max=9)])
+def test_a_wrong_answer_fails_whatever_the_speedup_which_is_measured(demand):
+    found = Bench(cpu=10e-3, gpu=1e-3).compare(wrong_on_the_gpu, demand)
+    assert (found.status, found.reason_code) == ("failed", "devices_disagree")
     assert found.reason.startswith("the devices disagree before timing: result: relative error")
-    assert (0, 0) == (len(found.cpu.samples), len(found.gpu.samples))
-    assert found.speedup is None
+    assert "seed random inputs" in found.reason
+    assert "parity=False" in found.reason
+    assert found.speedup.value == pytest.approx(10)
+    assert found.speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
     assert found.parity.agreed is False
+    assert found.offload is None
+
+
+def test_a_wrong_answer_takes_nothing_beside_the_rounds():
+    wrong, right = Bench(gpu=2e-3), Bench(gpu=2e-3)
+    failed = wrong.compare(lambda device: device.xp.full(4, float(device.kind == "gpu")))
+    passed = right.compare(ones)
+    assert (failed.status, passed.status) == ("failed", "passed")
+    assert failed.speedup == passed.speedup
+    assert failed.elapsed < passed.elapsed
+
+
+def test_random_answers_that_differ_before_timing_are_a_disagreement_though_they_change_from_call_to_call():
+    draws = np.random.default_rng(1)
+    found = Bench().compare(lambda device: device.xp.multiply(draws.random(4), 1.0))
+    assert (found.status, found.reason_code) == ("failed", "devices_disagree")
+
+
+def test_a_wrong_answer_that_takes_no_time_is_a_disagreement():
+    def body(device):
+        value = device.xp.full(4, 2.0 if device.kind == "cpu" else 1.0)
+        return lambda: value if device.kind == "cpu" else device.xp.multiply(value, 1)
+
+    found = Bench().compare(body)
+    assert (found.status, found.reason_code, found.speedup) == ("failed", "devices_disagree", None)
 
 
 def test_an_answer_that_is_wrong_after_timing_fails_too():
@@ -158,7 +186,8 @@ def test_an_answer_that_is_wrong_after_timing_fails_too():
 
 def test_a_bare_demand_records_that_the_answers_differ():
     found = Bench().compare(wrong_on_the_gpu, Demand())
-    assert (found.status, found.reason, found.speedup) == ("recorded", None, None)
+    assert (found.status, found.reason) == ("recorded", None)
+    assert found.speedup.value == pytest.approx(10)
     assert found.parity.agreed is False
     assert found.notes[0].code == "devices_disagree"
 
@@ -343,7 +372,7 @@ def test_a_sibling_with_another_answer_fails_before_timing():
     found = compare_with(bench, cpu_side(bench, wrong_on_the_gpu), wrong_on_the_gpu)
     assert found.status == "failed"
     assert found.reason.startswith("the devices disagree before timing")
-    assert len(found.gpu.samples) == 0
+    assert found.speedup.rounds == len(found.gpu.samples) > 0
 
 
 def test_a_sibling_whose_answer_turns_wrong_fails_after_timing():
