@@ -20,6 +20,7 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection, Interference, Measurement
+from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.parity import leaves
 from pytest_gpuperf.timing.workload import Workload
@@ -133,7 +134,7 @@ class BlockTimer:
         self.block_time = block_time
         started = device.clock()
         recent: list[float] = []
-        while not self.steady and not self._is_warm(device.clock() - started, options):
+        while not self.steady and not self._is_warm(seconds_between(started, device.clock()), options):
             with gc_paused():
                 sample = time_block(call, self.block_calls, device)
             self.warmup_calls += self.block_calls
@@ -148,7 +149,7 @@ class BlockTimer:
                     recent.clear()
             tolerated = (1 + plan.warmup_tolerance) * min(recent, default=0.0)
             self.steady = len(recent) == _AGREEING_BLOCKS and max(recent) <= tolerated
-        self.warmup += device.clock() - started
+        self.warmup += seconds_between(started, device.clock())
 
     def per_call(self, options: RunOptions) -> "BlockTimer":
         """Return a timer of the workload whose calls are each waited for: its samples are latencies.
@@ -268,7 +269,8 @@ def timed_block(call: Callable[[], Any], calls: int, device: TimedDevice) -> tup
         call()
     result = call()
     device.synchronize()
-    return (clock() - started) / calls, result
+    ended = clock()
+    return seconds_between(started, ended) / calls, result
 
 
 def _add_increase(total: float | None, before: float | None, after: float | None) -> float | None:

@@ -13,6 +13,7 @@ from pytest_gpuperf.model.measurement import Interference, Measurement, Parity
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import inputs, parity, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.workload import Workload
 
 _DISAGREEMENT_HINT = (
@@ -124,7 +125,7 @@ class ResultChecks:
             return
         started = device.clock()
         compared = parity.compare(cpu, gpu, self._demand)
-        self.elapsed = (self.elapsed or 0.0) + device.clock() - started
+        self.elapsed = (self.elapsed or 0.0) + seconds_between(started, device.clock())
         if self.parity is None or compared.agreed is False:
             self.parity = compared
             self._found = when

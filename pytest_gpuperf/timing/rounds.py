@@ -10,6 +10,7 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.context import TrialContext
 
 _FIRST_SHARE = 0.8  # of alpha, for the rounds before any restart; six that agree still decide
@@ -92,10 +93,10 @@ class RoundSampler:
         clock = timer.device.clock
         started = clock()
         self.begun = 0
-        while self.begun < _MIN_ALONE or (self.begun < most and clock() - started < seconds):
+        while self.begun < _MIN_ALONE or (self.begun < most and seconds_between(started, clock()) < seconds):
             self.begun += 1
             timer.take_sample()
-            self.elapsed = clock() - started
+            self.elapsed = seconds_between(started, clock())
 
     def _take(
         self,
@@ -118,7 +119,7 @@ class RoundSampler:
             if cpu_sample is None:
                 self.begun -= 1
                 break
-            working += clock() - started
+            working += seconds_between(started, clock())
             self.elapsed = working + idle
             self._round_time = working / self.begun
             if reasons := capabilities.throttle(gpu.device):
@@ -170,7 +171,7 @@ class RoundSampler:
         resumed = device.clock()
         for timer in timers:
             timer.run_untimed()
-        return seconds + device.clock() - resumed
+        return seconds + seconds_between(resumed, device.clock())
 
 
 def _round(cpu_sample: float, gpu: BlockTimer, transfers: Sequence[BlockTimer]) -> Round:

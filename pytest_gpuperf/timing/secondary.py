@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pytest_gpuperf.model.measurement import Transfer
 from pytest_gpuperf.timing import blocks, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.workload import Workload
 
@@ -76,7 +77,7 @@ def _sample(timers: Sequence[BlockTimer], max_rounds: int, context: TrialContext
     clock = timers[0].device.clock
     started = clock()
     for taken, _ in enumerate(blocks.rounds(timers, context.order), start=1):
-        spent = clock() - started
+        spent = seconds_between(started, clock())
         if taken >= max_rounds or spent / taken > context.remaining():
             return
         if taken >= min_rounds and spent >= plan.secondary_time:

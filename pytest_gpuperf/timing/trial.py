@@ -16,6 +16,7 @@ from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
 from pytest_gpuperf.timing import outcome, secondary, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
+from pytest_gpuperf.timing.clock import ClockError
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.parity import Leaf
 from pytest_gpuperf.timing.rounds import RoundSampler
@@ -293,7 +294,7 @@ class Trial:
         return self._transfer_timer.timers
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
-        """Measure what the verdict does not rest on; a failure is a note, unless the device was lost."""
+        """Measure what the verdict does not rest on; a failure is a note, unless device or clock was lost."""
         gpu = timers[-1]
         try:
             secondary.probe_and_sample(timers, self._context)
@@ -301,9 +302,12 @@ class Trial:
                 rounds = len(self._rounds.rounds)
                 timed = secondary.time_transfers(gpu.workload, rounds, self._context)
                 self._transfer_timer, self._transfer = timed.timer, timed.transfer
+        except ClockError:
+            raise
         except Exception as error:
             if (fault := gpu.device.fault(error)) is not None and fault.kind == "lost":
                 raise
+            self._budget.remaining()  # raises for a clock that went back
             text = f"some secondary measurements failed: {type(error).__name__}: {error}"
             self.note("aside_failed", text)
 

@@ -11,6 +11,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.clock import require_seconds, seconds_between
 from pytest_gpuperf.timing.parity import leaves
 from pytest_gpuperf.timing.workload import Workload
 
@@ -159,8 +160,10 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
         result = call()
         returned = device.clock()
     device.synchronize()
-    elapsed = device.clock() - started
-    host_time = returned - started
+    elapsed = seconds_between(started, device.clock())
+    host_time = seconds_between(started, returned)
+    if observation.outside_time is not None:
+        require_seconds(observation.outside_time)  # backends read their clock for it
     return _ObservedCall(host_time=host_time, elapsed=elapsed, result=result, observation=observation)
 
 
