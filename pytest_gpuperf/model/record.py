@@ -57,6 +57,8 @@ NoteCode = Literal[
     "devices_disagree",
     "parity_not_checked",
     "answers_not_compared",
+    "result_kept",
+    "faster_than_memory",
     # of what the test is compared with
     "one_device",
     "no_cpu_sibling",

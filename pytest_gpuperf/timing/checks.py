@@ -11,8 +11,7 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference, Measurement, Parity
 from pytest_gpuperf.model.record import Note
-from pytest_gpuperf.timing import inputs, parity, untimed_calls
-from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing import inputs, parity
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.workload import Workload
 
@@ -84,13 +83,9 @@ class ResultChecks:
             )
         return values
 
-    def one_more_result(self, timer: BlockTimer) -> list[parity.Leaf]:
-        """Make the last call, inspected, and return its result on the host."""
-        return self.copy_to_host(untimed_calls.inspected_call(timer), timer.device)
-
     def require_same_inputs(self, workload: Workload) -> None:
         """Refuse a workload that modified its input."""
-        mutated = inputs.mutated_input((*workload.inputs, *workload.brought), workload.call, workload.device)
+        mutated = inputs.mutated_input(workload.arrays, workload.call, workload.device)
         if mutated is not None:
             raise GpuPerfError(
                 f"the workload modifies its input ({mutated}), so repeated calls do not do the same work; "

@@ -53,7 +53,7 @@ class UploadTracker:
         for array in arrays:
             if id(array) not in recorded:
                 recorded.add(id(array))
-                download = partial(_download, _weak_reference(array), self._device)
+                download = partial(_download, _reference(array), self._device)
                 self._record(array, Upload(bytes_of(array), download))
 
     def _upload(self, host: Any) -> Any:
@@ -66,7 +66,7 @@ class UploadTracker:
 
     def _record(self, array: Any, upload: Upload) -> None:
         self.arrays.append(array)
-        self.uploaded_ids.add(id(_root(array)))
+        self.uploaded_ids.add(id(root(array)))
         self.uploads.append(upload)
 
     def __getattr__(self, name: str) -> Any:
@@ -104,7 +104,7 @@ def fingerprints(arrays: Iterable[Any], device: TimedDevice) -> tuple[Fingerprin
         host = _to_host(array, device)
         if host.dtype.kind in "biufc":
             budget -= host.nbytes
-            found[id(array)] = Fingerprint(_weak_reference(array), _checksum(host))
+            found[id(array)] = Fingerprint(_reference(array), checksum(host))
     return tuple(found.values())
 
 
@@ -115,7 +115,7 @@ def mutated_input(inputs: Iterable[Fingerprint], call: Callable[[], Any], device
     """
     for entry in inputs:
         values = entry.array()
-        if values is None or _checksum(_to_host(values, device)) == entry.checksum:
+        if values is None or checksum(_to_host(values, device)) == entry.checksum:
             continue
         if not _is_output(values, call, device):
             return describe(values)
@@ -134,7 +134,7 @@ def _is_output(values: Any, call: Callable[[], Any], device: TimedDevice) -> boo
         with np.errstate(all="ignore"):
             values[...] = 0 if np.all(written) else 1  # differs from at least one value
             call()
-        restored = _checksum(_to_host(values, device)) == _checksum(written)
+        restored = checksum(_to_host(values, device)) == checksum(written)
         values[...] = device.asarray(written) if device.holds(values) else written
     except Exception:  # noqa: BLE001 - a workload that fails on other values reads them
         return False
@@ -150,11 +150,11 @@ def find_inputs(call: Callable[[], Any], uploads: UploadTracker, device: TimedDe
     for array in arrays.values():
         host = device.asnumpy(array)
         if host.dtype.kind in "biufc":
-            root = _root(array)
-            size = 0 if id(root) in counted else bytes_of(root)
-            counted.add(id(root))
-            uploaded = id(root) in uploads.uploaded_ids
-            inputs.append(Input(_weak_reference(array), _checksum(host), size, dtype_of(array), uploaded))
+            memory = root(array)
+            size = 0 if id(memory) in counted else bytes_of(memory)
+            counted.add(id(memory))
+            uploaded = id(memory) in uploads.uploaded_ids
+            inputs.append(Input(_reference(array), checksum(host), size, dtype_of(array), uploaded))
     return tuple(inputs)
 
 
@@ -204,15 +204,20 @@ def _closed_over(call: Any) -> Iterator[Any]:
             continue
 
 
-def _weak_reference(value: Any) -> Callable[[], Any]:
-    """Return a reference that does not keep the value alive, where its type allows that."""
+def weak_reference(value: Any) -> Callable[[], Any] | None:
+    """Return a reference that does not keep the value alive; None where its type allows none."""
     try:
         return weakref.ref(value)
     except TypeError:
-        return lambda: value
+        return None
 
 
-def _root(value: Any) -> Any:
+def _reference(value: Any) -> Callable[[], Any]:
+    """Return a reference that does not keep the value alive, where its type allows that."""
+    return weak_reference(value) or (lambda: value)
+
+
+def root(value: Any) -> Any:
     """Return the array whose memory an array uses: itself, unless it is a view."""
     while hasattr(base := view_base(value), "nbytes"):
         value = base
@@ -228,5 +233,6 @@ def _download(array: Callable[[], Any], device: TimedDevice) -> Any:
     return device.asnumpy(array())
 
 
-def _checksum(values: Any) -> int:
+def checksum(values: Any) -> int:
+    """Return a checksum of an array's bytes."""
     return crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 from zlib import crc32
 
 from pytest_gpuperf.analysis import noise, offload, verdict
@@ -13,7 +14,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference, Measurement, Neighbours, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import outcome, secondary, transfers, untimed_calls
+from pytest_gpuperf.timing import kept_results, outcome, secondary, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
 from pytest_gpuperf.timing.clock import ClockError
@@ -22,6 +23,7 @@ from pytest_gpuperf.timing.parity import Leaf
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
 from pytest_gpuperf.timing.untimed_calls import Bind
+from pytest_gpuperf.timing.workload import Workload
 
 
 class Trial:
@@ -248,6 +250,7 @@ class Trial:
         self._budget.start(device.clock)
         workload, result = untimed_calls.first_call(bind, device)
         transfers.require_separable(self.demand, workload)
+        workload = replace(workload, returned=kept_results.remember(result, device))
         return BlockTimer(workload=workload), self._checks.copy_to_host(result, device)
 
     def _warmed_up(self, timer: BlockTimer) -> BlockTimer:
@@ -264,14 +267,36 @@ class Trial:
         """
         self._device = timer.device
         results = []
+        returned = timer.workload.returned
         if sampled.samples:
             results.append(self._checks.copy_to_host(sampled.last_result, timer.device))
+            returned = self._look_for_kept_result(timer.workload, sampled.last_result, returned, sampled)
         sampled.drop_result()  # before the next result exists
         timer.keeps_result = sampled.keeps_result = False
         if self._budget.remaining() >= 0 or not results:
-            results.append(self._checks.one_more_result(timer))
+            result = untimed_calls.inspected_call(timer)
+            results.append(self._checks.copy_to_host(result, timer.device))
+            self._look_for_kept_result(timer.workload, result, returned, sampled)
+            del result
         self._checks.require_same_inputs(timer.workload)
         return results
+
+    def _look_for_kept_result(
+        self, workload: Workload, result: Any, before: kept_results.Returned, sampled: BlockTimer
+    ) -> kept_results.Returned:
+        """Note where a call may not have made its result; return what it returned, for the next such look."""
+        returned = kept_results.remember(result, workload.device)
+        if sampled.samples:
+            note = kept_results.look_for_kept(
+                workload,
+                result,
+                sampled.samples,
+                is_same=kept_results.are_same(before, returned),
+                may_call=self._budget.remaining() > sampled.samples[-1],
+            )
+            if note is not None and note not in self.notes:
+                self.notes.append(note)
+        return returned
 
     def _require_same_results(self, first: list[Leaf], last: list[list[Leaf]]) -> None:
         for result in last:

@@ -15,7 +15,8 @@ class Workload:
     `scope` is `call` where the test returned a callable, whose `setup` was the test's body, and `body` where
     the body itself is called. `uploads` are the inputs that were copied from the host, `created_bytes` those
     that were made on the device. `brought` are the arrays that fixtures gave to a whole body.
-    `held_after_setup` is what the device holds more since the setup,
+    `returned` are references to what the first call returned. `held_after_setup` is what the device holds
+    more since the setup,
     `first_call_memory` what the first call added at its peak; None where the device does not report it.
     """
 
@@ -26,6 +27,7 @@ class Workload:
     first_call: float = 0.0
     inputs: tuple[Input, ...] = ()
     brought: tuple[Fingerprint, ...] = ()
+    returned: tuple[Callable[[], Any], ...] = ()
     uploads: tuple[Upload, ...] = ()
     created_bytes: int = 0
     result_bytes: int = 0
@@ -36,3 +38,8 @@ class Workload:
     first_call_memory: int | None = None
     used_device_at_first: bool = False
     did_device_work: bool = False
+
+    @property
+    def arrays(self) -> tuple[Fingerprint, ...]:
+        """The arrays that it is known to use; calls may not change what they read of them."""
+        return (*self.inputs, *self.brought)

@@ -14,7 +14,6 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import untimed_calls
-from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import ResultChecks
 from pytest_gpuperf.timing.parity import Leaf
 
@@ -222,14 +221,6 @@ def test_a_gpu_that_was_idle_did_not_do_the_work():
     ResultChecks(GATE).require_device_work(prepared(lambda seen: lambda: seen.xp.ones(3)))
 
 
-def test_the_last_answer_is_that_of_one_more_call():
-    calls_made = count(1)
-    timer = BlockTimer(workload=prepared(lambda seen: lambda: seen.xp.ones(1) * next(calls_made)))
-    (leaf,) = ResultChecks(GATE).one_more_result(timer)
-    assert leaf.value.tolist() == [2]
-    assert timer.inspection is not None
-
-
 @pytest.mark.parametrize("demand", DEMANDS, ids=["bare", "gate", "unchecked", "copied"])
 def test_a_changed_input_is_refused_by_any_marker(demand):
     def body(seen):
@@ -240,10 +231,3 @@ def test_a_changed_input_is_refused_by_any_marker(demand):
     workload.call()
     with pytest.raises(GpuPerfError, match=r"modifies its input \(float32 array of shape \(2, 3\)\)"):
         ResultChecks(demand).require_same_inputs(workload)
-
-
-def test_a_last_answer_that_cannot_be_compared_is_refused_like_the_first():
-    results = iter([1.0, {1}])
-    timer = BlockTimer(workload=prepared(lambda seen: lambda: (seen.launch(), next(results))[1]))
-    with pytest.raises(GpuPerfError, match="result is of type set"):
-        ResultChecks(GATE).one_more_result(timer)

@@ -214,6 +214,14 @@ def test_a_bare_marker_notes_an_answer_that_nobody_can_compare():
     assert found.notes == (Note(code="parity_not_checked", text=said),)
 
 
+def test_a_last_answer_that_nobody_can_compare_is_an_error_like_the_first():
+    def body(device):
+        calls = count(1)
+        return lambda: device.xp.ones(4) if next(calls) < 8 else (device.launch(), {1})[1]
+
+    assert Bench().refused(body)[1].startswith("result is of type set")
+
+
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 def test_a_workload_that_changes_its_input_is_refused(kind):
     def body(device):
