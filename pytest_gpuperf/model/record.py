@@ -59,6 +59,7 @@ NoteCode = Literal[
     "answers_not_compared",
     "result_kept",
     "faster_than_memory",
+    "state_changed_once",
     # of what the test is compared with
     "one_device",
     "no_cpu_sibling",

@@ -2,6 +2,7 @@
 
 import re
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,8 @@ from pytest_gpuperf.timing.parity import leaves
 
 _MAX_LEAVES = 1000  # searched in one container that a workload carries: long lists hold numbers, not arrays
 _MAX_FINGERPRINTED = 1 << 30  # bytes, each of which is copied to the host twice
+_MAX_OF_STATE = 1 << 26  # bytes: large models are left alone
+_NOT_SEARCHED = {"_pytest", "builtins", "pluggy", "pytest", "pytest_gpuperf"}
 _QUALIFIED = re.compile(r"(\w+\.)+\w+")  # torch.float32
 
 
@@ -94,14 +97,19 @@ class Input(Fingerprint):
     uploaded: bool
 
 
-def fingerprints(arrays: Iterable[Any], device: TimedDevice) -> tuple[Fingerprint, ...]:
-    """Return the fingerprints of arrays: each once, and no more than a gigabyte of them."""
+def fingerprints(
+    arrays: Iterable[Any], device: TimedDevice, most: int = _MAX_FINGERPRINTED
+) -> tuple[Fingerprint, ...]:
+    """Return the fingerprints of arrays: each once, and no more than `most` bytes of them."""
     found = {}
-    budget = _MAX_FINGERPRINTED
+    budget = most
     for array in arrays:
         if id(array) in found or bytes_of(array) > budget:
             continue
-        host = _to_host(array, device)
+        try:
+            host = _to_host(array, device)
+        except Exception:  # noqa: BLE001, S112 - an array of any library without values, or donated to a call
+            continue
         if host.dtype.kind in "biufc":
             budget -= host.nbytes
             found[id(array)] = Fingerprint(_reference(array), checksum(host))
@@ -119,6 +127,42 @@ def mutated_input(inputs: Iterable[Fingerprint], call: Callable[[], Any], device
             continue
         if not _is_output(values, call, device):
             return describe(values)
+    return None
+
+
+def state_of(
+    call: Callable[[], Any], device: TimedDevice, known: Iterable[Fingerprint]
+) -> tuple[Fingerprint, ...]:
+    """Return the fingerprints of arrays in the objects that a call carries, of few enough bytes."""
+    inputs = {id(entry.array()) for entry in known}
+    arrays = (array for array in _arrays_of_objects(call, device) if id(array) not in inputs)
+    return fingerprints(arrays, device, _MAX_OF_STATE)
+
+
+def changed(before: Iterable[Fingerprint], device: TimedDevice) -> tuple[Fingerprint, ...]:
+    """Return the fingerprints, as they are now, of arrays that have changed since."""
+    found = ((entry, _present(entry, device)) for entry in before)
+    return tuple(Fingerprint(entry.array, now) for entry, now in found if now not in (None, entry.checksum))
+
+
+def _present(entry: Fingerprint, device: TimedDevice) -> int | None:
+    """Return an array's checksum now; None where it is gone: freed, or donated to a call."""
+    try:
+        array = entry.array()
+        return None if array is None else checksum(_to_host(array, device))
+    except Exception:  # noqa: BLE001 - of any library's arrays
+        return None
+
+
+def settled_state(state: Iterable[Fingerprint], call: Callable[[], Any], device: TimedDevice) -> str | None:
+    """Return a description of an array that only the first call changed, if a call reads it.
+
+    Such a call may find its work done, as one that sorts an array in place. What goes on to change is no sign
+    of that: statistics of a module, counts, buffers.
+    """
+    for entry in state:
+        if _present(entry, device) == entry.checksum and not _is_output(entry.array(), call, device):
+            return describe(entry.array())
     return None
 
 
@@ -187,6 +231,22 @@ def arrays_of_fixtures(body: Callable[[], Any], device: TimedDevice) -> Iterator
         for leaf in islice(leaves(value), _MAX_LEAVES):
             if device.holds(leaf.value) or isinstance(leaf.value, np.ndarray):
                 yield leaf.value
+
+
+def _arrays_of_objects(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
+    """Yield the arrays in attributes of objects, in theirs, and in plain containers; few at most."""
+    queue, seen = list(_closed_over(call)), set[int]()
+    while queue and len(seen) < _MAX_LEAVES:
+        value = queue.pop()
+        if id(value) in seen or isinstance(value, type):
+            continue
+        seen.add(id(value))
+        if device.holds(value):
+            yield value
+        elif type(value) in (list, tuple, dict, OrderedDict):
+            queue.extend(islice(value.values() if isinstance(value, dict) else value, _MAX_LEAVES))
+        elif type(value).__module__.partition(".")[0] not in _NOT_SEARCHED:
+            queue.extend(getattr(value, "__dict__", {}).values())
 
 
 def _closed_over(call: Any) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference, Measurement, Neighbours, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import kept_results, outcome, secondary, transfers, untimed_calls
+from pytest_gpuperf.timing import inputs, kept_results, outcome, secondary, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
 from pytest_gpuperf.timing.clock import ClockError
@@ -279,6 +279,14 @@ class Trial:
             self._look_for_kept_result(timer.workload, result, returned, sampled)
             del result
         self._checks.require_same_inputs(timer.workload)
+        if (
+            state := inputs.settled_state(timer.workload.changed_at_first, timer.workload.call, timer.device)
+        ) is not None:
+            text = (
+                f"only the first call on the {timer.device.kind.upper()} changed an array ({state}) that "
+                "later calls read: they may find its work done; if so, work on a copy made inside it"
+            )
+            self.note("state_changed_once", text)
         return results
 
     def _look_for_kept_result(

@@ -45,6 +45,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     uploads = inputs.UploadTracker(device)
     body = bind(uploads)
     brought = inputs.fingerprints(inputs.arrays_of_fixtures(body, device), device)
+    state = inputs.state_of(body, device, brought)
     call = _observed_call(body, device)
     uploads.stop()
     if callable(call.result):
@@ -57,6 +58,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
             held_after_setup=call.observation.held,
         )
         workload = _with_inputs(workload, uploads, body)
+        state = inputs.state_of(workload.call, device, workload.inputs)
         call = _observed_call(workload.call, device)
     else:
         workload = Workload(device=device, call=body, scope="body", brought=brought)
@@ -64,6 +66,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     if inspect.isawaitable(call.result):
         getattr(call.result, "close", lambda: None)()
         raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
+    workload = replace(workload, changed_at_first=inputs.changed(state, device))
     return _with_first_call(workload, call), call.result
 
 

@@ -15,6 +15,7 @@ class Workload:
     `scope` is `call` where the test returned a callable, whose `setup` was the test's body, and `body` where
     the body itself is called. `uploads` are the inputs that were copied from the host, `created_bytes` those
     that were made on the device. `brought` are the arrays that fixtures gave to a whole body.
+    `changed_at_first` are arrays in its objects that the first call changed, as it left them.
     `returned` are references to what the first call returned. `held_after_setup` is what the device holds
     more since the setup,
     `first_call_memory` what the first call added at its peak; None where the device does not report it.
@@ -27,6 +28,7 @@ class Workload:
     first_call: float = 0.0
     inputs: tuple[Input, ...] = ()
     brought: tuple[Fingerprint, ...] = ()
+    changed_at_first: tuple[Fingerprint, ...] = ()
     returned: tuple[Callable[[], Any], ...] = ()
     uploads: tuple[Upload, ...] = ()
     created_bytes: int = 0

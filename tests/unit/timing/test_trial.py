@@ -768,6 +768,56 @@ def test_a_fixtures_array_that_a_whole_body_reads_is_no_input_that_it_holds():
     assert (found.status, found.memory.inputs) == ("passed", 0)
 
 
+class Layer:
+    """An object with an array that a library made, and another such object."""
+
+    def __init__(self, device, change):
+        self.change = change
+        self._buffers = {"b": device.xp.subtract(np.zeros(4), np.arange(4.0))}
+        self.inner = self  # objects may hold each other
+
+    def __call__(self):
+        self.change(self._buffers["b"])
+
+
+def codes_of(change, *, scope, demand=None):
+    """Return the notes on a workload that changes the array in its object."""
+
+    def body(device):
+        layer = {"deep": [Layer(device, change)]}
+
+        def call():
+            layer["deep"][0]()
+            return device.xp.ones(4)
+
+        return call
+
+    bench = Bench()
+    bind = bound(body)
+    if scope == "body":
+        layers = {device.kind: Layer(device, change) for device in (bench.cpu, bench.gpu)}
+        bind = lambda device: partial(  # noqa: E731 - as short as the other
+            lambda device, layer: (layer(), device.xp.ones(4))[1], device, layer=layers[device.kind]
+        )
+    trial = Trial(nodeid=NODEID, demand=demand or Demand(min=3), options=RunOptions())
+    found = trial.record(trial.compare(bind, bench.cpu, bench.gpu))
+    assert found.status == "passed"
+    return [note.code for note in found.notes]
+
+
+@pytest.mark.parametrize("scope", ["call", "body"])
+def test_work_in_place_in_an_object_that_only_the_first_call_does_is_noted(scope):
+    assert codes_of(lambda b: b.sort(), scope=scope) == ["state_changed_once"] * 2
+    assert codes_of(lambda b: np.maximum(b, -2.0, out=b), scope=scope) == ["state_changed_once"] * 2
+
+
+@pytest.mark.parametrize("scope", ["call", "body"])
+def test_state_that_goes_on_to_change_or_is_written_anew_is_not_noted(scope):
+    assert codes_of(lambda b: b.__iadd__(1), scope=scope) == []
+    assert codes_of(lambda b: np.add(np.arange(4.0), 1.0, out=b), scope=scope) == []
+    assert codes_of(lambda b: b + 1, scope=scope) == []
+
+
 def test_a_file_name_that_is_no_text_still_has_its_order_of_rounds():
     found = Bench().compare(quick, nodeid="test_\udcff.py::test_it")
     assert found.status == "passed"
