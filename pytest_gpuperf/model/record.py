@@ -58,6 +58,9 @@ NoteCode = Literal[
     "parity_not_checked",
     "answers_not_compared",
     "degenerate_answers",
+    "result_kept",
+    "faster_than_memory",
+    "state_changed_once",
     # of what the test is compared with
     "one_device",
     "no_cpu_sibling",

@@ -20,7 +20,9 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection, Interference, Measurement
+from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
+from pytest_gpuperf.timing.parity import leaves
 from pytest_gpuperf.timing.workload import Workload
 
 _MAX_WARMUP_FACTOR = 10  # of the plan's warm-up time, for a workload too slow to become steady within it
@@ -38,12 +40,14 @@ class BlockTimer:
     `waited` and `processor_time` are sums over the timed blocks; None where the system does not report them.
     `fastest_sample` outlives a restart: the samples of a busy machine are compared with it.
     `per_call_timer` times the same workload with a synchronize after each call. With `keeps_result` the
-    result of the last timed call is in `last_result` until the next block.
+    result of a block's last call is in `last_result` until the next block, and its arrays on the device
+    are in `last_arrays`, too, where a list was put there.
     """
 
     workload: Workload
     keeps_result: bool = False
     last_result: Any = None
+    last_arrays: list[Any] | None = None
     block_calls: int = 1
     warmup: float = 0.0
     warmup_calls: int = 1
@@ -106,7 +110,8 @@ class BlockTimer:
 
     def restart(self) -> None:
         """Discard the samples and the block length."""
-        self.last_result = None
+        self.drop_result()
+        self.last_arrays = None
         del self.samples[:]
         self.block_calls = 1
         self.steady = False
@@ -129,7 +134,7 @@ class BlockTimer:
         self.block_time = block_time
         started = device.clock()
         recent: list[float] = []
-        while not self.steady and not self._is_warm(device.clock() - started, options):
+        while not self.steady and not self._is_warm(seconds_between(started, device.clock()), options):
             with gc_paused():
                 sample = time_block(call, self.block_calls, device)
             self.warmup_calls += self.block_calls
@@ -144,7 +149,7 @@ class BlockTimer:
                     recent.clear()
             tolerated = (1 + plan.warmup_tolerance) * min(recent, default=0.0)
             self.steady = len(recent) == _AGREEING_BLOCKS and max(recent) <= tolerated
-        self.warmup += device.clock() - started
+        self.warmup += seconds_between(started, device.clock())
 
     def per_call(self, options: RunOptions) -> "BlockTimer":
         """Return a timer of the workload whose calls are each waited for: its samples are latencies.
@@ -171,7 +176,7 @@ class BlockTimer:
     def take_sample(self) -> None:
         """Time one block and keep its sample; a workload that raises stays marked as running."""
         self._is_running = True
-        self.last_result = None  # before the next one exists: at most two are held for a device
+        self.drop_result()  # before the next one exists: at most two are held for a device
         before = _readings(self.device)
         with gc_paused():
             sample, result = timed_block(self.workload.call, self.block_calls, self.device)
@@ -183,15 +188,29 @@ class BlockTimer:
             raise GpuPerfError(f"{self.block_calls} calls took no time that the clock can show")
         self.note_time(sample)
         self.samples.append(sample)
-        self.last_result = result if self.keeps_result else None
+        self._keep(result)
 
     def run_untimed(self) -> None:
         """Run one block that is not sampled: clocks that fell while the device was idle rise again."""
         self._is_running = True
-        self.last_result = None
+        self.drop_result()
         with gc_paused():
-            time_block(self.workload.call, self.block_calls, self.device)
+            _, result = timed_block(self.workload.call, self.block_calls, self.device)
         self._is_running = False
+        self._keep(result)
+
+    def drop_result(self) -> None:
+        """Free the result of the last block."""
+        self.last_result = None
+        if self.last_arrays:
+            self.last_arrays.clear()
+
+    def _keep(self, result: Any) -> None:
+        if not self.keeps_result:
+            return
+        self.last_result = result
+        if self.last_arrays is not None:
+            self.last_arrays.extend(leaf.value for leaf in leaves(result) if self.device.holds(leaf.value))
 
     @property
     def sums(self) -> tuple[float | None, float | None]:
@@ -250,7 +269,8 @@ def timed_block(call: Callable[[], Any], calls: int, device: TimedDevice) -> tup
         call()
     result = call()
     device.synchronize()
-    return (clock() - started) / calls, result
+    ended = clock()
+    return seconds_between(started, ended) / calls, result
 
 
 def _add_increase(total: float | None, before: float | None, after: float | None) -> float | None:

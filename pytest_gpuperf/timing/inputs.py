@@ -2,6 +2,7 @@
 
 import re
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,9 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.timing.parity import leaves
 
 _MAX_LEAVES = 1000  # searched in one container that a workload carries: long lists hold numbers, not arrays
+_MAX_FINGERPRINTED = 1 << 30  # bytes, each of which is copied to the host twice
+_MAX_OF_STATE = 1 << 26  # bytes: large models are left alone
+_NOT_SEARCHED = {"_pytest", "builtins", "pluggy", "pytest", "pytest_gpuperf"}
 _QUALIFIED = re.compile(r"(\w+\.)+\w+")  # torch.float32
 
 
@@ -52,7 +56,7 @@ class UploadTracker:
         for array in arrays:
             if id(array) not in recorded:
                 recorded.add(id(array))
-                download = partial(_download, _weak_reference(array), self._device)
+                download = partial(_download, _reference(array), self._device)
                 self._record(array, Upload(bytes_of(array), download))
 
     def _upload(self, host: Any) -> Any:
@@ -65,7 +69,7 @@ class UploadTracker:
 
     def _record(self, array: Any, upload: Upload) -> None:
         self.arrays.append(array)
-        self.uploaded_ids.add(id(_root(array)))
+        self.uploaded_ids.add(id(root(array)))
         self.uploads.append(upload)
 
     def __getattr__(self, name: str) -> Any:
@@ -73,43 +77,109 @@ class UploadTracker:
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class Fingerprint:
+    """An array that a workload may change, and the checksum that it had."""
+
+    array: Callable[[], Any]
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Input(Fingerprint):
     """An array that the workload uses, and the checksum it had before the first call.
 
     `bytes` is the size of its memory; of several views of one memory the first has it all. `uploaded` is
     whether it was copied from the host.
     """
 
-    array: Callable[[], Any]
-    checksum: int
     bytes: int
     dtype: str
     uploaded: bool
 
 
-def mutated_input(inputs: Iterable[Input], call: Callable[[], Any], device: TimedDevice) -> str | None:
+def fingerprints(
+    arrays: Iterable[Any], device: TimedDevice, most: int = _MAX_FINGERPRINTED
+) -> tuple[Fingerprint, ...]:
+    """Return the fingerprints of arrays: each once, and no more than `most` bytes of them."""
+    found = {}
+    budget = most
+    for array in arrays:
+        if id(array) in found or bytes_of(array) > budget:
+            continue
+        try:
+            host = _to_host(array, device)
+        except Exception:  # noqa: BLE001, S112 - an array of any library without values, or donated to a call
+            continue
+        if host.dtype.kind in "biufc":
+            budget -= host.nbytes
+            found[id(array)] = Fingerprint(_reference(array), checksum(host))
+    return tuple(found.values())
+
+
+def mutated_input(inputs: Iterable[Fingerprint], call: Callable[[], Any], device: TimedDevice) -> str | None:
     """Return a description of an input whose values the workload has changed, if there is one.
 
     An array that the workload only writes to is not an input: overwritten, it gets the same values again.
     """
     for entry in inputs:
         values = entry.array()
-        if values is None or _checksum(device.asnumpy(values)) == entry.checksum:
+        if values is None or checksum(_to_host(values, device)) == entry.checksum:
             continue
         if not _is_output(values, call, device):
-            return f"{dtype_of(values)} array of shape {tuple(values.shape)}"
+            return describe(values)
     return None
+
+
+def state_of(
+    call: Callable[[], Any], device: TimedDevice, known: Iterable[Fingerprint]
+) -> tuple[Fingerprint, ...]:
+    """Return the fingerprints of arrays in the objects that a call carries, of few enough bytes."""
+    inputs = {id(entry.array()) for entry in known}
+    arrays = (array for array in _arrays_of_objects(call, device) if id(array) not in inputs)
+    return fingerprints(arrays, device, _MAX_OF_STATE)
+
+
+def changed(before: Iterable[Fingerprint], device: TimedDevice) -> tuple[Fingerprint, ...]:
+    """Return the fingerprints, as they are now, of arrays that have changed since."""
+    found = ((entry, _present(entry, device)) for entry in before)
+    return tuple(Fingerprint(entry.array, now) for entry, now in found if now not in (None, entry.checksum))
+
+
+def _present(entry: Fingerprint, device: TimedDevice) -> int | None:
+    """Return an array's checksum now; None where it is gone: freed, or donated to a call."""
+    try:
+        array = entry.array()
+        return None if array is None else checksum(_to_host(array, device))
+    except Exception:  # noqa: BLE001 - of any library's arrays
+        return None
+
+
+def settled_state(state: Iterable[Fingerprint], call: Callable[[], Any], device: TimedDevice) -> str | None:
+    """Return a description of an array that only the first call changed, if a call reads it.
+
+    Such a call may find its work done, as one that sorts an array in place. What goes on to change is no sign
+    of that: statistics of a module, counts, buffers.
+    """
+    for entry in state:
+        if _present(entry, device) == entry.checksum and not _is_output(entry.array(), call, device):
+            return describe(entry.array())
+    return None
+
+
+def describe(array: Any) -> str:
+    """Return how messages name an array."""
+    return f"{dtype_of(array)} array of shape {tuple(array.shape)}"
 
 
 def _is_output(values: Any, call: Callable[[], Any], device: TimedDevice) -> bool:
     """Return whether one more call restores the values after they were overwritten; they end as they were."""
-    written = device.asnumpy(values)
+    written = _to_host(values, device)
     try:
         with np.errstate(all="ignore"):
             values[...] = 0 if np.all(written) else 1  # differs from at least one value
             call()
-        restored = _checksum(device.asnumpy(values)) == _checksum(written)
-        values[...] = device.asarray(written)
+        restored = checksum(_to_host(values, device)) == checksum(written)
+        values[...] = device.asarray(written) if device.holds(values) else written
     except Exception:  # noqa: BLE001 - a workload that fails on other values reads them
         return False
     return restored
@@ -124,11 +194,11 @@ def find_inputs(call: Callable[[], Any], uploads: UploadTracker, device: TimedDe
     for array in arrays.values():
         host = device.asnumpy(array)
         if host.dtype.kind in "biufc":
-            root = _root(array)
-            size = 0 if id(root) in counted else bytes_of(root)
-            counted.add(id(root))
-            uploaded = id(root) in uploads.uploaded_ids
-            inputs.append(Input(_weak_reference(array), _checksum(host), size, dtype_of(array), uploaded))
+            memory = root(array)
+            size = 0 if id(memory) in counted else bytes_of(memory)
+            counted.add(id(memory))
+            uploaded = id(memory) in uploads.uploaded_ids
+            inputs.append(Input(_reference(array), checksum(host), size, dtype_of(array), uploaded))
     return tuple(inputs)
 
 
@@ -156,6 +226,30 @@ def carried_arrays(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any
         yield from (leaf.value for leaf in parts if device.holds(leaf.value))
 
 
+def arrays_of_fixtures(body: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
+    """Yield the arrays that a body got from its fixtures; those of NumPy too, whatever the device."""
+    for value in _closed_over(body):
+        for leaf in islice(leaves(value), _MAX_LEAVES):
+            if device.holds(leaf.value) or isinstance(leaf.value, np.ndarray):
+                yield leaf.value
+
+
+def _arrays_of_objects(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
+    """Yield the arrays in attributes of objects, in theirs, and in plain containers; few at most."""
+    queue, seen = list(_closed_over(call)), set[int]()
+    while queue and len(seen) < _MAX_LEAVES:
+        value = queue.pop()
+        if id(value) in seen or isinstance(value, type):
+            continue
+        seen.add(id(value))
+        if device.holds(value):
+            yield value
+        elif type(value) in (list, tuple, dict, OrderedDict):
+            queue.extend(islice(value.values() if isinstance(value, dict) else value, _MAX_LEAVES))
+        elif type(value).__module__.partition(".")[0] not in _NOT_SEARCHED:
+            queue.extend(getattr(value, "__dict__", {}).values())
+
+
 def _closed_over(call: Any) -> Iterator[Any]:
     """Yield the values that a function, a partial or a bound method (with its object) refers to."""
     if isinstance(call, partial):
@@ -171,24 +265,35 @@ def _closed_over(call: Any) -> Iterator[Any]:
             continue
 
 
-def _weak_reference(value: Any) -> Callable[[], Any]:
-    """Return a reference that does not keep the value alive, where its type allows that."""
+def weak_reference(value: Any) -> Callable[[], Any] | None:
+    """Return a reference that does not keep the value alive; None where its type allows none."""
     try:
         return weakref.ref(value)
     except TypeError:
-        return lambda: value
+        return None
 
 
-def _root(value: Any) -> Any:
+def _reference(value: Any) -> Callable[[], Any]:
+    """Return a reference that does not keep the value alive, where its type allows that."""
+    return weak_reference(value) or (lambda: value)
+
+
+def root(value: Any) -> Any:
     """Return the array whose memory an array uses: itself, unless it is a view."""
     while hasattr(base := view_base(value), "nbytes"):
         value = base
     return value
 
 
+def _to_host(array: Any, device: TimedDevice) -> Any:
+    """Return a copy of an array of the device, or of NumPy."""
+    return device.asnumpy(array) if device.holds(array) else np.array(array)
+
+
 def _download(array: Callable[[], Any], device: TimedDevice) -> Any:
     return device.asnumpy(array())
 
 
-def _checksum(values: Any) -> int:
+def checksum(values: Any) -> int:
+    """Return a checksum of an array's bytes."""
     return crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)

@@ -9,6 +9,7 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.model.measurement import Confirmation, Neighbours, Round, Speedup
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.context import TrialContext
 
 _FIRST_SHARE = 0.8  # of alpha, for the rounds before any restart; six that agree still decide
@@ -116,7 +117,7 @@ class RoundSampler:
             self.begun += 1
             started = clock()
             timer.take_sample()
-            working += clock() - started
+            working += seconds_between(started, clock())
             self.elapsed = working + idle
             self.round_time = working / self.begun
             if is_apart:
@@ -149,7 +150,7 @@ class RoundSampler:
             if cpu_sample is None:
                 self.begun -= 1
                 break
-            working += clock() - started
+            working += seconds_between(started, clock())
             self.elapsed = working + idle
             self.round_time = working / self.begun
             if reasons := capabilities.throttle(gpu.device):
@@ -211,7 +212,7 @@ class RoundSampler:
         resumed = device.clock()
         for timer in timers:
             timer.run_untimed()
-        return min(seconds, resumed - begun) + device.clock() - resumed
+        return min(seconds, seconds_between(begun, resumed)) + seconds_between(resumed, device.clock())
 
 
 def _round(cpu_sample: float, gpu: BlockTimer, transfers: Sequence[BlockTimer]) -> Round:

@@ -7,6 +7,7 @@ from pytest_gpuperf.analysis.spacing import pause_alone
 from pytest_gpuperf.model.measurement import Transfer
 from pytest_gpuperf.timing import blocks, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.workload import Workload
 
@@ -79,7 +80,7 @@ def _sample(timers: Sequence[BlockTimer], max_rounds: int, context: TrialContext
     clock = timers[0].device.clock
     started, idle = clock(), 0.0
     for taken, _ in enumerate(blocks.rounds(timers, context.order), start=1):
-        spent = clock() - started
+        spent = seconds_between(started, clock())
         if taken >= max_rounds or spent / taken > context.remaining():
             return
         if taken >= min_rounds and spent >= plan.secondary_time:

@@ -6,6 +6,7 @@ from time import perf_counter
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.timing.clock import ClockError, seconds_between
 from pytest_gpuperf.timing.lock import LockHold
 
 AcquireLock = Callable[[], AbstractContextManager[LockHold]]
@@ -61,12 +62,20 @@ class TimeBudget:
 
     @property
     def elapsed(self) -> float | None:
-        """The seconds used, None before the start."""
-        return None if self._started is None else self._clock() - self._started - self.waited
+        """The seconds used; None before the start, and of a clock that cannot be right."""
+        try:
+            return self._elapsed()
+        except ClockError:
+            return None
 
     def remaining(self) -> float:
         """Return the seconds left, below zero when time is up."""
-        return self._limit - (self.elapsed or 0.0)
+        return self._limit - (self._elapsed() or 0.0)
+
+    def _elapsed(self) -> float | None:
+        if self._started is None:
+            return None
+        return max(0.0, seconds_between(self._started, self._clock()) - self.waited)
 
     def _acquire(self) -> None:
         hold = self._held.enter_context(

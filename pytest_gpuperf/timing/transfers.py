@@ -46,16 +46,21 @@ class TransferTimer:
     """The transfers of one workload on a GPU, warmed up: its uploads, and the download of its result.
 
     Each direction is a workload of its own, waited for like a call with transfers. The timer holds one result
-    of the workload. Creating it transfers everything a few times.
+    of the workload: of a call of its own, or the last of a `sampled` timer. Creating it transfers everything
+    a few times.
     """
 
-    def __init__(self, workload: Workload, options: RunOptions) -> None:
+    def __init__(self, workload: Workload, options: RunOptions, *, sampled: BlockTimer | None = None) -> None:
         self._untimed = untimed(workload)
         device = workload.device
         # Arrays, so that the conversion of a list is not timed as a transfer.
         uploaded = [upload.host() for upload in workload.uploads if upload.host is not None]
         hosts = [host if hasattr(host, "dtype") else np.asarray(host) for host in uploaded]
-        returned = [leaf.value for leaf in leaves(workload.call()) if device.holds(leaf.value)]
+        if sampled is None:
+            returned = [leaf.value for leaf in leaves(workload.call()) if device.holds(leaf.value)]
+        else:
+            returned = sampled.last_arrays = []
+            sampled.run_untimed()
         self._memory = _memory(device, hosts)
 
         def upload() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 from zlib import crc32
 
 from pytest_gpuperf.analysis import noise, offload, verdict
@@ -14,14 +15,16 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference, Measurement, Neighbours, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import outcome, secondary, transfers, untimed_calls
+from pytest_gpuperf.timing import inputs, kept_results, outcome, secondary, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
+from pytest_gpuperf.timing.clock import ClockError
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.parity import Leaf
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
 from pytest_gpuperf.timing.untimed_calls import Bind
+from pytest_gpuperf.timing.workload import Workload
 
 
 class Trial:
@@ -76,27 +79,27 @@ class Trial:
         self._cpu, first_result = self._first_call(bind, cpu)
         self._gpu, gpu_result = self._first_call(bind, gpu)
         self._checks.require_device_work(self._gpu.workload)
-        self._checks.compare(first_result, gpu_result, gpu)
+        self._checks.compare(first_result, gpu_result, gpu, "before")
         del gpu_result
-        if self._checks.differ:
-            return self._judge()
-        with self._budget.lock():
+        with self._budget.lock(), self._checks.outlasting_refusals():
             for restarts_left in reversed(range(self.options.sampling.max_restarts + 1)):
                 cpu_timer = self._warmed_up(self._cpu)
                 gpu_timer = self._warmed_up(self._gpu)
-                self._rounds.take_interleaved(cpu_timer, gpu_timer, self._demanded_transfers(self._gpu))
-                cpu_result = self._final_result(self._cpu, cpu_timer)
-                gpu_result = self._final_result(self._gpu, gpu_timer)
+                self._rounds.take_interleaved(cpu_timer, gpu_timer, self._demanded_transfers(gpu_timer))
+                if self._checks.differ:
+                    return self._judge()
+                cpu_results = self._last_results(self._cpu, cpu_timer)
+                gpu_results = self._last_results(self._gpu, gpu_timer)
                 if self._samples_usable or not restarts_left or self._rounds.too_late_to_restart:
                     break
                 # Free the results before the next ones exist: at most two are held for a device.
-                cpu_result = []
-                gpu_result = []
+                cpu_results = []
+                gpu_results = []
                 self._restart(self._cpu, self._gpu)
-            self._checks.require_same_result(first_result, cpu_result)
-            del first_result
-            self._checks.compare(cpu_result, gpu_result, gpu)
-            del cpu_result, gpu_result  # the transfers need the room
+            self._require_same_results(first_result, cpu_results)
+            for gpu_result in gpu_results:
+                self._checks.compare(first_result, gpu_result, gpu, "after")
+            del first_result, cpu_results, gpu_results  # the transfers need the room
             self._measure_secondary(self._cpu, self._gpu)
         return self._judge()
 
@@ -105,16 +108,17 @@ class Trial:
         self._cpu_result = cpu_result
         self._gpu, gpu_result = self._first_call(bind, gpu)
         self._checks.require_device_work(self._gpu.workload)
-        self._checks.compare(cpu_result.result, gpu_result, gpu)
+        self._checks.compare(cpu_result.result, gpu_result, gpu, "before")
         del gpu_result
-        if self._checks.differ:
-            return self._judge()
         cpu_samples = cpu_result.measurement.samples_for(self.demand)
-        with self._budget.lock():
+        with self._budget.lock(), self._checks.outlasting_refusals():
             gpu_timer = self._warmed_up(self._gpu)
-            copies = self._demanded_transfers(self._gpu)
+            copies = self._demanded_transfers(gpu_timer)
             self._rounds.take_against(cpu_samples, gpu_timer, copies, cpu_lasted=cpu_result.lasted)
-            self._checks.compare(cpu_result.result, self._final_result(self._gpu, gpu_timer), gpu)
+            if self._checks.differ:
+                return self._judge()
+            for gpu_result in self._last_results(self._gpu, gpu_timer):
+                self._checks.compare(cpu_result.result, gpu_result, gpu, "after")
             if self._budget.remaining() >= 0:
                 self._measure_secondary(self._gpu)
         return self._judge()
@@ -129,7 +133,7 @@ class Trial:
                 if timer.interference is None or not restarts_left or self._budget.remaining() < 0:
                     break
                 self._restart(self._cpu)
-            self._checks.require_same_result(first_result, self._final_result(self._cpu, timer))
+            self._require_same_results(first_result, self._last_results(self._cpu, timer))
             secondary.sample_other_mode([self._cpu], self._context)
         interference = timer.interference
         if interference is not None:
@@ -148,7 +152,7 @@ class Trial:
         with self._budget.lock():
             timer = self._warmed_up(self._gpu)
             self._rounds.take_alone(timer, seconds)
-            self._checks.require_same_result(first_result, self._final_result(self._gpu, timer))
+            self._require_same_results(first_result, self._last_results(self._gpu, timer))
             secondary.probe_and_sample([self._gpu], self._context)
 
     def assess_cpu_only(self, cpu_result: CpuResult) -> None:
@@ -267,22 +271,65 @@ class Trial:
         self._budget.start(device.clock)
         workload, result = untimed_calls.first_call(bind, device)
         transfers.require_separable(self.demand, workload)
-        return BlockTimer(workload=workload, keeps_result=True), self._checks.copy_to_host(result, device)
+        workload = replace(workload, returned=kept_results.remember(result, device))
+        return BlockTimer(workload=workload), self._checks.copy_to_host(result, device)
 
     def _warmed_up(self, timer: BlockTimer) -> BlockTimer:
         """Warm up; return the timer of the mode that the demand is on: of blocks, or of single calls."""
         self._device = timer.device
+        timer.keeps_result = True
         timer.warm_up(self.options)
         return timer.per_call(self.options) if self.demand.latency else timer
 
-    def _final_result(self, timer: BlockTimer, sampled: BlockTimer) -> list[Leaf]:
-        """Return the result of one more call, or of the last sampled one where there is no time for that."""
+    def _last_results(self, timer: BlockTimer, sampled: BlockTimer) -> list[list[Leaf]]:
+        """Return the results of the last call in a block and, while there is time, of one more call.
+
+        What only timed calls leave out shows in the first, what only every second call does in one of them.
+        """
         self._device = timer.device
-        last, sampled.last_result = sampled.last_result, None
-        if self._budget.remaining() < 0 and sampled.samples:
-            return self._checks.checked(last, timer.workload)
-        del last  # before the next result exists
-        return self._checks.final_result(timer)
+        results = []
+        returned = timer.workload.returned
+        if sampled.samples:
+            results.append(self._checks.copy_to_host(sampled.last_result, timer.device))
+            returned = self._look_for_kept_result(timer.workload, sampled.last_result, returned, sampled)
+        sampled.drop_result()  # before the next result exists
+        timer.keeps_result = sampled.keeps_result = False
+        if self._budget.remaining() >= 0 or not results:
+            result = untimed_calls.inspected_call(timer)
+            results.append(self._checks.copy_to_host(result, timer.device))
+            self._look_for_kept_result(timer.workload, result, returned, sampled)
+            del result
+        self._checks.require_same_inputs(timer.workload)
+        if (
+            state := inputs.settled_state(timer.workload.changed_at_first, timer.workload.call, timer.device)
+        ) is not None:
+            text = (
+                f"only the first call on the {timer.device.kind.upper()} changed an array ({state}) that "
+                "later calls read: they may find its work done; if so, work on a copy made inside it"
+            )
+            self.note("state_changed_once", text)
+        return results
+
+    def _look_for_kept_result(
+        self, workload: Workload, result: Any, before: kept_results.Returned, sampled: BlockTimer
+    ) -> kept_results.Returned:
+        """Note where a call may not have made its result; return what it returned, for the next such look."""
+        returned = kept_results.remember(result, workload.device)
+        if sampled.samples:
+            note = kept_results.look_for_kept(
+                workload,
+                result,
+                sampled.samples,
+                is_same=kept_results.are_same(before, returned),
+                may_call=self._budget.remaining() > sampled.samples[-1],
+            )
+            if note is not None and note not in self.notes:
+                self.notes.append(note)
+        return returned
+
+    def _require_same_results(self, first: list[Leaf], last: list[list[Leaf]]) -> None:
+        for result in last:
+            self._checks.require_same_result(first, result)
 
     def _restart(self, *timers: BlockTimer) -> None:
         """Discard the samples that were taken while the machine was busy."""
@@ -293,15 +340,15 @@ class Trial:
         for timer in timers:
             timer.restart()
 
-    def _demanded_transfers(self, gpu: BlockTimer) -> Sequence[BlockTimer]:
+    def _demanded_transfers(self, sampled: BlockTimer) -> Sequence[BlockTimer]:
         """Return the timers of the transfers if the demand includes them: they belong to each round then."""
         if self.demand.transfer == "never":
             return ()
-        self._transfer_timer = transfers.TransferTimer(gpu.workload, self.options)
+        self._transfer_timer = transfers.TransferTimer(sampled.workload, self.options, sampled=sampled)
         return self._transfer_timer.timers
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
-        """Measure what the verdict does not rest on; a failure is a note, unless the device was lost."""
+        """Measure what the verdict does not rest on; a failure is a note, unless device or clock was lost."""
         gpu = timers[-1]
         try:
             secondary.probe_and_sample(timers, self._context)
@@ -309,15 +356,18 @@ class Trial:
                 rounds = len(self._rounds.rounds)
                 timed = secondary.time_transfers(gpu.workload, rounds, self._context)
                 self._transfer_timer, self._transfer = timed.timer, timed.transfer
+        except ClockError:
+            raise
         except Exception as error:
             if (fault := gpu.device.fault(error)) is not None and fault.kind == "lost":
                 raise
+            self._budget.remaining()  # raises for a clock that went back
             text = f"some secondary measurements failed: {type(error).__name__}: {error}"
             self.note("aside_failed", text)
 
     def _judge(self) -> Verdict:
         """Return the verdict on the demand, with the offload verdict and notes added to the record."""
-        disagreement = self._checks.disagreement(after_timing=bool(self._rounds.begun))
+        disagreement = self._checks.disagreement
         if disagreement is not None and self.demand.bare:
             self.note("devices_disagree", disagreement)
             return Verdict(status="recorded", reason=None)

@@ -11,6 +11,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.clock import require_seconds, seconds_between
 from pytest_gpuperf.timing.parity import is_lazy_graph, leaves
 from pytest_gpuperf.timing.workload import Workload
 
@@ -43,6 +44,8 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     """
     uploads = inputs.UploadTracker(device)
     body = bind(uploads)
+    brought = inputs.fingerprints(inputs.arrays_of_fixtures(body, device), device)
+    state = inputs.state_of(body, device, brought)
     call = _observed_call(body, device)
     uploads.stop()
     if callable(call.result):
@@ -55,13 +58,15 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
             held_after_setup=call.observation.held,
         )
         workload = _with_inputs(workload, uploads, body)
+        state = inputs.state_of(workload.call, device, workload.inputs)
         call = _observed_call(workload.call, device)
     else:
-        workload = Workload(device=device, call=body, scope="body")
+        workload = Workload(device=device, call=body, scope="body", brought=brought)
     uploads.arrays.clear()
     if inspect.isawaitable(call.result) and not is_lazy_graph(call.result):
         getattr(call.result, "close", lambda: None)()
         raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
+    workload = replace(workload, changed_at_first=inputs.changed(state, device))
     return _with_first_call(workload, call), call.result
 
 
@@ -158,8 +163,10 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
         result = call()
         returned = device.clock()
     device.synchronize()
-    elapsed = device.clock() - started
-    host_time = returned - started
+    elapsed = seconds_between(started, device.clock())
+    host_time = seconds_between(started, returned)
+    if observation.outside_time is not None:
+        require_seconds(observation.outside_time)  # backends read their clock for it
     return _ObservedCall(host_time=host_time, elapsed=elapsed, result=result, observation=observation)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.timing.inputs import Input, Upload
+from pytest_gpuperf.timing.inputs import Fingerprint, Input, Upload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +14,10 @@ class Workload:
 
     `scope` is `call` where the test returned a callable, whose `setup` was the test's body, and `body` where
     the body itself is called. `uploads` are the inputs that were copied from the host, `created_bytes` those
-    that were made on the device. `held_after_setup` is what the device holds more since the setup,
+    that were made on the device. `brought` are the arrays that fixtures gave to a whole body.
+    `changed_at_first` are arrays in its objects that the first call changed, as it left them.
+    `returned` are references to what the first call returned. `held_after_setup` is what the device holds
+    more since the setup,
     `first_call_memory` what the first call added at its peak; None where the device does not report it.
     """
 
@@ -24,6 +27,9 @@ class Workload:
     setup: float | None = None
     first_call: float = 0.0
     inputs: tuple[Input, ...] = ()
+    brought: tuple[Fingerprint, ...] = ()
+    changed_at_first: tuple[Fingerprint, ...] = ()
+    returned: tuple[Callable[[], Any], ...] = ()
     uploads: tuple[Upload, ...] = ()
     created_bytes: int = 0
     result_bytes: int = 0
@@ -34,3 +40,8 @@ class Workload:
     first_call_memory: int | None = None
     used_device_at_first: bool = False
     did_device_work: bool = False
+
+    @property
+    def arrays(self) -> tuple[Fingerprint, ...]:
+        """The arrays that it is known to use; calls may not change what they read of them."""
+        return (*self.inputs, *self.brought)

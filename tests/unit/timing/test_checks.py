@@ -18,7 +18,6 @@ from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import untimed_calls
-from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import ResultChecks
 from pytest_gpuperf.timing.parity import Leaf
 
@@ -55,11 +54,11 @@ def leaves_of(*values) -> list[Leaf]:
     return [Leaf(f"result[{index}]", np.array(value)) for index, value in enumerate(values)]
 
 
-def compared(*pairs, demand=GATE) -> ResultChecks:
+def compared(*pairs, demand=GATE, when="before") -> ResultChecks:
     """Return what was found of these pairs of values, of the CPU and the GPU, one pair after the other."""
     checks = ResultChecks(demand)
     for cpu, gpu in pairs:
-        checks.compare(leaves_of(cpu), leaves_of(gpu), simulated())
+        checks.compare(leaves_of(cpu), leaves_of(gpu), simulated(), when)
     return checks
 
 
@@ -327,7 +326,7 @@ def test_under_a_bare_marker_it_is_noted_only(strange):
     checks = ResultChecks(BARE)
     leaf = checks.copy_to_host([value], simulated())
     checks.require_same_result(leaf, leaf)
-    checks.compare(leaf, leaf, simulated())
+    checks.compare(leaf, leaf, simulated(), "before")
     assert not checks.differ
     said = f"parity was not checked: result[0] is a {name}, which cannot be compared"
     assert checks.notes == (Note(code="parity_not_checked", text=said),)
@@ -345,19 +344,20 @@ def test_a_result_that_can_be_compared_is_on_the_host():
 def test_before_anything_was_compared_nothing_differs():
     checks = ResultChecks(GATE)
     assert (None, None, False, ()) == (checks.parity, checks.elapsed, checks.differ, checks.notes)
-    assert checks.disagreement(after_timing=True) is None
+    assert checks.disagreement is None
 
 
 def test_answers_that_agree_are_not_wrong():
     checks = compared((1.0, 1.0))
     assert (True, False, ()) == (checks.parity.agreed, checks.differ, checks.notes)
-    assert checks.disagreement(after_timing=False) is None
+    assert checks.disagreement is None
 
 
-@pytest.mark.parametrize(("when", "after_timing"), [("before", False), ("after", True)])
-def test_answers_that_differ_are_wrong_and_the_remedy_is_named(when, after_timing):
-    text = compared((1, 2)).disagreement(after_timing=after_timing)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_answers_that_differ_are_wrong_and_the_remedies_are_named(when):
+    text = compared((1, 2), when=when).disagreement
     assert text.startswith(f"the devices disagree {when} timing: result[0]: 1 of 1 values differ; seed ")
+    assert "parity=False" in text
 
 
 @pytest.mark.parametrize(("named", "dtype"), [(True, "float32"), (False, "float64")])
@@ -367,10 +367,10 @@ def test_answers_that_differ_where_float32_is_rounded_more_name_the_setting(name
     first, close, wrong = (
         checks.copy_to_host(device.asarray(np.array([1.0, value], dtype)), device) for value in (1, 1.001, 2)
     )
-    checks.compare(first, close, device)
+    checks.compare(first, close, device, "before")
     assert checks.differ is not named
-    checks.compare(first, wrong, device)
-    text = checks.disagreement(after_timing=False)
+    checks.compare(first, wrong, device, "after")
+    text = checks.disagreement
     assert named is ("more than the dtype says (TF32 (allow_tf32)): turn that off" in text)
 
 
@@ -390,7 +390,7 @@ def test_what_parity_takes_is_told_altogether():
     slow = count(0.0, 0.25)
     device.clock = lambda: next(slow)
     for _ in range(3):
-        checks.compare(leaves_of(1), leaves_of(1), device)
+        checks.compare(leaves_of(1), leaves_of(1), device, "after")
     assert checks.elapsed == 0.75
 
 
@@ -429,7 +429,7 @@ def test_parity_that_was_turned_off_is_not_worth_a_note():
 
 def test_a_workload_that_returns_nothing_is_noted():
     checks = ResultChecks(GATE)
-    checks.compare([], [], simulated())
+    checks.compare([], [], simulated(), "before")
     (note,) = checks.notes
     assert note.code == "parity_not_checked"
     assert note.text == "parity was not checked: the workload returns nothing that could be compared"
@@ -451,26 +451,13 @@ def test_a_gpu_that_was_idle_did_not_do_the_work():
     ResultChecks(GATE).require_device_work(prepared(lambda seen: lambda: seen.xp.ones(3)))
 
 
-def test_the_last_answer_is_that_of_one_more_call():
-    calls_made = count(1)
-    timer = BlockTimer(workload=prepared(lambda seen: lambda: seen.xp.ones(1) * next(calls_made)))
-    (leaf,) = ResultChecks(GATE).final_result(timer)
-    assert leaf.value.tolist() == [2]
-    assert timer.inspection is not None
-
-
 @pytest.mark.parametrize("demand", DEMANDS, ids=["bare", "gate", "unchecked", "copied"])
-def test_a_last_answer_of_a_changed_input_is_refused_by_any_marker(demand):
+def test_a_changed_input_is_refused_by_any_marker(demand):
     def body(seen):
         a = seen.asarray(np.zeros((2, 3), np.float32))
         return lambda: a.__iadd__(1)
 
+    workload = prepared(body)
+    workload.call()
     with pytest.raises(GpuPerfError, match=r"modifies its input \(float32 array of shape \(2, 3\)\)"):
-        ResultChecks(demand).final_result(BlockTimer(workload=prepared(body)))
-
-
-def test_a_last_answer_that_cannot_be_compared_is_refused_like_the_first():
-    results = iter([1.0, {1}])
-    timer = BlockTimer(workload=prepared(lambda seen: lambda: (seen.launch(), next(results))[1]))
-    with pytest.raises(GpuPerfError, match="result is of type set"):
-        ResultChecks(GATE).final_result(timer)
+        ResultChecks(demand).require_same_inputs(workload)

@@ -185,6 +185,23 @@ def test_remembering_an_input_does_not_keep_it_alive():
     assert changed(workload) is None
 
 
+def test_an_array_in_an_object_without_values_is_left_alone():
+    device = simulated()
+    model = Model(device.xp.ones(3))
+    before = inputs.state_of(lambda: model, device, ())
+    assert len(before) == 1
+    device.asnumpy = None  # raises when it is called
+    assert inputs.state_of(lambda: model, device, ()) == ()
+    assert inputs.changed(before, device) == ()
+    assert inputs.settled_state(before, model.step, device) is None
+
+
+def test_large_arrays_in_objects_are_left_alone():
+    device = HostDevice("a processor")
+    model = Model(np.broadcast_to(np.ones(1), 1 << 24))
+    assert inputs.state_of(lambda: model, device, ()) == ()
+
+
 def test_a_whole_body_leaves_no_input_behind():
     device = simulated()
     workload = prepared(device, lambda seen: float(seen.asarray(np.ones(1000)).sum()))

@@ -1,5 +1,6 @@
 """Trial: one test's walk on devices whose every time is known."""
 
+import gc
 import sys
 from contextlib import contextmanager
 from functools import partial
@@ -138,13 +139,41 @@ def wrong_from_call(number):
     return body
 
 
-def test_a_wrong_answer_fails_before_anything_is_timed():
-    found = Bench().compare(wrong_on_the_gpu)
-    assert found.status == "failed"
+@pytest.mark.parametrize("demand", [Demand(min=9), Demand(min=11), Demand(min=10), Demand(max=9)])
+def test_a_wrong_answer_fails_whatever_the_speedup_which_is_measured(demand):
+    found = Bench(cpu=10e-3, gpu=1e-3).compare(wrong_on_the_gpu, demand)
+    assert (found.status, found.reason_code) == ("failed", "devices_disagree")
     assert found.reason.startswith("the devices disagree before timing: result: relative error")
-    assert (0, 0) == (len(found.cpu.samples), len(found.gpu.samples))
-    assert found.speedup is None
+    assert "seed random inputs" in found.reason
+    assert "parity=False" in found.reason
+    assert found.speedup.value == pytest.approx(10)
+    assert found.speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
     assert found.parity.agreed is False
+    assert found.offload is None
+
+
+def test_a_wrong_answer_takes_nothing_beside_the_rounds():
+    wrong, right = Bench(gpu=2e-3), Bench(gpu=2e-3)
+    failed = wrong.compare(lambda device: device.xp.full(4, float(device.kind == "gpu")))
+    passed = right.compare(ones)
+    assert (failed.status, passed.status) == ("failed", "passed")
+    assert failed.speedup == passed.speedup
+    assert failed.elapsed < passed.elapsed
+
+
+def test_random_answers_that_differ_before_timing_are_a_disagreement_though_they_change_from_call_to_call():
+    draws = np.random.default_rng(1)
+    found = Bench().compare(lambda device: device.xp.multiply(draws.random(4), 1.0))
+    assert (found.status, found.reason_code) == ("failed", "devices_disagree")
+
+
+def test_a_wrong_answer_that_takes_no_time_is_a_disagreement():
+    def body(device):
+        value = device.xp.full(4, 2.0 if device.kind == "cpu" else 1.0)
+        return lambda: value if device.kind == "cpu" else device.xp.multiply(value, 1)
+
+    found = Bench().compare(body)
+    assert (found.status, found.reason_code, found.speedup) == ("failed", "devices_disagree", None)
 
 
 def test_an_answer_that_is_wrong_after_timing_fails_too():
@@ -157,7 +186,8 @@ def test_an_answer_that_is_wrong_after_timing_fails_too():
 
 def test_a_bare_demand_records_that_the_answers_differ():
     found = Bench().compare(wrong_on_the_gpu, Demand())
-    assert (found.status, found.reason, found.speedup) == ("recorded", None, None)
+    assert (found.status, found.reason) == ("recorded", None)
+    assert found.speedup.value == pytest.approx(10)
     assert found.parity.agreed is False
     assert found.notes[0].code == "devices_disagree"
 
@@ -182,6 +212,14 @@ def test_a_bare_marker_notes_an_answer_that_nobody_can_compare():
     assert found.status == "recorded"
     said = "parity was not checked: result[1] is a set, which cannot be compared"
     assert found.notes == (Note(code="parity_not_checked", text=said),)
+
+
+def test_a_last_answer_that_nobody_can_compare_is_an_error_like_the_first():
+    def body(device):
+        calls = count(1)
+        return lambda: device.xp.ones(4) if next(calls) < 8 else (device.launch(), {1})[1]
+
+    assert Bench().refused(body)[1].startswith("result is of type set")
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
@@ -371,7 +409,7 @@ def test_a_sibling_with_another_answer_fails_before_timing():
     found = compare_with(bench, cpu_side(bench, wrong_on_the_gpu), wrong_on_the_gpu)
     assert found.status == "failed"
     assert found.reason.startswith("the devices disagree before timing")
-    assert len(found.gpu.samples) == 0
+    assert found.speedup.rounds == len(found.gpu.samples) > 0
 
 
 def test_a_sibling_whose_answer_turns_wrong_fails_after_timing():
@@ -428,6 +466,14 @@ def test_a_device_that_fits_the_inputs_and_two_results_is_large_enough():
     assert found.status == "passed"
     assert found.transfer.reason.startswith("not enough device memory for a second copy")
     assert found.offload.always is None
+
+
+@pytest.mark.parametrize("latency", [False, True])
+@pytest.mark.parametrize("kernel", [1e-3, 1e-5])
+def test_copies_in_the_rounds_hold_no_second_result(kernel, latency):
+    bench = Bench(cpu=10 * kernel, gpu=kernel)
+    bench.compare(allocating, Demand(max=30, transfer="always", latency=latency))
+    assert bench.gpu.peak_bytes <= 2 * SIZE + 2 * SIZE + SIZE
 
 
 def test_siblings_hold_no_more_than_that_either():
@@ -622,7 +668,7 @@ def test_a_fresh_start_holds_no_answers_of_the_one_before(monkeypatch):
     monkeypatch.setattr(Trial, "_restart", look)
     Bench().compare(lambda device: lambda: device.xp.ones(1000))
     assert held
-    assert [names["cpu_result"] + names["gpu_result"] for names in held] == [[], []]
+    assert [names["cpu_results"] + names["gpu_results"] for names in held] == [[], []]
 
 
 def test_a_slow_workload_is_called_four_times():
@@ -653,6 +699,152 @@ def test_a_changed_input_is_an_error_however_slow_the_workload_is(seconds):
 
     with pytest.raises(GpuPerfError, match="modifies its input"):
         Bench(cpu=seconds, gpu=seconds / 100).compare(body, Demand(min=3))
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@pytest.mark.parametrize("seconds", [4.0, 10e-3, 1e-5])
+def test_work_that_is_wrong_in_every_second_call_never_passes(seconds, kind, wrong):
+    def body(device):
+        calls = count()
+        return lambda: device.xp.full(4, float(device.kind == kind and next(calls) % 2 == wrong))
+
+    bench = Bench(cpu=seconds, gpu=seconds / 100)
+    if kind == "cpu" and wrong == 1:  # the first call is right, so the CPU's own results differ
+        assert "changes from call to call" in bench.refused(body)[1]
+    else:
+        found = bench.compare(body)
+        assert (found.status, found.reason_code) == ("failed", "devices_disagree")
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_work_that_only_timed_calls_leave_out_is_seen_in_their_result(kind):
+    def body(device):
+        def call():
+            idle = device.kind == kind and not gc.isenabled()
+            return device.xp.zeros(4) if idle else device.xp.ones(4)
+
+        return call
+
+    if kind == "cpu":
+        assert "changes from call to call" in Bench().refused(body)[1]
+    else:
+        assert "after timing" in Bench().compare(body).reason
+
+
+def test_a_cpu_sibling_that_is_wrong_in_every_second_call_is_refused():
+    calls = count()
+    with pytest.raises(GpuPerfError, match="changes from call to call"):
+        cpu_side(Bench(), lambda device: device.xp.ones(4) * (next(calls) % 2))
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_a_sibling_that_is_wrong_in_every_second_call_fails(wrong):
+    bench = Bench()
+    calls = count()
+    found = compare_with(
+        bench, cpu_side(bench), lambda device: device.xp.ones(4) + (next(calls) % 2 == wrong)
+    )
+    assert (found.status, found.reason_code) == ("failed", "devices_disagree")
+
+
+def with_fixture(bench, body, demand=None, **arrays) -> Record:
+    """Return the record of a test whose fixture gives it an array on the device where it runs."""
+    own = {device.kind: device.asarray(arrays[device.kind]) for device in (bench.cpu, bench.gpu)}
+    trial = Trial(nodeid=NODEID, demand=demand or Demand(min=3), options=RunOptions())
+    return trial.record(trial.compare(lambda device: partial(body, a=own[device.kind]), bench.cpu, bench.gpu))
+
+
+SORTED, DESCENDING = np.arange(4.0), np.arange(4.0, 0.0, -1.0)
+
+
+def sort_of_a_fixtures_array(a):
+    a.sort()
+    return a.copy()
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@pytest.mark.parametrize("seconds", [4.0, 1e-3])
+def test_a_whole_body_that_sorts_its_fixtures_array_is_refused(seconds, kind):
+    arrays = {"cpu": SORTED + 1, "gpu": SORTED + 1, kind: DESCENDING}
+    with pytest.raises(GpuPerfError, match=r"modifies its input \(float64 array of shape \(4,\)\)"):
+        with_fixture(Bench(cpu=seconds, gpu=seconds / 100), sort_of_a_fixtures_array, **arrays)
+
+
+def test_a_whole_body_may_write_to_its_fixtures_array():
+    def body(a):
+        np.add(np.arange(4.0), 1.0, out=a)
+        return a + 1
+
+    assert with_fixture(Bench(), body, cpu=np.zeros(4), gpu=np.zeros(4)).status == "passed"
+
+
+def test_an_array_of_numpy_that_a_whole_body_changes_is_seen_beside_any_device():
+    host = np.arange(4.0, 0.0, -1.0)
+
+    def bind(device):
+        return partial(lambda a: (a.sort(), device.xp.asarray(a))[1], a=host)
+
+    trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions())
+    bench = Bench()
+    with pytest.raises(GpuPerfError, match="modifies its input"):
+        trial.compare(bind, bench.cpu, bench.gpu)
+    assert trial.device.kind == "cpu"
+
+
+def test_a_fixtures_array_that_a_whole_body_reads_is_no_input_that_it_holds():
+    found = with_fixture(Bench(), lambda a: a + 1, cpu=np.ones(1000), gpu=np.ones(1000))
+    assert (found.status, found.memory.inputs) == ("passed", 0)
+
+
+class Layer:
+    """An object with an array that a library made, and another such object."""
+
+    def __init__(self, device, change):
+        self.change = change
+        self._buffers = {"b": device.xp.subtract(np.zeros(4), np.arange(4.0))}
+        self.inner = self  # objects may hold each other
+
+    def __call__(self):
+        self.change(self._buffers["b"])
+
+
+def codes_of(change, *, scope, demand=None):
+    """Return the notes on a workload that changes the array in its object."""
+
+    def body(device):
+        layer = {"deep": [Layer(device, change)]}
+
+        def call():
+            layer["deep"][0]()
+            return device.xp.ones(4)
+
+        return call
+
+    bench = Bench()
+    bind = bound(body)
+    if scope == "body":
+        layers = {device.kind: Layer(device, change) for device in (bench.cpu, bench.gpu)}
+        bind = lambda device: partial(  # noqa: E731 - as short as the other
+            lambda device, layer: (layer(), device.xp.ones(4))[1], device, layer=layers[device.kind]
+        )
+    trial = Trial(nodeid=NODEID, demand=demand or Demand(min=3), options=RunOptions())
+    found = trial.record(trial.compare(bind, bench.cpu, bench.gpu))
+    assert found.status == "passed"
+    return [note.code for note in found.notes]
+
+
+@pytest.mark.parametrize("scope", ["call", "body"])
+def test_work_in_place_in_an_object_that_only_the_first_call_does_is_noted(scope):
+    assert codes_of(lambda b: b.sort(), scope=scope) == ["state_changed_once"] * 2
+    assert codes_of(lambda b: np.maximum(b, -2.0, out=b), scope=scope) == ["state_changed_once"] * 2
+
+
+@pytest.mark.parametrize("scope", ["call", "body"])
+def test_state_that_goes_on_to_change_or_is_written_anew_is_not_noted(scope):
+    assert codes_of(lambda b: b.__iadd__(1), scope=scope) == []
+    assert codes_of(lambda b: np.add(np.arange(4.0), 1.0, out=b), scope=scope) == []
+    assert codes_of(lambda b: b + 1, scope=scope) == []
 
 
 def test_a_file_name_that_is_no_text_still_has_its_order_of_rounds():

@@ -1,0 +1,295 @@
+"""Kept results: work of an earlier call is named or refused, honest work in one buffer is neither."""
+
+import gc
+from functools import cache, lru_cache, partial
+from itertools import count
+
+import array_api_strict
+import numpy as np
+import pytest
+
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Note
+from pytest_gpuperf.testing import StandIn
+from pytest_gpuperf.timing import kept_results, untimed_calls
+from pytest_gpuperf.timing.trial import Trial
+from pytest_gpuperf.timing.workload import Workload
+
+SIZE = 10**5
+FAST, SLOW = [1e-7], [10.0]  # seconds: less and more than it takes to write SIZE numbers
+IMPOSSIBLE = [1e-9]  # with more bytes per second than any memory
+
+DEVICES = {
+    "host": lambda: HostDevice("a processor"),
+    "stand-in": lambda: StandIn("array_api_strict").gpu(""),
+}
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    return DEVICES[request.param]()
+
+
+def found(device, body, samples, *, may_call=True, calls=3) -> Note | None:
+    """Return what is found of a test that was called so often and took so long."""
+    workload, first = untimed_calls.first_call(lambda seen: partial(body, seen), device)
+    returned = kept_results.remember(first, device)
+    del first
+    for _ in range(calls - 1):
+        result = workload.call()
+    is_same = kept_results.are_same(returned, kept_results.remember(result, device))
+    return kept_results.look_for_kept(workload, result, samples, is_same=is_same, may_call=may_call)
+
+
+def kept_in_a_closure(device):
+    kept = []
+
+    def call():
+        if not kept:
+            kept.append(device.xp.ones(SIZE) + 1)
+        return kept[0]
+
+    return call
+
+
+def kept_by_lru_cache(device):
+    return lru_cache(lambda: device.xp.ones(SIZE) + 1)
+
+
+def kept_by_a_global(device):
+    table = {}
+
+    @cache
+    def compute(size):
+        return device.xp.ones(size), [device.xp.zeros(size)]
+
+    return lambda: {"both": compute(table.get("size", SIZE))}
+
+
+class Solver:
+    def __init__(self, device):
+        self.device, self.solution = device, None
+
+    def solve(self):
+        if self.solution is None:
+            self.solution = self.device.xp.ones(SIZE)
+        return self.solution
+
+
+def kept_in_an_object(device):
+    solver = Solver(device)
+    return lambda: solver.solve()
+
+
+KEPT = [kept_in_a_closure, kept_by_lru_cache, kept_by_a_global, kept_in_an_object]
+
+
+@pytest.mark.parametrize("body", KEPT, ids=lambda body: body.__name__)
+def test_a_kept_result_that_comes_sooner_than_it_is_written_is_an_error(device, body):
+    with pytest.raises(
+        GpuPerfError, match=r"result on the [CG]PU was kept from an earlier call: .*time the comp"
+    ):
+        found(device, body, FAST)
+
+
+@pytest.mark.parametrize("body", KEPT, ids=lambda body: body.__name__)
+def test_a_kept_result_of_a_call_that_had_time_to_work_is_a_note(device, body):
+    assert found(device, body, SLOW).code == "result_kept"
+
+
+def test_a_kept_result_is_as_it_was_afterwards(device):
+    kept = device.asarray(np.arange(6.0))
+    workload = Workload(device=device, call=lambda: kept, scope="call")
+    note = kept_results.look_for_kept(workload, kept, SLOW, is_same=True, may_call=True)
+    assert note.code == "result_kept"
+    assert device.asnumpy(kept).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_kept_number_is_a_note(device):
+    body = lambda seen: cache(lambda: float(seen.xp.sum(seen.xp.ones(3))))  # noqa: E731 - one of many bodies
+    assert found(device, body, FAST).code == "result_kept"
+
+
+def test_a_result_that_cannot_be_written_is_refused_only_where_no_memory_is_so_fast():
+    host = HostDevice("a processor")
+
+    def body(seen):
+        return cache(lambda: np.broadcast_to(np.frombuffer(bytes(8 * SIZE)), SIZE))
+
+    assert found(host, body, FAST).code == "result_kept"
+    with pytest.raises(GpuPerfError, match="was kept"):
+        found(host, body, IMPOSSIBLE)
+
+
+def out_of_numpy(device):
+    a, out = np.ones(SIZE), []
+
+    def call():
+        if not out:
+            out.append(np.empty(SIZE))
+        return np.add(a, a, out=out[0])
+
+    return call
+
+
+def in_place(device):
+    state = {}
+
+    def call():
+        a = state.setdefault("a", device.xp.zeros(SIZE))
+        a[...] = 0.0
+        a += 1.0
+        return a
+
+    return call
+
+
+def a_view_of_a_buffer(device):
+    state = {}
+
+    def call():
+        a = state.setdefault("a", device.xp.zeros(2 * SIZE))
+        a[:] = 3.0
+        return a[:SIZE]
+
+    return call
+
+
+def one_element_of_a_buffer(device):
+    state = {}
+
+    def call():
+        a = state.setdefault("a", device.xp.zeros(SIZE))
+        a[0] = 7.0
+        return a
+
+    return call
+
+
+def in_the_input(device):
+    a = device.asarray(np.ones(SIZE))
+
+    def call():
+        a[...] = 1.0
+        return a
+
+    return call
+
+
+HONEST = [in_place, one_element_of_a_buffer, in_the_input]
+
+
+@pytest.mark.parametrize("samples", [FAST, SLOW, IMPOSSIBLE], ids=["fast", "slow", "impossible"])
+@pytest.mark.parametrize("body", HONEST, ids=lambda body: body.__name__)
+def test_work_that_writes_the_buffer_that_it_returns_is_neither(device, body, samples):
+    assert found(device, body, samples) is None
+
+
+@pytest.mark.parametrize("samples", [FAST, SLOW], ids=["fast", "slow"])
+@pytest.mark.parametrize("body", [out_of_numpy, a_view_of_a_buffer], ids=lambda body: body.__name__)
+def test_a_given_output_and_a_view_of_a_buffer_are_neither(body, samples):
+    assert found(HostDevice("a processor"), body, samples) is None
+
+
+@pytest.mark.parametrize("body", HONEST[:2], ids=lambda body: body.__name__)
+def test_without_time_for_another_call_a_buffer_is_a_note(device, body):
+    assert found(device, body, SLOW, may_call=False).code == "result_kept"
+
+
+def test_without_time_for_another_call_only_what_no_memory_does_is_an_error(device):
+    with pytest.raises(GpuPerfError, match="was kept"):
+        found(device, kept_in_a_closure, IMPOSSIBLE, may_call=False)
+
+
+def test_a_new_result_at_an_address_that_was_used_before_is_not_kept(device):
+    assert found(device, lambda seen: lambda: seen.xp.ones(SIZE), SLOW) is None
+
+
+@pytest.mark.parametrize("samples", [FAST, IMPOSSIBLE], ids=["fast", "impossible"])
+def test_a_view_of_an_input_is_not_kept(samples):
+    def body(seen):
+        a = seen.asarray(np.ones((300, 300)))
+        return lambda: a.T
+
+    assert found(HostDevice("a processor"), body, samples) is None
+
+
+def test_zeros_that_are_not_written_yet_are_a_note_at_most(device):
+    noted = found(device, lambda seen: lambda: seen.xp.zeros(SIZE), IMPOSSIBLE)
+    assert noted.code == "faster_than_memory"
+    assert found(device, lambda seen: lambda: seen.xp.zeros(SIZE), FAST) is None
+
+
+@pytest.mark.parametrize("result", [None, 3, True, "text", ["text", 2]])
+def test_what_python_keeps_itself_is_not_kept(device, result):
+    assert found(device, lambda seen: lambda: result, FAST) is None
+
+
+def test_a_new_part_makes_a_result_new(device):
+    kept = cache(lambda: device.xp.ones(3))
+    numbers = count()
+    assert found(device, lambda seen: lambda: (kept(), seen.xp.ones(3), next(numbers)), FAST) is None
+
+
+def test_an_array_that_allows_no_reference_to_it_is_not_known():
+    value = array_api_strict.ones(3)
+    host = HostDevice("a processor")
+    assert kept_results.remember(np.ones(3), host) != ()
+    assert kept_results.remember(np.float64(1), host) != ()
+    assert kept_results.remember([1, value], host) == ()
+    assert not kept_results.are_same((), ())
+
+
+def test_what_is_remembered_keeps_no_array_alive():
+    host = HostDevice("a processor")
+    (array,) = kept_results.remember(np.ones(3), host)
+    assert array() is None
+    assert not kept_results.are_same((array,), (array,))
+    assert Workload(device=host, call=int, scope="body").arrays == ()
+
+
+def measured(body, demand):
+    """Return the record of a test on NumPy and on a stand-in for a GPU, by the real clock."""
+    options = RunOptions(sampling=SamplingPlan(max_rounds=6, warmup_time=1e-3))
+    trial = Trial(nodeid="test_it.py::test_it", demand=demand, options=options)
+    cpu, gpu = (make() for make in DEVICES.values())
+    return trial.record(trial.compare(lambda seen: partial(body, seen), cpu, gpu))
+
+
+@pytest.mark.parametrize("demand", [Demand(), Demand(max=1), Demand(min=1)], ids=["bare", "max", "min"])
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_a_kept_result_is_an_error_on_either_side_of_any_demand(kind, demand):
+    def body(device):
+        def compute():
+            return device.xp.ones(SIZE) + 1
+
+        return cache(compute) if device.kind == kind else compute
+
+    with pytest.raises(GpuPerfError, match=f"result on the {kind.upper()} was kept from an earlier call"):
+        measured(body, demand)
+
+
+def test_a_result_that_only_timed_calls_keep_is_an_error():
+    def body(device):
+        kept = cache(lambda: device.xp.ones(SIZE) + 1)
+        return lambda: device.xp.ones(SIZE) + 1 if gc.isenabled() and kept.cache_info().misses else kept()
+
+    with pytest.raises(GpuPerfError, match="kept from an earlier call"):
+        measured(body, Demand(max=1))
+
+
+def test_a_result_that_is_kept_from_the_second_call_on_is_an_error():
+    def body(device):
+        calls, kept = count(), cache(lambda: device.xp.ones(SIZE) + 1)
+        return lambda: device.xp.ones(SIZE) + 1 if next(calls) == 0 else kept()
+
+    with pytest.raises(GpuPerfError, match="kept from an earlier call"):
+        measured(body, Demand(max=1))
+
+
+def test_buffers_that_calls_fill_are_measured_without_a_note():
+    found = measured(in_place, Demand(min=1e-6))
+    assert found.status in ("passed", "inconclusive"), "the machine may be busy"
+    assert not {note.code for note in found.notes} & {"result_kept", "faster_than_memory"}
