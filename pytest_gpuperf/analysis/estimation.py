@@ -1,12 +1,15 @@
 """From rounds to the speedup with its interval, and to what is certain of it by now."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import exp, inf, log
+from statistics import median
 
-from pytest_gpuperf.analysis import verdict
+from pytest_gpuperf.analysis import noise, verdict
 from pytest_gpuperf.analysis.evidence import LARGEST_EXPONENT, Evidence, autocorrelation, e_value
+from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
+from pytest_gpuperf.model.measurement import Estimate, Interference, Neighbours, Round, Speedup
 
 
 def estimate(ratios: Iterable[float], options: RunOptions, sampling: Neighbours) -> Speedup | None:
@@ -22,6 +25,39 @@ def estimate_for_demand(
     for one_round in rounds:
         estimator.add(one_round)
     return estimator.speedup(sampling)
+
+
+def undisturbed(
+    speedup: Speedup,
+    rounds: Sequence[Round],
+    demand: Demand,
+    options: RunOptions,
+    *,
+    cpu: Interference | None,
+    gpu: Interference | None,
+) -> Disturbance | None:
+    """Return what is certain of the speedup of rounds although each device's samples were disturbed so.
+
+    Time lost to other work makes the speedup too large on the CPU's side, and too small on the GPU's. So the
+    interval's lower end is that of rounds in which the CPU needs no more than its own time, and the upper end
+    that of rounds in which the GPU does.
+    """
+    if cpu is None and gpu is None:
+        return None
+    low, high = speedup.low, speedup.high
+    sampling = speedup.sampling
+    if cpu is not None:
+        own = cpu.own_share * median(each.cpu for each in rounds)
+        ratios = (_ratio(replace(each, cpu=min(own, each.cpu)), demand) for each in rounds)
+        certain = estimate(ratios, options, sampling) if own > 0 else None
+        low = min(speedup.estimate.lower, certain.estimate.lower) if certain else None
+    if gpu is not None:
+        own = gpu.own_share * median(each.gpu for each in rounds)
+        ratios = (_ratio(replace(each, gpu=min(own, each.gpu)), demand) for each in rounds)
+        certain = estimate(ratios, options, sampling) if own > 0 else None
+        high = max(speedup.estimate.upper, certain.estimate.upper) if certain else None
+    reason = noise.describe(cpu, gpu) or ""
+    return Disturbance(estimate=Estimate(value=speedup.value, low=low, high=high), reason=reason)
 
 
 class SequentialEstimator:
@@ -50,8 +86,7 @@ class SequentialEstimator:
 
     def add(self, one_round: Round) -> None:
         """Take one more round."""
-        calls = self.demand.calls if self.demand.transfer == "once" else None
-        self._evidence.add(log(one_round.cpu / (one_round.gpu + one_round.copies / (calls or 1))))
+        self._evidence.add(log(_ratio(one_round, self.demand)))
         for limit in self._strongest:
             self._strongest[limit] = max(self._strongest[limit], self._evidence_against(log(limit)))
 
@@ -131,3 +166,9 @@ class SequentialEstimator:
         values, resolution = self._evidence.values, self._evidence.resolution
         above = e_value(values, limit + resolution)
         return max(above, e_value([-value for value in values], resolution - limit))
+
+
+def _ratio(one_round: Round, demand: Demand) -> float:
+    """Return the speedup of one round, with the copies that the demand includes."""
+    calls = demand.calls if demand.transfer == "once" else None
+    return one_round.cpu / (one_round.gpu + one_round.copies / (calls or 1))

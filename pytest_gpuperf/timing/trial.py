@@ -5,8 +5,9 @@ from dataclasses import replace
 from random import Random
 from zlib import crc32
 
-from pytest_gpuperf.analysis import noise, offload, verdict
+from pytest_gpuperf.analysis import estimation, noise, offload, verdict
 from pytest_gpuperf.analysis.judgement import judge_offline
+from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, Family, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -81,6 +82,8 @@ class Trial:
                 cpu_timer = self._warmed_up(self._cpu)
                 gpu_timer = self._warmed_up(self._gpu)
                 self._rounds.take_interleaved(cpu_timer, gpu_timer, self._demanded_transfers(self._gpu))
+                self._measure_least_time(self._cpu, cpu_timer)
+                self._measure_least_time(self._gpu, gpu_timer)
                 cpu_result = self._final_result(self._cpu, cpu_timer)
                 gpu_result = self._final_result(self._gpu, gpu_timer)
                 if self._samples_usable or not restarts_left or self._rounds.too_late_to_restart:
@@ -109,6 +112,7 @@ class Trial:
         with self._budget.lock():
             gpu_timer = self._warmed_up(self._gpu)
             self._rounds.take_against(cpu_samples, gpu_timer, self._demanded_transfers(self._gpu))
+            self._measure_least_time(self._gpu, gpu_timer)
             self._checks.compare(cpu_result.result, self._final_result(self._gpu, gpu_timer), gpu)
             if self._budget.remaining() >= 0:
                 self._measure_secondary(self._gpu)
@@ -121,14 +125,15 @@ class Trial:
             for restarts_left in reversed(range(self.options.sampling.max_restarts + 1)):
                 timer = self._warmed_up(self._cpu)
                 self._rounds.take_alone(timer, seconds)
+                self._measure_least_time(self._cpu, timer)
                 if timer.interference is None or not restarts_left or self._budget.remaining() < 0:
                     break
                 self._restart(self._cpu)
             self._checks.require_same_result(first_result, self._final_result(self._cpu, timer))
             secondary.sample_other_mode([self._cpu], self._context)
         interference = timer.interference
-        if interference is not None:
-            self.note("interference", noise.describe(interference))
+        if (reason := noise.describe(interference)) is not None:
+            self.note("interference", reason)
         return CpuResult(measurement=self._cpu.measurement, result=first_result, interference=interference)
 
     def time_gpu(self, bind: Bind, gpu: TimedDevice, seconds: float) -> None:
@@ -138,16 +143,17 @@ class Trial:
         with self._budget.lock():
             timer = self._warmed_up(self._gpu)
             self._rounds.take_alone(timer, seconds)
+            self._measure_least_time(self._gpu, timer)
             self._checks.require_same_result(first_result, self._final_result(self._gpu, timer))
             secondary.probe_and_sample([self._gpu], self._context)
 
     def assess_cpu_only(self, cpu_result: CpuResult) -> None:
         """Assess from the CPU's times alone what a GPU would have to reach."""
         if self._cpu is not None:
-            interference = noise.describe(cpu_result.interference) if cpu_result.interference else None
+            disturbed = noise.describe(cpu_result.interference)
             self._transfer = transfers.untimed(self._cpu.workload, "no GPU was measured")
             self._offload = offload.assess_cpu_only(
-                cpu_result.measurement, self.demand, self._transfer, self.options, interference
+                cpu_result.measurement, self.demand, self._transfer, self.options, disturbed
             )
 
     def record(self, ended: Verdict) -> Record:
@@ -174,6 +180,7 @@ class Trial:
             elapsed=self._budget.elapsed,
             turn_wait=self._budget.waited or None,
             interference=self._interference,
+            gpu_interference=self._interference_with(self._gpu),
             notes=(*self.notes, *(Note(code="not_exclusive", text=text) for text in self._budget.warnings)),
         )
 
@@ -222,23 +229,39 @@ class Trial:
     def _interference(self) -> Interference | None:
         if self._cpu_result is not None:
             return self._cpu_result.interference
-        if self._cpu is None:
+        return self._interference_with(self._cpu)
+
+    def _interference_with(self, timer: BlockTimer | None) -> Interference | None:
+        if timer is None:
             return None
         # Not `per_call`: without latencies so far, a record must not take any.
-        is_per_call = self.demand.latency and self._cpu.block_calls > 1
-        timer = self._cpu.per_call_timer if is_per_call else self._cpu
-        return timer.interference if timer else None
+        is_per_call = self.demand.latency and timer.block_calls > 1
+        sampled = timer.per_call_timer if is_per_call else timer
+        return sampled.interference if sampled else None
+
+    @property
+    def _disturbance(self) -> Disturbance | None:
+        """What is certain of the speedup, if the samples of either device were disturbed."""
+        speedup = self._rounds.speedup(self._sampling)
+        if speedup is None:
+            return None
+        return estimation.undisturbed(
+            speedup,
+            self._rounds.rounds,
+            self.demand,
+            self.options,
+            cpu=self._interference,
+            gpu=self._interference_with(self._gpu),
+        )
 
     @property
     def _samples_usable(self) -> bool:
         """Whether the samples need not be taken again: without interference, or conclusive in spite of it."""
-        interference = self._interference
+        disturbance = self._disturbance
         speedup = self._rounds.speedup(self._sampling)
-        if interference is None or speedup is None:
+        if disturbance is None or speedup is None:
             return True
-        return bool(self.demand.limits) and verdict.holds_with_own_share(
-            speedup, self.demand, interference.own_share
-        )
+        return bool(self.demand.limits) and verdict.stands(speedup, self.demand, disturbance)
 
     def _first_call(self, bind: Bind, device: TimedDevice) -> tuple[BlockTimer, list[Leaf]]:
         """Make the first call; return a timer of the workload and its first result, copied to the host."""
@@ -262,6 +285,12 @@ class Trial:
             return self._checks.checked(last, timer.workload)
         del last  # before the next result exists
         return self._checks.final_result(timer)
+
+    def _measure_least_time(self, timer: BlockTimer, sampled: BlockTimer) -> None:
+        """Measure what a call needs in any case, if other work disturbed the samples."""
+        self._device = timer.device
+        sampled.measure_least_time(self._budget.remaining())
+        timer.least_time = sampled.least_time
 
     def _restart(self, *timers: BlockTimer) -> None:
         """Discard the samples that were taken while the machine was busy."""
@@ -324,7 +353,7 @@ class Trial:
                 speedup=speedup,
                 copies=self._transfer.samples if self._transfer_timer else (),
                 transfer=self._transfer,
-                interference=self._interference,
+                disturbance=self._disturbance,
                 throttled=self._rounds.throttled,
             )
             judgement = judge_offline(measured, self.options, memory)

@@ -479,16 +479,22 @@ def quick(device):
 
 
 def disturbed(monkeypatch, *shares):
-    """Let the CPU's times be its own in these shares, one after the other, then in whole."""
+    """Let the CPU's times be its own in these shares, one after each restart, the last in all that follow."""
     left = list(shares)
+    restart = BlockTimer.restart
 
     def interference(timer):
-        if timer.device.kind == "gpu" or not left:
+        if timer.device.kind == "gpu" or left[0] is None:
             return None
-        own_share = left[0] if len(left) == 1 else left.pop(0)
-        return Interference(kind="cpu_contention", own_share=own_share, waited=0.9)
+        return Interference(kind="cpu_contention", own_share=left[0], waited=0.9)
+
+    def begin_again(timer):
+        restart(timer)
+        if timer.device.kind == "cpu" and len(left) > 1:
+            left.pop(0)
 
     monkeypatch.setattr(BlockTimer, "interference", property(interference))
+    monkeypatch.setattr(BlockTimer, "restart", begin_again)
 
 
 @pytest.mark.parametrize(
@@ -546,9 +552,7 @@ def test_a_cpu_that_is_timed_alone_says_what_disturbed_it(monkeypatch):
 
 
 def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch):
-    busy = Interference(kind="cpu_contention", own_share=0.1, waited=0.9)
-    found = iter([busy])
-    monkeypatch.setattr(BlockTimer, "interference", property(lambda _: next(found, None)))
+    disturbed(monkeypatch, 0.1, None)
     trial = Trial(nodeid=NODEID, demand=Demand(), options=RunOptions())
     side = trial.time_cpu(bound(quick), Bench().cpu, seconds=0.0)
     assert side.interference is None
