@@ -44,20 +44,26 @@ def undisturbed(
     """
     if cpu is None and gpu is None:
         return None
-    low, high = speedup.low, speedup.high
-    sampling = speedup.sampling
-    if cpu is not None:
-        own = cpu.own_share * median(each.cpu for each in rounds)
-        ratios = (_ratio(replace(each, cpu=min(own, each.cpu)), demand) for each in rounds)
-        certain = estimate(ratios, options, sampling) if own > 0 else None
-        low = min(speedup.estimate.lower, certain.estimate.lower) if certain else None
-    if gpu is not None:
-        own = gpu.own_share * median(each.gpu for each in rounds)
-        ratios = (_ratio(replace(each, gpu=min(own, each.gpu)), demand) for each in rounds)
-        certain = estimate(ratios, options, sampling) if own > 0 else None
-        high = max(speedup.estimate.upper, certain.estimate.upper) if certain else None
-    reason = noise.describe(cpu, gpu) or ""
-    return Disturbance(estimate=Estimate(value=speedup.value, low=low, high=high), reason=reason)
+    cpu_time = _own_time(cpu, [each.cpu for each in rounds])
+    gpu_time = _own_time(gpu, [each.gpu for each in rounds])
+    of_cpu = [replace(each, cpu=min(cpu_time, each.cpu)) for each in rounds]
+    of_gpu = [replace(each, gpu=min(gpu_time, each.gpu)) for each in rounds]
+    least = estimate_for_demand(of_cpu, demand, options, speedup.sampling) if cpu_time > 0 else None
+    most = estimate_for_demand(of_gpu, demand, options, speedup.sampling) if gpu_time > 0 else None
+    low = min(speedup.estimate.lower, least.estimate.lower) if least else 0.0
+    high = max(speedup.estimate.upper, most.estimate.upper) if most else inf
+    return Disturbance(
+        estimate=Estimate(value=speedup.value, low=low or None, high=high if high < inf else None),
+        medians=Estimate(
+            value=speedup.value, low=least.value if least else None, high=most.value if most else None
+        ),
+        reason=noise.describe(cpu, gpu) or "",
+    )
+
+
+def _own_time(interference: Interference | None, samples: Sequence[float]) -> float:
+    """Return how much of its median sample is certainly a workload's own; infinite where it is all of it."""
+    return interference.own_share * median(samples) if interference else inf
 
 
 class SequentialEstimator:

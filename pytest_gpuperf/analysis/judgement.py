@@ -40,7 +40,7 @@ def _notes(measured: OffloadInput) -> Iterator[Note]:
     autocorrelation = verdict.autocorrelation_note(speedup)
     if autocorrelation is not None:
         yield Note(code="dependent_samples", text=autocorrelation)
-    if disturbance and verdict.stands(speedup, demand, disturbance):
+    if disturbance and verdict.stands(speedup, demand, disturbance.estimate):
         yield Note(code="interference", text=disturbance.reason)
     if measured.throttled is not None and not demand.limits:
         yield Note(code="gpu_throttled", text=measured.throttled)

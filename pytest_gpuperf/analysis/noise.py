@@ -16,9 +16,13 @@ _MOST_SPREAD = 3  # a median this many times the fastest block is not of the sam
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbance:
-    """What is certain of a speedup although other work disturbed its samples, and what did."""
+    """What is certain of a speedup although other work disturbed its samples, and what did.
+
+    More rounds bring the ends of the interval nearer to those of `medians`.
+    """
 
     estimate: Estimate
+    medians: Estimate
     reason: str
 
 

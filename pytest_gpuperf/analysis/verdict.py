@@ -47,7 +47,7 @@ def judge(
     state = f"speedup {ratio(speedup)}, required {describe_demand(demand)}"
     if throttled is not None:
         return Verdict(status="inconclusive", reason=f"{state}: {throttled}", reason_code="gpu_throttled")
-    if disturbance and not stands(speedup, demand, disturbance):
+    if disturbance and not stands(speedup, demand, disturbance.estimate):
         reason = f"{state}: {disturbance.reason}; {noise.REMEDY}"
         return Verdict(status="inconclusive", reason=reason, reason_code="interference")
     decided = decision(speedup.estimate.lower, speedup.estimate.upper, demand)
@@ -66,9 +66,9 @@ def judge(
     return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_time")
 
 
-def stands(speedup: Speedup, demand: Demand, disturbance: Disturbance) -> bool:
+def stands(speedup: Speedup, demand: Demand, certain: Estimate) -> bool:
     """Return whether the speedup is on the same side of every limit without the time lost to other work."""
-    measured, certain = speedup.estimate, disturbance.estimate
+    measured = speedup.estimate
     return all(
         (measured.lower <= limit or certain.lower > limit)
         and (measured.upper >= limit or certain.upper < limit)

@@ -1,11 +1,11 @@
 """From the timers of one test to its rounds: enough of them, without those of a throttled GPU."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.analysis.spacing import confirming_pause, pause_before_next, unconfirmed
-from pytest_gpuperf.analysis.stopping import should_stop
+from pytest_gpuperf.analysis.stopping import is_used_up, should_stop
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.model.measurement import Neighbours, Round, Speedup
 from pytest_gpuperf.timing import blocks
@@ -60,15 +60,22 @@ class RoundSampler:
         return self._context.remaining() < _RESTART_SHARE * (self.elapsed or 0.0)
 
     def take_interleaved(
-        self, cpu: BlockTimer, gpu: BlockTimer, transfers: Sequence[BlockTimer] = ()
+        self,
+        cpu: BlockTimer,
+        gpu: BlockTimer,
+        transfers: Sequence[BlockTimer] = (),
+        is_settled: Callable[[], bool] = lambda: True,
     ) -> None:
         """Take rounds of both devices, and of the transfers, in random order.
 
-        Where they miss a limit, but not by far, take rounds once more, far apart, which must miss it, too.
+        Where they decide, but not as `is_settled` demands, take more while there is time. Where they miss a
+        limit, but not by far, take rounds once more, far apart, which must miss it, too.
         """
         timers = [cpu, gpu, *transfers]
         cpu_samples = (cpu.samples[-1] for _ in blocks.rounds(timers, self._context.order))
         self._take(cpu_samples, timers, gpu, transfers)
+        if self.rounds and not is_settled():
+            self._take(cpu_samples, timers, gpu, transfers, is_settled)
         if self.rounds and self.throttled is None and (missed := unconfirmed(self._estimator)):
             self._confirmed = False  # until it is, also where that is interrupted
             sums = [timer.sums for timer in timers]
@@ -103,13 +110,21 @@ class RoundSampler:
         timers: Sequence[BlockTimer],
         gpu: BlockTimer,
         transfers: Sequence[BlockTimer],
+        is_settled: Callable[[], bool] | None = None,
     ) -> None:
-        """Take a round per CPU sample; each `next` samples all timers before it returns."""
+        """Take a round per CPU sample; each `next` samples all timers before it returns.
+
+        The rounds end by the stopping rule, or as soon as they are settled.
+        """
         clock = gpu.device.clock
-        working = idle = 0.0  # without the time that a pause lasts longer because another process measures
-        while not should_stop(
+        working = self._round_time * self.begun
+        idle = (self.elapsed or 0.0) - working  # not the time for which a pause waits for another process
+        ends = should_stop if is_settled is None else is_used_up
+        while not ends(
             self._estimator, spent=working + idle, left=self._context.remaining(), dropped=self.dropped
         ):
+            if is_settled is not None and is_settled():
+                break
             self.begun += 1
             if pause := pause_before_next(self._estimator, self._round_time):
                 idle += self._pause(pause, timers)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from random import Random
 from zlib import crc32
 
@@ -81,9 +82,12 @@ class Trial:
             for restarts_left in reversed(range(self.options.sampling.max_restarts + 1)):
                 cpu_timer = self._warmed_up(self._cpu)
                 gpu_timer = self._warmed_up(self._gpu)
-                self._rounds.take_interleaved(cpu_timer, gpu_timer, self._demanded_transfers(self._gpu))
-                self._measure_least_time(self._cpu, cpu_timer)
-                self._measure_least_time(self._gpu, gpu_timer)
+                self._rounds.take_interleaved(
+                    cpu_timer,
+                    gpu_timer,
+                    self._demanded_transfers(self._gpu),
+                    partial(self._is_settled, cpu_timer, gpu_timer),
+                )
                 cpu_result = self._final_result(self._cpu, cpu_timer)
                 gpu_result = self._final_result(self._gpu, gpu_timer)
                 if self._samples_usable or not restarts_left or self._rounds.too_late_to_restart:
@@ -261,7 +265,17 @@ class Trial:
         speedup = self._rounds.speedup(self._sampling)
         if disturbance is None or speedup is None:
             return True
-        return bool(self.demand.limits) and verdict.stands(speedup, self.demand, disturbance)
+        return bool(self.demand.limits) and verdict.stands(speedup, self.demand, disturbance.estimate)
+
+    def _is_settled(self, cpu: BlockTimer, gpu: BlockTimer) -> bool:
+        """Return whether the verdict stands without the time lost to other work, or more rounds are no use."""
+        self._measure_least_time(self._cpu, cpu)
+        self._measure_least_time(self._gpu, gpu)
+        disturbance = self._disturbance
+        speedup = self._rounds.speedup(self._sampling)
+        if disturbance is None or speedup is None or self._samples_usable:
+            return True
+        return not (self.demand.limits and verdict.stands(speedup, self.demand, disturbance.medians))
 
     def _first_call(self, bind: Bind, device: TimedDevice) -> tuple[BlockTimer, list[Leaf]]:
         """Make the first call; return a timer of the workload and its first result, copied to the host."""
@@ -286,11 +300,15 @@ class Trial:
         del last  # before the next result exists
         return self._checks.final_result(timer)
 
-    def _measure_least_time(self, timer: BlockTimer, sampled: BlockTimer) -> None:
-        """Measure what a call needs in any case, if other work disturbed the samples."""
+    def _measure_least_time(self, timer: BlockTimer | None, sampled: BlockTimer) -> None:
+        """Measure once what a call needs in any case, if other work disturbed the samples."""
+        if timer is None:
+            return
         self._device = timer.device
-        sampled.measure_least_time(self._budget.remaining())
-        timer.least_time = sampled.least_time
+        if timer.least_time is None:
+            sampled.measure_least_time(self._budget.remaining())
+            timer.least_time = sampled.least_time
+        sampled.least_time = timer.least_time
 
     def _restart(self, *timers: BlockTimer) -> None:
         """Discard the samples that were taken while the machine was busy."""

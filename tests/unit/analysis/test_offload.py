@@ -78,7 +78,7 @@ def seen(
     if (own := changes.pop("own_share", None)) is not None:
         found = known["speedup"].estimate
         certain = Estimate(value=found.value, low=found.lower * own, high=found.high)
-        known["disturbance"] = Disturbance(estimate=certain, reason="a neighbour")
+        known["disturbance"] = Disturbance(estimate=certain, medians=certain, reason="a neighbour")
     known |= changes
     return OffloadInput(cpu=known.pop("on_cpu"), gpu=known.pop("on_gpu"), **known)
 

@@ -161,7 +161,7 @@ def test_a_speedup_is_shown_with_its_interval():
 
 
 def certain(low, high):
-    return Disturbance(estimate=Estimate(value=10, low=low, high=high), reason="a neighbour")
+    return Estimate(value=10, low=low, high=high)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,10 @@ def test_a_verdict_stands_while_it_does_not_rest_on_a_slow_emulated_gpu(expected
     assert expected is stands(speedup(10, 9, 11), demand, certain(9, high))
 
 
-@pytest.mark.parametrize("demand", [Demand(min=5), Demand(max=5)])
+@pytest.mark.parametrize("demand", [Demand(min=5), Demand(max=5), Demand(min=20), Demand(max=20)])
 def test_a_verdict_that_rests_on_lost_time_is_inconclusive_on_either_side(demand):
-    found = judge(speedup(10, 9, 11), demand, RunOptions(), certain(4, 11))
+    interval = certain(4, 21)
+    disturbance = Disturbance(estimate=interval, medians=interval, reason="a neighbour")
+    found = judge(speedup(10, 9, 11), demand, RunOptions(), disturbance)
     assert ("inconclusive", "interference") == (found.status, found.reason_code)
     assert "a neighbour; use a quieter machine" in found.reason
