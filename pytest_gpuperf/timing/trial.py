@@ -268,7 +268,7 @@ class Trial:
         return bool(self.demand.limits) and verdict.stands(speedup, self.demand, disturbance.estimate)
 
     def _is_settled(self, cpu: BlockTimer, gpu: BlockTimer) -> bool:
-        """Return whether the verdict stands without the time lost to other work, or more rounds are no use."""
+        """Return whether the verdict stands in spite of a disturbance, or more rounds are no use."""
         self._measure_least_time(self._cpu, cpu)
         self._measure_least_time(self._gpu, gpu)
         disturbance = self._disturbance
