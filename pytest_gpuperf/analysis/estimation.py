@@ -1,21 +1,77 @@
 """From rounds to the speedup with its interval, and to what is certain of it by now."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import exp, inf, log
+from statistics import median
 from typing import Literal, NamedTuple
 
-from pytest_gpuperf.analysis import verdict
+from pytest_gpuperf.analysis import noise, verdict
 from pytest_gpuperf.analysis.evidence import LARGEST_EXPONENT, Evidence, autocorrelation, e_value
+from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Confirmation, Neighbours, Round, Speedup
+from pytest_gpuperf.model.measurement import (
+    Confirmation,
+    Estimate,
+    Interference,
+    Neighbours,
+    Round,
+    Speedup,
+)
 
 
 def estimate(ratios: Iterable[float], options: RunOptions, sampling: Neighbours) -> Speedup | None:
     """Return the speedup of which ratios, in the order in which they were taken, are samples."""
-    estimator = SequentialEstimator(Demand(), options)
-    for ratio in ratios:
-        estimator.add(Round(cpu=ratio, gpu=1.0))
+    return estimate_for_demand((Round(cpu=ratio, gpu=1.0) for ratio in ratios), Demand(), options, sampling)
+
+
+def estimate_for_demand(
+    rounds: Iterable[Round], demand: Demand, options: RunOptions, sampling: Neighbours
+) -> Speedup | None:
+    """Return the speedup of rounds, in the order in which they were taken, with the copies of the demand."""
+    estimator = SequentialEstimator(demand, options)
+    for one_round in rounds:
+        estimator.add(one_round)
     return estimator.speedup(sampling)
+
+
+def undisturbed(
+    speedup: Speedup,
+    rounds: Sequence[Round],
+    demand: Demand,
+    options: RunOptions,
+    *,
+    cpu: Interference | None,
+    gpu: Interference | None,
+) -> Disturbance | None:
+    """Return what is certain of the speedup of rounds although each device's samples were disturbed so.
+
+    Time lost to other work makes the speedup too large on the CPU's side, and too small on the GPU's. So the
+    interval's lower end is that of rounds in which the CPU needs no more than its own time, and the upper end
+    that of rounds in which the GPU does.
+    """
+    if cpu is None and gpu is None:
+        return None
+    cpu_time = _own_time(cpu, [each.cpu for each in rounds])
+    gpu_time = _own_time(gpu, [each.gpu for each in rounds])
+    of_cpu = [replace(each, cpu=min(cpu_time, each.cpu)) for each in rounds]
+    of_gpu = [replace(each, gpu=min(gpu_time, each.gpu)) for each in rounds]
+    least = estimate_for_demand(of_cpu, demand, options, speedup.sampling) if cpu_time > 0 else None
+    most = estimate_for_demand(of_gpu, demand, options, speedup.sampling) if gpu_time > 0 else None
+    low = min(speedup.estimate.lower, least.estimate.lower) if least else 0.0
+    high = max(speedup.estimate.upper, most.estimate.upper) if most else inf
+    return Disturbance(
+        estimate=Estimate(value=speedup.value, low=low or None, high=high if high < inf else None),
+        medians=Estimate(
+            value=speedup.value, low=least.value if least else None, high=most.value if most else None
+        ),
+        reason=noise.describe(cpu, gpu) or "",
+    )
+
+
+def _own_time(interference: Interference | None, samples: Sequence[float]) -> float:
+    """Return how much of its median sample is certainly a workload's own; infinite where it is all of it."""
+    return interference.own_share * median(samples) if interference else inf
 
 
 class Exclusion(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pytest_gpuperf.analysis import noise, offload, verdict
+from pytest_gpuperf.analysis import offload, verdict
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.measurement import Memory
@@ -25,7 +25,7 @@ def judge_offline(measured: OffloadInput, options: RunOptions, memory: Memory) -
 
     Nothing is decided by samples that interference or a throttled GPU made too slow.
     """
-    demand, doubts = measured.demand, (measured.interference, measured.throttled)
+    demand, doubts = measured.demand, (measured.disturbance, measured.throttled)
     on_speedup = verdict.judge(measured.speedup, demand, options, *doubts)
     return Judgement(
         verdict=verdict.apply_memory_limit(on_speedup, memory, demand),
@@ -36,11 +36,11 @@ def judge_offline(measured: OffloadInput, options: RunOptions, memory: Memory) -
 
 def _notes(measured: OffloadInput) -> Iterator[Note]:
     """Yield notes on disturbances that did not change the verdict."""
-    speedup, demand, interference = measured.speedup, measured.demand, measured.interference
+    speedup, demand, disturbance = measured.speedup, measured.demand, measured.disturbance
     autocorrelation = verdict.autocorrelation_note(speedup)
     if autocorrelation is not None:
         yield Note(code="dependent_samples", text=autocorrelation)
-    if interference and verdict.holds_with_own_share(speedup, demand, interference.own_share):
-        yield Note(code="interference", text=noise.describe(interference))
+    if disturbance and verdict.stands(speedup, demand, disturbance.estimate):
+        yield Note(code="interference", text=disturbance.reason)
     if measured.throttled is not None and not demand.limits:
         yield Note(code="gpu_throttled", text=measured.throttled)

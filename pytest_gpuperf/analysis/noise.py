@@ -1,9 +1,10 @@
 """From samples to what disturbed them: CPU contention, unstable CPU timings, a throttled GPU."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from statistics import median
 
-from pytest_gpuperf.model.measurement import Interference, Measurement
+from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Interference, Measurement
 
 MOST_DROPPED = 0.2
 """The largest share of rounds that may be dropped; with more, the rest do not show the GPU's usual speed."""
@@ -13,47 +14,96 @@ _MOST_WAITING = 0.25  # of the blocks' time, spent waiting for a processor
 _MOST_SPREAD = 3  # a median this many times the fastest block is not of the same work
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disturbance:
+    """What is certain of a speedup although other work disturbed its samples, and what did.
+
+    More rounds bring the ends of the interval nearer to those of `medians`.
+    """
+
+    estimate: Estimate
+    medians: Estimate
+    reason: str
+
+
 def detect(
-    samples: Sequence[float], *, block_calls: int, waited: float, fastest: float
+    samples: Sequence[float],
+    *,
+    block_calls: int,
+    waited: float,
+    fastest: float,
+    threads: int | None = None,
+    least: float | None = None,
 ) -> Interference | None:
-    """Return what took CPU time from the workload; `waited` and `fastest` are in seconds."""
+    """Return what took time from a workload that runs on the CPU; `waited` and `fastest` are in seconds.
+
+    What is left of the median without all waits is the workload's own, and so is its `least` time. No part of
+    a wait may be taken for work: while one thread of a pool waits, the others wait for it, or spin.
+    """
     timed = sum(samples) * block_calls
     if timed <= 0:
         return None
     middle = median(samples)
     waiting = waited / timed
     if waiting > _MOST_WAITING:
-        return Interference(kind="cpu_contention", own_share=max(0.0, 1 - waiting), waited=waiting)
+        own = min(fastest, max((1 - waiting) * middle, least or 0.0))  # no more than a block showed
+        share = min(1.0, own / middle)
+        return Interference(kind="cpu_contention", own_share=share, waited=waiting, threads=threads)
     if middle > _MOST_SPREAD * fastest:
         share = fastest / middle
         return Interference(kind="unstable_cpu_times", own_share=share, median=middle, fastest=fastest)
     return None
 
 
+def is_watched(device: DeviceInfo, waited: float | None) -> bool:
+    """Return whether a device's work runs on the CPU, where other work can disturb it."""
+    return device.kind == "cpu" or (device.emulated and waited is not None)  # simulated time has no waits
+
+
 def worst_in_report(
-    cpu: Measurement, recorded: Interference | None, *, latency: bool = False
+    measured: Measurement | None, recorded: Interference | None, *, latency: bool = False
 ) -> Interference | None:
-    """Return what took the largest share of the CPU's time, as the samples show or as their run recorded.
+    """Return what took the largest share of a device's time, as the samples show or as their run recorded.
 
     The recorded interference may be worse: it also knew the blocks before the samples, which are not in a
     report. With `latency` the samples are single calls; how those had to wait is not in a report either.
     """
-    samples = cpu.waited_for if latency else cpu.samples
+    if measured is None or not is_watched(measured.device, measured.waited):
+        return None
+    samples = measured.waited_for if latency else measured.samples
     if not samples:
         return None
-    calls, waited = (1, 0.0) if latency else (cpu.block_calls, cpu.waited or 0.0)
-    in_samples = detect(samples, block_calls=calls, waited=waited, fastest=min(samples))
+    calls, waited = (1, 0.0) if latency else (measured.block_calls, measured.waited or 0.0)
+    in_samples = detect(
+        samples,
+        block_calls=calls,
+        waited=waited,
+        fastest=min(samples),
+        threads=measured.waiting_threads,
+        least=measured.least_time,
+    )
     return min(filter(None, (in_samples, recorded)), key=lambda each: each.own_share, default=None)
 
 
-def describe(interference: Interference) -> str:
-    """Return an interference in words, with its numbers."""
-    if interference.kind == "cpu_contention":
-        waited = interference.waited or 0.0
-        return f"CPU contention: threads waited for a processor, {waited:.1f} s per second of measurement"
-    middle = interference.median or 0.0
-    fastest = interference.fastest or 0.0
-    return f"unstable CPU timings: the median is {middle:.2g} s, the fastest block took {fastest:.2g} s"
+def describe(cpu: Interference | None, gpu: Interference | None = None) -> str | None:
+    """Return in words, and with its numbers, what disturbed each device; None where nothing did."""
+    found = [_describe(cpu, "CPU")] if cpu else []
+    found += [_describe(gpu, "emulated GPU")] if gpu else []
+    return "; ".join(found) or None
+
+
+def _describe(interference: Interference, device: str) -> str:
+    if interference.kind == "unstable_cpu_times":
+        middle = interference.median or 0.0
+        fastest = interference.fastest or 0.0
+        return (
+            f"unstable {device} timings: the median is {middle:.2g} s, the fastest block took {fastest:.2g} s"
+        )
+    waited, threads = interference.waited or 0.0, interference.threads or 1
+    who = f"each of {threads} threads" if threads > 1 else "threads"
+    waits = f"{who} waited for a processor, {waited / threads:.2g} s per second of measurement"
+    own = f"at least {100 * interference.own_share:.2g} % of the median time was the workload's own"
+    return f"{device} contention: {waits}; {own}"
 
 
 def throttle_reason(dropped: int, begun: int, throttle: Iterable[str] = ()) -> str | None:

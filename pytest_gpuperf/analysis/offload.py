@@ -2,19 +2,19 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, inf, log
 from statistics import median
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import estimate
 from pytest_gpuperf.analysis.evidence import e_value
+from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.verdict import describe_regime, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import (
     Estimate,
-    Interference,
     Measurement,
     Neighbours,
     Round,
@@ -41,8 +41,8 @@ _WORTH = {True: "worth it", False: "not worth it", None: "inconclusive whether i
 class OffloadInput:
     """The measurement of one test: its rounds, with the copies that the demand includes, and secondary ones.
 
-    `copies` are seconds per transfer, for the last of the rounds or for all. `interference` took a part of
-    the CPU's time, and `throttled` says why the GPU was slower than usual.
+    `copies` are seconds per transfer, for the last of the rounds or for all. `disturbance` is what is certain
+    where other work took time, and `throttled` says why the GPU was slower than usual.
     """
 
     demand: Demand
@@ -53,13 +53,13 @@ class OffloadInput:
     speedup: Speedup
     copies: Sequence[float]
     transfer: Transfer | None
-    interference: Interference | None = None
+    disturbance: Disturbance | None = None
     throttled: str | None = None
 
     @property
-    def own_share(self) -> float:
-        """The share of the CPU's time that was the workload's own."""
-        return self.interference.own_share if self.interference else 1.0
+    def certain(self) -> Estimate:
+        """The speedup with the interval that holds although other work disturbed the samples."""
+        return self.disturbance.estimate if self.disturbance else self.speedup.estimate
 
     @property
     def with_copies(self) -> list[tuple[Round, float]]:
@@ -70,8 +70,7 @@ class OffloadInput:
         """Return whether the speedup is above a limit; None while that is inconclusive."""
         if self.throttled:
             return None
-        measured = self.speedup.estimate
-        above = replace(measured, low=measured.lower * self.own_share).is_above(limit)
+        above = self.certain.is_above(limit)
         return None if above is False and self.speedup.is_unconfirmed else above
 
 
@@ -166,7 +165,7 @@ def _price(measured: OffloadInput, options: RunOptions) -> Price:
     """Return the change in cost: a call on the GPU costs ratio / speedup of what it costs on the CPU."""
     cost_ratio = options.cost_ratio
     speedup = measured.speedup
-    low = speedup.estimate.lower * measured.own_share
+    low = measured.certain.lower
     return Price(
         ratio=cost_ratio,
         needed=cost_ratio,
@@ -174,7 +173,7 @@ def _price(measured: OffloadInput, options: RunOptions) -> Price:
         saving_percent=Estimate(
             value=100 * (1 - cost_ratio / speedup.value),
             low=100 * (1 - cost_ratio / low) if low > 0 else None,
-            high=100 * (1 - cost_ratio / speedup.estimate.upper),
+            high=100 * (1 - cost_ratio / measured.certain.upper),
         ),
     )
 
@@ -287,7 +286,7 @@ def _copies_text(
         return None
     if not measured.is_beyond(1.0):
         return None
-    if always.estimate.lower * measured.own_share > 1:
+    if always.estimate.lower * measured.certain.lower > measured.speedup.estimate.lower:
         return f"even with copies at every call ({ratio(always)})"
     if break_even is None or break_even.transfer is None:
         return None

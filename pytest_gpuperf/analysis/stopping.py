@@ -23,10 +23,7 @@ def should_stop(
     options, plan, taken = estimator.options, estimator.options.sampling, estimator.taken
     too_many_dropped = dropped > MOST_DROPPED * (taken + dropped)
     counted = taken + dropped if too_many_dropped else taken
-    # One more round, and the two calls that end the test, must fit into the time that is left.
-    if counted >= FEWEST_ROUNDS and 2 * spent / counted > left:
-        return True
-    if dropped > MOST_DROPPED * plan.max_rounds:
+    if _is_out_of_time(counted, spent, left) or dropped > MOST_DROPPED * plan.max_rounds:
         return True
     if too_many_dropped or taken < max(FEWEST_ROUNDS, plan.min_rounds):
         return False
@@ -40,3 +37,14 @@ def should_stop(
     if taken >= plan.max_rounds:
         return True
     return estimator.is_decided and (estimator.is_precise or (is_long and spent >= plan.precision_time))
+
+
+def is_used_up(estimator: SequentialEstimator, *, spent: float, left: float, dropped: int = 0) -> bool:
+    """Return whether there is no time for another round, or there are as many as may be taken."""
+    counted = estimator.taken + dropped
+    return counted >= estimator.options.sampling.max_rounds or _is_out_of_time(counted, spent, left)
+
+
+def _is_out_of_time(counted: int, spent: float, left: float) -> bool:
+    # One more round, and the two calls that end the test, must fit into the time that is left.
+    return counted >= FEWEST_ROUNDS and 2 * spent / counted > left

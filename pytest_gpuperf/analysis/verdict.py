@@ -4,9 +4,10 @@ from math import inf
 from typing import Literal
 
 from pytest_gpuperf.analysis import noise
+from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Confirmation, Estimate, Interference, Memory, Speedup
+from pytest_gpuperf.model.measurement import Confirmation, Estimate, Memory, Speedup
 from pytest_gpuperf.model.offload import Regime
 from pytest_gpuperf.model.record import Verdict
 
@@ -46,20 +47,21 @@ def judge(
     speedup: Speedup,
     demand: Demand,
     plan: RunOptions,
-    interference: Interference | None = None,
+    disturbance: Disturbance | None = None,
     throttled: str | None = None,
 ) -> Verdict:
     """Return the verdict on a measured speedup; every status but passed and recorded has its reason.
 
-    One that rests on lost CPU time (`interference`) or on a slow GPU (`throttled` says why) is inconclusive.
+    One that rests on time lost to other work (`disturbance`) or on a slow GPU (`throttled` says why) is
+    inconclusive.
     """
     if not demand.limits:
         return Verdict(status="recorded", reason=None)
     state = f"speedup {ratio(speedup)}, required {describe_demand(demand)}"
     if throttled is not None:
         return Verdict(status="inconclusive", reason=f"{state}: {throttled}", reason_code="gpu_throttled")
-    if interference and not holds_with_own_share(speedup, demand, interference.own_share):
-        reason = f"{state}: {noise.describe(interference)}; {noise.REMEDY}"
+    if disturbance and not stands(speedup, demand, disturbance.estimate):
+        reason = f"{state}: {disturbance.reason}; {noise.REMEDY}"
         return Verdict(status="inconclusive", reason=reason, reason_code="interference")
     decided = decision(speedup.estimate.lower, speedup.estimate.upper, demand)
     if decided == "passed":
@@ -77,13 +79,14 @@ def judge(
     return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_time")
 
 
-def holds_with_own_share(speedup: Speedup, demand: Demand, own_share: float) -> bool:
-    """Return whether the verdict is the same when the CPU's times are reduced to the workload's own share.
-
-    Time that the CPU lost to other work makes the speedup too large: only "above a limit" can rest on it.
-    """
-    low = speedup.estimate.lower
-    return all(low * own_share > limit for limit in demand.limits if low > limit)
+def stands(speedup: Speedup, demand: Demand, certain: Estimate) -> bool:
+    """Return whether the speedup is on the same side of every limit without the time lost to other work."""
+    measured = speedup.estimate
+    return all(
+        (measured.lower <= limit or certain.lower > limit)
+        and (measured.upper >= limit or certain.upper < limit)
+        for limit in demand.limits
+    )
 
 
 def autocorrelation_note(speedup: Speedup) -> str | None:

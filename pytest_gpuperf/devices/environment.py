@@ -3,6 +3,7 @@
 import os
 import platform
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from math import inf
 from pathlib import Path, PurePosixPath
@@ -90,21 +91,42 @@ def cpu_name() -> str:
     return next(models, "") or platform.processor() or platform.machine()
 
 
-def waited() -> float | None:
-    """Return the seconds that this process's threads have waited for a processor, summed over the threads.
+def waits() -> dict[str, float] | None:
+    """Return the seconds that each thread of this process has waited for a processor.
 
     That is Linux's run-queue delay (proc_pid_schedstat(5)); None where the system does not report it. One
     waiting thread holds up all of a multithreaded BLAS call, for up to a thousand times its own work.
     """
-    total = 0
+    found = {}
     try:
         # Plain strings: this runs around every block, and pathlib interns every name that it has parsed.
         for task in os.listdir("/proc/self/task"):  # noqa: PTH208 - see the comment above
             with open(f"/proc/self/task/{task}/schedstat", "rb") as file:  # noqa: PTH123 - see the comment above
-                total += int(file.read().split()[1])
+                found[task] = int(file.read().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):
         return None
-    return total / 1e9
+    return found
+
+
+@contextmanager
+def one_thread() -> Iterator[int | None]:
+    """Let the thread pools of the loaded libraries use one thread each.
+
+    Yield among how many threads they could share the work of this one; None where they cannot be limited.
+    """
+    threads = max((pool.threads for pool in _thread_pools()), default=1)
+    limits = None
+    try:
+        from threadpoolctl import threadpool_limits
+
+        limits = threadpool_limits(1)
+    except Exception:  # noqa: BLE001, S110 - it calls into foreign libraries, and only a bound is lost
+        pass
+    if limits is None:
+        yield None
+        return
+    with limits:
+        yield min(threads, _usable() or threads)
 
 
 def _usable() -> int | None:

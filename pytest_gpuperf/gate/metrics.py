@@ -59,13 +59,17 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
     if metric != "cpu":
         rounds = record.speedup.rounds if record.speedup else 0
         throttled = noise.throttle_reason(record.dropped_rounds, record.dropped_rounds + rounds)
-    cpu = record.cpu if metric != "gpu" else None
-    interference = noise.worst_in_report(cpu, record.interference) if cpu else None
-    if interference is None:
-        return MetricValue(estimate=exact, doubt=throttled)
-    own = interference.own_share
-    widened = replace(exact, low=exact.low * own if exact.low is not None and own > 0 else None)
-    return MetricValue(estimate=widened, doubt=throttled, widened=noise.describe(interference))
+    on_cpu = noise.worst_in_report(record.cpu, record.interference) if metric != "gpu" else None
+    on_gpu = noise.worst_in_report(record.gpu, record.gpu_interference) if metric != "cpu" else None
+    widened = exact
+    if shortened := on_gpu if metric == "gpu" else on_cpu:  # less time, or a smaller ratio
+        own = shortened.own_share
+        widened = replace(exact, low=exact.low * own if exact.low is not None and own > 0 else None)
+    if on_gpu and metric != "gpu":
+        own = on_gpu.own_share
+        widened = replace(widened, high=exact.high / own if exact.high is not None and own > 0 else None)
+    why = noise.describe(on_cpu, on_gpu)
+    return MetricValue(estimate=widened, doubt=throttled, widened=why)
 
 
 def confirmation(

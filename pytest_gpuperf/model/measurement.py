@@ -124,6 +124,14 @@ class Measurement:
     """Seconds that all threads of this process together waited for a processor during the timed blocks; null
     where the system does not report it.
     """
+    waiting_threads: Count | None = None
+    """Number of threads that waited for a processor in one block, in the block where they were most; null
+    where the system does not report it.
+    """
+    least_time: Seconds | None = None
+    """Seconds that a call takes at least, however busy the machine is: its processor time on one thread, over
+    the threads that could share it; null where that was not measured.
+    """
     processors: NonNegative | None = None
     """Number of processors that the timed blocks kept busy, on average; null where it is not known."""
     latencies: Samples = field(default_factory=lambda: array("d"))
@@ -166,14 +174,18 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interference:
-    """Other work that took a part of the CPU's measured time from the workload."""
+    """Other work that took a part of the measured time from a workload that runs on the CPU."""
 
     kind: Literal["cpu_contention", "unstable_cpu_times"]
     """Sign of it: threads waited for a processor, or the median sample is far above the fastest block."""
     own_share: Share
-    """Share of the measured time that the workload had for itself."""
+    """Share of the median sample that is certainly the workload's own."""
     waited: Seconds | None = None
-    """Seconds that threads waited for a processor in each second of the blocks; null for unstable times."""
+    """Seconds that all threads together waited for a processor, for each second of the blocks; null for
+    unstable times.
+    """
+    threads: Count | None = None
+    """Number of threads that waited; null where it is not known, and for unstable times."""
     median: Seconds | None = None
     """Median sample, in seconds per call; null for contention."""
     fastest: Seconds | None = None

@@ -136,6 +136,8 @@ class Record:
     """Seconds spent on the whole measurement of the test."""
     interference: Interference | None = None
     """What disturbed the CPU's samples, whatever the verdict made of it."""
+    gpu_interference: Interference | None = None
+    """What disturbed the samples of an emulated GPU, whose threads run on the CPU, too."""
     notes: tuple[Note, ...] = ()
     """Doubts about the numbers."""
     pairing: Pairing | None = None

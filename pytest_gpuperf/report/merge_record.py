@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import repeat
 from math import inf
 
-from pytest_gpuperf.analysis import diagnosis, noise, spacing
+from pytest_gpuperf.analysis import diagnosis, estimation, noise, spacing
 from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator
 from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.offload import OffloadInput
@@ -64,6 +64,8 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float) -
     assert speedup is not None, "results that can be paired have a round"  # noqa: S101 - for mypy
     latency = record.demand.latency
     dropped = gpu.record.dropped_rounds
+    interference = noise.worst_in_report(cpu.measurement, cpu.record.interference, latency=latency)
+    gpu_interference = noise.worst_in_report(gpu.measurement, gpu.record.gpu_interference, latency=latency)
     measured = OffloadInput(
         demand=record.demand,
         regime="body" if record.scope == "body" else record.demand.transfer,
@@ -73,14 +75,17 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float) -
         speedup=speedup,
         copies=copies[: len(rounds)],
         transfer=record.transfer,
-        interference=noise.worst_in_report(cpu.measurement, cpu.record.interference, latency=latency),
+        disturbance=estimation.undisturbed(
+            speedup, rounds, record.demand, options, cpu=interference, gpu=gpu_interference
+        ),
         throttled=noise.throttle_reason(dropped, dropped + len(gpu.measurement.samples_for(record.demand))),
     )
     judged = judge_offline(measured, options, record.memory or _MEMORY_NOT_REPORTED)
     joined = replace(
         record,
         **asdict(judged.verdict),
-        interference=measured.interference,
+        interference=interference,
+        gpu_interference=gpu_interference,
         speedup=speedup,
         offload=judged.offload,
         notes=tuple(dict.fromkeys([*_notes(cpu, gpu), *record.notes, *judged.notes])),

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 from math import ceil, inf
 from random import Random
-from time import get_clock_info, perf_counter
+from statistics import median
+from time import get_clock_info, perf_counter, thread_time
 from typing import Any
 
 from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.environment import waited
+from pytest_gpuperf.devices.environment import one_thread, waits
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -30,6 +31,7 @@ _MIN_CALLS = 3
 _AGREEING_BLOCKS = 3
 _MAX_CALLS = 10**7
 _MAX_CALLS_OF_NO_TIME = 1000  # when so many calls show no time at all, more of them would not either
+_LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counted
 _MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than the clock resolves
 
 
@@ -37,7 +39,8 @@ _MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longe
 class BlockTimer:
     """What has been measured of one workload so far. Times in seconds.
 
-    `waited` and `processor_time` are sums over the timed blocks; None where the system does not report them.
+    `waited` and `processor_time` are sums over the timed blocks, and `waiting_threads` is the largest number
+    in one of them; None where the system does not report them. `least_time` is what a call needs in any case.
     `fastest_sample` outlives a restart: the samples of a busy machine are compared with it.
     `per_call_timer` times the same workload with a synchronize after each call. With `keeps_result` the
     result of a block's last call is in `last_result` until the next block, and its arrays on the device
@@ -57,6 +60,8 @@ class BlockTimer:
     samples: "array[float]" = field(default_factory=lambda: array("d"))
     fastest_sample: float = inf
     waited: float | None = None
+    waiting_threads: int | None = None
+    least_time: float | None = None
     processor_time: float | None = None
     inspection: Inspection | None = None
     per_call_timer: "BlockTimer | None" = None
@@ -77,8 +82,15 @@ class BlockTimer:
     @property
     def interference(self) -> Interference | None:
         """What took time from the workload while it was sampled, if anything did."""
+        if not noise.is_watched(self.device.info, self.waited):
+            return None
         return noise.detect(
-            self.samples, block_calls=self.block_calls, waited=self.waited or 0.0, fastest=self.fastest_sample
+            self.samples,
+            block_calls=self.block_calls,
+            waited=self.waited or 0.0,
+            fastest=self.fastest_sample,
+            threads=self.waiting_threads,
+            least=self.least_time,
         )
 
     @property
@@ -97,6 +109,8 @@ class BlockTimer:
             synchronize_cost=self.synchronize_cost,
             block_time=self.block_time,
             waited=self.waited,
+            waiting_threads=self.waiting_threads,
+            least_time=self.least_time,
             processors=self.processor_time / timed if self.processor_time is not None and timed else None,
             latencies=array("d", self.per_call_timer.samples if self.per_call_timer else ()),
             dtypes=self.workload.dtypes,
@@ -116,6 +130,7 @@ class BlockTimer:
         self.block_calls = 1
         self.steady = False
         self.waited = None
+        self.waiting_threads = None
         self.processor_time = None
         if self.per_call_timer is not None:
             self._fastest_latency = min(self._fastest_latency, self.per_call_timer.fastest_sample)
@@ -183,7 +198,14 @@ class BlockTimer:
         after = _readings(self.device)
         self._is_running = False
         self._before_last_block = self.sums
-        self.waited, self.processor_time = map(_add_increase, self._before_last_block, before, after)
+        if before.processor_time is not None and after.processor_time is not None:
+            worked = max(0.0, after.processor_time - before.processor_time)
+            self.processor_time = (self.processor_time or 0.0) + worked
+        if before.waits is not None and after.waits is not None:
+            in_block = [now - before.waits.get(thread, 0.0) for thread, now in after.waits.items()]
+            waiting = sum(wait > _LEAST_WAIT * sample * self.block_calls for wait in in_block)
+            self.waited = (self.waited or 0.0) + sum(in_block)
+            self.waiting_threads = max(self.waiting_threads or 0, waiting)
         if sample <= 0:
             raise GpuPerfError(f"{self.block_calls} calls took no time that the clock can show")
         self.note_time(sample)
@@ -211,6 +233,28 @@ class BlockTimer:
         self.last_result = result
         if self.last_arrays is not None:
             self.last_arrays.extend(leaf.value for leaf in leaves(result) if self.device.holds(leaf.value))
+
+    def measure_least_time(self, remaining: float) -> None:
+        """Measure how long a call takes at least, if it was disturbed and that can be done in time.
+
+        A block on one thread needs the same processor time however busy the machine is, and no number of
+        threads can share it better than evenly. Of several threads it would include the time that they spin.
+        """
+        interference = self.interference
+        if interference is None or interference.kind != "cpu_contention":
+            return
+        with one_thread() as threads:
+            if threads is None or 2 * threads * median(self.samples) * self.block_calls > remaining:
+                return
+            self.last_result = None  # before the next one exists
+            self._is_running = True
+            started = thread_time()
+            with gc_paused():
+                _, result = timed_block(self.workload.call, self.block_calls, self.device)
+            needed = (thread_time() - started) / self.block_calls / threads
+            self._is_running = False
+        self.least_time = min(needed, self.least_time or inf)
+        self.last_result = result if self.keeps_result else None
 
     @property
     def sums(self) -> tuple[float | None, float | None]:
@@ -273,15 +317,17 @@ def timed_block(call: Callable[[], Any], calls: int, device: TimedDevice) -> tup
     return seconds_between(started, ended) / calls, result
 
 
-def _add_increase(total: float | None, before: float | None, after: float | None) -> float | None:
-    """Return a sum with what two readings add to it; unchanged where the system does not report them."""
-    return total if before is None or after is None else (total or 0.0) + max(0.0, after - before)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Readings:
+    """How long each thread has waited for a processor so far, and how long the processors have worked."""
+
+    waits: dict[str, float] | None
+    processor_time: float | None
 
 
-def _readings(device: TimedDevice) -> tuple[float | None, float | None]:
-    """Return how long the process has waited for a processor so far, and how long its processors worked."""
-    waited_so_far = waited() if device.clock is perf_counter else None  # simulated time includes no such wait
-    return waited_so_far, capabilities.processor_time(device)
+def _readings(device: TimedDevice) -> _Readings:
+    waits_so_far = waits() if device.clock is perf_counter else None  # simulated time includes no such wait
+    return _Readings(waits=waits_so_far, processor_time=capabilities.processor_time(device))
 
 
 def _more_calls(calls: int, sample: float, block_time: float) -> int:

@@ -1,10 +1,10 @@
 """From the timers of one test to its rounds: enough of them, without those of a throttled GPU."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pytest_gpuperf.analysis import noise, spacing
 from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator
-from pytest_gpuperf.analysis.stopping import should_stop
+from pytest_gpuperf.analysis.stopping import is_used_up, should_stop
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.model.measurement import Confirmation, Neighbours, Round, Speedup
 from pytest_gpuperf.timing import blocks
@@ -65,15 +65,22 @@ class RoundSampler:
         return self._context.remaining() < _RESTART_SHARE * (self.elapsed or 0.0)
 
     def take_interleaved(
-        self, cpu: BlockTimer, gpu: BlockTimer, transfers: Sequence[BlockTimer] = ()
+        self,
+        cpu: BlockTimer,
+        gpu: BlockTimer,
+        transfers: Sequence[BlockTimer] = (),
+        is_settled: Callable[[], bool] = lambda: True,
     ) -> None:
         """Take rounds of both devices, and of the transfers, in random order.
 
-        Where they miss a limit, but not by far, take rounds once more, far apart, which must miss it, too.
+        Where they decide, but not as `is_settled` demands, take more while there is time. Where they miss a
+        limit, but not by far, take rounds once more, far apart, which must miss it, too.
         """
         timers = [cpu, gpu, *transfers]
         cpu_samples = (cpu.samples[-1] for _ in blocks.rounds(timers, self._context.order))
         self._take(cpu_samples, timers, gpu, transfers)
+        if self.rounds and not is_settled():
+            self._take(cpu_samples, timers, gpu, transfers, is_settled)
         if self.rounds and self.throttled is None and (missed := spacing.unconfirmed(self._estimator)):
             self._confirmation = "interrupted"  # until it ends
             sums = [timer.sums for timer in timers]
@@ -131,17 +138,16 @@ class RoundSampler:
         timers: Sequence[BlockTimer],
         gpu: BlockTimer,
         transfers: Sequence[BlockTimer],
+        is_settled: Callable[[], bool] | None = None,
     ) -> None:
-        """Take a round per CPU sample; each `next` samples all timers before it returns."""
+        """Take a round per CPU sample; each `next` samples all timers before it returns.
+
+        The rounds end by the stopping rule, or as soon as they are settled.
+        """
         clock = gpu.device.clock
-        working = idle = 0.0  # without the time that a pause lasts longer because another process measures
-        while not should_stop(
-            self._estimator,
-            spent=working + idle,
-            left=self._context.remaining(),
-            dropped=self.dropped,
-            lasted=self.lasted,
-        ):
+        working = self.round_time * self.begun
+        idle = (self.elapsed or 0.0) - working  # not the time for which a pause waits for another process
+        while not self._is_over(working + idle, is_settled):
             self.begun += 1
             if pause := spacing.pause_before_next(self._estimator, self.round_time):
                 idle += self._pause(pause, timers)
@@ -162,6 +168,13 @@ class RoundSampler:
             taken = _round(cpu_sample, gpu, transfers)
             self.rounds.append(taken)
             self._estimator.add(taken)
+
+    def _is_over(self, spent: float, is_settled: Callable[[], bool] | None) -> bool:
+        """Return whether no more rounds are taken, `spent` seconds after the first began."""
+        left = self._context.remaining()
+        if is_settled is not None:
+            return is_settled() or is_used_up(self._estimator, spent=spent, left=left, dropped=self.dropped)
+        return should_stop(self._estimator, spent=spent, left=left, dropped=self.dropped, lasted=self.lasted)
 
     def _confirm(
         self,

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 from zlib import crc32
 
-from pytest_gpuperf.analysis import noise, offload, verdict
+from pytest_gpuperf.analysis import estimation, noise, offload, verdict
 from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.analysis.judgement import judge_offline
+from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, Family, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -85,7 +87,12 @@ class Trial:
             for restarts_left in reversed(range(self.options.sampling.max_restarts + 1)):
                 cpu_timer = self._warmed_up(self._cpu)
                 gpu_timer = self._warmed_up(self._gpu)
-                self._rounds.take_interleaved(cpu_timer, gpu_timer, self._demanded_transfers(gpu_timer))
+                self._rounds.take_interleaved(
+                    cpu_timer,
+                    gpu_timer,
+                    self._demanded_transfers(gpu_timer),
+                    partial(self._is_settled, cpu_timer, gpu_timer),
+                )
                 if self._checks.differ:
                     return self._judge()
                 cpu_results = self._last_results(self._cpu, cpu_timer)
@@ -115,6 +122,7 @@ class Trial:
             gpu_timer = self._warmed_up(self._gpu)
             copies = self._demanded_transfers(gpu_timer)
             self._rounds.take_against(cpu_samples, gpu_timer, copies, cpu_lasted=cpu_result.lasted)
+            self._measure_least_time(self._gpu, gpu_timer)
             if self._checks.differ:
                 return self._judge()
             for gpu_result in self._last_results(self._gpu, gpu_timer):
@@ -130,14 +138,15 @@ class Trial:
             for restarts_left in reversed(range(self.options.sampling.max_restarts + 1)):
                 timer = self._warmed_up(self._cpu)
                 self._rounds.take_alone(timer, seconds)
+                self._measure_least_time(self._cpu, timer)
                 if timer.interference is None or not restarts_left or self._budget.remaining() < 0:
                     break
                 self._restart(self._cpu)
             self._require_same_results(first_result, self._last_results(self._cpu, timer))
             secondary.sample_other_mode([self._cpu], self._context)
         interference = timer.interference
-        if interference is not None:
-            self.note("interference", noise.describe(interference))
+        if (reason := noise.describe(interference)) is not None:
+            self.note("interference", reason)
         return CpuResult(
             measurement=self._cpu.measurement,
             lasted=self._rounds.lasted,
@@ -152,16 +161,17 @@ class Trial:
         with self._budget.lock():
             timer = self._warmed_up(self._gpu)
             self._rounds.take_alone(timer, seconds)
+            self._measure_least_time(self._gpu, timer)
             self._require_same_results(first_result, self._last_results(self._gpu, timer))
             secondary.probe_and_sample([self._gpu], self._context)
 
     def assess_cpu_only(self, cpu_result: CpuResult) -> None:
         """Assess from the CPU's times alone what a GPU would have to reach."""
         if self._cpu is not None:
-            interference = noise.describe(cpu_result.interference) if cpu_result.interference else None
+            disturbed = noise.describe(cpu_result.interference)
             self._transfer = transfers.untimed(self._cpu.workload, "no GPU was measured")
             self._offload = offload.assess_cpu_only(
-                cpu_result.measurement, self.demand, self._transfer, self.options, interference
+                cpu_result.measurement, self.demand, self._transfer, self.options, disturbed
             )
 
     def record(self, ended: Verdict) -> Record:
@@ -189,6 +199,7 @@ class Trial:
             elapsed=self._budget.elapsed,
             turn_wait=self._budget.waited or None,
             interference=self._interference,
+            gpu_interference=self._interference_with(self._gpu),
             notes=(*self.notes, *(Note(code="not_exclusive", text=text) for text in self._budget.warnings)),
         )
 
@@ -247,23 +258,49 @@ class Trial:
     def _interference(self) -> Interference | None:
         if self._cpu_result is not None:
             return self._cpu_result.interference
-        if self._cpu is None:
+        return self._interference_with(self._cpu)
+
+    def _interference_with(self, timer: BlockTimer | None) -> Interference | None:
+        if timer is None:
             return None
         # Not `per_call`: without latencies so far, a record must not take any.
-        is_per_call = self.demand.latency and self._cpu.block_calls > 1
-        timer = self._cpu.per_call_timer if is_per_call else self._cpu
-        return timer.interference if timer else None
+        is_per_call = self.demand.latency and timer.block_calls > 1
+        sampled = timer.per_call_timer if is_per_call else timer
+        return sampled.interference if sampled else None
+
+    @property
+    def _disturbance(self) -> Disturbance | None:
+        """What is certain of the speedup, if the samples of either device were disturbed."""
+        speedup = self._rounds.speedup(self._sampling)
+        if speedup is None:
+            return None
+        return estimation.undisturbed(
+            speedup,
+            self._rounds.rounds,
+            self.demand,
+            self.options,
+            cpu=self._interference,
+            gpu=self._interference_with(self._gpu),
+        )
 
     @property
     def _samples_usable(self) -> bool:
         """Whether the samples need not be taken again: without interference, or conclusive in spite of it."""
-        interference = self._interference
+        disturbance = self._disturbance
         speedup = self._rounds.speedup(self._sampling)
-        if interference is None or speedup is None:
+        if disturbance is None or speedup is None:
             return True
-        return bool(self.demand.limits) and verdict.holds_with_own_share(
-            speedup, self.demand, interference.own_share
-        )
+        return bool(self.demand.limits) and verdict.stands(speedup, self.demand, disturbance.estimate)
+
+    def _is_settled(self, cpu: BlockTimer, gpu: BlockTimer) -> bool:
+        """Return whether the verdict stands in spite of a disturbance, or more rounds are no use."""
+        self._measure_least_time(self._cpu, cpu)
+        self._measure_least_time(self._gpu, gpu)
+        disturbance = self._disturbance
+        speedup = self._rounds.speedup(self._sampling)
+        if disturbance is None or speedup is None or self._samples_usable:
+            return True
+        return not (self.demand.limits and verdict.stands(speedup, self.demand, disturbance.medians))
 
     def _first_call(self, bind: Bind, device: TimedDevice) -> tuple[BlockTimer, list[Leaf]]:
         """Make the first call; return a timer of the workload and its first result, copied to the host."""
@@ -331,6 +368,16 @@ class Trial:
         for result in last:
             self._checks.require_same_result(first, result)
 
+    def _measure_least_time(self, timer: BlockTimer | None, sampled: BlockTimer) -> None:
+        """Measure once what a call needs in any case, if other work disturbed the samples."""
+        if timer is None:
+            return
+        self._device = timer.device
+        if timer.least_time is None:
+            sampled.measure_least_time(self._budget.remaining())
+            timer.least_time = sampled.least_time
+        sampled.least_time = timer.least_time
+
     def _restart(self, *timers: BlockTimer) -> None:
         """Discard the samples that were taken while the machine was busy."""
         text = "restarted the measurement: the machine was busy with other work"
@@ -395,7 +442,7 @@ class Trial:
                 speedup=speedup,
                 copies=self._transfer.samples if self._transfer_timer else (),
                 transfer=self._transfer,
-                interference=self._interference,
+                disturbance=self._disturbance,
                 throttled=self._rounds.throttled,
             )
             judgement = judge_offline(measured, self.options, memory)

@@ -1,12 +1,20 @@
 """Estimation: when sampling stops, what it has found by then, and how seldom it is wrong."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from factories import estimation_of
 
-from pytest_gpuperf.analysis.estimation import SequentialEstimator, estimate
+from pytest_gpuperf.analysis.estimation import (
+    SequentialEstimator,
+    estimate,
+    estimate_for_demand,
+    undisturbed,
+)
 from pytest_gpuperf.analysis.verdict import judge
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
+from pytest_gpuperf.model.measurement import Interference, Round
 
 
 @pytest.mark.parametrize(
@@ -24,6 +32,40 @@ def test_few_rounds_are_a_verdict_if_they_lie_far_from_the_limit(status, ratios)
     found = estimation_of(ratios, Demand(min=3)).speedup("interleaved")
     assert found.rule == ("few_rounds" if len(ratios) > 1 else "sign_test")
     assert judge(found, Demand(min=3), RunOptions()).status == status
+
+
+BUSY = Interference(kind="cpu_contention", own_share=0.1, waited=1.9, threads=2)
+LOST = replace(BUSY, own_share=0.0)
+ALWAYS = Demand(transfer="always")
+TIMES = [(40.0, 1.0), (20.0, 2.0), (400.0, 2.0), (100.0, 0.5), (100.0, 4.0), (300.0, 4.0)]
+DISTURBED = [Round(cpu=cpu, gpu=gpu, copies=1.0) for cpu, gpu in TIMES]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "cpu", "gpu", "demand"),
+    [
+        (10 / 5, 400 / 3, BUSY, None, ALWAYS),
+        (10 / 4.2, 400 / 2.2, BUSY, None, Demand(transfer="once", calls=5)),
+        (20 / 3, 400 / 1.2, None, BUSY, ALWAYS),
+        (10 / 5, 400 / 1.2, BUSY, BUSY, ALWAYS),
+        (None, 400 / 3, LOST, None, ALWAYS),
+        (20 / 3, None, None, LOST, ALWAYS),
+    ],
+)
+def test_what_is_certain_of_a_disturbed_speedup_is_that_of_the_workloads_own_times(
+    low, high, cpu, gpu, demand
+):
+    """A tenth of the medians, 100 and 2, is the devices' own; six rounds reach from the least to the most."""
+    found = estimate_for_demand(DISTURBED, demand, RunOptions(), "interleaved")
+    certain = undisturbed(found, DISTURBED, demand, RunOptions(), cpu=cpu, gpu=gpu).estimate
+    assert certain.value == found.value
+    assert certain.low == (low and pytest.approx(low / 1.01))
+    assert certain.high == (high and pytest.approx(high * 1.01))
+
+
+def test_samples_that_nothing_disturbed_are_certain():
+    found = estimate_for_demand(DISTURBED, ALWAYS, RunOptions(), "interleaved")
+    assert undisturbed(found, DISTURBED, ALWAYS, RunOptions(), cpu=None, gpu=None) is None
 
 
 def test_few_rounds_do_not_end_sampling():

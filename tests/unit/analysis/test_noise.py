@@ -1,9 +1,17 @@
 """Interference: what samples hold beside the workload, and when a GPU was slowed down too often."""
 
+from dataclasses import replace
+
 import pytest
 from factories import measurement
 
-from pytest_gpuperf.analysis.noise import describe, detect, throttle_reason, worst_in_report
+from pytest_gpuperf.analysis.noise import (
+    describe,
+    detect,
+    is_watched,
+    throttle_reason,
+    worst_in_report,
+)
 from pytest_gpuperf.model.measurement import DeviceInfo, Interference
 
 CONTENTION = Interference(kind="cpu_contention", own_share=0.5, waited=0.5)
@@ -19,7 +27,7 @@ UNSTABLE = Interference(kind="unstable_cpu_times", own_share=0.25, median=4.0, f
         (None, [3.0, 3.0], 0.0, 1.0),
         (CONTENTION, [1.0, 1.0], 1.0, 1.0),
         (UNSTABLE, [4.0, 1.0, 4.0], 0.0, 1.0),
-        (CONTENTION, [4.0, 4.0], 4.0, 1.0),
+        (CONTENTION, [2.0, 2.0], 2.0, 1.5),
     ],
 )
 def test_interference_is_the_time_that_was_not_the_workloads(expected, samples, waited, fastest):
@@ -35,6 +43,51 @@ def test_the_time_waited_is_that_of_all_calls_of_a_block():
     assert detect([1.0], block_calls=2, waited=1.0, fastest=1.0).own_share == 0.5
 
 
+def contention(own_share, waited, threads):
+    return Interference(kind="cpu_contention", own_share=own_share, waited=waited, threads=threads)
+
+
+@pytest.mark.parametrize(
+    ("expected", "waited", "threads", "least"),
+    [
+        (0.5, 0.5, 1, None),
+        (0.5, 0.5, 1, 0.3),
+        (0.1, 1.9, 2, 0.1),  # both wait for a processor, and one for the other
+        (0.0, 1.9, 2, None),
+        (0.01, 7.8, 8, 0.01),
+        (0.6, 7.8, 8, 2.0),  # no more than the fastest block
+    ],
+)
+def test_what_is_certainly_the_workloads_own_is_left_without_all_waits_or_is_its_processor_time(
+    expected, waited, threads, least
+):
+    found = detect([1.0], block_calls=1, waited=waited, fastest=0.6, threads=threads, least=least)
+    assert contention(pytest.approx(expected), waited, threads) == found
+
+
+EMULATED = DeviceInfo(kind="gpu", backend="sycl", name="x86", library="dpnp", emulated=True)
+
+
+@pytest.mark.parametrize(
+    ("expected", "device", "waited"),
+    [
+        (True, CPU, None),
+        (True, EMULATED, 0.0),
+        (False, EMULATED, None),
+        (False, replace(EMULATED, emulated=False), 9.0),
+    ],
+)
+def test_work_is_watched_where_it_runs_on_the_cpu(expected, device, waited):
+    assert expected is is_watched(device, waited)
+    slowed = replace(measurement(device, 4.0, 1.0, 4.0), waited=waited)
+    assert expected is (worst_in_report(slowed, None) is not None)
+
+
+def test_a_report_shows_what_a_call_needs_in_any_case():
+    busy = replace(measurement(CPU, 1.0), block_calls=1, waited=1.9, waiting_threads=2, least_time=0.1)
+    assert worst_in_report(busy, None) == contention(0.1, 1.9, 2)
+
+
 def test_of_several_the_worst_leaves_the_workload_the_smallest_share():
     quiet, unstable = measurement(CPU, 1.0, 1.0), measurement(CPU, 4.0, 1.0, 4.0)
     assert worst_in_report(unstable, None) == worst_in_report(unstable, CONTENTION) == UNSTABLE
@@ -42,15 +95,31 @@ def test_of_several_the_worst_leaves_the_workload_the_smallest_share():
     assert worst_in_report(quiet, None) is None
 
 
+PER_SECOND, OWN = "per second of measurement; at least", "of the median time was the workload's own"
+
+
 @pytest.mark.parametrize(
     ("expected", "found"),
     [
-        ("CPU contention: threads waited for a processor, 0.5 s per second of measurement", CONTENTION),
+        (
+            f"CPU contention: threads waited for a processor, 0.5 s {PER_SECOND} 50 % {OWN}",
+            CONTENTION,
+        ),
+        (
+            f"CPU contention: each of 2 threads waited for a processor, 0.95 s {PER_SECOND} 1.2 % {OWN}",
+            contention(0.0123, 1.9, 2),
+        ),
         ("unstable CPU timings: the median is 4 s, the fastest block took 1 s", UNSTABLE),
     ],
 )
 def test_an_interference_is_said_with_its_numbers(expected, found):
-    assert expected == describe(found)
+    assert expected == describe(found, None)
+    assert expected.replace("CPU", "emulated GPU") == describe(None, found)
+
+
+def test_what_disturbed_both_devices_is_said_of_both():
+    assert describe(UNSTABLE, UNSTABLE).split("; ")[1].startswith("unstable emulated GPU timings")
+    assert describe(None, None) is None
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
+from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.offload import LINKS, OffloadInput, assess, assess_cpu_only
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import (
     Copies,
     DeviceInfo,
     Estimate,
-    Interference,
     Measurement,
     Round,
     Speedup,
@@ -76,7 +76,9 @@ def seen(
         "transfer": MOVED if moved else NOTHING,
     }
     if (own := changes.pop("own_share", None)) is not None:
-        known["interference"] = Interference(kind="cpu_contention", own_share=own, waited=1 - own)
+        found = known["speedup"].estimate
+        certain = Estimate(value=found.value, low=found.lower * own, high=found.high)
+        known["disturbance"] = Disturbance(estimate=certain, medians=certain, reason="a neighbour")
     known |= changes
     return OffloadInput(cpu=known.pop("on_cpu"), gpu=known.pop("on_gpu"), **known)
 

@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.verdict import (
     autocorrelation_note,
     decision,
     describe_demand,
-    holds_with_own_share,
     judge,
     ratio,
+    stands,
 )
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Speedup
+from pytest_gpuperf.model.measurement import Estimate, Speedup
 from pytest_gpuperf.model.units import digits
 
 
@@ -168,27 +169,46 @@ def test_a_speedup_is_shown_with_its_interval():
     assert ratio(speedup(12.4, 6.2, 24.8)) == "12.4x [6.20, 24.8]"
 
 
+def certain(low, high):
+    return Estimate(value=10, low=low, high=high)
+
+
 @pytest.mark.parametrize(
-    ("expected", "demand", "own"),
+    ("expected", "demand", "low"),
     [
-        (True, Demand(min=3), 1.0),
-        (True, Demand(min=3), 0.4),
-        (False, Demand(min=3), 0.3),
-        (True, Demand(max=30), 0.0),
-        (False, Demand(max=3), 0.3),
-        (True, Demand(min=30), 0.0),
-        (True, Demand(), 0.0),
+        (True, Demand(min=3), 9.0),
+        (True, Demand(min=3), 3.6),
+        (False, Demand(min=3), 2.7),
+        (False, Demand(min=3), None),
+        (True, Demand(max=30), None),
+        (False, Demand(max=3), 2.7),
+        (True, Demand(min=30), None),
+        (True, Demand(), None),
     ],
 )
-def test_a_verdict_stands_while_it_does_not_rest_on_a_slow_cpu(expected, demand, own):
-    found = Speedup(
-        value=10,
-        low=9,
-        high=11,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=9,
-        evidence=50,
-        autocorrelation=None,
-    )
-    assert expected is holds_with_own_share(found, demand, own)
+def test_a_verdict_stands_while_it_does_not_rest_on_a_slow_cpu(expected, demand, low):
+    assert expected is stands(speedup(10, 9, 11), demand, certain(low, 11))
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand", "high"),
+    [
+        (True, Demand(min=30), 29.0),
+        (False, Demand(min=30), 31.0),
+        (False, Demand(min=30), None),
+        (True, Demand(min=3), None),
+        (False, Demand(max=30), None),
+        (True, Demand(max=3), None),
+    ],
+)
+def test_a_verdict_stands_while_it_does_not_rest_on_a_slow_emulated_gpu(expected, demand, high):
+    assert expected is stands(speedup(10, 9, 11), demand, certain(9, high))
+
+
+@pytest.mark.parametrize("demand", [Demand(min=5), Demand(max=5), Demand(min=20), Demand(max=20)])
+def test_a_verdict_that_rests_on_lost_time_is_inconclusive_on_either_side(demand):
+    interval = certain(4, 21)
+    disturbance = Disturbance(estimate=interval, medians=interval, reason="a neighbour")
+    found = judge(speedup(10, 9, 11), demand, RunOptions(), disturbance)
+    assert ("inconclusive", "interference") == (found.status, found.reason_code)
+    assert "a neighbour; use a quieter machine" in found.reason

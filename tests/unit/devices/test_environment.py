@@ -3,6 +3,7 @@
 import os
 import platform
 import sys
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -279,8 +280,40 @@ def test_the_survey_has_the_variables_that_are_set_and_no_other(monkeypatch):
 
 
 def test_the_wait_for_a_processor_only_grows():
-    first = environment.waited()
+    first = environment.waits()
     if first is None:
         assert not Path("/proc/self/schedstat").exists()
     else:
-        assert 0 <= first <= environment.waited()
+        now = environment.waits()
+        assert all(0 <= wait <= now.get(thread, wait) for thread, wait in first.items())
+
+
+def limited(monkeypatch, pools, limits=nullcontext):
+    """Return among how many threads the work of one is shared, where these are the pools."""
+    found = SimpleNamespace(threadpool_info=lambda: pools, threadpool_limits=limits)
+    monkeypatch.setitem(sys.modules, "threadpoolctl", found)
+    monkeypatch.setattr(environment, "_usable", lambda: 6)
+    with environment.one_thread() as threads:
+        return threads
+
+
+@pytest.mark.parametrize(("expected", "threads"), [(1, []), (4, [2, 4]), (6, [8])])
+def test_the_work_of_one_thread_is_shared_by_the_largest_pool_on_as_many_processors(
+    monkeypatch, expected, threads
+):
+    assert expected == limited(monkeypatch, [pool("blas", "openblas", each) for each in threads])
+
+
+def test_pools_that_cannot_be_limited_tell_no_processor_time(monkeypatch):
+    assert limited(monkeypatch, [], limits=None) is None
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
+    with environment.one_thread() as threads:
+        assert threads is None
+
+
+def test_the_pools_have_one_thread_within_and_their_own_number_after():
+    np.ones((2, 2)) @ np.ones((2, 2))
+    before = environment.survey(None, None).thread_pools
+    with environment.one_thread():
+        assert all(found.threads == 1 for found in environment.survey(None, None).thread_pools)
+    assert before == environment.survey(None, None).thread_pools

@@ -473,6 +473,17 @@ def test_a_disturbed_cpu_is_no_doubt_about_the_gpu(metric):
     ).outcome == ("regressed")
 
 
+@pytest.mark.parametrize(("metric", "expected"), [("speedup", "cannot_tell"), ("cpu", "not_regressed")])
+def test_a_disturbed_emulated_gpu_is_no_regression(metric, expected):
+    emulated = replace(GPU, emulated=True)
+    quiet = record(gpu=measured(emulated, 1e-3))
+    busy = measured(emulated, 2e-3, waited=12e-3, waiting_threads=2)  # half of the time was its own
+    slower = record(5.0, gpu=busy)
+    here = replace(HERE, gpu=emulated)
+    (found,) = compare(slower, here, base_of(quiet, environment=here), [within(metric=metric)], gated=True)
+    assert found.outcome == expected
+
+
 # What cannot be compared
 
 

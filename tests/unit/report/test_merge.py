@@ -263,6 +263,16 @@ def test_a_verdict_that_stands_in_spite_of_what_disturbed_the_cpu_notes_it():
     assert found.interference.own_share == pytest.approx(0.5)
 
 
+def test_an_emulated_gpu_that_was_disturbed_fails_nothing():
+    emulated = {"device": replace(GPU, emulated=True), "waited": 0.5 * 10e-3 * ROUNDS}
+    gpu = side("gpu", 10e-3, demand=Demand(min=3), timed=emulated)
+    found = joined(side("cpu", 20e-3, demand=Demand(min=3)), gpu)
+    assert (found.status, found.reason_code) == ("inconclusive", "interference")
+    assert (found.interference, found.gpu_interference.own_share) == (None, pytest.approx(0.5))
+    quiet = side("gpu", 10e-3, demand=Demand(min=3), timed={**emulated, "waited": 0.0})
+    assert joined(side("cpu", 20e-3, demand=Demand(min=3)), quiet).status == "failed"
+
+
 def test_a_gpu_that_was_slowed_down_decides_nothing():
     found = joined(side("cpu", 10e-3), side("gpu", 1e-3, dropped_rounds=ROUNDS))
     assert found.status == "inconclusive"

@@ -2,6 +2,7 @@
 
 import gc
 from array import array
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import count, islice
@@ -292,15 +293,82 @@ def test_a_block_that_takes_no_time_is_an_error_and_no_infinite_speedup():
 
 def told(monkeypatch, *delays):
     left = iter(delays)
-    monkeypatch.setattr(blocks, "waited", lambda: next(left))
+    monkeypatch.setattr(blocks, "waits", lambda: next(left))
 
 
 def test_the_wait_for_a_processor_is_counted_over_the_blocks_alone(monkeypatch):
-    told(monkeypatch, 1.0, 1.5, 7.0, 7.25)
+    told(monkeypatch, {"1": 1.0}, {"1": 1.5}, {"1": 7.0}, {"1": 7.25})
     timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
     timer.take_sample()
     timer.take_sample()
-    assert timer.waited == 0.75
+    assert (0.75, 1) == (timer.waited, timer.waiting_threads)
+
+
+def test_the_waits_of_all_threads_are_summed_and_those_that_waited_are_counted(monkeypatch):
+    told(monkeypatch, {"1": 1.0, "2": 0.0, "3": 2.0}, {"1": 1.5, "2": 0.0, "3": 2.25, "4": 0.25})
+    timer = timer_on(HostDevice("a processor"), call=lambda: sum(range(1000)))
+    timer.take_sample()
+    assert (1.0, 3) == (timer.waited, timer.waiting_threads)
+    assert (1.0, 3) == (timer.measurement.waited, timer.measurement.waiting_threads)
+
+
+def needing(monkeypatch, seconds, threads=2):
+    """Let a call on one thread need so many seconds, which so many threads can share."""
+    clock = count(0.0, seconds * 4)
+    monkeypatch.setattr(blocks, "thread_time", lambda: next(clock))
+    monkeypatch.setattr(blocks, "one_thread", lambda: nullcontext(threads))
+
+
+def busy(waited=9.0) -> BlockTimer:
+    timer = timer_on(simulated("cpu", kernel=0.5), block_calls=4, keeps_result=True)
+    timer.take_sample()
+    timer.waited = waited
+    return timer
+
+
+def test_what_a_call_needs_on_one_thread_is_its_own_however_long_others_kept_it_waiting(monkeypatch):
+    needing(monkeypatch, 0.2)
+    timer = busy()
+    assert timer.interference.own_share == 0.0
+    timer.measure_least_time(remaining=60.0)
+    assert timer.measurement.least_time == pytest.approx(0.1)
+    assert timer.interference.own_share == pytest.approx(0.2)
+    assert len(timer.samples) == 1
+
+
+@pytest.mark.parametrize(
+    ("waited", "remaining", "threads"), [(0.1, 60.0, 2), (9.0, 7.9, 2), (9.0, -1.0, 2), (9.0, 60.0, None)]
+)
+def test_what_a_call_needs_is_measured_only_where_that_matters_and_can_be_had_in_time(
+    monkeypatch, waited, remaining, threads
+):
+    needing(monkeypatch, 0.2, threads)
+    timer = busy(waited)
+    last = timer.last_result = object()
+    timer.measure_least_time(remaining)
+    assert timer.least_time is None
+    assert timer.last_result is last
+
+
+def test_work_on_one_thread_that_raises_stays_marked_as_running(monkeypatch):
+    needing(monkeypatch, 0.2)
+    clock = Clock()
+    timer = timer_on(simulated("cpu", clock), lambda: clock.advance(1 / next(left)))
+    left = iter([1, 0])
+    timer.take_sample()
+    timer.waited = 9.0
+    with pytest.raises(ZeroDivisionError):
+        timer.measure_least_time(remaining=60.0)
+    assert timer.is_running
+
+
+def test_times_of_an_emulated_gpu_are_watched_where_its_threads_are_seen_to_wait():
+    timer = timer_on(simulated("gpu"))
+    timer.samples.extend([0.5, 0.5])
+    timer.fastest_sample = 0.5
+    assert timer.interference is None
+    timer.waited = 0.6
+    assert timer.interference.own_share == pytest.approx(0.4)
 
 
 def test_a_system_that_does_not_tell_the_wait_has_none(monkeypatch):

@@ -2,13 +2,16 @@
 
 import gc
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import count
+from time import perf_counter
 
 import numpy as np
 import pytest
 
+from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -554,16 +557,22 @@ def quick(device):
 
 
 def disturbed(monkeypatch, *shares):
-    """Let the CPU's times be its own in these shares, one after the other, then in whole."""
+    """Let the CPU's times be its own in these shares, one after each restart, the last in all that follow."""
     left = list(shares)
+    restart = BlockTimer.restart
 
     def interference(timer):
-        if timer.device.kind == "gpu" or not left:
+        if timer.device.kind == "gpu" or left[0] is None:
             return None
-        own_share = left[0] if len(left) == 1 else left.pop(0)
-        return Interference(kind="cpu_contention", own_share=own_share, waited=0.9)
+        return Interference(kind="cpu_contention", own_share=left[0], waited=0.9)
+
+    def begin_again(timer):
+        restart(timer)
+        if timer.device.kind == "cpu" and len(left) > 1:
+            left.pop(0)
 
     monkeypatch.setattr(BlockTimer, "interference", property(interference))
+    monkeypatch.setattr(BlockTimer, "restart", begin_again)
 
 
 @pytest.mark.parametrize(
@@ -595,6 +604,71 @@ def test_a_disturbed_measurement_is_begun_again_and_the_quiet_one_counts(monkeyp
     assert found.speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
 
 
+def test_rounds_go_on_until_they_are_settled_in_spite_of_a_disturbance(monkeypatch):
+    """The own time is 4 times that of the GPU, which twice takes twice as long."""
+    disturbed(monkeypatch, 0.4)
+    bench, samples = Bench(), count(1)
+    slow = range(6, 8)  # after the first call and warm-up
+    bench.gpu = SimulatedDevice(
+        "gpu",
+        clock=bench.clock,
+        timing=Timing(kernel=1e-3),
+        noise=lambda: 2.0 if next(samples) in slow else 1.0,
+    )
+    found = bench.compare(quick, Demand(min=3))
+    codes = [note.code for note in found.notes]
+    assert (found.status, "interference" in codes, "restarted" in codes) == ("passed", True, False)
+    assert found.speedup.rounds > 6
+    assert found.speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
+
+
+def kept_waiting(monkeypatch):
+    """Let two threads wait for a processor all the time."""
+    monkeypatch.setattr(blocks, "waits", lambda: {"1": perf_counter(), "2": perf_counter()})
+
+
+def work(device):
+    return lambda: device.asarray(sum(range(20_000 if device.kind == "cpu" else 20)) > 0)
+
+
+@pytest.mark.parametrize(("expected", "threads"), [("passed", 2), ("inconclusive", None)])
+def test_the_processor_time_of_one_thread_settles_what_other_work_made_slow(monkeypatch, expected, threads):
+    kept_waiting(monkeypatch)
+    monkeypatch.setattr(blocks, "one_thread", lambda: nullcontext(threads))
+    there = HostDevice("another processor")
+    there.kind, there.info = "gpu", replace(there.info, kind="gpu")
+    trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions())
+    found = trial.record(trial.compare(bound(work), HostDevice("a processor"), there))
+    assert found.status == expected
+    assert (found.cpu.least_time is not None, found.gpu.least_time) == (threads is not None, None)
+    assert (2, 2) == (found.cpu.waiting_threads, found.interference.threads)
+    assert found.gpu_interference is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "demand"),
+    [
+        (("inconclusive", "interference"), Demand(min=20)),
+        (("failed", "speedup_outside_limits"), Demand(min=2000)),
+        (("inconclusive", "interference"), Demand(max=20)),
+        (("passed", None), Demand(min=3)),
+    ],
+)
+def test_no_verdict_rests_on_time_that_an_emulated_gpu_lost_to_others(monkeypatch, expected, demand):
+    """It took 1 ms, of which 0.01 ms was its own."""
+    busy = Interference(kind="cpu_contention", own_share=0.01, waited=1.9, threads=2)
+    monkeypatch.setattr(
+        BlockTimer, "interference", property(lambda timer: busy if timer.device.kind == "gpu" else None)
+    )
+    found = Bench().compare(quick, demand)
+    assert (found.status, found.reason_code) == expected
+    assert (found.interference, found.gpu_interference) == (None, busy)
+    said = [found.reason or "", *(note.text for note in found.notes)]
+    assert expected[0] == "failed" or any(
+        "emulated GPU contention: each of 2 threads" in text for text in said
+    )
+
+
 def test_a_disturbed_measurement_of_a_slow_workload_stands_where_a_second_would_have_few_samples(monkeypatch):
     disturbed(monkeypatch, 0.1, 1.0)
     options = RunOptions(sampling=SamplingPlan(precision=1e-9, precision_time=1.0, precision_rounds=60))
@@ -621,9 +695,7 @@ def test_a_cpu_that_is_timed_alone_says_what_disturbed_it(monkeypatch):
 
 
 def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch):
-    busy = Interference(kind="cpu_contention", own_share=0.1, waited=0.9)
-    found = iter([busy])
-    monkeypatch.setattr(BlockTimer, "interference", property(lambda _: next(found, None)))
+    disturbed(monkeypatch, 0.1, None)
     trial = Trial(nodeid=NODEID, demand=Demand(), options=RunOptions())
     side = trial.time_cpu(bound(quick), Bench().cpu, seconds=0.0)
     assert side.interference is None

@@ -191,6 +191,7 @@ def full_record() -> Record:
         rounds_elapsed=0.2,
         elapsed=1.5,
         interference=Interference(kind="unstable_cpu_times", own_share=0.25, median=0.2, fastest=0.05),
+        gpu_interference=Interference(kind="cpu_contention", own_share=0.5, waited=1.5, threads=2),
         notes=(
             Note(code="dependent_samples", text="dependent samples"),
             Note(code="interference", text="another"),
