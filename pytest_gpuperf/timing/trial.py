@@ -90,7 +90,7 @@ class Trial:
                 self._rounds.take_interleaved(
                     cpu_timer,
                     gpu_timer,
-                    self._demanded_transfers(gpu_timer),
+                    self._demanded_transfers(self._gpu, gpu_timer),
                     partial(self._is_settled, cpu_timer, gpu_timer),
                 )
                 if self._checks.differ:
@@ -120,7 +120,7 @@ class Trial:
         cpu_samples = cpu_result.measurement.samples_for(self.demand)
         with self._budget.lock(), self._checks.outlasting_refusals():
             gpu_timer = self._warmed_up(self._gpu)
-            copies = self._demanded_transfers(gpu_timer)
+            copies = self._demanded_transfers(self._gpu, gpu_timer)
             self._rounds.take_against(cpu_samples, gpu_timer, copies, cpu_lasted=cpu_result.lasted)
             self._measure_least_time(self._gpu, gpu_timer)
             if self._checks.differ:
@@ -387,11 +387,11 @@ class Trial:
         for timer in timers:
             timer.restart()
 
-    def _demanded_transfers(self, sampled: BlockTimer) -> Sequence[BlockTimer]:
+    def _demanded_transfers(self, gpu: BlockTimer, sampled: BlockTimer) -> Sequence[BlockTimer]:
         """Return the timers of the transfers if the demand includes them: they belong to each round then."""
         if self.demand.transfer == "never":
             return ()
-        self._transfer_timer = transfers.TransferTimer(sampled.workload, self.options, sampled=sampled)
+        self._transfer_timer = transfers.TransferTimer(gpu.workload, self.options, sampled=sampled)
         return self._transfer_timer.timers
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
