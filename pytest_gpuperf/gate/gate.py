@@ -143,7 +143,7 @@ class Gate:
             started=self.base.run.started if self.base else None,
             tolerances=self.options.tolerances,
             failures=tuple(_failures(case)) if enforced else (),
-            notes=tuple(_notes(case, self.base)) if self.base else (),
+            notes=tuple(_notes(case, self.base, enforced=enforced)) if self.base else (),
         )
 
     @cached_property
@@ -284,7 +284,7 @@ def _tests_missing(case: _Case) -> Iterator[GateFailure]:
         )
 
 
-def _notes(case: _Case, baseline: Baseline) -> Iterator[GateNote]:
+def _notes(case: _Case, baseline: Baseline, *, enforced: bool) -> Iterator[GateNote]:
     """Yield what could not be compared, and what got better."""
     if not baseline.run.complete:
         yield text.note("baseline_incomplete", baseline=baseline.name)
@@ -300,7 +300,8 @@ def _notes(case: _Case, baseline: Baseline) -> Iterator[GateNote]:
         yield text.note("regressions_not_enforced", count=units.count(outcomes["regressed"], "regression"))
     if outcomes["improved"]:
         yield text.note("baseline_stale", count=units.count(outcomes["improved"], "comparison"))
-    if case.options.is_gate and not case.options.strict and (undecided := case.all_undecided):
+    is_failure = enforced and case.options.strict
+    if case.options.is_gate and not is_failure and (undecided := case.all_undecided):
         yield text.note("nothing_decided", count=units.count(undecided, "comparison"))
 
 

@@ -447,6 +447,25 @@ def test_a_gated_test_that_was_lost_with_its_worker_fails_the_run(nodeid):
     assert coded(found.failures) == (("test_lost", said),)
 
 
+@pytest.mark.parametrize(
+    ("failures", "notes", "strict", "report_only"),
+    [
+        ([], ["nothing_decided"], False, False),
+        (["nothing_decided"], [], True, False),
+        ([], ["nothing_decided"], True, True),
+    ],
+)
+def test_a_gate_that_decided_nothing_says_so_once(failures, notes, strict, report_only):
+    asked, plan = replace(GATE, strict=strict), RunOptions(report_only=report_only)
+    found = ended([record(value=9.0)], record(), asked=asked, plan=plan)
+    assert (failures, notes) == tuple([each.code for each in said] for said in (found.failures, found.notes))
+
+
+def test_a_gate_that_decided_something_does_not_say_that_it_decided_nothing():
+    found = ended([record(value=9.0), record("b")], record(), record("b"))
+    assert ((), ()) == (found.failures, found.notes)
+
+
 def test_a_lost_test_of_the_baseline_is_told_once():
     found = ended([record()], record(), record("b"), missing="b", crashed={"b": "gw0 crashed"})
     assert [failure.code for failure in found.failures] == ["test_lost"]
