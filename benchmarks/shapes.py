@@ -3,14 +3,15 @@
 Each side is a simulated device on one clock, whose kernels are slowed down by a process that goes on with the
 clock: a pause between two rounds lets it change. The GPU is scaled so that the median of the ratio of both,
 found by drawing many independent ratios, is the limit times a factor. What runs is the package's
-`RoundSampler`, with its pauses and second measurements, and `verdict.judge`, as in `truth.py`.
+`RoundSampler`, with its pauses and second measurements, and `verdict.judge`, as in `truth.py`. Under noise
+that lasts for some rounds, a gate compares two runs of the same speed, too, as in `gate.py`.
 """
 
 import os
 import sys
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import exp, inf, log, sqrt
@@ -18,12 +19,16 @@ from multiprocessing import Pool
 from random import Random
 from statistics import fmean, median
 
+import gate
 from common import Target, conclude, table
 
 from pytest_gpuperf.analysis import verdict
+from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
+from pytest_gpuperf.gate.baseline import Baseline
+from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.model.demand import Demand, Kind, RunOptions, SamplingPlan
-from pytest_gpuperf.model.record import Status
+from pytest_gpuperf.model.record import Record, Run, Status
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.rounds import RoundSampler
@@ -87,7 +92,11 @@ def spells(factor: float, rounds_each: float, chance: Random, share: float = 0.4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A shape of noise on either device, at a true ratio; the largest share of wrong verdicts each way."""
+    """A shape of noise on either device, at a true ratio; the largest share of wrong verdicts each way.
+
+    `missed` is the largest share of intervals without the true ratio, of a limit and of a bare marker, and
+    `regressed` that of gates which find a change where nothing changed.
+    """
 
     name: str
     cpu: Shape
@@ -95,6 +104,8 @@ class Cell:
     factor: float = 1.0
     passed: float = inf
     failed: float = inf
+    missed: float = inf
+    regressed: float = inf
 
 
 def cells() -> list[Cell]:
@@ -107,12 +118,15 @@ def cells() -> list[Cell]:
         "Pareto 1.5": partial(pareto, 1.5),
         "Pareto 0.8": partial(pareto, 0.8),
         "both 2.2x in 50 %": partial(two_levels, 2.2, 0.5),
+        "stalls of 1000x in 0.2 %": partial(two_levels, 1000, 0.002),
+        "stalls of 1000x in 2 %": partial(two_levels, 1000, 0.02),
     }.items():
-        found.append(Cell(name=name, cpu=shape, gpu=shape, passed=2.5, failed=2.5))
+        found.append(Cell(name=name, cpu=shape, gpu=shape, passed=2.5, failed=2.5, missed=5))
     for share in (0.2, 0.4):
         shape = partial(two_levels, 2.2, share)
-        found.append(Cell(name=f"GPU 2.2x in {share:.0%}", cpu=still, gpu=shape, passed=2.5, failed=2.5))
-        found.append(Cell(name=f"CPU 2.2x in {share:.0%}", cpu=shape, gpu=still, passed=2.5, failed=2.5))
+        for side, cpu, gpu in (("GPU", still, shape), ("CPU", shape, still)):
+            name = f"{side} 2.2x in {share:.0%}"
+            found.append(Cell(name=name, cpu=cpu, gpu=gpu, passed=2.5, failed=2.5, missed=5))
     dependent: dict[str, Shape] = {
         "AR(1) 0.9, 3 %": partial(autoregressive, 0.9, 0.03),
         "AR(1) 0.9, 10 %": partial(autoregressive, 0.9, 0.10),
@@ -124,7 +138,7 @@ def cells() -> list[Cell]:
     }
     for name, shape in dependent.items():
         for side, cpu, gpu in (("GPU", still, shape), ("CPU", shape, still)):
-            at_limit = Cell(name=f"{side} {name}", cpu=cpu, gpu=gpu, passed=10, failed=5)
+            at_limit = Cell(name=f"{side} {name}", cpu=cpu, gpu=gpu, passed=10, failed=5, regressed=1)
             above = Cell(name=f"{side} {name}", cpu=cpu, gpu=gpu, factor=1.05, failed=2.5)
             found += [at_limit, above]
     return found
@@ -137,6 +151,9 @@ class Tally:
     cell: Cell
     passed: float
     failed: float
+    missed: float
+    missed_bare: float
+    regressed: float
     rounds: float
     seconds: float
 
@@ -156,20 +173,42 @@ def main() -> int:
             f"{found.cell.factor:g}",
             f"{found.passed:.1f} %",
             f"{found.failed:.1f} %",
+            f"{found.missed:.1f} %",
+            f"{found.missed_bare:.1f} %",
+            f"{found.regressed:.1f} %" if found.cell.regressed < inf else "",
             f"{found.rounds:.1f}",
             f"{found.seconds:.1f} s",
         ]
         for found in tallies
     ]
     print(f"{arguments.runs} runs for each cell, rounds of {1e3 * ROUND:g} ms\n")
-    table(["noise", "ratio / limit", "passed", "failed", "rounds", "time"], rows)
+    columns = [
+        "noise",
+        "ratio / limit",
+        "passed",
+        "failed",
+        "missed",
+        "bare missed",
+        "regressed",
+        "rounds",
+        "time",
+    ]
+    table(columns, rows)
     targets = []
     for found in tallies:
-        name = f"{found.cell.name}, x {found.cell.factor:g}"
-        if found.cell.passed < inf:
-            target = Target(name=f"{name}: passed, %", figure=found.passed, limit=found.cell.passed)
-            targets.append(target)
-        targets.append(Target(name=f"{name}: failed, %", figure=found.failed, limit=found.cell.failed))
+        cell = found.cell
+        limited = {
+            "passed": (found.passed, cell.passed),
+            "failed": (found.failed, cell.failed),
+            "interval of a limit misses": (found.missed, cell.missed),
+            "interval of a bare marker misses": (found.missed_bare, cell.missed),
+            "gate finds a change": (found.regressed, cell.regressed),
+        }
+        targets += [
+            Target(name=f"{cell.name}, x {cell.factor:g}: {what}, %", figure=figure, limit=limit)
+            for what, (figure, limit) in limited.items()
+            if limit < inf
+        ]
     return conclude(targets)
 
 
@@ -179,16 +218,27 @@ def tally(place: int, *, runs: int, seed: int) -> Tally:
     chance = Random(f"{seed} {place}")  # noqa: S311 - a simulation
     noise = true_log_ratio(cell, chance)
     found: Counter[Status] = Counter()
+    missed: Counter[str] = Counter()
     rounds, seconds = [], []
     for _ in range(runs):
-        status, taken, elapsed = compare(cell, noise, chance)
-        found[status] += 1
-        rounds.append(taken)
+        demand = Demand(min=LIMIT)
+        sampling, elapsed = measure(cell, noise, chance, demand)
+        speedup = sampling.speedup("interleaved")
+        found[verdict.judge(speedup, demand, OPTIONS).status] += 1
+        rounds.append(speedup.rounds)
         seconds.append(elapsed)
+        missed["limit"] += misses(cell, sampling)
+        if cell.missed < inf:
+            missed["bare"] += misses(cell, measure(cell, noise, chance, Demand())[0])
+        if cell.regressed < inf:
+            missed["gate"] += finds_a_change(cell, noise, chance)
     return Tally(
         cell=cell,
         passed=100 * found["passed"] / runs,
         failed=100 * found["failed"] / runs,
+        missed=100 * missed["limit"] / runs,
+        missed_bare=100 * missed["bare"] / runs,
+        regressed=100 * missed["gate"] / runs,
         rounds=fmean(rounds),
         seconds=fmean(seconds),
     )
@@ -200,9 +250,45 @@ def true_log_ratio(cell: Cell, chance: Random) -> float:
     return median(cpu(1e6) - gpu(1e6) for _ in range(DRAWS))
 
 
-def compare(cell: Cell, noise: float, chance: Random) -> tuple[Status, int, float]:
-    """Measure one comparison; return the verdict, its rounds, and the time that it took on the clock."""
-    clock, demand = Clock(), Demand(min=LIMIT)
+def misses(cell: Cell, sampling: RoundSampler) -> bool:
+    """Return whether the interval does not hold the true ratio."""
+    interval = sampling.speedup("interleaved").estimate
+    return not interval.lower <= LIMIT * cell.factor <= interval.upper
+
+
+def finds_a_change(cell: Cell, noise: float, chance: Random) -> bool:
+    """Return whether a gate fails a run against the baseline of another, of the same speed."""
+    before = record(measure(cell, noise, chance, Demand(), gate.PLAN)[0])
+    base = Baseline("baseline.json", Run(environment=gate.HERE, started="", records=(before,)))
+    held = Gate(gate.ASKED, [base], lambda: gate.HERE, gated=True)
+    now = measure(cell, noise, chance, Demand(), gate.PLAN, held.limits(gate.NODEID))[0]
+    (comparison,) = held.with_comparisons(record(now)).comparisons
+    return comparison.outcome == "regressed"
+
+
+def record(sampling: RoundSampler) -> Record:
+    """Return the record of a bare marker's rounds."""
+    return Record(
+        nodeid=gate.NODEID,
+        status="recorded",
+        reason=None,
+        demand=Demand(),
+        speedup=sampling.speedup("interleaved"),
+        round_time=sampling.round_time,
+        rounds_elapsed=sampling.elapsed,
+    )
+
+
+def measure(
+    cell: Cell,
+    noise: float,
+    chance: Random,
+    demand: Demand,
+    options: RunOptions = OPTIONS,
+    exclusions: Sequence[Exclusion] = (),
+) -> tuple[RoundSampler, float]:
+    """Measure one comparison; return its rounds and the time that it took on the clock."""
+    clock = Clock()
 
     def side(kind: Kind, shape: Shape, seconds: float) -> BlockTimer:
         process, asked = shape(chance), clock()
@@ -217,14 +303,12 @@ def compare(cell: Cell, noise: float, chance: Random) -> tuple[Status, int, floa
         return BlockTimer(workload=workload)
 
     context = TrialContext(
-        demand=demand, options=OPTIONS, order=chance, remaining=lambda: OPTIONS.max_time - clock()
+        demand=demand, options=options, order=chance, remaining=lambda: options.max_time - clock()
     )
-    sampling = RoundSampler(context)
+    sampling = RoundSampler(context, exclusions)
     gpu_seconds = CPU * exp(noise) / (LIMIT * cell.factor)
     sampling.take_interleaved(side("cpu", cell.cpu, CPU), side("gpu", cell.gpu, gpu_seconds))
-    speedup = sampling.speedup("interleaved")
-    assert speedup is not None
-    return verdict.judge(speedup, demand, OPTIONS).status, speedup.rounds, clock()
+    return sampling, clock()
 
 
 if __name__ == "__main__":
