@@ -36,7 +36,7 @@ for name in (
 for module in walk_packages(pytest_gpuperf.__path__, "pytest_gpuperf."):
     import_module(module.name)
 
-# Processes that tests start would compile the package each time, unless pip has done so where it is installed.
+# Processes that tests start would compile the package each time, unless pip did so where it is installed.
 for folder in pytest_gpuperf.__path__:
     compileall.compile_dir(folder, quiet=2)
 os.environ.setdefault(
@@ -51,6 +51,19 @@ UNIT = Path(__file__).parent / "unit"
 # Machines that are busy need longer: how long a case takes is no part of what hypothesis tests here.
 settings.register_profile("tests", deadline=None, max_examples=50)
 settings.load_profile("tests")
+
+
+def pytest_configure(config):
+    """Let --dist=loadfile begin with what comes first: the files with the fewest tests take longest."""
+    if hasattr(config.option, "loadscopereorder"):  # pytest-xdist 3.7
+        config.option.loadscopereorder = False
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave out files without a test of one room where those alone are asked for: reading them takes long."""
+    if config.option.markexpr == "unit" and collection_path.is_file() and UNIT not in collection_path.parents:
+        return True
+    return None
 
 
 def pytest_collection_modifyitems(items):

@@ -83,7 +83,6 @@ CPU_SIDES_FIRST = """
 """
 SCHEDULERS = {
     "load": "LoadScheduling",
-    "worksteal": "WorkStealingScheduling",
     "loadscope": "LoadScopeScheduling",
     "loadfile": "LoadFileScheduling",
     "loadgroup": "LoadGroupScheduling",
@@ -105,6 +104,12 @@ def suite(pytester):
     return call
 
 
+@pytest.fixture(scope="module")
+def alone_in():
+    """Keep what a run without xdist gives, in each order of its tests."""
+    return {}
+
+
 def known(report):
     """Return what must not depend on the process that measured: statuses, medians, values, thresholds."""
     records = {}
@@ -117,14 +122,24 @@ def known(report):
     return records, thresholds, report["summary"], report["complete"]
 
 
-# The other modes are those of test_a_worker_that_crashes.
+# One worker is given all tests in the order of its scheduler. The other mode is that of
+# test_a_worker_that_crashes.
 @pytest.mark.parametrize(
-    ("mode", "order"), [("load", "in order"), ("loadgroup", "CPU sides first"), ("each", "CPU sides first")]
+    ("mode", "workers", "order"),
+    [
+        ("load", 2, "in order"),
+        ("loadgroup", 2, "CPU sides first"),
+        ("loadscope", 1, "CPU sides first"),
+        ("loadfile", 1, "in order"),
+        ("each", 2, "CPU sides first"),
+    ],
 )
-def test_every_mode_gives_the_records_of_a_run_without_xdist(suite, mode, order):
+def test_every_mode_gives_the_records_of_a_run_without_xdist(suite, alone_in, mode, workers, order):
     conftest = CPU_SIDES_FIRST if order == "CPU sides first" else ""
-    expected, alone = suite(SUITE, "-n0", conftest=conftest)
-    result, report = suite(SUITE, "-n2", "--dist", mode, "-v", conftest=conftest)
+    if order not in alone_in:
+        alone_in[order] = suite(SUITE, "-n0", conftest=conftest)
+    expected, alone = alone_in[order]
+    result, report = suite(SUITE, f"-n{workers}", "--dist", mode, "-v", conftest=conftest)
     assert known(alone) == known(report)
     assert {"passed": 8, "failed": 1, "inconclusive": 0, "recorded": 17, "skipped": 1, "error": 0} == report[
         "summary"
@@ -223,25 +238,12 @@ SEEN = """
 """
 
 
-EXIT = "os._exit(3)"
-KILL = "os.kill(os.getpid(), signal.SIGKILL)" if hasattr(signal, "SIGKILL") else EXIT
-
-
-# How a worker ends is the same to every scheduler; test_xdist_schedulers.py has all of them lose workers.
-# All tests are in one scope and one file, so one worker does what two would.
-@pytest.mark.parametrize(
-    ("mode", "workers", "crash"),
-    [
-        ("worksteal", 2, EXIT),
-        ("loadscope", 1, KILL),
-        ("loadfile", 1, EXIT),
-    ],
-)
-def test_a_worker_that_crashes_loses_only_its_test_and_nobody_sees_how_the_workers_tell(
-    suite, pytester, mode, workers, crash
-):
+# How a worker ends is the same to every scheduler; test_xdist_schedulers.py has all of them lose workers, and
+# test_a_gpu_sibling one that exits.
+def test_a_worker_that_crashes_loses_only_its_test_and_nobody_sees_how_the_workers_tell(suite, pytester):
+    crash = "os.kill(os.getpid(), signal.SIGKILL)" if hasattr(signal, "SIGKILL") else "os._exit(3)"
     files = {name: source.format(crash=crash) for name, source in CRASHING.items()}
-    options = (f"-n{workers}", "--dist", mode, "-v", "--junitxml=junit.xml")
+    options = ("-n2", "--dist", "worksteal", "-v", "--junitxml=junit.xml")
     result, report = suite(files, *options, conftest=LOST_BETWEEN + SEEN)
     counts = result.parseoutcomes()
     assert 1 == counts["failed"]
@@ -258,7 +260,7 @@ def test_a_worker_that_crashes_loses_only_its_test_and_nobody_sees_how_the_worke
     assert "gpuperf:" not in str(result.stdout)
     names = {case.get("name") for case in ElementTree.parse(pytester.path / "junit.xml").iter("testcase")}
     assert {nodeid.split("::")[1] for nodeid in seen} == names
-    result.stdout.fnmatch_lines([f"scheduling tests via {SCHEDULERS[mode]}"])
+    result.stdout.fnmatch_lines(["scheduling tests via WorkStealingScheduling"])
 
 
 def test_workers_that_collect_different_tests_are_told_apart_as_ever(suite):
