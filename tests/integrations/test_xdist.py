@@ -83,6 +83,7 @@ CPU_SIDES_FIRST = """
 """
 SCHEDULERS = {
     "load": "LoadScheduling",
+    "worksteal": "WorkStealingScheduling",
     "loadscope": "LoadScopeScheduling",
     "loadfile": "LoadFileScheduling",
     "loadgroup": "LoadGroupScheduling",
@@ -122,24 +123,16 @@ def known(report):
     return records, thresholds, report["summary"], report["complete"]
 
 
-# One worker is given all tests in the order of its scheduler. The other mode is that of
-# test_a_worker_that_crashes.
+# The other modes are those of test_a_worker_that_crashes.
 @pytest.mark.parametrize(
-    ("mode", "workers", "order"),
-    [
-        ("load", 2, "in order"),
-        ("loadgroup", 2, "CPU sides first"),
-        ("loadscope", 1, "CPU sides first"),
-        ("loadfile", 1, "in order"),
-        ("each", 2, "CPU sides first"),
-    ],
+    ("mode", "order"), [("load", "in order"), ("loadgroup", "CPU sides first"), ("each", "CPU sides first")]
 )
-def test_every_mode_gives_the_records_of_a_run_without_xdist(suite, alone_in, mode, workers, order):
+def test_every_mode_gives_the_records_of_a_run_without_xdist(suite, alone_in, mode, order):
     conftest = CPU_SIDES_FIRST if order == "CPU sides first" else ""
     if order not in alone_in:
         alone_in[order] = suite(SUITE, "-n0", conftest=conftest)
     expected, alone = alone_in[order]
-    result, report = suite(SUITE, f"-n{workers}", "--dist", mode, "-v", conftest=conftest)
+    result, report = suite(SUITE, "-n2", "--dist", mode, "-v", conftest=conftest)
     assert known(alone) == known(report)
     assert {"passed": 8, "failed": 1, "inconclusive": 0, "recorded": 17, "skipped": 1, "error": 0} == report[
         "summary"
@@ -238,12 +231,25 @@ SEEN = """
 """
 
 
-# How a worker ends is the same to every scheduler; test_xdist_schedulers.py has all of them lose workers, and
-# test_a_gpu_sibling one that exits.
-def test_a_worker_that_crashes_loses_only_its_test_and_nobody_sees_how_the_workers_tell(suite, pytester):
-    crash = "os.kill(os.getpid(), signal.SIGKILL)" if hasattr(signal, "SIGKILL") else "os._exit(3)"
+EXIT = "os._exit(3)"
+KILL = "os.kill(os.getpid(), signal.SIGKILL)" if hasattr(signal, "SIGKILL") else EXIT
+
+
+# How a worker ends is the same to every scheduler; test_xdist_schedulers.py has all of them lose workers.
+# All tests are in one scope and one file, so one worker does what two would.
+@pytest.mark.parametrize(
+    ("mode", "workers", "crash"),
+    [
+        ("worksteal", 2, EXIT),
+        ("loadscope", 1, KILL),
+        ("loadfile", 1, EXIT),
+    ],
+)
+def test_a_worker_that_crashes_loses_only_its_test_and_nobody_sees_how_the_workers_tell(
+    suite, pytester, mode, workers, crash
+):
     files = {name: source.format(crash=crash) for name, source in CRASHING.items()}
-    options = ("-n2", "--dist", "worksteal", "-v", "--junitxml=junit.xml")
+    options = (f"-n{workers}", "--dist", mode, "-v", "--junitxml=junit.xml")
     result, report = suite(files, *options, conftest=LOST_BETWEEN + SEEN)
     counts = result.parseoutcomes()
     assert 1 == counts["failed"]
@@ -260,7 +266,7 @@ def test_a_worker_that_crashes_loses_only_its_test_and_nobody_sees_how_the_worke
     assert "gpuperf:" not in str(result.stdout)
     names = {case.get("name") for case in ElementTree.parse(pytester.path / "junit.xml").iter("testcase")}
     assert {nodeid.split("::")[1] for nodeid in seen} == names
-    result.stdout.fnmatch_lines(["scheduling tests via WorkStealingScheduling"])
+    result.stdout.fnmatch_lines([f"scheduling tests via {SCHEDULERS[mode]}"])
 
 
 def test_workers_that_collect_different_tests_are_told_apart_as_ever(suite):
