@@ -1,5 +1,7 @@
 """What the tests share: pytest in pytest, on simulated devices, and stand-ins for a machine."""
 
+import compileall
+import gc
 import json
 import os
 import re
@@ -34,11 +36,9 @@ for name in (
 for module in walk_packages(pytest_gpuperf.__path__, "pytest_gpuperf."):
     import_module(module.name)
 
-# Python takes a compiled file for its source's if both have the same size and second: a file that a test
-# writes twice, with "cpu" and then with "gpu", would run as it was first. So nothing that is imported from
-# here on leaves a compiled file.
-sys.dont_write_bytecode = True
-os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+# Processes that tests start would compile the package each time, unless pip did so where it is installed.
+for folder in pytest_gpuperf.__path__:
+    compileall.compile_dir(folder, quiet=2)
 os.environ.setdefault(
     "OPENBLAS_NUM_THREADS", "1"
 )  # of inner runs, whose threads would only wait for each other
@@ -53,11 +53,37 @@ settings.register_profile("tests", deadline=None, max_examples=50)
 settings.load_profile("tests")
 
 
+def pytest_configure(config):
+    """Let --dist=loadfile begin with what comes first: the files with the fewest tests take longest."""
+    if hasattr(config.option, "loadscopereorder"):  # pytest-xdist 3.7
+        config.option.loadscopereorder = False
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave out files without a test of one room where those alone are asked for: reading them takes long."""
+    if config.option.markexpr == "unit" and collection_path.is_file() and UNIT not in collection_path.parents:
+        return True
+    return None
+
+
 def pytest_collection_modifyitems(items):
     """Mark as `unit` what tests a room by calling it, without pytest in pytest."""
     for item in items:
         if UNIT in item.path.parents and "pytester" not in item.fixturenames:
             item.add_marker(pytest.mark.unit)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop():
+    """Leave no compiled file of what tests write, and what was collected to no collector of garbage.
+
+    Python takes a compiled file for its source's if both have the same size and second: a file that a test
+    writes twice, with "cpu" and then with "gpu", would run as it was first.
+    """
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -85,6 +111,7 @@ def pytester(pytester, request, monkeypatch):
     """Run pytest in pytest with our plugin and those whose options are used, unless marked `all_plugins`.
 
     All of those in the extra `test` take longer to import than most runs take, in each process and worker.
+    So does the garbage collected five times as a process ends; pytester saves that in its own process only.
     """
     if request.node.get_closest_marker("all_plugins"):
         return pytester
@@ -96,7 +123,9 @@ def pytester(pytester, request, monkeypatch):
             words = [str(argument) for argument in arguments]
             used = {name for word in words for option, name in PLUGINS.items() if word.startswith(option)}
             used = sorted(name for name in {"gpuperf", *used} if f"no:{name}" not in words)
-            return call(*(f"-p{name}" for name in used), *arguments, **options)
+            apart = call.__name__ == "runpytest_subprocess" or "xdist" in used
+            quick = ("-pno:unraisableexception",) if apart else ()
+            return call(*(f"-p{name}" for name in used), *quick, *arguments, **options)
 
         return calling
 

@@ -126,8 +126,11 @@ SMALLER = [
     ("test_spectra.py", "1 << 17", "1 << 14"),
     ("test_filters.py", "linspace(-1, 1, 1 << 18)", "linspace(-1, 1, 1 << 12)"),
     ("test_filters.py", ".random(n)", ".random(min(n, 4096))"),
-    ("test_clusters.py", "N, K = 10_000", "N, K = 2_000"),
+    ("test_clusters.py", "N, K = 10_000", "N, K = 500"),
+    ("test_clusters.py", "points[:1000]", "points[:50]"),
     ("test_images.py", "(512, 512)", "(64, 64)"),
+    ("test_images.py", "(512, 1)", "(8, 1)"),
+    ("test_images.py", "(512, 510)", "(8, 510)"),
 ]
 
 
@@ -193,11 +196,10 @@ def measured(run):
     """Run the suite after the diff; where a kernel's time is given, with a simulated CuPy."""
 
     def call(kernel=None):
-        device = ["--gpuperf-gpu=cupy"] if kernel else []
+        device = ["--gpuperf-gpu=cupy", "--gpuperf-max-time=3"] if kernel else ["--gpuperf-max-time=0.1"]
         return run(
             *device,
             "--gpuperf-lock=none",
-            "--gpuperf-max-time=3",
             "--gpuperf-json=r.json",
             marked=True,
             kernel=kernel,

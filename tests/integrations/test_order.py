@@ -5,8 +5,6 @@ from collections import Counter
 import pytest
 from plugins import needed
 
-pytestmark = pytest.mark.all_plugins
-
 
 def test_a_shuffled_suite_has_the_same_records_and_gpu_after_cpu(suite):
     needed("pytest_randomly", "pytest-randomly")

@@ -2,10 +2,7 @@
 
 import xml.etree.ElementTree as ElementTree
 
-import pytest
 from plugins import needed
-
-pytestmark = pytest.mark.all_plugins
 
 FLAKY = """
 TRIES = {{}}

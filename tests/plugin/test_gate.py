@@ -511,7 +511,7 @@ def test_in_workers_losses_missing_tests_and_a_crash_fail_as_in_one_process(ends
     before = (pytester.path / "base.json").read_bytes()
     (folder / "conftest.py").write_text("import pytest\npytest.importorskip('no_such')\n", encoding="utf-8")
     crash = crash.replace("    return", "    import os\n    os._exit(3)\n    return")
-    result = ends(FAST + BARE + kept + crash, *CREATE, "-n", "2", gpu=SLOWER)
+    result = ends(FAST + BARE + kept + crash, *CREATE, *PARALLEL, gpu=SLOWER)
     result.assert_outcomes(passed=1, failed=3, skipped=1)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(

@@ -158,7 +158,7 @@ def test_a_run_is_written_as_it_was(pytester, monkeypatch, suites):
         """
     )
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    for workers in (("-p", "gpuperf"), ("-p", "gpuperf", "-p", "xdist", "-n", "2")):
+    for workers in (("-p", "gpuperf"), ("-p", "gpuperf", "-p", "xdist", "-n", "1")):
         suite = suites.Suite(name="it", folder=".", arguments=("test_it.py",))
         found = suites._run(suite, workers, pytester.path)
         assert {nodeid.rpartition("_")[2]: outcome for nodeid, outcome in found["outcomes"].items()} == {

@@ -2,11 +2,11 @@
 
 from array import array
 from dataclasses import replace
+from itertools import combinations, product
 from math import inf
+from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pytest_gpuperf.analysis.threshold import find
 from pytest_gpuperf.model.demand import Demand, Family
@@ -511,23 +511,16 @@ def brute_force(wins):
     return max(below, default=None), smallest
 
 
-@st.composite
-def wins_by_size(draw):
-    """Return which sizes are won: from one size on, or any."""
-    sizes = sorted(draw(st.sets(st.integers(1, 1000), min_size=1, max_size=9)))
-    turn = draw(st.none() | st.sampled_from(sizes))
-    return {size: draw(st.booleans()) if turn is None else size >= turn for size in sizes}
-
-
-@given(wins=wins_by_size(), data=st.data())
-@settings(max_examples=300)
-def test_without_doubt_the_bracket_is_that_of_the_definition(wins, data):
-    sizes = sorted(wins)
-    limit = data.draw(st.sampled_from(sizes))
-    records = family({size: WON if won else LOST for size, won in wins.items()}, at_most=limit)
-    (found,) = find(data.draw(st.permutations(records)))
-    smallest = brute_force(wins)[1]
-    mixed = any(wins[small] and not wins[large] for small in sizes for large in sizes if large > small)
-    assert brute_force(wins) == bracket(found)
-    assert ("not_monotone" if mixed else "none" if smallest is None else "bracket") == found.outcome
-    assert ("passed" if (smallest or inf) <= limit else "failed") == found.status
+def test_without_doubt_the_bracket_is_that_of_the_definition():
+    order = Random(0)  # noqa: S311 - an order, not a secret
+    for count in range(1, 7):
+        sizes = range(10, 10 + count)
+        for wins in (dict(zip(sizes, won, strict=True)) for won in product((True, False), repeat=count)):
+            limit = order.choice(sizes)
+            records = family({size: WON if won else LOST for size, won in wins.items()}, at_most=limit)
+            (found,) = find(order.sample(records, count))
+            smallest = brute_force(wins)[1]
+            mixed = any(wins[small] > wins[large] for small, large in combinations(sizes, 2))
+            assert brute_force(wins) == bracket(found)
+            assert ("not_monotone" if mixed else "none" if smallest is None else "bracket") == found.outcome
+            assert ("passed" if (smallest or inf) <= limit else "failed") == found.status

@@ -97,11 +97,13 @@ def rows(run: Run) -> list[list[str]]:
     return table[1:]
 
 
+PARSER = MarkdownIt("gfm-like", {"html": True})
+
+
 def rendered(markdown: str) -> SimpleNamespace:
     """Return what a renderer of GitHub's Markdown with raw HTML makes of it: elements, tables and code."""
-    parser = MarkdownIt("gfm-like", {"html": True})
     elements, tables, spans, raw = set(), [], [], []
-    for token in parser.parse(markdown):
+    for token in PARSER.parse(markdown):
         elements.add(token.tag)
         raw += [token.content] if token.type == "html_block" else []
         if token.type == "table_open":

@@ -27,7 +27,7 @@ from two_runs import (
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.gate.fingerprint import environment_differences, hosts_differ, machine_names
-from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions, Selection
+from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions, SamplingPlan, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Copies, Interference, Memory, Parity, Transfer
 from pytest_gpuperf.model.record import (
@@ -349,7 +349,8 @@ def of_siblings(demand, *, cpu, gpu, seed) -> tuple[Record, Record]:
         )
         for kind, timing in (("cpu", {"kernel": cpu}), ("gpu", {"kernel": gpu, "bandwidth": 1e7}))
     ]
-    here, there = (Trial(nodeid=TEST, demand=demand, options=RunOptions()) for _ in range(2))
+    options = RunOptions(sampling=SamplingPlan(block_time=1e-4))  # ten calls of the quickest, for speed
+    here, there = (Trial(nodeid=TEST, demand=demand, options=options) for _ in range(2))
     left = here.time_cpu(bound(adding), devices[0], seconds=2.5)
     found = there.compare_with(left, bound(adding), devices[1])
     return here.record(Verdict(status="recorded", reason=None)), there.record(found)

@@ -77,7 +77,7 @@ def objected(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", BEGINS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(nodeid=HOSTILE)
 @example(nodeid="")
 @example(nodeid='tests/test_a.py::test["quoted \\\\", {"a": [1, 2]}]')

@@ -159,7 +159,7 @@ def test_all_marks_can_be_of_ascii():
 def test_a_long_series_has_a_short_sparkline_and_noise_a_flat_one():
     told = lines(history_of([5.0, 5.01] * 14))
     assert "test_a  " + "▄" * 28 in told
-    many = History(entries=tuple(entry(day % 28 + 1, result(5.0 + (day >= 500))) for day in range(1000)))
+    many = History(entries=tuple(entry(day % 28 + 1, result(5.0 + (day >= 150))) for day in range(300)))
     assert "test_a  " + "▁" * 20 + "▇" * 20 in lines(many)
 
 

@@ -14,9 +14,6 @@ from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.report import exports
 from pytest_gpuperf.report.exports.pytest_benchmark import spread
 
-pytestmark = pytest.mark.all_plugins
-
-
 NODEID = "tests/test_fft.py::test_fft"
 
 
