@@ -140,6 +140,8 @@ def measure(task: Task, factor: float, apart: Sequence[tuple[float, float]], cha
         cpu=cpu.measurement,
         gpu=gpu.measurement,
         speedup=sampling.speedup("interleaved"),
+        round_time=sampling.round_time,
+        rounds_elapsed=sampling.elapsed,
     )
 
 

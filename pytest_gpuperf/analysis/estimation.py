@@ -134,7 +134,7 @@ class SequentialEstimator:
             resolution=self.options.sampling.resolution,
             rounds=len(values),
             evidence=None if nearest is None else self._strongest[nearest],
-            autocorrelation=autocorrelation(values),
+            autocorrelation=self.autocorrelation,
             sampling=sampling,
             rule="few_rounds" if few else "sign_test",
             confirmation=confirmation,
@@ -144,6 +144,11 @@ class SequentialEstimator:
     def taken(self) -> int:
         """How many rounds were taken."""
         return len(self._evidence.values)
+
+    @property
+    def autocorrelation(self) -> float | None:
+        """The lag-1 autocorrelation of the log ratios; None for too few rounds, or without spread."""
+        return autocorrelation(self._evidence.values)
 
     @property
     def is_decided(self) -> bool:

@@ -12,6 +12,7 @@ from math import log
 from statistics import median
 from typing import NamedTuple
 
+from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.model.measurement import Confirmation
 
@@ -19,6 +20,8 @@ SAMPLING_SHARE = 0.75
 """The share of max_time that is for the verdict and its precision; the rest is for secondary measurements."""
 LARGEST_LEVEL = 1.5
 """A ratio that no spell explains: levels of 1.1 to 1.3 were seen to last."""
+ROUNDS_TO_COMPARE = 16
+"""Rounds that follow each other near a limit, before it shows whether they are alike."""
 _ROUNDS_APART = 12  # in the time of which spells of twenty rounds have mostly ended
 _CONFIRMING_ROUNDS_APART = 25
 _FEWEST_APART = 8  # of rounds in which a spell may end
@@ -68,6 +71,26 @@ def second_measurement(round_time: float, left: float) -> SecondMeasurement | No
 def unconfirmed(estimator: SequentialEstimator) -> frozenset[str]:
     """Return the limits that are missed, and in some round by no more than a spell may explain."""
     return frozenset(name for name, by in estimator.missed.items() if is_near(by))
+
+
+def is_close(estimator: SequentialEstimator, rounds: float) -> bool:
+    """Return whether the estimate is near a limit, and its rounds are near each other in time.
+
+    All together lasted as long as so many `rounds`, with their pauses.
+    """
+    is_apart = rounds >= _FEWEST_APART * estimator.taken
+    return bool(estimator.demand.limits) and not is_apart and estimator.is_within(log(LARGEST_LEVEL))
+
+
+def depends(estimator: SequentialEstimator, rounds: float) -> bool:
+    """Return whether limits near the estimate are met by rounds that did not sit apart and are alike.
+
+    All together lasted as long as so many `rounds`, with their pauses.
+    """
+    if not is_close(estimator, rounds):
+        return False
+    alike = estimator.autocorrelation
+    return alike is not None and alike > verdict.DEPENDENT and estimator.is_decided and not estimator.missed
 
 
 def is_near(distances: Sequence[float]) -> bool:

@@ -5,7 +5,12 @@ from math import inf
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.analysis.evidence import FEWEST_ROUNDS
 from pytest_gpuperf.analysis.noise import MOST_DROPPED
-from pytest_gpuperf.analysis.spacing import LASTING_ROUNDS, SAMPLING_SHARE
+from pytest_gpuperf.analysis.spacing import (
+    LASTING_ROUNDS,
+    ROUNDS_TO_COMPARE,
+    SAMPLING_SHARE,
+    is_close,
+)
 
 
 def should_stop(
@@ -14,7 +19,8 @@ def should_stop(
     """Return whether sampling stops, `spent` seconds after it began and with `left` seconds allowed.
 
     With its pauses it `lasted` as long as so many rounds. Where all rounds sit apart, they must last longer
-    than a spell: what is compared later cannot be measured again.
+    than a spell: what is compared later cannot be measured again. Near a limit that is met, rounds without
+    pauses must be enough to show whether they depend on each other.
 
     It stops when the verdict is certain and the interval precise, or when its time or its rounds are used up.
     Without limits there is no verdict to wait for. `dropped` rounds took time; they are counted only while
@@ -27,8 +33,12 @@ def should_stop(
         return True
     if too_many_dropped or taken < max(FEWEST_ROUNDS, plan.min_rounds):
         return False
-    if plan.apart and lasted < LASTING_ROUNDS and spent < SAMPLING_SHARE * options.max_time:
-        return False
+    if spent < SAMPLING_SHARE * options.max_time:
+        if plan.apart and lasted < LASTING_ROUNDS:
+            return False
+        is_few = taken < min(ROUNDS_TO_COMPARE, plan.max_rounds)
+        if is_few and is_close(estimator, lasted) and not estimator.missed:  # which is measured once more
+            return False
     is_long = taken >= plan.precision_rounds or spent >= SAMPLING_SHARE * options.max_time
     if not estimator.demand.limits:
         is_enough = estimator.is_precise or (is_long and spent >= plan.record_time)

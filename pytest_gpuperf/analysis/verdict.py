@@ -17,16 +17,19 @@ UNCONFIRMED: dict[Confirmation, str] = {
     "no_time": "time was up before a second measurement, with rounds far apart, could confirm it",
     "interrupted": "a second measurement, with rounds far apart, was interrupted before it could confirm it",
     "not_apart": "its rounds followed each other too closely to be sure",
+    "dependent": "its rounds are like their neighbours, and others, far apart, did not confirm it",
 }
 """Why a limit that is missed decides nothing."""
 _REMEDIES: dict[Confirmation, str] = {
     "contradicted": "; use a quieter machine, or move the limit further from the measured value",
     "no_time": "; allow more time with max_time",
     "interrupted": "",
+    "dependent": "; allow more time with max_time, or use a quieter machine",
     "not_apart": ", and cannot be taken again; time both devices in one test, or move the limit further from "
     "the measured value",
 }
-_DEPENDENT = 0.3  # lag-1 autocorrelation above which successive rounds are called dependent
+DEPENDENT = 0.3
+"""The lag-1 autocorrelation above which successive rounds are called dependent."""
 
 
 def decision(low: float, high: float, demand: Demand) -> Decision | None:
@@ -64,11 +67,12 @@ def judge(
         reason = f"{state}: {disturbance.reason}; {noise.REMEDY}"
         return Verdict(status="inconclusive", reason=reason, reason_code="interference")
     decided = decision(speedup.estimate.lower, speedup.estimate.upper, demand)
-    if decided == "passed":
-        return Verdict(status="passed", reason=None)
-    if decided == "failed" and speedup.confirmation in UNCONFIRMED:
+    is_doubtful = speedup.is_unconfirmed if decided == "failed" else speedup.confirmation == "dependent"
+    if decided and speedup.confirmation and is_doubtful:
         reason = f"{state}: {UNCONFIRMED[speedup.confirmation]}{_REMEDIES[speedup.confirmation]}"
         return Verdict(status="inconclusive", reason=reason, reason_code="not_confirmed")
+    if decided == "passed":
+        return Verdict(status="passed", reason=None)
     if decided == "failed":
         return Verdict(status="failed", reason=state, reason_code="speedup_outside_limits")
     state += f": inconclusive after {speedup.rounds} rounds"
@@ -91,7 +95,7 @@ def stands(speedup: Speedup, demand: Demand, certain: Estimate) -> bool:
 
 def autocorrelation_note(speedup: Speedup) -> str | None:
     """Return the note that successive rounds are correlated, if they are."""
-    if speedup.autocorrelation is None or speedup.autocorrelation <= _DEPENDENT:
+    if speedup.autocorrelation is None or speedup.autocorrelation <= DEPENDENT:
         return None
     return (
         f"dependent samples: lag-1 autocorrelation {speedup.autocorrelation:.2f}, so the interval may be "

@@ -30,9 +30,10 @@ _Shared = TypeVar("_Shared")
 Neighbours = Literal["interleaved", "siblings"]  # whether the samples of a round were taken side by side
 Rule = Literal["sign_test", "few_rounds"]
 """What an interval rests on: on which side of it each round lies, or how far so few rounds lie apart."""
-Confirmation = Literal["confirmed", "contradicted", "no_time", "interrupted", "not_apart"]
+Confirmation = Literal["confirmed", "contradicted", "no_time", "interrupted", "not_apart", "dependent"]
 """What rounds far apart in time say of a limit that the interval misses; `no_time` for them was left, and
-`not_apart` are rounds that cannot be taken again."""
+`not_apart` are rounds that cannot be taken again. With `dependent` the interval meets the limits, by rounds
+that are like their neighbours, and rounds far apart did not show the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,7 +305,7 @@ class Speedup:
     """What the interval rests on; few_rounds: too few, when time was up, for the sign test."""
     confirmation: Confirmation | None = None
     """Whether rounds far apart in time miss a limit, too, that the interval misses by so little that a spell
-    of other load may explain it; null where it misses none like that.
+    of other load may explain it, or meet it like rounds that depend on each other; null where that is clear.
     """
 
     @property

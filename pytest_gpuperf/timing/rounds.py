@@ -74,18 +74,24 @@ class RoundSampler:
         """Take rounds of both devices, and of the transfers, in random order.
 
         Where they decide, but not as `is_settled` demands, take more while there is time. Where they miss a
-        limit, but not by far, take rounds once more, far apart, which must miss it, too.
+        limit, but not by far, or meet it by rounds that depend on each other, take rounds once more, far
+        apart, which must show the same.
         """
         timers = [cpu, gpu, *transfers]
         cpu_samples = (cpu.samples[-1] for _ in blocks.rounds(timers, self._context.order))
         self._take(cpu_samples, timers, gpu, transfers)
         if self.rounds and not is_settled():
             self._take(cpu_samples, timers, gpu, transfers, is_settled)
-        if self.rounds and self.throttled is None and (missed := spacing.unconfirmed(self._estimator)):
-            self._confirmation = "interrupted"  # until it ends
+        if not self.rounds or self.throttled is not None:
+            return
+        missed = spacing.unconfirmed(self._estimator)
+        is_dependent = spacing.depends(self._estimator, self.lasted)
+        if missed or is_dependent:
+            self._confirmation = "dependent" if is_dependent else "interrupted"  # until it ends
             sums = [timer.sums for timer in timers]
             try:
-                self._confirmation = self._confirm(missed, cpu_samples, timers, transfers)
+                found = self._confirm(missed, cpu_samples, timers, transfers)
+                self._confirmation = "dependent" if is_dependent and found != "confirmed" else found
             finally:
                 for timer, before in zip(timers, sums, strict=True):
                     timer.go_back(len(self.rounds), before)
@@ -188,6 +194,8 @@ class RoundSampler:
         again = SequentialEstimator(context.demand, context.options, self._exclusions)
         plan = context.options.sampling
         apart = spacing.second_measurement(self.round_time, context.remaining())
+        if apart is None and not missed:
+            return "no_time"
         if apart is None:  # but so many slow rounds may have been taken that they last longer than a spell
             own = spacing.confirmation(self._estimator, self._estimator.taken)
             return "confirmed" if own == "confirmed" else "no_time"
@@ -208,10 +216,11 @@ class RoundSampler:
             again.add(sorted(spell, key=again.log_ratio)[len(spell) // 2])
             if again.taken < plan.min_rounds:
                 continue
-            if missed <= again.missed.keys():
+            missed_again = again.missed.keys()
+            if missed and missed <= missed_again:
                 return "confirmed"
-            if again.is_decided:  # the other way
-                break
+            if again.is_decided:
+                return "contradicted" if missed or missed_again else "confirmed"
         return "contradicted"
 
     def _pause(self, seconds: float, timers: Sequence[BlockTimer]) -> float:

@@ -81,6 +81,13 @@ def test_a_failure_that_rounds_far_apart_confirm_is_one():
     assert judge(replace(speedup(), confirmation="confirmed"), Demand(min=4), RunOptions()).status == "failed"
 
 
+@pytest.mark.parametrize(("expected", "confirmation"), [("inconclusive", "dependent"), ("passed", "no_time")])
+def test_rounds_like_their_neighbours_meet_a_limit_only_if_others_meet_it(expected, confirmation):
+    verdict = judge(replace(speedup(), confirmation=confirmation), Demand(min=2), RunOptions())
+    assert verdict.status == expected
+    assert ("like their neighbours" in (verdict.reason or "")) == (expected == "inconclusive")
+
+
 @pytest.mark.parametrize(
     ("said", "confirmation"),
     [

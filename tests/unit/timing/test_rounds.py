@@ -465,6 +465,48 @@ def test_of_slow_rounds_the_middle_ones_of_twelve_confirm_where_there_is_time_fo
     assert bench.clock() < 10
 
 
+def drifting(after):
+    """Return the noise of a GPU whose rounds are like their neighbours: 1 to 1.06 and back; then `after`."""
+
+    def noise(clock):
+        step = round(clock() / 0.088) % 20
+        return after if clock() > 20 * 0.088 else 1 + 0.006 * min(step, 20 - step)
+
+    return noise
+
+
+@pytest.mark.parametrize(
+    ("expected", "rounds", "seconds", "after"),
+    [
+        (("confirmed", "passed"), 16, 0.08, 1.0),
+        (("dependent", "inconclusive"), 16, 0.08, 1.2),
+        ((None, "passed"), 6, 0.01, 1.0),  # these rounds sit apart
+    ],
+)
+def test_slow_rounds_that_are_alike_meet_a_limit_if_others_far_apart_meet_it_too(
+    expected, rounds, seconds, after
+):
+    demand = Demand(min=9)
+    bench = Bench(
+        cpu=seconds,
+        gpu=seconds / 10,
+        demand=demand,
+        options=SLOW,
+        allowed=10,
+        gpu_noise=drifting(after) if seconds == 0.08 else lambda clock: 1.0,
+    )
+    found = bench.interleaved().speedup("interleaved")
+    assert expected == (found.confirmation, judge(found, demand, SLOW).status)
+    assert rounds == found.rounds
+
+
+def test_slow_rounds_that_are_not_alike_meet_a_limit_without_others():
+    bench = Bench(cpu=0.08, gpu=0.008, demand=Demand(min=9), options=SLOW, allowed=10)
+    found = bench.interleaved().speedup("interleaved")
+    assert (16, None) == (found.rounds, found.confirmation)
+    assert bench.clock() < 0.2 + 16 * 0.088
+
+
 def test_a_clock_of_its_own_that_does_not_pause_confirms_nothing():
     options = RunOptions(sampling=SamplingPlan(precision_time=0.0))
     bench = Bench(gpu=1.2e-3, demand=Demand(min=9.5), options=options)
