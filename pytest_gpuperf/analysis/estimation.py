@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import exp, inf, log
+from math import ceil, exp, inf, log
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -198,6 +198,16 @@ class SequentialEstimator:
         middle = self._evidence.median
         width = log(1 + self.options.sampling.precision)
         return middle - low <= width and high - middle <= width
+
+    @property
+    def rounds_for_precision(self) -> int:
+        """About how many rounds make the interval as narrow as the plan requires; 0 where it has no end."""
+        low, high = self._evidence.interval
+        if not -inf < low < high < inf:
+            return 0
+        width = (high - low) / 2 - self._evidence.resolution
+        wanted = log(1 + self.options.sampling.precision) - self._evidence.resolution
+        return ceil(self.taken * (width / wanted) ** 2)  # it narrows with the square root of the rounds
 
     def _evidence_against(self, limit: float) -> float:
         """Return the evidence that the median is above or below the limit, whichever is stronger."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
-from pytest_gpuperf.model.measurement import Confirmation
+from pytest_gpuperf.model.measurement import Confirmation, Round
 
 SAMPLING_SHARE = 0.75
 """The share of max_time that is for the verdict and its precision; the rest is for secondary measurements."""
@@ -23,9 +23,10 @@ LARGEST_LEVEL = 1.5
 ROUNDS_TO_COMPARE = 16
 """Rounds that follow each other near a limit, before it shows whether they are alike."""
 _ROUNDS_APART = 12  # in the time of which spells of twenty rounds have mostly ended
-_CONFIRMING_ROUNDS_APART = 25
+_ROUNDS_TOGETHER = 11  # an odd number has a middle one, whose median is theirs
 _FEWEST_APART = 8  # of rounds in which a spell may end
 _CONFIRMING_ROUNDS = 6  # that agree, and confirm
+_LONG = 6 * 50  # rounds' time: each of six stretches lasts as long as two spells
 LASTING_ROUNDS = _CONFIRMING_ROUNDS + (_CONFIRMING_ROUNDS - 1) * _ROUNDS_APART
 """Rounds that follow each other, and last as long as six with pauses between them."""
 FEWEST_ROUNDS = 30
@@ -48,8 +49,22 @@ def pause_before_next(estimator: SequentialEstimator, round_time: float) -> floa
     return pause if pause >= round_time else 0.0
 
 
+def rounds_together(estimator: SequentialEstimator, round_time: float, spent: float) -> int:
+    """Return how many rounds are taken at once, of which the middle one counts: it is less noisy than any.
+
+    More than one where all rounds sit apart, and so few would fit in that wide noise left the interval wide.
+    Slow rounds, which have no time for pauses, fill the time by themselves.
+    """
+    options = estimator.options
+    if not options.sampling.apart or not pause_before_next(estimator, round_time):
+        return 1
+    left = (SAMPLING_SHARE * options.max_time - spent) / round_time
+    is_noisy = estimator.rounds_for_precision - estimator.taken > left / (_ROUNDS_APART + 2)
+    return _ROUNDS_TOGETHER if is_noisy and left >= _ROUNDS_APART + 1 + _ROUNDS_TOGETHER else 1
+
+
 class SecondMeasurement(NamedTuple):
-    """Rounds far apart: after a `pause` in seconds each, or the middle ones of so many `together`."""
+    """Rounds far apart: the middle ones of so many `together`, after a `pause` in seconds."""
 
     pause: float
     together: int
@@ -58,14 +73,22 @@ class SecondMeasurement(NamedTuple):
 def second_measurement(round_time: float, left: float) -> SecondMeasurement | None:
     """Return what rounds far apart fit into the seconds that are left; None where too few do.
 
-    Slow rounds have no time for pauses: those in the time of a pause are taken, and count as one.
+    Of all rounds in the time between two that are far apart the middle one is less noisy than one alone. Slow
+    rounds have no time for pauses.
     """
-    for_each = left / (_CONFIRMING_ROUNDS + 2)  # some may not agree at first
-    pause = min(_CONFIRMING_ROUNDS_APART * round_time, for_each - 2 * round_time)
-    if pause >= _ROUNDS_APART * round_time:
-        return SecondMeasurement(pause, 1)
-    together = min(_ROUNDS_APART, int((left / round_time - 2) / _CONFIRMING_ROUNDS))  # two calls end the test
+    rounds = left / round_time / (_CONFIRMING_ROUNDS + 2)  # some may not agree at first
+    if rounds >= _ROUNDS_APART + 1 + _ROUNDS_TOGETHER:
+        return SecondMeasurement(_ROUNDS_APART * round_time, _ROUNDS_TOGETHER)
+    together = min(
+        _ROUNDS_TOGETHER, int((left / round_time - 2) / _CONFIRMING_ROUNDS)
+    )  # two calls end the test
     return SecondMeasurement(0.0, together) if together >= _FEWEST_APART else None
+
+
+def middle(spell: Sequence[Round], estimator: SequentialEstimator) -> Round:
+    """Return the round with the middle speedup; of an even number the last is left out."""
+    odd = spell[: len(spell) - 1 + len(spell) % 2]
+    return sorted(odd, key=estimator.log_ratio)[len(odd) // 2]
 
 
 def unconfirmed(estimator: SequentialEstimator) -> frozenset[str]:
@@ -120,6 +143,12 @@ def confirmation(estimator: SequentialEstimator, rounds: float) -> Confirmation 
     if not near:
         return None
     return "confirmed" if all(lasts(distances, rounds) for distances in near) else "not_apart"
+
+
+def is_confirmed_already(estimator: SequentialEstimator, rounds: float) -> bool:
+    """Return whether rounds sat apart for so long that they confirm what they miss by themselves."""
+    is_long = estimator.options.sampling.apart and rounds >= _LONG
+    return is_long and confirmation(estimator, rounds) == "confirmed"
 
 
 def pause_alone(block_time: float, seconds: float) -> float:

@@ -153,10 +153,15 @@ class RoundSampler:
         clock = gpu.device.clock
         working = self.round_time * self.begun
         idle = (self.elapsed or 0.0) - working  # not the time for which a pause waits for another process
-        while not self._is_over(working + idle, is_settled):
+        spell: list[Round] = []
+        due = 0  # rounds of a spell that are still to be taken
+        while due or not self._is_over(working + idle, is_settled):
             self.begun += 1
-            if pause := spacing.pause_before_next(self._estimator, self.round_time):
-                idle += self._pause(pause, timers)
+            if not due:
+                due = spacing.rounds_together(self._estimator, self.round_time, working + idle)
+                if pause := spacing.pause_before_next(self._estimator, self.round_time):
+                    idle += self._pause(pause, timers)
+            due -= 1
             started = clock()
             cpu_sample = next(cpu_samples, None)
             if cpu_sample is None:
@@ -170,10 +175,12 @@ class RoundSampler:
                 self.dropped += 1
                 for timer in timers:
                     timer.drop_last_sample()
-                continue
-            taken = _round(cpu_sample, gpu, transfers)
-            self.rounds.append(taken)
-            self._estimator.add(taken)
+            else:
+                spell.append(_round(cpu_sample, gpu, transfers))
+                self.rounds.append(spell[-1])
+            if spell and not due:
+                self._estimator.add(spacing.middle(spell, self._estimator))
+                spell = []
 
     def _is_over(self, spent: float, is_settled: Callable[[], bool] | None) -> bool:
         """Return whether no more rounds are taken, `spent` seconds after the first began."""
@@ -193,6 +200,8 @@ class RoundSampler:
         context, gpu = self._context, timers[1]
         again = SequentialEstimator(context.demand, context.options, self._exclusions)
         plan = context.options.sampling
+        if missed and spacing.is_confirmed_already(self._estimator, self.lasted):
+            return "confirmed"
         apart = spacing.second_measurement(self.round_time, context.remaining())
         if apart is None and not missed:
             return "no_time"
@@ -213,7 +222,7 @@ class RoundSampler:
                     spell.append(_round(cpu_sample, gpu, transfers))
             if not spell:
                 continue
-            again.add(sorted(spell, key=again.log_ratio)[len(spell) // 2])
+            again.add(spacing.middle(spell, again))
             if again.taken < plan.min_rounds:
                 continue
             missed_again = again.missed.keys()

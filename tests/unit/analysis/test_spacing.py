@@ -6,9 +6,12 @@ from factories import estimation_of, taken
 from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator
 from pytest_gpuperf.analysis.spacing import (
     confirmation,
+    is_confirmed_already,
     lasts,
+    middle,
     pause_alone,
     pause_before_next,
+    rounds_together,
     second_measurement,
     unconfirmed,
 )
@@ -76,9 +79,10 @@ def test_pauses_leave_time_for_the_rounds_that_a_verdict_needs_and_slow_rounds_h
 @pytest.mark.parametrize(
     ("expected", "round_time", "left"),
     [
-        ((25 * ROUND, 1), ROUND, 9.0),
-        ((1.0 - 0.1, 1), 0.05, 8.0),  # 18 rounds' time
-        ((0.0, 12), 0.1, 8.0),  # 7.2 s of 8
+        ((12 * ROUND, 11), ROUND, 9.0),
+        ((0.48, 11), 0.04, 8.0),  # eight times 24 rounds fit
+        ((0.0, 11), 0.05, 8.0),
+        ((0.0, 11), 0.1, 8.0),  # 6.8 s of 8
         ((0.0, 8), 0.16, 8.0),
         (None, 0.17, 8.0),
         (None, ROUND, 0.0),
@@ -86,7 +90,54 @@ def test_pauses_leave_time_for_the_rounds_that_a_verdict_needs_and_slow_rounds_h
     ],
 )
 def test_a_second_measurement_has_rounds_further_apart_or_the_middle_ones_of_many(expected, round_time, left):
-    assert expected == pytest.approx(second_measurement(round_time, left))
+    assert expected == second_measurement(round_time, left)
+
+
+def test_the_middle_one_is_that_of_an_odd_number_of_rounds():
+    estimator = estimator_of()
+    rounds = [taken(ratio) for ratio in (5.0, 1.0, 4.0, 2.0)]
+    assert middle(rounds[:3], estimator) == taken(4.0)
+    assert middle(rounds, estimator) == taken(4.0)
+    assert middle(rounds[:1], estimator) == middle(rounds[:2], estimator) == taken(5.0)
+
+
+NOISY = [10.0 * (0.8, 1.2, 1.0, 1.1, 0.9, 1.05)[place % 6] for place in range(24)]
+
+
+@pytest.mark.parametrize(
+    ("expected", "ratios", "spent", "apart"),
+    [
+        (11, NOISY, 1.0, True),
+        (1, NOISY, 1.0, False),
+        (1, [10.0, 10.1] * 12, 1.0, True),  # precise enough
+        (1, NOISY[:5], 1.0, True),  # too few to tell
+        (1, NOISY, 7.5 - 23 * ROUND, True),  # no time for eleven more
+    ],
+)
+def test_where_noise_is_wide_the_middle_one_of_eleven_rounds_counts(expected, ratios, spent, apart):
+    options = RunOptions(max_time=10, sampling=SamplingPlan(precision=0.02, apart=apart))
+    assert expected == rounds_together(estimator_of(*ratios, options=options), ROUND * 10, spent)
+
+
+def test_slow_rounds_without_pauses_count_one_by_one():
+    options = RunOptions(max_time=10, sampling=SamplingPlan(precision=0.02, apart=True))
+    estimator = estimator_of(*NOISY, options=options)
+    assert [11, 1] == [rounds_together(estimator, seconds, 0.0) for seconds in (0.05, 0.1)]
+
+
+@pytest.mark.parametrize(
+    ("expected", "rounds", "apart", "ratios"),
+    [
+        (True, 300, True, [2.5] * 12),
+        (False, 299, True, [2.5] * 12),
+        (False, 300, False, [2.5] * 12),
+        (False, 300, True, [*[2.5] * 40, *[3.1] * 6]),
+    ],
+)
+def test_rounds_that_sat_apart_for_long_need_no_second_measurement(expected, rounds, apart, ratios):
+    options = RunOptions(sampling=SamplingPlan(apart=apart))
+    estimator = estimator_of(*ratios, demand=Demand(min=3), options=options)
+    assert expected == is_confirmed_already(estimator, rounds)
 
 
 @pytest.mark.parametrize(

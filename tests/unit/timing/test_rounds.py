@@ -522,5 +522,5 @@ def test_a_second_measurement_ends_once_it_meets_the_limit():
     )
     starts = starts_of(bench.gpu.device)
     assert bench.interleaved().speedup("interleaved").confirmation == "contradicted"
-    first, second = 6 + 5, 6 + 6  # rounds, and untimed blocks before them
+    first, second = 6 + 5, 6 * 11 + 6  # rounds, and untimed blocks before them
     assert len(starts) == first + second
