@@ -95,8 +95,8 @@ class Cell:
     """A shape of noise on either device, at a true ratio; the largest share of wrong verdicts each way.
 
     `missed` is the largest share of intervals without the true ratio, of a limit and of a bare marker, and
-    `regressed` that of gates which find a loss where nothing changed; where the speedup did `change`, it is the
-    least share of those which find it.
+    `regressed` that of gates which find a loss where nothing changed; where the speedup did `change`, it is
+    the least share of those which find it.
     """
 
     name: str
@@ -279,7 +279,7 @@ def misses(cell: Cell, sampling: RoundSampler) -> bool:
 
 
 def finds_a_loss(cell: Cell, noise: float, chance: Random) -> bool:
-    """Return whether a gate fails a run against the baseline of another, of the same speed but for its change."""
+    """Return whether a gate fails a run against the baseline of another, of the same speed or changed."""
     before = record(measure(cell, noise, chance, Demand(), gate.PLAN)[0])
     base = Baseline("baseline.json", Run(environment=gate.HERE, started="", records=(before,)))
     held = Gate(gate.ASKED, [base], lambda: gate.HERE, gated=True)
