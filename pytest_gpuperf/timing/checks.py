@@ -1,9 +1,7 @@
 """From the results of single calls to whether the timed work was the requested work."""
 
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from io import IOBase
 from typing import Any, Literal
 
 from pytest_gpuperf.devices.protocol import TimedDevice
@@ -14,6 +12,7 @@ from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import inputs, parity
 from pytest_gpuperf.timing.clock import seconds_between
+from pytest_gpuperf.timing.leaves import Leaf, incomparable, remedy_of_lazy, snapshot
 from pytest_gpuperf.timing.workload import Workload
 
 _DISAGREEMENT_HINT = (
@@ -34,7 +33,7 @@ class CpuResult:
 
     measurement: Measurement
     lasted: float
-    result: list[parity.Leaf]
+    result: list[Leaf]
     interference: Interference | None
 
 
@@ -83,12 +82,12 @@ class ResultChecks:
         """Suppress refusals of work whose disagreement is known: that is the reason why the test fails."""
         return suppress(GpuPerfError) if self.differ else nullcontext()
 
-    def copy_to_host(self, result: Any, device: TimedDevice) -> list[parity.Leaf]:
+    def copy_to_host(self, result: Any, device: TimedDevice) -> list[Leaf]:
         """Return a result's values on the host; refuse a lazy result, and one that cannot be compared."""
-        values = parity.snapshot(result, device.holds, device.asnumpy, device.info.reduced_eps)
-        for path, value, _ in parity.incomparable(values):
+        values = snapshot(result, device.holds, device.asnumpy, device.info.reduced_eps)
+        for path, value, _ in incomparable(values):
             name = f"{path} is of type {type(value).__name__}"
-            if (remedy := _remedy_of_lazy(value)) is not None:
+            if (remedy := remedy_of_lazy(value)) is not None:
                 raise GpuPerfError(
                     f"{name}, which is lazy: its work would run after the timed call; {remedy}"
                 )
@@ -117,7 +116,7 @@ class ResultChecks:
                 "make the arrays with device.asarray or xp"
             )
 
-    def require_same_result(self, first: list[parity.Leaf], last: list[parity.Leaf]) -> None:
+    def require_same_result(self, first: list[Leaf], last: list[Leaf]) -> None:
         """Refuse work whose result changes from call to call."""
         if parity.compare(first, last, self._demand).agreed is False:
             raise GpuPerfError(
@@ -127,8 +126,8 @@ class ResultChecks:
 
     def compare(
         self,
-        cpu: list[parity.Leaf],
-        gpu: list[parity.Leaf],
+        cpu: list[Leaf],
+        gpu: list[Leaf],
         device: TimedDevice,
         when: Literal["before", "after"],
     ) -> None:
@@ -145,14 +144,3 @@ class ResultChecks:
         modes = [mode for mode in (device.info.reduced_precision, device.info.reduced_convolutions) if mode]
         if modes and any(leaf.eps == device.info.reduced_eps for leaf in gpu):
             self._hints = f"{_MODE_HINT.format(', '.join(modes))}; {_DISAGREEMENT_HINT}"
-
-
-def _remedy_of_lazy(value: Any) -> str | None:
-    """Return what to return in place of a value that is lazy, if it is."""
-    if isinstance(value, Iterator) and not isinstance(value, IOBase):
-        return "return the values that it yields"
-    if parity.is_lazy_graph(value):
-        return "return what its method compute returns"
-    if parity.computes_when_read(value):
-        return "return its values, read, in a dict, list or tuple"
-    return None

@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.timing.parity import leaves
+from pytest_gpuperf.timing.leaves import leaves
 
 _MAX_LEAVES = 1000  # searched in one container that a workload carries: long lists hold numbers, not arrays
 _MAX_FINGERPRINTED = 1 << 30  # bytes, each of which is copied to the host twice

@@ -22,7 +22,7 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
 from pytest_gpuperf.timing.clock import ClockError
 from pytest_gpuperf.timing.context import TrialContext
-from pytest_gpuperf.timing.parity import Leaf
+from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
 from pytest_gpuperf.timing.untimed_calls import Bind
