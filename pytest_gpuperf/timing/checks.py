@@ -108,6 +108,17 @@ class ResultChecks:
                 "work on a copy made inside it, or write to another array"
             )
 
+    def note_on_state(self, workload: Workload) -> Note | None:
+        """Return a note where later calls may find their work done by the first one."""
+        state = inputs.settled_state(workload.changed_at_first, workload.call, workload.device)
+        if state is None:
+            return None
+        text = (
+            f"only the first call on the {workload.device.kind.upper()} changed an array ({state}) that "
+            "later calls read: they may find its work done; if so, work on a copy made inside it"
+        )
+        return Note(code="state_changed_once", text=text)
+
     def require_device_work(self, gpu: Workload) -> None:
         """Refuse a workload that left the GPU idle."""
         if not gpu.did_device_work:
