@@ -10,14 +10,7 @@ from pytest_gpuperf.analysis import noise, verdict
 from pytest_gpuperf.analysis.evidence import LARGEST_EXPONENT, Evidence, autocorrelation, e_value
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import (
-    Confirmation,
-    Estimate,
-    Interference,
-    Neighbours,
-    Round,
-    Speedup,
-)
+from pytest_gpuperf.model.measurement import Confirmation, Estimate, Interference, Neighbours, Round, Speedup
 
 
 def estimate(ratios: Iterable[float], options: RunOptions, sampling: Neighbours) -> Speedup | None:

@@ -13,14 +13,7 @@ from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.verdict import describe_regime, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import (
-    Estimate,
-    Measurement,
-    Neighbours,
-    Round,
-    Speedup,
-    Transfer,
-)
+from pytest_gpuperf.model.measurement import Estimate, Measurement, Neighbours, Round, Speedup, Transfer
 from pytest_gpuperf.model.offload import BreakEven, GpuLimits, Link, Offload, Price, Regime
 
 # Bytes per second in one direction: PCI-SIG's transfer rate x 16 lanes x 128/130 / 8, and half of the

@@ -136,11 +136,7 @@ class ResultChecks:
             )
 
     def compare(
-        self,
-        cpu: list[Leaf],
-        gpu: list[Leaf],
-        device: TimedDevice,
-        when: Literal["before", "after"],
+        self, cpu: list[Leaf], gpu: list[Leaf], device: TimedDevice, when: Literal["before", "after"]
     ) -> None:
         """Compare the devices' results, before or after timing, unless they have differed already."""
         if self.differ:

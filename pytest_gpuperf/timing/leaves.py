@@ -42,10 +42,7 @@ def leaves(result: Any, path: str = "result", *, compute: bool = False) -> Itera
 
 
 def snapshot(
-    result: Any,
-    holds: Callable[[Any], bool],
-    asnumpy: Callable[[Any], Any],
-    reduced_eps: float | None = None,
+    result: Any, holds: Callable[[Any], bool], asnumpy: Callable[[Any], Any], reduced_eps: float | None = None
 ) -> list[Leaf]:
     """Return the result's values on the host: arrays of the device copied, numbers as 0-d arrays.
 
