@@ -56,8 +56,7 @@ class UploadTracker:
         for array in arrays:
             if id(array) not in recorded:
                 recorded.add(id(array))
-                download = partial(_download, _reference(array), self._device)
-                self._record(array, Upload(bytes_of(array), download))
+                self._record(array, Upload(bytes_of(array), self._download(_reference(array))))
 
     def _upload(self, host: Any) -> Any:
         array = self._device.asarray(host)
@@ -66,6 +65,9 @@ class UploadTracker:
         else:
             self._record(array, Upload(bytes_of(array), None if self.kind == "cpu" else lambda: host))
         return array
+
+    def _download(self, array: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: self._device.asnumpy(array())
 
     def _record(self, array: Any, upload: Upload) -> None:
         self.arrays.append(array)
@@ -288,10 +290,6 @@ def root(value: Any) -> Any:
 def _to_host(array: Any, device: TimedDevice) -> Any:
     """Return a copy of an array of the device, or of NumPy."""
     return device.asnumpy(array) if device.holds(array) else np.array(array)
-
-
-def _download(array: Callable[[], Any], device: TimedDevice) -> Any:
-    return device.asnumpy(array())
 
 
 def checksum(values: Any) -> int:
