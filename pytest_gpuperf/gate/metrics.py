@@ -92,7 +92,7 @@ def confirmation(
     distances = [log(each / limit[1] if less_is_better else limit[0] / each) for each in values or ends]
     if not spacing.is_near(distances):
         return None
-    is_apart = spacing.lasts(distances, lasted(record)) if values else gated
+    is_apart = spacing.are_sustained(distances, lasted(record)) if values else gated
     return "confirmed" if is_apart else "not_apart"
 
 
