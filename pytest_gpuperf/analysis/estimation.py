@@ -57,12 +57,10 @@ def undisturbed(
     least, most = with_own_time("cpu", cpu), with_own_time("gpu", gpu)
     low = min(speedup.estimate.lower, least.estimate.lower) if least else 0.0
     high = max(speedup.estimate.upper, most.estimate.upper) if most else inf
-    medians = Estimate(
-        value=speedup.value, low=least.value if least else None, high=most.value if most else None
-    )
+    value = speedup.value
     return Disturbance(
-        estimate=Estimate(value=speedup.value, low=low or None, high=high if high < inf else None),
-        medians=medians,
+        estimate=Estimate(value=value, low=low or None, high=high if high < inf else None),
+        medians=Estimate(value=value, low=least.value if least else None, high=most.value if most else None),
         reason=noise.describe(cpu, gpu) or "",
     )
 
@@ -94,9 +92,8 @@ class SequentialEstimator:
         self.demand = demand
         self.options = options
         self._exclusions = [Exclusion(log(low), log(high), fails) for low, high, fails in exclusions]
-        self._evidence = Evidence(
-            alpha=alpha_share * options.alpha, resolution=log(1 + options.sampling.resolution)
-        )
+        resolution = log(1 + options.sampling.resolution)
+        self._evidence = Evidence(alpha=alpha_share * options.alpha, resolution=resolution)
         self._strongest = dict.fromkeys(demand.limits, 0.0)
 
     def add(self, one_round: Round) -> None:
@@ -159,11 +156,9 @@ class SequentialEstimator:
         loses.
         """
         low, high = self._evidence.interval
-        values, exclusions = self._evidence.values, [*enumerate(self._exclusions)]
-        floors = {f"exclusion {index}": each.low for index, each in exclusions if each.fails != "above"}
-        ceilings = {
-            f"exclusion {index}, above": each.high for index, each in exclusions if each.fails != "below"
-        }
+        values, ranges = self._evidence.values, [*enumerate(self._exclusions)]
+        floors = {f"exclusion {index}": each.low for index, each in ranges if each.fails != "above"}
+        ceilings = {f"exclusion {index}, above": each.high for index, each in ranges if each.fails != "below"}
         if self.demand.min is not None:
             floors["min"] = log(self.demand.min)
         if self.demand.max is not None:

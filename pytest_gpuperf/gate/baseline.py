@@ -69,9 +69,7 @@ class Comparer:
         compared = (tolerance for tolerance in tolerances if tolerance.metric not in elsewhere)
         return tuple(filter(None, (self._compare_metric(now, tolerance) for tolerance in compared)))
 
-    def compare_threshold(
-        self, now: Threshold, records: Sequence[Record], tolerance: Tolerance
-    ) -> Comparison:
+    def compare_threshold(self, now: Threshold, records: list[Record], tolerance: Tolerance) -> Comparison:
         """Return how a family's threshold compares with its baseline; `records` are the family's."""
         before = self.baseline.thresholds.get(now.name)
         if before is None or before.outcome is None:
@@ -83,7 +81,7 @@ class Comparer:
             if earlier := self.baseline.records.get(record.nodeid):
                 differences += self._differences(record, earlier, tolerance)
         if differences:
-            return self._not_comparable(tolerance, tuple(dict.fromkeys(differences)))
+            return self._not_comparable(tolerance, dict.fromkeys(differences))
         return self._compare_brackets(bracket(before), bracket(now), tolerance)
 
     def _compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison | None:
@@ -165,19 +163,16 @@ class Comparer:
         """Return which conditions of a metric differ between the runs."""
         kinds = _DEVICES.get(tolerance.metric, KINDS)
         then = fingerprint.record_conditions(self.baseline.run.environment, before, kinds)
-        return fingerprint.baseline_differences(
-            then, fingerprint.record_conditions(self.environment, now, kinds)
-        )
+        later = fingerprint.record_conditions(self.environment, now, kinds)
+        return fingerprint.baseline_differences(then, later)
 
     def _no_baseline(self, tolerance: Tolerance, cause: str) -> Comparison:
         reason = f"nothing to compare with: the baseline {self.baseline.name} {cause}"
         return _comparison(tolerance, "new", reason)
 
-    def _not_comparable(
-        self, tolerance: Tolerance, differences: tuple[str, ...], **values: Any
-    ) -> Comparison:
+    def _not_comparable(self, tolerance: Tolerance, differences: Iterable[str], **values: Any) -> Comparison:
         reason = f"not comparable with the baseline {self.baseline.name}: {'; '.join(differences)}"
-        return _comparison(tolerance, "not_comparable", reason, differences=differences, **values)
+        return _comparison(tolerance, "not_comparable", reason, differences=tuple(differences), **values)
 
 
 def closest(baselines: Sequence[Baseline], environment: Environment) -> Baseline | None:

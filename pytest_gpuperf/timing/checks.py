@@ -23,6 +23,9 @@ _MODE_HINT = (
 )
 _COMPARABLE_HINT = "return arrays, numbers or text, in tuples, lists, dicts or dataclasses"
 
+When = Literal["before", "after"]
+"""When results were compared: before or after the timed calls."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuResult:
@@ -49,7 +52,7 @@ class ResultChecks:
         self._demand = demand
         self._hints = _DISAGREEMENT_HINT
         self._degenerate: list[tuple[str, str]] = []
-        self._found: Literal["before", "after"] = "before"
+        self._found: When = "before"
 
     @property
     def differ(self) -> bool:
@@ -63,8 +66,9 @@ class ResultChecks:
             return ()
         notes = []
         if self.parity.agreed is None:
-            text = f"parity was not checked: {self.parity.reason}"
-            notes.append(Note(code="parity_not_checked", text=text))
+            notes.append(
+                Note(code="parity_not_checked", text=f"parity was not checked: {self.parity.reason}")
+            )
         if self._degenerate:
             places = first_few([f"{path} ({only})" for path, only in self._degenerate])
             text = f"only zeros or only NaN on both devices: {places}; check that the work is done"
@@ -86,17 +90,15 @@ class ResultChecks:
         """Return a result's values on the host; refuse a lazy result, and one that cannot be compared."""
         values = snapshot(result, device.holds, device.asnumpy, device.info.reduced_eps)
         for path, value, _ in incomparable(values):
-            name = f"{path} is of type {type(value).__name__}"
+            is_copied = self._demand.transfer != "never"
             if (remedy := remedy_of_lazy(value)) is not None:
-                raise GpuPerfError(
-                    f"{name}, which is lazy: its work would run after the timed call; {remedy}"
-                )
-            if self._demand.bare or not (self._demand.parity or self._demand.transfer != "never"):
+                problem = f"is lazy: its work would run after the timed call; {remedy}"
+            elif self._demand.bare or not (self._demand.parity or is_copied):
                 continue
-            remedy = " or pass parity=False" if self._demand.transfer == "never" else ""
-            raise GpuPerfError(
-                f"{name}, which can be neither compared nor copied; {_COMPARABLE_HINT}{remedy}"
-            )
+            else:
+                remedy = _COMPARABLE_HINT if is_copied else f"{_COMPARABLE_HINT} or pass parity=False"
+                problem = f"can be neither compared nor copied; {remedy}"
+            raise GpuPerfError(f"{path} is of type {type(value).__name__}, which {problem}")
         return values
 
     def require_same_inputs(self, workload: Workload) -> None:
@@ -135,9 +137,7 @@ class ResultChecks:
                 "undo inside it what it changes, fix its random numbers, or pass parity=False"
             )
 
-    def compare(
-        self, cpu: list[Leaf], gpu: list[Leaf], device: TimedDevice, when: Literal["before", "after"]
-    ) -> None:
+    def compare(self, cpu: list[Leaf], gpu: list[Leaf], device: TimedDevice, when: When) -> None:
         """Compare the devices' results, before or after timing, unless they have differed already."""
         if self.differ:
             return

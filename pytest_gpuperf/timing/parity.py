@@ -60,9 +60,8 @@ def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
         if difference is not None:
             return Parity(agreed=False, error=error, tolerance=tolerance, reason=f"{path}: {difference}")
         largest_error = max(largest_error, error or 0.0)
-    return Parity(
-        agreed=None if not_compared else True, error=largest_error, tolerance=tolerance, reason=not_compared
-    )
+    agreed = None if not_compared else True
+    return Parity(agreed=agreed, error=largest_error, tolerance=tolerance, reason=not_compared)
 
 
 def degenerate(cpu: list[Leaf], gpu: list[Leaf]) -> Iterator[tuple[str, str]]:
@@ -203,7 +202,5 @@ def _is_elementwise(demand: Demand) -> bool:
 
 def _tolerance(*leaves: Leaf) -> float:
     """Return the square root of the coarser machine epsilon; 0 for integers."""
-    floating = [leaf for leaf in leaves if leaf.value.dtype.kind in "fc"]
-    return float(
-        max((max(np.finfo(leaf.value.dtype).eps, leaf.eps) for leaf in floating), default=0.0) ** 0.5
-    )
+    floating = [(leaf.value.dtype, leaf.eps) for leaf in leaves if leaf.value.dtype.kind in "fc"]
+    return float(max((max(np.finfo(dtype).eps, eps) for dtype, eps in floating), default=0.0) ** 0.5)

@@ -34,10 +34,8 @@ class RoundSampler:
         self._begin((1 - _FIRST_SHARE) / max(1, self._context.options.sampling.max_restarts))
 
     def _begin(self, alpha_share: float) -> None:
-        context = self._context
-        self._estimator = SequentialEstimator(
-            context.demand, context.options, self._exclusions, alpha_share=alpha_share
-        )
+        demand, options = self._context.demand, self._context.options
+        self._estimator = SequentialEstimator(demand, options, self._exclusions, alpha_share=alpha_share)
         self.rounds: list[Round] = []
         self.begun = 0
         self.dropped = 0

@@ -16,11 +16,12 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate, Interference, Measurement, Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import kept_results, outcome, secondary, transfers, untimed_calls
+from pytest_gpuperf.timing import outcome, secondary, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
 from pytest_gpuperf.timing.clock import ClockError
 from pytest_gpuperf.timing.context import TrialContext
+from pytest_gpuperf.timing.kept_results import Returned, are_same, look_for_kept, remember
 from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
@@ -251,13 +252,11 @@ class Trial:
     @property
     def _disturbance(self) -> Disturbance | None:
         """What is certain of the speedup, if the samples of either device were disturbed."""
-        speedup = self._speedup
+        speedup, rounds = self._speedup, self._rounds.rounds
         if speedup is None:
             return None
         cpu, gpu = self._interference, self._interference_with(self._gpu)
-        return estimation.undisturbed(
-            speedup, self._rounds.rounds, self.demand, self.options, cpu=cpu, gpu=gpu
-        )
+        return estimation.undisturbed(speedup, rounds, self.demand, self.options, cpu=cpu, gpu=gpu)
 
     @property
     def _samples_usable(self) -> bool:
@@ -292,7 +291,7 @@ class Trial:
         self._budget.start(device.clock)
         workload, result = untimed_calls.first_call(bind, device)
         transfers.require_separable(self.demand, workload)
-        workload = replace(workload, returned=kept_results.remember(result, device))
+        workload = replace(workload, returned=remember(result, device))
         return BlockTimer(workload=workload), self._checks.copy_to_host(result, device)
 
     def _sampled(self, timer: BlockTimer) -> BlockTimer:
@@ -330,19 +329,14 @@ class Trial:
         self._add_note(self._checks.note_on_state(workload))
         return results
 
-    def _look_for_kept_result(
-        self, timer: BlockTimer, result: Any, before: kept_results.Returned
-    ) -> kept_results.Returned:
+    def _look_for_kept_result(self, timer: BlockTimer, result: Any, before: Returned) -> Returned:
         """Note where a call may not have made its result; return what it returned, for the next such look."""
-        returned = kept_results.remember(result, timer.device)
+        returned = remember(result, timer.device)
         if samples := self._sampled(timer).samples:
-            is_same = kept_results.are_same(before, returned)
+            is_same = are_same(before, returned)
             may_call = self._budget.remaining() > samples[-1]
-            self._add_note(
-                kept_results.look_for_kept(
-                    timer.workload, result, samples, is_same=is_same, may_call=may_call
-                )
-            )
+            note = look_for_kept(timer.workload, result, samples, is_same=is_same, may_call=may_call)
+            self._add_note(note)
         return returned
 
     def _add_note(self, note: Note | None) -> None:
