@@ -13,7 +13,7 @@ from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, Family, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Estimate, Interference, Measurement, Speedup, Transfer
+from pytest_gpuperf.model.measurement import Estimate, Interference, Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
 from pytest_gpuperf.timing import outcome, secondary, transfers, untimed_calls
@@ -68,9 +68,8 @@ class Trial:
         self._rounds = RoundSampler(self._context, exclusions)
         self._checks = ResultChecks(demand)
         self._device: TimedDevice | None = None
-        self._cpu: BlockTimer | None = None
+        self._cpu: BlockTimer | CpuResult | None = None
         self._gpu: BlockTimer | None = None
-        self._cpu_result: CpuResult | None = None
         self._transfer_timer: transfers.TransferTimer | None = None
         self._transfer: Transfer | None = None
         self._offload: Offload | None = None
@@ -79,7 +78,6 @@ class Trial:
         """Time the body on both devices in interleaved rounds."""
         self._cpu, first_result = self._first_call(bind, cpu)
         self._gpu, gpu_result = self._first_call(bind, gpu)
-        self._checks.require_device_work(self._gpu.workload)
         self._checks.compare(first_result, gpu_result, gpu, "before")
         del gpu_result
         with self._budget.lock(), self._checks.outlasting_refusals():
@@ -89,21 +87,18 @@ class Trial:
                 self._rounds.take_interleaved(cpu_timer, gpu_timer, copies, self._may_stop)
                 if self._checks.differ:
                     return self._judge()
-                cpu_results, gpu_results = self._last_results(self._cpu), self._last_results(self._gpu)
-                self._require_same_results(first_result, cpu_results)
-                self._compare_last_results(first_result, gpu_results, gpu)
-                del cpu_results, gpu_results  # the next ones, or the transfers, need the room
+                self._require_same_results(first_result, self._cpu)
+                self._compare_last_results(first_result, self._gpu)
                 if self._checks.differ or self._samples_usable or self._rounds.too_late_to_restart:
                     break
-            del first_result
+            del first_result  # the transfers need the room
             self._measure_secondary(self._cpu, self._gpu)
         return self._judge()
 
     def compare_with(self, cpu_result: CpuResult, bind: Bind, gpu: TimedDevice) -> Verdict:
         """Time the body on the GPU and compare it with the samples that its CPU sibling left."""
-        self._cpu_result = cpu_result
+        self._cpu = cpu_result
         self._gpu, gpu_result = self._first_call(bind, gpu)
-        self._checks.require_device_work(self._gpu.workload)
         self._checks.compare(cpu_result.result, gpu_result, gpu, "before")
         del gpu_result
         cpu_samples = cpu_result.measurement.samples_for(self.demand)
@@ -114,7 +109,7 @@ class Trial:
             self._measure_least_time(self._gpu)
             if self._checks.differ:
                 return self._judge()
-            self._compare_last_results(cpu_result.result, self._last_results(self._gpu), gpu)
+            self._compare_last_results(cpu_result.result, self._gpu)
             if self._budget.remaining() >= 0:
                 self._measure_secondary(self._gpu)
         return self._judge()
@@ -126,32 +121,32 @@ class Trial:
             for _ in self._attempts(self._cpu):
                 self._rounds.take_alone(self._warmed_up(self._cpu), seconds)
                 self._measure_least_time(self._cpu)
-                if self._interference is None or self._budget.remaining() < 0:
+                if self._interference(self._cpu) is None or self._budget.remaining() < 0:
                     break
-            self._require_same_results(first_result, self._last_results(self._cpu))
+            self._require_same_results(first_result, self._cpu)
             secondary.sample_other_mode([self._cpu], self._context)
-        if (reason := noise.describe(self._interference)) is not None:
+        interference = self._interference(self._cpu)
+        if (reason := noise.describe(interference)) is not None:
             self.note("interference", reason)
         return CpuResult(
             measurement=self._cpu.measurement,
             lasted=self._rounds.lasted,
             result=first_result,
-            interference=self._interference,
+            interference=interference,
         )
 
     def time_gpu(self, bind: Bind, gpu: TimedDevice, seconds: float) -> None:
         """Time the body on the GPU alone: two blocks, and more within `seconds`."""
         self._gpu, first_result = self._first_call(bind, gpu)
-        self._checks.require_device_work(self._gpu.workload)
         with self._budget.lock():
             self._rounds.take_alone(self._warmed_up(self._gpu), seconds)
             self._measure_least_time(self._gpu)
-            self._require_same_results(first_result, self._last_results(self._gpu))
+            self._require_same_results(first_result, self._gpu)
             secondary.probe_and_sample([self._gpu], self._context)
 
     def assess_cpu_only(self, cpu_result: CpuResult) -> None:
         """Assess from the CPU's times alone what a GPU would have to reach."""
-        if self._cpu is not None:
+        if isinstance(self._cpu, BlockTimer):
             disturbed = noise.describe(cpu_result.interference)
             self._transfer = transfers.untimed(self._cpu.workload, "no GPU was measured")
             self._offload = offload.assess_cpu_only(
@@ -160,16 +155,16 @@ class Trial:
 
     def record(self, ended: Verdict) -> Record:
         """Return everything that has been measured so far, with how the test ended."""
-        timer = self._gpu or self._cpu
+        timers = self._timers
         return Record(
             nodeid=self.nodeid,
             status=ended.status,
             reason=ended.reason,
             reason_code=ended.reason_code,
             demand=replace(self.demand, alpha=self.options.alpha),
-            scope=timer.workload.scope if timer else None,
+            scope=timers[-1].workload.scope if timers else None,
             family=self.family,
-            cpu=self._cpu_measurement,
+            cpu=self._cpu.measurement if self._cpu else None,
             gpu=self._gpu.measurement if self._gpu else None,
             speedup=self._speedup,
             parity=self._checks.parity,
@@ -182,8 +177,8 @@ class Trial:
             rounds_elapsed=self._rounds.elapsed,
             elapsed=self._budget.elapsed,
             turn_wait=self._budget.waited or None,
-            interference=self._interference,
-            gpu_interference=self._interference_with(self._gpu),
+            interference=self._interference(self._cpu),
+            gpu_interference=self._interference(self._gpu),
             notes=(*self.notes, *(Note(code="not_exclusive", text=text) for text in self._budget.warnings)),
         )
 
@@ -229,25 +224,17 @@ class Trial:
 
     @property
     def _timers(self) -> list[BlockTimer]:
-        return [timer for timer in (self._cpu, self._gpu) if timer is not None]
+        """The timers of the devices that this test measures: of the CPU first."""
+        return [side for side in (self._cpu, self._gpu) if isinstance(side, BlockTimer)]
 
     @property
     def _speedup(self) -> Speedup | None:
-        return self._rounds.speedup("siblings" if self._cpu_result else "interleaved")
+        return self._rounds.speedup("siblings" if isinstance(self._cpu, CpuResult) else "interleaved")
 
-    @property
-    def _cpu_measurement(self) -> Measurement | None:
-        if self._cpu is not None:
-            return self._cpu.measurement
-        return self._cpu_result.measurement if self._cpu_result else None
-
-    @property
-    def _interference(self) -> Interference | None:
-        """What disturbed the samples of the CPU."""
-        return self._cpu_result.interference if self._cpu_result else self._interference_with(self._cpu)
-
-    def _interference_with(self, timer: BlockTimer | None) -> Interference | None:
-        return self._sampled(timer).interference if timer else None
+    def _interference(self, side: BlockTimer | CpuResult | None) -> Interference | None:
+        """Return what disturbed the samples of a device that count for the demand."""
+        counting = self._sampled(side) if isinstance(side, BlockTimer) else side
+        return counting.interference if counting else None
 
     @property
     def _disturbance(self) -> Disturbance | None:
@@ -255,7 +242,7 @@ class Trial:
         speedup, rounds = self._speedup, self._rounds.rounds
         if speedup is None:
             return None
-        cpu, gpu = self._interference, self._interference_with(self._gpu)
+        cpu, gpu = self._interference(self._cpu), self._interference(self._gpu)
         return estimation.undisturbed(speedup, rounds, self.demand, self.options, cpu=cpu, gpu=gpu)
 
     @property
@@ -292,7 +279,10 @@ class Trial:
         workload, result = untimed_calls.first_call(bind, device)
         transfers.require_separable(self.demand, workload)
         workload = replace(workload, returned=remember(result, device))
-        return BlockTimer(workload=workload), self._checks.copy_to_host(result, device)
+        values = self._checks.copy_to_host(result, device)
+        if device.kind == "gpu":
+            self._checks.require_device_work(workload)
+        return BlockTimer(workload=workload), values
 
     def _sampled(self, timer: BlockTimer) -> BlockTimer:
         """Return the timer of the mode that the demand is on: of blocks, or of single calls."""
@@ -343,13 +333,13 @@ class Trial:
         if note is not None and note not in self.notes:
             self.notes.append(note)
 
-    def _require_same_results(self, first: list[Leaf], last: list[list[Leaf]]) -> None:
-        for result in last:
+    def _require_same_results(self, first: list[Leaf], timer: BlockTimer) -> None:
+        for result in self._last_results(timer):
             self._checks.require_same_result(first, result)
 
-    def _compare_last_results(self, cpu: list[Leaf], last: list[list[Leaf]], gpu: TimedDevice) -> None:
-        for result in last:
-            self._checks.compare(cpu, result, gpu, "after")
+    def _compare_last_results(self, cpu: list[Leaf], gpu: BlockTimer) -> None:
+        for result in self._last_results(gpu):
+            self._checks.compare(cpu, result, gpu.device, "after")
 
     def _measure_least_time(self, timer: BlockTimer) -> None:
         """Measure once what a call needs in any case, if other work disturbed the samples."""
@@ -402,8 +392,7 @@ class Trial:
             return Verdict(status="recorded", reason=None)
         if disagreement is not None:
             return Verdict(status="failed", reason=disagreement, reason_code="devices_disagree")
-        cpu = self._cpu_measurement
-        gpu = self._gpu
+        cpu, gpu = self._cpu, self._gpu
         if cpu is None or gpu is None:
             raise GpuPerfError("one of the two devices was not measured")
         if self._transfer_timer is not None:
@@ -418,7 +407,7 @@ class Trial:
             measured = offload.OffloadInput(
                 demand=self.demand,
                 regime="body" if gpu.workload.scope == "body" else self.demand.transfer,
-                cpu=cpu,
+                cpu=cpu.measurement,
                 gpu=gpu.measurement,
                 rounds=self._rounds.rounds,
                 speedup=speedup,
