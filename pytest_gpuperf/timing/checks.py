@@ -112,7 +112,7 @@ class ResultChecks:
 
     def note_on_state(self, workload: Workload) -> Note | None:
         """Return a note where later calls may find their work done by the first one."""
-        state = inputs.settled_state(workload.changed_at_first, workload.call, workload.device)
+        state = inputs.changed_once(workload.changed_at_first, workload.call, workload.device)
         if state is None:
             return None
         text = (

@@ -156,7 +156,7 @@ def _present(entry: Fingerprint, device: TimedDevice) -> int | None:
         return None
 
 
-def settled_state(state: Iterable[Fingerprint], call: Call, device: TimedDevice) -> str | None:
+def changed_once(state: Iterable[Fingerprint], call: Call, device: TimedDevice) -> str | None:
     """Return a description of an array that only the first call changed, if a call reads it.
 
     Such a call may find its work done, as one that sorts an array in place. What goes on to change is no sign

@@ -151,49 +151,38 @@ def _relative(cpu: Any, gpu: Any, scale: float, tolerance: float) -> tuple[float
     if scale == 0:
         return 0.0, None
     squares = np.zeros(3)
-    zeros = {"CPU": _Zeros(), "GPU": _Zeros()}
+    zeros = {"CPU": np.zeros(3), "GPU": np.zeros(3)}
     for start in range(0, cpu.size, _CHUNK):  # a whole array would take several copies of it
         on_cpu, on_gpu = (part[start : start + _CHUNK].astype(np.float64) / scale for part in (cpu, gpu))
         gap = on_gpu - on_cpu
         squares += [part @ part for part in (gap, on_cpu, on_gpu)]
-        zeros["CPU"].add(on_cpu, on_gpu)
-        zeros["GPU"].add(on_gpu, on_cpu)
+        zeros["CPU"] += _left_zero(on_cpu, on_gpu)
+        zeros["GPU"] += _left_zero(on_gpu, on_cpu)
     apart, *whole = np.sqrt(squares)
     error = float(apart / max(whole))
     if error > tolerance:
         return error, f"relative error {error:.2g}, tolerance {tolerance:.2g}"
-    for kind, found in zeros.items():
-        if found.share > tolerance and found.square**0.5 > tolerance ** (4 / 3) * max(whole):
-            left = f"{100 * found.share:.2g} % of the values that differ from zero"
+    for kind, (parts, others, square) in zeros.items():
+        share = parts / max(1, parts + others)
+        if share > tolerance and square**0.5 > tolerance ** (4 / 3) * max(whole):
+            left = f"{100 * share:.2g} % of the values that differ from zero"
             return error, f"the {kind} left zeros in {left} on the other device"
     return error, None
 
 
-class _Zeros:
-    """The parts, each of consecutive numbers, that are zero on one device and vary on the other."""
+def _left_zero(here: Any, there: Any) -> Any:
+    """Return how many parts are zero here and vary there, how many are not zero here, and a sum of squares.
 
-    def __init__(self) -> None:
-        self.square = 0.0
-        self._parts = self._others = 0
-
-    @property
-    def share(self) -> float:
-        """Their share of the parts that are not zero on both devices."""
-        return self._parts / max(1, self._parts + self._others)
-
-    def add(self, here: Any, there: Any) -> None:
-        """Count the parts of one more piece of the arrays."""
-        size = here.size - here.size % _PART
-        here, there = (values[:size].reshape(-1, _PART) for values in (here, there))
-        if np.count_nonzero(here) > size - _PART:
-            self._others += len(here)
-            return
-        zero = ~here.any(axis=1)
-        left = there[zero]
-        left = left[np.ptp(left, axis=1) > 0]
-        self.square += float(np.square(left).sum())
-        self._parts += len(left)
-        self._others += int(np.count_nonzero(~zero))
+    Each part is of consecutive numbers. The squares are those of what is there in place of the first parts.
+    """
+    size = here.size - here.size % _PART
+    here, there = (values[:size].reshape(-1, _PART) for values in (here, there))
+    if np.count_nonzero(here) > size - _PART:
+        return np.array([0, len(here), 0])
+    zero = ~here.any(axis=1)
+    left = there[zero]
+    left = left[np.ptp(left, axis=1) > 0]
+    return np.array([len(left), np.count_nonzero(~zero), np.square(left).sum()])
 
 
 def _is_elementwise(demand: Demand) -> bool:
