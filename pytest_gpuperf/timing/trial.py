@@ -83,7 +83,7 @@ class Trial:
         with self._budget.lock(), self._checks.outlasting_refusals():
             for _ in self._attempts(self._cpu, self._gpu):
                 cpu_timer, gpu_timer = self._warmed_up(self._cpu), self._warmed_up(self._gpu)
-                copies = self._demanded_transfers(gpu_timer)
+                copies = self._demanded_transfers(self._gpu)
                 self._rounds.take_interleaved(cpu_timer, gpu_timer, copies, self._may_stop)
                 if self._checks.differ:
                     return self._judge()
@@ -104,7 +104,7 @@ class Trial:
         cpu_samples = cpu_result.measurement.samples_for(self.demand)
         with self._budget.lock(), self._checks.outlasting_refusals():
             gpu_timer = self._warmed_up(self._gpu)
-            copies = self._demanded_transfers(gpu_timer)
+            copies = self._demanded_transfers(self._gpu)
             self._rounds.take_against(cpu_samples, gpu_timer, copies, cpu_lasted=cpu_result.lasted)
             self._measure_least_time(self._gpu)
             if self._checks.differ:
@@ -359,11 +359,11 @@ class Trial:
         for timer in timers:
             timer.restart()
 
-    def _demanded_transfers(self, sampled: BlockTimer) -> Sequence[BlockTimer]:
+    def _demanded_transfers(self, gpu: BlockTimer) -> Sequence[BlockTimer]:
         """Return the timers of the transfers if the demand includes them: they belong to each round then."""
         if self.demand.transfer == "never":
             return ()
-        self._transfer_timer = transfers.TransferTimer(sampled.workload, self.options, sampled=sampled)
+        self._transfer_timer = transfers.TransferTimer(gpu.workload, self.options, sampled=self._sampled(gpu))
         return self._transfer_timer.timers
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
