@@ -9,15 +9,8 @@ from typing import Literal, NamedTuple
 from pytest_gpuperf.analysis import noise, verdict
 from pytest_gpuperf.analysis.evidence import LARGEST_EXPONENT, Evidence, autocorrelation, e_value
 from pytest_gpuperf.analysis.noise import Disturbance
-from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import (
-    Confirmation,
-    Estimate,
-    Interference,
-    Neighbours,
-    Round,
-    Speedup,
-)
+from pytest_gpuperf.model.demand import Demand, Kind, RunOptions
+from pytest_gpuperf.model.measurement import Confirmation, Estimate, Interference, Neighbours, Round, Speedup
 
 
 def estimate(ratios: Iterable[float], options: RunOptions, sampling: Neighbours) -> Speedup | None:
@@ -52,26 +45,24 @@ def undisturbed(
     """
     if cpu is None and gpu is None:
         return None
-    cpu_time = _own_time(cpu, [each.cpu for each in rounds])
-    gpu_time = _own_time(gpu, [each.gpu for each in rounds])
-    of_cpu = [replace(each, cpu=min(cpu_time, each.cpu)) for each in rounds]
-    of_gpu = [replace(each, gpu=min(gpu_time, each.gpu)) for each in rounds]
-    least = estimate_for_demand(of_cpu, demand, options, speedup.sampling) if cpu_time > 0 else None
-    most = estimate_for_demand(of_gpu, demand, options, speedup.sampling) if gpu_time > 0 else None
+
+    def with_own_time(kind: Kind, interference: Interference | None) -> Speedup | None:
+        samples = [getattr(each, kind) for each in rounds]
+        own = interference.own_share * median(samples) if interference else inf
+        if own <= 0:
+            return None
+        shortened = (replace(each, **{kind: min(own, getattr(each, kind))}) for each in rounds)
+        return estimate_for_demand(shortened, demand, options, speedup.sampling)
+
+    least, most = with_own_time("cpu", cpu), with_own_time("gpu", gpu)
     low = min(speedup.estimate.lower, least.estimate.lower) if least else 0.0
     high = max(speedup.estimate.upper, most.estimate.upper) if most else inf
+    value = speedup.value
     return Disturbance(
-        estimate=Estimate(value=speedup.value, low=low or None, high=high if high < inf else None),
-        medians=Estimate(
-            value=speedup.value, low=least.value if least else None, high=most.value if most else None
-        ),
+        estimate=Estimate(value=value, low=low or None, high=high if high < inf else None),
+        medians=Estimate(value=value, low=least.value if least else None, high=most.value if most else None),
         reason=noise.describe(cpu, gpu) or "",
     )
-
-
-def _own_time(interference: Interference | None, samples: Sequence[float]) -> float:
-    """Return how much of its median sample is certainly a workload's own; infinite where it is all of it."""
-    return interference.own_share * median(samples) if interference else inf
 
 
 class Exclusion(NamedTuple):
@@ -101,9 +92,8 @@ class SequentialEstimator:
         self.demand = demand
         self.options = options
         self._exclusions = [Exclusion(log(low), log(high), fails) for low, high, fails in exclusions]
-        self._evidence = Evidence(
-            alpha=alpha_share * options.alpha, resolution=log(1 + options.sampling.resolution)
-        )
+        resolution = log(1 + options.sampling.resolution)
+        self._evidence = Evidence(alpha=alpha_share * options.alpha, resolution=resolution)
         self._strongest = dict.fromkeys(demand.limits, 0.0)
 
     def add(self, one_round: Round) -> None:
@@ -171,19 +161,16 @@ class SequentialEstimator:
         loses.
         """
         low, high = self._evidence.interval
-        floors = {"min": log(self.demand.min)} if self.demand.min is not None else {}
-        ceilings = {"max": log(self.demand.max)} if self.demand.max is not None else {}
-        for index, (least, most, fails) in enumerate(self._exclusions):
-            if fails != "above":
-                floors[f"exclusion {index}"] = least
-            if fails != "below":
-                ceilings[f"exclusion {index}, above"] = most
-        values = self._evidence.values
-        missed = {name: [floor - value for value in values] for name, floor in floors.items() if high < floor}
-        for name, ceiling in ceilings.items():
-            if low > ceiling:
-                missed[name] = [value - ceiling for value in values]
-        return missed
+        values, ranges = self._evidence.values, [*enumerate(self._exclusions)]
+        floors = {f"exclusion {index}": each.low for index, each in ranges if each.fails != "above"}
+        ceilings = {f"exclusion {index}, above": each.high for index, each in ranges if each.fails != "below"}
+        if self.demand.min is not None:
+            floors["min"] = log(self.demand.min)
+        if self.demand.max is not None:
+            ceilings["max"] = log(self.demand.max)
+        below = {name: [end - value for value in values] for name, end in floors.items() if high < end}
+        above = {name: [value - end for value in values] for name, end in ceilings.items() if low > end}
+        return below | above
 
     def is_within(self, distance: float) -> bool:
         """Return whether the estimate is as near as that (a log ratio) to a limit or an exclusion."""

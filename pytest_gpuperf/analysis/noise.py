@@ -87,18 +87,15 @@ def worst_in_report(
 
 def describe(cpu: Interference | None, gpu: Interference | None = None) -> str | None:
     """Return in words, and with its numbers, what disturbed each device; None where nothing did."""
-    found = [_describe(cpu, "CPU")] if cpu else []
-    found += [_describe(gpu, "emulated GPU")] if gpu else []
-    return "; ".join(found) or None
+    disturbed = ((cpu, "CPU"), (gpu, "emulated GPU"))
+    return "; ".join(_describe(each, device) for each, device in disturbed if each) or None
 
 
 def _describe(interference: Interference, device: str) -> str:
     if interference.kind == "unstable_cpu_times":
-        middle = interference.median or 0.0
-        fastest = interference.fastest or 0.0
-        return (
-            f"unstable {device} timings: the median is {middle:.2g} s, the fastest block took {fastest:.2g} s"
-        )
+        middle, fastest = interference.median or 0.0, interference.fastest or 0.0
+        shown = f"the median is {middle:.2g} s, the fastest block took {fastest:.2g} s"
+        return f"unstable {device} timings: {shown}"
     waited, threads = interference.waited or 0.0, interference.threads or 1
     who = f"each of {threads} threads" if threads > 1 else "threads"
     waits = f"{who} waited for a processor, {waited / threads:.2g} s per second of measurement"

@@ -13,14 +13,7 @@ from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.verdict import describe_regime, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import (
-    Estimate,
-    Measurement,
-    Neighbours,
-    Round,
-    Speedup,
-    Transfer,
-)
+from pytest_gpuperf.model.measurement import Estimate, Measurement, Neighbours, Round, Speedup, Transfer
 from pytest_gpuperf.model.offload import BreakEven, GpuLimits, Link, Offload, Price, Regime
 
 # Bytes per second in one direction: PCI-SIG's transfer rate x 16 lanes x 128/130 / 8, and half of the
@@ -84,7 +77,7 @@ def assess(measured: OffloadInput, options: RunOptions) -> Offload:
     included = describe_regime(measured.demand, measured.regime)
     parts = [f"{_WORTH[worth]}: {ratio(measured.speedup)} {included}"]
     if worth is not False:
-        parts += filter(None, [_copies_text(measured, regimes, break_even), _price_text(price)])
+        parts += filter(None, [_copies_text(measured, regimes.get("always"), break_even), _price_text(price)])
     return Offload(
         worth=worth,
         reason="; ".join(parts),
@@ -276,12 +269,9 @@ def _links(time: float | None, transfer: Transfer | None) -> tuple[Link, ...]:
     )
 
 
-def _copies_text(
-    measured: OffloadInput, regimes: dict[str, Speedup | None], break_even: BreakEven | None
-) -> str | None:
+def _copies_text(measured: OffloadInput, always: Speedup | None, break_even: BreakEven | None) -> str | None:
     """Return what copies do to a speedup with resident data; None where that is not known or not worth it."""
     transfer = measured.transfer
-    always = regimes.get("always")
     if measured.regime != "never" or transfer is None or not transfer.bytes or always is None:
         return None
     if not measured.is_beyond(1.0):

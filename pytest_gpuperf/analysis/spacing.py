@@ -121,7 +121,7 @@ def is_near(distances: Sequence[float]) -> bool:
     return min(distances) < log(LARGEST_LEVEL)
 
 
-def lasts(distances: Sequence[float], rounds: float) -> bool:
+def are_sustained(distances: Sequence[float], rounds: float) -> bool:
     """Return whether rounds that cannot be taken again lie beyond a limit for longer than a spell.
 
     All together lasted as long as so many `rounds`, with their pauses. In each of six stretches that are as
@@ -142,7 +142,7 @@ def confirmation(estimator: SequentialEstimator, rounds: float) -> Confirmation 
     near = [distances for distances in estimator.missed.values() if is_near(distances)]
     if not near:
         return None
-    return "confirmed" if all(lasts(distances, rounds) for distances in near) else "not_apart"
+    return "confirmed" if all(are_sustained(distances, rounds) for distances in near) else "not_apart"
 
 
 def is_confirmed_already(estimator: SequentialEstimator, rounds: float) -> bool:

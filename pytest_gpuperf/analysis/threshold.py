@@ -108,7 +108,7 @@ def _threshold(family: Family, records: Mapping[float, Record]) -> Threshold:
     missing = [size for size in family.sizes if _speedup(records.get(size)) is None]
     status, reason = _evaluate(family, sweep)
     if missing and status not in ("passed", "failed"):  # what is certain does not depend on them
-        status, reason = _missing_sizes(family, records, missing)
+        status, reason = _incomplete(family, records, missing)
     regimes = (record.offload.regime for record in records.values() if record.offload)
     return Threshold(
         name=family.name,
@@ -227,9 +227,7 @@ def _failure(parameter: str, limit: _Limit, sweep: _Sweep) -> str:
     return f"{text}; inconclusive at the largest, {sweep.labels[last.size]}"
 
 
-def _missing_sizes(
-    family: Family, records: Mapping[float, Record], missing: list[float]
-) -> tuple[_Status, str]:
+def _incomplete(family: Family, records: Mapping[float, Record], missing: list[float]) -> tuple[_Status, str]:
     """Return the status of a sweep with missing sizes, and the reasons, each with its sizes."""
     if all(record.status == "skipped" for record in records.values()):
         return "skipped", "; ".join(dict.fromkeys(_why_missing(record) for record in records.values()))

@@ -8,14 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import (
-    TF32_EPS,
-    LibraryBackend,
-    LibraryDevice,
-    import_library,
-    shown_setting,
-)
+from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
 from pytest_gpuperf.devices.nvml import MonitoredDevice
+from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -24,7 +19,6 @@ _LIBRARY = ("cupy", "CuPy", "install pytest-gpuperf[cuda12] or pytest-gpuperf[cu
 # CUDA runtime errors (driver_types.h) after which the process's context cannot be used again.
 _LOST = frozenset({4, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999})
 _INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100
-_AMPERE = 8  # the first compute capability with TF32
 
 _LONGEST_SPIN = 1.0  # seconds: a GPU that also drives a screen may kill a kernel that runs for two
 _SPIN = r"""
@@ -209,13 +203,13 @@ def _version(number: int) -> str:
 
 def _reduced_precision(generation: int) -> str | None:
     """Return the setting that rounds float32 products to TF32's 10 bits; NVIDIA's overrides CuPy's."""
-    override = environ.get("NVIDIA_TF32_OVERRIDE")
     cupy_setting = environ.get("CUPY_TF32", "")
-    if generation < _AMPERE or override == "0":
+    if not may_use_tf32(generation):
         return None
     if cupy_setting not in ("", "0"):
         return f"TF32 in float32 products (CUPY_TF32={cupy_setting})"
-    return "TF32 in float32 products (NVIDIA_TF32_OVERRIDE=1)" if override == "1" else None
+    is_forced = environ.get("NVIDIA_TF32_OVERRIDE") == "1"
+    return "TF32 in float32 products (NVIDIA_TF32_OVERRIDE=1)" if is_forced else None
 
 
 def _pool(cuda: Any, device: int) -> Any:

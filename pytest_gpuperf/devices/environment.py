@@ -3,7 +3,7 @@
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from math import inf
 from pathlib import Path, PurePosixPath
@@ -115,18 +115,14 @@ def one_thread() -> Iterator[int | None]:
     Yield among how many threads they could share the work of this one; None where they cannot be limited.
     """
     threads = max((pool.threads for pool in _thread_pools()), default=1)
-    limits = None
     try:
         from threadpoolctl import threadpool_limits
 
         limits = threadpool_limits(1)
-    except Exception:  # noqa: BLE001, S110 - it calls into foreign libraries, and only a bound is lost
-        pass
-    if limits is None:
-        yield None
-        return
-    with limits:
-        yield min(threads, _usable() or threads)
+    except Exception:  # noqa: BLE001 - it calls into foreign libraries, and only a bound is lost
+        limits = None
+    with limits or nullcontext():
+        yield min(threads, _usable() or threads) if limits else None
 
 
 def _usable() -> int | None:

@@ -3,21 +3,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
-from os import environ
 from time import process_time
 from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import (
-    BFLOAT16_EPS,
-    TF32_EPS,
-    LibraryBackend,
-    LibraryDevice,
-    import_library,
-    shown_setting,
-)
+from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
 from pytest_gpuperf.devices.namespaces import Namespace
+from pytest_gpuperf.devices.precision import BFLOAT16_EPS, TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
@@ -25,7 +18,6 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 
 _LIBRARY = ("jax", "JAX", "install pytest-gpuperf[jax], for a GPU with JAX's plugin for it (jax[cuda13])")
 _EXACT = ("highest", "float32", "F32_F32_F32")  # of jax_default_matmul_precision
-_AMPERE = 8.0  # the first compute capability with TF32
 
 
 class JaxDevice(LibraryDevice):
@@ -142,8 +134,7 @@ class JaxDevice(LibraryDevice):
         setting = f"jax_default_matmul_precision={precision}"
         if self._device.platform == "tpu":
             return f"bfloat16 in float32 products ({setting})"
-        capability = float(getattr(self._device, "compute_capability", 0))
-        if capability < _AMPERE or environ.get("NVIDIA_TF32_OVERRIDE") == "0":
+        if not may_use_tf32(float(getattr(self._device, "compute_capability", 0))):
             return None
         mode = "bfloat16" if self._rounds_to_bfloat16 else "TF32"
         return f"{mode} in float32 products ({setting})"

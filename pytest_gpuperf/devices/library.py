@@ -12,8 +12,6 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 
-BFLOAT16_EPS, TF32_EPS = 2.0**-7, 2.0**-10  # the relative spacing to which such a mode rounds float32
-
 
 class LibraryDevice:
     """Base of a library's devices: timed by the host's clock, with faults that their texts describe."""

@@ -5,22 +5,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property, wraps
 from importlib.util import find_spec
-from os import environ
 from time import process_time
 from typing import Any, Literal
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import (
-    TF32_EPS,
-    LibraryBackend,
-    LibraryDevice,
-    import_library,
-    shown_setting,
-)
+from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.nvml import MonitoredDevice
+from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
@@ -28,7 +22,6 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 
 _LIBRARY = ("torch", "torch", "install pytest-gpuperf[torch], for a GPU with torch's build for it")
 _TYPES = ("cuda", "hpu", "mps", "mtia", "npu", "xpu")
-_AMPERE = 8  # the first compute capability with TF32
 
 # Functions that make a tensor without being given one: those that `torch.set_default_device` acts on.
 _FACTORIES = frozenset(
@@ -178,8 +171,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
 
         In convolutions TF32 is torch's default.
         """
-        has_tf32 = self._is_cuda and getattr(self._properties, "major", 0) >= _AMPERE
-        if not has_tf32 or environ.get("NVIDIA_TF32_OVERRIDE") == "0":
+        if not self._is_cuda or not may_use_tf32(getattr(self._properties, "major", 0)):
             return None
         backends = self._torch.backends
         cudnn = getattr(backends, "cudnn", None)

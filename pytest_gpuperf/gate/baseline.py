@@ -69,9 +69,7 @@ class Comparer:
         compared = (tolerance for tolerance in tolerances if tolerance.metric not in elsewhere)
         return tuple(filter(None, (self._compare_metric(now, tolerance) for tolerance in compared)))
 
-    def compare_threshold(
-        self, now: Threshold, records: Sequence[Record], tolerance: Tolerance
-    ) -> Comparison:
+    def compare_threshold(self, now: Threshold, records: list[Record], tolerance: Tolerance) -> Comparison:
         """Return how a family's threshold compares with its baseline; `records` are the family's."""
         before = self.baseline.thresholds.get(now.name)
         if before is None or before.outcome is None:
@@ -80,59 +78,101 @@ class Comparer:
             return _comparison(tolerance, "cannot_tell", f"the threshold is not known: {now.reason}")
         differences = [*fingerprint.baseline_differences(_sweep_conditions(before), _sweep_conditions(now))]
         for record in records:
-            earlier = self.baseline.records.get(record.nodeid)
-            differences += self._differences(record, earlier, tolerance) if earlier else ()
+            if earlier := self.baseline.records.get(record.nodeid):
+                differences += self._differences(record, earlier, tolerance)
         if differences:
-            return self._not_comparable(tolerance, tuple(dict.fromkeys(differences)))
-        return _compare_brackets(bracket(before), bracket(now), tolerance, gated=self.gated)
+            return self._not_comparable(tolerance, dict.fromkeys(differences))
+        return self._compare_brackets(bracket(before), bracket(now), tolerance)
 
     def _compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison | None:
         """Return how one metric compares; None where neither run should have it."""
         metric = tolerance.metric
         value = metrics.value_of(now, metric)
         before = self.baseline.records.get(now.nodeid)
-        if before is None:
-            return self._no_baseline(tolerance, "does not have this test") if value else None
-        earlier = metrics.value_of(before, metric)
-        if earlier is None:
-            cause = f" ({before.status}: {before.reason})" if before.reason else ""
-            missing = f"has no {text.METRIC_NAMES[metric]} of this test{cause}"
+        earlier = metrics.value_of(before, metric) if before else None
+        if before is None or earlier is None:
+            missing = "does not have this test"
+            if before is not None:
+                cause = f" ({before.status}: {before.reason})" if before.reason else ""
+                missing = f"has no {text.METRIC_NAMES[metric]} of this test{cause}"
             return self._no_baseline(tolerance, missing) if value else None
-        if value is None and now.status == "skipped":
-            return None
         if value is None:
             reason = f"this run has no {text.METRIC_NAMES[metric]}: {now.reason or now.status}"
-            return _comparison(tolerance, "cannot_tell", reason, baseline=earlier.estimate)
-        differences = self._differences(now, before, tolerance)
-        if differences:
+            lost = _comparison(tolerance, "cannot_tell", reason, baseline=earlier.estimate)
+            return lost if now.status != "skipped" else None
+        if differences := self._differences(now, before, tolerance):
             values = {"baseline": earlier.estimate, "found": value.estimate}
             return self._not_comparable(tolerance, differences, **values)
         if regression.is_worse(earlier.estimate, value.estimate, tolerance) and value.doubt is None:
             limit = regression.limits(earlier.estimate, tolerance)[0]
             confirmation = metrics.confirmation(now, metric, limit, gated=self.gated)
             if confirmation in verdict.UNCONFIRMED:
-                remedy = regression.measure_longer(gated=self.gated)
-                doubt = f"{verdict.UNCONFIRMED[confirmation]}; {text.REMEDIES[remedy]}"
-                value = replace(value, doubt=doubt, remedy=remedy)
-        return _compare_values(earlier, value, tolerance, gated=self.gated)
+                doubt = f"{verdict.UNCONFIRMED[confirmation]}; {text.REMEDIES[self._measure_longer]}"
+                value = replace(value, doubt=doubt, remedy=self._measure_longer)
+        return self._compare_values(earlier, value, tolerance)
+
+    def _compare_values(self, before: MetricValue, now: MetricValue, tolerance: Tolerance) -> Comparison:
+        """Return what follows from the numbers; a GPU that was slowed down, now or then, does not decide.
+
+        It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
+        """
+        earlier, later = before.estimate, now.estimate
+        outcome = regression.compare_intervals(earlier, later, tolerance)
+        doubt = now.doubt if outcome in ("regressed", "cannot_tell") else None
+        if doubt is None and before.doubt is not None and outcome != "regressed":
+            doubt = f"when the baseline was made {before.doubt}"
+        if doubt is not None:
+            outcome = "cannot_tell"
+        reason: str | None = None
+        remedy: Remedy | None = None
+        if outcome == "cannot_tell":
+            # Whichever interval is wider has to be narrower.
+            is_older_wider = regression.width(earlier) > regression.width(later)
+            remedy = now.remedy if doubt else "new_baseline" if is_older_wider else self._measure_longer
+            numbers = text.describe(earlier, later, tolerance, outcome, widened=now.widened)
+            reason = f"{numbers}; {doubt or text.REMEDIES[remedy]}"
+        elif outcome != "not_regressed":
+            reason = text.describe(earlier, later, tolerance, outcome)
+        values = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
+        return _comparison(tolerance, outcome, reason, remedy=remedy, **values)
+
+    def _compare_brackets(self, before: Estimate, now: Estimate, tolerance: Tolerance) -> Comparison:
+        """Return how a threshold changed; the same bracket, if it decides anything, is no change."""
+        is_decided = now.upper < inf or now.lower == inf  # the GPU surely wins somewhere, or never
+        outcome: Outcome = "cannot_tell"
+        # Sizes are a grid: the threshold lies anywhere between two of them, so both ends have to agree.
+        if now.is_above(before.upper * (1 + tolerance.share)):
+            outcome = "regressed"
+        elif now.is_above(before.lower * (1 - tolerance.share)) is False:
+            outcome = "improved"
+        elif (now == before and is_decided) or now.upper <= before.lower * (1 + tolerance.share):
+            outcome = "not_regressed"
+        remedy = self._measure_longer if outcome == "cannot_tell" else None
+        reason = None
+        if outcome != "not_regressed":
+            reason = text.describe_threshold(before.upper, now.upper, tolerance, outcome, remedy)
+        shown, earlier = (each if each.lower < inf else None for each in (now, before))
+        return _comparison(tolerance, outcome, reason, remedy=remedy, baseline=earlier, found=shown)
+
+    @property
+    def _measure_longer(self) -> Remedy:
+        """How the run can be measured longer; without a gate it had time left."""
+        return "more_time" if self.gated else "run_with_gate"
 
     def _differences(self, now: Record, before: Record, tolerance: Tolerance) -> tuple[str, ...]:
         """Return which conditions of a metric differ between the runs."""
         kinds = _DEVICES.get(tolerance.metric, KINDS)
         then = fingerprint.record_conditions(self.baseline.run.environment, before, kinds)
-        return fingerprint.baseline_differences(
-            then, fingerprint.record_conditions(self.environment, now, kinds)
-        )
+        later = fingerprint.record_conditions(self.environment, now, kinds)
+        return fingerprint.baseline_differences(then, later)
 
     def _no_baseline(self, tolerance: Tolerance, cause: str) -> Comparison:
         reason = f"nothing to compare with: the baseline {self.baseline.name} {cause}"
         return _comparison(tolerance, "new", reason)
 
-    def _not_comparable(
-        self, tolerance: Tolerance, differences: tuple[str, ...], **values: Any
-    ) -> Comparison:
+    def _not_comparable(self, tolerance: Tolerance, differences: Iterable[str], **values: Any) -> Comparison:
         reason = f"not comparable with the baseline {self.baseline.name}: {'; '.join(differences)}"
-        return _comparison(tolerance, "not_comparable", reason, differences=differences, **values)
+        return _comparison(tolerance, "not_comparable", reason, differences=tuple(differences), **values)
 
 
 def closest(baselines: Sequence[Baseline], environment: Environment) -> Baseline | None:
@@ -146,52 +186,6 @@ def has_same_conditions(baseline: Baseline, environment: Environment) -> bool:
     before = baseline.run.environment
     lacks_gpu = environment.gpu is not None and before.gpu is None
     return not lacks_gpu and not fingerprint.run_differences(before, environment)
-
-
-def _compare_values(
-    before: MetricValue, now: MetricValue, tolerance: Tolerance, *, gated: bool
-) -> Comparison:
-    """Return what follows from the numbers; a GPU that was slowed down, now or then, does not decide.
-
-    It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
-    """
-    earlier = before.estimate
-    later = now.estimate
-    outcome = regression.compare_intervals(earlier, later, tolerance)
-    doubt = now.doubt if outcome in ("regressed", "cannot_tell") else None
-    if doubt is None and before.doubt is not None and outcome != "regressed":
-        doubt = f"when the baseline was made {before.doubt}"
-    if doubt is not None:
-        outcome = "cannot_tell"
-    reason: str | None = None
-    remedy: Remedy | None = None
-    if outcome == "cannot_tell":
-        remedy = now.remedy if doubt else regression.remedy(earlier, later, gated=gated)
-        numbers = text.describe(earlier, later, tolerance, outcome, widened=now.widened)
-        reason = f"{numbers}; {doubt or text.REMEDIES[remedy]}"
-    elif outcome != "not_regressed":
-        reason = text.describe(earlier, later, tolerance, outcome)
-    values = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
-    return _comparison(tolerance, outcome, reason, remedy=remedy, **values)
-
-
-def _compare_brackets(before: Estimate, now: Estimate, tolerance: Tolerance, *, gated: bool) -> Comparison:
-    """Return how a threshold changed; the same bracket, if it decides anything, is no change."""
-    is_decided = now.upper < inf or now.lower == inf  # the GPU surely wins somewhere, or never
-    outcome: Outcome = "cannot_tell"
-    # Sizes are a grid: the threshold lies anywhere between two of them, so both ends have to agree.
-    if now.is_above(before.upper * (1 + tolerance.share)):
-        outcome = "regressed"
-    elif now.is_above(before.lower * (1 - tolerance.share)) is False:
-        outcome = "improved"
-    elif (now == before and is_decided) or now.upper <= before.lower * (1 + tolerance.share):
-        outcome = "not_regressed"
-    remedy = regression.measure_longer(gated=gated) if outcome == "cannot_tell" else None
-    reason = None
-    if outcome != "not_regressed":
-        reason = text.describe_threshold(before.upper, now.upper, tolerance, outcome, remedy)
-    shown, earlier = (each if each.lower < inf else None for each in (now, before))
-    return _comparison(tolerance, outcome, reason, remedy=remedy, baseline=earlier, found=shown)
 
 
 def _sweep_conditions(sweep: Threshold) -> fingerprint.Conditions:

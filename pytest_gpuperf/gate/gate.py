@@ -97,9 +97,7 @@ class Gate:
             return []
         return [text.no_valid_measurement(record.reason or record.status)]
 
-    def threshold_comparisons(
-        self, threshold: Threshold, records: Sequence[Record]
-    ) -> tuple[Comparison, ...]:
+    def threshold_comparisons(self, threshold: Threshold, records: list[Record]) -> tuple[Comparison, ...]:
         """Return how a family's threshold compares with the baseline, where the options ask for that."""
         if self._comparer is None or threshold.status == "skipped":
             return ()

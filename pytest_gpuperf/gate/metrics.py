@@ -61,15 +61,13 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
         throttled = noise.throttle_reason(record.dropped_rounds, record.dropped_rounds + rounds)
     on_cpu = noise.worst_in_report(record.cpu, record.interference) if metric != "gpu" else None
     on_gpu = noise.worst_in_report(record.gpu, record.gpu_interference) if metric != "cpu" else None
-    widened = exact
+    low, high = exact.low, exact.high
     if shortened := on_gpu if metric == "gpu" else on_cpu:  # less time, or a smaller ratio
-        own = shortened.own_share
-        widened = replace(exact, low=exact.low * own if exact.low is not None and own > 0 else None)
+        low = (low or 0.0) * shortened.own_share or None
     if on_gpu and metric != "gpu":
-        own = on_gpu.own_share
-        widened = replace(widened, high=exact.high / own if exact.high is not None and own > 0 else None)
-    why = noise.describe(on_cpu, on_gpu)
-    return MetricValue(estimate=widened, doubt=throttled, widened=why)
+        high = high / on_gpu.own_share if high is not None and on_gpu.own_share > 0 else None
+    widened = replace(exact, low=low, high=high)
+    return MetricValue(estimate=widened, doubt=throttled, widened=noise.describe(on_cpu, on_gpu))
 
 
 def confirmation(
@@ -92,7 +90,7 @@ def confirmation(
     distances = [log(each / limit[1] if less_is_better else limit[0] / each) for each in values or ends]
     if not spacing.is_near(distances):
         return None
-    is_apart = spacing.lasts(distances, lasted(record)) if values else gated
+    is_apart = spacing.are_sustained(distances, lasted(record)) if values else gated
     return "confirmed" if is_apart else "not_apart"
 
 

@@ -50,9 +50,7 @@ def decide(
     return Decision(failure="\n".join(failures) or None, skip=skip, warnings=tuple(warnings))
 
 
-def comparison_failures(
-    comparisons: Iterable[Comparison], gate: GateOptions, options: RunOptions
-) -> list[str]:
+def comparison_failures(compared: Iterable[Comparison], gate: GateOptions, options: RunOptions) -> list[str]:
     """Return why a test fails for its baseline; a doubt fails it only with --gpuperf-inconclusive=fail."""
     if options.report_only:
         return []
@@ -62,7 +60,7 @@ def comparison_failures(
     if gate.is_gate:
         failing |= {"not_comparable"} if gate.strict else set()
         failing |= {"cannot_tell"} if options.inconclusive == "fail" else set()
-    failed = (comparison for comparison in comparisons if comparison.outcome in failing)
+    failed = (comparison for comparison in compared if comparison.outcome in failing)
     return [comparison.reason or comparison.outcome for comparison in failed]
 
 

@@ -1,8 +1,8 @@
-"""From a baseline's estimate and a later one to whether a metric got worse, and what would decide a doubt."""
+"""From a baseline's estimate and a later one to whether a metric got worse."""
 
 from math import inf
 
-from pytest_gpuperf.model.comparison import Metric, Outcome, Remedy, Tolerance
+from pytest_gpuperf.model.comparison import Metric, Outcome, Tolerance
 from pytest_gpuperf.model.measurement import Estimate
 
 LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu", "cpu", "threshold", "memory"})
@@ -33,19 +33,6 @@ def is_worse(before: Estimate, now: Estimate, tolerance: Tolerance) -> bool:
     return now.lower > high if tolerance.metric in LESS_IS_BETTER else now.upper < low
 
 
-def remedy(before: Estimate, now: Estimate, *, gated: bool) -> Remedy:
-    """Return what would decide a doubt: whichever interval is wider has to be narrower.
-
-    `gated` says that the later run was measured for a gate; without one it had time left.
-    """
-    return "new_baseline" if _width(before) > _width(now) else measure_longer(gated=gated)
-
-
-def measure_longer(*, gated: bool) -> Remedy:
-    """Return how the later run can be measured longer."""
-    return "more_time" if gated else "run_with_gate"
-
-
 def ratio(before: Estimate, now: Estimate) -> Estimate | None:
     """Return now / before, with the interval that both of theirs leave it; None for a baseline of zero."""
     if before.value <= 0:
@@ -67,5 +54,6 @@ def limits(before: Estimate, tolerance: Tolerance) -> tuple[tuple[float, float],
     return (upper, lower) if tolerance.metric in LESS_IS_BETTER else (lower, upper)
 
 
-def _width(estimate: Estimate) -> float:
+def width(estimate: Estimate) -> float:
+    """Return the ratio of an interval's ends; infinite where its lower end is zero or unbounded."""
     return estimate.upper / estimate.low if estimate.low else inf

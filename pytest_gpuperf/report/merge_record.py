@@ -54,9 +54,8 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float) -
     sampled = (result.measurement.samples_for(record.demand) for result in (cpu, gpu))
     times = zip(*sampled, included or repeat(0.0), strict=False)  # in order; the longer ends are left out
     rounds = [Round(cpu=on_cpu, gpu=on_gpu, copies=copied) for on_cpu, on_gpu, copied in times]
-    estimator = SequentialEstimator(
-        record.demand, options, [Exclusion(1.0, 1.0, "either")] if record.family else []
-    )
+    sweep = [Exclusion(1.0, 1.0, "either")] if record.family else []
+    estimator = SequentialEstimator(record.demand, options, sweep)
     for one_round in rounds:
         estimator.add(one_round)
     lasted = min(metrics.lasted(result.record) for result in (cpu, gpu))

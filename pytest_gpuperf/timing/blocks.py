@@ -23,7 +23,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection, Interference, Measurement
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
-from pytest_gpuperf.timing.parity import leaves
+from pytest_gpuperf.timing.leaves import leaves
 from pytest_gpuperf.timing.workload import Workload
 
 _MAX_WARMUP_FACTOR = 10  # of the plan's warm-up time, for a workload too slow to become steady within it
@@ -129,9 +129,7 @@ class BlockTimer:
         del self.samples[:]
         self.block_calls = 1
         self.steady = False
-        self.waited = None
-        self.waiting_threads = None
-        self.processor_time = None
+        self.waited = self.waiting_threads = self.processor_time = None
         if self.per_call_timer is not None:
             self._fastest_latency = min(self._fastest_latency, self.per_call_timer.fastest_sample)
             self.per_call_timer = None
@@ -189,20 +187,16 @@ class BlockTimer:
         return self.per_call_timer
 
     def take_sample(self) -> None:
-        """Time one block and keep its sample; a workload that raises stays marked as running."""
-        self._is_running = True
-        self.drop_result()  # before the next one exists: at most two are held for a device
-        before = _readings(self.device)
-        with gc_paused():
-            sample, result = timed_block(self.workload.call, self.block_calls, self.device)
-        after = _readings(self.device)
-        self._is_running = False
+        """Time one block and keep its sample."""
+        self.drop_result()
+        waits_before, worked_before = _waits(self.device), capabilities.processor_time(self.device)
+        sample = self._run_block()
+        worked_after, waits_after = capabilities.processor_time(self.device), _waits(self.device)
         self._before_last_block = self.sums
-        if before.processor_time is not None and after.processor_time is not None:
-            worked = max(0.0, after.processor_time - before.processor_time)
-            self.processor_time = (self.processor_time or 0.0) + worked
-        if before.waits is not None and after.waits is not None:
-            in_block = [now - before.waits.get(thread, 0.0) for thread, now in after.waits.items()]
+        if worked_before is not None and worked_after is not None:
+            self.processor_time = (self.processor_time or 0.0) + max(0.0, worked_after - worked_before)
+        if waits_before is not None and waits_after is not None:
+            in_block = [now - waits_before.get(thread, 0.0) for thread, now in waits_after.items()]
             waiting = sum(wait > _LEAST_WAIT * sample * self.block_calls for wait in in_block)
             self.waited = (self.waited or 0.0) + sum(in_block)
             self.waiting_threads = max(self.waiting_threads or 0, waiting)
@@ -210,29 +204,11 @@ class BlockTimer:
             raise GpuPerfError(f"{self.block_calls} calls took no time that the clock can show")
         self.note_time(sample)
         self.samples.append(sample)
-        self._keep(result)
 
     def run_untimed(self) -> None:
         """Run one block that is not sampled: clocks that fell while the device was idle rise again."""
-        self._is_running = True
         self.drop_result()
-        with gc_paused():
-            _, result = timed_block(self.workload.call, self.block_calls, self.device)
-        self._is_running = False
-        self._keep(result)
-
-    def drop_result(self) -> None:
-        """Free the result of the last block."""
-        self.last_result = None
-        if self.last_arrays:
-            self.last_arrays.clear()
-
-    def _keep(self, result: Any) -> None:
-        if not self.keeps_result:
-            return
-        self.last_result = result
-        if self.last_arrays is not None:
-            self.last_arrays.extend(leaf.value for leaf in leaves(result) if self.device.holds(leaf.value))
+        self._run_block()
 
     def measure_least_time(self, remaining: float) -> None:
         """Measure how long a call takes at least, if it was disturbed and that can be done in time.
@@ -246,15 +222,30 @@ class BlockTimer:
         with one_thread() as threads:
             if threads is None or 2 * threads * median(self.samples) * self.block_calls > remaining:
                 return
-            self.last_result = None  # before the next one exists
-            self._is_running = True
+            self.drop_result()
             started = thread_time()
-            with gc_paused():
-                _, result = timed_block(self.workload.call, self.block_calls, self.device)
+            self._run_block()
             needed = (thread_time() - started) / self.block_calls / threads
-            self._is_running = False
         self.least_time = min(needed, self.least_time or inf)
-        self.last_result = result if self.keeps_result else None
+
+    def drop_result(self) -> None:
+        """Free the last block's result, before the next one exists: at most two are held for a device."""
+        self.last_result = None
+        if self.last_arrays:
+            self.last_arrays.clear()
+
+    def _run_block(self) -> float:
+        """Run a block; return its seconds per call. A workload that raises stays marked as running."""
+        self._is_running = True
+        with gc_paused():
+            sample, result = timed_block(self.workload.call, self.block_calls, self.device)
+        self._is_running = False
+        if self.keeps_result:
+            self.last_result = result
+            if self.last_arrays is not None:
+                found = (leaf.value for leaf in leaves(result))
+                self.last_arrays.extend(value for value in found if self.device.holds(value))
+        return sample
 
     @property
     def sums(self) -> tuple[float | None, float | None]:
@@ -268,8 +259,7 @@ class BlockTimer:
 
     def drop_last_sample(self) -> None:
         """Discard the last sample, and what its block added to the sums."""
-        del self.samples[-1]
-        self.waited, self.processor_time = self._before_last_block
+        self.go_back(len(self.samples) - 1, self._before_last_block)
 
     def _is_warm(self, elapsed: float, options: RunOptions) -> bool:
         """Return whether warm-up has used its time: the plan's, and more only to reach three calls."""
@@ -317,17 +307,9 @@ def timed_block(call: Callable[[], Any], calls: int, device: TimedDevice) -> tup
     return seconds_between(started, ended) / calls, result
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Readings:
-    """How long each thread has waited for a processor so far, and how long the processors have worked."""
-
-    waits: dict[str, float] | None
-    processor_time: float | None
-
-
-def _readings(device: TimedDevice) -> _Readings:
-    waits_so_far = waits() if device.clock is perf_counter else None  # simulated time includes no such wait
-    return _Readings(waits=waits_so_far, processor_time=capabilities.processor_time(device))
+def _waits(device: TimedDevice) -> dict[str, float] | None:
+    """Return how long each thread has waited for a processor so far: no part of simulated time."""
+    return waits() if device.clock is perf_counter else None
 
 
 def _more_calls(calls: int, sample: float, block_time: float) -> int:

@@ -1,9 +1,7 @@
 """From the results of single calls to whether the timed work was the requested work."""
 
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from io import IOBase
 from typing import Any, Literal
 
 from pytest_gpuperf.devices.protocol import TimedDevice
@@ -14,6 +12,7 @@ from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import inputs, parity
 from pytest_gpuperf.timing.clock import seconds_between
+from pytest_gpuperf.timing.leaves import Leaf, incomparable, remedy_of_lazy, snapshot
 from pytest_gpuperf.timing.workload import Workload
 
 _DISAGREEMENT_HINT = (
@@ -23,6 +22,9 @@ _MODE_HINT = (
     "the GPU rounds float32 more than the dtype says ({}): turn that off where more digits are needed"
 )
 _COMPARABLE_HINT = "return arrays, numbers or text, in tuples, lists, dicts or dataclasses"
+
+When = Literal["before", "after"]
+"""When results were compared: before or after the timed calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +36,7 @@ class CpuResult:
 
     measurement: Measurement
     lasted: float
-    result: list[parity.Leaf]
+    result: list[Leaf]
     interference: Interference | None
 
 
@@ -50,7 +52,7 @@ class ResultChecks:
         self._demand = demand
         self._hints = _DISAGREEMENT_HINT
         self._degenerate: list[tuple[str, str]] = []
-        self._found: Literal["before", "after"] = "before"
+        self._found: When = "before"
 
     @property
     def differ(self) -> bool:
@@ -64,8 +66,9 @@ class ResultChecks:
             return ()
         notes = []
         if self.parity.agreed is None:
-            text = f"parity was not checked: {self.parity.reason}"
-            notes.append(Note(code="parity_not_checked", text=text))
+            notes.append(
+                Note(code="parity_not_checked", text=f"parity was not checked: {self.parity.reason}")
+            )
         if self._degenerate:
             places = first_few([f"{path} ({only})" for path, only in self._degenerate])
             text = f"only zeros or only NaN on both devices: {places}; check that the work is done"
@@ -83,21 +86,19 @@ class ResultChecks:
         """Suppress refusals of work whose disagreement is known: that is the reason why the test fails."""
         return suppress(GpuPerfError) if self.differ else nullcontext()
 
-    def copy_to_host(self, result: Any, device: TimedDevice) -> list[parity.Leaf]:
+    def copy_to_host(self, result: Any, device: TimedDevice) -> list[Leaf]:
         """Return a result's values on the host; refuse a lazy result, and one that cannot be compared."""
-        values = parity.snapshot(result, device.holds, device.asnumpy, device.info.reduced_eps)
-        for path, value, _ in parity.incomparable(values):
-            name = f"{path} is of type {type(value).__name__}"
-            if (remedy := _remedy_of_lazy(value)) is not None:
-                raise GpuPerfError(
-                    f"{name}, which is lazy: its work would run after the timed call; {remedy}"
-                )
-            if self._demand.bare or not (self._demand.parity or self._demand.transfer != "never"):
+        values = snapshot(result, device.holds, device.asnumpy, device.info.reduced_eps)
+        for path, value, _ in incomparable(values):
+            is_copied = self._demand.transfer != "never"
+            if (remedy := remedy_of_lazy(value)) is not None:
+                problem = f"is lazy: its work would run after the timed call; {remedy}"
+            elif self._demand.bare or not (self._demand.parity or is_copied):
                 continue
-            remedy = " or pass parity=False" if self._demand.transfer == "never" else ""
-            raise GpuPerfError(
-                f"{name}, which can be neither compared nor copied; {_COMPARABLE_HINT}{remedy}"
-            )
+            else:
+                remedy = _COMPARABLE_HINT if is_copied else f"{_COMPARABLE_HINT} or pass parity=False"
+                problem = f"can be neither compared nor copied; {remedy}"
+            raise GpuPerfError(f"{path} is of type {type(value).__name__}, which {problem}")
         return values
 
     def require_same_inputs(self, workload: Workload) -> None:
@@ -109,6 +110,17 @@ class ResultChecks:
                 "work on a copy made inside it, or write to another array"
             )
 
+    def note_on_state(self, workload: Workload) -> Note | None:
+        """Return a note where later calls may find their work done by the first one."""
+        state = inputs.changed_once(workload.changed_at_first, workload.call, workload.device)
+        if state is None:
+            return None
+        text = (
+            f"only the first call on the {workload.device.kind.upper()} changed an array ({state}) that "
+            "later calls read: they may find its work done; if so, work on a copy made inside it"
+        )
+        return Note(code="state_changed_once", text=text)
+
     def require_device_work(self, gpu: Workload) -> None:
         """Refuse a workload that left the GPU idle."""
         if not gpu.did_device_work:
@@ -117,7 +129,7 @@ class ResultChecks:
                 "make the arrays with device.asarray or xp"
             )
 
-    def require_same_result(self, first: list[parity.Leaf], last: list[parity.Leaf]) -> None:
+    def require_same_result(self, first: list[Leaf], last: list[Leaf]) -> None:
         """Refuse work whose result changes from call to call."""
         if parity.compare(first, last, self._demand).agreed is False:
             raise GpuPerfError(
@@ -125,13 +137,7 @@ class ResultChecks:
                 "undo inside it what it changes, fix its random numbers, or pass parity=False"
             )
 
-    def compare(
-        self,
-        cpu: list[parity.Leaf],
-        gpu: list[parity.Leaf],
-        device: TimedDevice,
-        when: Literal["before", "after"],
-    ) -> None:
+    def compare(self, cpu: list[Leaf], gpu: list[Leaf], device: TimedDevice, when: When) -> None:
         """Compare the devices' results, before or after timing, unless they have differed already."""
         if self.differ:
             return
@@ -145,14 +151,3 @@ class ResultChecks:
         modes = [mode for mode in (device.info.reduced_precision, device.info.reduced_convolutions) if mode]
         if modes and any(leaf.eps == device.info.reduced_eps for leaf in gpu):
             self._hints = f"{_MODE_HINT.format(', '.join(modes))}; {_DISAGREEMENT_HINT}"
-
-
-def _remedy_of_lazy(value: Any) -> str | None:
-    """Return what to return in place of a value that is lazy, if it is."""
-    if isinstance(value, Iterator) and not isinstance(value, IOBase):
-        return "return the values that it yields"
-    if parity.is_lazy_graph(value):
-        return "return what its method compute returns"
-    if parity.computes_when_read(value):
-        return "return its values, read, in a dict, list or tuple"
-    return None

@@ -13,13 +13,15 @@ from zlib import crc32
 import numpy as np
 
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.timing.parity import leaves
+from pytest_gpuperf.timing.leaves import leaves
 
 _MAX_LEAVES = 1000  # searched in one container that a workload carries: long lists hold numbers, not arrays
 _MAX_FINGERPRINTED = 1 << 30  # bytes, each of which is copied to the host twice
 _MAX_OF_STATE = 1 << 26  # bytes: large models are left alone
 _NOT_SEARCHED = {"_pytest", "builtins", "pluggy", "pytest", "pytest_gpuperf"}
 _QUALIFIED = re.compile(r"(\w+\.)+\w+")  # torch.float32
+
+Call = Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,7 @@ class UploadTracker:
         for array in arrays:
             if id(array) not in recorded:
                 recorded.add(id(array))
-                download = partial(_download, _reference(array), self._device)
-                self._record(array, Upload(bytes_of(array), download))
+                self._record(array, Upload(bytes_of(array), self._download(_reference(array))))
 
     def _upload(self, host: Any) -> Any:
         array = self._device.asarray(host)
@@ -66,6 +67,9 @@ class UploadTracker:
         else:
             self._record(array, Upload(bytes_of(array), None if self.kind == "cpu" else lambda: host))
         return array
+
+    def _download(self, array: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: self._device.asnumpy(array())
 
     def _record(self, array: Any, upload: Upload) -> None:
         self.arrays.append(array)
@@ -116,7 +120,7 @@ def fingerprints(
     return tuple(found.values())
 
 
-def mutated_input(inputs: Iterable[Fingerprint], call: Callable[[], Any], device: TimedDevice) -> str | None:
+def mutated_input(inputs: Iterable[Fingerprint], call: Call, device: TimedDevice) -> str | None:
     """Return a description of an input whose values the workload has changed, if there is one.
 
     An array that the workload only writes to is not an input: overwritten, it gets the same values again.
@@ -130,9 +134,7 @@ def mutated_input(inputs: Iterable[Fingerprint], call: Callable[[], Any], device
     return None
 
 
-def state_of(
-    call: Callable[[], Any], device: TimedDevice, known: Iterable[Fingerprint]
-) -> tuple[Fingerprint, ...]:
+def state_of(call: Call, device: TimedDevice, known: Iterable[Fingerprint]) -> tuple[Fingerprint, ...]:
     """Return the fingerprints of arrays in the objects that a call carries, of few enough bytes."""
     inputs = {id(entry.array()) for entry in known}
     arrays = (array for array in _arrays_of_objects(call, device) if id(array) not in inputs)
@@ -154,7 +156,7 @@ def _present(entry: Fingerprint, device: TimedDevice) -> int | None:
         return None
 
 
-def settled_state(state: Iterable[Fingerprint], call: Callable[[], Any], device: TimedDevice) -> str | None:
+def changed_once(state: Iterable[Fingerprint], call: Call, device: TimedDevice) -> str | None:
     """Return a description of an array that only the first call changed, if a call reads it.
 
     Such a call may find its work done, as one that sorts an array in place. What goes on to change is no sign
@@ -171,7 +173,7 @@ def describe(array: Any) -> str:
     return f"{dtype_of(array)} array of shape {tuple(array.shape)}"
 
 
-def _is_output(values: Any, call: Callable[[], Any], device: TimedDevice) -> bool:
+def _is_output(values: Any, call: Call, device: TimedDevice) -> bool:
     """Return whether one more call restores the values after they were overwritten; they end as they were."""
     written = _to_host(values, device)
     try:
@@ -219,14 +221,14 @@ def view_base(value: Any) -> Any:
     return getattr(value, "base", getattr(value, "_base", None))
 
 
-def carried_arrays(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
+def carried_arrays(call: Call, device: TimedDevice) -> Iterator[Any]:
     """Yield the arrays of the device that a callable reaches without its arguments."""
     for value in _closed_over(call):
         parts = islice(leaves(value, compute=True), _MAX_LEAVES)
         yield from (leaf.value for leaf in parts if device.holds(leaf.value))
 
 
-def arrays_of_fixtures(body: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
+def arrays_of_fixtures(body: Call, device: TimedDevice) -> Iterator[Any]:
     """Yield the arrays that a body got from its fixtures; those of NumPy too, whatever the device."""
     for value in _closed_over(body):
         for leaf in islice(leaves(value), _MAX_LEAVES):
@@ -234,7 +236,7 @@ def arrays_of_fixtures(body: Callable[[], Any], device: TimedDevice) -> Iterator
                 yield leaf.value
 
 
-def _arrays_of_objects(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
+def _arrays_of_objects(call: Call, device: TimedDevice) -> Iterator[Any]:
     """Yield the arrays in attributes of objects, in theirs, and in plain containers; few at most."""
     queue, seen = list(_closed_over(call)), set[int]()
     while queue and len(seen) < _MAX_LEAVES:
@@ -288,10 +290,6 @@ def root(value: Any) -> Any:
 def _to_host(array: Any, device: TimedDevice) -> Any:
     """Return a copy of an array of the device, or of NumPy."""
     return device.asnumpy(array) if device.holds(array) else np.array(array)
-
-
-def _download(array: Callable[[], Any], device: TimedDevice) -> Any:
-    return device.asnumpy(array())
 
 
 def checksum(values: Any) -> int:

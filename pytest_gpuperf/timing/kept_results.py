@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from math import inf
 from statistics import median
 from typing import Any
@@ -15,7 +14,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.clock import seconds_between
-from pytest_gpuperf.timing.parity import leaves
+from pytest_gpuperf.timing.leaves import leaves
 from pytest_gpuperf.timing.workload import Workload
 
 _FASTEST = 40e12  # bytes per second, five times those of a B200 (HBM3e, 8 TB/s): no device writes as fast
@@ -41,7 +40,9 @@ def remember(result: Any, device: TimedDevice) -> Returned:
 
 def are_same(before: Returned, now: Returned) -> bool:
     """Return whether a call returned the very arrays and numbers of another call."""
-    return bool(now) and len(before) == len(now) and all(map(_is_same, before, now))
+    if not now or len(before) != len(now):
+        return False
+    return all((value := new()) is not None and old() is value for old, new in zip(before, now, strict=True))
 
 
 def look_for_kept(
@@ -71,10 +72,10 @@ def look_for_kept(
         )
         return Note(code="faster_than_memory", text=text)
     if may_call and made:
-        left = _left(list(made.values()), workload)
-        if left.is_left is False:
+        seconds = _seconds_to_write(list(made.values()), workload)
+        if seconds is None:
             return None
-        impossible = max(impossible, left.seconds)
+        impossible = max(impossible, seconds)
     if call < impossible:
         raise GpuPerfError(
             f"the result on the {on} was kept from an earlier call: a call takes {units.seconds(call)}, less "
@@ -87,16 +88,11 @@ def look_for_kept(
     return Note(code="result_kept", text=text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Left:
-    """Whether a call left in arrays what was written there, None where not known; seconds to write it."""
+def _seconds_to_write(arrays: list[Any], workload: Workload) -> float | None:
+    """Write to arrays, call, and look there; None where the call wrote there, too, 0 where that is not known.
 
-    is_left: bool | None = None
-    seconds: float = 0.0
-
-
-def _left(arrays: list[Any], workload: Workload) -> _Left:
-    """Write to arrays, call, and look there; they end as they were."""
+    The arrays end as they were.
+    """
     device = workload.device
     seconds = inf
     overwritten = [(array, device.asnumpy(array)) for array in arrays]
@@ -110,22 +106,17 @@ def _left(arrays: list[Any], workload: Workload) -> _Left:
         before = [inputs.checksum(device.asnumpy(array)) for array in arrays]
         with np.errstate(all="ignore"):
             workload.call()
-        after = [inputs.checksum(device.asnumpy(array)) for array in arrays]
-        for array, values in overwritten:
-            array[...] = device.asarray(values)
+        is_left = before == [inputs.checksum(device.asnumpy(array)) for array in arrays]
     except GpuPerfError:
         raise
     except Exception:  # noqa: BLE001 - arrays that cannot be written, or a workload that fails on other values
+        return 0.0
+    finally:
         with suppress(Exception):
             for array, values in overwritten:
                 array[...] = device.asarray(values)
-        return _Left()
-    return _Left(is_left=before == after, seconds=seconds)
+    return seconds if is_left else None
 
 
 def _is_array(value: Any, device: TimedDevice) -> bool:
     return device.holds(value) or isinstance(value, np.ndarray)
-
-
-def _is_same(before: Callable[[], Any], now: Callable[[], Any]) -> bool:
-    return (value := now()) is not None and before() is value

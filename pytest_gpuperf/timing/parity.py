@@ -1,144 +1,21 @@
-"""From two results to whether they are the same."""
+"""From the values of two results to whether they are the same."""
 
-import re
-from collections import UserDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from inspect import getattr_static, isdatadescriptor
-from itertools import zip_longest
+from collections.abc import Iterator
 from math import isfinite
-from types import FunctionType, MappingProxyType, MemberDescriptorType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Parity
 from pytest_gpuperf.model.units import first_few
+from pytest_gpuperf.timing.leaves import Leaf, incomparable
 
 _LARGEST = 1.7e308  # written for an error beyond every float: JSON has no infinity
-_WIDE = {"c": np.complex128, "f": np.float64}
 _PART = 32  # consecutive numbers that are looked at together: a comparison that flips zeroes fewer
 _CHUNK = 2**13  # numbers that are compared at once: in the cache, and too few for BLAS to start threads
-_BITS = {"bfloat16": 7, "bcomplex32": 7, "complex32": 10}  # of the mantissa, where NumPy has no such dtype
-_BITS_IN_NAME = re.compile(r"float\d+_e\d+m(\d+)")  # float8_e4m3fn
-_FROM_ANOTHER_PACKAGE = 2  # numpy.dtype.isbuiltin: a dtype of ml_dtypes
 _TURNED_OFF = "parity was turned off on the marker"
 _NOTHING_RETURNED = "the workload returns nothing that could be compared"
-
-
-class Leaf(NamedTuple):
-    """One value of a result and its place: `result[0]['x']`.
-
-    `eps` is that of the device's dtype, or of a mode in which it rounds more, where the value on the host
-    has a finer one; else 0.
-    """
-
-    path: str
-    value: Any
-    eps: float = 0.0
-
-
-def leaves(result: Any, path: str = "result", *, compute: bool = False) -> Iterator[Leaf]:
-    """Yield the values in tuples, lists, dicts and dataclasses, in order; None is no value.
-
-    A container that computes its values when they are read is one value, unless `compute`.
-    """
-    if isinstance(result, Mapping | list | tuple) or _is_dataclass(result):
-        if not compute and computes_when_read(result):
-            yield Leaf(path, result)
-            return
-        for place, part in _read(result):
-            yield from leaves(part, path + place, compute=compute)
-    elif result is not None:
-        yield Leaf(path, result)
-
-
-def _read(container: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the parts of a container, each with its place."""
-    if isinstance(container, Mapping):
-        yield from ((f"[{key!r}]", part) for key, part in container.items())
-    elif isinstance(container, list | tuple):
-        yield from ((f"[{index}]", part) for index, part in enumerate(container))
-    else:
-        yield from ((f".{part.name}", getattr(container, part.name)) for part in fields(container))
-
-
-def computes_when_read(value: Any) -> bool:
-    """Return whether a container gives other values than those that it stores."""
-    if isinstance(value, Mapping) and not isinstance(value, dict | UserDict | MappingProxyType):
-        return True
-    if isinstance(value, dict | list | tuple) and not _overrides_reading(value):
-        return False
-    try:
-        keys: Iterable[Any]
-        read: Iterable[tuple[Any, Any]]
-        if isinstance(value, dict | UserDict):
-            stored = dict(dict.items(value.data if isinstance(value, UserDict) else value))
-            keys, read = stored, value.items()
-        elif isinstance(value, list | tuple):
-            values = list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)
-            stored = dict(enumerate(values))
-            keys, read = range(len(value)), enumerate(value)
-        else:
-            return _is_dataclass(value) and not all(_stores(value, part.name) for part in fields(value))
-        by_key = ((key, value[key]) for key in keys)
-        return not (_are_same(stored.items(), read) and _are_same(stored.items(), by_key))
-    except Exception:  # noqa: BLE001 - it is the user's code that reads them
-        return True
-
-
-def is_lazy_graph(value: Any) -> bool:
-    """Return whether a value follows dask's protocol: a graph of the work to be done."""
-    return hasattr(type(value), "__dask_graph__")
-
-
-def _overrides_reading(container: Any) -> bool:
-    """Return whether its type has methods in Python, not those of the built-in type, to read it."""
-    methods = (
-        getattr(type(container), name, None) for name in ("__getitem__", "__iter__", "__len__", "items")
-    )
-    return any(isinstance(method, FunctionType) for method in methods)
-
-
-def _are_same(some: Iterable[tuple[Any, Any]], others: Iterable[tuple[Any, Any]]) -> bool:
-    """Return whether both have the same keys with the same objects, in the same order."""
-    pairs = zip_longest(some, others, fillvalue=(object(), None))
-    return all(key == other_key and value is other for (key, value), (other_key, other) in pairs)
-
-
-def _is_dataclass(value: Any) -> bool:
-    return is_dataclass(value) and not isinstance(value, type)
-
-
-def _stores(value: Any, name: str) -> bool:
-    """Return whether reading an attribute runs no code: a slot, the instance or the class itself has it."""
-    attribute = getattr_static(type(value), name, value)
-    if isdatadescriptor(attribute):
-        return isinstance(attribute, MemberDescriptorType)
-    plain_default = attribute is not value and not hasattr(type(attribute), "__get__")
-    return name in getattr(value, "__dict__", {}) or plain_default
-
-
-def snapshot(
-    result: Any,
-    holds: Callable[[Any], bool],
-    asnumpy: Callable[[Any], Any],
-    reduced_eps: float | None = None,
-) -> list[Leaf]:
-    """Return the result's values on the host: arrays of the device copied, numbers as 0-d arrays.
-
-    Each field of a structured array is a value, and so is a mask; what it hides is zero.
-    `reduced_eps` is the spacing to which the device rounds float32, where it rounds more than that dtype.
-    """
-    return [
-        part for leaf in leaves(result) for part in _parts(_to_host(leaf, holds, asnumpy, reduced_eps or 0.0))
-    ]
-
-
-def incomparable(values: Iterable[Leaf]) -> Iterator[Leaf]:
-    """Yield the values that can be neither compared nor copied."""
-    return (leaf for leaf in values if not isinstance(leaf.value, np.ndarray))
 
 
 def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
@@ -174,8 +51,8 @@ def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
         pair = (cpu_leaf, on_gpu[path])
         other = next(incomparable(pair), None)
         if other is not None:
-            what = f"{path} is a {type(other.value).__name__}, which cannot be compared"
-            not_compared = not_compared or what
+            kind = type(other.value).__name__
+            not_compared = not_compared or f"{path} is a {kind}, which cannot be compared"
             continue
         if not _is_elementwise(demand) and cpu_leaf.value.dtype.kind in "fc":
             tolerance = max(tolerance or 0.0, _tolerance(*pair))
@@ -209,19 +86,16 @@ def _only(value: Any) -> str | None:
 def _difference(cpu_leaf: Leaf, gpu_leaf: Leaf, demand: Demand) -> tuple[float | None, str | None]:
     """Return the error between two arrays where it can be computed, and how they differ, if they do."""
     cpu, gpu = cpu_leaf.value, gpu_leaf.value
+    kind = cpu.dtype.kind
     if cpu.shape != gpu.shape:
         return None, f"shape {cpu.shape} on the CPU, {gpu.shape} on the GPU"
-    if cpu.dtype.kind != gpu.dtype.kind and {cpu.dtype.kind, gpu.dtype.kind} != {"i", "u"}:
+    if kind != gpu.dtype.kind and {kind, gpu.dtype.kind} != {"i", "u"}:
         return None, f"dtype {cpu.dtype} on the CPU, {gpu.dtype} on the GPU"
-    if cpu.dtype.kind not in "fc" and not (_is_elementwise(demand) and cpu.dtype.kind in "iu"):
-        unequal = cpu != gpu
-        if unequal.any():
-            unequal = unequal & (
-                (cpu == cpu) | (gpu == gpu)
-            )  # NaT and NaN of objects are not equal themselves
+    if kind not in "fc" and not (_is_elementwise(demand) and kind in "iu"):
+        unequal = (cpu != gpu) & ((cpu == cpu) | (gpu == gpu))  # NaT and a NaN are not equal themselves
         wrong = int(np.count_nonzero(unequal))
         return (None, f"{wrong} of {cpu.size} values differ") if wrong else (0.0, None)
-    if cpu.dtype.kind in "iu":
+    if kind in "iu":
         return _elementwise(cpu.astype(np.longdouble), gpu.astype(np.longdouble), demand)
     parts = [_real_parts(cpu), _real_parts(gpu)]
     scale = _largest(parts)
@@ -232,9 +106,9 @@ def _difference(cpu_leaf: Leaf, gpu_leaf: Leaf, demand: Demand) -> tuple[float |
         parts = [np.where(shared, part, 0) for part in parts]
         scale = _largest(parts)
     if _is_elementwise(demand):
-        wide = (part.astype(np.float64) for part in parts)
-        wide_cpu, wide_gpu = (part.view(_WIDE[cpu.dtype.kind]) for part in wide)
-        return _elementwise(wide_cpu, wide_gpu, demand)
+        wide = np.complex128 if kind == "c" else np.float64
+        parts = [part.astype(np.float64).view(wide) for part in parts]
+        return _elementwise(parts[0], parts[1], demand)
     return _relative(parts[0], parts[1], scale, _tolerance(cpu_leaf, gpu_leaf))
 
 
@@ -277,49 +151,38 @@ def _relative(cpu: Any, gpu: Any, scale: float, tolerance: float) -> tuple[float
     if scale == 0:
         return 0.0, None
     squares = np.zeros(3)
-    zeros = {"CPU": _Zeros(), "GPU": _Zeros()}
+    zeros = {"CPU": np.zeros(3), "GPU": np.zeros(3)}
     for start in range(0, cpu.size, _CHUNK):  # a whole array would take several copies of it
         on_cpu, on_gpu = (part[start : start + _CHUNK].astype(np.float64) / scale for part in (cpu, gpu))
         gap = on_gpu - on_cpu
         squares += [part @ part for part in (gap, on_cpu, on_gpu)]
-        zeros["CPU"].add(on_cpu, on_gpu)
-        zeros["GPU"].add(on_gpu, on_cpu)
+        zeros["CPU"] += _left_zero(on_cpu, on_gpu)
+        zeros["GPU"] += _left_zero(on_gpu, on_cpu)
     apart, *whole = np.sqrt(squares)
     error = float(apart / max(whole))
     if error > tolerance:
         return error, f"relative error {error:.2g}, tolerance {tolerance:.2g}"
-    for kind, found in zeros.items():
-        if found.share > tolerance and found.square**0.5 > tolerance ** (4 / 3) * max(whole):
-            left = f"{100 * found.share:.2g} % of the values that differ from zero"
+    for kind, (parts, others, square) in zeros.items():
+        share = parts / max(1, parts + others)
+        if share > tolerance and square**0.5 > tolerance ** (4 / 3) * max(whole):
+            left = f"{100 * share:.2g} % of the values that differ from zero"
             return error, f"the {kind} left zeros in {left} on the other device"
     return error, None
 
 
-class _Zeros:
-    """The parts, each of consecutive numbers, that are zero on one device and vary on the other."""
+def _left_zero(here: Any, there: Any) -> Any:
+    """Return how many parts are zero here and vary there, how many are not zero here, and a sum of squares.
 
-    def __init__(self) -> None:
-        self.square = 0.0
-        self._parts = self._others = 0
-
-    @property
-    def share(self) -> float:
-        """Their share of the parts that are not zero on both devices."""
-        return self._parts / max(1, self._parts + self._others)
-
-    def add(self, here: Any, there: Any) -> None:
-        """Count the parts of one more piece of the arrays."""
-        size = here.size - here.size % _PART
-        here, there = (values[:size].reshape(-1, _PART) for values in (here, there))
-        if np.count_nonzero(here) > size - _PART:
-            self._others += len(here)
-            return
-        zero = ~here.any(axis=1)
-        left = there[zero]
-        left = left[np.ptp(left, axis=1) > 0]
-        self.square += float(np.square(left).sum())
-        self._parts += len(left)
-        self._others += int(np.count_nonzero(~zero))
+    Each part is of consecutive numbers. The squares are those of what is there in place of the first parts.
+    """
+    size = here.size - here.size % _PART
+    here, there = (values[:size].reshape(-1, _PART) for values in (here, there))
+    if np.count_nonzero(here) > size - _PART:
+        return np.array([0, len(here), 0])
+    zero = ~here.any(axis=1)
+    left = there[zero]
+    left = left[np.ptp(left, axis=1) > 0]
+    return np.array([len(left), np.count_nonzero(~zero), np.square(left).sum()])
 
 
 def _is_elementwise(demand: Demand) -> bool:
@@ -328,52 +191,5 @@ def _is_elementwise(demand: Demand) -> bool:
 
 def _tolerance(*leaves: Leaf) -> float:
     """Return the square root of the coarser machine epsilon; 0 for integers."""
-    floating = [leaf for leaf in leaves if leaf.value.dtype.kind in "fc"]
-    return float(
-        max((max(np.finfo(leaf.value.dtype).eps, leaf.eps) for leaf in floating), default=0.0) ** 0.5
-    )
-
-
-def _to_host(
-    leaf: Leaf, holds: Callable[[Any], bool], asnumpy: Callable[[Any], Any], reduced_eps: float
-) -> Leaf:
-    path, value, _ = leaf
-    eps = _eps(value)
-    if isinstance(value, np.ma.MaskedArray):
-        value = value.copy()
-    elif holds(value):
-        value = asnumpy(value)
-        if value.dtype in (np.float32, np.complex64):
-            eps = max(eps, reduced_eps)
-    elif isinstance(value, bytes):
-        value = np.array(bytearray(value))
-    elif isinstance(value, np.ndarray | np.generic | bool | int | float | complex | str):
-        value = np.array(value)
-    if eps and isinstance(value, np.ndarray) and value.dtype.isbuiltin == _FROM_ANOTHER_PACKAGE:
-        value = value.astype(np.float32)
-    return Leaf(path, value, eps)
-
-
-def _parts(leaf: Leaf) -> Iterator[Leaf]:
-    """Yield the fields of a structured array, and the data and the mask of a masked one."""
-    path, value, eps = leaf
-    if isinstance(value, np.ndarray) and value.dtype.names:
-        for name in value.dtype.names:
-            yield from _parts(Leaf(f"{path}[{name!r}]", value[name], eps))
-    elif isinstance(value, np.ma.MaskedArray):
-        hidden = np.ma.getmaskarray(value)
-        data = value.data
-        data[hidden] = np.zeros((), data.dtype)
-        yield Leaf(path, data, eps)
-        if hidden.any():  # else it is the answer of a library without masks, too
-            yield Leaf(f"{path}.mask", hidden)
-    else:
-        yield leaf
-
-
-def _eps(value: Any) -> float:
-    """Return the machine epsilon of an array whose dtype NumPy lacks, known by its name; else 0."""
-    name = str(getattr(value, "dtype", "")).rpartition(".")[2]
-    in_name = _BITS_IN_NAME.match(name)
-    bits = int(in_name[1]) if in_name else _BITS.get(name)
-    return 0.0 if bits is None else 2.0**-bits
+    floating = [(leaf.value.dtype, leaf.eps) for leaf in leaves if leaf.value.dtype.kind in "fc"]
+    return float(max((max(np.finfo(dtype).eps, eps) for dtype, eps in floating), default=0.0) ** 0.5)

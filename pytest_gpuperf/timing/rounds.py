@@ -1,6 +1,7 @@
 """From the timers of one test to its rounds: enough of them, without those of a throttled GPU."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from pytest_gpuperf.analysis import noise, spacing
 from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator
@@ -33,10 +34,8 @@ class RoundSampler:
         self._begin((1 - _FIRST_SHARE) / max(1, self._context.options.sampling.max_restarts))
 
     def _begin(self, alpha_share: float) -> None:
-        context = self._context
-        self._estimator = SequentialEstimator(
-            context.demand, context.options, self._exclusions, alpha_share=alpha_share
-        )
+        demand, options = self._context.demand, self._context.options
+        self._estimator = SequentialEstimator(demand, options, self._exclusions, alpha_share=alpha_share)
         self.rounds: list[Round] = []
         self.begun = 0
         self.dropped = 0
@@ -69,19 +68,20 @@ class RoundSampler:
         cpu: BlockTimer,
         gpu: BlockTimer,
         transfers: Sequence[BlockTimer] = (),
-        is_settled: Callable[[], bool] = lambda: True,
+        may_stop: Callable[[], bool] = lambda: True,
     ) -> None:
         """Take rounds of both devices, and of the transfers, in random order.
 
-        Where they decide, but not as `is_settled` demands, take more while there is time. Where they miss a
+        Where they decide, but `may_stop` does not allow it, take more while there is time. Where they miss a
         limit, but not by far, or meet it by rounds that depend on each other, take rounds once more, far
         apart, which must show the same.
         """
         timers = [cpu, gpu, *transfers]
         cpu_samples = (cpu.samples[-1] for _ in blocks.rounds(timers, self._context.order))
-        self._take(cpu_samples, timers, gpu, transfers)
-        if self.rounds and not is_settled():
-            self._take(cpu_samples, timers, gpu, transfers, is_settled)
+        source = _RoundSource(cpu_samples, timers, gpu, transfers)
+        self._take(source)
+        if self.rounds and not may_stop():
+            self._take(source, may_stop)
         if not self.rounds or self.throttled is not None:
             return
         missed = spacing.unconfirmed(self._estimator)
@@ -90,7 +90,7 @@ class RoundSampler:
             self._confirmation = "dependent" if is_dependent else "interrupted"  # until it ends
             sums = [timer.sums for timer in timers]
             try:
-                found = self._confirm(missed, cpu_samples, timers, transfers)
+                found = self._confirm(missed, source)
                 self._confirmation = "dependent" if is_dependent and found != "confirmed" else found
             finally:
                 for timer, before in zip(timers, sums, strict=True):
@@ -110,7 +110,7 @@ class RoundSampler:
         """
         self._begin(alpha_share=1.0)
         timers = [gpu, *transfers]
-        self._take(_sampled_with(cpu_samples, timers), timers, gpu, transfers)
+        self._take(_RoundSource(_sampled_with(cpu_samples, timers), timers, gpu, transfers))
         if self.rounds and self.throttled is None:
             self._confirmation = spacing.confirmation(self._estimator, min(cpu_lasted, self.lasted))
 
@@ -121,85 +121,65 @@ class RoundSampler:
         """
         plan = self._context.options.sampling
         is_apart = plan.apart or bool(self._context.demand.limits or self._exclusions)
-        most, pause, working, idle = plan.max_rounds, 0.0, 0.0, 0.0
-        clock = timer.device.clock
-        self.begun = 0
-        while self.begun < _MIN_ALONE or (self.begun < most and working + idle < seconds):
-            if pause:
-                idle += self._pause(pause, [timer])
+        most, pause = plan.max_rounds, 0.0
+        while self.begun < _MIN_ALONE or (self.begun < most and (self.elapsed or 0.0) < seconds):
+            idle = self._pause(pause, [timer])
             self.begun += 1
-            started = clock()
+            started = timer.device.clock()
             timer.take_sample()
-            working += seconds_between(started, clock())
-            self.elapsed = working + idle
-            self.round_time = working / self.begun
+            self._add_time(seconds_between(started, timer.device.clock()), idle)
             if is_apart:
                 pause = spacing.pause_alone(self.round_time, seconds)
                 if not plan.apart:
                     most = spacing.FEWEST_ROUNDS if pause else spacing.LASTING_ROUNDS
 
-    def _take(
-        self,
-        cpu_samples: Iterator[float],
-        timers: Sequence[BlockTimer],
-        gpu: BlockTimer,
-        transfers: Sequence[BlockTimer],
-        is_settled: Callable[[], bool] | None = None,
-    ) -> None:
-        """Take a round per CPU sample; each `next` samples all timers before it returns.
-
-        The rounds end by the stopping rule, or as soon as they are settled.
-        """
-        clock = gpu.device.clock
-        working = self.round_time * self.begun
-        idle = (self.elapsed or 0.0) - working  # not the time for which a pause waits for another process
+    def _take(self, source: "_RoundSource", may_stop: Callable[[], bool] | None = None) -> None:
+        """Take rounds until the stopping rule ends them, or as soon as they may stop."""
+        gpu = source.gpu
         spell: list[Round] = []
         due = 0  # rounds of a spell that are still to be taken
-        while due or not self._is_over(working + idle, is_settled):
+        while due or not self._is_over(may_stop):
             self.begun += 1
+            idle = 0.0
             if not due:
-                due = spacing.rounds_together(self._estimator, self.round_time, working + idle)
-                if pause := spacing.pause_before_next(self._estimator, self.round_time):
-                    idle += self._pause(pause, timers)
+                due = spacing.rounds_together(self._estimator, self.round_time, self.elapsed or 0.0)
+                pause = spacing.pause_before_next(self._estimator, self.round_time)
+                idle = self._pause(pause, source.timers)
             due -= 1
-            started = clock()
-            cpu_sample = next(cpu_samples, None)
-            if cpu_sample is None:
+            started = gpu.device.clock()
+            taken = source.take()
+            if taken is None:
                 self.begun -= 1
                 break
-            working += seconds_between(started, clock())
-            self.elapsed = working + idle
-            self.round_time = working / self.begun
+            self._add_time(seconds_between(started, gpu.device.clock()), idle)
             if reasons := capabilities.throttle(gpu.device):
                 self.throttle = tuple(sorted({*self.throttle, *reasons}))
                 self.dropped += 1
-                for timer in timers:
+                for timer in source.timers:
                     timer.drop_last_sample()
             else:
-                spell.append(_round(cpu_sample, gpu, transfers))
-                self.rounds.append(spell[-1])
+                self.rounds.append(taken)
+                spell.append(taken)
             if spell and not due:
                 self._estimator.add(spacing.middle(spell, self._estimator))
                 spell = []
 
-    def _is_over(self, spent: float, is_settled: Callable[[], bool] | None) -> bool:
-        """Return whether no more rounds are taken, `spent` seconds after the first began."""
-        left = self._context.remaining()
-        if is_settled is not None:
-            return is_settled() or is_used_up(self._estimator, spent=spent, left=left, dropped=self.dropped)
+    def _is_over(self, may_stop: Callable[[], bool] | None) -> bool:
+        """Return whether no more rounds are taken."""
+        spent, left = self.elapsed or 0.0, self._context.remaining()
+        if may_stop is not None:
+            return may_stop() or is_used_up(self._estimator, spent=spent, left=left, dropped=self.dropped)
         return should_stop(self._estimator, spent=spent, left=left, dropped=self.dropped, lasted=self.lasted)
 
-    def _confirm(
-        self,
-        missed: frozenset[str],
-        cpu_samples: Iterator[float],
-        timers: Sequence[BlockTimer],
-        transfers: Sequence[BlockTimer],
-    ) -> Confirmation:
+    def _add_time(self, working: float, idle: float) -> None:
+        """Add the seconds of the round that has begun, and of the pause before it."""
+        self.elapsed = (self.elapsed or 0.0) + idle + working
+        self.round_time += (working - self.round_time) / self.begun
+
+    def _confirm(self, missed: frozenset[str], source: "_RoundSource") -> Confirmation:
         """Return whether rounds far apart miss the same limits; they are weighed alone, and are not kept."""
-        context, gpu = self._context, timers[1]
+        context, plan = self._context, self._context.options.sampling
         again = SequentialEstimator(context.demand, context.options, self._exclusions)
-        plan = context.options.sampling
         if missed and spacing.is_confirmed_already(self._estimator, self.lasted):
             return "confirmed"
         apart = spacing.second_measurement(self.round_time, context.remaining())
@@ -212,14 +192,10 @@ class RoundSampler:
             # A pause, an untimed round, those that are timed, and the two calls that end the test.
             if context.remaining() < apart.pause + (3 + apart.together) * self.round_time:
                 return "no_time"
-            paused = self._pause(apart.pause, timers) if apart.pause else 0.0
-            if paused < apart.pause / 2:  # a clock of its own that nothing lets go on
-                return "no_time"
-            spell = []
-            for _ in range(apart.together):
-                cpu_sample = next(cpu_samples)
-                if not capabilities.throttle(gpu.device):
-                    spell.append(_round(cpu_sample, gpu, transfers))
+            if self._pause(apart.pause, source.timers) < apart.pause / 2:
+                return "no_time"  # a clock of its own that nothing lets go on
+            taken = (source.take() for _ in range(apart.together))
+            spell = [one for one in taken if one and not capabilities.throttle(source.gpu.device)]
             if not spell:
                 continue
             again.add(spacing.middle(spell, again))
@@ -237,6 +213,8 @@ class RoundSampler:
 
         Where the device has a clock of its own and no `pause`, no time passes between.
         """
+        if not seconds:
+            return 0.0
         device = timers[-1].device
         begun = device.clock()
         self._context.pause(device, seconds)
@@ -246,9 +224,22 @@ class RoundSampler:
         return min(seconds, seconds_between(begun, resumed)) + seconds_between(resumed, device.clock())
 
 
-def _round(cpu_sample: float, gpu: BlockTimer, transfers: Sequence[BlockTimer]) -> Round:
-    copies = sum(timer.samples[-1] for timer in transfers)
-    return Round(cpu=cpu_sample, gpu=gpu.samples[-1], copies=copies)
+@dataclass(frozen=True, slots=True)
+class _RoundSource:
+    """Where rounds come from: each of `cpu_samples` is taken, or read, while every timer takes a sample."""
+
+    cpu_samples: Iterator[float]
+    timers: Sequence[BlockTimer]
+    gpu: BlockTimer
+    transfers: Sequence[BlockTimer]
+
+    def take(self) -> Round | None:
+        """Return the next round; None where the CPU has no more samples."""
+        cpu_sample = next(self.cpu_samples, None)
+        if cpu_sample is None:
+            return None
+        copies = sum(timer.samples[-1] for timer in self.transfers)
+        return Round(cpu=cpu_sample, gpu=self.gpu.samples[-1], copies=copies)
 
 
 def _sampled_with(cpu_samples: Iterable[float], timers: Sequence[BlockTimer]) -> Iterator[float]:

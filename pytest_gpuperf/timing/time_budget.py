@@ -78,9 +78,8 @@ class TimeBudget:
         return max(0.0, seconds_between(self._started, self._clock()) - self.waited)
 
     def _acquire(self) -> None:
-        hold = self._held.enter_context(
-            nullcontext(LockHold()) if self._is_simulated else self._acquire_lock()
-        )
+        lock = nullcontext(LockHold()) if self._is_simulated else self._acquire_lock()
+        hold = self._held.enter_context(lock)
         self.waited += hold.waited
         if hold.warning is not None:
             self.warnings = (hold.warning,)

@@ -13,7 +13,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Copies, Transfer
 from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
-from pytest_gpuperf.timing.parity import leaves
+from pytest_gpuperf.timing.leaves import leaves
 from pytest_gpuperf.timing.workload import Workload
 
 TIMED_WITH_BODY = (

@@ -1,8 +1,7 @@
 """From a test's body and its devices to a record: one test is measured, without pytest."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from random import Random
 from typing import Any
 from zlib import crc32
@@ -14,19 +13,19 @@ from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, Family, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Interference, Measurement, Neighbours, Transfer
+from pytest_gpuperf.model.measurement import Estimate, Interference, Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
-from pytest_gpuperf.timing import inputs, kept_results, outcome, secondary, transfers, untimed_calls
+from pytest_gpuperf.timing import outcome, secondary, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
 from pytest_gpuperf.timing.clock import ClockError
 from pytest_gpuperf.timing.context import TrialContext
-from pytest_gpuperf.timing.parity import Leaf
+from pytest_gpuperf.timing.kept_results import Returned, are_same, look_for_kept, remember
+from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
 from pytest_gpuperf.timing.untimed_calls import Bind
-from pytest_gpuperf.timing.workload import Workload
 
 
 class Trial:
@@ -69,9 +68,8 @@ class Trial:
         self._rounds = RoundSampler(self._context, exclusions)
         self._checks = ResultChecks(demand)
         self._device: TimedDevice | None = None
-        self._cpu: BlockTimer | None = None
+        self._cpu: BlockTimer | CpuResult | None = None
         self._gpu: BlockTimer | None = None
-        self._cpu_result: CpuResult | None = None
         self._transfer_timer: transfers.TransferTimer | None = None
         self._transfer: Transfer | None = None
         self._offload: Offload | None = None
@@ -80,53 +78,38 @@ class Trial:
         """Time the body on both devices in interleaved rounds."""
         self._cpu, first_result = self._first_call(bind, cpu)
         self._gpu, gpu_result = self._first_call(bind, gpu)
-        self._checks.require_device_work(self._gpu.workload)
         self._checks.compare(first_result, gpu_result, gpu, "before")
         del gpu_result
         with self._budget.lock(), self._checks.outlasting_refusals():
-            for restarts_left in reversed(range(self.options.sampling.max_restarts + 1)):
-                cpu_timer = self._warmed_up(self._cpu)
-                gpu_timer = self._warmed_up(self._gpu)
-                self._rounds.take_interleaved(
-                    cpu_timer,
-                    gpu_timer,
-                    self._demanded_transfers(self._gpu, gpu_timer),
-                    partial(self._is_settled, cpu_timer, gpu_timer),
-                )
+            for _ in self._attempts(self._cpu, self._gpu):
+                cpu_timer, gpu_timer = self._warmed_up(self._cpu), self._warmed_up(self._gpu)
+                copies = self._demanded_transfers(self._gpu)
+                self._rounds.take_interleaved(cpu_timer, gpu_timer, copies, self._may_stop)
                 if self._checks.differ:
                     return self._judge()
-                cpu_results = self._last_results(self._cpu, cpu_timer)
-                gpu_results = self._last_results(self._gpu, gpu_timer)
-                if self._samples_usable or not restarts_left or self._rounds.too_late_to_restart:
+                self._require_same_results(first_result, self._cpu)
+                self._compare_last_results(first_result, self._gpu)
+                if self._checks.differ or self._samples_usable or self._rounds.too_late_to_restart:
                     break
-                # Free the results before the next ones exist: at most two are held for a device.
-                cpu_results = []
-                gpu_results = []
-                self._restart(self._cpu, self._gpu)
-            self._require_same_results(first_result, cpu_results)
-            for gpu_result in gpu_results:
-                self._checks.compare(first_result, gpu_result, gpu, "after")
-            del first_result, cpu_results, gpu_results  # the transfers need the room
+            del first_result  # the transfers need the room
             self._measure_secondary(self._cpu, self._gpu)
         return self._judge()
 
     def compare_with(self, cpu_result: CpuResult, bind: Bind, gpu: TimedDevice) -> Verdict:
         """Time the body on the GPU and compare it with the samples that its CPU sibling left."""
-        self._cpu_result = cpu_result
+        self._cpu = cpu_result
         self._gpu, gpu_result = self._first_call(bind, gpu)
-        self._checks.require_device_work(self._gpu.workload)
         self._checks.compare(cpu_result.result, gpu_result, gpu, "before")
         del gpu_result
         cpu_samples = cpu_result.measurement.samples_for(self.demand)
         with self._budget.lock(), self._checks.outlasting_refusals():
             gpu_timer = self._warmed_up(self._gpu)
-            copies = self._demanded_transfers(self._gpu, gpu_timer)
+            copies = self._demanded_transfers(self._gpu)
             self._rounds.take_against(cpu_samples, gpu_timer, copies, cpu_lasted=cpu_result.lasted)
-            self._measure_least_time(self._gpu, gpu_timer)
+            self._measure_least_time(self._gpu)
             if self._checks.differ:
                 return self._judge()
-            for gpu_result in self._last_results(self._gpu, gpu_timer):
-                self._checks.compare(cpu_result.result, gpu_result, gpu, "after")
+            self._compare_last_results(cpu_result.result, self._gpu)
             if self._budget.remaining() >= 0:
                 self._measure_secondary(self._gpu)
         return self._judge()
@@ -135,16 +118,14 @@ class Trial:
         """Time the body on the CPU alone: two blocks, and more within `seconds`."""
         self._cpu, first_result = self._first_call(bind, cpu)
         with self._budget.lock():
-            for restarts_left in reversed(range(self.options.sampling.max_restarts + 1)):
-                timer = self._warmed_up(self._cpu)
-                self._rounds.take_alone(timer, seconds)
-                self._measure_least_time(self._cpu, timer)
-                if timer.interference is None or not restarts_left or self._budget.remaining() < 0:
+            for _ in self._attempts(self._cpu):
+                self._rounds.take_alone(self._warmed_up(self._cpu), seconds)
+                self._measure_least_time(self._cpu)
+                if self._interference(self._cpu) is None or self._budget.remaining() < 0:
                     break
-                self._restart(self._cpu)
-            self._require_same_results(first_result, self._last_results(self._cpu, timer))
+            self._require_same_results(first_result, self._cpu)
             secondary.sample_other_mode([self._cpu], self._context)
-        interference = timer.interference
+        interference = self._interference(self._cpu)
         if (reason := noise.describe(interference)) is not None:
             self.note("interference", reason)
         return CpuResult(
@@ -157,17 +138,15 @@ class Trial:
     def time_gpu(self, bind: Bind, gpu: TimedDevice, seconds: float) -> None:
         """Time the body on the GPU alone: two blocks, and more within `seconds`."""
         self._gpu, first_result = self._first_call(bind, gpu)
-        self._checks.require_device_work(self._gpu.workload)
         with self._budget.lock():
-            timer = self._warmed_up(self._gpu)
-            self._rounds.take_alone(timer, seconds)
-            self._measure_least_time(self._gpu, timer)
-            self._require_same_results(first_result, self._last_results(self._gpu, timer))
+            self._rounds.take_alone(self._warmed_up(self._gpu), seconds)
+            self._measure_least_time(self._gpu)
+            self._require_same_results(first_result, self._gpu)
             secondary.probe_and_sample([self._gpu], self._context)
 
     def assess_cpu_only(self, cpu_result: CpuResult) -> None:
         """Assess from the CPU's times alone what a GPU would have to reach."""
-        if self._cpu is not None:
+        if isinstance(self._cpu, BlockTimer):
             disturbed = noise.describe(cpu_result.interference)
             self._transfer = transfers.untimed(self._cpu.workload, "no GPU was measured")
             self._offload = offload.assess_cpu_only(
@@ -176,18 +155,18 @@ class Trial:
 
     def record(self, ended: Verdict) -> Record:
         """Return everything that has been measured so far, with how the test ended."""
-        timer = self._gpu or self._cpu
+        timers = self._timers
         return Record(
             nodeid=self.nodeid,
             status=ended.status,
             reason=ended.reason,
             reason_code=ended.reason_code,
             demand=replace(self.demand, alpha=self.options.alpha),
-            scope=timer.workload.scope if timer else None,
+            scope=timers[-1].workload.scope if timers else None,
             family=self.family,
-            cpu=self._cpu_measurement,
+            cpu=self._cpu.measurement if self._cpu else None,
             gpu=self._gpu.measurement if self._gpu else None,
-            speedup=self._rounds.speedup(self._sampling),
+            speedup=self._speedup,
             parity=self._checks.parity,
             transfer=self._transfer,
             offload=self._offload,
@@ -198,16 +177,15 @@ class Trial:
             rounds_elapsed=self._rounds.elapsed,
             elapsed=self._budget.elapsed,
             turn_wait=self._budget.waited or None,
-            interference=self._interference,
-            gpu_interference=self._interference_with(self._gpu),
+            interference=self._interference(self._cpu),
+            gpu_interference=self._interference(self._gpu),
             notes=(*self.notes, *(Note(code="not_exclusive", text=text) for text in self._budget.warnings)),
         )
 
     @property
     def device(self) -> TimedDevice | None:
         """The device that is at work, or was the last."""
-        timers = [timer for timer in (self._cpu, self._gpu) if timer is not None]
-        return next((timer.device for timer in timers if timer.is_running), self._device)
+        return next((timer.device for timer in self._timers if timer.is_running), self._device)
 
     @property
     def where(self) -> str:
@@ -223,7 +201,7 @@ class Trial:
 
     def unless_confirming(self, ended: Verdict) -> Verdict:
         """Return how a test ended: inconclusive where it was in a second measurement of what failed."""
-        speedup = self._rounds.speedup(self._sampling)
+        speedup = self._speedup
         if speedup is None or speedup.confirmation != "interrupted":
             return ended
         judged = verdict.judge(speedup, self.demand, self.options)
@@ -245,62 +223,54 @@ class Trial:
         self._cpu = self._gpu = self._transfer_timer = None
 
     @property
-    def _sampling(self) -> Neighbours:
-        return "siblings" if self._cpu_result else "interleaved"
+    def _timers(self) -> list[BlockTimer]:
+        """The timers of the devices that this test measures: of the CPU first."""
+        return [side for side in (self._cpu, self._gpu) if isinstance(side, BlockTimer)]
 
     @property
-    def _cpu_measurement(self) -> Measurement | None:
-        if self._cpu is not None:
-            return self._cpu.measurement
-        return self._cpu_result.measurement if self._cpu_result else None
+    def _speedup(self) -> Speedup | None:
+        return self._rounds.speedup("siblings" if isinstance(self._cpu, CpuResult) else "interleaved")
 
-    @property
-    def _interference(self) -> Interference | None:
-        if self._cpu_result is not None:
-            return self._cpu_result.interference
-        return self._interference_with(self._cpu)
-
-    def _interference_with(self, timer: BlockTimer | None) -> Interference | None:
-        if timer is None:
-            return None
-        # Not `per_call`: without latencies so far, a record must not take any.
-        is_per_call = self.demand.latency and timer.block_calls > 1
-        sampled = timer.per_call_timer if is_per_call else timer
-        return sampled.interference if sampled else None
+    def _interference(self, side: BlockTimer | CpuResult | None) -> Interference | None:
+        """Return what disturbed the samples of a device that count for the demand."""
+        counting = self._sampled(side) if isinstance(side, BlockTimer) else side
+        return counting.interference if counting else None
 
     @property
     def _disturbance(self) -> Disturbance | None:
         """What is certain of the speedup, if the samples of either device were disturbed."""
-        speedup = self._rounds.speedup(self._sampling)
+        speedup, rounds = self._speedup, self._rounds.rounds
         if speedup is None:
             return None
-        return estimation.undisturbed(
-            speedup,
-            self._rounds.rounds,
-            self.demand,
-            self.options,
-            cpu=self._interference,
-            gpu=self._interference_with(self._gpu),
-        )
+        cpu, gpu = self._interference(self._cpu), self._interference(self._gpu)
+        return estimation.undisturbed(speedup, rounds, self.demand, self.options, cpu=cpu, gpu=gpu)
 
     @property
     def _samples_usable(self) -> bool:
         """Whether the samples need not be taken again: without interference, or conclusive in spite of it."""
         disturbance = self._disturbance
-        speedup = self._rounds.speedup(self._sampling)
-        if disturbance is None or speedup is None:
-            return True
-        return bool(self.demand.limits) and verdict.stands(speedup, self.demand, disturbance.estimate)
+        return disturbance is None or self._decides(disturbance.estimate)
 
-    def _is_settled(self, cpu: BlockTimer, gpu: BlockTimer) -> bool:
+    def _may_stop(self) -> bool:
         """Return whether the verdict stands in spite of a disturbance, or more rounds are no use."""
-        self._measure_least_time(self._cpu, cpu)
-        self._measure_least_time(self._gpu, gpu)
+        for timer in self._timers:
+            self._measure_least_time(timer)
         disturbance = self._disturbance
-        speedup = self._rounds.speedup(self._sampling)
-        if disturbance is None or speedup is None or self._samples_usable:
+        if disturbance is None or self._decides(disturbance.estimate):
             return True
-        return not (self.demand.limits and verdict.stands(speedup, self.demand, disturbance.medians))
+        return not self._decides(disturbance.medians)
+
+    def _decides(self, certain: Estimate) -> bool:
+        """Return whether there is a verdict, and what is certain of the speedup leaves it as it is."""
+        speedup = self._speedup
+        return bool(speedup and self.demand.limits and verdict.stands(speedup, self.demand, certain))
+
+    def _attempts(self, *timers: BlockTimer) -> Iterator[None]:
+        """Yield once, and after each restart; discard then what was sampled while the machine was busy."""
+        yield
+        for _ in range(self.options.sampling.max_restarts):
+            self._restart(*timers)
+            yield
 
     def _first_call(self, bind: Bind, device: TimedDevice) -> tuple[BlockTimer, list[Leaf]]:
         """Make the first call; return a timer of the workload and its first result, copied to the host."""
@@ -308,71 +278,73 @@ class Trial:
         self._budget.start(device.clock)
         workload, result = untimed_calls.first_call(bind, device)
         transfers.require_separable(self.demand, workload)
-        workload = replace(workload, returned=kept_results.remember(result, device))
-        return BlockTimer(workload=workload), self._checks.copy_to_host(result, device)
+        workload = replace(workload, returned=remember(result, device))
+        values = self._checks.copy_to_host(result, device)
+        if device.kind == "gpu":
+            self._checks.require_device_work(workload)
+        return BlockTimer(workload=workload), values
+
+    def _sampled(self, timer: BlockTimer) -> BlockTimer:
+        """Return the timer of the mode that the demand is on: of blocks, or of single calls."""
+        # Not `per_call`: without latencies so far, a record must not take any.
+        return timer.per_call_timer or timer if self.demand.latency else timer
 
     def _warmed_up(self, timer: BlockTimer) -> BlockTimer:
-        """Warm up; return the timer of the mode that the demand is on: of blocks, or of single calls."""
+        """Warm up; return the timer of the mode that the demand is on."""
         self._device = timer.device
         timer.keeps_result = True
         timer.warm_up(self.options)
         return timer.per_call(self.options) if self.demand.latency else timer
 
-    def _last_results(self, timer: BlockTimer, sampled: BlockTimer) -> list[list[Leaf]]:
+    def _last_results(self, timer: BlockTimer) -> list[list[Leaf]]:
         """Return the results of the last call in a block and, while there is time, of one more call.
 
         What only timed calls leave out shows in the first, what only every second call does in one of them.
         """
         self._device = timer.device
+        sampled, workload = self._sampled(timer), timer.workload
         results = []
-        returned = timer.workload.returned
+        returned = workload.returned
         if sampled.samples:
             results.append(self._checks.copy_to_host(sampled.last_result, timer.device))
-            returned = self._look_for_kept_result(timer.workload, sampled.last_result, returned, sampled)
+            returned = self._look_for_kept_result(timer, sampled.last_result, returned)
         sampled.drop_result()  # before the next result exists
         timer.keeps_result = sampled.keeps_result = False
         if self._budget.remaining() >= 0 or not results:
             result = untimed_calls.inspected_call(timer)
             results.append(self._checks.copy_to_host(result, timer.device))
-            self._look_for_kept_result(timer.workload, result, returned, sampled)
+            self._look_for_kept_result(timer, result, returned)
             del result
-        self._checks.require_same_inputs(timer.workload)
-        if (
-            state := inputs.settled_state(timer.workload.changed_at_first, timer.workload.call, timer.device)
-        ) is not None:
-            text = (
-                f"only the first call on the {timer.device.kind.upper()} changed an array ({state}) that "
-                "later calls read: they may find its work done; if so, work on a copy made inside it"
-            )
-            self.note("state_changed_once", text)
+        self._checks.require_same_inputs(workload)
+        self._add_note(self._checks.note_on_state(workload))
         return results
 
-    def _look_for_kept_result(
-        self, workload: Workload, result: Any, before: kept_results.Returned, sampled: BlockTimer
-    ) -> kept_results.Returned:
+    def _look_for_kept_result(self, timer: BlockTimer, result: Any, before: Returned) -> Returned:
         """Note where a call may not have made its result; return what it returned, for the next such look."""
-        returned = kept_results.remember(result, workload.device)
-        if sampled.samples:
-            note = kept_results.look_for_kept(
-                workload,
-                result,
-                sampled.samples,
-                is_same=kept_results.are_same(before, returned),
-                may_call=self._budget.remaining() > sampled.samples[-1],
-            )
-            if note is not None and note not in self.notes:
-                self.notes.append(note)
+        returned = remember(result, timer.device)
+        if samples := self._sampled(timer).samples:
+            is_same = are_same(before, returned)
+            may_call = self._budget.remaining() > samples[-1]
+            note = look_for_kept(timer.workload, result, samples, is_same=is_same, may_call=may_call)
+            self._add_note(note)
         return returned
 
-    def _require_same_results(self, first: list[Leaf], last: list[list[Leaf]]) -> None:
-        for result in last:
+    def _add_note(self, note: Note | None) -> None:
+        if note is not None and note not in self.notes:
+            self.notes.append(note)
+
+    def _require_same_results(self, first: list[Leaf], timer: BlockTimer) -> None:
+        for result in self._last_results(timer):
             self._checks.require_same_result(first, result)
 
-    def _measure_least_time(self, timer: BlockTimer | None, sampled: BlockTimer) -> None:
+    def _compare_last_results(self, cpu: list[Leaf], gpu: BlockTimer) -> None:
+        for result in self._last_results(gpu):
+            self._checks.compare(cpu, result, gpu.device, "after")
+
+    def _measure_least_time(self, timer: BlockTimer) -> None:
         """Measure once what a call needs in any case, if other work disturbed the samples."""
-        if timer is None:
-            return
         self._device = timer.device
+        sampled = self._sampled(timer)
         if timer.least_time is None:
             sampled.measure_least_time(self._budget.remaining())
             timer.least_time = sampled.least_time
@@ -387,11 +359,11 @@ class Trial:
         for timer in timers:
             timer.restart()
 
-    def _demanded_transfers(self, gpu: BlockTimer, sampled: BlockTimer) -> Sequence[BlockTimer]:
+    def _demanded_transfers(self, gpu: BlockTimer) -> Sequence[BlockTimer]:
         """Return the timers of the transfers if the demand includes them: they belong to each round then."""
         if self.demand.transfer == "never":
             return ()
-        self._transfer_timer = transfers.TransferTimer(gpu.workload, self.options, sampled=sampled)
+        self._transfer_timer = transfers.TransferTimer(gpu.workload, self.options, sampled=self._sampled(gpu))
         return self._transfer_timer.timers
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
@@ -420,15 +392,14 @@ class Trial:
             return Verdict(status="recorded", reason=None)
         if disagreement is not None:
             return Verdict(status="failed", reason=disagreement, reason_code="devices_disagree")
-        cpu = self._cpu_measurement
-        gpu = self._gpu
+        cpu, gpu = self._cpu, self._gpu
         if cpu is None or gpu is None:
             raise GpuPerfError("one of the two devices was not measured")
         if self._transfer_timer is not None:
             self._transfer = self._transfer_timer.transfer
         elif self._transfer is None:
             self._transfer = transfers.untimed(gpu.workload, secondary.NO_TIME)
-        speedup = self._rounds.speedup(self._sampling)
+        speedup = self._speedup
         memory = outcome.memory_of(gpu)
         if speedup is None:
             judgement = outcome.judge_without_rounds(self._rounds, memory, self.demand)
@@ -436,7 +407,7 @@ class Trial:
             measured = offload.OffloadInput(
                 demand=self.demand,
                 regime="body" if gpu.workload.scope == "body" else self.demand.transfer,
-                cpu=cpu,
+                cpu=cpu.measurement,
                 gpu=gpu.measurement,
                 rounds=self._rounds.rounds,
                 speedup=speedup,

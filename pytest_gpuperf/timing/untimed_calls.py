@@ -12,7 +12,7 @@ from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.clock import require_seconds, seconds_between
-from pytest_gpuperf.timing.parity import is_lazy_graph, leaves
+from pytest_gpuperf.timing.leaves import is_lazy_graph, leaves
 from pytest_gpuperf.timing.workload import Workload
 
 Bind = Callable[[Device], Callable[[], Any]]

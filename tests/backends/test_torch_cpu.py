@@ -17,7 +17,7 @@ from pytest_gpuperf.devices.torch import _FACTORIES, TorchBackend, TorchDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
-from pytest_gpuperf.timing import inputs, parity
+from pytest_gpuperf.timing import inputs, leaves, parity
 
 if find_spec("torch") is None:
     if os.environ.get("GPUPERF_NO_SKIP"):
@@ -150,7 +150,7 @@ def test_what_numpy_does_not_have_comes_down_as_what_it_has(cpu, tensor, dtype, 
 @pytest.mark.parametrize(("bits", "dtype"), [(7, "bfloat16"), (3, "float8_e4m3fn"), (2, "float8_e5m2")])
 def test_work_in_a_narrow_dtype_is_held_to_its_own_precision(cpu, bits, dtype):
     def result(*values):
-        return parity.snapshot(torch.tensor(values, dtype=getattr(torch, dtype)), cpu.holds, cpu.asnumpy)
+        return leaves.snapshot(torch.tensor(values, dtype=getattr(torch, dtype)), cpu.holds, cpu.asnumpy)
 
     found = parity.compare(result(1.0, 1.0), result(1.0, 1 + 2**-bits), Demand())
     assert (found.agreed, found.tolerance) == (True, pytest.approx(2 ** (-bits / 2)))

@@ -5,9 +5,9 @@ from factories import estimation_of, taken
 
 from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator
 from pytest_gpuperf.analysis.spacing import (
+    are_sustained,
     confirmation,
     is_confirmed_already,
-    lasts,
     middle,
     pause_alone,
     pause_before_next,
@@ -198,7 +198,7 @@ def test_an_exclusion_is_confirmed_on_the_side_that_fails(expected, fails, ratio
     ],
 )
 def test_rounds_last_longer_than_a_spell_if_each_of_six_stretches_agrees(expected, distances, rounds):
-    assert expected == lasts(distances, rounds)
+    assert expected == are_sustained(distances, rounds)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import untimed_calls
 from pytest_gpuperf.timing.checks import ResultChecks
-from pytest_gpuperf.timing.parity import Leaf
+from pytest_gpuperf.timing.leaves import Leaf
 
 BARE, GATE, UNCHECKED = Demand(), Demand(min=3), Demand(min=3, parity=False)
 COPIED = Demand(min=3, parity=False, transfer="always")

@@ -193,7 +193,7 @@ def test_an_array_in_an_object_without_values_is_left_alone():
     device.asnumpy = None  # raises when it is called
     assert inputs.state_of(lambda: model, device, ()) == ()
     assert inputs.changed(before, device) == ()
-    assert inputs.settled_state(before, model.step, device) is None
+    assert inputs.changed_once(before, model.step, device) is None
 
 
 def test_large_arrays_in_objects_are_left_alone():

@@ -1,0 +1,171 @@
+"""From a result to its values with their places: what it is made of, copied to the host, and what is lazy."""
+
+import re
+from collections import UserDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from inspect import getattr_static, isdatadescriptor
+from io import IOBase
+from types import FunctionType, MappingProxyType, MemberDescriptorType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_BITS = {"bfloat16": 7, "bcomplex32": 7, "complex32": 10}  # of the mantissa, where NumPy has no such dtype
+_BITS_IN_NAME = re.compile(r"float\d+_e\d+m(\d+)")  # float8_e4m3fn
+_FROM_ANOTHER_PACKAGE = 2  # numpy.dtype.isbuiltin: a dtype of ml_dtypes
+
+
+class Leaf(NamedTuple):
+    """One value of a result and its place: `result[0]['x']`.
+
+    `eps` is that of the device's dtype, or of a mode in which it rounds more, where the value on the host
+    has a finer one; else 0.
+    """
+
+    path: str
+    value: Any
+    eps: float = 0.0
+
+
+def leaves(result: Any, path: str = "result", *, compute: bool = False) -> Iterator[Leaf]:
+    """Yield the values in tuples, lists, dicts and dataclasses, in order; None is no value.
+
+    A container that computes its values when they are read is one value, unless `compute`.
+    """
+    is_container = isinstance(result, Mapping | list | tuple) or _is_dataclass(result)
+    if is_container and (compute or not _computes_when_read(result)):
+        for place, part in _read(result):
+            yield from leaves(part, path + place, compute=compute)
+    elif result is not None:
+        yield Leaf(path, result)
+
+
+def snapshot(
+    result: Any, holds: Callable[[Any], bool], asnumpy: Callable[[Any], Any], reduced_eps: float | None = None
+) -> list[Leaf]:
+    """Return the result's values on the host: arrays of the device copied, numbers as 0-d arrays.
+
+    Each field of a structured array is a value, and so is a mask; what it hides is zero.
+    `reduced_eps` is the spacing to which the device rounds float32, where it rounds more than that dtype.
+    """
+    found: list[Leaf] = []
+    for path, value, _ in leaves(result):
+        eps = _eps(value)
+        host = value
+        if isinstance(value, np.ma.MaskedArray):
+            host = value.copy()
+        elif holds(value):
+            host = asnumpy(value)
+            if host.dtype in (np.float32, np.complex64):
+                eps = max(eps, reduced_eps or 0.0)
+        elif isinstance(value, bytes):
+            host = np.array(bytearray(value))
+        elif isinstance(value, np.ndarray | np.generic | bool | int | float | complex | str):
+            host = np.array(value)
+        if eps and isinstance(host, np.ndarray) and host.dtype.isbuiltin == _FROM_ANOTHER_PACKAGE:
+            host = host.astype(np.float32)
+        found += _parts(Leaf(path, host, eps))
+    return found
+
+
+def incomparable(values: Iterable[Leaf]) -> Iterator[Leaf]:
+    """Yield the values that can be neither compared nor copied."""
+    return (leaf for leaf in values if not isinstance(leaf.value, np.ndarray))
+
+
+def remedy_of_lazy(value: Any) -> str | None:
+    """Return what to return in place of a value whose work is still to be done; None if it is not lazy."""
+    if isinstance(value, Iterator) and not isinstance(value, IOBase):
+        return "return the values that it yields"
+    if is_lazy_graph(value):
+        return "return what its method compute returns"
+    return "return its values, read, in a dict, list or tuple" if _computes_when_read(value) else None
+
+
+def is_lazy_graph(value: Any) -> bool:
+    """Return whether a value follows dask's protocol: a graph of the work to be done."""
+    return hasattr(type(value), "__dask_graph__")
+
+
+def _read(container: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of a container, each with its place."""
+    if isinstance(container, Mapping):
+        yield from ((f"[{key!r}]", part) for key, part in container.items())
+    elif isinstance(container, list | tuple):
+        yield from ((f"[{index}]", part) for index, part in enumerate(container))
+    else:
+        yield from ((f".{part.name}", getattr(container, part.name)) for part in fields(container))
+
+
+def _computes_when_read(value: Any) -> bool:
+    """Return whether a container gives other values than those that it stores."""
+    if isinstance(value, Mapping) and not isinstance(value, dict | UserDict | MappingProxyType):
+        return True
+    if isinstance(value, dict | list | tuple) and not _overrides_reading(value):
+        return False
+    stored: list[tuple[Any, Any]]
+    read: Iterable[tuple[Any, Any]]
+    try:
+        if isinstance(value, dict | UserDict):
+            data = value.data if isinstance(value, UserDict) else value
+            stored, read = [*dict.items(data)], value.items()
+        elif isinstance(value, list | tuple):
+            kind: Any = list if isinstance(value, list) else tuple
+            stored, read = [*enumerate(kind.__iter__(value))], enumerate(value)
+        else:
+            return _is_dataclass(value) and not all(_stores(value, part.name) for part in fields(value))
+        by_key = ((key, value[key]) for key, _ in stored)
+        return len(value) != len(stored) or not (_are_same(stored, read) and _are_same(stored, by_key))
+    except Exception:  # noqa: BLE001 - it is the user's code that reads them
+        return True
+
+
+def _overrides_reading(container: Any) -> bool:
+    """Return whether its type has methods in Python, not those of the built-in type, to read it."""
+    names = ("__getitem__", "__iter__", "__len__", "items")
+    return any(isinstance(getattr(type(container), name, None), FunctionType) for name in names)
+
+
+def _are_same(some: Iterable[tuple[Any, Any]], others: Iterable[tuple[Any, Any]]) -> bool:
+    """Return whether both have the same keys with the same objects; ValueError where one has more."""
+    pairs = zip(some, others, strict=True)
+    return all(key == other_key and value is other for (key, value), (other_key, other) in pairs)
+
+
+def _is_dataclass(value: Any) -> bool:
+    return is_dataclass(value) and not isinstance(value, type)
+
+
+def _stores(value: Any, name: str) -> bool:
+    """Return whether reading an attribute runs no code: a slot, the instance or the class itself has it."""
+    attribute = getattr_static(type(value), name, value)
+    if isdatadescriptor(attribute):
+        return isinstance(attribute, MemberDescriptorType)
+    plain_default = attribute is not value and not hasattr(type(attribute), "__get__")
+    return name in getattr(value, "__dict__", {}) or plain_default
+
+
+def _parts(leaf: Leaf) -> Iterator[Leaf]:
+    """Yield the fields of a structured array, and the data and the mask of a masked one."""
+    path, value, eps = leaf
+    if isinstance(value, np.ndarray) and value.dtype.names:
+        for name in value.dtype.names:
+            yield from _parts(Leaf(f"{path}[{name!r}]", value[name], eps))
+    elif isinstance(value, np.ma.MaskedArray):
+        hidden = np.ma.getmaskarray(value)
+        data = value.data
+        data[hidden] = np.zeros((), data.dtype)
+        yield Leaf(path, data, eps)
+        if hidden.any():  # else it is the answer of a library without masks, too
+            yield Leaf(f"{path}.mask", hidden)
+    else:
+        yield leaf
+
+
+def _eps(value: Any) -> float:
+    """Return the machine epsilon of an array whose dtype NumPy lacks, known by its name; else 0."""
+    name = str(getattr(value, "dtype", "")).rpartition(".")[2]
+    in_name = _BITS_IN_NAME.match(name)
+    bits = int(in_name[1]) if in_name else _BITS.get(name)
+    return 0.0 if bits is None else 2.0**-bits

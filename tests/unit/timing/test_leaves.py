@@ -1,0 +1,46 @@
+"""Leaves: what a result is made of, and its copy on the host."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pytest_gpuperf.timing.leaves import leaves, snapshot
+
+
+@dataclass
+class Answer:
+    total: Any
+    parts: Any
+
+
+def host(result) -> list:
+    return snapshot(result, lambda value: isinstance(value, np.ndarray), np.array)
+
+
+def test_leaves_are_named_by_where_they_stand():
+    result = {"x": [1, (2, 3)], 5: Answer(4, {"y": 5}), "nothing": None}
+    expected = {
+        "result['x'][0]": 1,
+        "result['x'][1][0]": 2,
+        "result['x'][1][1]": 3,
+        "result[5].total": 4,
+        "result[5].parts['y']": 5,
+    }
+    assert expected == {leaf.path: leaf.value for leaf in leaves(result)}
+
+
+def test_a_snapshot_is_a_copy_on_the_host():
+    array = np.zeros(3)
+    (leaf,) = host(array)
+    array += 1
+    assert leaf.value.tolist() == [0, 0, 0]
+
+
+def test_a_snapshot_of_a_masked_array_is_a_copy():
+    masked = np.ma.masked_array([(1.0, 2)], mask=[(True, False)], dtype=[("x", "f8"), ("n", "i4")])
+    found = host(masked)
+    assert [("result['x']", [0.0]), ("result['x'].mask", [True]), ("result['n']", [2])] == [
+        (leaf.path, leaf.value.tolist()) for leaf in found
+    ]
+    assert masked["x"].data.tolist() == [1.0]
