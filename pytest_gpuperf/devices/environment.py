@@ -11,44 +11,14 @@ from pathlib import Path, PurePosixPath
 from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.record import Environment, ThreadPool
 
-_PACKAGES = (
-    "pytest-gpuperf",
-    "pytest",
-    "numpy",
-    "scipy",
-    "threadpoolctl",
-    "cupy-cuda12x",
-    "cupy-cuda13x",
-    "cupy",
-    "nvidia-ml-py",
-    "torch",
-    "array-api-compat",
-    "jax",
-    "jaxlib",
-    "dpnp",
-    "dpctl",
-)
-THREADS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
-_VARIABLES = (
-    *THREADS,
-    "OPENBLAS_CORETYPE",
-    "CUDA_VISIBLE_DEVICES",
-    "CUPY_TF32",
-    "NVIDIA_TF32_OVERRIDE",
-    "CUPY_ACCELERATORS",
-    "XLA_FLAGS",
-    "JAX_PLATFORMS",
-    "JAX_DEFAULT_MATMUL_PRECISION",
-    "JAX_ENABLE_X64",
-    "ONEAPI_DEVICE_SELECTOR",
-)
+_PACKAGES = """pytest-gpuperf pytest numpy scipy threadpoolctl cupy-cuda12x cupy-cuda13x cupy nvidia-ml-py
+    torch array-api-compat jax jaxlib dpnp dpctl""".split()  # noqa: SIM905 - as a list each has its line
+THREADS = """OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS NUMEXPR_NUM_THREADS BLIS_NUM_THREADS
+    VECLIB_MAXIMUM_THREADS""".split()  # noqa: SIM905 - as above
+_SETTINGS = """OPENBLAS_CORETYPE CUDA_VISIBLE_DEVICES CUPY_TF32 NVIDIA_TF32_OVERRIDE CUPY_ACCELERATORS
+    XLA_FLAGS JAX_PLATFORMS JAX_DEFAULT_MATMUL_PRECISION JAX_ENABLE_X64
+    ONEAPI_DEVICE_SELECTOR""".split()  # noqa: SIM905 - as above
+_VARIABLES = (*THREADS, *_SETTINGS)
 _OWN_CGROUPS = Path("/proc/self/cgroup")
 _CGROUPS = Path("/sys/fs/cgroup")
 _CPUS = Path("/sys/devices/system/cpu")

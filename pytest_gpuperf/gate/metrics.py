@@ -6,7 +6,7 @@ from math import inf, log
 
 from pytest_gpuperf.analysis import noise, spacing
 from pytest_gpuperf.analysis.estimation import estimate
-from pytest_gpuperf.gate.regression import LESS_IS_BETTER
+from pytest_gpuperf.gate.regression import LESS_IS_BETTER, Range
 from pytest_gpuperf.model.comparison import Metric, Remedy
 from pytest_gpuperf.model.demand import Kind, RunOptions
 from pytest_gpuperf.model.measurement import Confirmation, Estimate, Speedup
@@ -70,9 +70,7 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
     return MetricValue(estimate=widened, doubt=throttled, widened=noise.describe(on_cpu, on_gpu))
 
 
-def confirmation(
-    record: Record, metric: Metric, limit: tuple[float, float], *, gated: bool
-) -> Confirmation | None:
+def confirmation(record: Record, metric: Metric, limit: Range, *, gated: bool) -> Confirmation | None:
     """Return whether rounds far apart confirm that a metric got worse; None where no spell explains it.
 
     `limit` is from where to where "worse" may begin. In a run that was measured for a gate the speedup was

@@ -5,6 +5,9 @@ from math import inf
 from pytest_gpuperf.model.comparison import Metric, Outcome, Tolerance
 from pytest_gpuperf.model.measurement import Estimate
 
+Range = tuple[float, float]
+"""From where to where a limit may lie: it is as uncertain as the estimate that it is made of."""
+
 LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu", "cpu", "threshold", "memory"})
 
 
@@ -42,7 +45,7 @@ def ratio(before: Estimate, now: Estimate) -> Estimate | None:
     return Estimate(value=now.value / before.value, low=low, high=high)
 
 
-def limits(before: Estimate, tolerance: Tolerance) -> tuple[tuple[float, float], tuple[float, float]]:
+def limits(before: Estimate, tolerance: Tolerance) -> tuple[Range, Range]:
     """Return from where to where "worse than allowed" may begin, and "better by as much".
 
     An estimate that decides lies wholly above or below.

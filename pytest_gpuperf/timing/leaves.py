@@ -113,10 +113,12 @@ def _computes_when_read(value: Any) -> bool:
         elif isinstance(value, list | tuple):
             kind: Any = list if isinstance(value, list) else tuple
             stored, read = [*enumerate(kind.__iter__(value))], enumerate(value)
+            if len(value) != len(stored):
+                return True
         else:
             return _is_dataclass(value) and not all(_stores(value, part.name) for part in fields(value))
         by_key = ((key, value[key]) for key, _ in stored)
-        return len(value) != len(stored) or not (_are_same(stored, read) and _are_same(stored, by_key))
+        return not (_are_same(stored, read) and _are_same(stored, by_key))
     except Exception:  # noqa: BLE001 - it is the user's code that reads them
         return True
 
