@@ -18,6 +18,7 @@ from pytest_gpuperf.timing.parity import leaves
 _MAX_LEAVES = 1000  # searched in one container that a workload carries: long lists hold numbers, not arrays
 _MAX_FINGERPRINTED = 1 << 30  # bytes, each of which is copied to the host twice
 _MAX_OF_STATE = 1 << 26  # bytes: large models are left alone
+_INTERFACES = ("__array_interface__", "__cuda_array_interface__", "__sycl_usm_array_interface__")
 _NOT_SEARCHED = {"_pytest", "builtins", "pluggy", "pytest", "pytest_gpuperf"}
 _QUALIFIED = re.compile(r"(\w+\.)+\w+")  # torch.float32
 
@@ -179,10 +180,21 @@ def _is_output(values: Any, call: Callable[[], Any], device: TimedDevice) -> boo
             values[...] = 0 if np.all(written) else 1  # differs from at least one value
             call()
         restored = checksum(_to_host(values, device)) == checksum(written)
-        values[...] = device.asarray(written) if device.holds(values) else written
+        overwrite(values, written, device)
     except Exception:  # noqa: BLE001 - a workload that fails on other values reads them
         return False
     return restored
+
+
+def different(values: Any) -> Any:
+    """Return small numbers, each of which differs from that of the array."""
+    low = 0 if values.dtype.kind in "bu" else -1
+    return np.where((values.real if values.dtype.kind == "c" else values) > 0, low, 1).astype(values.dtype)
+
+
+def overwrite(array: Any, host: Any, device: TimedDevice) -> None:
+    """Write a host array's values to an array of the device, or of NumPy."""
+    array[...] = device.asarray(host) if device.holds(array) else host
 
 
 def find_inputs(call: Callable[[], Any], uploads: UploadTracker, device: TimedDevice) -> tuple[Input, ...]:
@@ -276,6 +288,19 @@ def weak_reference(value: Any) -> Callable[[], Any] | None:
 def _reference(value: Any) -> Callable[[], Any]:
     """Return a reference that does not keep the value alive, where its type allows that."""
     return weak_reference(value) or (lambda: value)
+
+
+def address(value: Any) -> int | None:
+    """Return where the memory of an array begins; None where its library does not tell."""
+    try:
+        if hasattr(value, "data_ptr"):
+            return value.data_ptr() or None
+        for name in _INTERFACES:
+            if (interface := getattr(value, name, None)) is not None:
+                return interface["data"][0] or None
+    except Exception:  # noqa: BLE001 - of any library's arrays: torch's sparse ones have none
+        return None
+    return None
 
 
 def root(value: Any) -> Any:

@@ -15,11 +15,13 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.clock import seconds_between
+from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.parity import leaves
 from pytest_gpuperf.timing.workload import Workload
 
 _FASTEST = 40e12  # bytes per second, five times those of a B200 (HBM3e, 8 TB/s): no device writes as fast
 _WRITES = 3
+_MARGIN = 4  # a call that takes a fourth of the time of a write is no write, however noisy both are
 
 Returned = tuple[Callable[[], Any], ...]
 """What a call returned: references to its arrays' memory, and its numbers; empty where it is not known."""
@@ -50,8 +52,9 @@ def look_for_kept(
     """Return a note where a call may not have made its result; raise GpuPerfError where it did not.
 
     `is_same` is whether it is the very result of an earlier call. That is no proof: a call may fill the
-    buffer that it returns. Proof is that one more call, if it may be, leaves there what was written, and that
-    calls take less time than to write it. Where nobody can write there, no memory may be fast enough.
+    buffer that it returns, or one of several in turn. Proof is that one more call, if it may be, returns that
+    very array, leaves each element as it was overwritten, and takes less time than to write it. Where nobody
+    can write there, no memory may be fast enough.
     """
     device = workload.device
     arrays = [leaf.value for leaf in leaves(result) if _is_array(leaf.value, device)]
@@ -71,10 +74,10 @@ def look_for_kept(
         )
         return Note(code="faster_than_memory", text=text)
     if may_call and made:
-        left = _left(list(made.values()), workload)
-        if left.is_left is False:
+        probe = _probe(list(made.values()), workload)
+        if probe.is_kept is False:
             return None
-        impossible = max(impossible, left.seconds)
+        impossible = max(impossible, probe.seconds / _MARGIN)
     if call < impossible:
         raise GpuPerfError(
             f"the result on the {on} was kept from an earlier call: a call takes {units.seconds(call)}, less "
@@ -88,39 +91,57 @@ def look_for_kept(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Left:
-    """Whether a call left in arrays what was written there, None where not known; seconds to write it."""
+class _Probe:
+    """Whether a call returned arrays as they had been overwritten, None where not known; seconds to write."""
 
-    is_left: bool | None = None
+    is_kept: bool | None = None
     seconds: float = 0.0
 
 
-def _left(arrays: list[Any], workload: Workload) -> _Left:
-    """Write to arrays, call, and look there; they end as they were."""
+def _probe(arrays: list[Any], workload: Workload) -> _Probe:
+    """Overwrite each element of arrays, call, and look what it returns; they end as they were."""
     device = workload.device
-    seconds = inf
     overwritten = [(array, device.asnumpy(array)) for array in arrays]
     try:
-        for _ in range(_WRITES):
-            started = device.clock()
-            for array, values in overwritten:
-                array[...] = 0 if values.all() else 1  # differs from at least one value
-            device.synchronize()
-            seconds = min(seconds, seconds_between(started, device.clock()))
-        before = [inputs.checksum(device.asnumpy(array)) for array in arrays]
-        with np.errstate(all="ignore"):
-            workload.call()
-        after = [inputs.checksum(device.asnumpy(array)) for array in arrays]
         for array, values in overwritten:
-            array[...] = device.asarray(values)
+            inputs.overwrite(array, inputs.different(values), device)
+        before = [inputs.checksum(device.asnumpy(array)) for array in arrays]
+        with np.errstate(all="ignore"), gc_paused():  # as timed calls run
+            result = workload.call()
+        after = [inputs.checksum(device.asnumpy(array)) for array in arrays]
+        returned = [leaf.value for leaf in leaves(result)]
+        del result
+        is_kept = before == after and all(
+            any(_share_memory(array, value) for value in returned) for array in arrays
+        )
+        seconds = _time_to_write(arrays, device) if is_kept else 0.0
+        for array, values in overwritten:
+            inputs.overwrite(array, values, device)
     except GpuPerfError:
         raise
     except Exception:  # noqa: BLE001 - arrays that cannot be written, or a workload that fails on other values
         with suppress(Exception):
             for array, values in overwritten:
-                array[...] = device.asarray(values)
-        return _Left()
-    return _Left(is_left=before == after, seconds=seconds)
+                inputs.overwrite(array, values, device)
+        return _Probe()
+    return _Probe(is_kept=is_kept, seconds=seconds)
+
+
+def _time_to_write(arrays: list[Any], device: TimedDevice) -> float:
+    """Return the seconds to write arrays, at least; the device is waited for once, as after a block."""
+    seconds = inf
+    for _ in range(_WRITES):
+        started = device.clock()
+        for array in arrays * 2:
+            array[...] = 0
+        device.synchronize()
+        seconds = min(seconds, seconds_between(started, device.clock()) / 2)
+    return seconds
+
+
+def _share_memory(one: Any, other: Any) -> bool:
+    """Return whether two arrays are one, or begin at one address."""
+    return one is other or ((begin := inputs.address(one)) is not None and begin == inputs.address(other))
 
 
 def _is_array(value: Any, device: TimedDevice) -> bool:

@@ -178,7 +178,44 @@ def in_the_input(device):
     return call
 
 
-HONEST = [in_place, one_element_of_a_buffer, in_the_input]
+def a_mark_in_a_buffer(device):
+    marks = Buffers(device.xp.zeros(SIZE))
+
+    def call():
+        marks.all[0][5] = 1.0
+        return marks.all[0]
+
+    return call
+
+
+def flags_in_a_buffer(device):
+    flags = Buffers(device.xp.zeros(SIZE) > 0)
+
+    def call():
+        flags.all[0][:9] = True
+        return flags.all[0]
+
+    return call
+
+
+class Buffers:
+    def __init__(self, *arrays):
+        self.all = list(arrays)
+
+
+def buffers_in_turn(device, number):
+    ring = Buffers(*(device.xp.zeros(SIZE) for _ in range(number)))
+    turns = count()
+
+    def call():
+        out = ring.all[next(turns) % number]
+        out[...] = 3.0
+        return out
+
+    return call
+
+
+HONEST = [in_place, one_element_of_a_buffer, in_the_input, a_mark_in_a_buffer, flags_in_a_buffer]
 
 
 @pytest.mark.parametrize("samples", [FAST, SLOW, IMPOSSIBLE], ids=["fast", "slow", "impossible"])
@@ -187,13 +224,20 @@ def test_work_that_writes_the_buffer_that_it_returns_is_neither(device, body, sa
     assert found(device, body, samples) is None
 
 
+@pytest.mark.parametrize("samples", [FAST, SLOW, IMPOSSIBLE], ids=["fast", "slow", "impossible"])
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_buffers_that_are_filled_in_turn_are_neither(device, number, samples):
+    body = partial(buffers_in_turn, number=number)
+    assert found(device, body, samples, calls=number + 1) is None
+
+
 @pytest.mark.parametrize("samples", [FAST, SLOW], ids=["fast", "slow"])
 @pytest.mark.parametrize("body", [out_of_numpy, a_view_of_a_buffer], ids=lambda body: body.__name__)
 def test_a_given_output_and_a_view_of_a_buffer_are_neither(body, samples):
     assert found(HostDevice("a processor"), body, samples) is None
 
 
-@pytest.mark.parametrize("body", HONEST[:2], ids=lambda body: body.__name__)
+@pytest.mark.parametrize("body", [in_place, one_element_of_a_buffer], ids=lambda body: body.__name__)
 def test_without_time_for_another_call_a_buffer_is_a_note(device, body):
     assert found(device, body, SLOW, may_call=False).code == "result_kept"
 
