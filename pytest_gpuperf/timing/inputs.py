@@ -18,7 +18,6 @@ from pytest_gpuperf.timing.parity import leaves
 _MAX_LEAVES = 1000  # searched in one container that a workload carries: long lists hold numbers, not arrays
 _MAX_FINGERPRINTED = 1 << 30  # bytes, each of which is copied to the host twice
 _MAX_OF_STATE = 1 << 26  # bytes: large models are left alone
-_INTERFACES = ("__array_interface__", "__cuda_array_interface__", "__sycl_usm_array_interface__")
 _NOT_SEARCHED = {"_pytest", "builtins", "pluggy", "pytest", "pytest_gpuperf"}
 _QUALIFIED = re.compile(r"(\w+\.)+\w+")  # torch.float32
 
@@ -290,17 +289,32 @@ def _reference(value: Any) -> Callable[[], Any]:
     return weak_reference(value) or (lambda: value)
 
 
-def address(value: Any) -> int | None:
-    """Return where the memory of an array begins; None where its library does not tell."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the memory of an array was allocated, and where in it the array begins."""
+
+    allocation: int
+    start: int
+
+
+def place(value: Any) -> Place | None:
+    """Return where an array is in memory; None where it is empty, or its library does not tell."""
     try:
-        if hasattr(value, "data_ptr"):
-            return value.data_ptr() or None
-        for name in _INTERFACES:
-            if (interface := getattr(value, name, None)) is not None:
-                return interface["data"][0] or None
-    except Exception:  # noqa: BLE001 - of any library's arrays: torch's sparse ones have none
+        if hasattr(value, "untyped_storage"):  # torch: a detached tensor has no `_base`
+            found = Place(value.untyped_storage().data_ptr(), value.data_ptr())
+        elif hasattr(value, "__sycl_usm_array_interface__"):  # dpnp's views have no `base`
+            interface = value.__sycl_usm_array_interface__
+            found = Place(interface["data"][0], interface.get("offset", 0))
+        else:
+            found = Place(_address(root(value)), _address(value))
+    except Exception:  # noqa: BLE001 - of any library's arrays: torch's sparse ones have no storage
         return None
-    return None
+    return found if found.allocation else None
+
+
+def _address(value: Any) -> int:
+    interface = getattr(value, "__array_interface__", None) or value.__cuda_array_interface__
+    return int(interface["data"][0])
 
 
 def root(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from statistics import median
 from typing import Any
@@ -24,20 +25,21 @@ _WRITES = 3
 _MARGIN = 4  # a call that takes a fourth of the time of a write is no write, however noisy both are
 
 Returned = tuple[Callable[[], Any], ...]
-"""What a call returned: references to its arrays' memory, and its numbers; empty where it is not known."""
+"""What a call returned: the memory of arrays, while it exists, and numbers; empty where it is not known."""
 
 
-def remember(result: Any, device: TimedDevice) -> Returned:
-    """Return references to the parts of a result which keep none of its arrays alive."""
+def remember(result: Any, device: TimedDevice, *, keep: bool = False) -> Returned:
+    """Return references to the parts of a result, which keep its arrays alive only where they shall."""
     found: list[Callable[[], Any]] = []
     for value in (leaf.value for leaf in leaves(result)):
         if _is_array(value, device):
-            reference = inputs.weak_reference(inputs.root(value))
+            root = inputs.root(value)
+            reference = partial(_itself, root) if keep else inputs.weak_reference(root)
             if reference is None:
                 return ()
-            found.append(reference)
+            found.append(partial(_memory, reference, inputs.place(value)))
         elif isinstance(value, float | complex | np.generic):
-            found.append(lambda value=value: value)  # type: ignore[misc]
+            found.append(lambda value=value: (value, None))  # type: ignore[misc]
     return tuple(found)
 
 
@@ -57,9 +59,9 @@ def look_for_kept(
     can write there, no memory may be fast enough.
     """
     device = workload.device
-    arrays = [leaf.value for leaf in leaves(result) if _is_array(leaf.value, device)]
-    read = {id(inputs.root(array)) for entry in workload.arrays if (array := entry.array()) is not None}
-    made = {id(root): value for value in arrays if id(root := inputs.root(value)) not in read}
+    parts = [leaf.value for leaf in leaves(result)]
+    arrays = [value for value in parts if _is_array(value, device)]
+    made = {id(inputs.root(value)): value for value in arrays if not _is_of(value, workload)}
     if arrays and not made:  # it returns its inputs
         return None
     call, on = median(samples), device.kind.upper()
@@ -73,6 +75,13 @@ def look_for_kept(
             "takes so fast: its work was done before, or is still to be done"
         )
         return Note(code="faster_than_memory", text=text)
+    if not made and not any(_is_made_anew(value) for value in parts):
+        return None
+    if getattr(device, "arrays_are_immutable", False) and all(map(device.holds, made.values())) and made:
+        raise GpuPerfError(
+            f"the result on the {on} was kept from an earlier call: it is the very array, which no call can "
+            "write again; time the computation itself"
+        )
     if may_call and made:
         probe = _probe(list(made.values()), workload)
         if probe.is_kept is False:
@@ -140,13 +149,40 @@ def _time_to_write(arrays: list[Any], device: TimedDevice) -> float:
 
 
 def _share_memory(one: Any, other: Any) -> bool:
-    """Return whether two arrays are one, or begin at one address."""
-    return one is other or ((begin := inputs.address(one)) is not None and begin == inputs.address(other))
+    """Return whether two arrays are one, or at one place."""
+    return one is other or ((place := inputs.place(one)) is not None and place == inputs.place(other))
+
+
+def _is_of(value: Any, workload: Workload) -> bool:
+    """Return whether an array is an input of the workload, or a view of one."""
+    read = [array for entry in workload.arrays if (array := entry.array()) is not None]
+    place = inputs.place(value)
+    allocations = {found.allocation for array in read if (found := inputs.place(array)) is not None}
+    is_view = place is not None and place.allocation in allocations
+    return is_view or any(inputs.root(array) is inputs.root(value) for array in read)
+
+
+def _is_made_anew(value: Any) -> bool:
+    """Return whether each call that computes a value makes a new object: a number of NumPy, not a literal."""
+    return isinstance(value, np.generic) and not isinstance(value, np.bool_)
 
 
 def _is_array(value: Any, device: TimedDevice) -> bool:
-    return device.holds(value) or isinstance(value, np.ndarray)
+    return device.holds(value) or (isinstance(value, np.ndarray) and value is not np.ma.masked)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _memory(owner: Callable[[], Any], place: inputs.Place | None) -> tuple[Any, inputs.Place | None] | None:
+    """Return the array that owns some memory, and the place in it; None where it is gone."""
+    return None if (array := owner()) is None else (array, place)
 
 
 def _is_same(before: Callable[[], Any], now: Callable[[], Any]) -> bool:
-    return (value := now()) is not None and before() is value
+    """Return whether two references are to one object or place: at one time a place has one owner."""
+    old, new = before(), now()
+    if old is None or new is None:
+        return False
+    return old[0] is new[0] if None in (old[1], new[1]) else old[1] == new[1]
