@@ -3,11 +3,11 @@
 import re
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 import numpy as np
@@ -18,6 +18,7 @@ from pytest_gpuperf.timing.parity import leaves
 _MAX_LEAVES = 1000  # searched in one container that a workload carries: long lists hold numbers, not arrays
 _MAX_FINGERPRINTED = 1 << 30  # bytes, each of which is copied to the host twice
 _MAX_OF_STATE = 1 << 26  # bytes: large models are left alone
+_MOST_IN_TURN = 4  # arrays of which each call writes one
 _NOT_SEARCHED = {"_pytest", "builtins", "pluggy", "pytest", "pytest_gpuperf"}
 _QUALIFIED = re.compile(r"(\w+\.)+\w+")  # torch.float32
 
@@ -97,6 +98,14 @@ class Input(Fingerprint):
     uploaded: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A changed input, as messages name it; it may be an output of which each call writes a part."""
+
+    described: str
+    may_be_output: bool
+
+
 def fingerprints(
     arrays: Iterable[Any], device: TimedDevice, most: int = _MAX_FINGERPRINTED
 ) -> tuple[Fingerprint, ...]:
@@ -116,18 +125,22 @@ def fingerprints(
     return tuple(found.values())
 
 
-def mutated_input(inputs: Iterable[Fingerprint], call: Callable[[], Any], device: TimedDevice) -> str | None:
-    """Return a description of an input whose values the workload has changed, if there is one.
+def changes_of(
+    inputs: Iterable[Fingerprint], call: Callable[[], Any], device: TimedDevice
+) -> tuple[Change, ...]:
+    """Return the inputs whose values the workload has changed.
 
     An array that the workload only writes to is not an input: overwritten, it gets the same values again.
+    Where a part of it does, an earlier call may have changed the rest.
     """
+    changes = []
     for entry in inputs:
         values = entry.array()
         if values is None or checksum(_to_host(values, device)) == entry.checksum:
             continue
-        if not _is_output(values, call, device):
-            return describe(values)
-    return None
+        if (part := _part_restored(values, call, device)) != "all":
+            changes.append(Change(describe(values), may_be_output=part == "some"))
+    return tuple(changes)
 
 
 def state_of(
@@ -161,7 +174,9 @@ def settled_state(state: Iterable[Fingerprint], call: Callable[[], Any], device:
     of that: statistics of a module, counts, buffers.
     """
     for entry in state:
-        if _present(entry, device) == entry.checksum and not _is_output(entry.array(), call, device):
+        if _present(entry, device) != entry.checksum:
+            continue
+        if _part_restored(entry.array(), call, device) == "none":
             return describe(entry.array())
     return None
 
@@ -171,18 +186,57 @@ def describe(array: Any) -> str:
     return f"{dtype_of(array)} array of shape {tuple(array.shape)}"
 
 
-def _is_output(values: Any, call: Callable[[], Any], device: TimedDevice) -> bool:
-    """Return whether one more call restores the values after they were overwritten; they end as they were."""
+def _part_restored(
+    values: Any, call: Callable[[], Any], device: TimedDevice
+) -> Literal["all", "some", "none"]:
+    """Return how much of overwritten values calls restore; they end as they were.
+
+    A call may write a part of an array, or one of several arrays in turn. Where it changes anything else, it
+    reads what it writes.
+    """
     written = _to_host(values, device)
     try:
-        with np.errstate(all="ignore"):
-            values[...] = 0 if np.all(written) else 1  # differs from at least one value
-            call()
-        restored = checksum(_to_host(values, device)) == checksum(written)
+        fill, other = (0, 1) if np.all(written) else (1, 0)  # the first differs from at least one value
+        found = {fill: _written_by_calls(values, fill, call, device)}
+        if is_whole := checksum(found[fill]) == checksum(written):
+            is_part = True
+        else:
+            found[other] = _written_by_calls(values, other, call, device)
+            is_part = _is_written_in_part(written, found)
         overwrite(values, written, device)
     except Exception:  # noqa: BLE001 - a workload that fails on other values reads them
-        return False
-    return restored
+        return "none"
+    return "all" if is_whole else "some" if is_part else "none"
+
+
+def _is_written_in_part(written: Any, found: Mapping[int, Any]) -> bool:
+    """Return whether calls wrote the same elements, and only as before, over each of two numbers.
+
+    What they write may be one of the numbers, and shows over the other then.
+    """
+    restored = {fill: _equal(values, written) & (written != fill) for fill, values in found.items()}
+    kept = all(np.all(restored[fill] | (values == fill)) for fill, values in found.items())
+    shows_over_both = (written != 0) & (written != 1)
+    differs = restored[0] != restored[1]
+    return bool(kept and not np.any(differs & shows_over_both) and np.any(restored[0] | restored[1]))
+
+
+def _written_by_calls(values: Any, fill: int, call: Callable[[], Any], device: TimedDevice) -> Any:
+    """Return what calls make of an array full of one number: one call, or as many until they change it."""
+    values[...] = fill
+    before = _to_host(values, device)
+    for _ in range(_MOST_IN_TURN):
+        with np.errstate(all="ignore"):
+            call()
+        found = _to_host(values, device)
+        if not np.array_equal(found, before):
+            break
+    return found
+
+
+def _equal(some: Any, others: Any) -> Any:
+    """Return where two arrays are equal; NaN equals NaN."""
+    return (some == others) | ((some != some) & (others != others))
 
 
 def different(values: Any) -> Any:

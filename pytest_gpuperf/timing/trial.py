@@ -341,7 +341,7 @@ class Trial:
             self._look_for_kept_result(timer.workload, result, returned, sampled)
             del result
         del returned
-        self._checks.require_same_inputs(timer.workload)
+        self.notes += self._checks.require_same_inputs(timer.workload)
         if (
             state := inputs.settled_state(timer.workload.changed_at_first, timer.workload.call, timer.device)
         ) is not None:
