@@ -4,8 +4,10 @@ import re
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from inspect import ismemberdescriptor
 from itertools import islice
 from typing import Any, Literal
 from zlib import crc32
@@ -301,7 +303,7 @@ def arrays_of_fixtures(body: Callable[[], Any], device: TimedDevice) -> Iterator
 
 def _arrays_of_objects(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
     """Yield the arrays in attributes of objects, in theirs, and in plain containers; few at most."""
-    queue, seen = list(_closed_over(call)), set[int]()
+    queue, seen = [*_closed_over(call), _innermost(call)], set[int]()
     while queue and len(seen) < _MAX_LEAVES:
         value = queue.pop()
         if id(value) in seen or isinstance(value, type):
@@ -312,7 +314,24 @@ def _arrays_of_objects(call: Callable[[], Any], device: TimedDevice) -> Iterator
         elif type(value) in (list, tuple, dict, OrderedDict):
             queue.extend(islice(value.values() if isinstance(value, dict) else value, _MAX_LEAVES))
         elif type(value).__module__.partition(".")[0] not in _NOT_SEARCHED:
-            queue.extend(getattr(value, "__dict__", {}).values())
+            queue.extend(_attributes(value))
+
+
+def _innermost(call: Any) -> Any:
+    """Return what a partial calls, or the callable itself: it may be an object with attributes."""
+    while isinstance(call, partial):
+        call = call.func
+    return call
+
+
+def _attributes(value: Any) -> Iterator[Any]:
+    """Yield the values in an object's `__dict__` and slots."""
+    yield from getattr(value, "__dict__", {}).values()
+    for base in type(value).__mro__:
+        if "__slots__" in vars(base):
+            for slot in filter(ismemberdescriptor, vars(base).values()):
+                with suppress(AttributeError):  # a slot that is still empty
+                    yield slot.__get__(value)
 
 
 def _closed_over(call: Any) -> Iterator[Any]:

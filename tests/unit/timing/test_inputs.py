@@ -307,6 +307,42 @@ def test_an_array_in_an_object_without_values_is_left_alone():
     assert inputs.settled_state(before, model.step, device) is None
 
 
+class Called:
+    def __init__(self, array):
+        self.array = array
+
+    def __call__(self):
+        return self.array.sum()
+
+
+class WithSlots:
+    __slots__ = ("array", "empty")
+
+    def __init__(self, array):
+        self.array = array
+
+    def step(self):
+        return self.array.sum()
+
+
+@pytest.mark.parametrize(
+    "call_of",
+    [
+        Called,
+        lambda array: partial(Called(array)),
+        lambda array: partial(partial(Called(array))),
+        lambda array: WithSlots(array).step,
+        lambda array: Called([WithSlots(array)]),
+    ],
+    ids=["object", "partial", "partials", "slots", "within"],
+)
+def test_arrays_in_a_callable_object_are_its_state(call_of):
+    device = simulated()
+    array = device.xp.ones(3)
+    (found,) = inputs.state_of(call_of(array), device, ())
+    assert found.array() is array
+
+
 def test_large_arrays_in_objects_are_left_alone():
     device = HostDevice("a processor")
     model = Model(np.broadcast_to(np.ones(1), 1 << 24))

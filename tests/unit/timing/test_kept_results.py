@@ -198,6 +198,16 @@ def flags_in_a_buffer(device):
     return call
 
 
+def made_positive_in_place(device):
+    own = Buffers(device.xp.ones(SIZE))
+
+    def call():
+        own.all[0][...] = device.xp.abs(own.all[0])
+        return own.all[0]
+
+    return call
+
+
 class Buffers:
     def __init__(self, *arrays):
         self.all = list(arrays)
@@ -215,7 +225,14 @@ def buffers_in_turn(device, number):
     return call
 
 
-HONEST = [in_place, one_element_of_a_buffer, in_the_input, a_mark_in_a_buffer, flags_in_a_buffer]
+HONEST = [
+    in_place,
+    one_element_of_a_buffer,
+    in_the_input,
+    a_mark_in_a_buffer,
+    flags_in_a_buffer,
+    made_positive_in_place,
+]
 
 
 @pytest.mark.parametrize("samples", [FAST, SLOW, IMPOSSIBLE], ids=["fast", "slow", "impossible"])
