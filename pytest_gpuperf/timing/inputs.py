@@ -212,15 +212,15 @@ def _part_restored(
 
 
 def _is_written_in_part(written: Any, found: Mapping[int, Any]) -> bool:
-    """Return whether calls wrote the same elements, and only as before, over each of two numbers.
+    """Return whether calls wrote a part, over each of two numbers, and only what had been there before.
 
     What they write may be one of the numbers, and shows over the other then.
     """
     restored = {fill: _equal(values, written) & (written != fill) for fill, values in found.items()}
-    kept = all(np.all(restored[fill] | (values == fill)) for fill, values in found.items())
+    is_kept = all(np.all(restored[fill] | (values == fill)) for fill, values in found.items())
     shows_over_both = (written != 0) & (written != 1)
-    differs = restored[0] != restored[1]
-    return bool(kept and not np.any(differs & shows_over_both) and np.any(restored[0] | restored[1]))
+    seen = {bool(np.any(part & shows_over_both)) for part in restored.values()}
+    return is_kept and len(seen) == 1 and any(map(np.any, restored.values()))
 
 
 def _written_by_calls(values: Any, fill: int, call: Callable[[], Any], device: TimedDevice) -> Any:

@@ -134,7 +134,17 @@ def in_turn(device, number):
     return call
 
 
+def rows_in_turn(device):
+    rows, turns = device.asarray(np.zeros((8, 3))), count()
+
+    def call():
+        rows[next(turns) % 8] = (3.0, 0.0, 1.0)
+
+    return call
+
+
 OUTPUTS = [
+    rows_in_turn,
     rows_of_a_cache,
     marks,
     values_that_are_not_numbers,
