@@ -135,10 +135,10 @@ def in_turn(device, number):
 
 
 def rows_in_turn(device):
-    rows, turns = device.asarray(np.zeros((8, 3))), count()
+    rows, turns = device.asarray(np.zeros((4, 3))), count()
 
     def call():
-        rows[next(turns) % 8] = (3.0, 0.0, 1.0)
+        rows[next(turns) % 4] = (3.0, 0.0, 1.0)
 
     return call
 
