@@ -195,7 +195,7 @@ def sorts_once(a):
 CHANGES = [clips, fills, adds, scales, negates, takes_roots, sorts_once, np.ndarray.sort]
 
 
-@pytest.mark.parametrize("values", [[3.0, -1.0, 0.0, 1.0, 0.05], [2.0, -3.0, 5.0], [-1.0, -1.0]], ids=str)
+@pytest.mark.parametrize("values", [[3.0, -1.0, 0.0, 1.0, 0.05], [2.0, -3.0, 5.0], [1.0, 1.0]], ids=str)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 def test_what_calls_read_is_no_output_though_they_write_it(change, values):
     def body(seen):

@@ -15,6 +15,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.testing import StandIn
 from pytest_gpuperf.timing import kept_results, untimed_calls
+from pytest_gpuperf.timing.inputs import Fingerprint
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.workload import Workload
 
@@ -352,6 +353,15 @@ def test_views_of_memory_that_was_kept_are_the_same_by_their_place():
     assert kept_results.are_same(before, kept_results.remember(other, host, keep=True))
     fresh = kept_results.remember(Unreferenced(np.ones(6)[:3]), host, keep=True)
     assert not kept_results.are_same(before, fresh)
+
+
+def test_a_view_of_an_input_is_not_kept_though_it_names_no_base():
+    memory, host = np.ones(6), HostDevice("a processor")
+    host.holds = lambda value: isinstance(value, Unreferenced)
+    read = Fingerprint(partial(Unreferenced, memory[:]), 0)
+    workload = Workload(device=host, call=list, scope="body", brought=(read,))
+    view = Unreferenced(memory[3:])
+    assert kept_results.look_for_kept(workload, view, IMPOSSIBLE, is_same=True, may_call=False) is None
 
 
 def test_rows_of_one_array_are_not_the_same():
