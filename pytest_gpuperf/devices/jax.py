@@ -30,6 +30,7 @@ class JaxDevice(LibraryDevice):
     """
 
     backend = "jax"
+    arrays_are_immutable = True
 
     def __init__(self, jax: Any, device: Any, name: str) -> None:
         self.kind: Kind = "cpu" if device.platform == "cpu" else "gpu"

@@ -61,6 +61,7 @@ NoteCode = Literal[
     "result_kept",
     "faster_than_memory",
     "state_changed_once",
+    "input_written_in_part",
     # of what the test is compared with
     "one_device",
     "no_cpu_sibling",

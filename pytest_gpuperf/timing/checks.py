@@ -101,14 +101,22 @@ class ResultChecks:
             raise GpuPerfError(f"{path} is of type {type(value).__name__}, which {problem}")
         return values
 
-    def require_same_inputs(self, workload: Workload) -> None:
-        """Refuse a workload that modified its input."""
-        mutated = inputs.mutated_input(workload.arrays, workload.call, workload.device)
+    def require_same_inputs(self, workload: Workload) -> tuple[Note, ...]:
+        """Refuse a workload that modified its input; return notes on what may be an output."""
+        changes = inputs.changes_of(workload.arrays, workload.call, workload.device)
+        mutated = next((change.described for change in changes if not change.may_be_output), None)
         if mutated is not None:
             raise GpuPerfError(
                 f"the workload modifies its input ({mutated}), so repeated calls do not do the same work; "
                 "work on a copy made inside it, or write to another array"
             )
+        on = workload.device.kind.upper()
+        texts = (
+            f"each call on the {on} writes a part of an array ({change.described}); if an earlier one "
+            "changed the rest, and calls read it, work on a copy made inside it"
+            for change in changes
+        )
+        return tuple(Note(code="input_written_in_part", text=text) for text in texts)
 
     def note_on_state(self, workload: Workload) -> Note | None:
         """Return a note where later calls may find their work done by the first one."""

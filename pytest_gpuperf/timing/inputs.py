@@ -3,11 +3,13 @@
 import re
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from inspect import ismemberdescriptor
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 import numpy as np
@@ -18,10 +20,9 @@ from pytest_gpuperf.timing.leaves import leaves
 _MAX_LEAVES = 1000  # searched in one container that a workload carries: long lists hold numbers, not arrays
 _MAX_FINGERPRINTED = 1 << 30  # bytes, each of which is copied to the host twice
 _MAX_OF_STATE = 1 << 26  # bytes: large models are left alone
+_MOST_IN_TURN = 4  # arrays of which each call writes one
 _NOT_SEARCHED = {"_pytest", "builtins", "pluggy", "pytest", "pytest_gpuperf"}
 _QUALIFIED = re.compile(r"(\w+\.)+\w+")  # torch.float32
-
-Call = Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ class UploadTracker:
         for array in arrays:
             if id(array) not in recorded:
                 recorded.add(id(array))
-                self._record(array, Upload(bytes_of(array), self._download(_reference(array))))
+                download = partial(_download, _reference(array), self._device)
+                self._record(array, Upload(bytes_of(array), download))
 
     def _upload(self, host: Any) -> Any:
         array = self._device.asarray(host)
@@ -67,9 +69,6 @@ class UploadTracker:
         else:
             self._record(array, Upload(bytes_of(array), None if self.kind == "cpu" else lambda: host))
         return array
-
-    def _download(self, array: Callable[[], Any]) -> Callable[[], Any]:
-        return lambda: self._device.asnumpy(array())
 
     def _record(self, array: Any, upload: Upload) -> None:
         self.arrays.append(array)
@@ -101,6 +100,14 @@ class Input(Fingerprint):
     uploaded: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A changed input, as messages name it; it may be an output of which each call writes a part."""
+
+    described: str
+    may_be_output: bool
+
+
 def fingerprints(
     arrays: Iterable[Any], device: TimedDevice, most: int = _MAX_FINGERPRINTED
 ) -> tuple[Fingerprint, ...]:
@@ -120,21 +127,27 @@ def fingerprints(
     return tuple(found.values())
 
 
-def mutated_input(inputs: Iterable[Fingerprint], call: Call, device: TimedDevice) -> str | None:
-    """Return a description of an input whose values the workload has changed, if there is one.
+def changes_of(
+    inputs: Iterable[Fingerprint], call: Callable[[], Any], device: TimedDevice
+) -> tuple[Change, ...]:
+    """Return the inputs whose values the workload has changed.
 
     An array that the workload only writes to is not an input: overwritten, it gets the same values again.
+    Where a part of it does, an earlier call may have changed the rest.
     """
+    changes = []
     for entry in inputs:
         values = entry.array()
         if values is None or checksum(_to_host(values, device)) == entry.checksum:
             continue
-        if not _is_output(values, call, device):
-            return describe(values)
-    return None
+        if (part := _part_restored(values, call, device)) != "all":
+            changes.append(Change(describe(values), may_be_output=part == "some"))
+    return tuple(changes)
 
 
-def state_of(call: Call, device: TimedDevice, known: Iterable[Fingerprint]) -> tuple[Fingerprint, ...]:
+def state_of(
+    call: Callable[[], Any], device: TimedDevice, known: Iterable[Fingerprint]
+) -> tuple[Fingerprint, ...]:
     """Return the fingerprints of arrays in the objects that a call carries, of few enough bytes."""
     inputs = {id(entry.array()) for entry in known}
     arrays = (array for array in _arrays_of_objects(call, device) if id(array) not in inputs)
@@ -156,14 +169,16 @@ def _present(entry: Fingerprint, device: TimedDevice) -> int | None:
         return None
 
 
-def changed_once(state: Iterable[Fingerprint], call: Call, device: TimedDevice) -> str | None:
+def changed_once(state: Iterable[Fingerprint], call: Callable[[], Any], device: TimedDevice) -> str | None:
     """Return a description of an array that only the first call changed, if a call reads it.
 
     Such a call may find its work done, as one that sorts an array in place. What goes on to change is no sign
     of that: statistics of a module, counts, buffers.
     """
     for entry in state:
-        if _present(entry, device) == entry.checksum and not _is_output(entry.array(), call, device):
+        if _present(entry, device) != entry.checksum:
+            continue
+        if _part_restored(entry.array(), call, device) == "none":
             return describe(entry.array())
     return None
 
@@ -173,18 +188,68 @@ def describe(array: Any) -> str:
     return f"{dtype_of(array)} array of shape {tuple(array.shape)}"
 
 
-def _is_output(values: Any, call: Call, device: TimedDevice) -> bool:
-    """Return whether one more call restores the values after they were overwritten; they end as they were."""
+def _part_restored(
+    values: Any, call: Callable[[], Any], device: TimedDevice
+) -> Literal["all", "some", "none"]:
+    """Return how much of overwritten values calls restore; they end as they were.
+
+    A call may write a part of an array, or one of several arrays in turn. Where it changes anything else, it
+    reads what it writes.
+    """
     written = _to_host(values, device)
     try:
-        with np.errstate(all="ignore"):
-            values[...] = 0 if np.all(written) else 1  # differs from at least one value
-            call()
-        restored = checksum(_to_host(values, device)) == checksum(written)
-        values[...] = device.asarray(written) if device.holds(values) else written
+        fill, other = (0, 1) if np.all(written) else (1, 0)  # the first differs from at least one value
+        found = {fill: _written_by_calls(values, fill, call, device)}
+        if is_whole := checksum(found[fill]) == checksum(written):
+            is_part = True
+        else:
+            found[other] = _written_by_calls(values, other, call, device)
+            is_part = _is_written_in_part(written, found)
+        overwrite(values, written, device)
     except Exception:  # noqa: BLE001 - a workload that fails on other values reads them
-        return False
-    return restored
+        return "none"
+    return "all" if is_whole else "some" if is_part else "none"
+
+
+def _is_written_in_part(written: Any, found: Mapping[int, Any]) -> bool:
+    """Return whether calls wrote a part, over each of two numbers, and only what had been there before.
+
+    What they write may be one of the numbers, and shows over the other then.
+    """
+    restored = {fill: _equal(values, written) & (written != fill) for fill, values in found.items()}
+    is_kept = all(np.all(restored[fill] | (values == fill)) for fill, values in found.items())
+    shows_over_both = (written != 0) & (written != 1)
+    seen = {bool(np.any(part & shows_over_both)) for part in restored.values()}
+    return is_kept and len(seen) == 1 and any(map(np.any, restored.values()))
+
+
+def _written_by_calls(values: Any, fill: int, call: Callable[[], Any], device: TimedDevice) -> Any:
+    """Return what calls make of an array full of one number: one call, or as many until they change it."""
+    values[...] = fill
+    before = _to_host(values, device)
+    for _ in range(_MOST_IN_TURN):
+        with np.errstate(all="ignore"):
+            call()
+        found = _to_host(values, device)
+        if not np.array_equal(found, before):
+            break
+    return found
+
+
+def _equal(some: Any, others: Any) -> Any:
+    """Return where two arrays are equal; NaN equals NaN."""
+    return (some == others) | ((some != some) & (others != others))
+
+
+def different(values: Any) -> Any:
+    """Return small numbers, each of which differs from that of the array."""
+    low = 0 if values.dtype.kind in "bu" else -1
+    return np.where((values.real if values.dtype.kind == "c" else values) > 0, low, 1).astype(values.dtype)
+
+
+def overwrite(array: Any, host: Any, device: TimedDevice) -> None:
+    """Write a host array's values to an array of the device, or of NumPy."""
+    array[...] = device.asarray(host) if device.holds(array) else host
 
 
 def find_inputs(call: Callable[[], Any], uploads: UploadTracker, device: TimedDevice) -> tuple[Input, ...]:
@@ -221,14 +286,14 @@ def view_base(value: Any) -> Any:
     return getattr(value, "base", getattr(value, "_base", None))
 
 
-def carried_arrays(call: Call, device: TimedDevice) -> Iterator[Any]:
+def carried_arrays(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
     """Yield the arrays of the device that a callable reaches without its arguments."""
     for value in _closed_over(call):
         parts = islice(leaves(value, compute=True), _MAX_LEAVES)
         yield from (leaf.value for leaf in parts if device.holds(leaf.value))
 
 
-def arrays_of_fixtures(body: Call, device: TimedDevice) -> Iterator[Any]:
+def arrays_of_fixtures(body: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
     """Yield the arrays that a body got from its fixtures; those of NumPy too, whatever the device."""
     for value in _closed_over(body):
         for leaf in islice(leaves(value), _MAX_LEAVES):
@@ -236,9 +301,9 @@ def arrays_of_fixtures(body: Call, device: TimedDevice) -> Iterator[Any]:
                 yield leaf.value
 
 
-def _arrays_of_objects(call: Call, device: TimedDevice) -> Iterator[Any]:
+def _arrays_of_objects(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
     """Yield the arrays in attributes of objects, in theirs, and in plain containers; few at most."""
-    queue, seen = list(_closed_over(call)), set[int]()
+    queue, seen = [*_closed_over(call), _innermost(call)], set[int]()
     while queue and len(seen) < _MAX_LEAVES:
         value = queue.pop()
         if id(value) in seen or isinstance(value, type):
@@ -249,7 +314,24 @@ def _arrays_of_objects(call: Call, device: TimedDevice) -> Iterator[Any]:
         elif type(value) in (list, tuple, dict, OrderedDict):
             queue.extend(islice(value.values() if isinstance(value, dict) else value, _MAX_LEAVES))
         elif type(value).__module__.partition(".")[0] not in _NOT_SEARCHED:
-            queue.extend(getattr(value, "__dict__", {}).values())
+            queue.extend(_attributes(value))
+
+
+def _innermost(call: Any) -> Any:
+    """Return what a partial calls, or the callable itself: it may be an object with attributes."""
+    while isinstance(call, partial):
+        call = call.func
+    return call
+
+
+def _attributes(value: Any) -> Iterator[Any]:
+    """Yield the values in an object's `__dict__` and slots."""
+    yield from getattr(value, "__dict__", {}).values()
+    for base in type(value).__mro__:
+        if "__slots__" in vars(base):
+            for slot in filter(ismemberdescriptor, vars(base).values()):
+                with suppress(AttributeError):  # a slot that is still empty
+                    yield slot.__get__(value)
 
 
 def _closed_over(call: Any) -> Iterator[Any]:
@@ -280,6 +362,34 @@ def _reference(value: Any) -> Callable[[], Any]:
     return weak_reference(value) or (lambda: value)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the memory of an array was allocated, and where in it the array begins."""
+
+    allocation: int
+    start: int
+
+
+def place(value: Any) -> Place | None:
+    """Return where an array is in memory; None where it is empty, or its library does not tell."""
+    try:
+        if hasattr(value, "untyped_storage"):  # torch: a detached tensor has no `_base`
+            found = Place(value.untyped_storage().data_ptr(), value.data_ptr())
+        elif hasattr(value, "__sycl_usm_array_interface__"):  # dpnp's views have no `base`
+            interface = value.__sycl_usm_array_interface__
+            found = Place(interface["data"][0], interface.get("offset", 0))
+        else:
+            found = Place(_address(root(value)), _address(value))
+    except Exception:  # noqa: BLE001 - of any library's arrays: torch's sparse ones have no storage
+        return None
+    return found if found.allocation else None
+
+
+def _address(value: Any) -> int:
+    interface = getattr(value, "__array_interface__", None) or value.__cuda_array_interface__
+    return int(interface["data"][0])
+
+
 def root(value: Any) -> Any:
     """Return the array whose memory an array uses: itself, unless it is a view."""
     while hasattr(base := view_base(value), "nbytes"):
@@ -290,6 +400,10 @@ def root(value: Any) -> Any:
 def _to_host(array: Any, device: TimedDevice) -> Any:
     """Return a copy of an array of the device, or of NumPy."""
     return device.asnumpy(array) if device.holds(array) else np.array(array)
+
+
+def _download(array: Callable[[], Any], device: TimedDevice) -> Any:
+    return device.asnumpy(array())
 
 
 def checksum(values: Any) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
+from statistics import median
 from typing import Any
 from zlib import crc32
 
@@ -26,6 +27,8 @@ from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
 from pytest_gpuperf.timing.untimed_calls import Bind
+
+_NEXT_TO_NONE = 0.01  # of the time limit: so short a call is made, to look at its result, after that, too
 
 
 class Trial:
@@ -307,27 +310,32 @@ class Trial:
         returned = workload.returned
         if sampled.samples:
             results.append(self._checks.copy_to_host(sampled.last_result, timer.device))
-            returned = self._look_for_kept_result(timer, sampled.last_result, returned)
-        sampled.drop_result()  # before the next result exists
+            self._look_for_kept_result(timer, sampled.last_result, returned)
+            returned = remember(sampled.last_result, timer.device, keep=True)
+        sampled.drop_result()
         timer.keeps_result = sampled.keeps_result = False
-        if self._budget.remaining() >= 0 or not results:
+        if self._budget.remaining() >= 0 or not results or self._takes_next_to_none(sampled):
             result = untimed_calls.inspected_call(timer)
             results.append(self._checks.copy_to_host(result, timer.device))
             self._look_for_kept_result(timer, result, returned)
             del result
-        self._checks.require_same_inputs(workload)
+        del returned
+        self.notes += self._checks.require_same_inputs(workload)
         self._add_note(self._checks.note_on_state(workload))
         return results
 
-    def _look_for_kept_result(self, timer: BlockTimer, result: Any, before: Returned) -> Returned:
-        """Note where a call may not have made its result; return what it returned, for the next such look."""
-        returned = remember(result, timer.device)
-        if samples := self._sampled(timer).samples:
-            is_same = are_same(before, returned)
-            may_call = self._budget.remaining() > samples[-1]
+    def _look_for_kept_result(self, timer: BlockTimer, result: Any, before: Returned) -> None:
+        """Note where a call may not have made its result."""
+        sampled = self._sampled(timer)
+        if samples := sampled.samples:
+            is_same = are_same(before, remember(result, timer.device, keep=True))
+            may_call = self._takes_next_to_none(sampled) or self._budget.remaining() > samples[-1]
             note = look_for_kept(timer.workload, result, samples, is_same=is_same, may_call=may_call)
             self._add_note(note)
-        return returned
+
+    def _takes_next_to_none(self, sampled: BlockTimer) -> bool:
+        """Return whether one more call is so short that it may be made though the time is up."""
+        return bool(sampled.samples) and median(sampled.samples) < _NEXT_TO_NONE * self.options.max_time
 
     def _add_note(self, note: Note | None) -> None:
         if note is not None and note not in self.notes:

@@ -12,6 +12,7 @@ from pytest_gpuperf.model.measurement import Inspection
 from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.clock import require_seconds, seconds_between
+from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.leaves import is_lazy_graph, leaves
 from pytest_gpuperf.timing.workload import Workload
 
@@ -73,7 +74,8 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
 def inspected_call(timer: BlockTimer) -> Any:
     """Return the result of one more call, which the device times by its own events."""
     workload = timer.workload
-    call = _observed_call(workload.call, workload.device)
+    with gc_paused():  # as timed calls run
+        call = _observed_call(workload.call, workload.device)
     timer.note_time(call.elapsed)
     if workload.used_device_at_first and not call.observation.worked:
         raise GpuPerfError(

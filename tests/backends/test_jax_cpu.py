@@ -268,7 +268,7 @@ def test_the_inputs_of_a_workload_are_found(cpu):
     array, key = cpu.asarray(np.ones(100, dtype=np.float32)), jax.device_put(jax.random.key(0), cpu._device)
     found = inputs.find_inputs(lambda: (array, key), inputs.UploadTracker(cpu), cpu)
     assert [(400, "float32"), (8, "key<fry>")] == [(entry.bytes, entry.dtype) for entry in found]
-    assert inputs.mutated_input(found, lambda: None, cpu) is None
+    assert inputs.changes_of(found, lambda: None, cpu) == ()
 
 
 MATMUL = """

@@ -196,9 +196,11 @@ def test_a_tensor_that_the_workload_changes_is_found(cpu):
         weights.add_(other[0])
 
     found = inputs.find_inputs(call, inputs.UploadTracker(cpu), cpu)
-    assert inputs.mutated_input(found, call, cpu) is None
+    assert inputs.changes_of(found, call, cpu) == ()
     call()
-    assert "float32 array of shape (3,)" == inputs.mutated_input(found, call, cpu)
+    assert inputs.changes_of(found, call, cpu) == (
+        inputs.Change("float32 array of shape (3,)", may_be_output=False),
+    )
 
 
 MATMUL = """

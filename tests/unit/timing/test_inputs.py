@@ -1,6 +1,7 @@
 """Inputs: what a workload reads is found in it, and a change of it is seen."""
 
 from functools import partial
+from itertools import count
 
 import numpy as np
 import pytest
@@ -78,7 +79,8 @@ def closed_over_in_a_container(device):
 
 
 def changed(workload):
-    return inputs.mutated_input(workload.inputs, workload.call, workload.device)
+    changes = inputs.changes_of(workload.inputs, workload.call, workload.device)
+    return next((change.described for change in changes), None)
 
 
 @pytest.mark.parametrize("values", [np.zeros(3), np.ones(3), np.arange(3.0)])
@@ -93,6 +95,125 @@ def test_an_array_that_is_only_written_to_is_an_output_and_keeps_its_values(valu
     workload = prepared(simulated(), body)
     assert changed(workload) is None
     assert kept[0].tolist() == (2 * values).tolist()
+
+
+def rows_of_a_cache(device):
+    cache, row = device.asarray(np.full((8, 3), 7.0)), device.asarray(np.arange(3.0))
+
+    def call():
+        cache[5] = row
+        return cache
+
+    return call
+
+
+def marks(device):
+    marked = device.asarray(np.zeros(9, dtype=bool))
+
+    def call():
+        marked[3:5] = True
+
+    return call
+
+
+def values_that_are_not_numbers(device):
+    out = device.asarray(np.zeros(3))
+
+    def call():
+        out[:2] = np.nan
+
+    return call
+
+
+def in_turn(device, number):
+    buffers, turns = [device.asarray(np.zeros(3)) for _ in range(number)], count(1)
+
+    def call():
+        buffers[next(turns) % number][...] = (3.0, 0.0, 1.0)
+
+    return call
+
+
+def rows_in_turn(device):
+    rows, turns = device.asarray(np.zeros((4, 3))), count()
+
+    def call():
+        rows[next(turns) % 4] = (3.0, 0.0, 1.0)
+
+    return call
+
+
+OUTPUTS = [
+    rows_in_turn,
+    rows_of_a_cache,
+    marks,
+    values_that_are_not_numbers,
+    *(partial(in_turn, number=n) for n in (2, 3, 4)),
+]
+
+
+@pytest.mark.parametrize("body", OUTPUTS)
+def test_arrays_that_are_written_in_part_or_in_turn_are_outputs(body):
+    workload = prepared(simulated(), body)
+    for _ in range(4):
+        workload.call()
+    before = [entry.array().tolist() for entry in workload.inputs]
+    changes = inputs.changes_of(workload.inputs, workload.call, workload.device)
+    assert all(change.may_be_output for change in changes)
+    assert str([entry.array().tolist() for entry in workload.inputs]) == str(before)
+
+
+def clips(a):
+    np.maximum(a, 0, out=a)
+
+
+def fills(a):
+    a[a < 0.1] = 0
+
+
+def adds(a):
+    a += 1
+
+
+def scales(a):
+    a *= 2
+
+
+def negates(a):
+    np.negative(a, out=a)
+
+
+def takes_roots(a):
+    np.sqrt(np.abs(a), out=a)
+
+
+def sorts_once(a):
+    if a[0] > a[1]:
+        a.sort()
+
+
+CHANGES = [clips, fills, adds, scales, negates, takes_roots, sorts_once, np.ndarray.sort]
+
+
+@pytest.mark.parametrize("values", [[3.0, -1.0, 0.0, 1.0, 0.05], [2.0, -3.0, 5.0], [1.0, 1.0]], ids=str)
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_what_calls_read_is_no_output_though_they_write_it(change, values):
+    def body(seen):
+        a = seen.asarray(np.array(values))
+        return lambda: change(a.view(np.ndarray))
+
+    workload = prepared(simulated(), body)
+    (entry,) = workload.inputs
+    was_changed = inputs.checksum(np.array(entry.array())) != entry.checksum
+    changes = inputs.changes_of(workload.inputs, workload.call, workload.device)
+    assert [change.may_be_output for change in changes] == [False] * was_changed
+
+
+def test_an_array_of_which_calls_write_a_part_is_told_from_one_that_they_write():
+    parts, wholes = (prepared(simulated(), body) for body in (rows_of_a_cache, OUTPUTS[-1]))
+    (change,) = inputs.changes_of(parts.inputs, parts.call, parts.device)
+    assert change.may_be_output
+    assert inputs.changes_of(wholes.inputs, wholes.call, wholes.device) == ()
 
 
 def test_sorting_in_place_is_a_change_though_it_gives_the_same_each_time():
@@ -194,6 +315,42 @@ def test_an_array_in_an_object_without_values_is_left_alone():
     assert inputs.state_of(lambda: model, device, ()) == ()
     assert inputs.changed(before, device) == ()
     assert inputs.changed_once(before, model.step, device) is None
+
+
+class Called:
+    def __init__(self, array):
+        self.array = array
+
+    def __call__(self):
+        return self.array.sum()
+
+
+class WithSlots:
+    __slots__ = ("array", "empty")
+
+    def __init__(self, array):
+        self.array = array
+
+    def step(self):
+        return self.array.sum()
+
+
+@pytest.mark.parametrize(
+    "call_of",
+    [
+        Called,
+        lambda array: partial(Called(array)),
+        lambda array: partial(partial(Called(array))),
+        lambda array: WithSlots(array).step,
+        lambda array: Called([WithSlots(array)]),
+    ],
+    ids=["object", "partial", "partials", "slots", "within"],
+)
+def test_arrays_in_a_callable_object_are_its_state(call_of):
+    device = simulated()
+    array = device.xp.ones(3)
+    (found,) = inputs.state_of(call_of(array), device, ())
+    assert found.array() is array
 
 
 def test_large_arrays_in_objects_are_left_alone():

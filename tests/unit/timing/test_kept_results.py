@@ -3,6 +3,7 @@
 import gc
 from functools import cache, lru_cache, partial
 from itertools import count
+from time import sleep
 
 import array_api_strict
 import numpy as np
@@ -14,6 +15,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.testing import StandIn
 from pytest_gpuperf.timing import kept_results, untimed_calls
+from pytest_gpuperf.timing.inputs import Fingerprint
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.workload import Workload
 
@@ -107,9 +109,8 @@ def test_a_kept_result_is_as_it_was_afterwards(device):
     assert device.asnumpy(kept).tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_kept_number_is_a_note(device):
-    body = lambda seen: cache(lambda: float(seen.xp.sum(seen.xp.ones(3))))  # noqa: E731 - one of many bodies
-    assert found(device, body, FAST).code == "result_kept"
+def test_a_kept_number_of_numpy_is_a_note(device):
+    assert found(device, lambda _: cache(lambda: np.float64(3)), FAST).code == "result_kept"
 
 
 def test_a_result_that_cannot_be_written_is_refused_only_where_no_memory_is_so_fast():
@@ -178,7 +179,61 @@ def in_the_input(device):
     return call
 
 
-HONEST = [in_place, one_element_of_a_buffer, in_the_input]
+def a_mark_in_a_buffer(device):
+    marks = Buffers(device.xp.zeros(SIZE))
+
+    def call():
+        marks.all[0][5] = 1.0
+        return marks.all[0]
+
+    return call
+
+
+def flags_in_a_buffer(device):
+    flags = Buffers(device.xp.zeros(SIZE) > 0)
+
+    def call():
+        flags.all[0][:9] = True
+        return flags.all[0]
+
+    return call
+
+
+def made_positive_in_place(device):
+    own = Buffers(device.xp.ones(SIZE))
+
+    def call():
+        own.all[0][...] = device.xp.abs(own.all[0])
+        return own.all[0]
+
+    return call
+
+
+class Buffers:
+    def __init__(self, *arrays):
+        self.all = list(arrays)
+
+
+def buffers_in_turn(device, number):
+    ring = Buffers(*(device.xp.zeros(SIZE) for _ in range(number)))
+    turns = count()
+
+    def call():
+        out = ring.all[next(turns) % number]
+        out[...] = 3.0
+        return out
+
+    return call
+
+
+HONEST = [
+    in_place,
+    one_element_of_a_buffer,
+    in_the_input,
+    a_mark_in_a_buffer,
+    flags_in_a_buffer,
+    made_positive_in_place,
+]
 
 
 @pytest.mark.parametrize("samples", [FAST, SLOW, IMPOSSIBLE], ids=["fast", "slow", "impossible"])
@@ -187,13 +242,20 @@ def test_work_that_writes_the_buffer_that_it_returns_is_neither(device, body, sa
     assert found(device, body, samples) is None
 
 
+@pytest.mark.parametrize("samples", [FAST, SLOW, IMPOSSIBLE], ids=["fast", "slow", "impossible"])
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_buffers_that_are_filled_in_turn_are_neither(device, number, samples):
+    body = partial(buffers_in_turn, number=number)
+    assert found(device, body, samples, calls=number + 1) is None
+
+
 @pytest.mark.parametrize("samples", [FAST, SLOW], ids=["fast", "slow"])
 @pytest.mark.parametrize("body", [out_of_numpy, a_view_of_a_buffer], ids=lambda body: body.__name__)
 def test_a_given_output_and_a_view_of_a_buffer_are_neither(body, samples):
     assert found(HostDevice("a processor"), body, samples) is None
 
 
-@pytest.mark.parametrize("body", HONEST[:2], ids=lambda body: body.__name__)
+@pytest.mark.parametrize("body", [in_place, one_element_of_a_buffer], ids=lambda body: body.__name__)
 def test_without_time_for_another_call_a_buffer_is_a_note(device, body):
     assert found(device, body, SLOW, may_call=False).code == "result_kept"
 
@@ -222,7 +284,9 @@ def test_zeros_that_are_not_written_yet_are_a_note_at_most(device):
     assert found(device, lambda seen: lambda: seen.xp.zeros(SIZE), FAST) is None
 
 
-@pytest.mark.parametrize("result", [None, 3, True, "text", ["text", 2]])
+@pytest.mark.parametrize(
+    "result", [None, 3, True, 1.0, np.nan, np.True_, np.ma.masked, "text", ["text", 2]], ids=str
+)
 def test_what_python_keeps_itself_is_not_kept(device, result):
     assert found(device, lambda seen: lambda: result, FAST) is None
 
@@ -240,6 +304,71 @@ def test_an_array_that_allows_no_reference_to_it_is_not_known():
     assert kept_results.remember(np.float64(1), host) != ()
     assert kept_results.remember([1, value], host) == ()
     assert not kept_results.are_same((), ())
+
+
+class Immutable(StandIn):
+    """A library whose arrays never change."""
+
+    def gpu(self, selector):
+        device = super().gpu(selector)
+        device.arrays_are_immutable = True
+        return device
+
+
+@pytest.mark.parametrize("samples", [FAST, SLOW], ids=["fast", "slow"])
+def test_an_array_that_cannot_be_written_and_is_returned_again_is_an_error(samples):
+    device = Immutable("array_api_strict").gpu("")
+    with pytest.raises(GpuPerfError, match="was kept from an earlier call"):
+        found(device, kept_in_a_closure, samples)
+    assert found(device, lambda seen: lambda: seen.xp.ones(SIZE) + 1, samples) is None
+
+
+def test_an_input_that_cannot_be_written_may_be_returned():
+    def body(seen):
+        a = seen.asarray(np.ones(SIZE))
+        return lambda: a
+
+    assert found(Immutable("array_api_strict").gpu(""), body, FAST) is None
+
+
+class Unreferenced:
+    """An array of a library that allows no reference to it and whose views name no base, like dpnp's."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values):
+        self.values = values
+
+    __sycl_usm_array_interface__ = property(
+        lambda self: {"data": (self.values.base.ctypes.data, False), "offset": 0}
+    )
+
+
+def test_views_of_memory_that_was_kept_are_the_same_by_their_place():
+    memory, host = np.ones(6), HostDevice("a processor")
+    host.holds = lambda value: isinstance(value, Unreferenced)
+    one, other = Unreferenced(memory[:3]), Unreferenced(memory[:3])
+    assert kept_results.remember(one, host) == ()
+    before = kept_results.remember(one, host, keep=True)
+    assert kept_results.are_same(before, kept_results.remember(other, host, keep=True))
+    fresh = kept_results.remember(Unreferenced(np.ones(6)[:3]), host, keep=True)
+    assert not kept_results.are_same(before, fresh)
+
+
+def test_a_view_of_an_input_is_not_kept_though_it_names_no_base():
+    memory, host = np.ones(6), HostDevice("a processor")
+    host.holds = lambda value: isinstance(value, Unreferenced)
+    read = Fingerprint(partial(Unreferenced, memory[:]), 0)
+    workload = Workload(device=host, call=list, scope="body", brought=(read,))
+    view = Unreferenced(memory[3:])
+    assert kept_results.look_for_kept(workload, view, IMPOSSIBLE, is_same=True, may_call=False) is None
+
+
+def test_rows_of_one_array_are_not_the_same():
+    rows, host = np.ones((2, 3)), HostDevice("a processor")
+    one, other = (kept_results.remember(row, host) for row in rows)
+    assert not kept_results.are_same(one, other)
+    assert kept_results.are_same(one, kept_results.remember(rows[0], host))
 
 
 def test_what_is_remembered_keeps_no_array_alive():
@@ -287,6 +416,23 @@ def test_a_result_that_is_kept_from_the_second_call_on_is_an_error():
 
     with pytest.raises(GpuPerfError, match="kept from an earlier call"):
         measured(body, Demand(max=1))
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@pytest.mark.parametrize("library", ["numpy", "array_api_strict"])
+def test_a_kept_result_is_an_error_though_the_other_device_took_all_the_time(library, kind):
+    def body(device):
+        def compute():
+            sleep(0 if device.kind == kind else 0.1)
+            return device.xp.ones(SIZE) + 1
+
+        return cache(compute) if device.kind == kind else compute
+
+    options = RunOptions(sampling=SamplingPlan(max_rounds=6, warmup_time=1e-3), max_time=0.05)
+    trial = Trial(nodeid="test_it.py::test_it", demand=Demand(), options=options)
+    devices = HostDevice("a processor"), StandIn(library, module=library).gpu("")
+    with pytest.raises(GpuPerfError, match=f"result on the {kind.upper()} was kept from an earlier call"):
+        trial.compare(lambda seen: partial(body, seen), *devices)
 
 
 def test_buffers_that_calls_fill_are_measured_without_a_note():
