@@ -54,7 +54,7 @@ def snapshot(
         eps = _eps(value)
         host = value
         if isinstance(value, np.ma.MaskedArray):
-            host = value.copy()
+            host = np.ma.MaskedArray(value, copy=True, subok=False)  # np.ma.masked is no copy of its own
         elif holds(value):
             host = asnumpy(value)
             if host.dtype in (np.float32, np.complex64):
@@ -154,9 +154,8 @@ def _parts(leaf: Leaf) -> Iterator[Leaf]:
             yield from _parts(Leaf(f"{path}[{name!r}]", value[name], eps))
     elif isinstance(value, np.ma.MaskedArray):
         hidden = np.ma.getmaskarray(value)
-        data = value.data
-        data[hidden] = np.zeros((), data.dtype)
-        yield Leaf(path, data, eps)
+        value.data[hidden] = np.zeros((), value.dtype)
+        yield Leaf(path, value.data, eps)
         if hidden.any():  # else it is the answer of a library without masks, too
             yield Leaf(f"{path}.mask", hidden)
     else:

@@ -114,7 +114,7 @@ def _difference(cpu_leaf: Leaf, gpu_leaf: Leaf, demand: Demand) -> tuple[float |
 
 def _real_parts(array: Any) -> Any:
     """Return the numbers in a floating-point or complex array, one after another; a view where it can be."""
-    flat = array.reshape(-1)
+    flat = np.ascontiguousarray(array).reshape(-1)  # not a field, whose numbers lie apart
     return flat.view(flat.real.dtype)
 
 

@@ -340,6 +340,21 @@ def test_fields_are_compared_each_by_its_own_dtype(said, gpu):
         assert (found.agreed, (found.reason or "").startswith(said or "")) == (said is None, True)
 
 
+@pytest.mark.parametrize("tolerance", [{}, {"rtol": 1e-3}], ids=str)
+def test_complex_fields_are_compared(tolerance):
+    cpu = np.zeros(5, [("x", "f8"), ("z", "c16")])
+    gpu = cpu.copy()
+    gpu["z"][3] = 1 + 2j
+    assert parity(cpu, cpu, **tolerance).agreed is True
+    assert parity(cpu, gpu, **tolerance).reason.startswith("result['z']: ")
+
+
+def test_the_masked_constant_is_compared():
+    nothing = np.ma.masked_array([1.0, 2.0], mask=True).mean()
+    assert parity(nothing, nothing).agreed is True
+    assert parity(nothing, 0.0).reason == "only the CPU returned result.mask"
+
+
 @pytest.mark.parametrize("dtype", ["float64", "int64", "datetime64[s]", "U3", "bool"])
 def test_masks_count_and_what_they_hide_does_not(dtype):
     values = np.array([1, 0, 1]).astype(dtype)
