@@ -3,6 +3,7 @@
 import re
 from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from inspect import getattr_static, isdatadescriptor
 from io import IOBase
@@ -56,7 +57,8 @@ def snapshot(
         if isinstance(value, np.ma.MaskedArray):
             host = np.ma.MaskedArray(value, copy=True, subok=False)  # np.ma.masked is no copy of its own
         elif holds(value):
-            host = asnumpy(value)
+            with suppress(TypeError, NotImplementedError):  # a layout that NumPy lacks, such as a sparse one
+                host = asnumpy(value)
             if host.dtype in (np.float32, np.complex64):
                 eps = max(eps, reduced_eps or 0.0)
         elif isinstance(value, bytes):
@@ -81,6 +83,13 @@ def remedy_of_lazy(value: Any) -> str | None:
     if is_lazy_graph(value):
         return "return what its method compute returns"
     return "return its values, read, in a dict, list or tuple" if _computes_when_read(value) else None
+
+
+def remedy_of_sparse(leaf: Leaf) -> str | None:
+    """Return what to return in place of a sparse matrix or tensor; None if it has no such method."""
+    methods = ("to_dense", "toarray", "todense")  # of torch, SciPy and CuPy, JAX
+    found = (name for name in methods if callable(getattr(type(leaf.value), name, None)))
+    return next((f"return {leaf.path}.{name}()" for name in found), None)
 
 
 def is_lazy_graph(value: Any) -> bool:

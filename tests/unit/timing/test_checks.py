@@ -308,6 +308,56 @@ def test_what_can_be_neither_compared_nor_copied_is_refused_with_its_type_and_pl
     assert expected == refusal((1.0, {"deep": value}), GATE)
 
 
+class Sparse:
+    """An array of the device, as torch's sparse tensors are: NumPy has nothing like it."""
+
+    dtype = "float32"
+
+    def to_dense(self):
+        return np.ones(2)
+
+    @property
+    def nbytes(self):
+        raise RuntimeError("nbytes is not defined for sparse tensors")
+
+
+class WithSparse(SimulatedDevice):
+    def holds(self, value):
+        return isinstance(value, Sparse) or super().holds(value)
+
+    def asnumpy(self, array):
+        if isinstance(array, Sparse):
+            raise TypeError("can't convert Sparse layout tensor to numpy")
+        return super().asnumpy(array)
+
+
+def test_a_sparse_result_is_refused_with_the_method_that_makes_it_dense():
+    device = WithSparse("gpu", clock=Clock())
+    expected = (
+        "result[0] is of type Sparse, which can be neither compared nor copied; return result[0].to_dense()"
+    )
+    for demand, end in ((GATE, " or pass parity=False"), (COPIED, "")):
+        with pytest.raises(GpuPerfError) as refused:
+            ResultChecks(demand).copy_to_host([Sparse()], device)
+        assert expected + end == str(refused.value)
+
+
+def test_a_workload_may_read_a_sparse_input():
+    device = WithSparse("gpu", clock=Clock())
+    sparse, dense = Sparse(), device.asarray(np.ones(2))
+    workload, _ = untimed_calls.first_call(lambda seen: lambda: lambda: (sparse, dense)[1] * 2, device)
+    assert [dense] == [entry.array() for entry in workload.inputs]
+
+
+def test_an_input_that_cannot_be_read_for_want_of_memory_is_an_error():
+    class Full(WithSparse):
+        def asnumpy(self, array):
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        untimed_calls.first_call(lambda seen: lambda: Sparse().to_dense, Full("gpu", clock=Clock()))
+
+
 def test_where_results_are_copied_parity_is_no_way_out(strange):
     value, name = strange
     text = refusal(value, COPIED)
