@@ -1,5 +1,6 @@
 """From the results of single calls to whether the timed work was the requested work."""
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -86,9 +87,12 @@ class ResultChecks:
         """Suppress refusals of work whose disagreement is known: that is the reason why the test fails."""
         return suppress(GpuPerfError) if self.differ else nullcontext()
 
-    def copy_to_host(self, result: Any, device: TimedDevice) -> list[Leaf]:
-        """Return a result's values on the host; refuse a lazy result, and one that cannot be compared."""
-        values = snapshot(result, device.holds, device.asnumpy, device.info.reduced_eps)
+    def copy_to_host(self, result: Any, device: TimedDevice, dtypes: Iterable[str] = ()) -> list[Leaf]:
+        """Return a result's values on the host; refuse a lazy result, and one that cannot be compared.
+
+        `dtypes` are those that the workload is known to use.
+        """
+        values = snapshot(result, device.holds, device.asnumpy, device.info.reduced_eps, dtypes)
         for leaf in incomparable(values):
             path, value, _ = leaf
             is_copied = self._demand.transfer != "never"

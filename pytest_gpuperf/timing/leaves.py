@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 _BITS = {"bfloat16": 7, "bcomplex32": 7, "complex32": 10}  # of the mantissa, where NumPy has no such dtype
+_SINGLE = ("float32", "complex64")
 _BITS_IN_NAME = re.compile(r"float\d+_e\d+m(\d+)")  # float8_e4m3fn
 _FROM_ANOTHER_PACKAGE = 2  # numpy.dtype.isbuiltin: a dtype of ml_dtypes
 
@@ -43,28 +44,35 @@ def leaves(result: Any, path: str = "result", *, compute: bool = False) -> Itera
 
 
 def snapshot(
-    result: Any, holds: Callable[[Any], bool], asnumpy: Callable[[Any], Any], reduced_eps: float | None = None
+    result: Any,
+    holds: Callable[[Any], bool],
+    asnumpy: Callable[[Any], Any],
+    reduced_eps: float | None = None,
+    dtypes: Iterable[str] = (),
 ) -> list[Leaf]:
     """Return the result's values on the host: arrays of the device copied, numbers as 0-d arrays.
 
     Each field of a structured array is a value, and so is a mask; what it hides is zero.
     `reduced_eps` is the spacing to which the device rounds float32, where it rounds more than that dtype.
+    A number of Python was computed in one of `dtypes`: its type does not tell in which.
     """
     found: list[Leaf] = []
+    coarsest = max((_eps(dtype, reduced_eps) for dtype in dtypes), default=0.0)
     for path, value, _ in leaves(result):
-        eps = _eps(value)
+        eps = _narrow_eps(str(getattr(value, "dtype", "")))
         host = value
         if isinstance(value, np.ma.MaskedArray):
             host = np.ma.MaskedArray(value, copy=True, subok=False)  # np.ma.masked is no copy of its own
         elif holds(value):
             with suppress(TypeError, NotImplementedError):  # a layout that NumPy lacks, such as a sparse one
                 host = asnumpy(value)
-            if host.dtype in (np.float32, np.complex64):
+            if str(host.dtype) in _SINGLE:
                 eps = max(eps, reduced_eps or 0.0)
         elif isinstance(value, bytes):
             host = np.array(bytearray(value))
         elif isinstance(value, np.ndarray | np.generic | bool | int | float | complex | str):
             host = np.array(value)
+            eps = coarsest if type(value) in (float, complex) else eps
         if eps and isinstance(host, np.ndarray) and host.dtype.isbuiltin == _FROM_ANOTHER_PACKAGE:
             host = host.astype(np.float32)
         found += _parts(Leaf(path, host, eps))
@@ -171,9 +179,16 @@ def _parts(leaf: Leaf) -> Iterator[Leaf]:
         yield leaf
 
 
-def _eps(value: Any) -> float:
-    """Return the machine epsilon of an array whose dtype NumPy lacks, known by its name; else 0."""
-    name = str(getattr(value, "dtype", "")).rpartition(".")[2]
+def _eps(dtype: str, reduced_eps: float | None) -> float:
+    """Return the machine epsilon of a dtype as the device has it, if coarser than float64; else 0."""
+    if dtype == "float16" or dtype in _SINGLE:
+        return max(float(np.finfo(dtype).eps), (dtype in _SINGLE and reduced_eps) or 0.0)
+    return _narrow_eps(dtype)
+
+
+def _narrow_eps(dtype: str) -> float:
+    """Return the machine epsilon of a dtype that NumPy lacks, known by its name; else 0."""
+    name = dtype.rpartition(".")[2]
     in_name = _BITS_IN_NAME.match(name)
     bits = int(in_name[1]) if in_name else _BITS.get(name)
     return 0.0 if bits is None else 2.0**-bits

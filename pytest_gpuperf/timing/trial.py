@@ -279,7 +279,7 @@ class Trial:
         workload, result = untimed_calls.first_call(bind, device)
         transfers.require_separable(self.demand, workload)
         workload = replace(workload, returned=remember(result, device))
-        values = self._checks.copy_to_host(result, device)
+        values = self._checks.copy_to_host(result, device, workload.used_dtypes)
         if device.kind == "gpu":
             self._checks.require_device_work(workload)
         return BlockTimer(workload=workload), values
@@ -303,16 +303,17 @@ class Trial:
         """
         self._device = timer.device
         sampled, workload = self._sampled(timer), timer.workload
+        used = workload.used_dtypes
         results = []
         returned = workload.returned
         if sampled.samples:
-            results.append(self._checks.copy_to_host(sampled.last_result, timer.device))
+            results.append(self._checks.copy_to_host(sampled.last_result, timer.device, used))
             returned = self._look_for_kept_result(timer, sampled.last_result, returned)
         sampled.drop_result()  # before the next result exists
         timer.keeps_result = sampled.keeps_result = False
         if self._budget.remaining() >= 0 or not results:
             result = untimed_calls.inspected_call(timer)
-            results.append(self._checks.copy_to_host(result, timer.device))
+            results.append(self._checks.copy_to_host(result, timer.device, used))
             self._look_for_kept_result(timer, result, returned)
             del result
         self._checks.require_same_inputs(workload)

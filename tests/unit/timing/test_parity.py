@@ -475,6 +475,32 @@ def test_numbers_of_python_are_compared_like_arrays(tolerance):
     assert parity(2j, 2.1j, **tolerance).agreed is False
 
 
+@pytest.mark.parametrize(
+    ("expected", "reduced_eps", "dtypes"),
+    [
+        (DOUBLE, None, ()),
+        (DOUBLE, None, ("int32", "float64", "complex128", "bool")),
+        (SINGLE, None, ("float64", "float32")),
+        (SINGLE, None, ("complex64",)),
+        (HALF, 2**-8, ("float16",)),
+        (2**-4, 2**-8, ("float32", "float64")),
+        (2**-3.5, None, ("float32", "bfloat16")),
+        (2**-1.5, None, ("float8_e4m3fn",)),
+    ],
+)
+def test_numbers_of_python_have_the_digits_of_the_coarsest_dtype_known(expected, reduced_eps, dtypes):
+    for number in (1.0, 1j):
+        here = snapshot([number], lambda value: False, np.array, reduced_eps, dtypes)
+        for pair in ((here, host([number])), (host([number]), here)):
+            assert expected == pytest.approx(compare(*pair, Demand()).tolerance)
+
+
+def test_only_numbers_of_python_hide_their_dtype():
+    for value, tolerance in ((np.float64(1), DOUBLE), (np.ones(2), DOUBLE), (1, None), (True, None)):
+        here = snapshot(value, lambda value: False, np.array, None, ("float16",))
+        assert tolerance == pytest.approx(compare(here, here, Demand()).tolerance)
+
+
 def test_complex_values_differ_by_their_imaginary_parts():
     assert parity(np.array([1 + 1j]), np.array([1 - 1j])).agreed is False
 
