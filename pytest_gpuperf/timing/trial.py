@@ -205,8 +205,8 @@ class Trial:
         if speedup is None or speedup.confirmation != "interrupted":
             return ended
         judged = verdict.judge(speedup, self.demand, self.options)
-        if judged.status != "inconclusive":  # a gate's limit was missed, and its demand is met
-            return ended
+        if judged.status != "inconclusive":  # a gate's limit was missed; no answer after timing was compared
+            judged = verdict.interrupted(speedup)
         return replace(judged, reason=f"{judged.reason}: {ended.reason}")
 
     def discard_estimate(self) -> None:
