@@ -128,6 +128,10 @@ def _different_places(cpu: Any, gpu: Any) -> str | None:
     """Return which of NaN and infinities are in different places, if they are."""
     if not np.array_equal(np.isnan(cpu), np.isnan(gpu)):
         return "NaN in different places"
+    if cpu.dtype.kind == "c":
+        in_parts = np.isnan(_real_parts(cpu)) != np.isnan(_real_parts(gpu))
+        if in_parts.reshape(-1, 2).all(axis=1).any():  # the real part here, the imaginary one there
+            return "NaN in different places"
     infinite = np.isinf(cpu)
     same_places = np.array_equal(infinite, np.isinf(gpu))
     if not same_places or not np.array_equal(cpu[infinite], gpu[infinite], equal_nan=True):

@@ -312,6 +312,20 @@ def test_beside_a_nan_the_other_component_counts():
         ).agreed
 
 
+@pytest.mark.parametrize("tolerance", [{}, {"rtol": 1e-3}], ids=str)
+@pytest.mark.parametrize(
+    ("expected", "gpu"),
+    [
+        (False, complex(1, nan)),
+        (True, complex(nan, 1)),
+        (True, complex(nan, nan)),  # what libraries make of products and functions of the same number
+    ],
+)
+def test_nan_in_the_other_component_is_another_answer(expected, gpu, tolerance):
+    for pair in ((complex(nan, 1), gpu), (gpu, complex(nan, 1))):
+        assert expected is parity(*(np.array([[2, value]]) for value in pair), **tolerance).agreed
+
+
 @pytest.mark.parametrize("kind", ["datetime64[s]", "timedelta64[s]"])
 def test_no_time_is_the_same_as_no_time_and_as_no_other(kind):
     cpu, other = np.array(["NaT", 5], kind), np.array([5, 5], kind)
