@@ -13,7 +13,7 @@ from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import inputs, parity
 from pytest_gpuperf.timing.clock import seconds_between
-from pytest_gpuperf.timing.leaves import Leaf, incomparable, remedy_of_lazy, remedy_of_sparse, snapshot
+from pytest_gpuperf.timing.leaves import Leaf, describe_lazy, incomparable, remedy_of_sparse, snapshot
 from pytest_gpuperf.timing.workload import Workload
 
 _DISAGREEMENT_HINT = (
@@ -96,11 +96,10 @@ class ResultChecks:
         for leaf in incomparable(values):
             path, value, _ = leaf
             is_copied = self._demand.transfer != "never"
-            if (remedy := remedy_of_lazy(value)) is not None:
-                problem = f"is lazy: its work would run after the timed call; {remedy}"
-            elif self._demand.bare or not (self._demand.parity or is_copied):
-                continue
-            else:
+            problem = describe_lazy(value)
+            if problem is None:
+                if self._demand.bare or not (self._demand.parity or is_copied):
+                    continue
                 remedy = remedy_of_sparse(leaf) or _COMPARABLE_HINT
                 remedy = remedy if is_copied else f"{remedy} or pass parity=False"
                 problem = f"can be neither compared nor copied; {remedy}"

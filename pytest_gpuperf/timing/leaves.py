@@ -1,13 +1,13 @@
 """From a result to its values with their places: what it is made of, copied to the host, and what is lazy."""
 
 import re
-from collections import UserDict
+from collections import UserDict, UserList
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from inspect import getattr_static, isdatadescriptor
 from io import IOBase
-from types import FunctionType, MappingProxyType, MemberDescriptorType
+from types import FunctionType, MappingProxyType, MemberDescriptorType, WrapperDescriptorType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +35,7 @@ def leaves(result: Any, path: str = "result", *, compute: bool = False) -> Itera
 
     A container that computes its values when they are read is one value, unless `compute`.
     """
-    is_container = isinstance(result, Mapping | list | tuple) or _is_dataclass(result)
+    is_container = isinstance(result, Mapping | list | tuple | UserList) or _is_dataclass(result)
     if is_container and (compute or not _computes_when_read(result)):
         for place, part in _read(result):
             yield from leaves(part, path + place, compute=compute)
@@ -84,13 +84,19 @@ def incomparable(values: Iterable[Leaf]) -> Iterator[Leaf]:
     return (leaf for leaf in values if not isinstance(leaf.value, np.ndarray))
 
 
-def remedy_of_lazy(value: Any) -> str | None:
-    """Return what to return in place of a value whose work is still to be done; None if it is not lazy."""
+def describe_lazy(value: Any) -> str | None:
+    """Return that the work of a value may still be to be done, with what to return; None if it is not."""
     if isinstance(value, Iterator) and not isinstance(value, IOBase):
-        return "return the values that it yields"
-    if is_lazy_graph(value):
-        return "return what its method compute returns"
-    return "return its values, read, in a dict, list or tuple" if _computes_when_read(value) else None
+        remedy = "return the values that it yields"
+    elif is_lazy_graph(value):
+        remedy = "return what its method compute returns"
+    elif _is_other_mapping(value):  # nobody knows whether it stores its values
+        return "may compute its values when they are read, after the timed call; return them in a dict"
+    elif _computes_when_read(value):
+        remedy = "return its values, read, in a dict, list or tuple"
+    else:
+        return None
+    return f"is lazy: its work would run after the timed call; {remedy}"
 
 
 def remedy_of_sparse(leaf: Leaf) -> str | None:
@@ -109,7 +115,7 @@ def _read(container: Any) -> Iterator[tuple[str, Any]]:
     """Yield the parts of a container, each with its place."""
     if isinstance(container, Mapping):
         yield from ((f"[{key!r}]", part) for key, part in container.items())
-    elif isinstance(container, list | tuple):
+    elif isinstance(container, list | tuple | UserList):
         yield from ((f"[{index}]", part) for index, part in enumerate(container))
     else:
         yield from ((f".{part.name}", getattr(container, part.name)) for part in fields(container))
@@ -117,25 +123,29 @@ def _read(container: Any) -> Iterator[tuple[str, Any]]:
 
 def _computes_when_read(value: Any) -> bool:
     """Return whether a container gives other values than those that it stores."""
-    if isinstance(value, Mapping) and not isinstance(value, dict | UserDict | MappingProxyType):
+    if _is_other_mapping(value):
         return True
     if isinstance(value, dict | list | tuple) and not _overrides_reading(value):
         return False
     stored: list[tuple[Any, Any]]
     read: Iterable[tuple[Any, Any]]
     try:
+        data: Any = value.data if isinstance(value, UserDict | UserList) else value
         if isinstance(value, dict | UserDict):
-            data = value.data if isinstance(value, UserDict) else value
             stored, read = [*dict.items(data)], value.items()
-        elif isinstance(value, list | tuple):
-            kind: Any = list if isinstance(value, list) else tuple
-            stored, read = [*enumerate(kind.__iter__(value))], enumerate(value)
+        elif isinstance(value, list | tuple | UserList):
+            kind: Any = tuple if isinstance(value, tuple) else list
+            stored, read = [*enumerate(kind.__iter__(data))], enumerate(value)
         else:
             return _is_dataclass(value) and not all(_stores(value, part.name) for part in fields(value))
         by_key = ((key, value[key]) for key, _ in stored)
         return len(value) != len(stored) or not (_are_same(stored, read) and _are_same(stored, by_key))
     except Exception:  # noqa: BLE001 - it is the user's code that reads them
         return True
+
+
+def _is_other_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping) and not isinstance(value, dict | UserDict | MappingProxyType)
 
 
 def _overrides_reading(container: Any) -> bool:
@@ -156,6 +166,8 @@ def _is_dataclass(value: Any) -> bool:
 
 def _stores(value: Any, name: str) -> bool:
     """Return whether reading an attribute runs no code: a slot, the instance or the class itself has it."""
+    if not isinstance(type(value).__getattribute__, WrapperDescriptorType):  # a method in Python
+        return False
     attribute = getattr_static(type(value), name, value)
     if isdatadescriptor(attribute):
         return isinstance(attribute, MemberDescriptorType)

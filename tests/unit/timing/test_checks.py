@@ -1,6 +1,6 @@
 """Result checks: which results can be compared, and whether the timed work was the requested work."""
 
-from collections import OrderedDict, UserDict, defaultdict
+from collections import ChainMap, OrderedDict, UserDict, UserList, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -129,6 +129,11 @@ class LazyList(list):
         return np.ones(2)
 
 
+class LazyUserList(UserList):
+    def __getitem__(self, index):
+        return np.ones(2)
+
+
 class LazyIteration(tuple):
     __slots__ = ()
 
@@ -178,6 +183,14 @@ class WithGetattr:
         return np.ones(2)
 
 
+@dataclass
+class WithGetattribute:
+    total: Any
+
+    def __getattribute__(self, name):
+        return np.ones(2) if name == "total" else object.__getattribute__(self, name)
+
+
 class LazyArray:
     """An array of dask: what can be awaited is its graph."""
 
@@ -189,17 +202,18 @@ class LazyArray:
 
 
 LAZY_CONTAINERS = [
-    LazyMapping(),
     LazyDict(a=2),
     EmptyDict(),
     LazyUserDict(a=2),
     LazyList([1, 2]),
+    LazyUserList([1, 2]),
     LazyIteration([1, 2]),
     LongList(),
     WithDescriptor(),
     WithProperty(),
     WithCachedProperty(),
     WithGetattr(),
+    WithGetattribute(1.0),
 ]
 
 
@@ -211,6 +225,16 @@ def test_a_container_that_computes_what_is_read_is_refused_by_any_marker(value, 
         "call; return its values, read, in a dict, list or tuple"
     )
     assert expected == refusal([value], demand)
+
+
+@pytest.mark.parametrize("value", [LazyMapping(), ChainMap({"a": np.ones(2)})], ids=["lazy", "stored"])
+def test_a_mapping_of_another_kind_is_refused_by_any_marker_with_what_to_return(value):
+    expected = (
+        f"result[0] is of type {type(value).__name__}, which may compute its values when they are read, "
+        "after the timed call; return them in a dict"
+    )
+    for demand in DEMANDS:
+        assert expected == refusal([value], demand)
 
 
 def test_a_graph_of_dask_is_lazy_and_not_async():
@@ -265,6 +289,7 @@ class Frozen:
         lambda value: defaultdict(list, total=value),
         lambda value: ModelOutput(total=value),
         lambda value: Table(total=value),
+        lambda value: UserList([value]),
         lambda value: MappingProxyType({"total": value}),
         Named,
         lambda value: Stack([value]),
