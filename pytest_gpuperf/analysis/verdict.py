@@ -83,6 +83,12 @@ def judge(
     return Verdict(status="inconclusive", reason=reason, reason_code="not_enough_time")
 
 
+def interrupted(speedup: Speedup) -> Verdict:
+    """Return the verdict where a second measurement broke off that another limit than the demand's needs."""
+    reason = f"speedup {ratio(speedup)}: {UNCONFIRMED['interrupted']}"
+    return Verdict(status="inconclusive", reason=reason, reason_code="not_confirmed")
+
+
 def stands(speedup: Speedup, demand: Demand, certain: Estimate) -> bool:
     """Return whether the speedup is on the same side of every limit without the time lost to other work."""
     measured = speedup.estimate

@@ -1,5 +1,6 @@
 """From the results of single calls to whether the timed work was the requested work."""
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,7 +13,7 @@ from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import inputs, parity
 from pytest_gpuperf.timing.clock import seconds_between
-from pytest_gpuperf.timing.leaves import Leaf, incomparable, remedy_of_lazy, snapshot
+from pytest_gpuperf.timing.leaves import Leaf, describe_lazy, incomparable, remedy_of_sparse, snapshot
 from pytest_gpuperf.timing.workload import Workload
 
 _DISAGREEMENT_HINT = (
@@ -86,17 +87,21 @@ class ResultChecks:
         """Suppress refusals of work whose disagreement is known: that is the reason why the test fails."""
         return suppress(GpuPerfError) if self.differ else nullcontext()
 
-    def copy_to_host(self, result: Any, device: TimedDevice) -> list[Leaf]:
-        """Return a result's values on the host; refuse a lazy result, and one that cannot be compared."""
-        values = snapshot(result, device.holds, device.asnumpy, device.info.reduced_eps)
-        for path, value, _ in incomparable(values):
+    def copy_to_host(self, result: Any, device: TimedDevice, dtypes: Iterable[str] = ()) -> list[Leaf]:
+        """Return a result's values on the host; refuse a lazy result, and one that cannot be compared.
+
+        `dtypes` are those that the workload is known to use.
+        """
+        values = snapshot(result, device.holds, device.asnumpy, device.info.reduced_eps, dtypes)
+        for leaf in incomparable(values):
+            path, value, _ = leaf
             is_copied = self._demand.transfer != "never"
-            if (remedy := remedy_of_lazy(value)) is not None:
-                problem = f"is lazy: its work would run after the timed call; {remedy}"
-            elif self._demand.bare or not (self._demand.parity or is_copied):
-                continue
-            else:
-                remedy = _COMPARABLE_HINT if is_copied else f"{_COMPARABLE_HINT} or pass parity=False"
+            problem = describe_lazy(value)
+            if problem is None:
+                if self._demand.bare or not (self._demand.parity or is_copied):
+                    continue
+                remedy = remedy_of_sparse(leaf) or _COMPARABLE_HINT
+                remedy = remedy if is_copied else f"{remedy} or pass parity=False"
                 problem = f"can be neither compared nor copied; {remedy}"
             raise GpuPerfError(f"{path} is of type {type(value).__name__}, which {problem}")
         return values

@@ -259,7 +259,12 @@ def find_inputs(call: Callable[[], Any], uploads: UploadTracker, device: TimedDe
     counted: set[int] = set()
     inputs = []
     for array in arrays.values():
-        host = device.asnumpy(array)
+        try:
+            host = device.asnumpy(array)
+        except Exception as error:
+            if device.fault(error) is not None:
+                raise
+            continue  # of a layout that NumPy lacks, such as torch's sparse ones
         if host.dtype.kind in "biufc":
             memory = root(array)
             size = 0 if id(memory) in counted else bytes_of(memory)
@@ -277,7 +282,10 @@ def dtype_of(value: Any) -> str:
 
 def bytes_of(value: Any) -> int:
     """Return the size of an array in bytes; the array API standard has no name for it."""
-    size = getattr(value, "nbytes", None)
+    try:
+        size = getattr(value, "nbytes", None)
+    except RuntimeError:  # a sparse tensor of torch, whose memory is that of other tensors
+        return 0
     return int(value.size * np.dtype(dtype_of(value)).itemsize if size is None else size)
 
 

@@ -1,17 +1,19 @@
 """From a result to its values with their places: what it is made of, copied to the host, and what is lazy."""
 
 import re
-from collections import UserDict
+from collections import UserDict, UserList
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from inspect import getattr_static, isdatadescriptor
 from io import IOBase
-from types import FunctionType, MappingProxyType, MemberDescriptorType
+from types import FunctionType, MappingProxyType, MemberDescriptorType, WrapperDescriptorType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 _BITS = {"bfloat16": 7, "bcomplex32": 7, "complex32": 10}  # of the mantissa, where NumPy has no such dtype
+_SINGLE = ("float32", "complex64")
 _BITS_IN_NAME = re.compile(r"float\d+_e\d+m(\d+)")  # float8_e4m3fn
 _FROM_ANOTHER_PACKAGE = 2  # numpy.dtype.isbuiltin: a dtype of ml_dtypes
 
@@ -33,7 +35,7 @@ def leaves(result: Any, path: str = "result", *, compute: bool = False) -> Itera
 
     A container that computes its values when they are read is one value, unless `compute`.
     """
-    is_container = isinstance(result, Mapping | list | tuple) or _is_dataclass(result)
+    is_container = isinstance(result, Mapping | list | tuple | UserList) or _is_dataclass(result)
     if is_container and (compute or not _computes_when_read(result)):
         for place, part in _read(result):
             yield from leaves(part, path + place, compute=compute)
@@ -42,27 +44,35 @@ def leaves(result: Any, path: str = "result", *, compute: bool = False) -> Itera
 
 
 def snapshot(
-    result: Any, holds: Callable[[Any], bool], asnumpy: Callable[[Any], Any], reduced_eps: float | None = None
+    result: Any,
+    holds: Callable[[Any], bool],
+    asnumpy: Callable[[Any], Any],
+    reduced_eps: float | None = None,
+    dtypes: Iterable[str] = (),
 ) -> list[Leaf]:
     """Return the result's values on the host: arrays of the device copied, numbers as 0-d arrays.
 
     Each field of a structured array is a value, and so is a mask; what it hides is zero.
     `reduced_eps` is the spacing to which the device rounds float32, where it rounds more than that dtype.
+    A number of Python was computed in one of `dtypes`: its type does not tell in which.
     """
     found: list[Leaf] = []
+    coarsest = max((_eps(dtype, reduced_eps) for dtype in dtypes), default=0.0)
     for path, value, _ in leaves(result):
-        eps = _eps(value)
+        eps = _narrow_eps(str(getattr(value, "dtype", "")))
         host = value
         if isinstance(value, np.ma.MaskedArray):
-            host = value.copy()
+            host = np.ma.MaskedArray(value, copy=True, subok=False)  # np.ma.masked is no copy of its own
         elif holds(value):
-            host = asnumpy(value)
-            if host.dtype in (np.float32, np.complex64):
+            with suppress(TypeError, NotImplementedError):  # a layout that NumPy lacks, such as a sparse one
+                host = asnumpy(value)
+            if str(host.dtype) in _SINGLE:
                 eps = max(eps, reduced_eps or 0.0)
         elif isinstance(value, bytes):
             host = np.array(bytearray(value))
         elif isinstance(value, np.ndarray | np.generic | bool | int | float | complex | str):
             host = np.array(value)
+            eps = coarsest if type(value) in (float, complex) else eps
         if eps and isinstance(host, np.ndarray) and host.dtype.isbuiltin == _FROM_ANOTHER_PACKAGE:
             host = host.astype(np.float32)
         found += _parts(Leaf(path, host, eps))
@@ -74,13 +84,26 @@ def incomparable(values: Iterable[Leaf]) -> Iterator[Leaf]:
     return (leaf for leaf in values if not isinstance(leaf.value, np.ndarray))
 
 
-def remedy_of_lazy(value: Any) -> str | None:
-    """Return what to return in place of a value whose work is still to be done; None if it is not lazy."""
+def describe_lazy(value: Any) -> str | None:
+    """Return that the work of a value may still be to be done, with what to return; None if it is not."""
     if isinstance(value, Iterator) and not isinstance(value, IOBase):
-        return "return the values that it yields"
-    if is_lazy_graph(value):
-        return "return what its method compute returns"
-    return "return its values, read, in a dict, list or tuple" if _computes_when_read(value) else None
+        remedy = "return the values that it yields"
+    elif is_lazy_graph(value):
+        remedy = "return what its method compute returns"
+    elif _is_other_mapping(value):  # nobody knows whether it stores its values
+        return "may compute its values when they are read, after the timed call; return them in a dict"
+    elif _computes_when_read(value):
+        remedy = "return its values, read, in a dict, list or tuple"
+    else:
+        return None
+    return f"is lazy: its work would run after the timed call; {remedy}"
+
+
+def remedy_of_sparse(leaf: Leaf) -> str | None:
+    """Return what to return in place of a sparse matrix or tensor; None if it has no such method."""
+    methods = ("to_dense", "toarray", "todense")  # of torch, SciPy and CuPy, JAX
+    found = (name for name in methods if callable(getattr(type(leaf.value), name, None)))
+    return next((f"return {leaf.path}.{name}()" for name in found), None)
 
 
 def is_lazy_graph(value: Any) -> bool:
@@ -92,7 +115,7 @@ def _read(container: Any) -> Iterator[tuple[str, Any]]:
     """Yield the parts of a container, each with its place."""
     if isinstance(container, Mapping):
         yield from ((f"[{key!r}]", part) for key, part in container.items())
-    elif isinstance(container, list | tuple):
+    elif isinstance(container, list | tuple | UserList):
         yield from ((f"[{index}]", part) for index, part in enumerate(container))
     else:
         yield from ((f".{part.name}", getattr(container, part.name)) for part in fields(container))
@@ -100,19 +123,19 @@ def _read(container: Any) -> Iterator[tuple[str, Any]]:
 
 def _computes_when_read(value: Any) -> bool:
     """Return whether a container gives other values than those that it stores."""
-    if isinstance(value, Mapping) and not isinstance(value, dict | UserDict | MappingProxyType):
+    if _is_other_mapping(value):
         return True
     if isinstance(value, dict | list | tuple) and not _overrides_reading(value):
         return False
     stored: list[tuple[Any, Any]]
     read: Iterable[tuple[Any, Any]]
     try:
+        data: Any = value.data if isinstance(value, UserDict | UserList) else value
         if isinstance(value, dict | UserDict):
-            data = value.data if isinstance(value, UserDict) else value
             stored, read = [*dict.items(data)], value.items()
-        elif isinstance(value, list | tuple):
-            kind: Any = list if isinstance(value, list) else tuple
-            stored, read = [*enumerate(kind.__iter__(value))], enumerate(value)
+        elif isinstance(value, list | tuple | UserList):
+            kind: Any = tuple if isinstance(value, tuple) else list
+            stored, read = [*enumerate(kind.__iter__(data))], enumerate(value)
             if len(value) != len(stored):
                 return True
         else:
@@ -121,6 +144,10 @@ def _computes_when_read(value: Any) -> bool:
         return not (_are_same(stored, read) and _are_same(stored, by_key))
     except Exception:  # noqa: BLE001 - it is the user's code that reads them
         return True
+
+
+def _is_other_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping) and not isinstance(value, dict | UserDict | MappingProxyType)
 
 
 def _overrides_reading(container: Any) -> bool:
@@ -141,6 +168,8 @@ def _is_dataclass(value: Any) -> bool:
 
 def _stores(value: Any, name: str) -> bool:
     """Return whether reading an attribute runs no code: a slot, the instance or the class itself has it."""
+    if not isinstance(type(value).__getattribute__, WrapperDescriptorType):  # a method in Python
+        return False
     attribute = getattr_static(type(value), name, value)
     if isdatadescriptor(attribute):
         return isinstance(attribute, MemberDescriptorType)
@@ -156,18 +185,24 @@ def _parts(leaf: Leaf) -> Iterator[Leaf]:
             yield from _parts(Leaf(f"{path}[{name!r}]", value[name], eps))
     elif isinstance(value, np.ma.MaskedArray):
         hidden = np.ma.getmaskarray(value)
-        data = value.data
-        data[hidden] = np.zeros((), data.dtype)
-        yield Leaf(path, data, eps)
+        value.data[hidden] = np.zeros((), value.dtype)
+        yield Leaf(path, value.data, eps)
         if hidden.any():  # else it is the answer of a library without masks, too
             yield Leaf(f"{path}.mask", hidden)
     else:
         yield leaf
 
 
-def _eps(value: Any) -> float:
-    """Return the machine epsilon of an array whose dtype NumPy lacks, known by its name; else 0."""
-    name = str(getattr(value, "dtype", "")).rpartition(".")[2]
+def _eps(dtype: str, reduced_eps: float | None) -> float:
+    """Return the machine epsilon of a dtype as the device has it, if coarser than float64; else 0."""
+    if dtype == "float16" or dtype in _SINGLE:
+        return max(float(np.finfo(dtype).eps), (dtype in _SINGLE and reduced_eps) or 0.0)
+    return _narrow_eps(dtype)
+
+
+def _narrow_eps(dtype: str) -> float:
+    """Return the machine epsilon of a dtype that NumPy lacks, known by its name; else 0."""
+    name = dtype.rpartition(".")[2]
     in_name = _BITS_IN_NAME.match(name)
     bits = int(in_name[1]) if in_name else _BITS.get(name)
     return 0.0 if bits is None else 2.0**-bits

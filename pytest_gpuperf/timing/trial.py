@@ -208,8 +208,8 @@ class Trial:
         if speedup is None or speedup.confirmation != "interrupted":
             return ended
         judged = verdict.judge(speedup, self.demand, self.options)
-        if judged.status != "inconclusive":  # a gate's limit was missed, and its demand is met
-            return ended
+        if judged.status != "inconclusive":  # a gate's limit was missed; no answer after timing was compared
+            judged = verdict.interrupted(speedup)
         return replace(judged, reason=f"{judged.reason}: {ended.reason}")
 
     def discard_estimate(self) -> None:
@@ -282,7 +282,7 @@ class Trial:
         workload, result = untimed_calls.first_call(bind, device)
         transfers.require_separable(self.demand, workload)
         workload = replace(workload, returned=remember(result, device))
-        values = self._checks.copy_to_host(result, device)
+        values = self._checks.copy_to_host(result, device, workload.used_dtypes)
         if device.kind == "gpu":
             self._checks.require_device_work(workload)
         return BlockTimer(workload=workload), values
@@ -306,17 +306,18 @@ class Trial:
         """
         self._device = timer.device
         sampled, workload = self._sampled(timer), timer.workload
+        used = workload.used_dtypes
         results = []
         returned = workload.returned
         if sampled.samples:
-            results.append(self._checks.copy_to_host(sampled.last_result, timer.device))
+            results.append(self._checks.copy_to_host(sampled.last_result, timer.device, used))
             self._look_for_kept_result(timer, sampled.last_result, returned)
             returned = remember(sampled.last_result, timer.device, keep=True)
         sampled.drop_result()
         timer.keeps_result = sampled.keeps_result = False
         if self._budget.remaining() >= 0 or not results or self._takes_next_to_none(sampled):
             result = untimed_calls.inspected_call(timer)
-            results.append(self._checks.copy_to_host(result, timer.device))
+            results.append(self._checks.copy_to_host(result, timer.device, used))
             self._look_for_kept_result(timer, result, returned)
             del result
         del returned

@@ -62,7 +62,14 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
         state = inputs.state_of(workload.call, device, workload.inputs)
         call = _observed_call(workload.call, device)
     else:
-        workload = Workload(device=device, call=body, scope="body", brought=brought)
+        given = (*uploads.arrays, *inputs.arrays_of_fixtures(body, device))
+        workload = Workload(
+            device=device,
+            call=body,
+            scope="body",
+            brought=brought,
+            brought_dtypes=tuple({inputs.dtype_of(array) for array in given}),
+        )
     uploads.arrays.clear()
     if inspect.isawaitable(call.result) and not is_lazy_graph(call.result):
         getattr(call.result, "close", lambda: None)()

@@ -14,11 +14,11 @@ class Workload:
 
     `scope` is `call` where the test returned a callable, whose `setup` was the test's body, and `body` where
     the body itself is called. `uploads` are the inputs that were copied from the host, `created_bytes` those
-    that were made on the device. `brought` are the arrays that fixtures gave to a whole body.
-    `changed_at_first` are arrays in its objects that the first call changed, as it left them.
-    `returned` are references to what the first call returned. `held_after_setup` is what the device holds
-    more since the setup,
-    `first_call_memory` what the first call added at its peak; None where the device does not report it.
+    that were made on the device. `brought` are the arrays that fixtures gave to a whole body;
+    `brought_dtypes` are theirs and those of its uploads. `changed_at_first` are arrays in its objects that
+    the first call changed, as it left them. `returned` are references to what the first call returned.
+    `held_after_setup` is what the device holds more since the setup, `first_call_memory` what the first call
+    added at its peak; None where the device does not report it.
     """
 
     device: TimedDevice
@@ -35,6 +35,7 @@ class Workload:
     result_bytes: int = 0
     result_arrays: int = 0
     dtypes: tuple[str, ...] = ()
+    brought_dtypes: tuple[str, ...] = ()
     shapes: tuple[str, ...] = ()
     held_after_setup: int | None = None
     first_call_memory: int | None = None
@@ -45,3 +46,8 @@ class Workload:
     def arrays(self) -> tuple[Fingerprint, ...]:
         """The arrays that it is known to use; calls may not change what they read of them."""
         return (*self.inputs, *self.brought)
+
+    @property
+    def used_dtypes(self) -> tuple[str, ...]:
+        """The dtypes of its inputs and results, and of what a whole body was given or uploads."""
+        return (*self.dtypes, *self.brought_dtypes)

@@ -7,7 +7,7 @@ import pytest
 FAULTY = """
     from pytest_gpuperf.devices.simulated import Injected, SimulatedBackend, Timing
 
-    GPU = Timing(kernel=2e-3, memory=1 << 20)
+    GPU = Timing(kernel={gpu}, memory=1 << 20)
 
     def pytest_gpuperf_devices():
         return [SimulatedBackend(name="faulty", faults=[Injected({fault})], gpu=GPU)]
@@ -35,8 +35,8 @@ TWO_TESTS = """
 def faulty(run, pytester):
     """Run TWO_TESTS on a GPU with one fault; return pytest's result and the report's records by name."""
 
-    def call(fault, *options, source=TWO_TESTS):
-        pytester.makeconftest(FAULTY.format(fault=fault))
+    def call(fault, *options, source=TWO_TESTS, gpu="2e-3"):
+        pytester.makeconftest(FAULTY.format(fault=fault, gpu=gpu))
         result = run(source, "--gpuperf-json=report.json", *options, gpu="faulty")
         return result, records(pytester)
 
@@ -75,6 +75,20 @@ def test_a_gpu_that_fails_in_a_second_measurement_leaves_the_first_undecided(fau
     assert first["reason"].count("GPU (simulated GPU)") == 1
     outcomes = {"passed": 2, "errors": 2} if kind == "lost" else {"passed": 4}
     result.assert_outcomes(**outcomes, warnings=1)
+
+
+@pytest.mark.parametrize("marker", ["min=4", ""], ids=["met", "bare"])
+def test_a_gpu_that_fails_while_a_gates_limit_is_confirmed_leaves_both_undecided(faulty, pytester, marker):
+    source = TWO_TESTS.replace("min=4.98", marker)
+    faulty("kind='lost', call=10**9", source=source, gpu="1.6e-3")
+    (pytester.path / "report.json").rename(pytester.path / "base.json")
+    gate = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%", "-Wdefault", "-kfirst")
+    result, found = faulty("kind='out_of_memory', call=22", *gate, source=source)
+    result.assert_outcomes(passed=1, deselected=3, warnings=2 if marker else 1)
+    first = found["test_first"]
+    assert ("inconclusive", "not_confirmed") == (first["status"], first["reason_code"])
+    assert "was interrupted before it could confirm it: out of memory on the GPU" in first["reason"]
+    assert ["cannot_tell"] == [comparison["outcome"] for comparison in first["comparisons"]]
 
 
 def test_an_exception_of_a_workload_in_a_second_measurement_is_its_failure(faulty):

@@ -1,6 +1,6 @@
 """Result checks: which results can be compared, and whether the timed work was the requested work."""
 
-from collections import OrderedDict, UserDict, defaultdict
+from collections import ChainMap, OrderedDict, UserDict, UserList, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -129,6 +129,11 @@ class LazyList(list):
         return np.ones(2)
 
 
+class LazyUserList(UserList):
+    def __getitem__(self, index):
+        return np.ones(2)
+
+
 class LazyIteration(tuple):
     __slots__ = ()
 
@@ -178,6 +183,14 @@ class WithGetattr:
         return np.ones(2)
 
 
+@dataclass
+class WithGetattribute:
+    total: Any
+
+    def __getattribute__(self, name):
+        return np.ones(2) if name == "total" else object.__getattribute__(self, name)
+
+
 class LazyArray:
     """An array of dask: what can be awaited is its graph."""
 
@@ -189,17 +202,18 @@ class LazyArray:
 
 
 LAZY_CONTAINERS = [
-    LazyMapping(),
     LazyDict(a=2),
     EmptyDict(),
     LazyUserDict(a=2),
     LazyList([1, 2]),
+    LazyUserList([1, 2]),
     LazyIteration([1, 2]),
     LongList(),
     WithDescriptor(),
     WithProperty(),
     WithCachedProperty(),
     WithGetattr(),
+    WithGetattribute(1.0),
 ]
 
 
@@ -211,6 +225,16 @@ def test_a_container_that_computes_what_is_read_is_refused_by_any_marker(value, 
         "call; return its values, read, in a dict, list or tuple"
     )
     assert expected == refusal([value], demand)
+
+
+@pytest.mark.parametrize("value", [LazyMapping(), ChainMap({"a": np.ones(2)})], ids=["lazy", "stored"])
+def test_a_mapping_of_another_kind_is_refused_by_any_marker_with_what_to_return(value):
+    expected = (
+        f"result[0] is of type {type(value).__name__}, which may compute its values when they are read, "
+        "after the timed call; return them in a dict"
+    )
+    for demand in DEMANDS:
+        assert expected == refusal([value], demand)
 
 
 def test_a_graph_of_dask_is_lazy_and_not_async():
@@ -265,6 +289,7 @@ class Frozen:
         lambda value: defaultdict(list, total=value),
         lambda value: ModelOutput(total=value),
         lambda value: Table(total=value),
+        lambda value: UserList([value]),
         lambda value: MappingProxyType({"total": value}),
         Named,
         lambda value: Stack([value]),
@@ -306,6 +331,56 @@ def test_what_can_be_neither_compared_nor_copied_is_refused_with_its_type_and_pl
         "return arrays, numbers or text, in tuples, lists, dicts or dataclasses or pass parity=False"
     )
     assert expected == refusal((1.0, {"deep": value}), GATE)
+
+
+class Sparse:
+    """An array of the device, as torch's sparse tensors are: NumPy has nothing like it."""
+
+    dtype = "float32"
+
+    def to_dense(self):
+        return np.ones(2)
+
+    @property
+    def nbytes(self):
+        raise RuntimeError("nbytes is not defined for sparse tensors")
+
+
+class WithSparse(SimulatedDevice):
+    def holds(self, value):
+        return isinstance(value, Sparse) or super().holds(value)
+
+    def asnumpy(self, array):
+        if isinstance(array, Sparse):
+            raise TypeError("can't convert Sparse layout tensor to numpy")
+        return super().asnumpy(array)
+
+
+def test_a_sparse_result_is_refused_with_the_method_that_makes_it_dense():
+    device = WithSparse("gpu", clock=Clock())
+    expected = (
+        "result[0] is of type Sparse, which can be neither compared nor copied; return result[0].to_dense()"
+    )
+    for demand, end in ((GATE, " or pass parity=False"), (COPIED, "")):
+        with pytest.raises(GpuPerfError) as refused:
+            ResultChecks(demand).copy_to_host([Sparse()], device)
+        assert expected + end == str(refused.value)
+
+
+def test_a_workload_may_read_a_sparse_input():
+    device = WithSparse("gpu", clock=Clock())
+    sparse, dense = Sparse(), device.asarray(np.ones(2))
+    workload, _ = untimed_calls.first_call(lambda seen: lambda: lambda: (sparse, dense)[1] * 2, device)
+    assert [dense] == [entry.array() for entry in workload.inputs]
+
+
+def test_an_input_that_cannot_be_read_for_want_of_memory_is_an_error():
+    class Full(WithSparse):
+        def asnumpy(self, array):
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        untimed_calls.first_call(lambda seen: lambda: Sparse().to_dense, Full("gpu", clock=Clock()))
 
 
 def test_where_results_are_copied_parity_is_no_way_out(strange):

@@ -312,6 +312,20 @@ def test_beside_a_nan_the_other_component_counts():
         ).agreed
 
 
+@pytest.mark.parametrize("tolerance", [{}, {"rtol": 1e-3}], ids=str)
+@pytest.mark.parametrize(
+    ("expected", "gpu"),
+    [
+        (False, complex(1, nan)),
+        (True, complex(nan, 1)),
+        (True, complex(nan, nan)),  # what libraries make of products and functions of the same number
+    ],
+)
+def test_nan_in_the_other_component_is_another_answer(expected, gpu, tolerance):
+    for pair in ((complex(nan, 1), gpu), (gpu, complex(nan, 1))):
+        assert expected is parity(*(np.array([[2, value]]) for value in pair), **tolerance).agreed
+
+
 @pytest.mark.parametrize("kind", ["datetime64[s]", "timedelta64[s]"])
 def test_no_time_is_the_same_as_no_time_and_as_no_other(kind):
     cpu, other = np.array(["NaT", 5], kind), np.array([5, 5], kind)
@@ -338,6 +352,21 @@ def test_fields_are_compared_each_by_its_own_dtype(said, gpu):
         cpu, other = (np.array([values], STRUCTURE).reshape(shape) for values in ((nan, ([1, 2], 3)), gpu))
         found = parity(cpu, other)
         assert (found.agreed, (found.reason or "").startswith(said or "")) == (said is None, True)
+
+
+@pytest.mark.parametrize("tolerance", [{}, {"rtol": 1e-3}], ids=str)
+def test_complex_fields_are_compared(tolerance):
+    cpu = np.zeros(5, [("x", "f8"), ("z", "c16")])
+    gpu = cpu.copy()
+    gpu["z"][3] = 1 + 2j
+    assert parity(cpu, cpu, **tolerance).agreed is True
+    assert parity(cpu, gpu, **tolerance).reason.startswith("result['z']: ")
+
+
+def test_the_masked_constant_is_compared():
+    nothing = np.ma.masked_array([1.0, 2.0], mask=True).mean()
+    assert parity(nothing, nothing).agreed is True
+    assert parity(nothing, 0.0).reason == "only the CPU returned result.mask"
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int64", "datetime64[s]", "U3", "bool"])
@@ -458,6 +487,32 @@ def test_numbers_of_python_are_compared_like_arrays(tolerance):
     assert parity(2.0, 2.1, **tolerance).agreed is False
     assert parity(2, 2, **tolerance).agreed is True
     assert parity(2j, 2.1j, **tolerance).agreed is False
+
+
+@pytest.mark.parametrize(
+    ("expected", "reduced_eps", "dtypes"),
+    [
+        (DOUBLE, None, ()),
+        (DOUBLE, None, ("int32", "float64", "complex128", "bool")),
+        (SINGLE, None, ("float64", "float32")),
+        (SINGLE, None, ("complex64",)),
+        (HALF, 2**-8, ("float16",)),
+        (2**-4, 2**-8, ("float32", "float64")),
+        (2**-3.5, None, ("float32", "bfloat16")),
+        (2**-1.5, None, ("float8_e4m3fn",)),
+    ],
+)
+def test_numbers_of_python_have_the_digits_of_the_coarsest_dtype_known(expected, reduced_eps, dtypes):
+    for number in (1.0, 1j):
+        here = snapshot([number], lambda value: False, np.array, reduced_eps, dtypes)
+        for pair in ((here, host([number])), (host([number]), here)):
+            assert expected == pytest.approx(compare(*pair, Demand()).tolerance)
+
+
+def test_only_numbers_of_python_hide_their_dtype():
+    for value, tolerance in ((np.float64(1), DOUBLE), (np.ones(2), DOUBLE), (1, None), (True, None)):
+        here = snapshot(value, lambda value: False, np.array, None, ("float16",))
+        assert tolerance == pytest.approx(compare(here, here, Demand()).tolerance)
 
 
 def test_complex_values_differ_by_their_imaginary_parts():

@@ -407,6 +407,24 @@ def test_a_slow_sibling_that_has_a_limit_leaves_as_many_samples_as_its_time_allo
     assert len(cpu_side(Bench(cpu=0.25), demand=Demand(min=3)).measurement.samples) == 10
 
 
+def sums(device, *, whole=False, dtype="float32"):
+    """Return a number of Python, computed from arrays of a dtype that it does not tell."""
+    array = device.asarray(np.ones(3, dtype))
+
+    def total():
+        return float(device.asnumpy(array + 1).sum()) * (1 + 1e-7 * (device.kind == "gpu"))
+
+    return total() if whole else total
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_number_of_python_has_the_digits_of_the_arrays_it_comes_from(whole):
+    bench = Bench(cpu=6e-3, gpu=2e-3)
+    assert bench.compare(partial(sums, whole=whole), Demand(min=2)).status == "passed"
+    found = bench.compare(partial(sums, whole=whole, dtype="float64"), Demand(min=2))
+    assert (found.status, found.reason_code) == ("failed", "devices_disagree")
+
+
 def test_a_sibling_with_another_answer_fails_before_timing():
     bench = Bench()
     found = compare_with(bench, cpu_side(bench, wrong_on_the_gpu), wrong_on_the_gpu)
