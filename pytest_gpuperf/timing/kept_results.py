@@ -110,8 +110,9 @@ class _Probe:
 def _probe(arrays: list[Any], workload: Workload) -> _Probe:
     """Overwrite each element of arrays, call, and look what it returns; they end as they were."""
     device = workload.device
-    overwritten = [(array, device.asnumpy(array)) for array in arrays]
+    overwritten: list[tuple[Any, Any]] = []
     try:
+        overwritten += [(array, device.asnumpy(array)) for array in arrays]
         for array, values in overwritten:
             inputs.overwrite(array, inputs.different(values), device)
         before = [inputs.checksum(device.asnumpy(array)) for array in arrays]

@@ -113,6 +113,22 @@ def test_a_kept_number_of_numpy_is_a_note(device):
     assert found(device, lambda _: cache(lambda: np.float64(3)), FAST).code == "result_kept"
 
 
+def test_a_result_that_cannot_be_read_is_a_note(monkeypatch):
+    device = HostDevice("a processor")
+    kept = kept_in_a_closure(device)
+
+    def refuse(array):
+        raise TypeError(f"{type(array).__name__} is sparse")
+
+    def body(seen):
+        return kept
+
+    workload, result = untimed_calls.first_call(body, device)
+    monkeypatch.setattr(HostDevice, "asnumpy", lambda self, array: refuse(array))
+    note = kept_results.look_for_kept(workload, result, FAST, is_same=True, may_call=True)
+    assert note.code == "result_kept"
+
+
 def test_a_result_that_cannot_be_written_is_refused_only_where_no_memory_is_so_fast():
     host = HostDevice("a processor")
 
