@@ -30,7 +30,7 @@ SPEEDUPS = (10.0, 1.0)
 
 
 class ExactGpu(HostDevice):
-    """A device whose work takes the time that it is told, whatever else the machine does."""
+    """A device whose work takes a fixed time, whatever else the machine does."""
 
     kind = "gpu"
     processor_time = None

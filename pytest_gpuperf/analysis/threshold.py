@@ -147,7 +147,7 @@ def _label(parameter: str, size: float, record: Record | None) -> str:
 def _won(record: Record) -> bool | None:
     """Return whether the GPU wins by the offload verdict, if there is one: it trusts no disturbed samples.
 
-    Where a size must not be won, a win near 1 is none unless it is confirmed.
+    Where the GPU must not win at a size, a win near 1 counts only if it is confirmed.
     """
     speedup, family = record.speedup, record.family
     won = speedup.estimate.is_above(1) if speedup else None
