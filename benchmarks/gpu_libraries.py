@@ -1,0 +1,248 @@
+"""GPU libraries as their users call them, without the package: waits, events, copies, hard cases."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from pytest_gpuperf.devices.jax import JaxBackend, JaxDevice
+from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.model.measurement import DeviceInfo
+
+__all__ = ["LIBRARIES", "Library", "devices"]
+
+
+class Library:
+    """One library: what a hand-written benchmark of it would do. Times are in seconds."""
+
+    module: str
+    out_of_memory: str
+    """Python code that asks for more memory than any device has."""
+    lost: str | None = None
+    """Python code after which the device cannot be used in its process."""
+
+    def __init__(self) -> None:
+        self.module_object: Any = import_module(self.module)
+
+    def wait(self, result: Any) -> None:
+        """Wait until the result is computed."""
+        raise NotImplementedError
+
+    def up(self, host: Any) -> Any:
+        """Copy to the device, and wait."""
+        raise NotImplementedError
+
+    def down(self, array: Any) -> Any:
+        """Copy to the host, and wait."""
+        raise NotImplementedError
+
+    def by_events(self, call: Callable[[], Any], calls: int) -> float | None:  # noqa: ARG002 - for those that can
+        """Return the time of a call among many, by two events of the device; None where it has none."""
+        return None
+
+    def by_tracing(self, call: Callable[[], Any]) -> float | None:  # noqa: ARG002 - as above
+        """Return how long the kernels of a call run, as CUPTI records them; None without a tracer."""
+        return None
+
+    def peers(self, call: Callable[[], Any]) -> Iterator[tuple[str, float]]:  # noqa: ARG002 - as above
+        """Yield the time of a call as the library's own tools measure it."""
+        yield from ()
+
+    def unseen(self) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """Yield work that asks no pool for memory, or does not run on the default stream."""
+        yield from ()
+
+
+class Cupy(Library):
+    """CuPy."""
+
+    module = "cupy"
+    out_of_memory = "cupy.empty(1 << 45, 'u1')"
+    lost = (
+        'import cupy; cupy.RawKernel(\'extern "C" __global__ void crash(int* p)'
+        " { *((volatile int*)16) = 1; }', 'crash')((1,), (1,), (cupy.zeros(1, 'i4'),));"
+        " cupy.cuda.Device().synchronize()"
+    )
+
+    def wait(self, result: Any) -> None:  # noqa: ARG002 - of a result of another library
+        self.module_object.cuda.Stream.null.synchronize()
+
+    def up(self, host: Any) -> Any:
+        array = self.module_object.asarray(host)
+        self.wait(array)
+        return array
+
+    def down(self, array: Any) -> Any:
+        return self.module_object.asnumpy(array)
+
+    def by_events(self, call: Callable[[], Any], calls: int) -> float:
+        cuda = self.module_object.cuda
+        begin, end = cuda.Event(), cuda.Event()
+        begin.record()
+        for _ in range(calls):
+            call()
+        end.record()
+        end.synchronize()
+        return float(cuda.get_elapsed_time(begin, end)) / 1e3 / calls
+
+    def peers(self, call: Callable[[], Any]) -> Iterator[tuple[str, float]]:
+        from cupyx.profiler import benchmark
+
+        found = benchmark(call, (), n_repeat=200, n_warmup=10, max_duration=1)
+        yield "cupyx.profiler", float(np.median(found.gpu_times))
+
+    def unseen(self) -> Iterator[tuple[str, Callable[[], Any]]]:
+        cupy = self.module_object
+        for size in (1000, 1 << 20):
+            source, target = cupy.ones(size, "f4"), cupy.ones(size, "f4")
+            yield (
+                f"add(out=), {size} floats",
+                lambda source=source, target=target: cupy.add(source, 1, out=target),
+            )
+        array = cupy.ones(1 << 16, "f4")
+        side = cupy.cuda.Stream(non_blocking=True)
+
+        def on_side() -> None:
+            with side:
+                cupy.add(array, 1, out=array)
+
+        yield "non-blocking stream", on_side
+        one = cupy.ones(1, "f4")
+        yield "float(result)", lambda: float(cupy.add(one, 1, out=one)[0])
+        source = 'extern "C" __global__ void plus(float* x) { x[threadIdx.x] += 1; }'
+        kernel = cupy.RawKernel(source, "plus")
+        yield "RawKernel", lambda: kernel((1,), (32,), (array,))
+        with side:
+            side.begin_capture()
+            cupy.add(array, 1, out=array)
+            graph = side.end_capture()
+        yield "graph", lambda: graph.launch(stream=side)
+
+
+class Torch(Library):
+    """PyTorch on CUDA."""
+
+    module = "torch"
+    out_of_memory = "torch.empty(1 << 45, dtype=torch.uint8, device='cuda')"
+    lost = (
+        "import torch; torch.ones(3, device='cuda')[torch.tensor([10**9], device='cuda')];"
+        " torch.cuda.synchronize()"
+    )
+
+    def wait(self, result: Any) -> None:  # noqa: ARG002 - as above
+        self.module_object.cuda.synchronize()
+
+    def up(self, host: Any) -> Any:
+        array = self.module_object.from_numpy(host).cuda()
+        self.wait(array)
+        return array
+
+    def down(self, array: Any) -> Any:
+        return array.cpu().numpy()
+
+    def by_events(self, call: Callable[[], Any], calls: int) -> float:
+        cuda = self.module_object.cuda
+        begin, end = (cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(calls):
+            call()
+        end.record()
+        end.synchronize()
+        return float(begin.elapsed_time(end)) / 1e3 / calls
+
+    def by_tracing(self, call: Callable[[], Any]) -> float | None:
+        from torch.profiler import ProfilerActivity, profile
+
+        calls = 20
+        with profile(activities=[ProfilerActivity.CUDA]) as traced:
+            for _ in range(calls):
+                call()
+            self.wait(None)
+        total = sum(event.device_time_total for event in traced.events() if event.device_type.name == "CUDA")
+        return total / 1e6 / calls or None
+
+    def peers(self, call: Callable[[], Any]) -> Iterator[tuple[str, float]]:
+        from torch.utils.benchmark import Timer
+
+        yield (
+            "torch.utils.benchmark",
+            float(Timer("call()", globals={"call": call}).blocked_autorange(min_run_time=0.2).median),
+        )
+        try:
+            from triton.testing import do_bench
+        except ImportError:
+            return
+        yield "triton do_bench, cold L2", float(do_bench(call, return_mode="median")) / 1e3
+
+    def unseen(self) -> Iterator[tuple[str, Callable[[], Any]]]:
+        torch = self.module_object
+        for size in (1000, 1 << 20):
+            source, target = (torch.ones(size, device="cuda") for _ in range(2))
+            yield (
+                f"add(out=), {size} floats",
+                lambda source=source, target=target: torch.add(source, 1, out=target),
+            )
+        array, one = torch.ones(1 << 16, device="cuda"), torch.ones((), device="cuda")
+        side = torch.cuda.Stream()
+
+        def on_side() -> None:
+            with torch.cuda.stream(side):
+                array.add_(1)
+
+        yield "side stream", on_side
+        yield "item()", lambda: one.add_(0).item()
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            array.add_(1)
+        yield "graph replay", graph.replay
+
+
+class Jax(Library):
+    """JAX, on its first device."""
+
+    module = "jax"
+    out_of_memory = "jax.numpy.ones((1 << 42,), 'f4').block_until_ready()"
+
+    def wait(self, result: Any) -> None:
+        result.block_until_ready()
+
+    def up(self, host: Any) -> Any:
+        return self.module_object.device_put(host).block_until_ready()
+
+    def down(self, array: Any) -> Any:
+        return np.asarray(array)
+
+    def unseen(self) -> Iterator[tuple[str, Callable[[], Any]]]:
+        jax = self.module_object
+        array = jax.device_put(np.ones(1000, np.float32))
+        plus = jax.jit(lambda values: values + 1)
+        yield "jit", lambda: plus(array)
+        yield "float(result)", lambda: float(plus(array)[0])
+
+
+LIBRARIES: dict[str, type[Library]] = {"cupy": Cupy, "torch": Torch, "jax": Jax}
+
+
+def devices(choice: str) -> tuple[TimedDevice, TimedDevice]:
+    """Return the CPU and the GPU of `--gpuperf-gpu=CHOICE`; `jax:cpu` is JAX's CPU in the place of a GPU."""
+    if choice == "jax:cpu":
+        return JaxBackend("the CPU").cpu(), _jax_on_cpu()
+    chosen = Devices(choice, backends("the CPU", ()))
+    return chosen.cpu(), chosen.gpu()
+
+
+def _jax_on_cpu() -> JaxDevice:
+    import jax
+
+    class OnCpu(JaxDevice):
+        @property
+        def info(self) -> DeviceInfo:
+            return replace(super().info, kind="gpu", emulated=True)
+
+    device = OnCpu(jax, jax.local_devices(backend="cpu")[0], "JAX's CPU")
+    device.kind = "gpu"
+    return device
