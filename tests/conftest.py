@@ -13,10 +13,12 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import pytest
+from _pytest.fixtures import FixtureManager
 from hypothesis import settings
 from real_clock import REAL_TIME
 
 import pytest_gpuperf
+from pytest_gpuperf import plugin
 
 # pytester forgets modules that an in-process run imported: to import them again takes longer than most runs,
 # and C extensions cannot be imported twice.
@@ -43,13 +45,18 @@ os.environ.setdefault(
     "OPENBLAS_NUM_THREADS", "1"
 )  # of inner runs, whose threads would only wait for each other
 
+# pytest 9 looks under the decorators of each attribute of each plugin for a fixture: a sixth of an inner run.
+if hasattr(FixtureManager, "_check_for_wrapped_fixture"):
+    FixtureManager._check_for_wrapped_fixture = lambda *_: None
+
 pytest_plugins = ["pytester"]
 
 
 UNIT = Path(__file__).parent / "unit"
 
 # Machines that are busy need longer: how long a case takes is no part of what hypothesis tests here.
-settings.register_profile("tests", deadline=None, max_examples=50)
+# What is drawn differs from run to run, so that many runs see much, and those of CI more.
+settings.register_profile("tests", deadline=None, max_examples=100 if os.environ.get("CI") else 20)
 settings.load_profile("tests")
 
 
@@ -125,6 +132,9 @@ def pytester(pytester, request, monkeypatch):
             used = sorted(name for name in {"gpuperf", *used} if f"no:{name}" not in words)
             apart = call.__name__ == "runpytest_subprocess" or "xdist" in used
             quick = ("-pno:unraisableexception",) if apart else ()
+            if call.__name__ == "inline_run" and used == ["gpuperf"] and "-pgpuperf" not in words:
+                # By its name it is looked for in what every installed distribution says of itself.
+                options["plugins"], used = [plugin, *options.get("plugins", ())], []
             return call(*(f"-p{name}" for name in used), *quick, *arguments, **options)
 
         return calling

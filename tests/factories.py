@@ -1,7 +1,8 @@
-"""Made-up devices, measurements, speedups, records and runs, with the same defaults in every test."""
+"""Made-up devices, results, measurements, speedups, records and runs, the same in every test."""
 
 from array import array
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from math import exp
 from typing import Any
 
@@ -11,9 +12,23 @@ from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Round, Speedup
 from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.timing.leaves import Leaf, snapshot
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2")
+
+
+@dataclass
+class Answer:
+    """A result in parts."""
+
+    total: Any
+    parts: Any
+
+
+def on_host(result: Any) -> list[Leaf]:
+    """Return the parts of a result of NumPy, copied."""
+    return snapshot(result, lambda value: isinstance(value, np.ndarray), np.array)
 
 
 def measurement(device: DeviceInfo, *samples: float) -> Measurement:

@@ -26,7 +26,8 @@ _ROUNDING = 1e-6  # log ratios that vary less than this vary by rounding only
 @lru_cache(maxsize=1024)
 def _tails(rounds: int) -> tuple[int, ...]:
     """Return the sums of C(rounds + 1, j) for j up to 0, 1, ... rounds: exact integers."""
-    return tuple(accumulate(comb(rounds + 1, j) for j in range(rounds + 1)))
+    coefficients = accumulate(range(rounds), lambda c, j: c * (rounds + 1 - j) // (j + 1), initial=1)
+    return tuple(accumulate(coefficients))
 
 
 @lru_cache(maxsize=65536)

@@ -5,7 +5,6 @@ operation, on a clock that only the simulated devices advance. The GPU is asynch
 once and its kernel ends later, on its stream.
 """
 
-import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -81,6 +80,11 @@ class SimulatedArray(np.ndarray[Any, Any]):
     """A NumPy array on a simulated device: its operations are launches on that device."""
 
     home: "SimulatedDevice"
+    reserved = 0  # bytes on the device; none of a view
+
+    def __del__(self) -> None:
+        if self.reserved:
+            self.home.live_bytes -= self.reserved
 
     def __array_finalize__(self, source: Any) -> None:
         if isinstance(source, SimulatedArray):
@@ -303,11 +307,8 @@ class SimulatedDevice:
             self.allocations += 1
             self._reserved = max(self._reserved, self.live_bytes)
         self.peak_bytes = max(self.peak_bytes, self.live_bytes)
-        weakref.finalize(array, self._free, values.nbytes)
+        array.reserved = values.nbytes
         return array
-
-    def _free(self, size: int) -> None:
-        self.live_bytes -= size
 
 
 class SimulatedBackend:

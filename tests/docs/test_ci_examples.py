@@ -132,10 +132,9 @@ def nights(monkeypatch):
     monkeypatch.setattr("pytest_gpuperf.session.records.datetime", Calendar)
 
 
-@pytest.mark.parametrize("file", [*FILES, OURS], ids=lambda path: path.stem)
-def test_a_workflow_meets_its_schema(file):
+def test_the_workflows_meet_their_schema():
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
-    done = subprocess.run([*command, str(file)], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([*command, *FILES, OURS], capture_output=True, text=True, check=False, timeout=120)
     assert (0, "") == (done.returncode, done.stderr), done.stdout
 
 

@@ -5,9 +5,7 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from textwrap import dedent
 
@@ -16,7 +14,6 @@ import pytest
 EXAMPLE = Path(__file__).parents[2] / "examples" / "existing_suite"
 GUIDE = (EXAMPLE / "README.md").read_text(encoding="utf-8")
 DIFF = (EXAMPLE / "markers.diff").read_text(encoding="utf-8")
-QUIET = {"COLUMNS": "80", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # others take a second a run
 STAND_IN = """
     import functools, sys, types
     import numpy, pytest
@@ -153,13 +150,21 @@ def files_of(folder):
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """Run the suite in a copy, once in each way; return what came of it."""
+def earlier_runs():
+    return {}
 
-    @cache
+
+@pytest.fixture
+def run(pytester, monkeypatch, earlier_runs):
+    """Run the suite in a copy, once in each way for all tests; return what came of it."""
+
     def call(*options, marked=False, kernel=None):
-        ours = [] if "no:gpuperf" in options else ["-p", "gpuperf"]
-        folder = tmp_path_factory.mktemp("suite")
+        way = (options, marked, kernel)
+        if way not in earlier_runs:
+            earlier_runs[way] = ran(pytester.mkdir(f"suite{len(earlier_runs)}"), options, marked, kernel)
+        return earlier_runs[way]
+
+    def ran(folder, options, marked, kernel):
         copy_to(folder)
         if marked:
             add_markers(folder)
@@ -168,19 +173,16 @@ def run(tmp_path_factory):
         if kernel is not None:
             (folder / "stand_in.py").write_text(dedent(STAND_IN.format(kernel=kernel)), encoding="utf-8")
             chosen += ["-p", "stand_in"]
-        path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-        ran = subprocess.run(
-            [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *ours, *chosen],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", **QUIET},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        with monkeypatch.context() as here:
+            here.chdir(folder)
+            here.syspath_prepend(folder)
+            here.setenv("COLUMNS", "80")
+            here.setenv("CUDA_VISIBLE_DEVICES", "")
+            shown = str(pytester.runpytest_inprocess("-v", "-p", "no:cacheprovider", *chosen).stdout)
         report = folder / "r.json"
         return Ran(
-            outcomes=dict(re.findall(r"^(tests/\S+) ([A-Z]+)", ran.stdout, flags=re.MULTILINE)),
-            shown=ran.stdout,
+            outcomes=dict(re.findall(r"^(tests/\S+) ([A-Z]+)", shown, flags=re.MULTILINE)),
+            shown=shown,
             wrote=files_of(folder).keys() - before.keys(),
             records={
                 record["nodeid"].removeprefix("tests/"): record
@@ -191,7 +193,7 @@ def run(tmp_path_factory):
     return call
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def measured(run):
     """Run the suite after the diff; where a kernel's time is given, with a simulated CuPy."""
 
@@ -337,6 +339,7 @@ def test_the_output_in_the_readme_is_that_of_the_simulated_device(measured):
 def test_the_gallerys_run_leaves_it_alone(pytester):
     examples = pytester.path / "examples"
     copy_to(examples / "existing_suite")
+    make_smaller(examples / "existing_suite")
     shutil.copy(EXAMPLE.parent / "conftest.py", examples)
     (examples / "test_one.py").write_text("def test_one(): pass\n", encoding="utf-8")
     pytester.makeini("[pytest]\n")

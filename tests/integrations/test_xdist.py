@@ -60,7 +60,7 @@ SUITE = {
     "test_plain": """
         import pytest
 
-        @pytest.mark.parametrize("n", range(60))
+        @pytest.mark.parametrize("n", range(20))
         def test_plain(n):
             pass
 
@@ -123,7 +123,7 @@ def known(report):
     return records, thresholds, report["summary"], report["complete"]
 
 
-# The other modes are those of test_a_worker_that_crashes.
+# The other modes are those of the tests below in which workers crash.
 @pytest.mark.parametrize(
     ("mode", "order"), [("load", "in order"), ("loadgroup", "CPU sides first"), ("each", "CPU sides first")]
 )
@@ -194,7 +194,8 @@ def test_a_gpu_sibling_says_that_its_cpu_sibling_was_lost(suite):
         def test_it(work):
             return work
     """
-    _, report = suite({"test_it": source}, "-n1")
+    result, report = suite({"test_it": source}, "-n1", "--dist=loadfile", "-v")
+    result.stdout.fnmatch_lines(["scheduling tests via LoadFileScheduling"])
     reasons = {record["nodeid"]: record["reason"] for record in report["records"]}
     assert {"passed": 0, "failed": 0, "inconclusive": 0, "recorded": 0, "skipped": 0, "error": 2} == report[
         "summary"
@@ -242,7 +243,6 @@ KILL = "os.kill(os.getpid(), signal.SIGKILL)" if hasattr(signal, "SIGKILL") else
     [
         ("worksteal", 2, EXIT),
         ("loadscope", 1, KILL),
-        ("loadfile", 1, EXIT),
     ],
 )
 def test_a_worker_that_crashes_loses_only_its_test_and_nobody_sees_how_the_workers_tell(

@@ -112,7 +112,7 @@ class Case:
             sibling = Trial(
                 nodeid=f"test_it[{self.seed}-cpu]",
                 demand=self.demand,
-                options=up_to(20, self.plan),
+                options=up_to(10, self.plan),
                 family=family,
             )
             side = sibling.time_cpu(bind, cpu, seconds=1e6)
@@ -322,7 +322,7 @@ def drawn(seed) -> Case:
         plan=RunOptions(
             max_time=1e6,
             sampling=SamplingPlan(
-                max_rounds=15,
+                max_rounds=8,
                 secondary_time=2e-3,
                 block_time=min(1e-3, float(fastest) * draws.uniform(0.5, 20)),
             ),
@@ -625,7 +625,7 @@ class Sizes:
             extra=Fraction(0),
             demand=demand,
             plan=RunOptions(
-                max_time=1e6, sampling=SamplingPlan(max_rounds=15, block_time=1e-5, secondary_time=1e-3)
+                max_time=1e6, sampling=SamplingPlan(max_rounds=8, block_time=1e-5, secondary_time=1e-3)
             ),
             siblings=self.seed % 4 == 0,
         )

@@ -284,9 +284,9 @@ def test_nothing_is_overwritten(tmp_path, monkeypatch):
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path):
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as writers:
-        written = {*writers.map(write, [tmp_path] * 200, [KEPT] * 200)}
-    assert (200, 200) == (len(written), len(list(tmp_path.iterdir())))
-    assert ((KEPT,) * 200, {}) == (read(tmp_path).entries, read(tmp_path).rejected)
+        written = {*writers.map(write, [tmp_path] * 60, [KEPT] * 60)}
+    assert (60, 60) == (len(written), len(list(tmp_path.iterdir())))
+    assert ((KEPT,) * 60, {}) == (read(tmp_path).entries, read(tmp_path).rejected)
 
 
 def test_a_reader_never_sees_half_a_file(tmp_path, monkeypatch):
@@ -489,14 +489,14 @@ ANYTHING = JSON | st.just({}) | st.just([]) | st.sampled_from([10**400, -1, 1e30
 
 
 @given(text=st.binary(max_size=300))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_bytes_are_a_traceback(tmp_path, text):
     (tmp_path / "file.json").write_bytes(text)
     assert ["file.json"] == list(reasons(tmp_path))
 
 
 @given(data=st.data())
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_edit_of_an_entry_is_a_traceback_and_it_is_an_entry_or_named(tmp_path, data):
     content = json.loads(codec.written(KEPT))
     place = content
@@ -538,7 +538,7 @@ def test_no_edit_of_an_entry_is_a_traceback_and_it_is_an_entry_or_named(tmp_path
     st.integers(0, 5),
     st.datetimes(min_value=datetime(1900, 1, 1)),
 )
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_run_that_was_written_and_read_is_the_same_run(tmp_path, tests, first, time):
     groups = {"a": tuple(tests[:first]), "": tuple(tests[first:])}
     measured = tuple(Group(fingerprint=shared, tests=group) for shared, group in groups.items())

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from factories import GPU, measurement, record, run_of, skipped, speedup
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -318,7 +318,6 @@ def test_anybodys_text_is_shown_as_it_is(hostile, trap):
     assert_literal(hostile(trap), trap)
 
 
-@settings(max_examples=100)
 @given(HOSTILE)
 def test_no_text_becomes_markup(hostile, anything):
     assert_literal(hostile(anything), anything)

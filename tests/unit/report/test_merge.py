@@ -349,7 +349,7 @@ def of_siblings(demand, *, cpu, gpu, seed) -> tuple[Record, Record]:
         )
         for kind, timing in (("cpu", {"kernel": cpu}), ("gpu", {"kernel": gpu, "bandwidth": 1e7}))
     ]
-    options = RunOptions(sampling=SamplingPlan(block_time=1e-4))  # ten calls of the quickest, for speed
+    options = RunOptions(sampling=SamplingPlan(block_time=3e-5))  # few calls of the quickest, for speed
     here, there = (Trial(nodeid=TEST, demand=demand, options=options) for _ in range(2))
     left = here.time_cpu(bound(adding), devices[0], seconds=2.5)
     found = there.compare_with(left, bound(adding), devices[1])

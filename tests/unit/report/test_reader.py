@@ -19,7 +19,6 @@ from pytest_gpuperf.report.json import codec, document, schema
 
 REPORTS = Path(__file__).parents[2] / "data"
 QUICKLY = settings(
-    max_examples=40,
     derandomize=True,
     deadline=None,
     database=None,

@@ -22,6 +22,11 @@ WALKS = {
     "copies in the rounds": Demand(max=30, transfer="always"),
     "latency": Demand(min=3, latency=True),
 }
+# A block is a few calls, and so is one of copies: enough for readings of each kind.
+TIMINGS = {
+    "cpu": Timing(kernel=1e-3, bandwidth=1e5),
+    "gpu": Timing(kernel=1e-4, bandwidth=1e5, synchronize=1e-6),
+}
 FAULTS = {
     "nan": lambda now: nan,
     "inf": lambda now: inf,
@@ -60,9 +65,8 @@ def walk(demand, fault=float, *, first=0, last=-1) -> tuple[Record, str | None, 
     clock = Clock()
     clock.advance(1.0)
     reader = Reader(clock, fault, first, last)
-    timings = {"cpu": Timing(kernel=1e-4), "gpu": Timing(kernel=1e-5, synchronize=1e-6)}
     cpu, gpu = (
-        Clocked(SimulatedDevice(kind, clock=clock, timing=timing), reader) for kind, timing in timings.items()
+        Clocked(SimulatedDevice(kind, clock=clock, timing=timing), reader) for kind, timing in TIMINGS.items()
     )
     trial = Trial(nodeid="test_it.py::test_it", demand=demand, options=OPTIONS)
     try:

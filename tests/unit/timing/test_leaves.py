@@ -1,21 +1,9 @@
 """Leaves: what a result is made of, and its copy on the host."""
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
+from factories import Answer, on_host
 
-from pytest_gpuperf.timing.leaves import leaves, snapshot
-
-
-@dataclass
-class Answer:
-    total: Any
-    parts: Any
-
-
-def host(result) -> list:
-    return snapshot(result, lambda value: isinstance(value, np.ndarray), np.array)
+from pytest_gpuperf.timing.leaves import leaves
 
 
 def test_leaves_are_named_by_where_they_stand():
@@ -32,14 +20,14 @@ def test_leaves_are_named_by_where_they_stand():
 
 def test_a_snapshot_is_a_copy_on_the_host():
     array = np.zeros(3)
-    (leaf,) = host(array)
+    (leaf,) = on_host(array)
     array += 1
     assert leaf.value.tolist() == [0, 0, 0]
 
 
 def test_a_snapshot_of_a_masked_array_is_a_copy():
     masked = np.ma.masked_array([(1.0, 2)], mask=[(True, False)], dtype=[("x", "f8"), ("n", "i4")])
-    found = host(masked)
+    found = on_host(masked)
     assert [("result['x']", [0.0]), ("result['x'].mask", [True]), ("result['n']", [2])] == [
         (leaf.path, leaf.value.tolist()) for leaf in found
     ]

@@ -1,12 +1,11 @@
 """Parity: which answers are the same, and what is said of those that are not."""
 
-from dataclasses import dataclass
 from itertools import product
 from math import inf, nan, sqrt
-from typing import Any
 
 import numpy as np
 import pytest
+from factories import Answer, on_host
 
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Parity
@@ -16,18 +15,8 @@ from pytest_gpuperf.timing.parity import compare
 HALF, SINGLE, DOUBLE = sqrt(2**-10), sqrt(2**-23), sqrt(2**-52)  # 0.03125, 3.45e-4, 1.49e-8
 
 
-@dataclass
-class Answer:
-    total: Any
-    parts: Any
-
-
-def host(result) -> list:
-    return snapshot(result, lambda value: isinstance(value, np.ndarray), np.array)
-
-
 def parity(cpu, gpu, **demand) -> Parity:
-    return compare(host(cpu), host(gpu), Demand(**demand))
+    return compare(on_host(cpu), on_host(gpu), Demand(**demand))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +64,7 @@ def brought_down(result, reduced_eps=None) -> list:
     ],
 )
 def test_a_dtype_that_numpy_lacks_keeps_its_own_tolerance(bits, dtype):
-    narrow, double = brought_down(Narrow(dtype)), host(np.ones(2))
+    narrow, double = brought_down(Narrow(dtype)), on_host(np.ones(2))
     for cpu, gpu in ((narrow, narrow), (narrow, double), (double, narrow)):
         found = compare(cpu, gpu, Demand())
         assert (True, 2 ** (-bits / 2)) == (found.agreed, pytest.approx(found.tolerance))
@@ -505,7 +494,7 @@ def test_numbers_of_python_are_compared_like_arrays(tolerance):
 def test_numbers_of_python_have_the_digits_of_the_coarsest_dtype_known(expected, reduced_eps, dtypes):
     for number in (1.0, 1j):
         here = snapshot([number], lambda value: False, np.array, reduced_eps, dtypes)
-        for pair in ((here, host([number])), (host([number]), here)):
+        for pair in ((here, on_host([number])), (on_host([number]), here)):
             assert expected == pytest.approx(compare(*pair, Demand()).tolerance)
 
 

@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 from factories import GPU, measurement, record, run_of, speedup
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import HOSTILE
 
@@ -35,7 +35,6 @@ def test_a_format_is_loaded_when_it_is_asked_for():
 
 
 @pytest.mark.parametrize("format", paths.EXPORTS)
-@settings(max_examples=60, deadline=None)
 @given(anything=HOSTILE)
 def test_every_format_can_be_encoded_whatever_a_test_is_called(format, anything):
     device = replace(GPU, name=anything, backend=anything)
