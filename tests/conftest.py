@@ -55,8 +55,8 @@ pytest_plugins = ["pytester"]
 UNIT = Path(__file__).parent / "unit"
 
 # Machines that are busy need longer: how long a case takes is no part of what hypothesis tests here.
-# What is drawn differs from run to run, so that many runs see much, and those of CI more.
-settings.register_profile("tests", deadline=None, max_examples=100 if os.environ.get("CI") else 20)
+# What is drawn differs from run to run: many runs see much.
+settings.register_profile("tests", deadline=None, max_examples=25)
 settings.load_profile("tests")
 
 
