@@ -57,6 +57,8 @@ class FinishHooks:
         specs = [item.stash[SPEC] for item in selected]
         partners = (partner for item in finder.found if (partner := item.stash[SPEC].partner) is not None)
         self.session.runner.plan_run(specs, [item.stash[SPEC].nodeid for item in deselected], partners)
+        if specs and not self.session.options.off:
+            self.session.lock.prepare()
         for spec in specs:
             if spec.family and spec.kind != "cpu":
                 self.session.families.expect(spec.family.name, spec.nodeid)

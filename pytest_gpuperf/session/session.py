@@ -73,7 +73,7 @@ class GpuPerfSession:
         self.machine = Machine(self.options.gpu, partial(registered_backends, config), _worker_number(config))
         self.runner = ItemRunner(self.options, self.machine, self.gpu, self.records.by_nodeid)
         self.timers = TimeoutPauser()
-        self._lock = MeasurementLock.from_option(self.options.lock)
+        self.lock = MeasurementLock.from_option(self.options.lock)
         self.is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
         self.runs: Counter[str] = Counter()
         self._warned_differences: set[str] = set()
@@ -165,7 +165,7 @@ class GpuPerfSession:
             demand=spec.demand,
             options=trial_options,
             family=spec.family,
-            acquire_lock=partial(self._lock.acquire, partial(self.timers.stopped, item)),
+            acquire_lock=partial(self.lock.acquire, partial(self.timers.stopped, item)),
             exclusions=self.gate.limits(spec.nodeid),
         )
 

@@ -28,6 +28,28 @@ def test_a_test_that_did_not_wait_says_so(on_hosts):
     result.stdout.no_fnmatch_line("waited*")
 
 
+@pytest.mark.parametrize(
+    ("expected", "option"), [(True, "--gpuperf-lock=turn.lock"), (False, "--gpuperf-lock=none")]
+)
+def test_what_the_lock_needs_is_imported_before_the_first_test(expected, option, pytester, monkeypatch):
+    monkeypatch.delitem(sys.modules, "filelock")
+    pytester.makepyfile(
+        f"""
+        import sys
+        import pytest
+
+        @pytest.fixture
+        def imported():
+            assert {expected} is ("filelock" in sys.modules)
+
+        @pytest.mark.speedup
+        def test_it(device, imported):
+            return lambda: device.xp.ones(3)
+        """
+    )
+    pytester.runpytest_inprocess("--gpuperf-gpu=simulated", option).assert_outcomes(passed=1)
+
+
 def test_siblings_take_their_turns_too(on_hosts, pytester, lock_file):
     source = """
         import time
