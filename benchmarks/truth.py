@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, islice, permutations
+from math import inf
 from multiprocessing import Pool
 from pathlib import Path
 from random import Random
@@ -25,6 +26,7 @@ from common import Target, conclude, table
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand, Kind, RunOptions, SamplingPlan
+from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.record import Status
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
@@ -36,6 +38,8 @@ AT_THE_LIMIT = 1.0
 REGRESSED = 0.9
 FACTORS = (3.0, 2.0, 1.3, 1.1, 1.05, 1.02, REGRESSED)
 LEAST_FOUND = 99.0
+CLEAR = FACTORS[0]
+WIDEST, WIDEST_PRECISE = 1.4, 1.15  # high / low of a clear case, at its verdict and after the precision time
 TO_PRECISION = RunOptions()
 # Stops when it is certain, so that its rounds can be counted.
 TO_VERDICT = RunOptions(sampling=SamplingPlan(precision_time=0.0))
@@ -73,7 +77,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """How often each verdict was found for one task, in percent, and the mean number of rounds."""
+    """How often each verdict was found for one task, in percent, and the mean number of rounds.
+
+    `width` is the median of the interval's upper end over its lower one.
+    """
 
     cpu: str
     gpu: str
@@ -82,6 +89,7 @@ class Tally:
     failed: float
     undecided: float
     rounds: float
+    width: float
 
     @property
     def wrong(self) -> float:
@@ -105,11 +113,13 @@ def main() -> int:
         for cpu, gpu in pairs(arguments.noise)
         for factor in (AT_THE_LIMIT, *FACTORS)
     ]
+    precise = [replace(task, plan=TO_PRECISION) for task in tasks if task.factor == CLEAR]
     with Pool(arguments.processes) as pool:
         tallies = pool.map(tally, tasks, chunksize=1)
+        clear = pool.map(tally, precise, chunksize=1)
     print_pairs([found for found in tallies if found.factor == AT_THE_LIMIT], arguments.runs)
     print_factors(tallies)
-    return conclude(targets(tallies))
+    return conclude([*targets(tallies), *widths(tallies, clear)])
 
 
 def read_arguments(told: str, *, runs: int) -> Namespace:
@@ -141,11 +151,12 @@ def tally(task: Task) -> Tally:
     """Compare a pair of traces `runs` times and count the verdicts."""
     chance = Random(f"{task.seed} {task.cpu.name} {task.gpu.name} {task.factor}")  # noqa: S311 - a simulation
     found: Counter[Status] = Counter()
-    rounds = []
+    rounds, widths = [], []
     for _ in range(task.runs):
-        status, taken = compare(task, chance)
+        status, speedup = compare(task, chance)
         found[status] += 1
-        rounds.append(taken)
+        rounds.append(speedup.rounds)
+        widths.append(speedup.estimate.upper / speedup.estimate.lower if speedup.low else inf)
     return Tally(
         cpu=task.cpu.name,
         gpu=task.gpu.name,
@@ -154,11 +165,12 @@ def tally(task: Task) -> Tally:
         failed=100 * found["failed"] / task.runs,
         undecided=100 * found["inconclusive"] / task.runs,
         rounds=fmean(rounds),
+        width=median(widths),
     )
 
 
-def compare(task: Task, chance: Random) -> tuple[Status, int]:
-    """Measure one comparison on two stretches of noise; return the verdict and the rounds it took."""
+def compare(task: Task, chance: Random) -> tuple[Status, Speedup]:
+    """Measure one comparison on two stretches of noise; return the verdict and the speedup."""
     demand, clock = Demand(min=LIMIT), Clock()
     ratio = LIMIT * task.factor
     cpu, gpu = replay(task.cpu, task.gpu, ratio=ratio, clock=clock, chance=chance)
@@ -172,7 +184,7 @@ def compare(task: Task, chance: Random) -> tuple[Status, int]:
     sampling.take_interleaved(cpu, gpu)
     speedup = sampling.speedup("interleaved")
     assert speedup is not None
-    return verdict.judge(speedup, demand, task.plan).status, speedup.rounds
+    return verdict.judge(speedup, demand, task.plan).status, speedup
 
 
 def replay(
@@ -229,6 +241,18 @@ def targets(tallies: Sequence[Tally]) -> list[Target]:
         Target(name="wrongly passed, worst pair, %", figure=max(t.passed for t in at_the_limit), limit=alpha),
         Target(name="wrongly failed, worst pair, %", figure=max(t.failed for t in at_the_limit), limit=alpha),
         Target(name="10 % regressions found, worst pair, %", figure=found, limit=LEAST_FOUND, at_least=True),
+    ]
+
+
+def widths(tallies: Sequence[Tally], clear: Sequence[Tally]) -> list[Target]:
+    at_verdict = median(t.width for t in tallies if t.factor == CLEAR)
+    return [
+        Target(name="high / low of a clear case, at its verdict", figure=at_verdict, limit=WIDEST),
+        Target(
+            name="the same, after the precision time",
+            figure=median(t.width for t in clear),
+            limit=WIDEST_PRECISE,
+        ),
     ]
 
 

@@ -65,12 +65,15 @@ def undisturbed(
     )
 
 
+Side = Literal["below", "above", "either", "neither"]
+
+
 class Exclusion(NamedTuple):
     """A range of speedups that the interval must lie outside of; one on the side that `fails` is red."""
 
     low: float
     high: float
-    fails: Literal["below", "above", "either"] = "below"
+    fails: Side = "below"
 
 
 class SequentialEstimator:
@@ -158,12 +161,18 @@ class SequentialEstimator:
         """How far (a log ratio) each round lies beyond each limit that the interval misses.
 
         To be on the wrong side of an exclusion is to miss it: it is a regression, or a size at which the GPU
-        loses.
+        must win and loses, or must lose and wins.
         """
         low, high = self._evidence.interval
         values, ranges = self._evidence.values, [*enumerate(self._exclusions)]
-        floors = {f"exclusion {index}": each.low for index, each in ranges if each.fails != "above"}
-        ceilings = {f"exclusion {index}, above": each.high for index, each in ranges if each.fails != "below"}
+        floors = {
+            f"exclusion {index}": each.low for index, each in ranges if each.fails in ("below", "either")
+        }
+        ceilings = {
+            f"exclusion {index}, above": each.high
+            for index, each in ranges
+            if each.fails in ("above", "either")
+        }
         if self.demand.min is not None:
             floors["min"] = log(self.demand.min)
         if self.demand.max is not None:

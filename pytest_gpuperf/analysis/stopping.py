@@ -1,11 +1,12 @@
 """The stopping rule: from what is certain by now, and the time that is left, to whether to sample on."""
 
-from math import inf
+from math import inf, log
 
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.analysis.evidence import FEWEST_ROUNDS
 from pytest_gpuperf.analysis.noise import MOST_DROPPED
 from pytest_gpuperf.analysis.spacing import (
+    LARGEST_LEVEL,
     LASTING_ROUNDS,
     ROUNDS_TO_COMPARE,
     SAMPLING_SHARE,
@@ -41,7 +42,9 @@ def should_stop(
             return False
     is_long = taken >= plan.precision_rounds or spent >= SAMPLING_SHARE * options.max_time
     if not estimator.demand.limits:
-        is_enough = estimator.is_precise or (is_long and spent >= plan.record_time)
+        # Near the limit of a family rounds sit apart: more than tell the sides apart would cost seconds.
+        longest = plan.precision_time if estimator.is_within(log(LARGEST_LEVEL)) else plan.record_time
+        is_enough = estimator.is_precise or (is_long and spent >= longest)
         is_enough = is_enough or taken >= plan.record_rounds
         return is_enough and (estimator.is_outside_exclusions or taken >= plan.max_rounds)
     if taken >= plan.max_rounds:

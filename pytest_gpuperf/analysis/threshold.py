@@ -6,6 +6,7 @@ from itertools import takewhile
 from math import inf
 from typing import Literal
 
+from pytest_gpuperf.analysis.estimation import Side
 from pytest_gpuperf.analysis.spacing import LARGEST_LEVEL
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model.demand import Family
@@ -89,6 +90,20 @@ def find(records: Iterable[Record]) -> tuple[Threshold, ...]:
     return tuple(_threshold(family, members[name]) for name, family in families.items())
 
 
+def side_that_fails(family: Family, *, is_compared: bool = False) -> Side:
+    """Return the side of 1 on which the speedup of a member makes its family fail.
+
+    In a run that is compared with another, each loss may be a regression.
+    """
+    sizes, most = family.sizes, family.at_most
+    is_limit = most is not None and family.size >= _start(size for size in sizes if size <= most)
+    must_win = is_compared or is_limit
+    must_lose = family.at_least is not None
+    if must_win and must_lose:
+        return "either"
+    return "below" if must_win else "above" if must_lose else "neither"
+
+
 def bracket(threshold: Threshold) -> Estimate:
     """Return a threshold if every undecided size were won (`low`), and if every one were lost (`high`).
 
@@ -163,14 +178,19 @@ def _limits(required: Family | Threshold, sweep: _Sweep) -> list[_Limit]:
     sizes = [point.size for point in sweep.points]
     limits = []
     if required.at_least is not None:
-        start = max((size for size in sizes if size < required.at_least), default=-inf)
+        start = _start(size for size in sizes if size < required.at_least)
         status = _status(sweep, start, above="passed", below="failed")
         limits.append(_Limit(bound="at_least", size=required.at_least, start=start, status=status))
     if required.at_most is not None:
-        start = max((size for size in sizes if size <= required.at_most), default=-inf)
+        start = _start(size for size in sizes if size <= required.at_most)
         status = _status(sweep, start, above="failed", below="passed")
         limits.append(_Limit(bound="at_most", size=required.at_most, start=start, status=status))
     return limits
+
+
+def _start(below: Iterable[float]) -> float:
+    """Return the size that the decision on a limit begins at, of those `below` it."""
+    return max(below, default=-inf)
 
 
 def _status(sweep: _Sweep, start: float, *, above: _Status, below: _Status) -> _Status:

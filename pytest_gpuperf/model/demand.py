@@ -101,8 +101,9 @@ class SamplingPlan:
     of its value, for at most `precision_time`; without a limit for at most `record_time` or `record_rounds`.
     A slow workload with fewer than `precision_rounds` by then may take most of the time limit for them.
     Secondary measurements (copies, latency) that no limit rests on take at most `secondary_time` each, or
-    `secondary_rounds`. Samples of a busy machine are taken again up to `max_restarts` times. No interval is
-    narrower than the `resolution`. With `apart` all rounds sit apart in time, not only those near a limit.
+    `secondary_rounds`, in blocks of `secondary_block_time`. Samples of a busy machine are taken again up to
+    `max_restarts` times. No interval is narrower than the `resolution`. With `apart` all rounds sit apart in
+    time, not only those near a limit.
     """
 
     min_rounds: int = 6
@@ -111,12 +112,13 @@ class SamplingPlan:
     warmup_tolerance: float = 0.05
     warmup_time: float = 0.1
     precision: float = 0.05
-    precision_time: float = 0.05
+    precision_time: float = 0.045
     precision_rounds: int = 0
     record_time: float = 1.0
     record_rounds: int = 500
-    secondary_time: float = 0.01
+    secondary_time: float = 0.005
     secondary_rounds: int = 0
+    secondary_block_time: float = 0.25e-3
     resolution: float = 0.01
     max_restarts: int = 2
     apart: bool = False

@@ -17,7 +17,7 @@ from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import inputs
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
-from pytest_gpuperf.timing.leaves import leaves
+from pytest_gpuperf.timing.leaves import is_masked, leaves
 from pytest_gpuperf.timing.workload import Workload
 
 _FASTEST = 40e12  # bytes per second, five times those of a B200 (HBM3e, 8 TB/s): no device writes as fast
@@ -169,7 +169,9 @@ def _is_made_anew(value: Any) -> bool:
 
 
 def _is_array(value: Any, device: TimedDevice) -> bool:
-    return device.holds(value) or (isinstance(value, np.ndarray) and value is not np.ma.masked)
+    return device.holds(value) or (
+        isinstance(value, np.ndarray) and not (is_masked(value) and value is np.ma.masked)
+    )
 
 
 def _itself(value: Any) -> Any:

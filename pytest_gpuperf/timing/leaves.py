@@ -1,6 +1,7 @@
 """From a result to its values with their places: what it is made of, copied to the host, and what is lazy."""
 
 import re
+import sys
 from collections import UserDict, UserList
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -61,7 +62,7 @@ def snapshot(
     for path, value, _ in leaves(result):
         eps = _narrow_eps(str(getattr(value, "dtype", "")))
         host = value
-        if isinstance(value, np.ma.MaskedArray):
+        if is_masked(value):
             host = np.ma.MaskedArray(value, copy=True, subok=False)  # np.ma.masked is no copy of its own
         elif holds(value):
             with suppress(TypeError, NotImplementedError):  # a layout that NumPy lacks, such as a sparse one
@@ -77,6 +78,11 @@ def snapshot(
             host = host.astype(np.float32)
         found += _parts(Leaf(path, host, eps))
     return found
+
+
+def is_masked(value: Any) -> bool:
+    """Return whether a value is an array with a mask: there is none before numpy.ma, slow to import, is."""
+    return "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray)
 
 
 def incomparable(values: Iterable[Leaf]) -> Iterator[Leaf]:
@@ -183,7 +189,7 @@ def _parts(leaf: Leaf) -> Iterator[Leaf]:
     if isinstance(value, np.ndarray) and value.dtype.names:
         for name in value.dtype.names:
             yield from _parts(Leaf(f"{path}[{name!r}]", value[name], eps))
-    elif isinstance(value, np.ma.MaskedArray):
+    elif is_masked(value):
         hidden = np.ma.getmaskarray(value)
         value.data[hidden] = np.zeros((), value.dtype)
         yield Leaf(path, value.data, eps)

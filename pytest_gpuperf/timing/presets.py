@@ -24,7 +24,7 @@ def for_gate(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
     )
     if not any(tolerance.metric in _SECONDARY_METRICS for tolerance in gate.tolerances):
         return precise
-    return replace(precise, secondary_time=0.25, secondary_rounds=30)
+    return replace(precise, secondary_time=0.25, secondary_rounds=30, secondary_block_time=plan.block_time)
 
 
 def for_unmarked(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:

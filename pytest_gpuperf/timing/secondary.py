@@ -1,9 +1,10 @@
 """What no limit rests on, measured last: the other of throughput and latency, transfers, blocking calls."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_gpuperf.analysis.spacing import pause_alone
+from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.measurement import Transfer
 from pytest_gpuperf.timing import blocks, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
@@ -39,7 +40,7 @@ def sample_other_mode(timers: Sequence[BlockTimer], context: TrialContext) -> No
         return
     other_timers = []
     for timer in timers:
-        per_call = timer.per_call(context.options)
+        per_call = timer.per_call(_in_short_blocks(context.options))
         if per_call is not timer:  # else each block is one call, and both modes are the same
             other_timers.append(timer if context.demand.latency else per_call)
     _sample(other_timers, context.options.sampling.max_rounds, context)
@@ -62,9 +63,16 @@ def time_transfers(gpu: Workload, rounds: int, context: TrialContext) -> TimedTr
 
 def _sampled_transfers(gpu: Workload, rounds: int, context: TrialContext) -> transfers.TransferTimer:
     # A function of its own: when it raises, no variable of the caller keeps the copies alive.
-    timer = transfers.TransferTimer(gpu, context.options)
+    timer = transfers.TransferTimer(gpu, _in_short_blocks(context.options))
     _sample(timer.timers, rounds, context)
     return timer
+
+
+def _in_short_blocks(options: RunOptions) -> RunOptions:
+    plan = options.sampling
+    return replace(
+        options, sampling=replace(plan, block_time=min(plan.block_time, plan.secondary_block_time))
+    )
 
 
 def _sample(timers: Sequence[BlockTimer], max_rounds: int, context: TrialContext) -> None:

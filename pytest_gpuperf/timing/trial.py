@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 from zlib import crc32
 
-from pytest_gpuperf.analysis import estimation, noise, offload, verdict
+from pytest_gpuperf.analysis import estimation, noise, offload, threshold, verdict
 from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.noise import Disturbance
@@ -66,8 +66,8 @@ class Trial:
         )
         if family is not None:
             # The threshold of a sweep lies where the speedup crosses 1: each size must be clear of it.
-            one = Exclusion(1.0, 1.0, "below" if family.at_least is None else "either")
-            exclusions = (*exclusions, one)
+            fails = threshold.side_that_fails(family, is_compared=self.options.sampling.apart)
+            exclusions = (*exclusions, Exclusion(1.0, 1.0, fails))
         self._rounds = RoundSampler(self._context, exclusions)
         self._checks = ResultChecks(demand)
         self._device: TimedDevice | None = None

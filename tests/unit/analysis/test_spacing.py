@@ -179,6 +179,8 @@ def test_a_limit_that_is_missed_by_far_does_not_hide_one_that_is_missed_narrowly
         (set(), "above", 14.0),
         ({"exclusion 0"}, "either", 8.0),
         ({"exclusion 0, above"}, "either", 10.0),
+        (set(), "neither", 8.0),
+        (set(), "neither", 10.0),
     ],
 )
 def test_an_exclusion_is_confirmed_on_the_side_that_fails(expected, fails, ratio):

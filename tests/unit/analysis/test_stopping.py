@@ -115,6 +115,14 @@ def test_a_size_of_a_family_is_sampled_until_it_is_won_or_lost(demand):
     assert near_one(40, demand)
 
 
+@pytest.mark.parametrize(("expected", "middle"), [(True, 1.3), (True, 0.8), (False, 2.0), (False, 0.5)])
+def test_near_its_limit_a_size_of_a_family_is_sampled_for_its_verdict_and_no_record(expected, middle):
+    estimation = SequentialEstimator(Demand(), RunOptions(), exclusions=[Exclusion(1.0, 1.0)])
+    for step in range(8):
+        estimation.add(Round(cpu=middle * (0.93, 1.07)[step % 2], gpu=1.0))
+    assert expected == should_stop(estimation, spent=0.5, left=100.0)
+
+
 def test_a_size_that_nothing_tells_from_one_ends_all_the_same():
     estimation = SequentialEstimator(
         Demand(), RunOptions(sampling=SamplingPlan(max_rounds=20)), exclusions=[Exclusion(1.0, 1.0)]

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from pytest_gpuperf.analysis.threshold import find
+from pytest_gpuperf.analysis.threshold import find, side_that_fails
 from pytest_gpuperf.model.demand import Demand, Family
 from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Measurement, Parity, Speedup
 from pytest_gpuperf.model.offload import Offload, Price
@@ -524,3 +524,27 @@ def test_without_doubt_the_bracket_is_that_of_the_definition():
             assert brute_force(wins) == bracket(found)
             assert ("not_monotone" if mixed else "none" if smallest is None else "bracket") == found.outcome
             assert ("passed" if (smallest or inf) <= limit else "failed") == found.status
+
+
+@pytest.mark.parametrize(
+    ("expected", "size", "asked", "is_compared"),
+    [
+        ("neither", 4, {}, False),
+        ("below", 4, {}, True),
+        ("neither", 2, {"at_most": 4}, False),
+        ("below", 4, {"at_most": 4}, False),
+        ("below", 4, {"at_most": 7}, False),  # of which the decision begins at 4
+        ("below", 8, {"at_most": 4}, False),
+        ("below", 2, {"at_most": 4}, True),
+        ("below", 2, {"at_most": 1}, False),
+        ("above", 8, {"at_least": 4}, False),
+        ("either", 8, {"at_least": 4}, True),
+        ("above", 2, {"at_least": 2, "at_most": 4}, False),
+        ("either", 4, {"at_least": 2, "at_most": 4}, False),
+    ],
+)
+def test_a_size_fails_its_family_by_a_loss_from_at_most_on_and_by_wins_where_there_is_at_least(
+    expected, size, asked, is_compared
+):
+    family = Family(name="f", parameter="n", size=size, sizes=(2, 4, 8), **asked)
+    assert expected == side_that_fails(family, is_compared=is_compared)

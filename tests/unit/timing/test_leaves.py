@@ -1,8 +1,12 @@
 """Leaves: what a result is made of, and its copy on the host."""
 
+import sys
+
 import numpy as np
 from factories import Answer, on_host
 
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.timing.kept_results import remember
 from pytest_gpuperf.timing.leaves import leaves
 
 
@@ -23,6 +27,14 @@ def test_a_snapshot_is_a_copy_on_the_host():
     (leaf,) = on_host(array)
     array += 1
     assert leaf.value.tolist() == [0, 0, 0]
+
+
+def test_arrays_without_a_mask_leave_masked_arrays_unimported(monkeypatch):
+    monkeypatch.delitem(sys.modules, "numpy.ma", raising=False)
+    monkeypatch.delattr(np, "ma", raising=False)
+    on_host([np.ones(3), 1.0])
+    assert remember(np.ones(3), HostDevice("a processor"))
+    assert "numpy.ma" not in sys.modules
 
 
 def test_a_snapshot_of_a_masked_array_is_a_copy():

@@ -38,7 +38,14 @@ def test_a_gate_and_a_new_baseline_sample_for_longer(asked):
     assert longer.secondary_time == plan.secondary_time
     assert longer.apart
     assert (
-        replace(longer, precision=0.05, precision_time=0.05, precision_rounds=0, max_rounds=60, apart=False)
+        replace(
+            longer,
+            precision=plan.precision,
+            precision_time=plan.precision_time,
+            precision_rounds=0,
+            max_rounds=60,
+            apart=False,
+        )
         == plan
     )
 
@@ -52,6 +59,7 @@ def test_what_is_timed_beside_the_verdict_takes_longer_where_a_gate_rests_on_it(
     plan, longer = SamplingPlan(), for_gate(SamplingPlan(), asked)
     assert expected is (longer.secondary_time > plan.secondary_time)
     assert expected is (longer.secondary_rounds > plan.secondary_rounds)
+    assert expected is (longer.secondary_block_time == plan.block_time)
 
 
 def test_what_nobody_marked_is_measured_for_a_shorter_time():

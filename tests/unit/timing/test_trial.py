@@ -12,7 +12,7 @@ import pytest
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice, Timing
-from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
+from pytest_gpuperf.model.demand import Demand, Family, RunOptions, SamplingPlan
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference
 from pytest_gpuperf.model.record import Note, Record, Verdict
@@ -369,6 +369,21 @@ def test_a_sibling_is_compared_with_the_samples_of_the_other():
     assert found.speedup.value == pytest.approx(4)
     assert found.cpu == side.measurement
     assert bench.cpu.launches == launches
+
+
+@pytest.mark.parametrize(
+    ("expected", "size", "apart"), [(None, 2, False), ("confirmed", 4, False), ("confirmed", 2, True)]
+)
+def test_a_size_that_loses_is_measured_again_where_its_family_fails_by_that(expected, size, apart):
+    bench = Bench(cpu=1.6e-3, gpu=2e-3)
+    trial = Trial(
+        nodeid=NODEID,
+        demand=Demand(),
+        options=RunOptions(sampling=SamplingPlan(apart=apart)),
+        family=Family(name="f", parameter="n", size=size, sizes=(2, 4), at_most=4),
+    )
+    found = trial.record(trial.compare(bound(ones), bench.cpu, bench.gpu))
+    assert expected == found.speedup.confirmation
 
 
 def test_a_sibling_has_no_more_rounds_than_the_other_left_samples():
