@@ -103,7 +103,7 @@ def tally(task: Task) -> Tally:
         marker=task.marker,
         factor=task.factor,
         regressed=100 * found["regressed"] / task.runs,
-        undecided=100 * found["cannot_tell"] / task.runs,
+        undecided=100 * found["undecided"] / task.runs,
         fine=100 * fine / task.runs,
         rounds=fmean(rounds),
         baseline_rounds=fmean(baseline_rounds),

@@ -75,7 +75,7 @@ class Comparer:
         if before is None or before.outcome is None:
             return self._no_baseline(tolerance, "has no threshold of this family")
         if now.outcome is None:
-            return _comparison(tolerance, "cannot_tell", f"the threshold is not known: {now.reason}")
+            return _comparison(tolerance, "undecided", f"the threshold is not known: {now.reason}")
         differences = [*fingerprint.baseline_differences(_sweep_conditions(before), _sweep_conditions(now))]
         for record in records:
             if earlier := self.baseline.records.get(record.nodeid):
@@ -98,7 +98,7 @@ class Comparer:
             return self._no_baseline(tolerance, missing) if value else None
         if value is None:
             reason = f"this run has no {text.METRIC_NAMES[metric]}: {now.reason or now.status}"
-            lost = _comparison(tolerance, "cannot_tell", reason, baseline=earlier.estimate)
+            lost = _comparison(tolerance, "undecided", reason, baseline=earlier.estimate)
             return lost if now.status != "skipped" else None
         if differences := self._differences(now, before, tolerance):
             values = {"baseline": earlier.estimate, "found": value.estimate}
@@ -118,14 +118,14 @@ class Comparer:
         """
         earlier, later = before.estimate, now.estimate
         outcome = regression.compare_intervals(earlier, later, tolerance)
-        doubt = now.doubt if outcome in ("regressed", "cannot_tell") else None
+        doubt = now.doubt if outcome in ("regressed", "undecided") else None
         if doubt is None and before.doubt is not None and outcome != "regressed":
             doubt = f"when the baseline was made {before.doubt}"
         if doubt is not None:
-            outcome = "cannot_tell"
+            outcome = "undecided"
         reason: str | None = None
         remedy: Remedy | None = None
-        if outcome == "cannot_tell":
+        if outcome == "undecided":
             # Whichever interval is wider has to be narrower.
             is_older_wider = regression.width(earlier) > regression.width(later)
             remedy = now.remedy if doubt else "new_baseline" if is_older_wider else self._measure_longer
@@ -139,7 +139,7 @@ class Comparer:
     def _compare_brackets(self, before: Estimate, now: Estimate, tolerance: Tolerance) -> Comparison:
         """Return how a threshold changed; the same bracket, if it decides anything, is no change."""
         is_decided = now.upper < inf or now.lower == inf  # the GPU surely wins somewhere, or never
-        outcome: Outcome = "cannot_tell"
+        outcome: Outcome = "undecided"
         # Sizes are a grid: the threshold lies anywhere between two of them, so both ends have to agree.
         if now.is_above(before.upper * (1 + tolerance.share)):
             outcome = "regressed"
@@ -147,7 +147,7 @@ class Comparer:
             outcome = "improved"
         elif (now == before and is_decided) or now.upper <= before.lower * (1 + tolerance.share):
             outcome = "not_regressed"
-        remedy = self._measure_longer if outcome == "cannot_tell" else None
+        remedy = self._measure_longer if outcome == "undecided" else None
         reason = None
         if outcome != "not_regressed":
             reason = text.describe_threshold(before.upper, now.upper, tolerance, outcome, remedy)

@@ -189,7 +189,7 @@ class _Case:
         """How many comparisons are undecided, if that is every one that has a baseline; else 0."""
         comparisons = (comparison for record in self.records for comparison in record.comparisons)
         outcomes = [comparison.outcome for comparison in comparisons if comparison.outcome != "new"]
-        return len(outcomes) if set(outcomes) == {"cannot_tell"} else 0
+        return len(outcomes) if set(outcomes) == {"undecided"} else 0
 
     @cached_property
     def all_new(self) -> bool:

@@ -40,7 +40,7 @@ def decide(
     elif warns and threshold is not None and threshold.status == "inconclusive" and _has_limit(threshold):
         warnings.append(f"{threshold.name}: {threshold.reason}")
     if warns and gate.is_gate and not failures:
-        doubts = (comparison for comparison in record.comparisons if comparison.outcome == "cannot_tell")
+        doubts = (comparison for comparison in record.comparisons if comparison.outcome == "undecided")
         warnings += [f"{record.nodeid}: {comparison.reason}" for comparison in doubts]
     skip = None
     if record.status == "skipped":
@@ -59,7 +59,7 @@ def comparison_failures(compared: Iterable[Comparison], gate: GateOptions, optio
     failing |= {"improved"} if gate.improvements else set()
     if gate.is_gate:
         failing |= {"not_comparable"} if gate.strict else set()
-        failing |= {"cannot_tell"} if options.inconclusive == "fail" else set()
+        failing |= {"undecided"} if options.inconclusive == "fail" else set()
     failed = (comparison for comparison in compared if comparison.outcome in failing)
     return [comparison.reason or comparison.outcome for comparison in failed]
 

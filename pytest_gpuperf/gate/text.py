@@ -40,7 +40,7 @@ _FAILURES: dict[GateFailureCode, str] = {
     "are relative to the rootdir: was the baseline made with another one?",
     "nothing_compared": "nothing was compared: the baseline {baseline} and the measured tests ({tests}) "
     "share no {metrics}",
-    "nothing_decided": "the gate has decided nothing: every comparison is inconclusive ({count})",
+    "nothing_decided": "the gate has decided nothing: every comparison is undecided ({count})",
     "metric_not_measured": "no {metric} was measured ({tests}): {cause}",
     "session_ended": "the session ended before {tests} of the gate could run: {first}",
     "tests_missing": "{count} of the baseline's tests did not run: {tests}; renamed, unmarked or deselected? "
@@ -58,13 +58,13 @@ _NOTES: dict[GateNoteCode, str] = {
     "regressions_not_enforced": "{count} found but not enforced; pass --gpuperf-fail-on to fail on them",
     "baseline_stale": "{count} improved beyond the tolerance: the baseline is out of date; run gpuperf "
     "baseline update to lock in the gain",
-    "nothing_decided": "the gate has decided nothing: every comparison is inconclusive ({count}); a "
+    "nothing_decided": "the gate has decided nothing: every comparison is undecided ({count}); a "
     "regression may have passed; --gpuperf-strict fails such a run",
 }
 _CHANGES: dict[Outcome, str] = {
     "regressed": "got worse",
     "improved": "got better",
-    "cannot_tell": "is inconclusive",
+    "undecided": "is undecided",
 }
 
 

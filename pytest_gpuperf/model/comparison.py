@@ -9,7 +9,7 @@ from pytest_gpuperf.model.quantities import NonNegative, Text
 
 Metric = Literal["speedup", "gpu", "cpu", "latency", "always", "threshold", "memory"]
 METRICS: tuple[Metric, ...] = ("speedup", "gpu", "cpu", "latency", "always", "threshold", "memory")
-Outcome = Literal["regressed", "cannot_tell", "not_comparable", "improved", "not_regressed", "new"]
+Outcome = Literal["regressed", "undecided", "not_comparable", "improved", "not_regressed", "new"]
 """`new`: the baseline has nothing to compare with, for it does not know the test or has not measured it."""
 WORST_FIRST: tuple[Outcome, ...] = get_args(Outcome)
 """The order in which reports show outcomes."""

@@ -23,7 +23,7 @@ def severity(record: Record) -> int:
 
 
 def outcome_text(outcome: Outcome) -> str:
-    """Return an outcome as it is written in a sentence: `cannot tell`."""
+    """Return an outcome as it is written in a sentence: `not regressed`."""
     return outcome.replace("_", " ")
 
 
@@ -46,7 +46,7 @@ def short_change(record: Record) -> str:
         return "-"
     if comparison.ratio is None:
         return "differs" if comparison.outcome == "not_comparable" else outcome_text(comparison.outcome)
-    doubt = "?" if comparison.outcome == "cannot_tell" else ""
+    doubt = "?" if comparison.outcome == "undecided" else ""
     return f"{_label(comparison)}{100 * (comparison.ratio.value - 1):+.0f} %{doubt}"
 
 

@@ -16,13 +16,13 @@ from pytest_gpuperf.report.escape import markdown_code, markdown_row, printable
 from pytest_gpuperf.report.summary import is_emulated
 
 _MOST_ROWS = 50
-_NOTED = ("regressed", "improved", "cannot_tell", "not_comparable")
+_NOTED = ("regressed", "improved", "undecided", "not_comparable")
 _MOST_REASONS = 15
 _MOST_OTHERS = 10  # thresholds, failures and notes of a gate, differences
 _MOST_FACTS = 40  # of the environment
 _LONGEST_NAME, _LONGEST_FACT = 100, 120
 _COUNTED = (
-    *("failed", "error", "regressed", "improved", "inconclusive", "cannot_tell", "not_comparable"),
+    *("failed", "error", "regressed", "improved", "inconclusive", "undecided", "not_comparable"),
     *("new", "passed", "recorded", "skipped"),
 )
 _PLURALS = {"error": "errors"}
@@ -49,7 +49,7 @@ def _rank(record: Record) -> int:
     outcome = comparison.outcome if comparison else None
     if record.status in ("failed", "error") or outcome == "regressed":
         return 0
-    if record.status == "inconclusive" or outcome in ("cannot_tell", "not_comparable"):
+    if record.status == "inconclusive" or outcome in ("undecided", "not_comparable"):
         return 1
     if outcome == "improved":
         return 2

@@ -45,8 +45,8 @@ def test_what_got_worse_is_a_line_the_gravest_first_and_the_exit_code(call):
     )
     assert code == 1
     assert lines[0] == f"test_a.py::test_1: regressed: {worse}"
-    assert lines[1].startswith("test_a.py::test_0: cannot tell: speedup is inconclusive: 9.10x")
-    assert lines[3].endswith("1 regressed, 1 cannot tell, 1 not regressed")
+    assert lines[1].startswith("test_a.py::test_0: undecided: speedup is undecided: 9.10x")
+    assert lines[3].endswith("1 regressed, 1 undecided, 1 not regressed")
     assert lines[4:] == [f"FAILED: test_a.py::test_1: {worse}"]
 
 

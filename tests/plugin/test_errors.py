@@ -88,7 +88,7 @@ def test_a_gpu_that_fails_while_a_gates_limit_is_confirmed_leaves_both_undecided
     first = found["test_first"]
     assert ("inconclusive", "not_confirmed") == (first["status"], first["reason_code"])
     assert "was interrupted before it could confirm it: out of memory on the GPU" in first["reason"]
-    assert ["cannot_tell"] == [comparison["outcome"] for comparison in first["comparisons"]]
+    assert ["undecided"] == [comparison["outcome"] for comparison in first["comparisons"]]
 
 
 def test_an_exception_of_a_workload_in_a_second_measurement_is_its_failure(faulty):

@@ -44,7 +44,7 @@ def test_on_steady_noise_the_gate_finds_what_was_lost_and_nothing_else(gate, exp
     assert 6 <= found.rounds <= gate.PLAN.sampling.record_rounds
 
 
-def test_at_the_limit_itself_the_later_run_goes_on_and_cannot_tell(gate):
+def test_at_the_limit_itself_the_later_run_goes_on_and_undecided(gate):
     found = gate.tally(task(gate, "min=3", 0.9, runs=3))
     assert (0.0, 100.0) == (found.regressed, found.undecided)
     assert found.rounds == gate.PLAN.sampling.max_rounds

@@ -120,7 +120,7 @@ def compared(now: Record, *before: Record, metric="speedup", here=HERE):
 
 @pytest.mark.parametrize(
     ("expected", "now"),
-    [("regressed", 8.0), ("cannot_tell", 9.0), ("not_regressed", 10.0), ("improved", 13.0)],
+    [("regressed", 8.0), ("undecided", 9.0), ("not_regressed", 10.0), ("improved", 13.0)],
 )
 def test_a_speedup_is_compared_with_the_baselines(expected, now):
     found = compared(record(now), record())
@@ -247,7 +247,7 @@ def test_what_was_skipped_is_not_compared():
 def test_what_only_the_baseline_has_is_a_doubt_that_says_why():
     broken = skipped(status="error", reason="the device was lost")
     found = compared(broken, record())
-    assert found.outcome == "cannot_tell"
+    assert found.outcome == "undecided"
     assert found.reason == "this run has no speedup: the device was lost"
     assert found.baseline.value == 10.0
     assert found.found is None
@@ -264,7 +264,7 @@ WRONG = Parity(agreed=False, error=1.0, tolerance=1e-3, reason="they differ")
 @pytest.mark.parametrize("bad", [{"status": "error", "reason": "no work reached it"}, {"parity": WRONG}])
 def test_a_failed_measurement_and_a_wrong_answer_have_no_metric(metric, bad):
     assert metrics.estimate_of(record(**bad), metric) is None
-    assert compared(record(20.0, **bad), record(), metric=metric).outcome == "cannot_tell"
+    assert compared(record(20.0, **bad), record(), metric=metric).outcome == "undecided"
     assert compared(record(5.0), record(**bad), metric=metric).outcome == "new"
 
 
@@ -294,7 +294,7 @@ def test_a_doubt_says_both_numbers_and_what_would_decide():
     found = compared(now, record())
     assert found.remedy == "more_time"
     assert found.reason == (
-        "speedup is inconclusive: 9.00x [7.00, 12.0], baseline 10.0x [9.50, 10.5]: -10.0 % [-33.3, +26.3], "
+        "speedup is undecided: 9.00x [7.00, 12.0], baseline 10.0x [9.50, 10.5]: -10.0 % [-33.3, +26.3], "
         "10 % less is allowed; more time (max_time) or a quieter machine would decide it"
     )
 
@@ -302,7 +302,7 @@ def test_a_doubt_says_both_numbers_and_what_would_decide():
 def test_a_wide_baseline_is_to_be_made_anew():
     before = record(speedup=speedup(10.0, low=5.0, high=20.0))
     found = compared(record(9.0), before)
-    assert (found.outcome, found.remedy) == ("cannot_tell", "new_baseline")
+    assert (found.outcome, found.remedy) == ("undecided", "new_baseline")
     assert found.reason.endswith(
         "the baseline's interval is too wide: remove it and recreate it with --gpuperf-fail-on, "
         "or run gpuperf baseline update with the report of a run that had a gate"
@@ -312,7 +312,7 @@ def test_a_wide_baseline_is_to_be_made_anew():
 def test_a_run_without_a_gate_stopped_at_its_verdict_and_takes_no_more_time():
     now = record(9.0, speedup=speedup(9.0, low=7.0, high=12.0))
     (found,) = compare(now, HERE, base_of(record()), [within()], gated=False)
-    assert (found.outcome, found.remedy) == ("cannot_tell", "run_with_gate")
+    assert (found.outcome, found.remedy) == ("undecided", "run_with_gate")
     assert found.reason.endswith("without a gate a run stops at its verdict")
 
 
@@ -325,37 +325,35 @@ SLOWED = "the GPU was slowed down in 6 of 18 rounds; improve its cooling or rais
 
 @pytest.mark.parametrize("metric", ["speedup", "gpu", "latency", "always"])
 @pytest.mark.parametrize(
-    ("expected", "now"), [("cannot_tell", 5.0), ("not_regressed", 10.0), ("improved", 20.0)]
+    ("expected", "now"), [("undecided", 5.0), ("not_regressed", 10.0), ("improved", 20.0)]
 )
 def test_a_gpu_that_was_slowed_down_has_not_regressed_beyond_doubt(expected, now, metric):
     found = compared(record(now, dropped_rounds=6), record(), metric=metric)
     assert expected == found.outcome
-    if expected == "cannot_tell":
+    if expected == "undecided":
         assert found.remedy == "cool_gpu"
-        assert "is inconclusive" in found.reason
+        assert "is undecided" in found.reason
         assert found.reason.endswith(f"is allowed; {SLOWED}")
 
 
 @pytest.mark.parametrize("metric", ["speedup", "gpu", "latency", "always"])
-@pytest.mark.parametrize(
-    ("expected", "now"), [("regressed", 5.0), ("cannot_tell", 10.0), ("cannot_tell", 20.0)]
-)
+@pytest.mark.parametrize(("expected", "now"), [("regressed", 5.0), ("undecided", 10.0), ("undecided", 20.0)])
 def test_a_baseline_of_a_gpu_that_was_slowed_down_passes_nothing_beyond_doubt(expected, now, metric):
     found = compared(record(now), record(dropped_rounds=6), metric=metric)
     assert expected == found.outcome
-    if expected == "cannot_tell":
+    if expected == "undecided":
         assert found.reason.endswith(f"; when the baseline was made {SLOWED}")
 
 
 @pytest.mark.parametrize(
     ("expected", "confirmation"),
-    [("regressed", None), ("regressed", "confirmed"), ("cannot_tell", "contradicted")],
+    [("regressed", None), ("regressed", "confirmed"), ("undecided", "contradicted")],
 )
 def test_a_loss_that_a_second_measurement_did_not_show_is_a_doubt(expected, confirmation):
     now = record(8.0, speedup=replace(speedup(8.0), confirmation=confirmation))
     found = compared(now, record())
     assert found.outcome == expected
-    if expected == "cannot_tell":
+    if expected == "undecided":
         assert found.remedy == "more_time"
         assert "a second measurement, with rounds far apart, did not confirm it" in found.reason
 
@@ -375,7 +373,7 @@ def slower(metric, lost, **changes) -> Record:
     ("expected", "lost", "elapsed", "gated"),
     [
         ("regressed", 1.3, APART, True),
-        ("cannot_tell", 1.3, ROUNDS * 11e-3, False),
+        ("undecided", 1.3, ROUNDS * 11e-3, False),
         ("regressed", 2.0, ROUNDS * 11e-3, False),  # no spell explains it
         ("not_regressed", 1.0, ROUNDS * 11e-3, False),
     ],
@@ -384,14 +382,14 @@ def test_a_loss_near_the_limit_is_one_only_if_its_rounds_sat_apart(expected, los
     now = slower(metric, lost, rounds_elapsed=elapsed)
     (found,) = compare(now, HERE, base_of(record()), [within(metric=metric)], gated=gated)
     assert expected == found.outcome
-    if expected == "cannot_tell":
+    if expected == "undecided":
         assert found.remedy == "run_with_gate"
         assert "its rounds followed each other too closely to be sure; measure it with" in found.reason
 
 
-@pytest.mark.parametrize("expected", ["regressed", "cannot_tell"])
+@pytest.mark.parametrize("expected", ["regressed", "undecided"])
 def test_a_spell_within_rounds_that_sat_apart_is_no_loss(expected):
-    spell = ROUNDS // 2 if expected == "cannot_tell" else ROUNDS
+    spell = ROUNDS // 2 if expected == "undecided" else ROUNDS
     gpu = measured(GPU, *[1.3e-3] * spell, *[1e-3] * (ROUNDS - spell))
     now = record(10 / 1.3, gpu=gpu)
     assert expected == compared(now, record()).outcome
@@ -406,7 +404,7 @@ def test_what_a_second_measurement_did_not_confirm_does_not_keep_a_run_from_bein
 @pytest.mark.parametrize("now", [5.0, 10.0, 20.0])
 def test_two_slow_gpus_tell_nothing_but_what_got_better(now):
     outcome = compared(record(now, dropped_rounds=6), record(dropped_rounds=6)).outcome
-    assert outcome == "cannot_tell"
+    assert outcome == "undecided"
 
 
 def test_a_doubt_that_more_time_would_not_end_says_what_would():
@@ -417,7 +415,7 @@ def test_a_doubt_that_more_time_would_not_end_says_what_would():
 
 def test_a_fifth_of_the_rounds_may_be_dropped():
     assert compared(record(5.0, dropped_rounds=3), record()).outcome == "regressed"
-    assert compared(record(5.0, dropped_rounds=4), record()).outcome == "cannot_tell"
+    assert compared(record(5.0, dropped_rounds=4), record()).outcome == "undecided"
 
 
 @pytest.mark.parametrize("metric", ["cpu", "memory"])
@@ -432,7 +430,7 @@ WAITED = {"waited": 0.06}  # in twelve blocks of 10 ms: half of the time was the
 def test_time_that_the_cpu_lost_to_others_makes_no_speedup():
     """A CPU twice as slow shows a speedup of 10 where it is 5: nothing says that it is still there."""
     found = compared(record(cpu=measured(CPU, 10e-3, **WAITED)), record())
-    assert found.outcome == "cannot_tell"
+    assert found.outcome == "undecided"
     assert found.found == Estimate(value=10.0, low=pytest.approx(4.75), high=10.5)
     said = "; the interval reaches so low because CPU contention: threads waited for a processor, 0.5 s per"
     assert said in found.reason
@@ -455,7 +453,7 @@ def test_a_speedup_that_is_too_low_on_a_disturbed_cpu_is_too_low():
 def test_a_baseline_of_a_disturbed_cpu_fails_no_good_run(disturbed):
     """Its speedup of 10 may have been 5: with a quiet CPU it is no regression."""
     assert compared(record(8.0), record()).outcome == "regressed"
-    assert compared(record(8.0), record(**disturbed)).outcome == "cannot_tell"
+    assert compared(record(8.0), record(**disturbed)).outcome == "undecided"
     assert compared(record(10.0), record(**disturbed)).outcome == "not_regressed"
     assert compared(record(20.0), record(**disturbed)).outcome == "improved"
 
@@ -463,7 +461,7 @@ def test_a_baseline_of_a_disturbed_cpu_fails_no_good_run(disturbed):
 def test_a_cpu_that_waited_has_not_become_slow_beyond_doubt():
     slow = measured(CPU, 20e-3, waited=0.12)
     assert compared(record(cpu=measured(CPU, 20e-3)), record(), metric="cpu").outcome == "regressed"
-    assert compared(record(cpu=slow), record(), metric="cpu").outcome == "cannot_tell"
+    assert compared(record(cpu=slow), record(), metric="cpu").outcome == "undecided"
 
 
 @pytest.mark.parametrize("metric", ["gpu", "memory"])
@@ -473,7 +471,7 @@ def test_a_disturbed_cpu_is_no_doubt_about_the_gpu(metric):
     ).outcome == ("regressed")
 
 
-@pytest.mark.parametrize(("metric", "expected"), [("speedup", "cannot_tell"), ("cpu", "not_regressed")])
+@pytest.mark.parametrize(("metric", "expected"), [("speedup", "undecided"), ("cpu", "not_regressed")])
 def test_a_disturbed_emulated_gpu_is_no_regression(metric, expected):
     emulated = replace(GPU, emulated=True)
     quiet = record(gpu=measured(emulated, 1e-3))
@@ -621,13 +619,13 @@ def thresholds_compared(now, before, share=0.1, records=(), base_records=()):
         ("regressed", "L?WW", "LLLW"),
         ("regressed", "WWWW", "WLWW"),
         ("regressed", "LLWW", "LLWL"),
-        ("cannot_tell", "LLWW", "LL?W"),
-        ("cannot_tell", "LLWW", "LLW?"),
-        ("cannot_tell", "LL?W", "LLLW"),
-        ("cannot_tell", "LL??", "LLLW"),
-        ("cannot_tell", "????", "????"),
-        ("cannot_tell", "LL??", "LL??"),
-        ("cannot_tell", "LL??", "LLLL"),
+        ("undecided", "LLWW", "LL?W"),
+        ("undecided", "LLWW", "LLW?"),
+        ("undecided", "LL?W", "LLLW"),
+        ("undecided", "LL??", "LLLW"),
+        ("undecided", "????", "????"),
+        ("undecided", "LL??", "LL??"),
+        ("undecided", "LL??", "LLLL"),
         ("improved", "LLWW", "LWWW"),
         ("improved", "LLLL", "LLLW"),
         ("improved", "LL?W", "LWWW"),
@@ -649,7 +647,7 @@ LONGER = "more time (max_time) or a quieter machine would decide it"
         ("got worse", ("for sure at no size", "from 256 on"), "10 % more is allowed", "LLWW", "LLLL"),
         ("got better", ("from 128 on", "from 256 on"), "the baseline is out of date", "LLWW", "LWWW"),
         ("got better", ("from 512 on", "for sure at no size"), "the baseline is out of date", "LLLL", "LLLW"),
-        ("is inconclusive", ("from 512 on", "from 256 on"), LONGER, "LLWW", "LL?W"),
+        ("is undecided", ("from 512 on", "from 256 on"), LONGER, "LLWW", "LL?W"),
     ],
 )
 def test_a_threshold_is_said_with_both_sizes(change, sizes, rest, before, now):
@@ -692,7 +690,7 @@ def test_a_family_without_a_threshold_in_the_baseline_is_new(before):
 def test_a_threshold_that_this_run_does_not_know_is_a_doubt():
     absent = threshold("LLW", outcome=None, status="inconclusive", reason="no speedup at n=512")
     found = thresholds_compared(absent, threshold("LLWW"))
-    assert found.outcome == "cannot_tell"
+    assert found.outcome == "undecided"
     assert found.reason == "the threshold is not known: no speedup at n=512"
 
 
@@ -723,13 +721,13 @@ def test_families_on_other_devices_are_not_comparable_and_what_differs_is_said_o
 
 STATES = st.text("WL?", min_size=4, max_size=4)
 BETTER = {"L": "?", "?": "W", "W": "W"}
-ORDER = ["regressed", "cannot_tell", "not_regressed", "improved"]
+ORDER = ["regressed", "undecided", "not_regressed", "improved"]
 
 
 @given(STATES, st.floats(0.0, 3.0))
 def test_a_threshold_beside_itself_neither_regresses_nor_improves(states, share):
     found = thresholds_compared(threshold(states), threshold(states), share)
-    assert found.outcome in ("not_regressed", "cannot_tell")
+    assert found.outcome in ("not_regressed", "undecided")
 
 
 @given(STATES, STATES, st.integers(0, 3), st.floats(0.0, 3.0))

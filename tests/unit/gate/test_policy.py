@@ -15,7 +15,7 @@ GATE = GateOptions(tolerances=(Tolerance(metric="speedup", share=0.1),))
 IMPROVEMENTS = GateOptions(improvements=True)
 STRICT = replace(GATE, strict=True)
 NO_GATE = GateOptions()
-OUTCOMES = ("regressed", "improved", "not_regressed", "cannot_tell", "not_comparable", "new")
+OUTCOMES = ("regressed", "improved", "not_regressed", "undecided", "not_comparable", "new")
 
 
 def found(outcome, reason="so", metric="speedup") -> Comparison:
@@ -36,7 +36,7 @@ def record(*outcomes, **changes) -> Record:
         ({"regressed", "improved"}, replace(GATE, improvements=True), RunOptions()),
         ({"regressed", "not_comparable"}, STRICT, RunOptions()),
         ({"improved", "not_comparable"}, replace(IMPROVEMENTS, strict=True), RunOptions()),
-        ({"regressed", "cannot_tell"}, GATE, RunOptions(inconclusive="fail")),
+        ({"regressed", "undecided"}, GATE, RunOptions(inconclusive="fail")),
         ({"regressed"}, GATE, RunOptions(inconclusive="pass")),
         (set(), NO_GATE, RunOptions(inconclusive="fail")),
         (set(), GateOptions(strict=True, create=True), RunOptions(inconclusive="fail")),
@@ -68,8 +68,8 @@ def test_a_bare_marker_fails_for_a_regression_and_for_nothing_else():
 @pytest.mark.parametrize(
     ("expected", "gate", "plan"),
     [
-        (("a: cannot_tell: so",), GATE, RunOptions()),
-        (("a: cannot_tell: so",), IMPROVEMENTS, RunOptions()),
+        (("a: undecided: so",), GATE, RunOptions()),
+        (("a: undecided: so",), IMPROVEMENTS, RunOptions()),
         ((), NO_GATE, RunOptions()),
         ((), GATE, RunOptions(inconclusive="pass")),
         ((), GATE, RunOptions(inconclusive="fail")),
@@ -77,7 +77,7 @@ def test_a_bare_marker_fails_for_a_regression_and_for_nothing_else():
     ],
 )
 def test_a_doubt_warns_where_doubts_do(expected, gate, plan):
-    assert expected == decide(record("cannot_tell", "new"), None, plan, gate).warnings
+    assert expected == decide(record("undecided", "new"), None, plan, gate).warnings
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_an_undecided_test_passes_with_a_warning_however_far_its_estimate_is(fai
 
 
 def test_a_test_that_fails_warns_of_nothing_beside():
-    end = decide(record("regressed", "cannot_tell"), None, RunOptions(), GATE)
+    end = decide(record("regressed", "undecided"), None, RunOptions(), GATE)
     assert (("regressed: so"), ()) == (end.failure, end.warnings)
 
 
@@ -116,7 +116,7 @@ def test_a_gated_test_that_could_not_be_measured_fails(expected, gate, plan):
 
 
 def test_a_test_with_a_demand_that_could_not_be_measured_says_so_once():
-    broken = record("cannot_tell", status="error", reason="it broke", demand=Demand(min=3))
+    broken = record("undecided", status="error", reason="it broke", demand=Demand(min=3))
     assert decide(broken, None, RunOptions(), GATE).failure == "it broke"
 
 
@@ -139,9 +139,9 @@ def test_doubts_of_the_demand_and_of_the_baseline_are_both_told():
         autocorrelation=None,
     )
     doubtful = record(
-        "cannot_tell", status="inconclusive", reason="near 3x", demand=Demand(min=3), speedup=near
+        "undecided", status="inconclusive", reason="near 3x", demand=Demand(min=3), speedup=near
     )
-    assert decide(doubtful, None, RunOptions(), GATE).warnings == ("a: near 3x", "a: cannot_tell: so")
+    assert decide(doubtful, None, RunOptions(), GATE).warnings == ("a: near 3x", "a: undecided: so")
 
 
 def test_a_threshold_that_fails_leaves_no_warning_of_the_baseline():
@@ -159,5 +159,5 @@ def test_a_threshold_that_fails_leaves_no_warning_of_the_baseline():
         smallest_won=None,
         curve=(),
     )
-    end = decide(record("cannot_tell"), failed, RunOptions(), GATE)
+    end = decide(record("undecided"), failed, RunOptions(), GATE)
     assert ("the GPU loses", ()) == (end.failure, end.warnings)

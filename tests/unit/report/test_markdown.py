@@ -127,13 +127,13 @@ def test_the_headline_counts_what_failed_and_changed_first(failed):
             record("c", comparisons=(compared("improved"),)),
             failed("d"),
             record("e", comparisons=(compared("regressed"),)),
-            record("f", comparisons=(compared("cannot_tell"),)),
+            record("f", comparisons=(compared("undecided"),)),
             record("g", comparisons=(compared("not_comparable"),)),
             record("h", status="error", reason="lost", speedup=None),
         )
     )
     assert (
-        "### Speedups: 1 failed, 1 error, 1 regressed, 1 improved, 1 cannot tell, 1 not comparable, "
+        "### Speedups: 1 failed, 1 error, 1 regressed, 1 improved, 1 undecided, 1 not comparable, "
         "1 passed, 1 skipped" == found
     )
 
@@ -176,7 +176,7 @@ def test_failures_and_regressions_stand_first_and_skipped_tests_last(failed):
         skipped("skipped"),
         record("passed"),
         record("improved", comparisons=(compared("improved"),)),
-        record("in_doubt", comparisons=(compared("cannot_tell"),)),
+        record("in_doubt", comparisons=(compared("undecided"),)),
         record("regressed", comparisons=(compared("regressed"),)),
         failed("failed"),
     )

@@ -1001,7 +1001,7 @@ def test_rounds_that_were_hot_at_first_are_made_up_for():
     assert found.speedup.rounds >= 4
 
 
-def test_a_demand_on_memory_that_the_device_cannot_tell_is_an_error_and_keeps_the_measurement():
+def test_a_demand_on_memory_that_the_device_undecided_is_an_error_and_keeps_the_measurement():
     bench = Bench()
     watch = bench.gpu.observe
 
