@@ -99,7 +99,7 @@ def test_what_would_decide_a_doubt_depends_on_how_the_new_run_was_measured(call,
     code, lines, _ = call("compare", "base.json", "new.json", "--inconclusive=fail")
     assert code == 1
     assert [True, True] == [
-        line.endswith(expected) for line in lines if "inconclusive" in line and "x [" in line
+        line.endswith(expected) for line in lines if "undecided" in line and "x [" in line
     ]
 
 
