@@ -42,12 +42,13 @@ class BlockTimer:
     `waited` and `processor_time` are sums over the timed blocks, and `waiting_threads` is the largest number
     in one of them; None where the system does not report them. `least_time` is what a call needs in any case.
     `fastest_sample` outlives a restart: the samples of a busy machine are compared with it.
-    `per_call_timer` times the same workload with a synchronize after each call. With `keeps_result` the
-    result of a block's last call is in `last_result` until the next block, and its arrays on the device
-    are in `last_arrays`, too, where a list was put there.
+    `per_call_timer` times the same workload with a wait after each call: its `calls_wait`. With
+    `keeps_result` the result of a block's last call is in `last_result` until the next block, and its arrays
+    on the device are in `last_arrays`, too, where a list was put there.
     """
 
     workload: Workload
+    calls_wait: bool = False
     keeps_result: bool = False
     last_result: Any = None
     last_arrays: list[Any] | None = None
@@ -149,7 +150,7 @@ class BlockTimer:
         recent: list[float] = []
         while not self.steady and not self._is_warm(seconds_between(started, device.clock()), options):
             with gc_paused():
-                sample = time_block(call, self.block_calls, device)
+                sample = time_block(call, self.block_calls, device, calls_wait=self.calls_wait)
             self.warmup_calls += self.block_calls
             self.note_time(sample)
             recent = [*recent[-2:], sample]
@@ -172,15 +173,9 @@ class BlockTimer:
         if self.block_calls == 1:
             return self
         if self.per_call_timer is None:
-            call, wait = self.workload.call, self.device.synchronize
-
-            def call_and_wait() -> Any:
-                result = call()
-                wait()
-                return result
-
             self._is_running = True
-            self.per_call_timer = warmed_up(call_and_wait, self.device, options)
+            call = waited_for(self.workload.call, self.device)
+            self.per_call_timer = warmed_up(call, self.device, options)
             self.per_call_timer.keeps_result = self.keeps_result
             self._is_running = False
             self.per_call_timer.note_time(self._fastest_latency)
@@ -238,7 +233,9 @@ class BlockTimer:
         """Run a block; return its seconds per call. A workload that raises stays marked as running."""
         self._is_running = True
         with gc_paused():
-            sample, result = timed_block(self.workload.call, self.block_calls, self.device)
+            sample, result = timed_block(
+                self.workload.call, self.block_calls, self.device, calls_wait=self.calls_wait
+            )
         self._is_running = False
         if self.keeps_result:
             self.last_result = result
@@ -273,7 +270,7 @@ class BlockTimer:
 
 def warmed_up(call: Callable[[], Any], device: TimedDevice, options: RunOptions) -> BlockTimer:
     """Return a timer of a call that waits for its device, warmed up in a quarter of the secondary time."""
-    timer = BlockTimer(workload=Workload(device=device, call=call, scope="call"))
+    timer = BlockTimer(workload=Workload(device=device, call=call, scope="call"), calls_wait=True)
     plan = replace(options.sampling, warmup_time=options.sampling.secondary_time / 4)
     timer.warm_up(replace(options, sampling=plan), max_calls=_MAX_CALLS_OF_LATENCY)
     return timer
@@ -289,22 +286,58 @@ def rounds(timers: Sequence[BlockTimer], order: Random) -> Iterator[None]:
         yield
 
 
-def time_block(call: Callable[[], Any], calls: int, device: TimedDevice) -> float:
+def time_block(
+    call: Callable[[], Any], calls: int, device: TimedDevice, *, calls_wait: bool = False
+) -> float:
     """Return the seconds per call of one block."""
-    return timed_block(call, calls, device)[0]
+    return timed_block(call, calls, device, calls_wait=calls_wait)[0]
 
 
-def timed_block(call: Callable[[], Any], calls: int, device: TimedDevice) -> tuple[float, Any]:
-    """Return the seconds per call of one block, and the last result; the others are dropped at once."""
+def timed_block(
+    call: Callable[[], Any], calls: int, device: TimedDevice, *, calls_wait: bool = False
+) -> tuple[float, Any]:
+    """Return the seconds per call of one block, and the last result; the others are dropped at once.
+
+    A device that waits for results waits for the last one and for what is not in it, unless the calls do.
+    What it cannot wait for in this way, as the work of another thread, shows when the time has been read: the
+    wait for it is added.
+    """
     clock = device.clock
+    wait = capabilities.wait_for_result(device)
     device.synchronize()
     started = clock()
     for _ in repeat(None, calls - 1):
         call()
     result = call()
-    device.synchronize()
+    if wait is None:
+        device.synchronize()
+    elif not calls_wait:
+        wait(result)
+        wait(None)
     ended = clock()
-    return seconds_between(started, ended) / calls, result
+    lasted = seconds_between(started, ended)
+    if wait is not None and (left := capabilities.unfinished(device)):
+        found = clock()
+        wait(left)
+        lasted += seconds_between(found, clock())  # to find it takes long among many arrays
+    return lasted / calls, result
+
+
+def waited_for(call: Callable[[], Any], device: TimedDevice) -> Callable[[], Any]:
+    """Return the call with a wait for its result: for that alone, where the device can."""
+    wait, synchronize = capabilities.wait_for_result(device), device.synchronize
+
+    def call_and_synchronize() -> Any:
+        result = call()
+        synchronize()
+        return result
+
+    def call_and_wait() -> Any:
+        result = call()
+        wait(result)  # type: ignore[misc]  # it is not None where this is returned
+        return result
+
+    return call_and_synchronize if wait is None else call_and_wait
 
 
 def _waits(device: TimedDevice) -> dict[str, float] | None:

@@ -12,7 +12,7 @@ from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Copies, Transfer
 from pytest_gpuperf.timing import blocks
-from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.blocks import BlockTimer, waited_for
 from pytest_gpuperf.timing.leaves import leaves
 from pytest_gpuperf.timing.workload import Workload
 
@@ -62,11 +62,7 @@ class TransferTimer:
             returned = sampled.last_arrays = []
             sampled.run_untimed()
         self._memory = _memory(device, hosts)
-
-        def upload() -> None:
-            arrays = [device.asarray(host) for host in hosts]
-            device.synchronize()
-            del arrays
+        upload = waited_for(lambda: [device.asarray(host) for host in hosts], device)
 
         def download() -> None:
             for value in returned:
