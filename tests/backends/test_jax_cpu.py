@@ -240,9 +240,31 @@ def test_the_suites_default_device_does_not_move_what_xp_makes(cpu):
         assert not cpu.holds(jnp.ones(3))
 
 
-def test_a_place_that_was_asked_for_wins(cpu, second):
-    there = jax.local_devices(backend="cpu")[1]
-    assert second.holds(cpu.xp.ones(3, device=there))
+@pytest.mark.parametrize(
+    "make", [lambda xp, **there: xp.ones(3, **there), lambda xp, **there: xp.eye(3, **there)]
+)
+def test_a_place_that_was_asked_for_wins(cpu, second, make):
+    assert second.holds(make(cpu.xp, device=jax.local_devices(backend="cpu")[1]))
+    assert second.holds(make(second.xp, device=None))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda xp: xp.eye(3),
+        lambda xp: xp.linspace(0, 1, 3),
+        lambda xp: xp.linspace(0, 1, 3, retstep=True)[0],
+    ],
+)
+def test_what_jax_itself_makes_quickly_on_a_device_is_not_copied_there(second, make, monkeypatch):
+    monkeypatch.setattr(jax, "device_put", None)
+    monkeypatch.setattr(jax, "default_device", None)
+    assert second.holds(make(second.xp))
+
+
+def test_an_array_of_another_device_stays_there(cpu, second):
+    assert second.holds(cpu.xp.linspace(second.xp.zeros(3), 1.0, 5))
+    assert second.holds(cpu.xp.asarray(second.xp.ones(3)))
 
 
 def test_xp_can_be_traced(second):
