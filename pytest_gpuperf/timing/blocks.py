@@ -23,7 +23,6 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection, Interference, Measurement
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
-from pytest_gpuperf.timing.leaves import leaves
 from pytest_gpuperf.timing.workload import Workload
 
 _MAX_WARMUP_FACTOR = 10  # of the plan's warm-up time, for a workload too slow to become steady within it
@@ -43,15 +42,13 @@ class BlockTimer:
     in one of them; None where the system does not report them. `least_time` is what a call needs in any case.
     `fastest_sample` outlives a restart: the samples of a busy machine are compared with it.
     `per_call_timer` times the same workload with a wait after each call: its `calls_wait`. With
-    `keeps_result` the result of a block's last call is in `last_result` until the next block, and its arrays
-    on the device are in `last_arrays`, too, where a list was put there.
+    `keeps_result` the result of a block's last call is in `last_result` until the next block.
     """
 
     workload: Workload
     calls_wait: bool = False
     keeps_result: bool = False
     last_result: Any = None
-    last_arrays: list[Any] | None = None
     block_calls: int = 1
     warmup: float = 0.0
     warmup_calls: int = 1
@@ -126,7 +123,6 @@ class BlockTimer:
     def restart(self) -> None:
         """Discard the samples and the block length."""
         self.drop_result()
-        self.last_arrays = None
         del self.samples[:]
         self.block_calls = 1
         self.steady = False
@@ -226,8 +222,6 @@ class BlockTimer:
     def drop_result(self) -> None:
         """Free the last block's result, before the next one exists: at most two are held for a device."""
         self.last_result = None
-        if self.last_arrays:
-            self.last_arrays.clear()
 
     def _run_block(self) -> float:
         """Run a block; return its seconds per call. A workload that raises stays marked as running."""
@@ -239,9 +233,6 @@ class BlockTimer:
         self._is_running = False
         if self.keeps_result:
             self.last_result = result
-            if self.last_arrays is not None:
-                found = (leaf.value for leaf in leaves(result))
-                self.last_arrays.extend(value for value in found if self.device.holds(value))
         return sample
 
     @property
