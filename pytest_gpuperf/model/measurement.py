@@ -146,6 +146,10 @@ class Measurement:
     """Shapes of the inputs, or of the results where no input is known: 512x512."""
     inspection: Inspection | None = None
     """What untimed, inspected calls showed; null when there were none."""
+    depends_on_idling: bool | None = None
+    """Whether blocks took another time after the device had idled, by more than 2 %: then one that is not
+    timed ran before each of them; null where that was not compared, as for CPUs and emulated devices.
+    """
     median: Seconds | None = field(init=False)
     """Median of `samples`, seconds per call; null when no block was timed."""
     latency: Seconds | None = field(init=False)

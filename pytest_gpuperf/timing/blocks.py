@@ -23,6 +23,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection, Interference, Measurement
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
+from pytest_gpuperf.timing.gpu_clocks import GpuClocks, clocks_of
 from pytest_gpuperf.timing.workload import Workload
 
 _MAX_WARMUP_FACTOR = 10  # of the plan's warm-up time, for a workload too slow to become steady within it
@@ -30,6 +31,12 @@ _MIN_CALLS = 3
 _AGREEING_BLOCKS = 3
 _MAX_CALLS = 10**7
 _MAX_CALLS_OF_NO_TIME = 1000  # when so many calls show no time at all, more of them would not either
+_WINDOW, _MOST_WINDOWS = (
+    0.25,
+    4,
+)  # seconds for which a GPU's blocks must be steady, and how often that is tried
+_COMPARED, _PAUSE = 5, 0.05  # blocks that follow others, and that follow a pause of so many seconds
+_ALIKE = 0.02
 _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counted
 _MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than the clock resolves
 
@@ -63,9 +70,14 @@ class BlockTimer:
     processor_time: float | None = None
     inspection: Inspection | None = None
     per_call_timer: "BlockTimer | None" = None
+    _clocks: GpuClocks | None = None
     _is_running: bool = False
     _before_last_block: tuple[float | None, float | None] = (None, None)
     _fastest_latency: float = inf
+
+    def __post_init__(self) -> None:
+        """Look up what is known of the device's clocks."""
+        self._clocks = clocks_of(self.device)
 
     @property
     def device(self) -> TimedDevice:
@@ -114,6 +126,7 @@ class BlockTimer:
             dtypes=self.workload.dtypes,
             shapes=self.workload.shapes,
             inspection=self.inspection,
+            depends_on_idling=self._clocks.depend_on_idling if self._clocks else None,
         )
 
     def note_time(self, seconds: float) -> None:
@@ -161,6 +174,37 @@ class BlockTimer:
             self.steady = len(recent) == _AGREEING_BLOCKS and max(recent) <= tolerated
         self.warmup += seconds_between(started, device.clock())
 
+    def settle_clocks(self, options: RunOptions, remaining: float) -> None:
+        """Bring a GPU's clocks to those of steady work, and compare blocks after a pause with blocks without.
+
+        Once for a process and a GPU, where a block is so short that there is time for it; then warm up again.
+        """
+        clocks, device, plan = self._clocks, self.device, options.sampling
+        if clocks is None or clocks.depend_on_idling is not None:
+            return
+        blocks = 3 * _COMPARED * self.fastest_sample * self.block_calls
+        if _MOST_WINDOWS * _WINDOW + _COMPARED * _PAUSE + blocks > remaining / 4:
+            return
+        started = device.clock()
+        for _ in range(_MOST_WINDOWS):
+            samples = self._run_for(_WINDOW)
+            middle = len(samples) // 2
+            early, late = median(samples[: middle + 1]), median(samples[middle:])
+            if max(early, late) <= (1 + plan.warmup_tolerance) * min(early, late):
+                break
+        following, after_pause = [], []
+        for _ in range(_COMPARED):
+            self._run_for(0.0)
+            following += self._run_for(0.0)
+            capabilities.pause(device, _PAUSE)
+            after_pause += self._run_for(0.0)
+        times = median(following), median(after_pause)
+        clocks.depend_on_idling = max(times) > (1 + _ALIKE) * min(times)
+        self.warmup += seconds_between(started, device.clock())
+        self.steady = False
+        self.drop_result()
+        self.warm_up(options)
+
     def per_call(self, options: RunOptions) -> "BlockTimer":
         """Return a timer of the workload whose calls are each waited for: its samples are latencies.
 
@@ -179,6 +223,11 @@ class BlockTimer:
 
     def take_sample(self) -> None:
         """Time one block and keep its sample."""
+        is_short = (
+            self.fastest_sample * self.block_calls < _WINDOW
+        )  # a long one is of steady clocks by itself
+        if self._clocks is not None and is_short and self._clocks.have_changed(self.device.clock()):
+            self.run_untimed()
         self.drop_result()
         waits_before, worked_before = _waits(self.device), capabilities.processor_time(self.device)
         sample = self._run_block()
@@ -231,9 +280,20 @@ class BlockTimer:
                 self.workload.call, self.block_calls, self.device, calls_wait=self.calls_wait
             )
         self._is_running = False
+        if self._clocks is not None:
+            self._clocks.ended = self.device.clock()
         if self.keeps_result:
             self.last_result = result
         return sample
+
+    def _run_for(self, seconds: float) -> list[float]:
+        """Run blocks for so many seconds, one at least; return their seconds per call."""
+        started, samples = self.device.clock(), list[float]()
+        while not samples or seconds_between(started, self.device.clock()) < seconds:
+            self.drop_result()
+            samples.append(self._run_block())
+            self.warmup_calls += self.block_calls
+        return samples
 
     @property
     def sums(self) -> tuple[float | None, float | None]:

@@ -297,6 +297,7 @@ class Trial:
         self._device = timer.device
         timer.keeps_result = True
         timer.warm_up(self.options)
+        timer.settle_clocks(self.options, self._budget.remaining())
         return timer.per_call(self.options) if self.demand.latency else timer
 
     def _last_results(self, timer: BlockTimer) -> list[list[Leaf]]:
