@@ -124,7 +124,7 @@ class Measurement:
     """Seconds that a block had to last; null when none was timed."""
     waited: Seconds | None = None
     """Seconds that all threads of this process together waited for a processor during the timed blocks; null
-    where the system does not report it.
+    where the system does not report it, and for a GPU that is no emulation.
     """
     waiting_threads: Count | None = None
     """Number of threads that waited for a processor in one block, in the block where they were most; null

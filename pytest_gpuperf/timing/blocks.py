@@ -229,9 +229,9 @@ class BlockTimer:
         if self._clocks is not None and is_short and self._clocks.have_changed(self.device.clock()):
             self.run_untimed()
         self.drop_result()
-        waits_before, worked_before = _waits(self.device), capabilities.processor_time(self.device)
+        waits_before, worked_before = self._waits(), capabilities.processor_time(self.device)
         sample = self._run_block()
-        worked_after, waits_after = capabilities.processor_time(self.device), _waits(self.device)
+        worked_after, waits_after = capabilities.processor_time(self.device), self._waits()
         self._before_last_block = self.sums
         if worked_before is not None and worked_after is not None:
             self.processor_time = (self.processor_time or 0.0) + max(0.0, worked_after - worked_before)
@@ -285,6 +285,14 @@ class BlockTimer:
         if self.keeps_result:
             self.last_result = result
         return sample
+
+    def _waits(self) -> dict[str, float] | None:
+        """Return how long each thread has waited for a processor so far.
+
+        That is no part of simulated time, and no sign of a GPU that is busy with other work. It takes long to
+        ask many threads.
+        """
+        return waits() if self.device.clock is perf_counter and self._clocks is None else None
 
     def _run_for(self, seconds: float) -> list[float]:
         """Run blocks for so many seconds, one at least; return their seconds per call."""
@@ -389,11 +397,6 @@ def waited_for(call: Callable[[], Any], device: TimedDevice) -> Callable[[], Any
         return result
 
     return call_and_synchronize if wait is None else call_and_wait
-
-
-def _waits(device: TimedDevice) -> dict[str, float] | None:
-    """Return how long each thread has waited for a processor so far: no part of simulated time."""
-    return waits() if device.clock is perf_counter else None
 
 
 def _more_calls(calls: int, sample: float, block_time: float) -> int:

@@ -425,6 +425,16 @@ def test_what_disturbed_the_samples_is_taken_off(expected, waited, fastest):
     assert expected == (found and pytest.approx(found.own_share))
 
 
+def test_no_thread_is_asked_around_the_blocks_of_a_real_gpu(monkeypatch):
+    asked = []
+    monkeypatch.setattr(blocks, "waits", lambda: asked.append(1))
+    device = HostDevice("a GPU")
+    for emulated in (True, False):
+        device.kind, device.info = "gpu", replace(device.info, kind="gpu", emulated=emulated)
+        timer_on(device, call=lambda: sum(range(1000))).take_sample()
+    assert len(asked) == 2, "before and after the block of the emulated one"
+
+
 def test_simulated_time_has_no_wait_in_it():
     timer = timer_on(simulated())
     timer.take_sample()
