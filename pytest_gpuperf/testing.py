@@ -200,7 +200,7 @@ class DeviceConformance:
             assert is_done, "wait(None) returned before the submitted work was done"
 
     def _is_done_after(self, gpu: TimedDevice, wait: Callable[[Any], None]) -> bool:
-        """Return whether a result takes longer until a wait for it has ended than its copy does after that."""
+        """Return whether a result takes longer until a wait for it ends than its copy does after that."""
         array = gpu.asarray(np.ones((self.size, self.size), dtype=np.float32))
         small = gpu.asnumpy(self.busy(array)[:1, :1])
         assert small.shape == (1, 1)
