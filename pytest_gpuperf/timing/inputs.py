@@ -415,9 +415,9 @@ def root(value: Any) -> Any:
 
 def _sample(array: Any, step: int, device: TimedDevice) -> Any:
     """Return a copy of every `step`-th part of an array, along its longest axis."""
-    shape = tuple(array.shape)
-    if step > 1 and shape:
-        array = array[(*(slice(None) for _ in range(shape.index(max(shape)))), slice(None, None, step))]
+    if step > 1 and (shape := tuple(array.shape)):
+        longest = shape.index(max(shape))
+        array = array[(*(slice(None) for _ in range(longest)), slice(None, None, step))]
     return _to_host(array, device)
 
 
