@@ -8,6 +8,7 @@ A suite subclasses the conformance kit, gives it its devices, and pytest runs it
             return MyBackend()
 """
 
+from collections.abc import Callable
 from enum import Enum
 from importlib import import_module
 from importlib.util import find_spec
@@ -187,6 +188,19 @@ class DeviceConformance:
 
         A synchronize that does not wait leaves nearly all of the time to the copy that follows it.
         """
+        is_done = self._is_done_after(gpu, lambda _: gpu.synchronize())
+        assert is_done, "synchronize returned before the submitted work was done"
+
+    def test_a_wait_for_a_result_waits_for_it(self, gpu: TimedDevice) -> None:
+        """If the device can wait for a result, it is ready then; without one all submitted work is done."""
+        wait = capabilities.wait_for_result(gpu)
+        if wait is not None:
+            assert self._is_done_after(gpu, wait), "wait returned before the result was ready"
+            is_done = self._is_done_after(gpu, lambda _: wait(None))
+            assert is_done, "wait(None) returned before the submitted work was done"
+
+    def _is_done_after(self, gpu: TimedDevice, wait: Callable[[Any], None]) -> bool:
+        """Return whether a result takes longer until a wait for it ends than its copy does after that."""
         array = gpu.asarray(np.ones((self.size, self.size), dtype=np.float32))
         small = gpu.asnumpy(self.busy(array)[:1, :1])
         assert small.shape == (1, 1)
@@ -196,12 +210,12 @@ class DeviceConformance:
             gpu.asnumpy(array[:1, :1])
             started = gpu.clock()
             result = self.busy(array)
-            gpu.synchronize()
-            synchronized = gpu.clock()
+            wait(result)
+            waited = gpu.clock()
             gpu.asnumpy(result[:1, :1])
-            waiting.append(synchronized - started)
-            remaining.append(gpu.clock() - synchronized)
-        assert median(waiting) > median(remaining), "synchronize returned before the submitted work was done"
+            waiting.append(waited - started)
+            remaining.append(gpu.clock() - waited)
+        return median(waiting) > median(remaining)
 
     def test_synchronize_can_be_repeated(self, gpu: TimedDevice) -> None:
         """With nothing to wait for, it returns."""

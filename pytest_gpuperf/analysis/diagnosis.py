@@ -30,6 +30,7 @@ _REMEDIES: dict[DiagnosisCode, str] = {  # the other sentences have theirs in th
     "noisy_samples": "check for other work or changing clocks",
     "allocation": "use a memory pool, or write results into preallocated arrays",
 }
+_ROUNDED = frozenset({"float32", "complex64"})  # by modes such as TF32, which leave other dtypes as they are
 _FLOATING = _DOUBLES | {"float16", "bfloat16", "float32", "complex64"}
 
 
@@ -161,7 +162,8 @@ def _float64(case: _Case) -> Diagnosis | None:
 def _precision_differs(case: _Case) -> Diagnosis | None:
     on_cpu = _list(_FLOATING.intersection(case.cpu.dtypes))
     on_gpu = _list(_FLOATING.intersection(case.gpu.dtypes))
-    reduced = case.gpu.device.reduced_precision
+    is_rounded = not case.gpu.dtypes or _ROUNDED.intersection(case.gpu.dtypes)
+    reduced = case.gpu.device.reduced_precision if is_rounded else None
     why = []
     if case.cpu.dtypes and case.gpu.dtypes and on_cpu != on_gpu:
         why.append(f"the CPU works in {on_cpu or 'no floats'}, the GPU in {on_gpu or 'no floats'}")

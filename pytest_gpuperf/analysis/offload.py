@@ -34,8 +34,8 @@ _WORTH = {True: "worth it", False: "not worth it", None: "inconclusive whether i
 class OffloadInput:
     """The measurement of one test: its rounds, with the copies that the demand includes, and secondary ones.
 
-    `copies` are seconds per transfer, for the last of the rounds or for all. `disturbance` is what is certain
-    where other work took time, and `throttled` says why the GPU was slower than usual.
+    `copies` are the seconds that they add to a call, for the last of the rounds or for all. `disturbance` is
+    what is certain where other work took time, and `throttled` says why the GPU was slower than usual.
     """
 
     demand: Demand
@@ -221,7 +221,7 @@ def _calls(costs: Sequence[tuple[Round, float]], options: RunOptions) -> Estimat
         return e_value([sign * ratio for ratio in ratios], log(1 + options.sampling.resolution))
 
     enough = 1 / options.alpha
-    value = ceil(middle * (1 - _ROUNDING))
+    value = max(0, ceil(middle * (1 - _ROUNDING)))  # by noise, a loop with copies may be quicker than without
     lowest = _smallest(lambda calls: evidence(calls, -1) < enough) if value else 0
     highest: int | None = 0
     if evidence(inf, 1) < enough:

@@ -1,11 +1,21 @@
 """Optional methods of a device, beyond the protocol; None where it lacks one, or where that raises."""
 
+from collections.abc import Callable
 from time import perf_counter, sleep
 from typing import Any, Literal
 
 from pytest_gpuperf.model.record import Clocks
 
-__all__ = ["clocks", "host_memory", "occupy", "pause", "processor_time", "throttle"]
+__all__ = [
+    "clocks",
+    "host_memory",
+    "occupy",
+    "pause",
+    "processor_time",
+    "throttle",
+    "unfinished",
+    "wait_for_result",
+]
 
 
 def occupy(device: Any, seconds: float) -> bool:
@@ -19,6 +29,20 @@ def pause(device: Any, seconds: float) -> None:
         call_optional(device, "pause", seconds)
     elif device.clock is perf_counter:
         sleep(seconds)
+
+
+def wait_for_result(device: Any) -> Callable[[Any], None] | None:
+    """Return the device's method `wait(result)`; None for one that can only `synchronize` as a whole.
+
+    It waits for the arrays in a call's result. Where the result has anything else in it, or nothing, it waits
+    for all that this thread has submitted. Unlike other optional methods it may raise, as `synchronize` may.
+    """
+    return getattr(device, "wait", None)
+
+
+def unfinished(device: Any) -> list[Any]:
+    """Return the arrays that are not ready, which may be none, for `wait`."""
+    return call_optional(device, "unfinished") or []
 
 
 def clocks(device: Any) -> Clocks | None:

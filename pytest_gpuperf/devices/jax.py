@@ -1,8 +1,10 @@
 """GPUs and TPUs through JAX, compared with JAX on the CPU; both are asynchronous."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
+from inspect import signature
 from time import process_time
 from typing import Any
 
@@ -17,6 +19,8 @@ from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
 _LIBRARY = ("jax", "JAX", "install pytest-gpuperf[jax], for a GPU with JAX's plugin for it (jax[cuda13])")
+_MAKERS = frozenset({"eye", "linspace"})  # that are quicker with `device`: in others JAX copies then, like us
+_NUMBER = re.compile(r"[0-9]+\.[0-9]+")
 _EXACT = ("highest", "float32", "F32_F32_F32")  # of jax_default_matmul_precision
 
 
@@ -72,12 +76,19 @@ class JaxDevice(LibraryDevice):
     def asnumpy(self, array: Any) -> Any:
         """Copy to the host once the array is ready; a random key comes as the numbers in it.
 
-        JAX caches an array's host copy, so that a second one would cost nothing: a new view has no cache.
+        JAX caches an array's host copy, so that a second one would cost nothing: a new view has no cache. It
+        gets memory of its own from a GPU, and to copy that again may take longer than the copy itself; on the
+        CPU it is the array's own memory.
         """
         if self._jax.dtypes.issubdtype(array.dtype, self._jax.dtypes.prng_key):
             array = self._jax.random.key_data(array)
-        host = np.array(array.addressable_data(0))
-        return host.astype(np.float32) if host.dtype.kind == "V" else host
+        host = np.asarray(array.addressable_data(0))
+        if host.dtype.kind == "V":
+            return host.astype(np.float32)
+        if not host.flags.owndata:
+            return np.array(host)
+        host.flags.writeable = True  # JAX protects its cache, which is gone with the view
+        return host
 
     def synchronize(self) -> None:
         """Wait for a computation that runs after all others, and for every live array.
@@ -88,6 +99,27 @@ class JaxDevice(LibraryDevice):
         """
         self._follow(self._mark).block_until_ready()
         self._wait_for_arrays()
+
+    def wait(self, result: Any) -> None:
+        """Wait for the arrays of a result; where it has other things in it, for all of this thread's work.
+
+        To ask every live array, as `synchronize` does, takes as long as a short call for a few of them.
+        """
+        try:
+            result.block_until_ready()
+        except AttributeError:  # no array: this is in the time of a call, and `isinstance` takes longer
+            leaves = self._jax.tree.leaves(result)
+            arrays = [leaf for leaf in leaves if isinstance(leaf, self._jax.Array)]
+            if not arrays or len(arrays) < len(leaves):
+                arrays.append(self._follow(self._mark))
+            for array in arrays:
+                _wait_for(array)
+        except RuntimeError:  # deleted, or failed: it raises when it is read
+            pass
+
+    def unfinished(self) -> list[Any]:
+        """Return the live arrays that are not ready."""
+        return [array for array in self._jax.live_arrays(self._device.platform) if not _is_ready(array)]
 
     def holds(self, value: Any) -> bool:
         """Return whether `value` is an array on this device and on no other."""
@@ -114,8 +146,7 @@ class JaxDevice(LibraryDevice):
 
     def _wait_for_arrays(self) -> None:
         for array in self._jax.live_arrays(self._device.platform):
-            with suppress(RuntimeError):  # deleted, or failed
-                array.block_until_ready()
+            _wait_for(array)
 
     def _memory(self) -> dict[str, int]:
         """Return the allocator's counters, or an empty mapping if it keeps none."""
@@ -135,7 +166,8 @@ class JaxDevice(LibraryDevice):
         setting = f"jax_default_matmul_precision={precision}"
         if self._device.platform == "tpu":
             return f"bfloat16 in float32 products ({setting})"
-        if not may_use_tf32(float(getattr(self._device, "compute_capability", 0))):
+        capability = str(getattr(self._device, "compute_capability", ""))  # of AMD's GPUs gfx942, or unknown
+        if not _NUMBER.fullmatch(capability) or not may_use_tf32(float(capability)):
             return None
         mode = "bfloat16" if self._rounds_to_bfloat16 else "TF32"
         return f"{mode} in float32 products ({setting})"
@@ -151,12 +183,16 @@ class JaxBackend(LibraryBackend):
     name = "jax"
     automatic = False
 
+    def count(self) -> int:
+        """Return how many accelerators JAX shows."""
+        return len(_accelerators(import_library(*_LIBRARY)))
+
     def gpu(self, selector: str) -> JaxDevice:
         """Return the device after one allocation, one kernel and one synchronize on it."""
         jax = import_library(*_LIBRARY)
         index = int(selector or 0)
         try:
-            accelerators = [device for device in jax.local_devices() if device.platform != "cpu"]
+            accelerators = _accelerators(jax)
         except Exception as error:
             raise Unavailable(f"JAX finds no device: {error}; {shown_setting('JAX_PLATFORMS')}") from error
         if not accelerators:
@@ -185,15 +221,45 @@ class JaxBackend(LibraryBackend):
         return JaxDevice(jax, device, self._cpu_name)
 
 
+def _accelerators(jax: Any) -> list[Any]:
+    return [device for device in jax.local_devices() if device.platform != "cpu"]
+
+
+def _wait_for(array: Any) -> None:
+    with suppress(RuntimeError):  # deleted, or failed: it raises when it is read
+        array.block_until_ready()
+
+
+def _is_ready(array: Any) -> bool:
+    try:
+        return bool(array.is_ready())
+    except RuntimeError:  # deleted, or failed
+        return True
+
+
 def _placed(jax: Any, device: Any) -> Namespace:
     """Return jax.numpy, whose functions run on the device unless an array argument decides that."""
 
     def place(name: str, value: Any) -> Any:
         if name in ("fft", "linalg"):
             return Namespace(value, place)
+        if name in _MAKERS and "device" in signature(value).parameters:
+            return _make_on(value, device, jax)
         return _run_on(value, device, jax) if callable(value) and not isinstance(value, type) else value
 
     return Namespace(jax.numpy, place)
+
+
+def _make_on(make: Any, device: Any, jax: Any) -> Any:
+    """Return a function that makes arrays with JAX's own argument for the device, where `_run_on` copies."""
+
+    @wraps(make)
+    def run(*inputs: Any, **options: Any) -> Any:
+        if options.get("device") is None and not any(isinstance(argument, jax.Array) for argument in inputs):
+            options["device"] = device
+        return make(*inputs, **options)
+
+    return run
 
 
 def _run_on(function: Any, device: Any, jax: Any) -> Any:

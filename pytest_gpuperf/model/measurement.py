@@ -1,6 +1,7 @@
 """What was measured of one test: times in seconds, sizes in bytes, estimates with their intervals."""
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
@@ -123,7 +124,7 @@ class Measurement:
     """Seconds that a block had to last; null when none was timed."""
     waited: Seconds | None = None
     """Seconds that all threads of this process together waited for a processor during the timed blocks; null
-    where the system does not report it.
+    where the system does not report it, and for a GPU that is no emulation.
     """
     waiting_threads: Count | None = None
     """Number of threads that waited for a processor in one block, in the block where they were most; null
@@ -145,6 +146,10 @@ class Measurement:
     """Shapes of the inputs, or of the results where no input is known: 512x512."""
     inspection: Inspection | None = None
     """What untimed, inspected calls showed; null when there were none."""
+    depends_on_idling: bool | None = None
+    """Whether blocks took another time after the device had idled, by more than 2 %: then one that is not
+    timed ran before each of them; null where that was not compared, as for CPUs and emulated devices.
+    """
     median: Seconds | None = field(init=False)
     """Median of `samples`, seconds per call; null when no block was timed."""
     latency: Seconds | None = field(init=False)
@@ -202,7 +207,7 @@ class Copies:
     arrays: Count
     """Number of arrays copied."""
     samples: Samples = field(default_factory=lambda: array("d"))
-    """Seconds of all these copies together, waited for, in order."""
+    """Seconds of all these copies together, into new memory and waited for, in order."""
     memory: Literal["pinned", "pageable"] | None = None
     """Kind of the host's memory; null where the device does not report it."""
     median: Seconds | None = field(init=False)
@@ -219,7 +224,7 @@ class Copies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """The copies to the device before a call, and back to the host after it."""
+    """The copies to the device before a call, and back to the host after it, into new memory."""
 
     h2d: Copies | None
     """Copies to the device by `device.asarray`; null when the whole body is the workload."""
@@ -229,6 +234,10 @@ class Transfer:
     """Bytes that the workload reads on the device and that were not copied there."""
     reason: str | None = None
     """Why a direction is null or was not timed, or that no bytes are copied."""
+    loop: Samples = field(default_factory=lambda: array("d"))
+    """Seconds of a call with all these copies, one after the other as in a loop, in order; the speedups with
+    copies rest on it. Empty where a call takes too long to be repeated for it: they rest on the sum then.
+    """
 
     @property
     def bytes(self) -> int | None:
@@ -240,6 +249,13 @@ class Transfer:
         """The seconds for both directions, round by round; none when they were not timed or no bytes move."""
         timed = [copies.samples for copies in (self.h2d, self.d2h) if copies and copies.bytes]
         return [sum(pair) for pair in zip(*timed, strict=False)]
+
+    def beside(self, calls: Sequence[float]) -> list[float]:
+        """Return what the copies add to calls, in seconds: to the last ones where fewer copies were timed."""
+        if not self.loop:
+            return self.samples
+        recent = calls[max(0, len(calls) - len(self.loop)) :]
+        return [with_copies - alone for with_copies, alone in zip(self.loop, recent, strict=False)]
 
     @property
     def median(self) -> float | None:

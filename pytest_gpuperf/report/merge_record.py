@@ -49,11 +49,12 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float) -
     if verdict is not None:
         return replace(record, **asdict(verdict))
     options = RunOptions(alpha=record.demand.alpha, cost_ratio=cost_ratio)
-    copies = record.transfer.samples if record.transfer else []
+    on_gpu = gpu.measurement.samples_for(record.demand)
+    copies = record.transfer.beside(on_gpu) if record.transfer else []
     included = copies if record.demand.transfer != "never" else ()
     sampled = (result.measurement.samples_for(record.demand) for result in (cpu, gpu))
     times = zip(*sampled, included or repeat(0.0), strict=False)  # in order; the longer ends are left out
-    rounds = [Round(cpu=on_cpu, gpu=on_gpu, copies=copied) for on_cpu, on_gpu, copied in times]
+    rounds = [Round(cpu=one, gpu=other, copies=copied) for one, other, copied in times]
     sweep = [Exclusion(1.0, 1.0, "either")] if record.family else []
     estimator = SequentialEstimator(record.demand, options, sweep)
     for one_round in rounds:
@@ -177,7 +178,9 @@ def _unpairable(cpu: ReportedRecord, gpu: ReportedRecord) -> Verdict | None:
             return _error(f"{variant} has no samples{kind}")
         if not all(0 < sample < inf for sample in samples):
             return _error(f"{variant} has samples that are not times")
-    if demand.transfer == "never" or (transfer and (transfer.bytes == 0 or transfer.samples)):
+    if demand.transfer == "never" or (
+        transfer and (transfer.bytes == 0 or transfer.loop or transfer.samples)
+    ):
         return None
     cause = f": {transfer.reason}" if transfer and transfer.reason else ""
     needs = f"transfer={demand.transfer!r} needs the times of the copies"

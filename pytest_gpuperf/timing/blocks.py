@@ -23,7 +23,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection, Interference, Measurement
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
-from pytest_gpuperf.timing.leaves import leaves
+from pytest_gpuperf.timing.gpu_clocks import GpuClocks, clocks_of
 from pytest_gpuperf.timing.workload import Workload
 
 _MAX_WARMUP_FACTOR = 10  # of the plan's warm-up time, for a workload too slow to become steady within it
@@ -31,6 +31,12 @@ _MIN_CALLS = 3
 _AGREEING_BLOCKS = 3
 _MAX_CALLS = 10**7
 _MAX_CALLS_OF_NO_TIME = 1000  # when so many calls show no time at all, more of them would not either
+_WINDOW, _MOST_WINDOWS = (
+    0.25,
+    4,
+)  # seconds for which a GPU's blocks must be steady, and how often that is tried
+_COMPARED, _PAUSE = 5, 0.05  # blocks that follow others, and that follow a pause of so many seconds
+_ALIKE = 0.02
 _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counted
 _MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than the clock resolves
 
@@ -42,15 +48,14 @@ class BlockTimer:
     `waited` and `processor_time` are sums over the timed blocks, and `waiting_threads` is the largest number
     in one of them; None where the system does not report them. `least_time` is what a call needs in any case.
     `fastest_sample` outlives a restart: the samples of a busy machine are compared with it.
-    `per_call_timer` times the same workload with a synchronize after each call. With `keeps_result` the
-    result of a block's last call is in `last_result` until the next block, and its arrays on the device
-    are in `last_arrays`, too, where a list was put there.
+    `per_call_timer` times the same workload with a wait after each call: its `calls_wait`. With
+    `keeps_result` the result of a block's last call is in `last_result` until the next block.
     """
 
     workload: Workload
+    calls_wait: bool = False
     keeps_result: bool = False
     last_result: Any = None
-    last_arrays: list[Any] | None = None
     block_calls: int = 1
     warmup: float = 0.0
     warmup_calls: int = 1
@@ -65,9 +70,14 @@ class BlockTimer:
     processor_time: float | None = None
     inspection: Inspection | None = None
     per_call_timer: "BlockTimer | None" = None
+    _clocks: GpuClocks | None = None
     _is_running: bool = False
     _before_last_block: tuple[float | None, float | None] = (None, None)
     _fastest_latency: float = inf
+
+    def __post_init__(self) -> None:
+        """Look up what is known of the device's clocks."""
+        self._clocks = clocks_of(self.device)
 
     @property
     def device(self) -> TimedDevice:
@@ -116,6 +126,7 @@ class BlockTimer:
             dtypes=self.workload.dtypes,
             shapes=self.workload.shapes,
             inspection=self.inspection,
+            depends_on_idling=self._clocks.depend_on_idling if self._clocks else None,
         )
 
     def note_time(self, seconds: float) -> None:
@@ -125,7 +136,6 @@ class BlockTimer:
     def restart(self) -> None:
         """Discard the samples and the block length."""
         self.drop_result()
-        self.last_arrays = None
         del self.samples[:]
         self.block_calls = 1
         self.steady = False
@@ -149,7 +159,7 @@ class BlockTimer:
         recent: list[float] = []
         while not self.steady and not self._is_warm(seconds_between(started, device.clock()), options):
             with gc_paused():
-                sample = time_block(call, self.block_calls, device)
+                sample = time_block(call, self.block_calls, device, calls_wait=self.calls_wait)
             self.warmup_calls += self.block_calls
             self.note_time(sample)
             recent = [*recent[-2:], sample]
@@ -164,6 +174,37 @@ class BlockTimer:
             self.steady = len(recent) == _AGREEING_BLOCKS and max(recent) <= tolerated
         self.warmup += seconds_between(started, device.clock())
 
+    def settle_clocks(self, options: RunOptions, remaining: float) -> None:
+        """Bring a GPU's clocks to those of steady work, and compare blocks after a pause with blocks without.
+
+        Once for a process and a GPU, where a block is so short that there is time for it; then warm up again.
+        """
+        clocks, device, plan = self._clocks, self.device, options.sampling
+        if clocks is None or clocks.depend_on_idling is not None:
+            return
+        blocks = 3 * _COMPARED * self.fastest_sample * self.block_calls
+        if _MOST_WINDOWS * _WINDOW + _COMPARED * _PAUSE + blocks > remaining / 4:
+            return
+        started = device.clock()
+        for _ in range(_MOST_WINDOWS):
+            samples = self._run_for(_WINDOW)
+            middle = len(samples) // 2
+            early, late = median(samples[: middle + 1]), median(samples[middle:])
+            if max(early, late) <= (1 + plan.warmup_tolerance) * min(early, late):
+                break
+        following, after_pause = [], []
+        for _ in range(_COMPARED):
+            self._run_for(0.0)
+            following += self._run_for(0.0)
+            capabilities.pause(device, _PAUSE)
+            after_pause += self._run_for(0.0)
+        times = median(following), median(after_pause)
+        clocks.depend_on_idling = max(times) > (1 + _ALIKE) * min(times)
+        self.warmup += seconds_between(started, device.clock())
+        self.steady = False
+        self.drop_result()
+        self.warm_up(options)
+
     def per_call(self, options: RunOptions) -> "BlockTimer":
         """Return a timer of the workload whose calls are each waited for: its samples are latencies.
 
@@ -172,15 +213,9 @@ class BlockTimer:
         if self.block_calls == 1:
             return self
         if self.per_call_timer is None:
-            call, wait = self.workload.call, self.device.synchronize
-
-            def call_and_wait() -> Any:
-                result = call()
-                wait()
-                return result
-
             self._is_running = True
-            self.per_call_timer = warmed_up(call_and_wait, self.device, options)
+            call = waited_for(self.workload.call, self.device)
+            self.per_call_timer = warmed_up(call, self.device, options)
             self.per_call_timer.keeps_result = self.keeps_result
             self._is_running = False
             self.per_call_timer.note_time(self._fastest_latency)
@@ -188,10 +223,15 @@ class BlockTimer:
 
     def take_sample(self) -> None:
         """Time one block and keep its sample."""
+        is_short = (
+            self.fastest_sample * self.block_calls < _WINDOW
+        )  # a long one is of steady clocks by itself
+        if self._clocks is not None and is_short and self._clocks.have_changed(self.device.clock()):
+            self.run_untimed()
         self.drop_result()
-        waits_before, worked_before = _waits(self.device), capabilities.processor_time(self.device)
+        waits_before, worked_before = self._waits(), capabilities.processor_time(self.device)
         sample = self._run_block()
-        worked_after, waits_after = capabilities.processor_time(self.device), _waits(self.device)
+        worked_after, waits_after = capabilities.processor_time(self.device), self._waits()
         self._before_last_block = self.sums
         if worked_before is not None and worked_after is not None:
             self.processor_time = (self.processor_time or 0.0) + max(0.0, worked_after - worked_before)
@@ -231,21 +271,37 @@ class BlockTimer:
     def drop_result(self) -> None:
         """Free the last block's result, before the next one exists: at most two are held for a device."""
         self.last_result = None
-        if self.last_arrays:
-            self.last_arrays.clear()
 
     def _run_block(self) -> float:
         """Run a block; return its seconds per call. A workload that raises stays marked as running."""
         self._is_running = True
         with gc_paused():
-            sample, result = timed_block(self.workload.call, self.block_calls, self.device)
+            sample, result = timed_block(
+                self.workload.call, self.block_calls, self.device, calls_wait=self.calls_wait
+            )
         self._is_running = False
+        if self._clocks is not None:
+            self._clocks.ended = self.device.clock()
         if self.keeps_result:
             self.last_result = result
-            if self.last_arrays is not None:
-                found = (leaf.value for leaf in leaves(result))
-                self.last_arrays.extend(value for value in found if self.device.holds(value))
         return sample
+
+    def _waits(self) -> dict[str, float] | None:
+        """Return how long each thread has waited for a processor so far.
+
+        That is no part of simulated time, and no sign of a GPU that is busy with other work. It takes long to
+        ask many threads.
+        """
+        return waits() if self.device.clock is perf_counter and self._clocks is None else None
+
+    def _run_for(self, seconds: float) -> list[float]:
+        """Run blocks for so many seconds, one at least; return their seconds per call."""
+        started, samples = self.device.clock(), list[float]()
+        while not samples or seconds_between(started, self.device.clock()) < seconds:
+            self.drop_result()
+            samples.append(self._run_block())
+            self.warmup_calls += self.block_calls
+        return samples
 
     @property
     def sums(self) -> tuple[float | None, float | None]:
@@ -273,7 +329,7 @@ class BlockTimer:
 
 def warmed_up(call: Callable[[], Any], device: TimedDevice, options: RunOptions) -> BlockTimer:
     """Return a timer of a call that waits for its device, warmed up in a quarter of the secondary time."""
-    timer = BlockTimer(workload=Workload(device=device, call=call, scope="call"))
+    timer = BlockTimer(workload=Workload(device=device, call=call, scope="call"), calls_wait=True)
     plan = replace(options.sampling, warmup_time=options.sampling.secondary_time / 4)
     timer.warm_up(replace(options, sampling=plan), max_calls=_MAX_CALLS_OF_LATENCY)
     return timer
@@ -289,27 +345,58 @@ def rounds(timers: Sequence[BlockTimer], order: Random) -> Iterator[None]:
         yield
 
 
-def time_block(call: Callable[[], Any], calls: int, device: TimedDevice) -> float:
+def time_block(
+    call: Callable[[], Any], calls: int, device: TimedDevice, *, calls_wait: bool = False
+) -> float:
     """Return the seconds per call of one block."""
-    return timed_block(call, calls, device)[0]
+    return timed_block(call, calls, device, calls_wait=calls_wait)[0]
 
 
-def timed_block(call: Callable[[], Any], calls: int, device: TimedDevice) -> tuple[float, Any]:
-    """Return the seconds per call of one block, and the last result; the others are dropped at once."""
+def timed_block(
+    call: Callable[[], Any], calls: int, device: TimedDevice, *, calls_wait: bool = False
+) -> tuple[float, Any]:
+    """Return the seconds per call of one block, and the last result; the others are dropped at once.
+
+    A device that waits for results waits for the last one and for what is not in it, unless the calls do.
+    What it cannot wait for in this way, as the work of another thread, shows when the time has been read: the
+    wait for it is added.
+    """
     clock = device.clock
+    wait = capabilities.wait_for_result(device)
     device.synchronize()
     started = clock()
     for _ in repeat(None, calls - 1):
         call()
     result = call()
-    device.synchronize()
+    if wait is None:
+        device.synchronize()
+    elif not calls_wait:
+        wait(result)
+        wait(None)
     ended = clock()
-    return seconds_between(started, ended) / calls, result
+    lasted = seconds_between(started, ended)
+    if wait is not None and (left := capabilities.unfinished(device)):
+        found = clock()
+        wait(left)
+        lasted += seconds_between(found, clock())  # to find it takes long among many arrays
+    return lasted / calls, result
 
 
-def _waits(device: TimedDevice) -> dict[str, float] | None:
-    """Return how long each thread has waited for a processor so far: no part of simulated time."""
-    return waits() if device.clock is perf_counter else None
+def waited_for(call: Callable[[], Any], device: TimedDevice) -> Callable[[], Any]:
+    """Return the call with a wait for its result: for that alone, where the device can."""
+    wait, synchronize = capabilities.wait_for_result(device), device.synchronize
+
+    def call_and_synchronize() -> Any:
+        result = call()
+        synchronize()
+        return result
+
+    def call_and_wait() -> Any:
+        result = call()
+        wait(result)  # type: ignore[misc]  # it is not None where this is returned
+        return result
+
+    return call_and_synchronize if wait is None else call_and_wait
 
 
 def _more_calls(calls: int, sample: float, block_time: float) -> int:

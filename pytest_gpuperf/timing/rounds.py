@@ -70,7 +70,7 @@ class RoundSampler:
         transfers: Sequence[BlockTimer] = (),
         may_stop: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Take rounds of both devices, and of the transfers, in random order.
+        """Take rounds of both devices, and of the call with its transfers if there is one, in random order.
 
         Where they decide, but `may_stop` does not allow it, take more while there is time. Where they miss a
         limit, but not by far, or meet it by rounds that depend on each other, take rounds once more, far
@@ -238,8 +238,9 @@ class _RoundSource:
         cpu_sample = next(self.cpu_samples, None)
         if cpu_sample is None:
             return None
-        copies = sum(timer.samples[-1] for timer in self.transfers)
-        return Round(cpu=cpu_sample, gpu=self.gpu.samples[-1], copies=copies)
+        gpu_sample = self.gpu.samples[-1]
+        copies = sum(loop.samples[-1] - gpu_sample for loop in self.transfers)
+        return Round(cpu=cpu_sample, gpu=gpu_sample, copies=copies)
 
 
 def _sampled_with(cpu_samples: Iterable[float], timers: Sequence[BlockTimer]) -> Iterator[float]:

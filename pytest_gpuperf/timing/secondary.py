@@ -1,7 +1,7 @@
 """What no limit rests on, measured last: the other of throughput and latency, transfers, blocking calls."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pytest_gpuperf.analysis.spacing import pause_alone
 from pytest_gpuperf.model.demand import RunOptions
@@ -10,20 +10,12 @@ from pytest_gpuperf.timing import blocks, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.context import TrialContext
-from pytest_gpuperf.timing.workload import Workload
 
 NO_TIME = "max_time was reached before the transfers were timed; allow more time with max_time"
 NO_ROUNDS = "every round was dropped, so the transfers were not timed"
 NO_ROOM = "not enough device memory for a second copy of the inputs, so the transfers were not timed"
+_SHORT_CALL = 0.01  # seconds: a longer one is not repeated only to time its copies with it
 _TIME_APART = 1.0  # seconds that thirty rounds with their pauses may take
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimedTransfers:
-    """The timed transfers, or their sizes and why they have no times."""
-
-    timer: transfers.TransferTimer | None = None
-    transfer: Transfer | None = None
 
 
 def probe_and_sample(timers: Sequence[BlockTimer], context: TrialContext) -> None:
@@ -46,26 +38,39 @@ def sample_other_mode(timers: Sequence[BlockTimer], context: TrialContext) -> No
     _sample(other_timers, context.options.sampling.max_rounds, context)
 
 
-def time_transfers(gpu: Workload, rounds: int, context: TrialContext) -> TimedTransfers:
-    """Time the transfers in rounds of their own: at most as many as the workload has."""
-    if not rounds or context.remaining() < 0 or not transfers.untimed(gpu).bytes:
-        return TimedTransfers(transfer=transfers.untimed(gpu, NO_TIME if rounds else NO_ROUNDS))
+def time_transfers(
+    gpu: BlockTimer, rounds: int, context: TrialContext, loop: BlockTimer | None = None
+) -> Transfer:
+    """Time the transfers in rounds of their own: at most as many as the workload has.
+
+    So is the loop of calls with their transfers, unless it was in the rounds of the verdict. A slow call is
+    not repeated for it: what its transfers take apart is then as exact.
+    """
+    workload = gpu.workload
+    if not rounds or context.remaining() < 0 or not transfers.untimed(workload).bytes:
+        return transfers.untimed(workload, NO_TIME if rounds else NO_ROUNDS, loop)
     try:
-        return TimedTransfers(timer=_sampled_transfers(gpu, rounds, context))
+        return _sampled_transfers(gpu, rounds, context, loop)
     except Exception as error:
-        fault = gpu.device.fault(error)
+        fault = workload.device.fault(error)
         if fault is None or fault.kind != "out_of_memory":
             raise
     # Outside the handler: the traceback of the error would keep the copies alive.
-    gpu.device.release()
-    return TimedTransfers(transfer=transfers.untimed(gpu, NO_ROOM))
+    workload.device.release()
+    return transfers.untimed(workload, NO_ROOM, loop)
 
 
-def _sampled_transfers(gpu: Workload, rounds: int, context: TrialContext) -> transfers.TransferTimer:
+def _sampled_transfers(
+    gpu: BlockTimer, rounds: int, context: TrialContext, loop: BlockTimer | None
+) -> Transfer:
     # A function of its own: when it raises, no variable of the caller keeps the copies alive.
-    timer = transfers.TransferTimer(gpu, _in_short_blocks(context.options))
+    options = _in_short_blocks(context.options)
+    if loop is None and gpu.fastest_sample <= _SHORT_CALL:
+        loop = transfers.loop_timer(gpu.workload, options)
+        _sample([loop] if loop else [], rounds, context)  # before the others, which hold one more result
+    timer = transfers.TransferTimer(gpu.workload, options, loop)
     _sample(timer.timers, rounds, context)
-    return timer
+    return timer.transfer
 
 
 def _in_short_blocks(options: RunOptions) -> RunOptions:

@@ -73,7 +73,7 @@ class Trial:
         self._device: TimedDevice | None = None
         self._cpu: BlockTimer | CpuResult | None = None
         self._gpu: BlockTimer | None = None
-        self._transfer_timer: transfers.TransferTimer | None = None
+        self._loop: BlockTimer | None = None
         self._transfer: Transfer | None = None
         self._offload: Offload | None = None
 
@@ -223,7 +223,7 @@ class Trial:
 
     def release(self) -> None:
         """Drop every reference that may keep arrays of the devices alive."""
-        self._cpu = self._gpu = self._transfer_timer = None
+        self._cpu = self._gpu = self._loop = None
 
     @property
     def _timers(self) -> list[BlockTimer]:
@@ -297,6 +297,7 @@ class Trial:
         self._device = timer.device
         timer.keeps_result = True
         timer.warm_up(self.options)
+        timer.settle_clocks(self.options, self._budget.remaining())
         return timer.per_call(self.options) if self.demand.latency else timer
 
     def _last_results(self, timer: BlockTimer) -> list[list[Leaf]]:
@@ -364,26 +365,24 @@ class Trial:
         text = "restarted the measurement: the machine was busy with other work"
         self.notes = [Note(code="restarted", text=text)]
         self._rounds.restart()
-        self._transfer_timer = None
+        self._loop = None
         for timer in timers:
             timer.restart()
 
     def _demanded_transfers(self, gpu: BlockTimer) -> Sequence[BlockTimer]:
-        """Return the timers of the transfers if the demand includes them: they belong to each round then."""
+        """Return the timer of calls with their transfers if the demand includes them: it is in each round."""
         if self.demand.transfer == "never":
             return ()
-        self._transfer_timer = transfers.TransferTimer(gpu.workload, self.options, sampled=self._sampled(gpu))
-        return self._transfer_timer.timers
+        self._loop = transfers.loop_timer(gpu.workload, self.options, self._sampled(gpu))
+        return (self._loop,) if self._loop is not None else ()
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
         """Measure what the verdict does not rest on; a failure is a note, unless device or clock was lost."""
         gpu = timers[-1]
         try:
             secondary.probe_and_sample(timers, self._context)
-            if self._transfer_timer is None:
-                rounds = len(self._rounds.rounds)
-                timed = secondary.time_transfers(gpu.workload, rounds, self._context)
-                self._transfer_timer, self._transfer = timed.timer, timed.transfer
+            rounds = len(self._rounds.rounds)
+            self._transfer = secondary.time_transfers(gpu, rounds, self._context, self._loop)
         except ClockError:
             raise
         except Exception as error:
@@ -404,10 +403,8 @@ class Trial:
         cpu, gpu = self._cpu, self._gpu
         if cpu is None or gpu is None:
             raise GpuPerfError("one of the two devices was not measured")
-        if self._transfer_timer is not None:
-            self._transfer = self._transfer_timer.transfer
-        elif self._transfer is None:
-            self._transfer = transfers.untimed(gpu.workload, secondary.NO_TIME)
+        if self._transfer is None:
+            self._transfer = transfers.untimed(gpu.workload, secondary.NO_TIME, self._loop)
         speedup = self._speedup
         memory = outcome.memory_of(gpu)
         if speedup is None:
@@ -420,7 +417,7 @@ class Trial:
                 gpu=gpu.measurement,
                 rounds=self._rounds.rounds,
                 speedup=speedup,
-                copies=self._transfer.samples if self._transfer_timer else (),
+                copies=self._transfer.beside([one_round.gpu for one_round in self._rounds.rounds]),
                 transfer=self._transfer,
                 disturbance=self._disturbance,
                 throttled=self._rounds.throttled,

@@ -5,20 +5,24 @@ Without JAX these tests skip; with GPUPERF_NO_SKIP set, as in CI's second enviro
 
 import json
 import os
+from dataclasses import dataclass
 from importlib.util import find_spec
 from statistics import median
 from threading import Thread
 from time import perf_counter, process_time
+from typing import Any
 
 import numpy as np
 import pytest
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax import JaxBackend, JaxDevice
-from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance
-from pytest_gpuperf.timing import inputs, leaves, parity
+from pytest_gpuperf.timing import blocks, inputs, leaves, parity
+from pytest_gpuperf.timing.blocks import BlockTimer
+from pytest_gpuperf.timing.workload import Workload
 
 if find_spec("jax") is None:
     if os.environ.get("GPUPERF_NO_SKIP"):
@@ -72,9 +76,9 @@ class TestJaxOnAnotherDevice(TestJaxOnTheCpu):
         assert gpu.name == "a second processor"
 
 
-def products(device, count=3):
+def products(device, count=3, size=1500):
     """Submit large products that do not depend on each other."""
-    array = device.asarray(np.ones((1500, 1500), dtype=np.float32))
+    array = device.asarray(np.ones((size, size), dtype=np.float32))
     return [array @ (array + step) for step in range(count)]
 
 
@@ -118,6 +122,75 @@ def test_work_of_another_thread_is_waited_for(either):
         assert all(result.is_ready() for result in results)
 
 
+def test_a_block_waits_for_work_that_is_not_in_its_last_result(second):
+    number, results = second.xp.ones(()), []
+    for _ in range(3):
+        blocks.time_block(lambda: (results.extend(products(second, size=800)), number)[1], 1, second)
+        assert all(result.is_ready() for result in results)
+
+
+def test_a_block_waits_for_results_that_nobody_keeps(second, monkeypatch):
+    monkeypatch.setattr(second, "unfinished", list)  # which cannot see them anyway
+    number, waited, left = second.xp.ones(()), [], []
+    array = second.asarray(np.ones((800, 800), dtype=np.float32))
+    for _ in range(3):
+        waited.append(blocks.time_block(lambda: (array @ array, number)[1], 1, second))
+        ended = perf_counter()
+        second.synchronize()
+        left.append(perf_counter() - ended)
+    assert median(waited) > 5 * median(left)
+
+
+def test_a_block_waits_for_the_work_of_another_thread(second):
+    number, results = second.xp.ones(()), []
+
+    def call():
+        thread = Thread(target=lambda: results.extend(products(second, size=800)))
+        thread.start()
+        thread.join()
+        return number
+
+    for _ in range(3):
+        blocks.time_block(call, 1, second)
+        assert all(result.is_ready() for result in results)
+
+
+@dataclass
+class Unknown:
+    array: Any
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [lambda a: a, lambda a: [a, {"b": a}], lambda a: (a, 1.0), Unknown, lambda _: None],
+    ids=["array", "containers", "beside a number", "in an object", "nowhere"],
+)
+def test_a_wait_for_a_result_waits_for_its_arrays_wherever_they_are(second, pack):
+    waited, left = [], []
+    for _ in range(3):
+        (array,) = products(second, 1, size=800)
+        started = perf_counter()
+        second.wait(pack(array))
+        ended = perf_counter()
+        array.block_until_ready()
+        waited.append(ended - started)
+        left.append(perf_counter() - ended)
+    assert median(waited) > 5 * median(left)
+
+
+def test_arrays_that_are_alive_are_not_in_the_time_of_a_call(either, monkeypatch):
+    steps, array = [], either.xp.ones(3)
+    live_arrays = jax.live_arrays
+    monkeypatch.setattr(jax, "live_arrays", lambda *inputs: (steps.append("look"), live_arrays(*inputs))[1])
+    monkeypatch.setattr(either, "clock", lambda: (steps.append("clock"), perf_counter())[1])
+    timer = BlockTimer(workload=Workload(device=either, call=lambda: array + 1, scope="call"))
+    timer.warm_up(RunOptions())
+    for sampled in (timer, timer.per_call(RunOptions())):
+        steps.clear()
+        sampled.take_sample()
+        assert steps == ["look", "clock", "clock", "look"]
+
+
 def test_an_array_that_failed_or_was_deleted_does_not_fail_others(cpu):
     array = cpu.asarray(np.ones((1500, 1500), dtype=np.float32))
     first = jax.jit(lambda a: (a @ a)[0, 0])
@@ -126,7 +199,13 @@ def test_an_array_that_failed_or_was_deleted_does_not_fail_others(cpu):
     )
     failed = too_large(first(array))  # while its input is still being computed
     array.delete()
-    cpu.synchronize()
+    for wait in (
+        cpu.synchronize,
+        cpu.unfinished,
+        lambda: cpu.wait(failed),
+        lambda: cpu.wait([failed, array]),
+    ):
+        wait()
     assert cpu.asnumpy(cpu.xp.ones(2)).tolist() == [1, 1]
     with pytest.raises(RuntimeError, match="Out of memory"):
         failed.block_until_ready()
@@ -161,9 +240,31 @@ def test_the_suites_default_device_does_not_move_what_xp_makes(cpu):
         assert not cpu.holds(jnp.ones(3))
 
 
-def test_a_place_that_was_asked_for_wins(cpu, second):
-    there = jax.local_devices(backend="cpu")[1]
-    assert second.holds(cpu.xp.ones(3, device=there))
+@pytest.mark.parametrize(
+    "make", [lambda xp, **there: xp.ones(3, **there), lambda xp, **there: xp.eye(3, **there)]
+)
+def test_a_place_that_was_asked_for_wins(cpu, second, make):
+    assert second.holds(make(cpu.xp, device=jax.local_devices(backend="cpu")[1]))
+    assert second.holds(make(second.xp, device=None))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda xp: xp.eye(3),
+        lambda xp: xp.linspace(0, 1, 3),
+        lambda xp: xp.linspace(0, 1, 3, retstep=True)[0],
+    ],
+)
+def test_what_jax_itself_makes_quickly_on_a_device_is_not_copied_there(second, make, monkeypatch):
+    monkeypatch.setattr(jax, "device_put", None)
+    monkeypatch.setattr(jax, "default_device", None)
+    assert second.holds(make(second.xp))
+
+
+def test_an_array_of_another_device_stays_there(cpu, second):
+    assert second.holds(cpu.xp.linspace(second.xp.zeros(3), 1.0, 5))
+    assert second.holds(cpu.xp.asarray(second.xp.ones(3)))
 
 
 def test_xp_can_be_traced(second):

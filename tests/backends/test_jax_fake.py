@@ -12,6 +12,7 @@ import pytest
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax import JaxBackend
+from pytest_gpuperf.devices.registry import Devices
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
 
@@ -72,7 +73,7 @@ def fake(monkeypatch, *devices, ones=None):
         live=[],
         local_devices=local_devices,
         numpy=SimpleNamespace(
-            __name__="jax.numpy", __doc__="", ones=ones or (lambda size: FakeArray(devices[0]))
+            __name__="jax.numpy", __doc__="", ones=ones or (lambda size, device=None: FakeArray(device))
         ),
         tree=SimpleNamespace(map=lambda function, value: function(value)),
     )
@@ -142,7 +143,7 @@ def test_a_number_counts_accelerators(monkeypatch):
 
 
 def test_a_device_that_fails_its_trial_allocation_is_unusable(monkeypatch):
-    def no_memory(size):
+    def no_memory(size, device=None):
         raise XlaRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 4 bytes.")
 
     fake(monkeypatch, FakeDevice(), ones=no_memory)
@@ -210,6 +211,8 @@ def test_a_device_that_keeps_no_count_is_taken_at_its_word(device, chip):
         ("gpu", "8.6", "high", None, "TF32 in float32 products (jax_default_matmul_precision=high)"),
         ("gpu", "7.0", None, None, None),
         ("gpu", None, None, None, None),
+        ("gpu", "gfx942", None, None, None),
+        ("gpu", "unknown", None, None, None),
         ("gpu", "9.0", "highest", None, None),
         ("gpu", "9.0", "float32", None, None),
         ("gpu", "9.0", None, "0", None),
@@ -252,3 +255,25 @@ def test_every_copy_to_the_host_is_of_a_new_view(device):
     for _ in range(2):
         assert device.asnumpy(array).tolist() == [1, 1, 1]
     assert views == [0, 0]
+
+
+def test_a_copy_that_jax_has_made_is_not_copied_again_and_may_be_written_to(device):
+    made = np.ones(3)
+    made.flags.writeable = False  # as JAX protects what it caches
+    host = device.asnumpy(SimpleNamespace(dtype="float32", addressable_data=lambda index: made))
+    assert host is made
+    host[0] = 2
+
+
+def test_the_memory_of_an_array_on_the_host_is_copied(device):
+    memory = np.ones(3)
+    host = device.asnumpy(SimpleNamespace(dtype="float32", addressable_data=lambda index: memory[:]))
+    host[0] = 2
+    assert memory.tolist() == [1, 1, 1]
+
+
+def test_a_worker_can_have_an_accelerator_of_its_own(monkeypatch):
+    fake(monkeypatch, FakeDevice(kind="first"), FakeDevice("cpu"), FakeDevice(kind="second"))
+    backend = JaxBackend("a processor")
+    assert backend.count() == 2
+    assert Devices("jax", [backend], worker=3).gpu().name == "second"

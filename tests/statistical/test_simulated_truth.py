@@ -174,7 +174,12 @@ class Walk:
 
     @property
     def copies(self) -> Fraction:
-        return self.up + self.down
+        """What the copies add to a call: by a loop of calls with them, if there was time for it."""
+        if not self.found.transfer.loop:
+            return self.up + self.down
+        gpu = self.case.gpu
+        waits = 0 if sum(self.case.down) else gpu.synchronize
+        return with_its_block(of_the_body(self, "gpu") + waits, self.found.transfer.loop, gpu) - self.gated[1]
 
     @property
     def bytes(self) -> int:
@@ -426,10 +431,18 @@ def test_copies_take_their_bytes_over_the_bandwidth_and_the_waits(walks):
     for walk in walks:
         moved = walk.found.transfer
         assert (true(walk.up), true(walk.down)) == (moved.h2d.median, moved.d2h.median), walk
-        assert true(walk.copies) == moved.median, walk
+        assert true(walk.up + walk.down) == moved.median, walk
         for copies, time in ((moved.h2d, walk.up), (moved.d2h, walk.down)):
             expected = true(copies.bytes / time) if copies.bytes else None
             assert expected == copies.bandwidth, walk
+
+
+def test_a_call_with_its_copies_is_timed_as_a_loop_makes_it(walks):
+    for walk in walks:
+        loop, demand, plan = walk.found.transfer.loop, walk.case.demand, walk.case.plan.sampling
+        is_timed = demand.transfer != "never" or walk.gpu <= plan.secondary_time
+        assert bool(loop) == bool(walk.bytes and is_timed), walk
+        assert set(loop) <= {float(walk.gated[1] + walk.copies)}, walk
 
 
 def test_without_waits_the_bandwidth_is_the_devices():

@@ -364,6 +364,23 @@ def test_a_mode_that_rounds_more_is_not_the_same_work():
 
 
 @pytest.mark.parametrize(
+    ("expected", "dtypes"),
+    [
+        ([], ("int32",)),
+        ([], ("float64", "int64")),
+        ([], ("float16",)),
+        (["precision_differs"], ("complex64",)),
+        (["precision_differs"], ("float32", "int32")),
+        (["precision_differs"], ()),
+    ],
+)
+def test_a_mode_that_rounds_float32_leaves_work_in_other_dtypes_as_it_is(expected, dtypes):
+    rounding = replace(GPU, reduced_precision="TF32")
+    cpu, gpu = on_cpu(dtypes=dtypes), on_gpu(device=rounding, dtypes=dtypes)
+    assert expected == [code for code in codes(record(cpu=cpu, gpu=gpu)) if code != "float64"]
+
+
+@pytest.mark.parametrize(
     ("expected", "of_cpu", "of_gpu"),
     [
         ([], ("float32", "int64"), ("int32", "float32")),

@@ -11,8 +11,8 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.record import Clocks
 
 COOL = Clocks(sm_mhz=1980, memory_mhz=3201, celsius=41, watts=123.0, throttle=())
-NOTHING = {"throttle": (), "occupy": False}
-ABILITIES = ("occupy", "clocks", "throttle", "host_memory", "processor_time", "pause")
+NOTHING = {"throttle": (), "occupy": False, "unfinished": []}
+ABILITIES = ("occupy", "clocks", "throttle", "host_memory", "processor_time", "pause", "unfinished")
 
 
 def ask(name, device):
@@ -22,7 +22,7 @@ def ask(name, device):
 
 
 def test_these_are_all_of_them():
-    assert sorted(ABILITIES) == sorted(capabilities.__all__)
+    assert sorted((*ABILITIES, "wait_for_result")) == sorted(capabilities.__all__)
 
 
 @pytest.mark.parametrize("name", ABILITIES)
@@ -76,6 +76,12 @@ def test_what_is_to_be_copied_is_what_the_device_is_asked_about():
     assert asked[0] is host
 
 
+def test_a_device_that_waits_for_results_may_raise_in_it_and_others_have_no_such_wait():
+    assert capabilities.wait_for_result(HostDevice("a processor")) is None
+    with pytest.raises(RuntimeError, match="wait failed"):
+        capabilities.wait_for_result(Failing())(3)
+
+
 def test_a_device_that_is_occupied_is_busy_for_so_long_and_the_call_returns_at_once():
     clock = Clock()
     gpu = SimulatedDevice("gpu", clock=clock)
@@ -117,6 +123,7 @@ class Failing:
         ((), capabilities.throttle),
         (None, lambda device: capabilities.host_memory(device, b"")),
         (None, capabilities.processor_time),
+        ([], capabilities.unfinished),
     ],
 )
 def test_an_ability_that_fails_is_like_one_that_is_not_there(expected, ability):

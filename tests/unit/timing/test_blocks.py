@@ -62,6 +62,42 @@ def test_a_block_is_synchronized_on_both_sides_of_its_calls():
     assert sample == 1 / 3
 
 
+class Waiter(Recorder):
+    """A device that waits for results; it may have work left that no result waits for."""
+
+    left = ()
+
+    def wait(self, result):
+        self.steps.append(f"wait for {result}")
+
+    def unfinished(self):
+        self.steps.append("look")
+        return self.left
+
+
+def test_a_device_that_waits_for_results_waits_for_the_last_one_and_for_what_is_not_in_it():
+    device = Waiter()
+    results = iter("ab")
+    blocks.time_block(lambda: next(results), 2, device)
+    assert device.steps == ["synchronize", "clock", "wait for b", "wait for None", "clock", "look"]
+
+
+def test_a_call_that_waits_for_its_own_result_is_waited_for_once():
+    device = Waiter()
+    results = iter("ab")
+    call = blocks.waited_for(lambda: next(results), device)
+    blocks.time_block(call, 2, device, calls_wait=True)
+    assert device.steps == ["synchronize", "clock", "wait for a", "wait for b", "clock", "look"]
+
+
+def test_work_that_no_result_waits_for_is_in_the_time_of_the_block():
+    device = Waiter()
+    device.left = ["b"]
+    sample = blocks.time_block(lambda: "a", 1, device)
+    assert device.steps[-4:] == ["look", "clock", "wait for ['b']", "clock"]
+    assert sample == 2, "the two seconds in which it waited; not the one in which it looked"
+
+
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 @pytest.mark.parametrize("calls", [1, 7])
 def test_a_sample_is_the_time_of_one_call(kind, calls):
@@ -389,6 +425,16 @@ def test_what_disturbed_the_samples_is_taken_off(expected, waited, fastest):
     assert expected == (found and pytest.approx(found.own_share))
 
 
+def test_no_thread_is_asked_around_the_blocks_of_a_real_gpu(monkeypatch):
+    asked = []
+    monkeypatch.setattr(blocks, "waits", lambda: asked.append(1))
+    device = HostDevice("a GPU")
+    for emulated in (True, False):
+        device.kind, device.info = "gpu", replace(device.info, kind="gpu", emulated=emulated)
+        timer_on(device, call=lambda: sum(range(1000))).take_sample()
+    assert len(asked) == 2, "before and after the block of the emulated one"
+
+
 def test_simulated_time_has_no_wait_in_it():
     timer = timer_on(simulated())
     timer.take_sample()
@@ -450,6 +496,16 @@ def test_a_single_call_is_waited_for_and_keeps_its_samples_apart():
     calls = timer.block_calls
     assert [pytest.approx(15e-6)] == list(timer.measurement.latencies)
     assert [pytest.approx(10e-6 + 5e-6 / calls)] == list(timer.measurement.samples)
+
+
+def test_a_single_call_is_waited_for_by_its_result_where_the_device_can():
+    device = simulated(kernel=10e-6, synchronize=50e-6)
+    device.wait = lambda result: setattr(
+        device.clock, "now", max(device.clock(), *device._streams.values(), 0)
+    )
+    timer = warmed_up(device)
+    timer.per_call(RunOptions()).take_sample()
+    assert [pytest.approx(10e-6)] == list(timer.measurement.latencies)
 
 
 def test_what_is_sampled_aside_is_warmed_up_for_a_quarter_of_its_time():

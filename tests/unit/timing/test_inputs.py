@@ -373,3 +373,20 @@ def test_what_the_workload_uploads_at_each_call_is_no_input():
         workload.call()
     assert workload.inputs == ()
     assert device.live_bytes == 0
+
+
+@pytest.mark.parametrize("shape", [(1000,), (2, 500), (1, 10, 100)])
+def test_of_large_inputs_a_sample_is_copied_and_a_change_is_seen_in_it(shape, monkeypatch):
+    monkeypatch.setattr(inputs, "_MAX_FINGERPRINTED", 800)
+    device, sizes = simulated(), []
+    asnumpy = device.asnumpy
+    device.asnumpy = lambda array: (sizes.append(array.nbytes), asnumpy(array))[1]
+    weights, small = device.asarray(np.zeros(shape)), device.asarray(np.float64(3))
+    found = inputs.find_inputs(lambda: (weights, small), inputs.UploadTracker(device), device)
+    assert sum(sizes) <= 2 * 800
+    assert [8, 8000] == sorted(entry.bytes for entry in found)
+    assert inputs.changes_of(found, lambda: None, device) == ()
+    weights += 1
+    (change,) = inputs.changes_of(found, lambda: None, device)
+    assert change.described == f"float64 array of shape {shape}"
+    assert not change.may_be_output

@@ -18,7 +18,7 @@ from pytest_gpuperf.timing import untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.rounds import RoundSampler
-from pytest_gpuperf.timing.transfers import TransferTimer
+from pytest_gpuperf.timing.transfers import loop_timer
 
 # Ten rounds of a test without a limit, whatever they show.
 TEN = RunOptions(sampling=SamplingPlan(precision=0.0, record_rounds=10, record_time=inf))
@@ -84,17 +84,16 @@ class Bench:
     def timers(self) -> list[BlockTimer]:
         return [self.cpu, self.gpu]
 
-    def interleaved(self, transfers=None) -> RoundSampler:
-        self.sampling.take_interleaved(self.cpu, self.gpu, transfers.timers if transfers else ())
+    def interleaved(self, *loops) -> RoundSampler:
+        self.sampling.take_interleaved(self.cpu, self.gpu, loops)
         return self.sampling
 
-    def against(self, *cpu_samples, transfers=None, cpu_lasted=inf) -> RoundSampler:
-        copies = transfers.timers if transfers else ()
-        self.sampling.take_against(cpu_samples, self.gpu, copies, cpu_lasted=cpu_lasted)
+    def against(self, *cpu_samples, loops=(), cpu_lasted=inf) -> RoundSampler:
+        self.sampling.take_against(cpu_samples, self.gpu, loops, cpu_lasted=cpu_lasted)
         return self.sampling
 
-    def transfers(self) -> TransferTimer:
-        return TransferTimer(self.gpu.workload, RunOptions())
+    def loop(self) -> BlockTimer:
+        return loop_timer(self.gpu.workload, RunOptions())
 
 
 def stepping(timer, times) -> None:
@@ -150,13 +149,11 @@ def test_rounds_of_a_gpu_that_was_slowed_down_are_dropped_from_all_workloads_ali
 
 def test_rounds_are_dropped_from_the_copies_too():
     bench = Bench(throttle=hot_in(2, 5))
-    transfers = bench.transfers()
-    found = bench.interleaved(transfers)
-    assert [10, 10] == [len(timer.samples) for timer in transfers.timers]
-    assert [10, 10] == [len(timer.samples) for timer in bench.timers]
-    assert (
-        [pytest.approx(10e-3)] * 10 == transfers.transfer.samples == [taken.copies for taken in found.rounds]
-    )
+    loop = bench.loop()
+    found = bench.interleaved(loop)
+    assert [10, 10, 10] == [len(timer.samples) for timer in (*bench.timers, loop)]
+    assert [pytest.approx(11e-3)] * 10 == list(loop.samples)
+    assert [pytest.approx(10e-3)] * 10 == [taken.copies for taken in found.rounds]
 
 
 def test_the_time_of_dropped_rounds_is_time_spent():
@@ -262,10 +259,10 @@ def test_a_dropped_round_takes_the_siblings_sample_with_it():
 
 def test_rounds_against_siblings_have_their_copies():
     bench = Bench(throttle=hot_in(2))
-    transfers = bench.transfers()
-    found = bench.against(0.1, 0.2, 0.3, transfers=transfers)
+    loop = bench.loop()
+    found = bench.against(0.1, 0.2, 0.3, loops=[loop])
     assert [Round(cpu=0.1, gpu=pytest.approx(1e-3), copies=pytest.approx(10e-3))] == found.rounds[:1]
-    assert [pytest.approx(10e-3)] * 2 == transfers.transfer.samples
+    assert [pytest.approx(11e-3)] * 2 == list(loop.samples)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +276,7 @@ def test_rounds_against_siblings_have_their_copies():
 )
 def test_copies_enter_the_estimate_shared_by_the_calls(expected, demand):
     bench = Bench(cpu=10e-3, gpu=1e-3, demand=demand)
-    found = bench.interleaved(bench.transfers())
+    found = bench.interleaved(bench.loop())
     assert found.speedup("interleaved").value == pytest.approx(expected)
     assert [pytest.approx(10e-3)] * 10 == [taken.copies for taken in found.rounds]
 
@@ -291,14 +288,14 @@ def noting(steps, timer, call):
 
 def test_all_workloads_of_a_round_come_in_an_order_drawn_afresh():
     bench = Bench()
-    transfers, steps = bench.transfers(), []
-    for timer in (*bench.timers, *transfers.timers):
+    loop, steps = bench.loop(), []
+    for timer in (*bench.timers, loop):
         timer.workload = replace(timer.workload, call=partial(noting, steps, timer, timer.workload.call))
         timer.block_calls = 1
-    bench.interleaved(transfers)
-    rounds = [tuple(steps[first : first + 4]) for first in range(0, len(steps), 4)]
-    assert {4} == {len(set(taken)) for taken in rounds}
-    assert len(set(rounds)) > 5
+    bench.interleaved(loop)
+    rounds = [tuple(steps[first : first + 3]) for first in range(0, len(steps), 3)]
+    assert {3} == {len(set(taken)) for taken in rounds}
+    assert len(set(rounds)) > 3
 
 
 def test_a_fresh_start_gives_up_every_round():

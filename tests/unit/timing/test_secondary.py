@@ -20,8 +20,7 @@ from pytest_gpuperf.model.measurement import Transfer
 from pytest_gpuperf.timing import secondary, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
-from pytest_gpuperf.timing.secondary import TimedTransfers
-from pytest_gpuperf.timing.transfers import untimed
+from pytest_gpuperf.timing.transfers import loop_timer, untimed
 from pytest_gpuperf.timing.workload import Workload
 
 SIZE = 8000  # bytes of an array of a thousand numbers
@@ -74,14 +73,14 @@ def test_beside_a_demand_of_latency_blocks_are_sampled():
     assert [pytest.approx(21e-6)] * 6 == list(timer.measurement.samples)
 
 
-@pytest.mark.parametrize(("expected", "in_blocks_of"), [(50e-6, 50e-6), (1e-3, 50e-3)])
-def test_what_no_limit_rests_on_has_blocks_of_its_own_no_longer_than_others(expected, in_blocks_of):
+@pytest.mark.parametrize(("expected", "copied", "in_blocks_of"), [(50e-6, 46, 50e-6), (1e-3, 32, 50e-3)])
+def test_what_no_limit_rests_on_has_blocks_of_its_own_no_longer_than_others(expected, copied, in_blocks_of):
     options = RunOptions(sampling=SamplingPlan(secondary_block_time=in_blocks_of))
     timer = warmed_up(simulated(kernel=1e-6))
     other_mode([timer], THROUGHPUT, options)
     assert expected == timer.per_call_timer.block_time
-    copies = transfers(prepared(simulated()), options=options).timer
-    assert {expected} == {timer.block_time for timer in copies.timers}
+    copies = transfers(prepared(simulated()), options=options)
+    assert copied == rounds_of(copies)  # more rounds of shorter blocks in the same time
 
 
 def test_both_devices_are_sampled_in_the_same_rounds():
@@ -165,15 +164,10 @@ def prepared(device, body=adding) -> Workload:
     return untimed_calls.first_call(lambda seen: partial(body, seen), device)[0]
 
 
-def transfers(workload, rounds=60, options=None, left=plenty) -> TimedTransfers:
-    return secondary.time_transfers(workload, rounds, context(THROUGHPUT, options, left))
-
-
-def timed(workload, rounds=60, left=plenty) -> Transfer:
-    """Return the transfers of a workload that are timed."""
-    timer = transfers(workload, rounds, left=left).timer
-    assert timer is not None
-    return timer.transfer
+def transfers(workload, rounds=60, options=None, left=plenty, call=inf, loop=None) -> Transfer:
+    """Time the transfers of a workload whose call takes so long."""
+    timer = BlockTimer(workload=workload, fastest_sample=call)
+    return secondary.time_transfers(timer, rounds, context(THROUGHPUT, options, left), loop)
 
 
 def rounds_of(transfer) -> int:
@@ -183,18 +177,40 @@ def rounds_of(transfer) -> int:
 
 
 def test_copies_are_timed_in_rounds_of_their_own():
-    transfer = timed(prepared(simulated(bandwidth=5e6)))
+    transfer = transfers(prepared(simulated(bandwidth=5e6)))
     assert rounds_of(transfer) == 6  # the fewest; they take longer than secondary_time
     assert (transfer.median, transfer.reason) == (pytest.approx(3.2e-3), None)
 
 
+def test_a_quick_call_is_timed_in_a_loop_with_its_copies_too():
+    found = transfers(prepared(simulated(kernel=1e-3, bandwidth=8e6)), call=1e-3)
+    assert [pytest.approx(3e-3)] * 6 == list(found.loop)
+    assert [pytest.approx(2e-3)] * 6 == found.samples
+
+
+def test_a_slow_call_is_not_repeated_for_its_copies():
+    found = transfers(prepared(simulated(kernel=1.0)), call=1.0)
+    assert found.samples
+    assert not found.loop
+
+
+@pytest.mark.parametrize("left", [plenty, lambda: -1.0])
+def test_a_loop_that_was_in_the_rounds_of_the_verdict_is_not_timed_again(left):
+    workload = prepared(simulated(kernel=1e-3))
+    loop = loop_timer(workload, RunOptions())
+    loop.take_sample()
+    found = transfers(workload, call=1e-3, loop=loop, left=left)
+    assert list(loop.samples) == list(found.loop)
+    assert len(loop.samples) == 1
+
+
 @pytest.mark.parametrize(("expected", "rounds"), [(1, 1), (2, 2), (6, 6), (6, 60)])
 def test_copies_have_at_most_as_many_rounds_as_the_workload_had(expected, rounds):
-    assert expected == rounds_of(timed(prepared(simulated(bandwidth=5e6)), rounds))
+    assert expected == rounds_of(transfers(prepared(simulated(bandwidth=5e6)), rounds))
 
 
 def test_copies_have_six_rounds_though_they_take_longer_than_secondary_time():
-    assert rounds_of(timed(prepared(simulated(bandwidth=8e4)))) == 6
+    assert rounds_of(transfers(prepared(simulated(bandwidth=8e4)))) == 6
 
 
 @pytest.mark.parametrize(("expected", "rounds_left"), [(1, 0.5), (1, 1.5), (2, 2.5), (3, 3.5)])
@@ -203,7 +219,7 @@ def test_slow_copies_have_only_the_rounds_that_the_test_has_time_for(expected, r
     workload = prepared(device)
     warm_up, a_round = 2.0, 2.0  # a copy of 1 s in each direction
     until = device.clock() + warm_up + rounds_left * a_round
-    assert expected == rounds_of(timed(workload, left=lambda: until - device.clock()))
+    assert expected == rounds_of(transfers(workload, left=lambda: until - device.clock()))
 
 
 def no_copies(device):
@@ -219,7 +235,7 @@ def whole_body(device):
 def test_where_there_is_nothing_to_copy_there_is_nothing_to_say(body):
     workload = prepared(simulated(), body)
     launches = workload.device.launches
-    nothing = TimedTransfers(transfer=untimed(workload))
+    nothing = untimed(workload)
     assert nothing == transfers(workload)
     assert nothing == transfers(workload, left=lambda: -1.0)
     assert launches == workload.device.launches
@@ -228,7 +244,7 @@ def test_where_there_is_nothing_to_copy_there_is_nothing_to_say(body):
 def test_without_time_copies_are_not_timed_and_the_sentence_says_so():
     workload = prepared(simulated())
     launches = workload.device.launches
-    assert transfers(workload, left=lambda: -1e-9).transfer.reason == secondary.NO_TIME
+    assert transfers(workload, left=lambda: -1e-9).reason == secondary.NO_TIME
     assert secondary.NO_TIME.startswith("max_time was reached before the transfers were timed")
     assert launches == workload.device.launches
 
@@ -236,7 +252,7 @@ def test_without_time_copies_are_not_timed_and_the_sentence_says_so():
 def test_without_rounds_copies_are_not_timed_and_the_sentence_says_so():
     workload = prepared(simulated())
     launches = workload.device.launches
-    assert transfers(workload, rounds=0).transfer.reason == secondary.NO_ROUNDS
+    assert transfers(workload, rounds=0).reason == secondary.NO_ROUNDS
     assert "every round was dropped" in secondary.NO_ROUNDS
     assert launches == workload.device.launches
 
@@ -244,14 +260,14 @@ def test_without_rounds_copies_are_not_timed_and_the_sentence_says_so():
 def test_without_room_for_them_copies_are_not_timed_and_the_sentence_says_so():
     device = simulated(memory=2 * SIZE + SIZE // 2)
     workload = prepared(device)
-    assert transfers(workload).transfer.reason == secondary.NO_ROOM
+    assert transfers(workload).reason == secondary.NO_ROOM
     assert secondary.NO_ROOM.startswith("not enough device memory for a second copy of the inputs")
     assert device.released == 1
 
 
 def test_with_room_for_them_nothing_is_given_back():
     device = simulated(memory=3 * SIZE)
-    assert rounds_of(timed(prepared(device))) > 2
+    assert rounds_of(transfers(prepared(device))) > 2
     assert device.released == 0
 
 
@@ -269,7 +285,7 @@ def test_before_memory_is_given_back_nothing_but_the_inputs_is_held(copies_befor
     device.asarray = asarray_until_full
     device.release = lambda: held.append(device.live_bytes)
     endless = RunOptions(sampling=SamplingPlan(secondary_time=inf))
-    assert transfers(workload, options=endless).transfer.reason == secondary.NO_ROOM
+    assert transfers(workload, options=endless).reason == secondary.NO_ROOM
     assert [SIZE] == held
 
 

@@ -1,7 +1,7 @@
 """Transfers: which copies a call needs, and how long they take on links of known bandwidth."""
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.measurement import Copies, Transfer
 from pytest_gpuperf.timing import transfers, untimed_calls
+from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.transfers import TransferTimer
 
 SIZE = 8000  # bytes of an array of a thousand numbers: 8 ms at a megabyte a second
@@ -265,6 +266,56 @@ def test_a_device_that_does_not_tell_leaves_the_hosts_memory_open():
     device.host_memory = None
     found = copying(both_ways, device=device).transfer
     assert (None, "pageable") == (found.h2d.memory, found.d2h.memory)
+
+
+def loop_of(body, **timing):
+    """Return the seconds of a call with its copies, as a loop makes it."""
+    timer = transfers.loop_timer(prepared(simulated(**timing), body), RunOptions())
+    timer.take_sample()
+    return timer.samples[0]
+
+
+@pytest.mark.parametrize(("expected", "body"), [(17e-3, both_ways), (9e-3, up_only), (9e-3, down_only)])
+def test_a_loop_has_the_uploads_the_call_and_the_download(expected, body):
+    assert loop_of(body, kernel=1e-3) == pytest.approx(expected)
+
+
+def test_a_loop_waits_once_for_a_call_with_its_copies():
+    wait, of_its_block = 50e-6, 50e-6
+    for body, time in ((both_ways, 17e-3), (down_only, 9e-3)):
+        assert loop_of(body, kernel=1e-3, synchronize=50e-6) == pytest.approx(time + wait + of_its_block)
+
+
+def test_a_loop_brings_results_down_from_wherever_they_stand():
+    def body(device):
+        a = device.asarray(host())
+        return lambda: {"a": a + 1, "b": [a[:500] + 1, 3.0]}
+
+    assert loop_of(body, kernel=1e-3) == pytest.approx(8e-3 + 2e-3 + 12e-3)
+
+
+@pytest.mark.parametrize("body", [neither, whole])
+def test_without_copies_of_its_own_a_workload_has_no_loop(body):
+    assert transfers.loop_timer(prepared(simulated(), body), RunOptions()) is None
+
+
+def test_a_loop_holds_one_result_and_the_inputs_twice_and_leaves_its_result_to_be_checked():
+    device = simulated()
+    sampled = BlockTimer(workload=prepared(device, both_ways), keeps_result=True)
+    sampled.take_sample()
+    before, device.peak_bytes = sampled.last_result, device.live_bytes
+    assert (2 * SIZE, [2.0] * 1000) == (device.live_bytes, before.tolist())
+    del before
+    transfers.loop_timer(sampled.workload, RunOptions(), sampled).take_sample()
+    assert (2 * SIZE, 3 * SIZE) == (device.live_bytes, device.peak_bytes)
+    assert sampled.last_result.tolist() == [2.0] * 1000
+
+
+def test_what_copies_add_to_calls_is_what_a_loop_takes_longer_than_the_last_of_them():
+    copies = Copies(bytes=8, arrays=1, samples=array("d", [1.0, 2.0]))
+    found = Transfer(h2d=copies, d2h=copies)
+    assert [2.0, 4.0] == found.beside([9.0, 9.0, 9.0])
+    assert [4.0, 6.0] == replace(found, loop=array("d", [5.0, 8.0])).beside([0.5, 1.0, 2.0])
 
 
 def test_one_result_and_the_inputs_twice_are_held_while_copies_are_timed():
