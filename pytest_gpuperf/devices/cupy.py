@@ -82,7 +82,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         """Detect work by allocations and by an unfinished stream; time it by two events.
 
         Work on non-blocking side streams escapes those events: `outside_time` has it. Only CuPy's own pool
-        reports memory.
+        reports memory; with any other allocator every call counts as work.
         """
         self._device.use()
         cuda = self.xp.cuda
@@ -92,15 +92,16 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         start.record()
         with pool:
             yield observation
-        unfinished = not cuda.Stream.null.done
+        unfinished = not cuda.get_current_stream().done
         end.record()
         end.synchronize()
         waited = self.clock()
         self.synchronize()
         observation.outside_time = self.clock() - waited
-        observation.worked = pool.uses > 0 or unfinished
+        has_pool = isinstance(getattr(cuda.get_allocator(), "__self__", None), cuda.MemoryPool)
+        observation.worked = unfinished or pool.uses > 0 or not has_pool
         observation.device_time = cuda.get_elapsed_time(start, end) / 1000  # milliseconds
-        if isinstance(getattr(cuda.get_allocator(), "__self__", None), cuda.MemoryPool):
+        if has_pool:
             observation.allocations = pool.allocations
             observation.memory = pool.peak
             observation.held = pool.held

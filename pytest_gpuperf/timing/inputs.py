@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from inspect import ismemberdescriptor
 from itertools import islice
+from types import FunctionType, MethodType
 from typing import Any, Literal
 from zlib import crc32
 
@@ -309,7 +310,15 @@ def arrays_of_fixtures(body: Callable[[], Any], device: TimedDevice) -> Iterator
                 yield leaf.value
 
 
-def _arrays_of_objects(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
+def reaches_array(call: Callable[[], Any], device: TimedDevice) -> bool:
+    """Return whether a callable refers to an array of the device, be it through functions and objects."""
+    found = _arrays_of_objects(call, device, through_functions=True)
+    return next(found, None) is not None
+
+
+def _arrays_of_objects(
+    call: Callable[[], Any], device: TimedDevice, *, through_functions: bool = False
+) -> Iterator[Any]:
     """Yield the arrays in attributes of objects, in theirs, and in plain containers; few at most."""
     queue, seen = [*_closed_over(call), _innermost(call)], set[int]()
     while queue and len(seen) < _MAX_LEAVES:
@@ -321,6 +330,8 @@ def _arrays_of_objects(call: Callable[[], Any], device: TimedDevice) -> Iterator
             yield value
         elif type(value) in (list, tuple, dict, OrderedDict):
             queue.extend(islice(value.values() if isinstance(value, dict) else value, _MAX_LEAVES))
+        elif through_functions and isinstance(value, FunctionType | MethodType | partial):
+            queue.extend(_closed_over(value))
         elif type(value).__module__.partition(".")[0] not in _NOT_SEARCHED:
             queue.extend(_attributes(value))
 

@@ -102,6 +102,7 @@ class FakeCuda:
         self.main_end = self.side_end = 0.0
         self.memory = SimpleNamespace(OutOfMemoryError=OutOfMemory)
         self.Stream = SimpleNamespace(null=self)
+        self.current = self  # the stream on which this thread submits
 
         def get_count():
             if count_error:
@@ -154,6 +155,9 @@ class FakeCuda:
     @property
     def done(self):
         return self.main_end <= self.now
+
+    def get_current_stream(self):
+        return self.current
 
     def get_elapsed_time(self, start, end):
         return (end.at - start.at) * 1000
@@ -389,6 +393,7 @@ def test_what_comes_from_no_pool_of_cupys_is_not_told(device, cuda):
     with device.observe() as seen:
         cuda.pool.malloc(100)
     assert (None, None) == (seen.allocations, seen.memory)
+    assert seen.worked  # nothing tells whether it did
 
 
 def test_memory_is_followed_in_the_block_only(device, cuda):
@@ -402,6 +407,13 @@ def test_work_of_the_default_stream_is_seen_and_timed(device, cuda):
     with device.observe() as seen:
         cuda.main_end = 0.25
     assert (True, 0.25, 0.0) == (seen.worked, seen.device_time, seen.outside_time)
+
+
+def test_work_of_a_current_stream_that_is_not_the_null_one_is_seen(device, cuda):
+    cuda.current = SimpleNamespace(done=False)
+    with device.observe() as seen:
+        pass
+    assert seen.worked
 
 
 def test_work_on_side_streams_is_outside_of_what_the_events_see(device, cuda):
