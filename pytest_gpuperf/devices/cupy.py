@@ -97,7 +97,8 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         end.synchronize()
         waited = self.clock()
         self.synchronize()
-        observation.outside_time = self.clock() - waited
+        observation.finished = self.clock()
+        observation.outside_time = observation.finished - waited
         has_pool = isinstance(getattr(cuda.get_allocator(), "__self__", None), cuda.MemoryPool)
         observation.worked = unfinished or pool.uses > 0 or not has_pool
         observation.device_time = cuda.get_elapsed_time(start, end) / 1000  # milliseconds

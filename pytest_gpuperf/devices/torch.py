@@ -163,7 +163,8 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         end.synchronize()
         waited = self.clock()
         self.synchronize()
-        observation.outside_time = self.clock() - waited
+        observation.finished = self.clock()
+        observation.outside_time = observation.finished - waited
         observation.device_time = start.elapsed_time(end) / 1000  # milliseconds
 
     def _reduced(self, work: Literal["products", "convolutions"]) -> str | None:

@@ -180,12 +180,13 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
     """Call once, observed and then waited for; the device is idle before, unless it shall be occupied."""
     if when_idle:
         device.synchronize()
-    started = device.clock()
     with device.observe() as observation:
+        started = device.clock()
         result = call()
         returned = device.clock()
     device.synchronize()
-    elapsed = seconds_between(started, device.clock())
+    finished = device.clock() if observation.finished is None else observation.finished
+    elapsed = seconds_between(started, finished)
     host_time = seconds_between(started, returned)
     if observation.outside_time is not None:
         require_seconds(observation.outside_time)  # backends read their clock for it

@@ -416,6 +416,12 @@ def test_work_of_a_current_stream_that_is_not_the_null_one_is_seen(device, cuda)
     assert seen.worked
 
 
+def test_the_observation_says_when_all_streams_were_done(device, cuda):
+    with device.observe() as seen:
+        cuda.main_end, cuda.side_end = 0.25, 0.75
+    assert seen.finished == 0.75
+
+
 def test_work_on_side_streams_is_outside_of_what_the_events_see(device, cuda):
     with device.observe() as seen:
         cuda.main_end, cuda.side_end = 0.25, 0.75

@@ -281,6 +281,12 @@ def test_work_without_an_allocation_is_seen_by_its_stream(device, cuda):
     assert (True, 0.25, 0.0) == (seen.worked, seen.device_time, seen.outside_time)
 
 
+def test_the_observation_says_when_all_streams_were_done(device, cuda):
+    with device.observe() as seen:
+        cuda.main_end, cuda.side_end = 0.25, 0.75
+    assert seen.finished == 0.75
+
+
 def test_work_on_side_streams_is_outside_of_what_the_events_see(device, cuda):
     with device.observe() as seen:
         cuda.main_end, cuda.side_end = 0.25, 0.75

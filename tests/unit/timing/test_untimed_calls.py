@@ -153,6 +153,25 @@ def test_a_body_whose_fixtures_brought_arrays_of_the_device_is_taken_for_work():
     assert prepared(device, lambda seen, held: None, held=held).did_device_work
 
 
+def test_neither_first_call_nor_host_time_has_what_it_costs_to_observe():
+    device = simulated(launch=1e-3, kernel=2e-3)
+    observe = device.observe
+
+    @contextmanager
+    def observe_slowly():
+        device.clock.advance(0.5)
+        with observe() as observation:
+            yield observation
+        device.synchronize()
+        observation.finished = device.clock()
+        device.clock.advance(0.25)
+
+    device.observe = observe_slowly
+    workload = prepared(device, lambda seen: device.launch)
+    assert workload.first_call == pytest.approx(3e-3)
+    assert inspected(device).host_time == pytest.approx(1e-3)
+
+
 def test_the_last_call_is_timed_by_the_devices_own_events():
     device = simulated()
     timer = timer_on(device, call=lambda: (device.launch(3e-3), device.launch(4e-3), "result")[-1])
