@@ -21,6 +21,8 @@ from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
 _LIBRARY = ("torch", "torch", "install pytest-gpuperf[torch], for a GPU with torch's build for it")
+# Counters of its allocators in bytes: Intel's counts nothing else, those of HPU and MTIA not even these.
+_ALLOCATED, _HELD, _PEAK = (f"allocated_bytes.all.{name}" for name in ("allocated", "current", "peak"))
 _TYPES = ("cuda", "hpu", "mps", "mtia", "npu", "xpu")
 
 # Functions that make a tensor without being given one: those that `torch.set_default_device` acts on.
@@ -99,24 +101,20 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
     def observe(self) -> Iterator[Observation]:
         """Detect work by torch's allocator and by an unfinished stream; time it by two CUDA events.
 
-        If the accelerator counts no allocations, as on the CPU, every call counts as work. On CUDA this
-        resets torch's own record of the peak.
+        If the accelerator does not count what it allocates, every call counts as work. On CUDA this resets
+        torch's own record of the peak.
         """
-        observation = Observation(worked=True)
-        before = self._memory()
-        if not before:
-            yield observation
-            return
-        self._module.reset_peak_memory_stats(self._device)
+        observation = Observation()
+        before = self._reset_memory()
         with self._timed(observation):
             yield observation
-        after = self._memory()
-        held = before["allocated_bytes.all.current"]
-        observation.worked = (
-            observation.worked or after["allocation.all.allocated"] > before["allocation.all.allocated"]
-        )
-        observation.memory = after["allocated_bytes.all.peak"] - held
-        observation.held = after["allocated_bytes.all.current"] - held
+        after = self._memory() if before else {}
+        if not {_ALLOCATED, _HELD, _PEAK} <= after.keys():
+            observation.worked = True
+            return
+        observation.worked = observation.worked or after[_ALLOCATED] > before[_ALLOCATED]
+        observation.memory = after[_PEAK] - before[_HELD]
+        observation.held = after[_HELD] - before[_HELD]
         if "num_device_alloc" in before:
             observation.allocations = after["num_device_alloc"] - before["num_device_alloc"]
 
@@ -147,11 +145,20 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         memory_stats = getattr(self._module, "memory_stats", None)
         return dict(memory_stats(self._device)) if memory_stats and self.kind == "gpu" else {}
 
+    def _reset_memory(self) -> dict[str, int]:
+        """Return the allocator's counters, whose peak begins anew; empty if it has none, or not these."""
+        try:
+            counters = self._memory()
+            if counters:
+                self._module.reset_peak_memory_stats(self._device)
+        except RuntimeError:  # torch's pluggable allocators, such as RMM's, have neither
+            return {}
+        return counters
+
     @contextmanager
     def _timed(self, observation: Observation) -> Iterator[None]:
         """Time what is submitted to CUDA's current stream; other accelerators have no such events here."""
         if not self._is_cuda:
-            observation.worked = False
             yield
             return
         stream = self._module.current_stream(self._device)

@@ -53,7 +53,7 @@ class FakeCuda:
         self.now = self.main_end = self.side_end = 0.0
         self.emptied = 0
         self.counts = {
-            "allocation.all.allocated": 7,
+            "allocated_bytes.all.allocated": 7000,
             "allocated_bytes.all.current": 1000,
             "allocated_bytes.all.peak": 5000,
             "num_device_alloc": 3,
@@ -75,8 +75,9 @@ class FakeCuda:
         self.counts["allocated_bytes.all.peak"] = self.counts["allocated_bytes.all.current"]
 
     def allocate(self, size, *, pooled=True):
-        self.counts["allocation.all.allocated"] += 1
-        self.counts["num_device_alloc"] += not pooled
+        self.counts["allocated_bytes.all.allocated"] += size
+        if not pooled:
+            self.counts["num_device_alloc"] += 1
         current = self.counts["allocated_bytes.all.current"] = (
             self.counts["allocated_bytes.all.current"] + size
         )
@@ -273,6 +274,41 @@ def test_a_block_that_does_nothing_is_seen_to(device, cuda):
     with device.observe() as seen:
         pass
     assert (0, 0, 0, False) == (seen.memory, seen.held, seen.allocations, seen.worked)
+
+
+def test_intel_gpus_count_bytes_and_no_allocations(torch, cuda):
+    torch.xpu = cuda
+    del cuda.counts["num_device_alloc"]
+    device = TorchDevice(torch, FakeDevice("xpu", 0), "Fake Max")
+    with device.observe() as seen:
+        cuda.allocate(2000)
+        cuda.free(1500)
+    assert (2000, 500, None, True) == (seen.memory, seen.held, seen.allocations, seen.worked)
+    with device.observe() as seen:
+        pass
+    assert (0, False) == (seen.memory, seen.worked)
+
+
+@pytest.mark.parametrize("kind", ["mtia", "hpu"])
+def test_counters_of_another_kind_are_not_told_and_the_call_is_taken_at_its_word(torch, cuda, kind):
+    setattr(torch, kind, cuda)
+    cuda.counts = {"dram": {"allocated_bytes": 5}} if kind == "mtia" else {"InUse": 5, "MaxInUse": 7}
+    cuda.reset_peak_memory_stats = lambda device: None
+    with TorchDevice(torch, FakeDevice(kind, 0), "Fake").observe() as seen:
+        pass
+    assert (None, None, None, True) == (seen.memory, seen.held, seen.allocations, seen.worked)
+
+
+@pytest.mark.parametrize("raising", ["memory_stats", "reset_peak_memory_stats"])
+def test_an_allocator_of_another_library_tells_no_memory_and_its_work_is_still_timed(device, cuda, raising):
+    def refuse(_):
+        raise RuntimeError("CUDAPluggableAllocator does not yet support getDeviceStats")
+
+    setattr(cuda, raising, refuse)
+    with device.observe() as seen:
+        cuda.main_end = 0.25
+    assert (None, None, None) == (seen.memory, seen.held, seen.allocations)
+    assert (True, 0.25) == (seen.worked, seen.device_time)
 
 
 def test_work_without_an_allocation_is_seen_by_its_stream(device, cuda):
