@@ -8,7 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
+from pytest_gpuperf.devices import remedies
+from pytest_gpuperf.devices.library import (
+    LibraryBackend,
+    LibraryDevice,
+    import_library,
+    shown_setting,
+    unusable,
+)
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation
@@ -169,7 +176,7 @@ class CupyBackend(LibraryBackend):
         try:
             count = cupy.cuda.runtime.getDeviceCount()
         except cupy.cuda.runtime.CUDARuntimeError as error:
-            raise Unavailable(_no_device(cupy, error)) from error
+            raise _no_device(cupy, error) from error
         if index >= count:
             problem = f"CuPy sees {count} CUDA device(s) and number {index} was requested"
             raise Unavailable(f"{problem}; {shown_setting('CUDA_VISIBLE_DEVICES')}")
@@ -178,24 +185,29 @@ class CupyBackend(LibraryBackend):
             (cupy.ones(1) + 1).sum()
             device.synchronize()
         except Exception as error:
-            reason = f"the CUDA device {index} was found but cannot be used: {error}"
-            raise Unavailable(f"{reason}; check with nvidia-smi that it is free and healthy") from error
+            problem = f"the CUDA device {index} was found but cannot be used"
+            raise unusable(problem, error, "check with nvidia-smi that it is free and healthy") from error
         return device
 
 
-def _no_device(cupy: Any, error: Any) -> str:
+def _no_device(cupy: Any, error: Any) -> Unavailable:
     """Return why CUDA sees no device, with its remedy."""
     runtime = cupy.cuda.runtime
     if error.status == _NO_DEVICE:
-        return f"no CUDA device is visible: {shown_setting('CUDA_VISIBLE_DEVICES')}"
+        problem = f"no CUDA device is visible: {shown_setting('CUDA_VISIBLE_DEVICES')}"
+        return Unavailable(f"{problem}; {remedies.HIDDEN}")
     if error.status == _INSUFFICIENT_DRIVER and runtime.driverGetVersion() == 0:
-        return "CuPy is installed but no NVIDIA driver is; install the driver, or use a machine that has one"
+        return Unavailable(
+            "CuPy is installed but no NVIDIA driver is; install the driver, or use a machine that has one"
+        )
     if error.status == _INSUFFICIENT_DRIVER:
         needed = _version(runtime.runtimeGetVersion())
         supported = _version(runtime.driverGetVersion())
-        remedy = "update the driver or install the extra for an older CUDA"
-        return f"the NVIDIA driver is too old: it supports CUDA {supported}, CuPy needs {needed}; {remedy}"
-    return f"CUDA cannot be used: {error}"
+        problem = f"the NVIDIA driver is too old: it supports CUDA {supported}, CuPy needs {needed}"
+        return Unavailable(
+            f"{problem}; update the driver or install the extra for an older CUDA", broken=True
+        )
+    return unusable("CUDA cannot be used", error, "check that nvidia-smi shows the GPU as healthy")
 
 
 def _version(number: int) -> str:

@@ -38,7 +38,8 @@ class Devices:
     """The two devices of a run; the GPU is probed at the first call of `gpu()` and never again.
 
     `choice` is `auto`, `none` or `NAME[:SELECTOR]`; a wrong one raises GpuPerfError, naming the valid ones.
-    Without a selector, the processes that share a run are spread over the devices by their number `worker`.
+    `broken` is why each GPU that is there, or a library for one, could not be used. Without a selector, the
+    processes that share a run are spread over the devices by their number `worker`.
     """
 
     def __init__(self, choice: str, available: Sequence[Backend], worker: int | None = None) -> None:
@@ -48,6 +49,7 @@ class Devices:
         self._worker = worker
         self._chosen = self._find(name)
         self._opened: dict[tuple[str, str], TimedDevice | Unavailable] = {}
+        self.broken: list[str] = []
         self.off = name == "none"
 
     def cpu(self) -> TimedDevice:
@@ -95,9 +97,10 @@ class Devices:
                 self._opened[key] = open_device()
             except Unavailable as cause:
                 self._opened[key] = cause
+                self.broken += [str(cause)] if cause.broken else []
         device = self._opened[key]
         if isinstance(device, Unavailable):
-            raise Unavailable(str(device))  # a new exception: the first one's traceback would grow
+            raise Unavailable(str(device), broken=device.broken)  # the first one's traceback would grow
         return device
 
     def _open_other(self, kind: Kind, library: str, selector: str) -> TimedDevice:
@@ -144,6 +147,7 @@ class Devices:
                     return backend.gpu(self._selector_of_worker(backend))
                 except Unavailable as cause:
                     reasons += [] if cause.missing else [str(cause)]
+                    self.broken += [str(cause)] if cause.broken else []
         reasons += [
             f"{name} is imported: --gpuperf-gpu={name} compares its own CPU and GPU"
             for name in ("torch", "jax")

@@ -11,7 +11,13 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
+from pytest_gpuperf.devices.library import (
+    LibraryBackend,
+    LibraryDevice,
+    import_library,
+    shown_setting,
+    unusable,
+)
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
@@ -215,9 +221,13 @@ class TorchBackend(LibraryBackend):
                 simplefilter("ignore")
                 return _open(torch, torch.device(kind, int(index or 0)))
         except Exception as error:
-            cause = str(error).partition("\n")[0] or type(error).__name__
-            problem = f"torch {torch.__version__} cannot use {kind}:{index or 0}: {cause}"
-            raise Unavailable(f"{problem}; {_remedy(kind)}") from error
+            number = int(index or 0)
+            problem = f"torch {torch.__version__} cannot use {kind}:{number}"
+            is_there = _is_there(torch, kind, number) or "too old" in str(error)
+            hidden = f"; {shown_setting('CUDA_VISIBLE_DEVICES')}" if kind == "cuda" and not is_there else ""
+            raise Unavailable(
+                f"{unusable(problem, error, _remedy(kind))}{hidden}", broken=is_there
+            ) from error
 
     def cpu(self) -> TorchDevice:
         """Return torch on the CPU."""
@@ -234,10 +244,18 @@ def _open(torch: Any, device: Any) -> TorchDevice:
     return opened
 
 
+def _is_there(torch: Any, kind: str, number: int) -> bool:
+    """Return whether torch sees a device, be it one that cannot be used."""
+    try:
+        return bool(number < getattr(torch, kind).device_count())
+    except Exception:  # noqa: BLE001 - of any build of torch; what it raised at first is what the user reads
+        return False
+
+
 def _remedy(kind: str) -> str:
     if kind != "cuda":
         return f"check the device, its driver, and that torch is built for {kind}"
-    return f"check that nvidia-smi (rocm-smi) shows it; {shown_setting('CUDA_VISIBLE_DEVICES')}"
+    return "check that nvidia-smi (rocm-smi) shows it as free and healthy"
 
 
 def _accelerator(torch: Any) -> str:

@@ -1,6 +1,7 @@
 """The state of one run: measures each speedup test, stores its record, and ends the test by its verdict."""
 
 import unittest
+import warnings
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -20,6 +21,7 @@ from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.errors import (
+    BrokenGpuWarning,
     Fault,
     GpuPerfError,
     InconclusiveWarning,
@@ -91,11 +93,17 @@ class GpuPerfSession:
         if self.machine.lost:
             pytest.fail(self.machine.lost, pytrace=False)
         try:
-            return self.machine.gpu(device)
+            gpu = self.machine.gpu(device)
         except Unavailable as cause:
-            reason = str(cause)
+            reason, must_fail = str(cause), cause.broken and self._is_chosen(device)
+        else:
+            self._warn_of_broken_gpus()
+            return gpu
         if self.options.require_gpu:
             pytest.fail(f"a GPU is required (--gpuperf-require-gpu): {reason}", pytrace=False)
+        if must_fail:
+            pytest.fail(f"the GPU of --gpuperf-gpu={self.options.gpu} is broken: {reason}", pytrace=False)
+        self._warn_of_broken_gpus()
         raise NoGpu(reason)
 
     def measure_and_apply(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> None:
@@ -227,6 +235,17 @@ class GpuPerfSession:
         if not self.is_controller:  # whose workers measure
             self.machine.has_gpu()
         return self.machine.environment()
+
+    def _is_chosen(self, device: DeviceSpec | None) -> bool:
+        """Return whether --gpuperf-gpu names the library of a device."""
+        name = self.options.gpu.partition(":")[0]
+        return name not in ("auto", "none") and (device is None or device.library in ("", name))
+
+    def _warn_of_broken_gpus(self) -> None:
+        """Warn once of each GPU that is there but cannot be used: tests on it are skipped."""
+        found = self.machine.devices.broken
+        while found:
+            warnings.warn(BrokenGpuWarning(f"no test uses this GPU: {found.pop(0)}"), stacklevel=2)
 
     def _warn_of_differences(self, record: Record, item: pytest.Item) -> None:
         """Warn once of each difference that makes a baseline not comparable."""

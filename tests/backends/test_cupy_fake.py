@@ -229,7 +229,51 @@ def test_a_device_that_fails_its_trial_allocation_is_unusable(monkeypatch):
         raise OutOfMemory(512)
 
     fake(monkeypatch, ones=no_memory)
-    assert "was found but cannot be used: Out of memory allocating 512 bytes; check" in cause()
+    assert (
+        "was found but cannot be used: Out of memory allocating 512 bytes; free memory of the GPU: "
+        in cause()
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        (
+            "Failed to find CUDA headers. Please install ...",
+            "pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13]",
+        ),
+        ('Failure finding "libnvrtc.so.13": No such file\n  listdir(...)', "set CUDA_PATH"),
+        ("cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy or unavailable", "nvidia-smi -c 0"),
+        (
+            "cudaErrorNoKernelImageForDevice: no kernel image is available for execution",
+            "this GPU's generation",
+        ),
+        ("cudaErrorUnknown: unknown error", "restart the machine"),
+        ("something new", "check with nvidia-smi that it is free and healthy"),
+    ],
+)
+def test_a_device_that_was_found_and_fails_is_broken_and_its_remedy_is_by_cause(monkeypatch, said, remedy):
+    def fail(_):
+        raise RuntimeError(said)
+
+    fake(monkeypatch, ones=fail)
+    with pytest.raises(Unavailable) as caught:
+        CupyBackend("a processor").gpu("")
+    problem = said.partition("\n")[0].rstrip(".")
+    assert str(caught.value).startswith(f"the CUDA device 0 was found but cannot be used: {problem}; ")
+    assert remedy in str(caught.value)
+    assert caught.value.broken
+
+
+@pytest.mark.parametrize(
+    ("status", "driver", "is_broken"),
+    [(100, 12040, False), (35, 0, False), (35, 11040, True), (804, 12040, True), (999, 12040, True)],
+)
+def test_a_driver_that_cannot_be_used_is_broken_and_none_is_not(monkeypatch, status, driver, is_broken):
+    fake(monkeypatch, count_error=status, driver=driver)
+    with pytest.raises(Unavailable) as caught:
+        CupyBackend("a processor").gpu("")
+    assert caught.value.broken is is_broken
 
 
 def test_a_device_that_works_was_synchronized_as_a_whole(monkeypatch):

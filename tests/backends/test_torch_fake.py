@@ -181,8 +181,30 @@ def test_no_driver_is_torchs_own_cause_with_what_may_hide_the_gpu(monkeypatch, s
 
     fake(monkeypatch, ones=no_driver)
     setting("CUDA_VISIBLE_DEVICES", visible)
-    assert "torch 2.99 cannot use cuda:0: Found no NVIDIA driver on your system.; check" in cause()
+    assert (
+        "torch 2.99 cannot use cuda:0: Found no NVIDIA driver on your system; install the driver" in cause()
+    )
     assert cause().endswith(f"CUDA_VISIBLE_DEVICES {said}")
+
+
+@pytest.mark.parametrize(
+    ("said", "seen", "remedy", "is_broken"),
+    [
+        ("CUDA error: no kernel image is available for execution on the device", 1, "this GPU's gen", True),
+        ("CUDA error: CUDA-capable device(s) is/are busy or unavailable", 1, "exclusive mode", True),
+        ("The NVIDIA driver on your system is too old (found version 11040).", 0, "update the", True),
+        ("CUDA error: something new", 1, "check that nvidia-smi", True),
+        ("No CUDA GPUs are available", 0, "MIG mode", False),
+    ],
+)
+def test_a_gpu_that_torch_sees_but_cannot_use_is_broken(monkeypatch, said, seen, remedy, is_broken):
+    def fail(size, device):
+        raise RuntimeError(said)
+
+    fake(monkeypatch, ones=fail).cuda.device_count = lambda: seen
+    with pytest.raises(Unavailable, match=remedy) as caught:
+        TorchBackend("a processor").gpu("")
+    assert caught.value.broken is is_broken
 
 
 def test_a_type_that_torch_was_not_built_for_is_named(monkeypatch):
