@@ -1,7 +1,7 @@
 """GPUs through PyTorch, compared with PyTorch on the CPU."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, wraps
 from importlib.util import find_spec
@@ -29,6 +29,8 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 _LIBRARY = ("torch", "torch", "install pytest-gpuperf[torch], for a GPU with torch's build for it")
 # Counters of its allocators in bytes: Intel's counts nothing else, those of HPU and MTIA not even these.
 _ALLOCATED, _HELD, _PEAK = (f"allocated_bytes.all.{name}" for name in ("allocated", "current", "peak"))
+_TRIAL_CYCLES = 2_000_000  # about a millisecond
+_LONGEST_SPIN = 1.0  # seconds: a GPU that also drives a screen may kill a kernel that runs for two
 _TYPES = ("cuda", "hpu", "mps", "mtia", "npu", "xpu")
 
 # Functions that make a tensor without being given one: those that `torch.set_default_device` acts on.
@@ -124,6 +126,11 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         if "num_device_alloc" in before:
             observation.allocations = after["num_device_alloc"] - before["num_device_alloc"]
 
+    @property
+    def occupy(self) -> Callable[[float], None] | None:
+        """Launch a kernel that spins for some seconds, at most one; None where torch has none."""
+        return self._occupy if self._is_cuda and hasattr(self._module, "_sleep") else None
+
     def host_memory(self, host: Any) -> Literal["pinned", "pageable"] | None:
         """Return whether CUDA has registered (pinned) the memory of a NumPy array."""
         if not self._is_cuda or not isinstance(host, np.ndarray) or not host.flags.writeable:
@@ -134,6 +141,20 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         """Empty the pool of torch's allocator; on the CPU there is none."""
         if hasattr(self._module, "empty_cache"):
             self._module.empty_cache()
+
+    def _occupy(self, seconds: float) -> None:
+        """Spin for so many cycles as take that long at the clock of this moment: torch counts in cycles."""
+        cuda = self._module
+        with cuda.device(self._device):
+            start, end = (cuda.Event(enable_timing=True) for _ in range(2))
+            stream = cuda.current_stream(self._device)
+            cuda._sleep(1)  # noqa: SLF001 - torch's own tests use it; this loads the kernel
+            start.record(stream)
+            cuda._sleep(_TRIAL_CYCLES)  # noqa: SLF001 - as above
+            end.record(stream)
+            end.synchronize()
+            rate = _TRIAL_CYCLES / (start.elapsed_time(end) / 1000)
+            cuda._sleep(round(min(seconds, _LONGEST_SPIN) * rate))  # noqa: SLF001 - as above
 
     @cached_property
     def _properties(self) -> Any:

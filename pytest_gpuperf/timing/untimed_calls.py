@@ -25,6 +25,9 @@ A session passes `session.timed_call.bind_of`, which fills in the fixtures of th
 _MIN_OCCUPIED = 5e-3  # seconds that the device is occupied beyond twice the time of submitting a call
 _MAX_OCCUPIED = 0.1
 _SHORTEST_LAUNCH = 1.5e-6  # seconds: CUDA's, of all libraries' the shortest, takes longer from Python
+_SUBMITTING_SHARE = (
+    0.5  # of the time between a device's events: more of it is spent on submitting, not working
+)
 _BLOCKING_SHARE = 0.9  # of the occupied time: a call that takes so long has waited for the device
 
 
@@ -96,13 +99,15 @@ def inspected_call(timer: BlockTimer) -> Any:
             f"the last call submitted no work to {workload.device.name}, although the first one did; if the "
             "result is cached, time the computation itself"
         )
-    timer.inspection = Inspection(
+    inspection = Inspection(
         host_time=call.host_time,
         device_time=call.observation.device_time,
         outside_time=call.observation.outside_time,
         allocations=call.observation.allocations,
         memory=call.observation.memory,
     )
+    may_probe = getattr(workload.device, "occupy", None) is not None
+    timer.inspection = inspection if may_probe else _without_submission(inspection)
     return call.result
 
 
@@ -117,6 +122,7 @@ def probe_blocking(timer: BlockTimer) -> None:
         return
     occupied = 2 * inspection.host_time + _MIN_OCCUPIED
     if occupied > _MAX_OCCUPIED:
+        timer.inspection = _without_submission(inspection)
         return
     device.synchronize()
     if not capabilities.occupy(device, occupied):
@@ -125,6 +131,14 @@ def probe_blocking(timer: BlockTimer) -> None:
     blocks = call.host_time >= _BLOCKING_SHARE * occupied
     device_time = inspection.device_time if blocks else call.observation.device_time
     timer.inspection = replace(inspection, device_time=device_time, synchronizes=blocks)
+
+
+def _without_submission(inspection: Inspection) -> Inspection:
+    """Return an inspection without the device's time, where its events saw more submission than work."""
+    submitted, timed = inspection.host_time, inspection.device_time
+    if submitted is None or timed is None or submitted < _SUBMITTING_SHARE * timed:
+        return inspection
+    return replace(inspection, device_time=None)
 
 
 def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callable[[], Any]) -> Workload:

@@ -4,6 +4,7 @@ The library itself is in test_torch_cpu.py and tests/gpu; here is what we make o
 """
 
 import sys
+from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -52,6 +53,8 @@ class FakeCuda:
     def __init__(self, *, generation=H200):
         self.now = self.main_end = self.side_end = 0.0
         self.emptied = 0
+        self.slept, self.cycles_per_second = [], 2e9
+        self._sleep = self.sleep
         self.counts = {
             "allocated_bytes.all.allocated": 7000,
             "allocated_bytes.all.current": 1000,
@@ -96,6 +99,13 @@ class FakeCuda:
         event.synchronize = lambda: setattr(self, "now", max(self.now, event.at))
         event.elapsed_time = lambda end: (end.at - event.at) * 1000
         return event
+
+    def device(self, device):
+        return nullcontext()
+
+    def sleep(self, cycles):
+        self.slept.append(cycles)
+        self.main_end = max(self.now, self.main_end) + cycles / self.cycles_per_second
 
     def empty_cache(self):
         self.emptied += 1
@@ -248,6 +258,26 @@ def test_the_cpu_waits_for_nothing_and_has_no_pool(torch):
 def test_release_empties_the_pool(device, cuda):
     device.release()
     assert cuda.emptied == 1
+
+
+def test_sleeping_occupies_the_device_for_as_long_as_asked_at_the_clock_of_that_moment(device, cuda):
+    for cycles_per_second in (2e9, 1e9):
+        cuda.cycles_per_second = cycles_per_second
+        cuda.slept.clear()
+        assert capabilities.occupy(device, 0.005)
+        assert cuda.slept[-1] == pytest.approx(0.005 * cycles_per_second, rel=1e-3)
+        assert cuda.main_end - cuda.now == pytest.approx(0.005, rel=1e-3), "it returned at once"
+
+
+def test_a_device_is_occupied_for_at_most_a_second(device, cuda):
+    capabilities.occupy(device, 30.0)
+    assert cuda.main_end - cuda.now == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["xpu", "cuda"])
+def test_what_cannot_sleep_cannot_be_occupied(torch, cuda, kind):
+    del cuda._sleep
+    assert capabilities.occupy(TorchDevice(torch, FakeDevice(kind, 0), "Fake"), 0.005) is False
 
 
 def test_the_report_knows_memory_and_runtime(device):

@@ -383,6 +383,19 @@ def test_a_device_that_cannot_be_occupied_is_left_alone():
     assert (None, pytest.approx(3e-3), 1) == (found.synchronizes, found.device_time, device.launches)
 
 
+@pytest.mark.parametrize(("expected", "kernel"), [(None, 0.5e-3), (None, 1e-3), (6e-3, 5e-3)])
+def test_a_device_that_cannot_be_occupied_does_not_tell_the_submission_as_its_time(expected, kernel):
+    device = simulated(launch=1e-3, kernel=kernel)
+    device.occupy = None
+    assert inspected(device).device_time == (expected and pytest.approx(expected))
+
+
+def test_a_call_that_takes_too_long_to_submit_to_be_probed_does_not_tell_that_as_its_devices_time():
+    device = simulated()
+    found = looked_behind(device, lambda: (device.clock.advance(0.1), device.launch()))
+    assert (None, pytest.approx(0.1)) == (found.device_time, found.host_time)
+
+
 @dataclass
 class Pair:
     first: Any
