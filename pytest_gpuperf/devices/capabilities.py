@@ -3,9 +3,10 @@
 from time import perf_counter, sleep
 from typing import Any, Literal
 
+from pytest_gpuperf.model.errors import Fault
 from pytest_gpuperf.model.record import Clocks
 
-__all__ = ["clocks", "host_memory", "occupy", "pause", "processor_time", "throttle"]
+__all__ = ["clocks", "fault", "host_memory", "occupy", "pause", "processor_time", "throttle"]
 
 
 def occupy(device: Any, seconds: float) -> bool:
@@ -39,6 +40,21 @@ def host_memory(device: Any, host: Any) -> Literal["pinned", "pageable"] | None:
 def processor_time(device: Any) -> float | None:
     """Return the seconds that all processors together have worked for this process."""
     return call_optional(device, "processor_time")  # type: ignore[no-any-return]  # as the capability is typed
+
+
+def fault(device: Any, error: BaseException) -> Fault | None:
+    """Return what an error means for a device; where it does not tell, one wait for a GPU does.
+
+    A library such as cuBLAS raises an error of its own for work that another call had broken before.
+    """
+    found: Fault | None = call_optional(device, "fault", error)
+    if found is not None or getattr(device, "kind", None) != "gpu" or not isinstance(error, Exception):
+        return found  # what is no Exception ends the test from outside: its work may never end
+    try:
+        device.synchronize()
+    except Exception as later:  # noqa: BLE001 - whatever a library raises
+        return call_optional(device, "fault", later)  # type: ignore[no-any-return]  # as its protocol is typed
+    return None
 
 
 def call_optional(device: Any, name: str, *arguments: Any, otherwise: Any = None) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices import remedies
+from pytest_gpuperf.devices import errors, remedies
 from pytest_gpuperf.devices.library import (
     LibraryBackend,
     LibraryDevice,
@@ -23,8 +23,6 @@ from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
 _LIBRARY = ("cupy", "CuPy", "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU")
-# CUDA runtime errors (driver_types.h) after which the process's context cannot be used again.
-_LOST = frozenset({4, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999})
 _INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100
 
 _LONGEST_SPIN = 1.0  # seconds: a GPU that also drives a screen may kill a kernel that runs for two
@@ -131,14 +129,14 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         return "pinned" if registered else "pageable"
 
     def fault(self, error: BaseException) -> Fault | None:
-        """Recognize CuPy's memory error and the CUDA errors that outlive their call."""
+        """Recognize memory errors and the CUDA errors that outlive their call."""
         cuda = self.xp.cuda
         if isinstance(error, cuda.memory.OutOfMemoryError):
             return Fault(kind="out_of_memory", requested=getattr(error, "_size", None))
         cuda_errors = (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError)
-        if isinstance(error, cuda_errors) and getattr(error, "status", None) in _LOST:
-            return Fault(kind="lost")
-        return None
+        if isinstance(error, cuda_errors):
+            return errors.parse_status(getattr(error, "status", None))
+        return super().fault(error)  # of its libraries, such as cuBLAS
 
     def release(self) -> None:
         """Empty CuPy's pools of device and pinned memory, and the work areas of its FFT plans."""

@@ -11,6 +11,7 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
+from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.library import (
     LibraryBackend,
     LibraryDevice,
@@ -23,7 +24,7 @@ from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
-from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
 _LIBRARY = ("torch", "torch", "install pytest-gpuperf[torch], for a GPU with torch's build for it")
@@ -136,6 +137,13 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         if not self._is_cuda or not isinstance(host, np.ndarray) or not host.flags.writeable:
             return None  # from_numpy warns of a read-only array
         return "pinned" if self._torch.from_numpy(host).is_pinned() else "pageable"
+
+    def fault(self, error: BaseException) -> Fault | None:
+        """Recognize memory errors and the CUDA errors that outlive their call, by text or number."""
+        if (fault := super().fault(error)) is not None:
+            return fault
+        has_number = isinstance(error, getattr(self._torch, "AcceleratorError", ()))  # from torch 2.8 on
+        return errors.parse_status(getattr(error, "error_code", None)) if has_number else None
 
     def release(self) -> None:
         """Empty the pool of torch's allocator; on the CPU there is none."""

@@ -300,6 +300,16 @@ def test_only_sticky_errors_lose_the_device(monkeypatch, status, kind, error):
     assert (fault.kind if fault else None) == kind
 
 
+@pytest.mark.parametrize("error", [CudaError, DriverError])
+def test_memory_that_no_pool_asked_for_runs_out_too(device, error):
+    assert device.fault(error(2)).kind == "out_of_memory"
+
+
+def test_a_librarys_error_is_told_by_its_text(device):
+    assert device.fault(RuntimeError("CUBLAS_STATUS_ALLOC_FAILED")).kind == "out_of_memory"
+    assert device.fault(RuntimeError("CUBLAS_STATUS_EXECUTION_FAILED")) is None
+
+
 def test_the_report_knows_memory_driver_and_runtime(device):
     info = device.info
     assert (1 << 37, "for CUDA 12.4", "CUDA 12.9") == (info.memory, info.driver, info.runtime)

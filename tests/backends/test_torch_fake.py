@@ -309,6 +309,16 @@ def test_an_errors_words_say_which_fault_it_is(device, words, kind, requested):
     assert (kind, requested) == ((fault.kind, fault.requested) if fault else (None, None))
 
 
+@pytest.mark.parametrize(("code", "kind"), [(700, "lost"), (999, "lost"), (2, "out_of_memory"), (1, None)])
+def test_an_errors_code_says_which_fault_it_is_whatever_its_words(torch, device, code, kind):
+    class AcceleratorError(RuntimeError):
+        error_code = code
+
+    torch.AcceleratorError = AcceleratorError
+    fault = device.fault(AcceleratorError("CUDA error: new words"))
+    assert kind == (fault.kind if fault else None)
+
+
 def test_other_errors_with_such_words_are_no_fault(device):
     assert device.fault(ValueError("out of memory")) is None
     assert device.fault(MemoryError()).kind == "out_of_memory"
