@@ -93,7 +93,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         cuda = self.xp.cuda
         observation = Observation()
         pool = _pool(cuda, self._device.id)
-        start, end = cuda.Event(), cuda.Event()
+        start, end = self._events
         start.record()
         with pool:
             yield observation
@@ -144,6 +144,11 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
             self.xp.fft.config.get_plan_cache().clear()
             self.xp.get_default_memory_pool().free_all_blocks()
             self.xp.get_default_pinned_memory_pool().free_all_blocks()
+
+    @cached_property
+    def _events(self) -> tuple[Any, Any]:
+        """Two events, kept: CuPy raises when it destroys one of a lost device."""
+        return self.xp.cuda.Event(), self.xp.cuda.Event()
 
     def _occupy(self, seconds: float) -> None:
         with self._device:

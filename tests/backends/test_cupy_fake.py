@@ -476,6 +476,16 @@ def test_the_observation_says_when_all_streams_were_done(device, cuda):
     assert seen.finished == 0.75
 
 
+def test_events_are_made_once_as_those_of_a_lost_device_could_not_be_destroyed(device, cuda, monkeypatch):
+    with device.observe():
+        pass
+    made = []
+    monkeypatch.setattr(cuda, "Event", lambda: made.append("event"))
+    with device.observe():
+        pass
+    assert made == []
+
+
 def test_work_on_side_streams_is_outside_of_what_the_events_see(device, cuda):
     with device.observe() as seen:
         cuda.main_end, cuda.side_end = 0.25, 0.75
