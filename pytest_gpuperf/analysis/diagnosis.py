@@ -21,6 +21,7 @@ _SYNCHRONIZES = 10  # empty ones: that much time is theirs
 _NOISY = 0.25  # of the median: the middle half of the samples
 _FEWEST_SAMPLES = 5
 _DOUBLES = frozenset({"float64", "complex128"})
+_SINGLES = frozenset({"float32", "complex64"})  # what TF32 and such modes round
 _REMEDIES: dict[DiagnosisCode, str] = {  # the other sentences have theirs in them, with numbers
     "launch_bound": "fuse operations, or give it more data per call",
     "host_synchronization": "keep results on the device, and read no values from them in the call",
@@ -161,7 +162,7 @@ def _float64(case: _Case) -> Diagnosis | None:
 def _precision_differs(case: _Case) -> Diagnosis | None:
     on_cpu = _list(_FLOATING.intersection(case.cpu.dtypes))
     on_gpu = _list(_FLOATING.intersection(case.gpu.dtypes))
-    reduced = case.gpu.device.reduced_precision
+    reduced = case.gpu.device.reduced_precision if _SINGLES.intersection(case.gpu.dtypes) else None
     why = []
     if case.cpu.dtypes and case.gpu.dtypes and on_cpu != on_gpu:
         why.append(f"the CPU works in {on_cpu or 'no floats'}, the GPU in {on_gpu or 'no floats'}")
