@@ -6,7 +6,16 @@ from typing import Any, Literal
 from pytest_gpuperf.model.errors import Fault
 from pytest_gpuperf.model.record import Clocks
 
-__all__ = ["clocks", "fault", "host_memory", "occupy", "pause", "processor_time", "throttle"]
+__all__ = [
+    "clocks",
+    "fault",
+    "host_memory",
+    "occupy",
+    "pause",
+    "processor_time",
+    "throttle",
+    "throttle_counters",
+]
 
 
 def occupy(device: Any, seconds: float) -> bool:
@@ -27,9 +36,20 @@ def clocks(device: Any) -> Clocks | None:
     return call_optional(device, "clocks")  # type: ignore[no-any-return]  # as the capability is typed
 
 
-def throttle(device: Any) -> tuple[str, ...]:
-    """Return the reasons for which the device runs slower than it should at this moment."""
-    return call_optional(device, "throttle") or ()
+def throttle_counters(device: Any) -> dict[str, int] | None:
+    """Return how much each reason has slowed the device down so far, in a unit of its own."""
+    return call_optional(device, "throttle_counters")  # type: ignore[no-any-return]  # as the capability is typed
+
+
+def throttle(device: Any, before: dict[str, int] | None = None) -> tuple[str, ...]:
+    """Return the reasons for which the device ran slower than it should since its counters were these.
+
+    Without counters they are the reasons of this moment.
+    """
+    after = throttle_counters(device) if before is not None else None
+    if before is None or after is None:
+        return call_optional(device, "throttle") or ()
+    return tuple(name for name, count in after.items() if count > before.get(name, count))
 
 
 def host_memory(device: Any, host: Any) -> Literal["pinned", "pageable"] | None:

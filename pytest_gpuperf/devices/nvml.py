@@ -16,6 +16,17 @@ _BAD = {
     0x80: "hardware power brake",
 }
 _REASONS = {**_BAD, **_HARMLESS}
+_HARDWARE, _HEAT_OR_SUPPLY = (
+    0x8,
+    0x40 | 0x80,
+)  # the first "may be also reported during PState or clock change"
+# Counters of the nanoseconds that a GPU was slowed down, and the only one that GPUs before them have.
+_COUNTERS = {
+    "software thermal slowdown": "NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN",
+    "hardware thermal slowdown": "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN",
+    "hardware power brake": "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN",
+}
+_OLDER_COUNTER = "thermal slowdown"
 
 
 class NvmlMonitor:
@@ -39,7 +50,26 @@ class NvmlMonitor:
 
     def throttle(self) -> tuple[str, ...]:
         """Return the reasons for which the GPU is slower than it should be: heat, or too weak a supply."""
-        return _names(self._reasons(), _BAD)
+        bits = self._reasons()
+        return _names(bits if bits & _HEAT_OR_SUPPLY else bits & ~_HARDWARE, _BAD)
+
+    def throttle_counters(self) -> dict[str, int] | None:
+        """Return for how long each such reason has slowed the GPU down so far; None if it counts none."""
+        nvml = self._nvml
+        try:
+            fields = {name: getattr(nvml, field) for name, field in _COUNTERS.items()}
+            values = nvml.nvmlDeviceGetFieldValues(self._handle, list(fields.values()))
+            found = zip(fields, values, strict=True)
+            counters = {name: int(one.value.ullVal) for name, one in found if one.nvmlReturn == 0}
+            if counters:
+                return counters
+        except (AttributeError, nvml.NVMLError):  # an old binding or driver
+            pass
+        try:
+            status = nvml.nvmlDeviceGetViolationStatus(self._handle, nvml.NVML_PERF_POLICY_THERMAL)
+        except (AttributeError, nvml.NVMLError):
+            return None
+        return {_OLDER_COUNTER: int(status.violationTime)}
 
     def _reasons(self) -> int:
         """Return the bits that are set; old drivers and bindings lack the function's newer name."""
@@ -70,6 +100,10 @@ class MonitoredDevice:
     def throttle(self) -> tuple[str, ...]:
         """Return what slows the GPU down at this moment, as far as NVML reports it."""
         return self._monitor.throttle() if self._monitor else ()
+
+    def throttle_counters(self) -> dict[str, int] | None:
+        """Return for how long each reason has slowed the GPU down so far, where NVML counts that."""
+        return self._monitor.throttle_counters() if self._monitor else None
 
     def _pci_bus_id(self) -> str:
         """Return the PCI bus id of the device; raise GpuPerfError if NVML reports none."""

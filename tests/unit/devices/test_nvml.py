@@ -89,7 +89,7 @@ def test_one_value_that_is_missing_costs_no_other(monkeypatch):
         (0x1, (), False),
         (0x2, (), False),
         (0x4, ("power cap",), False),
-        (0x8, ("hardware slowdown",), True),
+        (0x8, ("hardware slowdown",), False),  # a change of clocks reports it, too
         (0x10, ("sync boost",), False),
         (0x20, ("software thermal slowdown",), True),
         (0x40, ("hardware thermal slowdown",), True),
@@ -111,17 +111,70 @@ def test_several_reasons_are_all_named_the_bad_ones_first(monkeypatch):
 
 @pytest.mark.parametrize("newer", [None, refuse], ids=["an older binding", "an older driver"])
 def test_the_older_name_is_asked_where_the_newer_is_not_there(monkeypatch, newer):
-    assert fake(monkeypatch, bits=0x8, **{NEWER: newer}).throttle() == ("hardware slowdown",)
+    assert fake(monkeypatch, bits=0x40, **{NEWER: newer}).throttle() == ("hardware thermal slowdown",)
 
 
 def test_the_newer_name_is_enough(monkeypatch):
-    assert fake(monkeypatch, bits=0x8, **{OLDER: None}).throttle() == ("hardware slowdown",)
+    assert fake(monkeypatch, bits=0x40, **{OLDER: None}).throttle() == ("hardware thermal slowdown",)
 
 
 def test_the_state_is_asked_for_anew(monkeypatch):
-    states = iter([0x0, 0x8])
+    states = iter([0x0, 0x40])
     monitor = fake(monkeypatch, **{NEWER: lambda _: next(states)})
-    assert [(), ("hardware slowdown",)] == [monitor.throttle(), monitor.throttle()]
+    assert [(), ("hardware thermal slowdown",)] == [monitor.throttle(), monitor.throttle()]
+
+
+def fields(*values, failed=()):
+    """Return a stand-in for nvmlDeviceGetFieldValues, whose values are found by their ids."""
+
+    def read(handle, ids):
+        return [
+            SimpleNamespace(
+                nvmlReturn=3 if found in failed else 0, value=SimpleNamespace(ullVal=values[found])
+            )
+            for found in ids
+        ]
+
+    return read
+
+
+FIELDS = {
+    "NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN": 0,
+    "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN": 1,
+    "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN": 2,
+}
+
+
+def test_each_bad_reason_has_a_counter_of_its_nanoseconds(monkeypatch):
+    monitor = fake(monkeypatch, nvmlDeviceGetFieldValues=fields(5, 7, 9), **FIELDS)
+    assert monitor.throttle_counters() == {
+        "software thermal slowdown": 5,
+        "hardware thermal slowdown": 7,
+        "hardware power brake": 9,
+    }
+
+
+def test_a_counter_that_the_gpu_lacks_is_left_out(monkeypatch):
+    monitor = fake(monkeypatch, nvmlDeviceGetFieldValues=fields(5, 7, 9, failed=(1, 2)), **FIELDS)
+    assert monitor.throttle_counters() == {"software thermal slowdown": 5}
+
+
+@pytest.mark.parametrize("reader", [fields(5, 7, 9, failed=(0, 1, 2)), refuse])
+def test_older_gpus_count_the_time_of_heat_alone(monkeypatch, reader):
+    monitor = fake(
+        monkeypatch,
+        nvmlDeviceGetFieldValues=reader,
+        NVML_PERF_POLICY_THERMAL=1,
+        nvmlDeviceGetViolationStatus=lambda handle, policy: SimpleNamespace(violationTime=11 * policy),
+        **FIELDS,
+    )
+    assert monitor.throttle_counters() == {"thermal slowdown": 11}
+
+
+def test_without_counters_there_are_none(monkeypatch):
+    assert fake(monkeypatch).throttle_counters() is None
+    refused = {"nvmlDeviceGetFieldValues": refuse, "nvmlDeviceGetViolationStatus": refuse}
+    assert fake(monkeypatch, NVML_PERF_POLICY_THERMAL=1, **refused, **FIELDS).throttle_counters() is None
 
 
 def test_a_missing_binding_says_what_to_install(monkeypatch):
@@ -153,6 +206,9 @@ def test_nvidias_own_binding_has_what_is_asked_of_it():
     assert {pynvml.nvmlClocksThrottleReasonSwPowerCap, pynvml.nvmlClocksThrottleReasonSyncBoost} < set(
         nvml._REASONS
     )
+    assert all(hasattr(pynvml, name) for name in (*nvml._COUNTERS.values(), "nvmlDeviceGetFieldValues"))
+    assert pynvml.nvmlDeviceGetViolationStatus
+    assert pynvml.NVML_PERF_POLICY_THERMAL
     assert set(nvml._BAD) == {
         pynvml.nvmlClocksThrottleReasonHwSlowdown,
         pynvml.nvmlClocksThrottleReasonSwThermalSlowdown,
