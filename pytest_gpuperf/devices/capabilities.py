@@ -11,6 +11,7 @@ __all__ = [
     "fault",
     "host_memory",
     "occupy",
+    "other_processes",
     "pause",
     "processor_time",
     "throttle",
@@ -60,6 +61,11 @@ def host_memory(device: Any, host: Any) -> Literal["pinned", "pageable"] | None:
 def processor_time(device: Any) -> float | None:
     """Return the seconds that all processors together have worked for this process."""
     return call_optional(device, "processor_time")  # type: ignore[no-any-return]  # as the capability is typed
+
+
+def other_processes(device: Any) -> int | None:
+    """Return how many other processes use the device, as far as it reports them."""
+    return call_optional(device, "other_processes")  # type: ignore[no-any-return]  # as the capability is typed
 
 
 def fault(device: Any, error: BaseException) -> Fault | None:

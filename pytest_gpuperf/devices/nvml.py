@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
+from os import getpid
 from typing import Any
 
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -71,6 +72,23 @@ class NvmlMonitor:
             return None
         return {_OLDER_COUNTER: int(status.violationTime)}
 
+    def other_processes(self) -> int | None:
+        """Return how many other processes hold a compute context on this GPU, or this instance of it (MIG).
+
+        In a container NVML may call this process by another number: of those that it lists one is this one.
+        """
+        try:
+            listed = self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
+        except (AttributeError, self._nvml.NVMLError):
+            return None
+        own = next((process for process in listed if process.pid == getpid()), None)
+        instances = {getattr(process, "gpuInstanceId", None) for process in listed}
+        if own is None and len(instances) > 1:
+            return None
+        instance = getattr(own, "gpuInstanceId", None) if own else next(iter(instances), None)
+        beside = [process for process in listed if getattr(process, "gpuInstanceId", None) == instance]
+        return max(0, len(beside) - 1)
+
     def _reasons(self) -> int:
         """Return the bits that are set; old drivers and bindings lack the function's newer name."""
         for name in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"):
@@ -100,6 +118,10 @@ class MonitoredDevice:
     def throttle(self) -> tuple[str, ...]:
         """Return what slows the GPU down at this moment, as far as NVML reports it."""
         return self._monitor.throttle() if self._monitor else ()
+
+    def other_processes(self) -> int | None:
+        """Return how many other processes use this GPU; None where NVML does not tell."""
+        return self._monitor.other_processes() if self._monitor else None
 
     def throttle_counters(self) -> dict[str, int] | None:
         """Return for how long each reason has slowed the GPU down so far, where NVML counts that."""

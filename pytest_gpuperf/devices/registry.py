@@ -34,6 +34,15 @@ def backends(cpu_name: str, registered: Iterable[Backend]) -> list[Backend]:
     return list({backend.name: backend for backend in available}.values())
 
 
+def selectors(backend: Backend) -> list[str]:
+    """Return a selector for each device; just an empty one where a backend has one, or counts none."""
+    # An error in it comes again, with its cause, when a device is opened.
+    found = call_optional(backend, "selectors")
+    if found is None:
+        found = [str(index) for index in range(call_optional(backend, "count") or 0)]
+    return found if len(found) > 1 else [""]
+
+
 class Devices:
     """The two devices of a run; the GPU is probed at the first call of `gpu()` and never again.
 
@@ -131,9 +140,8 @@ class Devices:
         """Return the selector of this process's device; empty for the backend's first."""
         if self._worker is None:
             return ""
-        # Few backends count their devices; an error in it comes again, with its cause, when one is opened.
-        count = call_optional(backend, "count") or 0
-        return str(self._worker % count) if count > 1 else ""
+        found = selectors(backend)
+        return found[self._worker % len(found)]
 
     def _open(self) -> TimedDevice:
         if self.off:

@@ -241,6 +241,13 @@ class TorchBackend(LibraryBackend):
             valid = f"{', '.join(_TYPES)}, with or without a number"
             raise GpuPerfError(f"the device of torch is one of {valid}, e.g. torch:cuda:0, not {selector!r}")
 
+    def selectors(self) -> list[str]:
+        """Return a selector for each device of the accelerator that torch was built for."""
+        torch = import_library(*_LIBRARY)
+        kind = _accelerator(torch)
+        counting: Any = getattr(torch, "accelerator", None) or getattr(torch, kind)
+        return [f"{kind}:{index}" for index in range(counting.device_count())]
+
     def gpu(self, selector: str) -> TorchDevice:
         """Return the device after one allocation, one kernel and one synchronize on it."""
         torch = import_library(*_LIBRARY)

@@ -52,6 +52,7 @@ NoteCode = Literal[
     "rounds_dropped",
     "traced",
     "not_exclusive",
+    "gpu_shared",
     "aside_failed",
     # of the answers
     "devices_disagree",

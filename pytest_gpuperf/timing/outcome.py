@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.judgement import Judgement
+from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Memory
 from pytest_gpuperf.model.record import Note, Verdict
@@ -39,6 +41,16 @@ def judge_without_rounds(rounds: RoundSampler, memory: Memory, demand: Demand) -
         ended = Verdict(status="recorded", reason=None)
     notes = (Note(code="gpu_throttled", text=rounds.throttled),) if rounds.throttled else ()
     return Judgement(verdict=verdict.apply_memory_limit(ended, memory, demand), offload=None, notes=notes)
+
+
+def note_on_sharing(device: TimedDevice) -> Note | None:
+    """Return a note where other processes use the GPU, whose work takes turns with the timed work."""
+    others = capabilities.other_processes(device)
+    if device.kind != "gpu" or not others:
+        return None
+    use = "1 other process uses" if others == 1 else f"{others} other processes use"
+    text = f"{use} the GPU (nvidia-smi lists them): their work may have made the times longer"
+    return Note(code="gpu_shared", text=text)
 
 
 def notes_on_rounds(rounds: RoundSampler) -> Iterator[Note]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.registry import Devices
 from pytest_gpuperf.devices.torch import TorchBackend, TorchDevice
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.record import Clocks
@@ -237,6 +238,20 @@ def test_a_torch_without_accelerators_uses_cuda(monkeypatch, torch):
     torch.cuda.synchronize = torch.waited.append
     TorchBackend("a processor").gpu("")
     assert torch.waited == [FakeDevice("cuda", 0)]
+
+
+@pytest.mark.parametrize(
+    ("expected", "worker"), [("Fake 0", 0), ("Fake 1", 1), ("Fake 0", 2), ("Fake 0", None)]
+)
+def test_workers_take_the_devices_in_turn(torch, expected, worker):
+    torch.accelerator.device_count = lambda: 2
+    assert expected == Devices("torch", [TorchBackend("a processor")], worker).gpu().name
+
+
+def test_before_accelerators_the_devices_of_cuda_are_counted(torch):
+    del torch.accelerator
+    torch.cuda.device_count = lambda: 2
+    assert TorchBackend("a processor").selectors() == ["cuda:0", "cuda:1"]
 
 
 def test_another_type_is_opened_by_its_name(torch):

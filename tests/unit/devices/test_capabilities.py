@@ -22,7 +22,9 @@ def ask(name, device):
 
 
 def test_these_are_all_of_them():
-    assert sorted((*ABILITIES, "fault", "throttle_counters")) == sorted(capabilities.__all__)
+    assert sorted((*ABILITIES, "fault", "other_processes", "throttle_counters")) == sorted(
+        capabilities.__all__
+    )
 
 
 @pytest.mark.parametrize("name", ABILITIES)

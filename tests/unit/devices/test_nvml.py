@@ -1,5 +1,6 @@
 """NVML: what is made of its answers, on a stand-in for NVIDIA's binding."""
 
+import os
 import sys
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Clocks
 
 BUS = "0000:18:00.0"
+OWN = os.getpid()
 NEWER, OLDER = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
 
 
@@ -124,6 +126,36 @@ def test_the_state_is_asked_for_anew(monkeypatch):
     assert [(), ("hardware thermal slowdown",)] == [monitor.throttle(), monitor.throttle()]
 
 
+WHOLE = 0xFFFFFFFF  # of a GPU that is not divided into instances
+
+
+def process(pid, instance=WHOLE):
+    return SimpleNamespace(pid=pid, gpuInstanceId=instance)
+
+
+@pytest.mark.parametrize(
+    ("others", "processes"),
+    [
+        (0, []),
+        (0, [process(OWN)]),
+        (2, [process(OWN), process(1), process(2)]),
+        (0, [process(1)]),  # its own, by another number: in a container
+        (1, [process(1), process(2)]),
+        (0, [process(OWN, 7), process(1, 8)]),
+        (1, [process(OWN, 7), process(1, 8), process(2, 7)]),
+        (None, [process(1, 7), process(2, 8)]),
+    ],
+)
+def test_other_processes_are_those_beside_this_one_on_its_part_of_the_gpu(monkeypatch, others, processes):
+    monitor = fake(monkeypatch, nvmlDeviceGetComputeRunningProcesses=lambda handle: processes)
+    assert monitor.other_processes() == others
+
+
+def test_processes_that_nvml_does_not_list_are_not_known(monkeypatch):
+    assert fake(monkeypatch).other_processes() is None
+    assert fake(monkeypatch, nvmlDeviceGetComputeRunningProcesses=refuse).other_processes() is None
+
+
 def fields(*values, failed=()):
     """Return a stand-in for nvmlDeviceGetFieldValues, whose values are found by their ids."""
 
@@ -207,6 +239,7 @@ def test_nvidias_own_binding_has_what_is_asked_of_it():
         nvml._REASONS
     )
     assert all(hasattr(pynvml, name) for name in (*nvml._COUNTERS.values(), "nvmlDeviceGetFieldValues"))
+    assert pynvml.nvmlDeviceGetComputeRunningProcesses
     assert pynvml.nvmlDeviceGetViolationStatus
     assert pynvml.NVML_PERF_POLICY_THERMAL
     assert set(nvml._BAD) == {
