@@ -49,7 +49,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         properties = cupy.cuda.runtime.getDeviceProperties(index)
         name = properties["name"]
         self.name = name.decode() if isinstance(name, bytes) else str(name)
-        runtime = _version(cupy.cuda.runtime.runtimeGetVersion())
+        runtime = _installed_runtime(cupy)
         driver = _version(cupy.cuda.runtime.driverGetVersion())
         reduced_precision = _reduced_precision(properties["major"])
         library = f"cupy {cupy.__version__}, CUDA {runtime}, driver for {driver}"
@@ -211,6 +211,14 @@ def _no_device(cupy: Any, error: Any) -> Unavailable:
             f"{problem}; update the driver or install the extra for an older CUDA", broken=True
         )
     return unusable("CUDA cannot be used", error, "check that nvidia-smi shows the GPU as healthy")
+
+
+def _installed_runtime(cupy: Any) -> str:
+    """Return the version of the CUDA runtime that is installed; of the one CuPy was built with if none is."""
+    try:
+        return _version(cupy.cuda.get_local_runtime_version())
+    except Exception:  # noqa: BLE001 - it looks for a shared library; an old CuPy cannot
+        return _version(cupy.cuda.runtime.runtimeGetVersion())
 
 
 def _version(number: int) -> str:

@@ -51,6 +51,7 @@ NoteCode = Literal[
     "gpu_throttled",
     "rounds_dropped",
     "traced",
+    "launch_blocking",
     "not_exclusive",
     "gpu_shared",
     "aside_failed",

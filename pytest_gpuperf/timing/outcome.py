@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.judgement import Judgement
-from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices import capabilities, environment
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Memory
@@ -43,14 +43,16 @@ def judge_without_rounds(rounds: RoundSampler, memory: Memory, demand: Demand) -
     return Judgement(verdict=verdict.apply_memory_limit(ended, memory, demand), offload=None, notes=notes)
 
 
-def note_on_sharing(device: TimedDevice) -> Note | None:
-    """Return a note where other processes use the GPU, whose work takes turns with the timed work."""
-    others = capabilities.other_processes(device)
-    if device.kind != "gpu" or not others:
-        return None
-    use = "1 other process uses" if others == 1 else f"{others} other processes use"
-    text = f"{use} the GPU (nvidia-smi lists them): their work may have made the times longer"
-    return Note(code="gpu_shared", text=text)
+def notes_on_gpu(gpu: TimedDevice) -> Iterator[Note]:
+    """Yield notes on what slows a GPU down: other processes, and a setting with which it waits."""
+    if others := capabilities.other_processes(gpu):
+        use = "1 other process uses" if others == 1 else f"{others} other processes use"
+        text = f"{use} the GPU (nvidia-smi lists them): their work may have made the times longer"
+        yield Note(code="gpu_shared", text=text)
+    setting = environment.blocking_setting()
+    if setting is not None and not gpu.info.emulated:
+        text = f"{setting} makes each launch wait for its kernel, which distorts the times; do not set it"
+        yield Note(code="launch_blocking", text=text)
 
 
 def notes_on_rounds(rounds: RoundSampler) -> Iterator[Note]:

@@ -297,7 +297,9 @@ class Trial:
         """Warm up; return the timer of the mode that the demand is on."""
         self._device = timer.device
         timer.keeps_result = True
-        self._add_note(outcome.note_on_sharing(timer.device))
+        if timer.device.kind == "gpu":
+            for note in outcome.notes_on_gpu(timer.device):
+                self._add_note(note)
         timer.warm_up(self.options)
         return timer.per_call(self.options) if self.demand.latency else timer
 

@@ -122,7 +122,7 @@ class FakeCuda:
             memoryTypeHost=1,
             getDeviceCount=get_count,
             driverGetVersion=lambda: driver,
-            runtimeGetVersion=lambda: 12090,
+            runtimeGetVersion=lambda: 12090,  # what CuPy was built with
             getDeviceProperties=lambda index: {
                 "name": f"Fake {index}".encode(),
                 "totalGlobalMem": 1 << 37,
@@ -313,6 +313,18 @@ def test_a_librarys_error_is_told_by_its_text(device):
 def test_the_report_knows_memory_driver_and_runtime(device):
     info = device.info
     assert (1 << 37, "for CUDA 12.4", "CUDA 12.9") == (info.memory, info.driver, info.runtime)
+
+
+def test_the_runtime_is_the_installed_one_where_cupy_finds_it(monkeypatch):
+    def none():
+        raise RuntimeError("libcudart.so was not found")
+
+    library = fake(monkeypatch)
+    library.cuda.get_local_runtime_version = lambda: 12060
+    assert CupyDevice(library, 0).info.runtime == "CUDA 12.6"
+    assert CupyDevice(library, 0).info.library == "cupy 14, CUDA 12.6, driver for 12.4"
+    library.cuda.get_local_runtime_version = none
+    assert CupyDevice(library, 0).info.runtime == "CUDA 12.9"
 
 
 @pytest.mark.parametrize(
