@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from os import environ
 from typing import Any, Literal
@@ -17,28 +18,36 @@ from pytest_gpuperf.devices.library import (
     unusable,
 )
 from pytest_gpuperf.devices.nvml import MonitoredDevice
-from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
+from pytest_gpuperf.devices.precision import BFLOAT16_EPS, TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
 _LIBRARY = ("cupy", "CuPy", "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU")
+_COMPUTE_TYPES = {
+    "COMPUTE_TYPE_TF32": ("TF32", TF32_EPS),
+    "COMPUTE_TYPE_FP16": ("float16", TF32_EPS),  # as many bits
+    "COMPUTE_TYPE_BF16": ("bfloat16", BFLOAT16_EPS),
+}
 _INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100
 
 _LONGEST_SPIN = 1.0  # seconds: a GPU that also drives a screen may kill a kernel that runs for two
 _SPIN = r"""
 extern "C" __global__ void gpuperf_spin(long long nanoseconds) {
-    long long begin, now;
+    long long begin, now, first_cycle = clock64();
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
     do {
         asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    } while (now - begin < nanoseconds);
+    } while (now - begin < nanoseconds && clock64() - first_cycle < 4 * nanoseconds);
 }
 """
 
 
 class CupyDevice(LibraryDevice, MonitoredDevice):
-    """One CUDA device; work runs asynchronously on its streams."""
+    """One CUDA device; work runs asynchronously on its streams.
+
+    It stays the current device: `xp` is CuPy itself, which makes arrays on the current device.
+    """
 
     backend = "cupy"
 
@@ -51,19 +60,22 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         self.name = name.decode() if isinstance(name, bytes) else str(name)
         runtime = _installed_runtime(cupy)
         driver = _version(cupy.cuda.runtime.driverGetVersion())
-        reduced_precision = _reduced_precision(properties["major"])
-        library = f"cupy {cupy.__version__}, CUDA {runtime}, driver for {driver}"
-        self.info = DeviceInfo(
+        self._may_use_tf32 = may_use_tf32(properties["major"])
+        self._described = DeviceInfo(
             kind="gpu",
             backend=self.backend,
             name=self.name,
-            library=library,
+            library=f"cupy {cupy.__version__}, CUDA {runtime}, driver for {driver}",
             memory=properties["totalGlobalMem"],
             driver=f"for CUDA {driver}",
             runtime=f"CUDA {runtime}",
-            reduced_precision=reduced_precision,
-            reduced_eps=TF32_EPS if reduced_precision else None,
         )
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Describe the device as it is now: the precision of products can be switched by a program."""
+        setting, eps = _reduced_precision(self.xp) if self._may_use_tf32 else (None, None)
+        return replace(self._described, reduced_precision=setting, reduced_eps=eps)
 
     def asarray(self, host: Any) -> Any:
         """Copy to this device."""
@@ -72,7 +84,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
 
     def asnumpy(self, array: Any) -> Any:
         """Copy to the host on the current stream, and wait for it."""
-        return self.xp.asnumpy(array)
+        return self.xp.asnumpy(array, order="A")  # Fortran's order stays: no kernel transposes it first
 
     def synchronize(self) -> None:
         """Wait for the whole device, side streams included: a stream's own wait would miss them."""
@@ -226,15 +238,23 @@ def _version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def _reduced_precision(generation: int) -> str | None:
-    """Return the setting that rounds float32 products to TF32's 10 bits; NVIDIA's overrides CuPy's."""
-    cupy_setting = environ.get("CUPY_TF32", "")
-    if not may_use_tf32(generation):
-        return None
-    if cupy_setting not in ("", "0"):
-        return f"TF32 in float32 products (CUPY_TF32={cupy_setting})"
-    is_forced = environ.get("NVIDIA_TF32_OVERRIDE") == "1"
-    return "TF32 in float32 products (NVIDIA_TF32_OVERRIDE=1)" if is_forced else None
+def _reduced_precision(cupy: Any) -> tuple[str | None, float | None]:
+    """Return the setting that rounds the factors of float32 products, and how far.
+
+    CuPy reads its variable at the first product and never again, so its own state comes first.
+    """
+    try:
+        linalg = cupy._core._routines_linalg  # noqa: SLF001 - there is no public way to read it
+        chosen = linalg.compute_type_to_str(linalg.get_compute_type("f4"))
+        name, eps = _COMPUTE_TYPES.get(chosen, (None, None))
+        setting = "CuPy's compute type"
+    except Exception:  # noqa: BLE001 - a private name
+        value = environ.get("CUPY_TF32", "")
+        name, eps = (None, None) if value in ("", "0") else ("TF32", TF32_EPS)
+        setting = f"CUPY_TF32={value}"
+    if name is None and environ.get("NVIDIA_TF32_OVERRIDE") == "1":
+        name, eps, setting = "TF32", TF32_EPS, "NVIDIA_TF32_OVERRIDE=1"
+    return (f"{name} in float32 products ({setting})", eps) if name else (None, None)
 
 
 def _pool(cuda: Any, device: int) -> Any:

@@ -1,6 +1,5 @@
 """NVIDIA's management library (NVML): from a GPU's bus id to its clocks and the reasons for lower ones."""
 
-from collections.abc import Callable
 from functools import cached_property
 from os import getpid
 from typing import Any
@@ -40,11 +39,14 @@ class NvmlMonitor:
     def clocks(self) -> Clocks:
         """Return the clocks, temperature and power of this moment, and every reason for lower clocks."""
         nvml = self._nvml
-        milliwatts = self._query(nvml.nvmlDeviceGetPowerUsage)
+        milliwatts = self._query("nvmlDeviceGetPowerUsage")
+        celsius = self._query("nvmlDeviceGetTemperatureV", nvml.NVML_TEMPERATURE_GPU)
+        if celsius is None:  # an older driver or binding; the older name will be gone from CUDA 14 on
+            celsius = self._query("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU)
         return Clocks(
-            sm_mhz=self._query(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
-            memory_mhz=self._query(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_MEM),
-            celsius=self._query(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
+            sm_mhz=self._query("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+            memory_mhz=self._query("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
+            celsius=celsius,
             watts=None if milliwatts is None else milliwatts / 1000,
             throttle=_names(self._reasons(), _REASONS),
         )
@@ -92,18 +94,17 @@ class NvmlMonitor:
     def _reasons(self) -> int:
         """Return the bits that are set; old drivers and bindings lack the function's newer name."""
         for name in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"):
-            function = getattr(self._nvml, name, None)
-            bits = None if function is None else self._query(function)
-            if bits is not None:
+            if (bits := self._query(name)) is not None:
                 return bits
         return 0
 
-    def _query(self, function: Callable[..., int], *arguments: int) -> int | None:
-        """Return what NVML returns, or None: not supported, not permitted, or the GPU is gone."""
+    def _query(self, name: str, *arguments: int) -> int | None:
+        """Return what NVML returns, or None: not in the binding, not supported, or the GPU is gone."""
         try:
-            return function(self._handle, *arguments)
-        except self._nvml.NVMLError:
+            found: int | None = getattr(self._nvml, name)(self._handle, *arguments)
+        except (AttributeError, self._nvml.NVMLError):
             return None
+        return found
 
 
 class MonitoredDevice:

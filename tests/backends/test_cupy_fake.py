@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.cupy import CupyBackend, CupyDevice
+from pytest_gpuperf.devices.cupy import _SPIN, CupyBackend, CupyDevice
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.registry import Devices
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
@@ -350,11 +350,44 @@ def test_reduced_precision_names_the_setting_behind_it(
     assert (info.reduced_precision, info.reduced_eps) == (said, 2**-10 if said else None)
 
 
+@pytest.mark.parametrize(
+    ("chosen", "said", "eps"),
+    [
+        ("COMPUTE_TYPE_DEFAULT", None, None),
+        ("COMPUTE_TYPE_PEDANTIC", None, None),
+        ("COMPUTE_TYPE_TF32", "TF32 in float32 products (CuPy's compute type)", 2**-10),
+        ("COMPUTE_TYPE_FP16", "float16 in float32 products (CuPy's compute type)", 2**-10),
+        ("COMPUTE_TYPE_BF16", "bfloat16 in float32 products (CuPy's compute type)", 2**-7),
+    ],
+)
+def test_reduced_precision_is_what_cupy_computes_with_whatever_the_variable_says(
+    monkeypatch, setting, chosen, said, eps
+):
+    setting("CUPY_TF32", "1")  # it is read at the first product only, and a program can choose otherwise
+    setting("NVIDIA_TF32_OVERRIDE", None)
+    library = fake(monkeypatch)
+    linalg = SimpleNamespace(get_compute_type=lambda dtype: 7, compute_type_to_str=lambda number: chosen)
+    library._core = SimpleNamespace(_routines_linalg=linalg)
+    info = CupyDevice(library, 0).info
+    assert (said, eps) == (info.reduced_precision, info.reduced_eps)
+
+
+def test_an_array_in_fortrans_order_is_copied_as_it_is(device):
+    asked = {}
+    device.xp.asnumpy = lambda array, **options: asked.update(options)
+    device.asnumpy(None)
+    assert asked == {"order": "A"}
+
+
 @pytest.mark.parametrize(("seconds", "nanoseconds"), [(0.005, 5_000_000), (1.0, 10**9), (30.0, 10**9)])
 def test_a_spinning_kernel_occupies_the_device_for_at_most_a_second(device, cuda, seconds, nanoseconds):
     assert capabilities.occupy(device, seconds)
     assert cuda.launched == [((1,), (1,), (nanoseconds,))]
     assert cuda.waited == []
+
+
+def test_the_spinning_kernel_ends_by_its_cycles_too_should_the_timer_stand_still():
+    assert "clock64() - first_cycle < 4 * nanoseconds" in _SPIN
 
 
 def test_rocm_has_no_spinning_kernel(monkeypatch):

@@ -79,6 +79,18 @@ def test_what_the_gpu_does_not_support_is_unknown(monkeypatch):
     assert monitor.throttle() == ()
 
 
+def test_the_temperature_has_a_newer_name_that_is_asked_first(monkeypatch):
+    newer = {"nvmlDeviceGetTemperatureV": lambda handle, sensor: 42, "nvmlDeviceGetTemperature": None}
+    assert fake(monkeypatch, **newer).clocks().celsius == 42
+    assert fake(monkeypatch, nvmlDeviceGetTemperatureV=refuse).clocks().celsius == 41
+
+
+def test_a_binding_that_lacks_a_function_costs_no_other(monkeypatch):
+    lacking = {"nvmlDeviceGetTemperature": None, "nvmlDeviceGetPowerUsage": None}
+    clocks = fake(monkeypatch, **lacking).clocks()
+    assert (1980, None, None) == (clocks.sm_mhz, clocks.celsius, clocks.watts)
+
+
 def test_one_value_that_is_missing_costs_no_other(monkeypatch):
     clocks = fake(monkeypatch, nvmlDeviceGetPowerUsage=refuse).clocks()
     assert (1980, 41, None) == (clocks.sm_mhz, clocks.celsius, clocks.watts)
