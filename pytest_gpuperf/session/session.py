@@ -90,21 +90,33 @@ class GpuPerfSession:
 
     def gpu(self, device: DeviceSpec | None = None) -> TimedDevice:
         """Return the GPU, or end the test: a skip with the reason, an error where a GPU is required."""
+        if (reason := self.why_no_gpu(device)) is not None:
+            raise NoGpu(reason)
+        return self.machine.gpu(device)
+
+    def why_no_gpu(self, device: DeviceSpec | None = None) -> str | None:
+        """Return why a test gets no GPU, or None; fail it where one is required, was lost, or is broken.
+
+        A broken one fails the test only where the run names its library; under `auto` it is a warning.
+        """
         if self.machine.lost:
             pytest.fail(self.machine.lost, pytrace=False)
+        reason, must_fail = None, False
         try:
-            gpu = self.machine.gpu(device)
+            self.machine.gpu(device)
         except Unavailable as cause:
             reason, must_fail = str(cause), cause.broken and self._is_chosen(device)
-        else:
-            self._warn_of_broken_gpus()
-            return gpu
-        if self.options.require_gpu:
+        if reason is not None and self.options.require_gpu:
             pytest.fail(f"a GPU is required (--gpuperf-require-gpu): {reason}", pytrace=False)
         if must_fail:
             pytest.fail(f"the GPU of --gpuperf-gpu={self.options.gpu} is broken: {reason}", pytrace=False)
         self._warn_of_broken_gpus()
-        raise NoGpu(reason)
+        return reason
+
+    @property
+    def must_have_gpu(self) -> bool:
+        """Whether a test may fail for its GPU, which is then opened before the fixtures are set up."""
+        return bool(self.machine.lost) or self.options.require_gpu or self._is_chosen(None)
 
     def measure_and_apply(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> None:
         """Measure one item, store its record, and end the test as its verdict requires."""
@@ -150,6 +162,7 @@ class GpuPerfSession:
             trial.release()
             self.machine.release()
             pytest.fail(verdict.reason or fault.kind, pytrace=False)
+        self._warn_of_broken_gpus()
         if isolation.is_traced():
             trial.note("traced", _TRACED)
         record = self._with_pairing(trial.record(verdict), spec)
