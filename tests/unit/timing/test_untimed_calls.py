@@ -45,6 +45,9 @@ def through_a_function(held):
     return lambda: step()
 
 
+HELD: dict[str, Any] = {}
+
+
 def timer_on(device, call=None) -> BlockTimer:
     return BlockTimer(workload=Workload(device=device, call=call or device.launch, scope="call"))
 
@@ -133,10 +136,36 @@ def test_work_on_the_device_is_seen_in_the_workload_and_not_in_its_setup(expecte
         lambda seen: (lambda held: lambda: float(len(held)))(seen.asarray(np.ones(3))),
         lambda seen: float(len(seen.asarray(np.ones(3)))),
         lambda seen: through_a_function(seen.xp.ones(3)),
+        lambda seen: (HELD.update(a=[seen.xp.ones(3)]), lambda: len(HELD))[-1],
     ],
 )
 def test_a_callable_that_carries_arrays_of_the_device_is_taken_for_work_though_none_was_seen(body):
     assert prepared(unseen(), body).did_device_work
+
+
+@pytest.mark.parametrize(("expected", "seen_in"), [(True, 3), (False, 1000)])
+def test_a_call_of_which_nothing_was_seen_is_looked_at_again(expected, seen_in):
+    device = simulated()
+    observe, looks = device.observe, []
+
+    @contextmanager
+    def observe_at_times():
+        with observe() as observation:
+            yield observation
+        looks.append(observation)
+        observation.worked = len(looks) == seen_in
+
+    device.observe = observe_at_times
+    workload = prepared(device, lambda seen: lambda: None)  # as the replay of a graph
+    assert expected is workload.did_device_work
+    assert len(looks) < 50
+
+
+def test_a_long_call_is_not_made_again_to_see_its_work():
+    device = unseen()
+    calls = []
+    prepared(device, lambda seen: lambda: (calls.append(1), device.clock.advance(0.1))[-1])
+    assert len(calls) == 2
 
 
 def test_an_upload_that_the_callable_does_not_use_is_no_sign_of_work():
