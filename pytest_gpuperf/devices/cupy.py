@@ -241,7 +241,7 @@ def _version(number: int) -> str:
 def _reduced_precision(cupy: Any) -> tuple[str | None, float | None]:
     """Return the setting that rounds the factors of float32 products, and how far.
 
-    CuPy reads its variable at the first product and never again, so its own state comes first.
+    CuPy reads its variable at the first product, or here, and never again, so its own state comes first.
     """
     try:
         linalg = cupy._core._routines_linalg  # noqa: SLF001 - there is no public way to read it
