@@ -113,11 +113,6 @@ class GpuPerfSession:
         self._warn_of_broken_gpus()
         return reason
 
-    @property
-    def must_have_gpu(self) -> bool:
-        """Whether a test may fail for its GPU, which is then opened before the fixtures are set up."""
-        return bool(self.machine.lost) or self.options.require_gpu or self._is_chosen(None)
-
     def measure_and_apply(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> None:
         """Measure one item, store its record, and end the test as its verdict requires."""
         self.apply_verdict(self.measure(item, spec, bind), item)
@@ -142,6 +137,8 @@ class GpuPerfSession:
 
     def measure(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> Record:
         """Measure one item and store its record; exceptions of the body pass through."""
+        if spec.kind is None and spec.source != "all" and not self.options.off:
+            self.why_no_gpu()  # fails the test, or warns, for a broken one; without any the CPU is timed
         trial = self._trial(item, spec)
         fault = None
         try:
@@ -162,7 +159,6 @@ class GpuPerfSession:
             trial.release()
             self.machine.release()
             pytest.fail(verdict.reason or fault.kind, pytrace=False)
-        self._warn_of_broken_gpus()
         if isolation.is_traced():
             trial.note("traced", _TRACED)
         record = self._with_pairing(trial.record(verdict), spec)

@@ -85,7 +85,7 @@ def test_a_broken_gpu_is_an_error_of_a_run_that_names_it(run, pytester):
 def test_a_broken_gpu_is_an_error_of_a_measured_test_too(run, pytester):
     pytester.makeconftest(BROKEN)
     result = run(SPEEDUP_TEST.replace("(min=3)", ""), gpu="other")
-    result.assert_outcomes(errors=1)
+    result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["the GPU of --gpuperf-gpu=other is broken: it was found but *; repair it"])
 
 
