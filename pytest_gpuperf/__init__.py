@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_gpuperf.devices.protocol import Device
-    from pytest_gpuperf.model.errors import InconclusiveWarning, NotComparableWarning
+    from pytest_gpuperf.model.errors import BrokenGpuWarning, InconclusiveWarning, NotComparableWarning
 
-__all__ = ["Device", "InconclusiveWarning", "NotComparableWarning", "__version__"]
+__all__ = ["BrokenGpuWarning", "Device", "InconclusiveWarning", "NotComparableWarning", "__version__"]
 
 _HOMES = {
+    "BrokenGpuWarning": "pytest_gpuperf.model.errors",
     "Device": "pytest_gpuperf.devices.protocol",
     "InconclusiveWarning": "pytest_gpuperf.model.errors",
     "NotComparableWarning": "pytest_gpuperf.model.errors",

@@ -68,13 +68,11 @@ def _listings() -> Iterator[DeviceListing]:
 
 def _selectors(backend: Any) -> list[str]:
     """Return a selector for each device; just the first where a backend does not count them."""
-    from pytest_gpuperf.devices.capabilities import call_optional
+    from pytest_gpuperf.devices import registry
 
     if backend.name == "sycl":
         return ["", _CPU]
-    # Few backends count their devices; an error in it comes again, with its reason, when one is opened.
-    count = call_optional(backend, "count") or 0
-    return [str(index) for index in range(count)] if count > 1 else [""]
+    return registry.selectors(backend)
 
 
 def _table(listings: list[DeviceListing], automatic: str | None) -> Iterator[str]:

@@ -4,15 +4,19 @@ from collections.abc import Callable
 from time import perf_counter, sleep
 from typing import Any, Literal
 
+from pytest_gpuperf.model.errors import Fault
 from pytest_gpuperf.model.record import Clocks
 
 __all__ = [
     "clocks",
+    "fault",
     "host_memory",
     "occupy",
+    "other_processes",
     "pause",
     "processor_time",
     "throttle",
+    "throttle_counters",
     "unfinished",
     "wait_for_result",
 ]
@@ -50,9 +54,20 @@ def clocks(device: Any) -> Clocks | None:
     return call_optional(device, "clocks")  # type: ignore[no-any-return]  # as the capability is typed
 
 
-def throttle(device: Any) -> tuple[str, ...]:
-    """Return the reasons for which the device runs slower than it should at this moment."""
-    return call_optional(device, "throttle") or ()
+def throttle_counters(device: Any) -> dict[str, int] | None:
+    """Return how much each reason has slowed the device down so far, in a unit of its own."""
+    return call_optional(device, "throttle_counters")  # type: ignore[no-any-return]  # as the capability is typed
+
+
+def throttle(device: Any, before: dict[str, int] | None = None) -> tuple[str, ...]:
+    """Return the reasons for which the device ran slower than it should since its counters were these.
+
+    Without counters they are the reasons of this moment.
+    """
+    after = throttle_counters(device) if before is not None else None
+    if before is None or after is None:
+        return call_optional(device, "throttle") or ()
+    return tuple(name for name, count in after.items() if count > before.get(name, count))
 
 
 def host_memory(device: Any, host: Any) -> Literal["pinned", "pageable"] | None:
@@ -63,6 +78,26 @@ def host_memory(device: Any, host: Any) -> Literal["pinned", "pageable"] | None:
 def processor_time(device: Any) -> float | None:
     """Return the seconds that all processors together have worked for this process."""
     return call_optional(device, "processor_time")  # type: ignore[no-any-return]  # as the capability is typed
+
+
+def other_processes(device: Any) -> int | None:
+    """Return how many other processes use the device, as far as it reports them."""
+    return call_optional(device, "other_processes")  # type: ignore[no-any-return]  # as the capability is typed
+
+
+def fault(device: Any, error: BaseException) -> Fault | None:
+    """Return what an error means for a device; where it does not tell, one wait for a GPU does.
+
+    A library such as cuBLAS raises an error of its own for work that another call had broken before.
+    """
+    found: Fault | None = call_optional(device, "fault", error)
+    if found is not None or getattr(device, "kind", None) != "gpu" or not isinstance(error, Exception):
+        return found  # what is no Exception ends the test from outside: its work may never end
+    try:
+        device.synchronize()
+    except Exception as later:  # noqa: BLE001 - whatever a library raises
+        return call_optional(device, "fault", later)  # type: ignore[no-any-return]  # as its protocol is typed
+    return None
 
 
 def call_optional(device: Any, name: str, *arguments: Any, otherwise: Any = None) -> Any:

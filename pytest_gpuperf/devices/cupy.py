@@ -2,38 +2,52 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from os import environ
 from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
+from pytest_gpuperf.devices import errors, remedies
+from pytest_gpuperf.devices.library import (
+    LibraryBackend,
+    LibraryDevice,
+    import_library,
+    shown_setting,
+    unusable,
+)
 from pytest_gpuperf.devices.nvml import MonitoredDevice
-from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
+from pytest_gpuperf.devices.precision import BFLOAT16_EPS, TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
 _LIBRARY = ("cupy", "CuPy", "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU")
-# CUDA runtime errors (driver_types.h) after which the process's context cannot be used again.
-_LOST = frozenset({4, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999})
+_COMPUTE_TYPES = {
+    "COMPUTE_TYPE_TF32": ("TF32", TF32_EPS),
+    "COMPUTE_TYPE_FP16": ("float16", TF32_EPS),  # as many bits
+    "COMPUTE_TYPE_BF16": ("bfloat16", BFLOAT16_EPS),
+}
 _INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100
 
 _LONGEST_SPIN = 1.0  # seconds: a GPU that also drives a screen may kill a kernel that runs for two
 _SPIN = r"""
 extern "C" __global__ void gpuperf_spin(long long nanoseconds) {
-    long long begin, now;
+    long long begin, now, first_cycle = clock64();
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
     do {
         asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    } while (now - begin < nanoseconds);
+    } while (now - begin < nanoseconds && clock64() - first_cycle < 4 * nanoseconds);
 }
 """
 
 
 class CupyDevice(LibraryDevice, MonitoredDevice):
-    """One CUDA device; work runs asynchronously on its streams."""
+    """One CUDA device; work runs asynchronously on its streams.
+
+    It stays the current device: `xp` is CuPy itself, which makes arrays on the current device.
+    """
 
     backend = "cupy"
 
@@ -44,21 +58,24 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         properties = cupy.cuda.runtime.getDeviceProperties(index)
         name = properties["name"]
         self.name = name.decode() if isinstance(name, bytes) else str(name)
-        runtime = _version(cupy.cuda.runtime.runtimeGetVersion())
+        runtime = _installed_runtime(cupy)
         driver = _version(cupy.cuda.runtime.driverGetVersion())
-        reduced_precision = _reduced_precision(properties["major"])
-        library = f"cupy {cupy.__version__}, CUDA {runtime}, driver for {driver}"
-        self.info = DeviceInfo(
+        self._may_use_tf32 = may_use_tf32(properties["major"])
+        self._described = DeviceInfo(
             kind="gpu",
             backend=self.backend,
             name=self.name,
-            library=library,
+            library=f"cupy {cupy.__version__}, CUDA {runtime}, driver for {driver}",
             memory=properties["totalGlobalMem"],
             driver=f"for CUDA {driver}",
             runtime=f"CUDA {runtime}",
-            reduced_precision=reduced_precision,
-            reduced_eps=TF32_EPS if reduced_precision else None,
         )
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Describe the device as it is now: the precision of products can be switched by a program."""
+        setting, eps = _reduced_precision(self.xp) if self._may_use_tf32 else (None, None)
+        return replace(self._described, reduced_precision=setting, reduced_eps=eps)
 
     def asarray(self, host: Any) -> Any:
         """Copy to this device."""
@@ -67,7 +84,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
 
     def asnumpy(self, array: Any) -> Any:
         """Copy to the host on the current stream, and wait for it."""
-        return self.xp.asnumpy(array)
+        return self.xp.asnumpy(array, order="A")  # Fortran's order stays: no kernel transposes it first
 
     def synchronize(self) -> None:
         """Wait for the whole device, side streams included: a stream's own wait would miss them."""
@@ -82,25 +99,27 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         """Detect work by allocations and by an unfinished stream; time it by two events.
 
         Work on non-blocking side streams escapes those events: `outside_time` has it. Only CuPy's own pool
-        reports memory.
+        reports memory; with any other allocator every call counts as work.
         """
         self._device.use()
         cuda = self.xp.cuda
         observation = Observation()
         pool = _pool(cuda, self._device.id)
-        start, end = cuda.Event(), cuda.Event()
+        start, end = self._events
         start.record()
         with pool:
             yield observation
-        unfinished = not cuda.Stream.null.done
+        unfinished = not cuda.get_current_stream().done
         end.record()
         end.synchronize()
         waited = self.clock()
         self.synchronize()
-        observation.outside_time = self.clock() - waited
-        observation.worked = pool.uses > 0 or unfinished
+        observation.finished = self.clock()
+        observation.outside_time = observation.finished - waited
+        has_pool = isinstance(getattr(cuda.get_allocator(), "__self__", None), cuda.MemoryPool)
+        observation.worked = unfinished or pool.uses > 0 or not has_pool
         observation.device_time = cuda.get_elapsed_time(start, end) / 1000  # milliseconds
-        if isinstance(getattr(cuda.get_allocator(), "__self__", None), cuda.MemoryPool):
+        if has_pool:
             observation.allocations = pool.allocations
             observation.memory = pool.peak
             observation.held = pool.held
@@ -122,14 +141,14 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         return "pinned" if registered else "pageable"
 
     def fault(self, error: BaseException) -> Fault | None:
-        """Recognize CuPy's memory error and the CUDA errors that outlive their call."""
+        """Recognize memory errors and the CUDA errors that outlive their call."""
         cuda = self.xp.cuda
         if isinstance(error, cuda.memory.OutOfMemoryError):
             return Fault(kind="out_of_memory", requested=getattr(error, "_size", None))
         cuda_errors = (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError)
-        if isinstance(error, cuda_errors) and getattr(error, "status", None) in _LOST:
-            return Fault(kind="lost")
-        return None
+        if isinstance(error, cuda_errors):
+            return errors.parse_status(getattr(error, "status", None))
+        return super().fault(error)  # of its libraries, such as cuBLAS
 
     def release(self) -> None:
         """Empty CuPy's pools of device and pinned memory, and the work areas of its FFT plans."""
@@ -137,6 +156,11 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
             self.xp.fft.config.get_plan_cache().clear()
             self.xp.get_default_memory_pool().free_all_blocks()
             self.xp.get_default_pinned_memory_pool().free_all_blocks()
+
+    @cached_property
+    def _events(self) -> tuple[Any, Any]:
+        """Two events, kept: CuPy raises when it destroys one of a lost device."""
+        return self.xp.cuda.Event(), self.xp.cuda.Event()
 
     def _occupy(self, seconds: float) -> None:
         with self._device:
@@ -167,7 +191,7 @@ class CupyBackend(LibraryBackend):
         try:
             count = cupy.cuda.runtime.getDeviceCount()
         except cupy.cuda.runtime.CUDARuntimeError as error:
-            raise Unavailable(_no_device(cupy, error)) from error
+            raise _no_device(cupy, error) from error
         if index >= count:
             problem = f"CuPy sees {count} CUDA device(s) and number {index} was requested"
             raise Unavailable(f"{problem}; {shown_setting('CUDA_VISIBLE_DEVICES')}")
@@ -176,24 +200,37 @@ class CupyBackend(LibraryBackend):
             (cupy.ones(1) + 1).sum()
             device.synchronize()
         except Exception as error:
-            reason = f"the CUDA device {index} was found but cannot be used: {error}"
-            raise Unavailable(f"{reason}; check with nvidia-smi that it is free and healthy") from error
+            problem = f"the CUDA device {index} was found but cannot be used"
+            raise unusable(problem, error, "check with nvidia-smi that it is free and healthy") from error
         return device
 
 
-def _no_device(cupy: Any, error: Any) -> str:
+def _no_device(cupy: Any, error: Any) -> Unavailable:
     """Return why CUDA sees no device, with its remedy."""
     runtime = cupy.cuda.runtime
     if error.status == _NO_DEVICE:
-        return f"no CUDA device is visible: {shown_setting('CUDA_VISIBLE_DEVICES')}"
+        problem = f"no CUDA device is visible: {shown_setting('CUDA_VISIBLE_DEVICES')}"
+        return Unavailable(f"{problem}; {remedies.HIDDEN}")
     if error.status == _INSUFFICIENT_DRIVER and runtime.driverGetVersion() == 0:
-        return "CuPy is installed but no NVIDIA driver is; install the driver, or use a machine that has one"
+        return Unavailable(
+            "CuPy is installed but no NVIDIA driver is; install the driver, or use a machine that has one"
+        )
     if error.status == _INSUFFICIENT_DRIVER:
         needed = _version(runtime.runtimeGetVersion())
         supported = _version(runtime.driverGetVersion())
-        remedy = "update the driver or install the extra for an older CUDA"
-        return f"the NVIDIA driver is too old: it supports CUDA {supported}, CuPy needs {needed}; {remedy}"
-    return f"CUDA cannot be used: {error}"
+        problem = f"the NVIDIA driver is too old: it supports CUDA {supported}, CuPy needs {needed}"
+        return Unavailable(
+            f"{problem}; update the driver or install the extra for an older CUDA", broken=True
+        )
+    return unusable("CUDA cannot be used", error, "check that nvidia-smi shows the GPU as healthy")
+
+
+def _installed_runtime(cupy: Any) -> str:
+    """Return the version of the CUDA runtime that is installed; of the one CuPy was built with if none is."""
+    try:
+        return _version(cupy.cuda.get_local_runtime_version())
+    except Exception:  # noqa: BLE001 - it looks for a shared library; an old CuPy cannot
+        return _version(cupy.cuda.runtime.runtimeGetVersion())
 
 
 def _version(number: int) -> str:
@@ -201,15 +238,23 @@ def _version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def _reduced_precision(generation: int) -> str | None:
-    """Return the setting that rounds float32 products to TF32's 10 bits; NVIDIA's overrides CuPy's."""
-    cupy_setting = environ.get("CUPY_TF32", "")
-    if not may_use_tf32(generation):
-        return None
-    if cupy_setting not in ("", "0"):
-        return f"TF32 in float32 products (CUPY_TF32={cupy_setting})"
-    is_forced = environ.get("NVIDIA_TF32_OVERRIDE") == "1"
-    return "TF32 in float32 products (NVIDIA_TF32_OVERRIDE=1)" if is_forced else None
+def _reduced_precision(cupy: Any) -> tuple[str | None, float | None]:
+    """Return the setting that rounds the factors of float32 products, and how far.
+
+    CuPy reads its variable at the first product, or here, and never again, so its own state comes first.
+    """
+    try:
+        linalg = cupy._core._routines_linalg  # noqa: SLF001 - there is no public way to read it
+        chosen = linalg.compute_type_to_str(linalg.get_compute_type("f4"))
+        name, eps = _COMPUTE_TYPES.get(chosen, (None, None))
+        setting = "CuPy's compute type"
+    except Exception:  # noqa: BLE001 - a private name
+        value = environ.get("CUPY_TF32", "")
+        name, eps = (None, None) if value in ("", "0") else ("TF32", TF32_EPS)
+        setting = f"CUPY_TF32={value}"
+    if name is None and environ.get("NVIDIA_TF32_OVERRIDE") == "1":
+        name, eps, setting = "TF32", TF32_EPS, "NVIDIA_TF32_OVERRIDE=1"
+    return (f"{name} in float32 products ({setting})", eps) if name else (None, None)
 
 
 def _pool(cuda: Any, device: int) -> Any:

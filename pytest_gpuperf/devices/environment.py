@@ -12,13 +12,18 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.record import Environment, ThreadPool
 
 _PACKAGES = """pytest-gpuperf pytest numpy scipy threadpoolctl cupy-cuda12x cupy-cuda13x cupy nvidia-ml-py
-    torch array-api-compat jax jaxlib dpnp dpctl""".split()  # noqa: SIM905 - as a list each has its line
+    torch array-api-compat jax jaxlib dpnp dpctl triton numba numba-cuda rmm-cu12 rmm-cu13 nvidia-cublas
+    nvidia-cublas-cu12 nvidia-cudnn-cu12 nvidia-cudnn-cu13""".split()  # noqa: SIM905 - as a list each has its line
 THREADS = """OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS NUMEXPR_NUM_THREADS BLIS_NUM_THREADS
     VECLIB_MAXIMUM_THREADS""".split()  # noqa: SIM905 - as above
+_BLOCKING = {"CUDA_LAUNCH_BLOCKING": "1", "HIP_LAUNCH_BLOCKING": "1", "AMD_SERIALIZE_KERNEL": "3"}
 _SETTINGS = """OPENBLAS_CORETYPE CUDA_VISIBLE_DEVICES CUPY_TF32 NVIDIA_TF32_OVERRIDE CUPY_ACCELERATORS
-    XLA_FLAGS JAX_PLATFORMS JAX_DEFAULT_MATMUL_PRECISION JAX_ENABLE_X64
+    CUPY_CUDA_PER_THREAD_DEFAULT_STREAM CUDA_MODULE_LOADING CUDA_DEVICE_MAX_CONNECTIONS
+    CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_ACTIVE_THREAD_PERCENTAGE PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF
+    TORCH_ALLOW_TF32_CUBLAS_OVERRIDE XLA_FLAGS XLA_PYTHON_CLIENT_ALLOCATOR XLA_PYTHON_CLIENT_MEM_FRACTION
+    XLA_PYTHON_CLIENT_PREALLOCATE JAX_PLATFORMS JAX_DEFAULT_MATMUL_PRECISION JAX_ENABLE_X64
     ONEAPI_DEVICE_SELECTOR""".split()  # noqa: SIM905 - as above
-_VARIABLES = (*THREADS, *_SETTINGS)
+_VARIABLES = (*THREADS, *_SETTINGS, *_BLOCKING)
 _OWN_CGROUPS = Path("/proc/self/cgroup")
 _CGROUPS = Path("/sys/fs/cgroup")
 _CPUS = Path("/sys/devices/system/cpu")
@@ -48,6 +53,12 @@ def survey(gpu: DeviceInfo | None, gpu_reason: str | None) -> Environment:
         thread_pools=_thread_pools(),
         variables={name: os.environ[name] for name in _VARIABLES if name in os.environ},
     )
+
+
+def blocking_setting() -> str | None:
+    """Return the setting, if one is made, with which each launch on a GPU waits for its kernel."""
+    found = (f"{name}={value}" for name, value in _BLOCKING.items() if os.environ.get(name) == value)
+    return next(found, None)
 
 
 def usable_processors() -> float:

@@ -4,8 +4,14 @@ import re
 
 from pytest_gpuperf.model.errors import Fault
 
-_OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|failed to allocate", re.I)
-_REQUESTED = re.compile(r"allocat(?:e|ing)(?: request for)? ([\d.]+) ?(bytes|[KMGT]i?B)", re.I)
+_OUT_OF_MEMORY = re.compile(
+    r"out of memory|can't allocate memory|not enough memory|failed to allocate|attempting to allocate"
+    r"|OUT_OF_\w*MEMORY|_ALLOC_FAILED|invalid buffer size: [\d.]+",
+    re.I,
+)
+_REQUESTED = re.compile(
+    r"(?:allocat(?:e|ing)(?: request for)?|buffer size:) ([\d.]+) ?(bytes|[KMGT](?:i?B)?)\b", re.I
+)
 _UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 # The texts of cudaGetErrorString (HIP has the same ones) for errors after which the context cannot be used,
@@ -22,21 +28,37 @@ _LOST = (
     "operation not supported on global/shared address space",
     "uncorrectable ECC error encountered",
     "DEVICE_LOST",
+    "uncorrectable NVLink error",
+    "Invalid access of peer GPU memory",
+    "the MPS client has been terminated",
+    "CUDA error: unknown error",
+    "HIP error: unknown error",
+    "CUDA_ERROR_UNKNOWN",
 )
+# The same by their numbers (driver_types.h; HIP has the same ones), and that of memory that ran out.
+_LOST_STATUSES = frozenset(
+    {4, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999}
+)
+_MEMORY_ALLOCATION = 2
 
 
 def parse_error(error: BaseException) -> Fault | None:
     """Return the fault that an error's type or text describes; a size that it gives in GiB is rounded."""
-    if isinstance(error, MemoryError):
-        return Fault(kind="out_of_memory")
-    text = str(error) if isinstance(error, RuntimeError) else ""
+    text = str(error) if isinstance(error, RuntimeError | MemoryError) else ""
     if any(phrase in text for phrase in _LOST):
         return Fault(kind="lost")
-    if not _OUT_OF_MEMORY.search(text):
+    if not isinstance(error, MemoryError) and not _OUT_OF_MEMORY.search(text):
         return None
     match = _REQUESTED.search(text)
     requested = None if match is None else round(float(match[1]) * _UNITS[match[2][0].lower()])
     return Fault(kind="out_of_memory", requested=requested)
+
+
+def parse_status(status: int | None) -> Fault | None:
+    """Return the fault that a number of CUDA's or HIP's runtime stands for."""
+    if status == _MEMORY_ALLOCATION:
+        return Fault(kind="out_of_memory")
+    return Fault(kind="lost") if status in _LOST_STATUSES else None
 
 
 def first_line(error: BaseException) -> str:

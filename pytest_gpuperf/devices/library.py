@@ -6,7 +6,7 @@ from os import environ
 from time import perf_counter
 from typing import Any
 
-from pytest_gpuperf.devices import errors
+from pytest_gpuperf.devices import errors, remedies
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Kind
@@ -49,7 +49,14 @@ def import_library(module: str, name: str, remedy: str) -> Any:
     try:
         return import_module(module)
     except Exception as error:
-        raise Unavailable(f"{name} is installed but cannot be imported: {error}") from error
+        raise unusable(f"{name} is installed but cannot be imported", error, "reinstall it") from error
+
+
+def unusable(problem: str, error: Exception, remedy: str) -> Unavailable:
+    """Return why something that is there cannot be used, with the cause's remedy or else the given one."""
+    cause = error.__cause__ or error  # CuPy hides it in a page of its own
+    found = remedies.remedy(f"{cause} {error}") or remedy
+    return Unavailable(f"{problem}: {remedies.one_line(cause)}; {found}", broken=True)
 
 
 def shown_setting(name: str) -> str:

@@ -65,7 +65,11 @@ class Machine:
         opened = self._devices.opened if self._devices else None
         for gpu in (opened, device):
             # A defect in another plugin's backend must not hide the test's own error.
-            fault: Fault | None = capabilities.call_optional(gpu, "fault", error)
+            fault: Fault | None
+            if self.lost is None:
+                fault = capabilities.fault(gpu, error)
+            else:  # every wait for it would raise
+                fault = capabilities.call_optional(gpu, "fault", error)
             if gpu and fault and fault.kind == "lost" and self.lost is None:
                 self.lost = f"the GPU ({gpu.name}) was lost in {nodeid}: {errors.first_line(error)}"
             if fault is not None:

@@ -1,7 +1,7 @@
 """NVIDIA's management library (NVML): from a GPU's bus id to its clocks and the reasons for lower ones."""
 
-from collections.abc import Callable
 from functools import cached_property
+from os import getpid
 from typing import Any
 
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -16,6 +16,17 @@ _BAD = {
     0x80: "hardware power brake",
 }
 _REASONS = {**_BAD, **_HARMLESS}
+_HARDWARE, _HEAT_OR_SUPPLY = (
+    0x8,
+    0x40 | 0x80,
+)  # the first "may be also reported during PState or clock change"
+# Counters of the nanoseconds that a GPU was slowed down, and the only one that GPUs before them have.
+_COUNTERS = {
+    "software thermal slowdown": "NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN",
+    "hardware thermal slowdown": "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN",
+    "hardware power brake": "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN",
+}
+_OLDER_COUNTER = "thermal slowdown"
 
 
 class NvmlMonitor:
@@ -28,34 +39,72 @@ class NvmlMonitor:
     def clocks(self) -> Clocks:
         """Return the clocks, temperature and power of this moment, and every reason for lower clocks."""
         nvml = self._nvml
-        milliwatts = self._query(nvml.nvmlDeviceGetPowerUsage)
+        milliwatts = self._query("nvmlDeviceGetPowerUsage")
+        celsius = self._query("nvmlDeviceGetTemperatureV", nvml.NVML_TEMPERATURE_GPU)
+        if celsius is None:  # an older driver or binding; the older name will be gone from CUDA 14 on
+            celsius = self._query("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU)
         return Clocks(
-            sm_mhz=self._query(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
-            memory_mhz=self._query(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_MEM),
-            celsius=self._query(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
+            sm_mhz=self._query("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+            memory_mhz=self._query("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
+            celsius=celsius,
             watts=None if milliwatts is None else milliwatts / 1000,
             throttle=_names(self._reasons(), _REASONS),
         )
 
     def throttle(self) -> tuple[str, ...]:
         """Return the reasons for which the GPU is slower than it should be: heat, or too weak a supply."""
-        return _names(self._reasons(), _BAD)
+        bits = self._reasons()
+        return _names(bits if bits & _HEAT_OR_SUPPLY else bits & ~_HARDWARE, _BAD)
+
+    def throttle_counters(self) -> dict[str, int] | None:
+        """Return for how long each such reason has slowed the GPU down so far; None if it counts none."""
+        nvml = self._nvml
+        try:
+            fields = {name: getattr(nvml, field) for name, field in _COUNTERS.items()}
+            values = nvml.nvmlDeviceGetFieldValues(self._handle, list(fields.values()))
+            found = zip(fields, values, strict=True)
+            counters = {name: int(one.value.ullVal) for name, one in found if one.nvmlReturn == 0}
+            if counters:
+                return counters
+        except (AttributeError, nvml.NVMLError):  # an old binding or driver
+            pass
+        try:
+            status = nvml.nvmlDeviceGetViolationStatus(self._handle, nvml.NVML_PERF_POLICY_THERMAL)
+        except (AttributeError, nvml.NVMLError):
+            return None
+        return {_OLDER_COUNTER: int(status.violationTime)}
+
+    def other_processes(self) -> int | None:
+        """Return how many other processes hold a compute context on this GPU, or this instance of it (MIG).
+
+        In a container NVML may call this process by another number: of those that it lists one is this one.
+        """
+        try:
+            listed = self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
+        except (AttributeError, self._nvml.NVMLError):
+            return None
+        own = next((process for process in listed if process.pid == getpid()), None)
+        instances = {getattr(process, "gpuInstanceId", None) for process in listed}
+        if own is None and len(instances) > 1:
+            return None
+        instance = getattr(own, "gpuInstanceId", None) if own else next(iter(instances), None)
+        beside = [process for process in listed if getattr(process, "gpuInstanceId", None) == instance]
+        return max(0, len(beside) - 1)
 
     def _reasons(self) -> int:
         """Return the bits that are set; old drivers and bindings lack the function's newer name."""
         for name in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"):
-            function = getattr(self._nvml, name, None)
-            bits = None if function is None else self._query(function)
-            if bits is not None:
+            if (bits := self._query(name)) is not None:
                 return bits
         return 0
 
-    def _query(self, function: Callable[..., int], *arguments: int) -> int | None:
-        """Return what NVML returns, or None: not supported, not permitted, or the GPU is gone."""
+    def _query(self, name: str, *arguments: int) -> int | None:
+        """Return what NVML returns, or None: not in the binding, not supported, or the GPU is gone."""
         try:
-            return function(self._handle, *arguments)
-        except self._nvml.NVMLError:
+            found: int | None = getattr(self._nvml, name)(self._handle, *arguments)
+        except (AttributeError, self._nvml.NVMLError):
             return None
+        return found
 
 
 class MonitoredDevice:
@@ -70,6 +119,14 @@ class MonitoredDevice:
     def throttle(self) -> tuple[str, ...]:
         """Return what slows the GPU down at this moment, as far as NVML reports it."""
         return self._monitor.throttle() if self._monitor else ()
+
+    def other_processes(self) -> int | None:
+        """Return how many other processes use this GPU; None where NVML does not tell."""
+        return self._monitor.other_processes() if self._monitor else None
+
+    def throttle_counters(self) -> dict[str, int] | None:
+        """Return for how long each reason has slowed the GPU down so far, where NVML counts that."""
+        return self._monitor.throttle_counters() if self._monitor else None
 
     def _pci_bus_id(self) -> str:
         """Return the PCI bus id of the device; raise GpuPerfError if NVML reports none."""

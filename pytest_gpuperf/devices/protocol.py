@@ -47,15 +47,16 @@ class Observation:
     """What a device observed of the work in a `with device.observe()` block, filled in at its end.
 
     `device_time` runs from the start of the work on the device to the end that its own events record, and
-    `outside_time` (seconds too) is how long the device worked on after that. `allocations` counts those made
-    by the device itself, not from a pool; `memory` is the peak of the bytes held above those held before, and
-    `held` is what is left of it at the end.
-    None where the device does not report it.
+    `outside_time` (seconds too) is how long the device worked on after that. `finished` is the device's clock
+    when its work was done, before anything else was asked. `allocations` counts those made by the device
+    itself, not from a pool; `memory` is the peak of the bytes held above those held before, and `held` is
+    what is left of it at the end. None where the device does not report it.
     """
 
     worked: bool = False
     device_time: float | None = None
     outside_time: float | None = None
+    finished: float | None = None
     allocations: int | None = None
     memory: int | None = None
     held: int | None = None

@@ -34,11 +34,21 @@ def backends(cpu_name: str, registered: Iterable[Backend]) -> list[Backend]:
     return list({backend.name: backend for backend in available}.values())
 
 
+def selectors(backend: Backend) -> list[str]:
+    """Return a selector for each device; just an empty one where a backend has one, or counts none."""
+    # An error in it comes again, with its cause, when a device is opened.
+    found = call_optional(backend, "selectors")
+    if found is None:
+        found = [str(index) for index in range(call_optional(backend, "count") or 0)]
+    return found if len(found) > 1 else [""]
+
+
 class Devices:
     """The two devices of a run; the GPU is probed at the first call of `gpu()` and never again.
 
     `choice` is `auto`, `none` or `NAME[:SELECTOR]`; a wrong one raises GpuPerfError, naming the valid ones.
-    Without a selector, the processes that share a run are spread over the devices by their number `worker`.
+    `broken` is why each GPU that is there, or a library for one, could not be used. Without a selector, the
+    processes that share a run are spread over the devices by their number `worker`.
     """
 
     def __init__(self, choice: str, available: Sequence[Backend], worker: int | None = None) -> None:
@@ -48,6 +58,7 @@ class Devices:
         self._worker = worker
         self._chosen = self._find(name)
         self._opened: dict[tuple[str, str], TimedDevice | Unavailable] = {}
+        self.broken: list[str] = []
         self.off = name == "none"
 
     def cpu(self) -> TimedDevice:
@@ -95,9 +106,10 @@ class Devices:
                 self._opened[key] = open_device()
             except Unavailable as cause:
                 self._opened[key] = cause
+                self.broken += [str(cause)] if cause.broken else []
         device = self._opened[key]
         if isinstance(device, Unavailable):
-            raise Unavailable(str(device))  # a new exception: the first one's traceback would grow
+            raise Unavailable(str(device), broken=device.broken)  # the first one's traceback would grow
         return device
 
     def _open_other(self, kind: Kind, library: str, selector: str) -> TimedDevice:
@@ -128,9 +140,8 @@ class Devices:
         """Return the selector of this process's device; empty for the backend's first."""
         if self._worker is None:
             return ""
-        # Few backends count their devices; an error in it comes again, with its cause, when one is opened.
-        count = call_optional(backend, "count") or 0
-        return str(self._worker % count) if count > 1 else ""
+        found = selectors(backend)
+        return found[self._worker % len(found)]
 
     def _open(self) -> TimedDevice:
         if self.off:
@@ -144,6 +155,7 @@ class Devices:
                     return backend.gpu(self._selector_of_worker(backend))
                 except Unavailable as cause:
                     reasons += [] if cause.missing else [str(cause)]
+                    self.broken += [str(cause)] if cause.broken else []
         reasons += [
             f"{name} is imported: --gpuperf-gpu={name} compares its own CPU and GPU"
             for name in ("torch", "jax")

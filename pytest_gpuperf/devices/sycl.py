@@ -12,7 +12,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
+from pytest_gpuperf.devices.library import (
+    LibraryBackend,
+    LibraryDevice,
+    import_library,
+    shown_setting,
+    unusable,
+)
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -156,7 +162,9 @@ class SyclBackend(LibraryBackend):
             (device.asarray([1.0, 2.0]) + 1).sum()
             device.synchronize()
         except Exception as error:
-            raise Unavailable(f"the SYCL {kind} was found but cannot be used: {error}") from error
+            raise unusable(
+                f"the SYCL {kind} was found but cannot be used", error, "check its driver"
+            ) from error
         return device
 
 

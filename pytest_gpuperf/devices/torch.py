@@ -1,7 +1,7 @@
 """GPUs through PyTorch, compared with PyTorch on the CPU."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, wraps
 from importlib.util import find_spec
@@ -11,16 +11,27 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
+from pytest_gpuperf.devices import errors
+from pytest_gpuperf.devices.library import (
+    LibraryBackend,
+    LibraryDevice,
+    import_library,
+    shown_setting,
+    unusable,
+)
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
-from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
 _LIBRARY = ("torch", "torch", "install pytest-gpuperf[torch], for a GPU with torch's build for it")
+# Counters of its allocators in bytes: Intel's counts nothing else, those of HPU and MTIA not even these.
+_ALLOCATED, _HELD, _PEAK = (f"allocated_bytes.all.{name}" for name in ("allocated", "current", "peak"))
+_TRIAL_CYCLES = 2_000_000  # about a millisecond
+_LONGEST_SPIN = 1.0  # seconds: a GPU that also drives a screen may kill a kernel that runs for two
 _TYPES = ("cuda", "hpu", "mps", "mtia", "npu", "xpu")
 
 # Functions that make a tensor without being given one: those that `torch.set_default_device` acts on.
@@ -99,26 +110,27 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
     def observe(self) -> Iterator[Observation]:
         """Detect work by torch's allocator and by an unfinished stream; time it by two CUDA events.
 
-        If the accelerator counts no allocations, as on the CPU, every call counts as work. On CUDA this
-        resets torch's own record of the peak.
+        If the accelerator does not count what it allocates, every call counts as work. On CUDA this resets
+        torch's own record of the peak.
         """
-        observation = Observation(worked=True)
-        before = self._memory()
-        if not before:
-            yield observation
-            return
-        self._module.reset_peak_memory_stats(self._device)
+        observation = Observation()
+        before = self._reset_memory()
         with self._timed(observation):
             yield observation
-        after = self._memory()
-        held = before["allocated_bytes.all.current"]
-        observation.worked = (
-            observation.worked or after["allocation.all.allocated"] > before["allocation.all.allocated"]
-        )
-        observation.memory = after["allocated_bytes.all.peak"] - held
-        observation.held = after["allocated_bytes.all.current"] - held
+        after = self._memory() if before else {}
+        if not {_ALLOCATED, _HELD, _PEAK} <= after.keys():
+            observation.worked = True
+            return
+        observation.worked = observation.worked or after[_ALLOCATED] > before[_ALLOCATED]
+        observation.memory = after[_PEAK] - before[_HELD]
+        observation.held = after[_HELD] - before[_HELD]
         if "num_device_alloc" in before:
             observation.allocations = after["num_device_alloc"] - before["num_device_alloc"]
+
+    @property
+    def occupy(self) -> Callable[[float], None] | None:
+        """Launch a kernel that spins for some seconds, at most one; None where torch has none."""
+        return self._occupy if self._is_cuda and hasattr(self._module, "_sleep") else None
 
     def host_memory(self, host: Any) -> Literal["pinned", "pageable"] | None:
         """Return whether CUDA has registered (pinned) the memory of a NumPy array."""
@@ -126,10 +138,31 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
             return None  # from_numpy warns of a read-only array
         return "pinned" if self._torch.from_numpy(host).is_pinned() else "pageable"
 
+    def fault(self, error: BaseException) -> Fault | None:
+        """Recognize memory errors and the CUDA errors that outlive their call, by text or number."""
+        if (fault := super().fault(error)) is not None:
+            return fault
+        has_number = isinstance(error, getattr(self._torch, "AcceleratorError", ()))  # from torch 2.8 on
+        return errors.parse_status(getattr(error, "error_code", None)) if has_number else None
+
     def release(self) -> None:
         """Empty the pool of torch's allocator; on the CPU there is none."""
         if hasattr(self._module, "empty_cache"):
             self._module.empty_cache()
+
+    def _occupy(self, seconds: float) -> None:
+        """Spin for so many cycles as take that long at the clock of this moment: torch counts in cycles."""
+        cuda = self._module
+        with cuda.device(self._device):
+            start, end = (cuda.Event(enable_timing=True) for _ in range(2))
+            stream = cuda.current_stream(self._device)
+            cuda._sleep(1)  # noqa: SLF001 - torch's own tests use it; this loads the kernel
+            start.record(stream)
+            cuda._sleep(_TRIAL_CYCLES)  # noqa: SLF001 - as above
+            end.record(stream)
+            end.synchronize()
+            rate = _TRIAL_CYCLES / (start.elapsed_time(end) / 1000)
+            cuda._sleep(round(min(seconds, _LONGEST_SPIN) * rate))  # noqa: SLF001 - as above
 
     @cached_property
     def _properties(self) -> Any:
@@ -147,11 +180,20 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         memory_stats = getattr(self._module, "memory_stats", None)
         return dict(memory_stats(self._device)) if memory_stats and self.kind == "gpu" else {}
 
+    def _reset_memory(self) -> dict[str, int]:
+        """Return the allocator's counters, whose peak begins anew; empty if it has none, or not these."""
+        try:
+            counters = self._memory()
+            if counters:
+                self._module.reset_peak_memory_stats(self._device)
+        except RuntimeError:  # torch's pluggable allocators, such as RMM's, have neither
+            return {}
+        return counters
+
     @contextmanager
     def _timed(self, observation: Observation) -> Iterator[None]:
         """Time what is submitted to CUDA's current stream; other accelerators have no such events here."""
         if not self._is_cuda:
-            observation.worked = False
             yield
             return
         stream = self._module.current_stream(self._device)
@@ -163,7 +205,8 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         end.synchronize()
         waited = self.clock()
         self.synchronize()
-        observation.outside_time = self.clock() - waited
+        observation.finished = self.clock()
+        observation.outside_time = observation.finished - waited
         observation.device_time = start.elapsed_time(end) / 1000  # milliseconds
 
     def _reduced(self, work: Literal["products", "convolutions"]) -> str | None:
@@ -198,6 +241,13 @@ class TorchBackend(LibraryBackend):
             valid = f"{', '.join(_TYPES)}, with or without a number"
             raise GpuPerfError(f"the device of torch is one of {valid}, e.g. torch:cuda:0, not {selector!r}")
 
+    def selectors(self) -> list[str]:
+        """Return a selector for each device of the accelerator that torch was built for."""
+        torch = import_library(*_LIBRARY)
+        kind = _accelerator(torch)
+        counting: Any = getattr(torch, "accelerator", None) or getattr(torch, kind)
+        return [f"{kind}:{index}" for index in range(counting.device_count())]
+
     def gpu(self, selector: str) -> TorchDevice:
         """Return the device after one allocation, one kernel and one synchronize on it."""
         torch = import_library(*_LIBRARY)
@@ -207,9 +257,13 @@ class TorchBackend(LibraryBackend):
                 simplefilter("ignore")
                 return _open(torch, torch.device(kind, int(index or 0)))
         except Exception as error:
-            cause = str(error).partition("\n")[0] or type(error).__name__
-            problem = f"torch {torch.__version__} cannot use {kind}:{index or 0}: {cause}"
-            raise Unavailable(f"{problem}; {_remedy(kind)}") from error
+            number = int(index or 0)
+            problem = f"torch {torch.__version__} cannot use {kind}:{number}"
+            is_there = _is_there(torch, kind, number) or "too old" in str(error)
+            hidden = f"; {shown_setting('CUDA_VISIBLE_DEVICES')}" if kind == "cuda" and not is_there else ""
+            raise Unavailable(
+                f"{unusable(problem, error, _remedy(kind))}{hidden}", broken=is_there
+            ) from error
 
     def cpu(self) -> TorchDevice:
         """Return torch on the CPU."""
@@ -226,10 +280,18 @@ def _open(torch: Any, device: Any) -> TorchDevice:
     return opened
 
 
+def _is_there(torch: Any, kind: str, number: int) -> bool:
+    """Return whether torch sees a device, be it one that cannot be used."""
+    try:
+        return bool(number < getattr(torch, kind).device_count())
+    except Exception:  # noqa: BLE001 - of any build of torch; what it raised at first is what the user reads
+        return False
+
+
 def _remedy(kind: str) -> str:
     if kind != "cuda":
         return f"check the device, its driver, and that torch is built for {kind}"
-    return f"check that nvidia-smi (rocm-smi) shows it; {shown_setting('CUDA_VISIBLE_DEVICES')}"
+    return "check that nvidia-smi (rocm-smi) shows it as free and healthy"
 
 
 def _accelerator(torch: Any) -> str:

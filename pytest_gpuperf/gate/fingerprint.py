@@ -17,7 +17,9 @@ Conditions = Mapping[str, str | None]
 _PACKAGES = ("numpy", "pytest-gpuperf")
 _VERSION = re.compile(r"(\d+)(\.\d+)?[\w.+-]*")
 _CUDA = re.compile(r"\bcuda (\d\d)0(\d)0\b")  # CUDA's own encoding, which JAX reports: 12090 is 12.9
-_ROUNDING = ("CUPY_TF32", "NVIDIA_TF32_OVERRIDE", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_ENABLE_X64")
+# Settings that change how a GPU rounds, and one with which it waits for each kernel.
+_OF_GPUS = """CUPY_TF32 NVIDIA_TF32_OVERRIDE JAX_DEFAULT_MATMUL_PRECISION JAX_ENABLE_X64
+    CUDA_LAUNCH_BLOCKING""".split()  # noqa: SIM905 - as a list each has its line
 _UNREMARKABLE = frozenset({None, "no", "full", "never", "not set"})  # defaults would only lengthen a key
 
 
@@ -57,14 +59,14 @@ def run_differences(first: Environment, *others: Environment) -> tuple[str, ...]
 def run_conditions(environment: Environment) -> Conditions:
     """Return what the measurements of a whole run depend on."""
     gpu = _device("GPU", environment.gpu)
-    return {**_processor(environment), **gpu, **_variables(environment, _ROUNDING)}
+    return {**_processor(environment), **gpu, **_variables(environment, _OF_GPUS)}
 
 
 def record_conditions(environment: Environment, record: Record, kinds: Sequence[Kind]) -> Conditions:
     """Return what one test's times on these kinds of device depend on; on both, also on what they include."""
     conditions: dict[str, str | None] = {}
     for kind in kinds:
-        conditions |= _processor(environment) if kind == "cpu" else _variables(environment, _ROUNDING)
+        conditions |= _processor(environment) if kind == "cpu" else _variables(environment, _OF_GPUS)
     conditions["scope"] = record.scope
     for kind in kinds:
         if measured := record.measurement(kind):
@@ -98,7 +100,7 @@ def key(
         **_processor(environment),
         **_device("CPU", cpu),
         **(_device("GPU", gpu) or {"GPU": "none"}),
-        **_variables(environment, _ROUNDING),
+        **_variables(environment, _OF_GPUS),
         **_included(demand or Demand()),
     }
     return ", ".join(f"{name} {value}" for name, value in conditions.items() if value not in _UNREMARKABLE)

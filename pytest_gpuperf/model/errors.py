@@ -11,16 +11,22 @@ class GpuPerfError(Exception):
 class Unavailable(GpuPerfError):
     """A backend has no usable GPU; the message names the cause and the remedy in one sentence.
 
-    `missing`: the backend's library is not even installed.
+    `missing`: the backend's library is not even installed. `broken`: its library or its GPU is there, but
+    cannot be used, which is a fault of the machine.
     """
 
-    def __init__(self, message: str | None, *, missing: bool = False) -> None:
+    def __init__(self, message: str | None, *, missing: bool = False, broken: bool = False) -> None:
         super().__init__(message)
         self.missing = missing
+        self.broken = broken
 
 
 class InconclusiveWarning(UserWarning):
     """A speedup test is undecided, and passed with this warning."""
+
+
+class BrokenGpuWarning(UserWarning):
+    """A GPU, or the library for it, is there but cannot be used: no test uses it."""
 
 
 class NotComparableWarning(UserWarning):

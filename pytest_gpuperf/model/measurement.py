@@ -87,7 +87,7 @@ class Inspection:
     host_time: Seconds | None
     """Seconds until the call returned; its work may not have been done by then."""
     device_time: Seconds | None = None
-    """Seconds of the work of one call, by the events of the device."""
+    """Seconds of the work of one call, by the events of the device; null where they saw its submission."""
     outside_time: Seconds | None = None
     """Seconds that the device worked on after those events."""
     synchronizes: bool | None = None

@@ -51,7 +51,9 @@ NoteCode = Literal[
     "gpu_throttled",
     "rounds_dropped",
     "traced",
+    "launch_blocking",
     "not_exclusive",
+    "gpu_shared",
     "aside_failed",
     # of the answers
     "devices_disagree",

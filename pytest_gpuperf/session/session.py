@@ -1,6 +1,7 @@
 """The state of one run: measures each speedup test, stores its record, and ends the test by its verdict."""
 
 import unittest
+import warnings
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -20,6 +21,7 @@ from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.errors import (
+    BrokenGpuWarning,
     Fault,
     GpuPerfError,
     InconclusiveWarning,
@@ -88,15 +90,28 @@ class GpuPerfSession:
 
     def gpu(self, device: DeviceSpec | None = None) -> TimedDevice:
         """Return the GPU, or end the test: a skip with the reason, an error where a GPU is required."""
+        if (reason := self.why_no_gpu(device)) is not None:
+            raise NoGpu(reason)
+        return self.machine.gpu(device)
+
+    def why_no_gpu(self, device: DeviceSpec | None = None) -> str | None:
+        """Return why a test gets no GPU, or None; fail it where one is required, was lost, or is broken.
+
+        A broken one fails the test only where the run names its library; under `auto` it is a warning.
+        """
         if self.machine.lost:
             pytest.fail(self.machine.lost, pytrace=False)
+        reason, must_fail = None, False
         try:
-            return self.machine.gpu(device)
+            self.machine.gpu(device)
         except Unavailable as cause:
-            reason = str(cause)
-        if self.options.require_gpu:
+            reason, must_fail = str(cause), cause.broken and self._is_chosen(device)
+        if reason is not None and self.options.require_gpu:
             pytest.fail(f"a GPU is required (--gpuperf-require-gpu): {reason}", pytrace=False)
-        raise NoGpu(reason)
+        if must_fail:
+            pytest.fail(f"the GPU of --gpuperf-gpu={self.options.gpu} is broken: {reason}", pytrace=False)
+        self._warn_of_broken_gpus()
+        return reason
 
     def measure_and_apply(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> None:
         """Measure one item, store its record, and end the test as its verdict requires."""
@@ -122,6 +137,8 @@ class GpuPerfSession:
 
     def measure(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> Record:
         """Measure one item and store its record; exceptions of the body pass through."""
+        if spec.kind is None and spec.source != "all" and not self.options.off:
+            self.why_no_gpu()  # fails the test, or warns, for a broken one; without any the CPU is timed
         trial = self._trial(item, spec)
         fault = None
         try:
@@ -227,6 +244,17 @@ class GpuPerfSession:
         if not self.is_controller:  # whose workers measure
             self.machine.has_gpu()
         return self.machine.environment()
+
+    def _is_chosen(self, device: DeviceSpec | None) -> bool:
+        """Return whether --gpuperf-gpu names the library of a device."""
+        name = self.options.gpu.partition(":")[0]
+        return name not in ("auto", "none") and (device is None or device.library in ("", name))
+
+    def _warn_of_broken_gpus(self) -> None:
+        """Warn once of each GPU that is there but cannot be used: tests on it are skipped."""
+        found = self.machine.devices.broken
+        while found:
+            warnings.warn(BrokenGpuWarning(f"no test uses this GPU: {found.pop(0)}"), stacklevel=2)
 
     def _warn_of_differences(self, record: Record, item: pytest.Item) -> None:
         """Warn once of each difference that makes a baseline not comparable."""

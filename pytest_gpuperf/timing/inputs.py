@@ -10,6 +10,7 @@ from functools import partial
 from inspect import ismemberdescriptor
 from itertools import islice
 from math import ceil
+from types import FunctionType, MethodType
 from typing import Any, Literal
 from zlib import crc32
 
@@ -317,9 +318,19 @@ def arrays_of_fixtures(body: Callable[[], Any], device: TimedDevice) -> Iterator
                 yield leaf.value
 
 
-def _arrays_of_objects(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
+def reaches_array(call: Callable[[], Any], device: TimedDevice) -> bool:
+    """Return whether a callable refers to an array of the device, by functions, objects and globals too."""
+    found = _arrays_of_objects(call, device, through_functions=True)
+    return next(found, None) is not None
+
+
+def _arrays_of_objects(
+    call: Callable[[], Any], device: TimedDevice, *, through_functions: bool = False
+) -> Iterator[Any]:
     """Yield the arrays in attributes of objects, in theirs, and in plain containers; few at most."""
     queue, seen = [*_closed_over(call), _innermost(call)], set[int]()
+    if through_functions:
+        queue.extend(_globals(_innermost(call)))
     while queue and len(seen) < _MAX_LEAVES:
         value = queue.pop()
         if id(value) in seen or isinstance(value, type):
@@ -329,8 +340,17 @@ def _arrays_of_objects(call: Callable[[], Any], device: TimedDevice) -> Iterator
             yield value
         elif type(value) in (list, tuple, dict, OrderedDict):
             queue.extend(islice(value.values() if isinstance(value, dict) else value, _MAX_LEAVES))
+        elif through_functions and isinstance(value, FunctionType | MethodType | partial):
+            queue.extend((*_closed_over(value), *_globals(value)))
         elif type(value).__module__.partition(".")[0] not in _NOT_SEARCHED:
             queue.extend(_attributes(value))
+
+
+def _globals(function: Any) -> Iterator[Any]:
+    """Yield the values of the global names that a function's own code mentions."""
+    if isinstance(function, FunctionType):
+        names = function.__code__.co_names
+        yield from (function.__globals__[name] for name in names if name in function.__globals__)
 
 
 def _innermost(call: Any) -> Any:

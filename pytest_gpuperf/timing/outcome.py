@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.judgement import Judgement
+from pytest_gpuperf.devices import capabilities, environment
+from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Memory
 from pytest_gpuperf.model.record import Note, Verdict
@@ -39,6 +41,18 @@ def judge_without_rounds(rounds: RoundSampler, memory: Memory, demand: Demand) -
         ended = Verdict(status="recorded", reason=None)
     notes = (Note(code="gpu_throttled", text=rounds.throttled),) if rounds.throttled else ()
     return Judgement(verdict=verdict.apply_memory_limit(ended, memory, demand), offload=None, notes=notes)
+
+
+def notes_on_gpu(gpu: TimedDevice) -> Iterator[Note]:
+    """Yield notes on what slows a GPU down: other processes, and a setting with which it waits."""
+    if others := capabilities.other_processes(gpu):
+        use = "1 other process uses" if others == 1 else f"{others} other processes use"
+        text = f"{use} the GPU (nvidia-smi lists them): their work may have made the times longer"
+        yield Note(code="gpu_shared", text=text)
+    setting = environment.blocking_setting()
+    if setting is not None and not gpu.info.emulated:
+        text = f"{setting} makes each launch wait for its kernel, which distorts the times; do not set it"
+        yield Note(code="launch_blocking", text=text)
 
 
 def notes_on_rounds(rounds: RoundSampler) -> Iterator[Note]:

@@ -146,13 +146,14 @@ class RoundSampler:
                 pause = spacing.pause_before_next(self._estimator, self.round_time)
                 idle = self._pause(pause, source.timers)
             due -= 1
+            counters = capabilities.throttle_counters(gpu.device)
             started = gpu.device.clock()
             taken = source.take()
             if taken is None:
                 self.begun -= 1
                 break
             self._add_time(seconds_between(started, gpu.device.clock()), idle)
-            if reasons := capabilities.throttle(gpu.device):
+            if reasons := capabilities.throttle(gpu.device, counters):
                 self.throttle = tuple(sorted({*self.throttle, *reasons}))
                 self.dropped += 1
                 for timer in source.timers:
@@ -194,8 +195,7 @@ class RoundSampler:
                 return "no_time"
             if self._pause(apart.pause, source.timers) < apart.pause / 2:
                 return "no_time"  # a clock of its own that nothing lets go on
-            taken = (source.take() for _ in range(apart.together))
-            spell = [one for one in taken if one and not capabilities.throttle(source.gpu.device)]
+            spell = [one for _ in range(apart.together) if (one := source.take_unthrottled())]
             if not spell:
                 continue
             again.add(spacing.middle(spell, again))
@@ -241,6 +241,12 @@ class _RoundSource:
         gpu_sample = self.gpu.samples[-1]
         copies = sum(loop.samples[-1] - gpu_sample for loop in self.transfers)
         return Round(cpu=cpu_sample, gpu=gpu_sample, copies=copies)
+
+    def take_unthrottled(self) -> Round | None:
+        """Return the next round; None where the GPU was slowed down in it, too."""
+        counters = capabilities.throttle_counters(self.gpu.device)
+        taken = self.take()
+        return None if capabilities.throttle(self.gpu.device, counters) else taken
 
 
 def _sampled_with(cpu_samples: Iterable[float], timers: Sequence[BlockTimer]) -> Iterator[float]:

@@ -11,6 +11,7 @@ from pytest_gpuperf.analysis import estimation, noise, offload, threshold, verdi
 from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.noise import Disturbance
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, Family, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -296,6 +297,9 @@ class Trial:
         """Warm up; return the timer of the mode that the demand is on."""
         self._device = timer.device
         timer.keeps_result = True
+        if timer.device.kind == "gpu":
+            for note in outcome.notes_on_gpu(timer.device):
+                self._add_note(note)
         timer.warm_up(self.options)
         timer.settle_clocks(self.options, self._budget.remaining())
         return timer.per_call(self.options) if self.demand.latency else timer
@@ -386,7 +390,7 @@ class Trial:
         except ClockError:
             raise
         except Exception as error:
-            if (fault := gpu.device.fault(error)) is not None and fault.kind == "lost":
+            if (fault := capabilities.fault(gpu.device, error)) is not None and fault.kind == "lost":
                 raise
             self._budget.remaining()  # raises for a clock that went back
             text = f"some secondary measurements failed: {type(error).__name__}: {error}"

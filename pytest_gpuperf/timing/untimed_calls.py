@@ -24,6 +24,11 @@ A session passes `session.timed_call.bind_of`, which fills in the fixtures of th
 
 _MIN_OCCUPIED = 5e-3  # seconds that the device is occupied beyond twice the time of submitting a call
 _MAX_OCCUPIED = 0.1
+_LOOKS, _LOOKING = 30, 10e-3  # calls, and seconds, until a call is taken for one that does no work
+_SHORTEST_LAUNCH = 1.5e-6  # seconds: CUDA's, of all libraries' the shortest, takes longer from Python
+_SUBMITTING_SHARE = (
+    0.5  # of the time between a device's events: more of it is spent on submitting, not working
+)
 _BLOCKING_SHARE = 0.9  # of the occupied time: a call that takes so long has waited for the device
 
 
@@ -69,33 +74,44 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
             scope="body",
             brought=brought,
             brought_dtypes=tuple({inputs.dtype_of(array) for array in given}),
+            did_device_work=any(map(device.holds, given)),
         )
     uploads.arrays.clear()
     if inspect.isawaitable(call.result) and not is_lazy_graph(call.result):
         getattr(call.result, "close", lambda: None)()
         raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
     workload = replace(workload, changed_at_first=inputs.changed(state, device))
-    return _with_first_call(workload, call), call.result
+    workload = _with_first_call(workload, call)
+    if device.kind == "gpu" and not workload.did_device_work:
+        workload = replace(workload, did_device_work=_is_seen_to_work(workload))
+    return workload, call.result
 
 
 def inspected_call(timer: BlockTimer) -> Any:
-    """Return the result of one more call, which the device times by its own events."""
+    """Return the result of one more call, which the device times by its own events.
+
+    A device may miss short work that allocates nothing, so only a call that is too short to submit any is
+    refused. One that returns an array it kept is found by `kept_results`.
+    """
     workload = timer.workload
     with gc_paused():  # as timed calls run
         call = _observed_call(workload.call, workload.device)
     timer.note_time(call.elapsed)
-    if workload.used_device_at_first and not call.observation.worked:
+    seems_idle = workload.used_device_at_first and not call.observation.worked
+    if seems_idle and timer.fastest_sample < _SHORTEST_LAUNCH:
         raise GpuPerfError(
             f"the last call submitted no work to {workload.device.name}, although the first one did; if the "
             "result is cached, time the computation itself"
         )
-    timer.inspection = Inspection(
+    inspection = Inspection(
         host_time=call.host_time,
         device_time=call.observation.device_time,
         outside_time=call.observation.outside_time,
         allocations=call.observation.allocations,
         memory=call.observation.memory,
     )
+    may_probe = getattr(workload.device, "occupy", None) is not None
+    timer.inspection = inspection if may_probe else _without_submission(inspection)
     return call.result
 
 
@@ -110,6 +126,7 @@ def probe_blocking(timer: BlockTimer) -> None:
         return
     occupied = 2 * inspection.host_time + _MIN_OCCUPIED
     if occupied > _MAX_OCCUPIED:
+        timer.inspection = _without_submission(inspection)
         return
     device.synchronize()
     if not capabilities.occupy(device, occupied):
@@ -118,6 +135,25 @@ def probe_blocking(timer: BlockTimer) -> None:
     blocks = call.host_time >= _BLOCKING_SHARE * occupied
     device_time = inspection.device_time if blocks else call.observation.device_time
     timer.inspection = replace(inspection, device_time=device_time, synchronizes=blocks)
+
+
+def _is_seen_to_work(workload: Workload) -> bool:
+    """Call again, a few times at most, until work is seen: a short kernel shows once its caches are warm."""
+    spent = 0.0
+    for _ in range(_LOOKS):
+        call = _observed_call(workload.call, workload.device)
+        spent += call.elapsed
+        if call.observation.worked or spent > _LOOKING:
+            return call.observation.worked
+    return False
+
+
+def _without_submission(inspection: Inspection) -> Inspection:
+    """Return an inspection without the device's time, where its events saw more submission than work."""
+    submitted, timed = inspection.host_time, inspection.device_time
+    if submitted is None or timed is None or submitted < _SUBMITTING_SHARE * timed:
+        return inspection
+    return replace(inspection, device_time=None)
 
 
 def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callable[[], Any]) -> Workload:
@@ -140,7 +176,10 @@ def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callab
 
 
 def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
-    """Return the workload with what its first call returned and did."""
+    """Return the workload with what its first call returned and did.
+
+    A device may miss short work that allocates nothing: what the call can reach there counts as well.
+    """
     values = [leaf.value for leaf in leaves(call.result)]
     on_device = [value for value in values if workload.device.holds(value)]
     dtypes = (inputs.dtype_of(value) for value in values if hasattr(value, "dtype"))
@@ -153,7 +192,10 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
         shapes=workload.shapes or _shapes(values),
         first_call_memory=call.observation.memory,
         used_device_at_first=call.observation.worked,
-        did_device_work=call.observation.worked or bool(on_device),
+        did_device_work=workload.did_device_work
+        or call.observation.worked
+        or bool(on_device)
+        or inputs.reaches_array(workload.call, workload.device),
     )
 
 
@@ -167,12 +209,13 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
     """Call once, observed and then waited for; the device is idle before, unless it shall be occupied."""
     if when_idle:
         device.synchronize()
-    started = device.clock()
     with device.observe() as observation:
+        started = device.clock()
         result = call()
         returned = device.clock()
     device.synchronize()
-    elapsed = seconds_between(started, device.clock())
+    finished = device.clock() if observation.finished is None else observation.finished
+    elapsed = seconds_between(started, finished)
     host_time = seconds_between(started, returned)
     if observation.outside_time is not None:
         require_seconds(observation.outside_time)  # backends read their clock for it

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.cupy import CupyBackend, CupyDevice
+from pytest_gpuperf.devices.cupy import _SPIN, CupyBackend, CupyDevice
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.registry import Devices
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
@@ -102,6 +102,7 @@ class FakeCuda:
         self.main_end = self.side_end = 0.0
         self.memory = SimpleNamespace(OutOfMemoryError=OutOfMemory)
         self.Stream = SimpleNamespace(null=self)
+        self.current = self  # the stream on which this thread submits
 
         def get_count():
             if count_error:
@@ -121,7 +122,7 @@ class FakeCuda:
             memoryTypeHost=1,
             getDeviceCount=get_count,
             driverGetVersion=lambda: driver,
-            runtimeGetVersion=lambda: 12090,
+            runtimeGetVersion=lambda: 12090,  # what CuPy was built with
             getDeviceProperties=lambda index: {
                 "name": f"Fake {index}".encode(),
                 "totalGlobalMem": 1 << 37,
@@ -154,6 +155,9 @@ class FakeCuda:
     @property
     def done(self):
         return self.main_end <= self.now
+
+    def get_current_stream(self):
+        return self.current
 
     def get_elapsed_time(self, start, end):
         return (end.at - start.at) * 1000
@@ -225,7 +229,51 @@ def test_a_device_that_fails_its_trial_allocation_is_unusable(monkeypatch):
         raise OutOfMemory(512)
 
     fake(monkeypatch, ones=no_memory)
-    assert "was found but cannot be used: Out of memory allocating 512 bytes; check" in cause()
+    assert (
+        "was found but cannot be used: Out of memory allocating 512 bytes; free memory of the GPU: "
+        in cause()
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        (
+            "Failed to find CUDA headers. Please install ...",
+            "pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13]",
+        ),
+        ('Failure finding "libnvrtc.so.13": No such file\n  listdir(...)', "set CUDA_PATH"),
+        ("cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy or unavailable", "nvidia-smi -c 0"),
+        (
+            "cudaErrorNoKernelImageForDevice: no kernel image is available for execution",
+            "this GPU's generation",
+        ),
+        ("cudaErrorUnknown: unknown error", "restart the machine"),
+        ("something new", "check with nvidia-smi that it is free and healthy"),
+    ],
+)
+def test_a_device_that_was_found_and_fails_is_broken_and_its_remedy_is_by_cause(monkeypatch, said, remedy):
+    def fail(_):
+        raise RuntimeError(said)
+
+    fake(monkeypatch, ones=fail)
+    with pytest.raises(Unavailable) as caught:
+        CupyBackend("a processor").gpu("")
+    problem = said.partition("\n")[0].rstrip(".")
+    assert str(caught.value).startswith(f"the CUDA device 0 was found but cannot be used: {problem}; ")
+    assert remedy in str(caught.value)
+    assert caught.value.broken
+
+
+@pytest.mark.parametrize(
+    ("status", "driver", "is_broken"),
+    [(100, 12040, False), (35, 0, False), (35, 11040, True), (804, 12040, True), (999, 12040, True)],
+)
+def test_a_driver_that_cannot_be_used_is_broken_and_none_is_not(monkeypatch, status, driver, is_broken):
+    fake(monkeypatch, count_error=status, driver=driver)
+    with pytest.raises(Unavailable) as caught:
+        CupyBackend("a processor").gpu("")
+    assert caught.value.broken is is_broken
 
 
 def test_a_device_that_works_was_synchronized_as_a_whole(monkeypatch):
@@ -252,9 +300,31 @@ def test_only_sticky_errors_lose_the_device(monkeypatch, status, kind, error):
     assert (fault.kind if fault else None) == kind
 
 
+@pytest.mark.parametrize("error", [CudaError, DriverError])
+def test_memory_that_no_pool_asked_for_runs_out_too(device, error):
+    assert device.fault(error(2)).kind == "out_of_memory"
+
+
+def test_a_librarys_error_is_told_by_its_text(device):
+    assert device.fault(RuntimeError("CUBLAS_STATUS_ALLOC_FAILED")).kind == "out_of_memory"
+    assert device.fault(RuntimeError("CUBLAS_STATUS_EXECUTION_FAILED")) is None
+
+
 def test_the_report_knows_memory_driver_and_runtime(device):
     info = device.info
     assert (1 << 37, "for CUDA 12.4", "CUDA 12.9") == (info.memory, info.driver, info.runtime)
+
+
+def test_the_runtime_is_the_installed_one_where_cupy_finds_it(monkeypatch):
+    def none():
+        raise RuntimeError("libcudart.so was not found")
+
+    library = fake(monkeypatch)
+    library.cuda.get_local_runtime_version = lambda: 12060
+    assert CupyDevice(library, 0).info.runtime == "CUDA 12.6"
+    assert CupyDevice(library, 0).info.library == "cupy 14, CUDA 12.6, driver for 12.4"
+    library.cuda.get_local_runtime_version = none
+    assert CupyDevice(library, 0).info.runtime == "CUDA 12.9"
 
 
 @pytest.mark.parametrize(
@@ -280,11 +350,44 @@ def test_reduced_precision_names_the_setting_behind_it(
     assert (info.reduced_precision, info.reduced_eps) == (said, 2**-10 if said else None)
 
 
+@pytest.mark.parametrize(
+    ("chosen", "said", "eps"),
+    [
+        ("COMPUTE_TYPE_DEFAULT", None, None),
+        ("COMPUTE_TYPE_PEDANTIC", None, None),
+        ("COMPUTE_TYPE_TF32", "TF32 in float32 products (CuPy's compute type)", 2**-10),
+        ("COMPUTE_TYPE_FP16", "float16 in float32 products (CuPy's compute type)", 2**-10),
+        ("COMPUTE_TYPE_BF16", "bfloat16 in float32 products (CuPy's compute type)", 2**-7),
+    ],
+)
+def test_reduced_precision_is_what_cupy_computes_with_whatever_the_variable_says(
+    monkeypatch, setting, chosen, said, eps
+):
+    setting("CUPY_TF32", "1")  # it is read at the first product only, and a program can choose otherwise
+    setting("NVIDIA_TF32_OVERRIDE", None)
+    library = fake(monkeypatch)
+    linalg = SimpleNamespace(get_compute_type=lambda dtype: 7, compute_type_to_str=lambda number: chosen)
+    library._core = SimpleNamespace(_routines_linalg=linalg)
+    info = CupyDevice(library, 0).info
+    assert (said, eps) == (info.reduced_precision, info.reduced_eps)
+
+
+def test_an_array_in_fortrans_order_is_copied_as_it_is(device):
+    asked = {}
+    device.xp.asnumpy = lambda array, **options: asked.update(options)
+    device.asnumpy(None)
+    assert asked == {"order": "A"}
+
+
 @pytest.mark.parametrize(("seconds", "nanoseconds"), [(0.005, 5_000_000), (1.0, 10**9), (30.0, 10**9)])
 def test_a_spinning_kernel_occupies_the_device_for_at_most_a_second(device, cuda, seconds, nanoseconds):
     assert capabilities.occupy(device, seconds)
     assert cuda.launched == [((1,), (1,), (nanoseconds,))]
     assert cuda.waited == []
+
+
+def test_the_spinning_kernel_ends_by_its_cycles_too_should_the_timer_stand_still():
+    assert "clock64() - first_cycle < 4 * nanoseconds" in _SPIN
 
 
 def test_rocm_has_no_spinning_kernel(monkeypatch):
@@ -389,6 +492,7 @@ def test_what_comes_from_no_pool_of_cupys_is_not_told(device, cuda):
     with device.observe() as seen:
         cuda.pool.malloc(100)
     assert (None, None) == (seen.allocations, seen.memory)
+    assert seen.worked  # nothing tells whether it did
 
 
 def test_memory_is_followed_in_the_block_only(device, cuda):
@@ -402,6 +506,29 @@ def test_work_of_the_default_stream_is_seen_and_timed(device, cuda):
     with device.observe() as seen:
         cuda.main_end = 0.25
     assert (True, 0.25, 0.0) == (seen.worked, seen.device_time, seen.outside_time)
+
+
+def test_work_of_a_current_stream_that_is_not_the_null_one_is_seen(device, cuda):
+    cuda.current = SimpleNamespace(done=False)
+    with device.observe() as seen:
+        pass
+    assert seen.worked
+
+
+def test_the_observation_says_when_all_streams_were_done(device, cuda):
+    with device.observe() as seen:
+        cuda.main_end, cuda.side_end = 0.25, 0.75
+    assert seen.finished == 0.75
+
+
+def test_events_are_made_once_as_those_of_a_lost_device_could_not_be_destroyed(device, cuda, monkeypatch):
+    with device.observe():
+        pass
+    made = []
+    monkeypatch.setattr(cuda, "Event", lambda: made.append("event"))
+    with device.observe():
+        pass
+    assert made == []
 
 
 def test_work_on_side_streams_is_outside_of_what_the_events_see(device, cuda):

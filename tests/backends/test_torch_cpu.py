@@ -176,7 +176,9 @@ def test_it_counts_the_time_of_its_processors(cpu):
 def test_without_an_accelerator_torchs_own_cause_is_told():
     if torch.accelerator.is_available():
         pytest.skip("this machine has an accelerator")
-    with pytest.raises(Unavailable, match=r"built without any GPU|cannot use \w+:0: .+; check ") as caught:
+    with pytest.raises(
+        Unavailable, match=r"built without any GPU|cannot use \w+:0: .+; install the driver"
+    ) as caught:
         TorchBackend("a processor").gpu("")
     assert not caught.value.missing
 

@@ -4,12 +4,14 @@ The library itself is in test_torch_cpu.py and tests/gpu; here is what we make o
 """
 
 import sys
+from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.registry import Devices
 from pytest_gpuperf.devices.torch import TorchBackend, TorchDevice
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.record import Clocks
@@ -52,8 +54,10 @@ class FakeCuda:
     def __init__(self, *, generation=H200):
         self.now = self.main_end = self.side_end = 0.0
         self.emptied = 0
+        self.slept, self.cycles_per_second = [], 2e9
+        self._sleep = self.sleep
         self.counts = {
-            "allocation.all.allocated": 7,
+            "allocated_bytes.all.allocated": 7000,
             "allocated_bytes.all.current": 1000,
             "allocated_bytes.all.peak": 5000,
             "num_device_alloc": 3,
@@ -75,8 +79,9 @@ class FakeCuda:
         self.counts["allocated_bytes.all.peak"] = self.counts["allocated_bytes.all.current"]
 
     def allocate(self, size, *, pooled=True):
-        self.counts["allocation.all.allocated"] += 1
-        self.counts["num_device_alloc"] += not pooled
+        self.counts["allocated_bytes.all.allocated"] += size
+        if not pooled:
+            self.counts["num_device_alloc"] += 1
         current = self.counts["allocated_bytes.all.current"] = (
             self.counts["allocated_bytes.all.current"] + size
         )
@@ -95,6 +100,13 @@ class FakeCuda:
         event.synchronize = lambda: setattr(self, "now", max(self.now, event.at))
         event.elapsed_time = lambda end: (end.at - event.at) * 1000
         return event
+
+    def device(self, device):
+        return nullcontext()
+
+    def sleep(self, cycles):
+        self.slept.append(cycles)
+        self.main_end = max(self.now, self.main_end) + cycles / self.cycles_per_second
 
     def empty_cache(self):
         self.emptied += 1
@@ -180,8 +192,30 @@ def test_no_driver_is_torchs_own_cause_with_what_may_hide_the_gpu(monkeypatch, s
 
     fake(monkeypatch, ones=no_driver)
     setting("CUDA_VISIBLE_DEVICES", visible)
-    assert "torch 2.99 cannot use cuda:0: Found no NVIDIA driver on your system.; check" in cause()
+    assert (
+        "torch 2.99 cannot use cuda:0: Found no NVIDIA driver on your system; install the driver" in cause()
+    )
     assert cause().endswith(f"CUDA_VISIBLE_DEVICES {said}")
+
+
+@pytest.mark.parametrize(
+    ("said", "seen", "remedy", "is_broken"),
+    [
+        ("CUDA error: no kernel image is available for execution on the device", 1, "this GPU's gen", True),
+        ("CUDA error: CUDA-capable device(s) is/are busy or unavailable", 1, "exclusive mode", True),
+        ("The NVIDIA driver on your system is too old (found version 11040).", 0, "update the", True),
+        ("CUDA error: something new", 1, "check that nvidia-smi", True),
+        ("No CUDA GPUs are available", 0, "MIG mode", False),
+    ],
+)
+def test_a_gpu_that_torch_sees_but_cannot_use_is_broken(monkeypatch, said, seen, remedy, is_broken):
+    def fail(size, device):
+        raise RuntimeError(said)
+
+    fake(monkeypatch, ones=fail).cuda.device_count = lambda: seen
+    with pytest.raises(Unavailable, match=remedy) as caught:
+        TorchBackend("a processor").gpu("")
+    assert caught.value.broken is is_broken
 
 
 def test_a_type_that_torch_was_not_built_for_is_named(monkeypatch):
@@ -206,6 +240,20 @@ def test_a_torch_without_accelerators_uses_cuda(monkeypatch, torch):
     assert torch.waited == [FakeDevice("cuda", 0)]
 
 
+@pytest.mark.parametrize(
+    ("expected", "worker"), [("Fake 0", 0), ("Fake 1", 1), ("Fake 0", 2), ("Fake 0", None)]
+)
+def test_workers_take_the_devices_in_turn(torch, expected, worker):
+    torch.accelerator.device_count = lambda: 2
+    assert expected == Devices("torch", [TorchBackend("a processor")], worker).gpu().name
+
+
+def test_before_accelerators_the_devices_of_cuda_are_counted(torch):
+    del torch.accelerator
+    torch.cuda.device_count = lambda: 2
+    assert TorchBackend("a processor").selectors() == ["cuda:0", "cuda:1"]
+
+
 def test_another_type_is_opened_by_its_name(torch):
     found = TorchBackend("a processor").gpu("xpu:1")
     assert (found.name, torch.waited) == ("Fake Max", [FakeDevice("xpu", 1)])
@@ -225,6 +273,26 @@ def test_the_cpu_waits_for_nothing_and_has_no_pool(torch):
 def test_release_empties_the_pool(device, cuda):
     device.release()
     assert cuda.emptied == 1
+
+
+def test_sleeping_occupies_the_device_for_as_long_as_asked_at_the_clock_of_that_moment(device, cuda):
+    for cycles_per_second in (2e9, 1e9):
+        cuda.cycles_per_second = cycles_per_second
+        cuda.slept.clear()
+        assert capabilities.occupy(device, 0.005)
+        assert cuda.slept[-1] == pytest.approx(0.005 * cycles_per_second, rel=1e-3)
+        assert cuda.main_end - cuda.now == pytest.approx(0.005, rel=1e-3), "it returned at once"
+
+
+def test_a_device_is_occupied_for_at_most_a_second(device, cuda):
+    capabilities.occupy(device, 30.0)
+    assert cuda.main_end - cuda.now == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["xpu", "cuda"])
+def test_what_cannot_sleep_cannot_be_occupied(torch, cuda, kind):
+    del cuda._sleep
+    assert capabilities.occupy(TorchDevice(torch, FakeDevice(kind, 0), "Fake"), 0.005) is False
 
 
 def test_the_report_knows_memory_and_runtime(device):
@@ -256,6 +324,16 @@ def test_an_errors_words_say_which_fault_it_is(device, words, kind, requested):
     assert (kind, requested) == ((fault.kind, fault.requested) if fault else (None, None))
 
 
+@pytest.mark.parametrize(("code", "kind"), [(700, "lost"), (999, "lost"), (2, "out_of_memory"), (1, None)])
+def test_an_errors_code_says_which_fault_it_is_whatever_its_words(torch, device, code, kind):
+    class AcceleratorError(RuntimeError):
+        error_code = code
+
+    torch.AcceleratorError = AcceleratorError
+    fault = device.fault(AcceleratorError("CUDA error: new words"))
+    assert kind == (fault.kind if fault else None)
+
+
 def test_other_errors_with_such_words_are_no_fault(device):
     assert device.fault(ValueError("out of memory")) is None
     assert device.fault(MemoryError()).kind == "out_of_memory"
@@ -275,10 +353,51 @@ def test_a_block_that_does_nothing_is_seen_to(device, cuda):
     assert (0, 0, 0, False) == (seen.memory, seen.held, seen.allocations, seen.worked)
 
 
+def test_intel_gpus_count_bytes_and_no_allocations(torch, cuda):
+    torch.xpu = cuda
+    del cuda.counts["num_device_alloc"]
+    device = TorchDevice(torch, FakeDevice("xpu", 0), "Fake Max")
+    with device.observe() as seen:
+        cuda.allocate(2000)
+        cuda.free(1500)
+    assert (2000, 500, None, True) == (seen.memory, seen.held, seen.allocations, seen.worked)
+    with device.observe() as seen:
+        pass
+    assert (0, False) == (seen.memory, seen.worked)
+
+
+@pytest.mark.parametrize("kind", ["mtia", "hpu"])
+def test_counters_of_another_kind_are_not_told_and_the_call_is_taken_at_its_word(torch, cuda, kind):
+    setattr(torch, kind, cuda)
+    cuda.counts = {"dram": {"allocated_bytes": 5}} if kind == "mtia" else {"InUse": 5, "MaxInUse": 7}
+    cuda.reset_peak_memory_stats = lambda device: None
+    with TorchDevice(torch, FakeDevice(kind, 0), "Fake").observe() as seen:
+        pass
+    assert (None, None, None, True) == (seen.memory, seen.held, seen.allocations, seen.worked)
+
+
+@pytest.mark.parametrize("raising", ["memory_stats", "reset_peak_memory_stats"])
+def test_an_allocator_of_another_library_tells_no_memory_and_its_work_is_still_timed(device, cuda, raising):
+    def refuse(_):
+        raise RuntimeError("CUDAPluggableAllocator does not yet support getDeviceStats")
+
+    setattr(cuda, raising, refuse)
+    with device.observe() as seen:
+        cuda.main_end = 0.25
+    assert (None, None, None) == (seen.memory, seen.held, seen.allocations)
+    assert (True, 0.25) == (seen.worked, seen.device_time)
+
+
 def test_work_without_an_allocation_is_seen_by_its_stream(device, cuda):
     with device.observe() as seen:
         cuda.main_end = 0.25
     assert (True, 0.25, 0.0) == (seen.worked, seen.device_time, seen.outside_time)
+
+
+def test_the_observation_says_when_all_streams_were_done(device, cuda):
+    with device.observe() as seen:
+        cuda.main_end, cuda.side_end = 0.25, 0.75
+    assert seen.finished == 0.75
 
 
 def test_work_on_side_streams_is_outside_of_what_the_events_see(device, cuda):

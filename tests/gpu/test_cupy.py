@@ -3,15 +3,17 @@
 Runs only where CuPy finds a CUDA device.
 """
 
+from functools import partial
 from time import perf_counter
 
 import numpy as np
 import pytest
 
 from pytest_gpuperf.devices import capabilities, nvml
-from pytest_gpuperf.devices.cupy import CupyBackend, CupyDevice
+from pytest_gpuperf.devices.cupy import CupyBackend
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
+from pytest_gpuperf.timing.untimed_calls import first_call
 
 try:
     CupyBackend("a processor").gpu("")
@@ -46,12 +48,14 @@ def test_synchronize_waits_for_side_streams(cuda, busy):
     assert stream.done
 
 
-def test_in_place_work_without_a_result_is_seen(cuda):
-    array = cuda.xp.ones(1 << 20)
-    cuda.synchronize()
-    with cuda.observe() as seen:
-        cuda.xp.add(array, 1, out=array)
-    assert seen.worked
+@pytest.mark.parametrize("size", [1, 1 << 10, 1 << 20])
+def test_in_place_work_without_a_result_is_work_however_short(cuda, size):
+    def body(device):
+        array = device.xp.ones(size)
+        return lambda: (device.xp.add(array, 1, out=array), None)[1]
+
+    assert first_call(lambda seen: partial(body, seen), cuda)[0].did_device_work
+    assert not first_call(lambda seen: lambda: lambda: None, cuda)[0].did_device_work
 
 
 def test_the_devices_own_events_time_a_call(cuda, observed):
@@ -66,12 +70,17 @@ def test_the_report_knows_the_devices_memory_and_versions(cuda):
 
 
 def test_precision_is_reduced_only_where_it_was_asked_for(cuda, monkeypatch):
-    for name in ("CUPY_TF32", "NVIDIA_TF32_OVERRIDE"):
-        monkeypatch.delenv(name, raising=False)
-    assert CupyDevice(cuda.xp, 0).info.reduced_precision is None
-    monkeypatch.setenv("CUPY_TF32", "1")
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    linalg = cuda.xp._core._routines_linalg
+    before = linalg.get_compute_type("f4")
     generation = int(cuda.xp.cuda.Device().compute_capability[:-1])
-    assert (CupyDevice(cuda.xp, 0).info.reduced_precision is not None) == (generation >= 8)
+    try:
+        linalg.set_compute_type("f4", linalg.COMPUTE_TYPE_DEFAULT)
+        assert cuda.info.reduced_precision is None
+        linalg.set_compute_type("f4", linalg.COMPUTE_TYPE_TF32)
+        assert (cuda.info.reduced_precision is not None) == (generation >= 8)
+    finally:
+        linalg.set_compute_type("f4", before)
 
 
 def test_an_occupied_device_is_busy_after_the_call_and_for_as_long_as_said(cuda):

@@ -3,6 +3,8 @@
 Runs only where torch finds a CUDA device.
 """
 
+from time import perf_counter
+
 import numpy as np
 import pytest
 
@@ -94,6 +96,17 @@ def test_the_report_knows_memory_and_runtime(cuda):
     assert cuda.info.memory == pytest.approx(total, rel=0.1)
     assert cuda.info.runtime.startswith(("CUDA ", "ROCm "))
     assert not cuda.info.emulated
+
+
+def test_an_occupied_device_is_busy_after_the_call_and_for_as_long_as_said(cuda):
+    cuda.synchronize()
+    started = perf_counter()
+    assert capabilities.occupy(cuda, 0.1)
+    returned = perf_counter() - started
+    assert not torch.cuda.current_stream().query()
+    cuda.synchronize()
+    assert returned < 0.05
+    assert perf_counter() - started == pytest.approx(0.1, rel=0.2)
 
 
 def test_reduced_precision_follows_the_setting(cuda, monkeypatch):

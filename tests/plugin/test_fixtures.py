@@ -60,6 +60,49 @@ def test_a_required_gpu_that_is_not_there_is_an_error(run, pytester):
     result.stdout.fnmatch_lines(["a GPU is required (--gpuperf-require-gpu): it is asleep; wake it up"])
 
 
+BROKEN = """
+    from pytest_gpuperf.devices.simulated import SimulatedBackend
+    from pytest_gpuperf.model.errors import Unavailable
+
+    class Broken(SimulatedBackend):
+        automatic = True
+
+        def gpu(self, selector):
+            raise Unavailable("it was found but cannot be used; repair it", broken=True)
+
+    def pytest_gpuperf_devices():
+        return [Broken(name="other")]
+"""
+
+
+def test_a_broken_gpu_is_an_error_of_a_run_that_names_it(run, pytester):
+    pytester.makeconftest(BROKEN)
+    result = run(GPU_TEST, gpu="other")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["the GPU of --gpuperf-gpu=other is broken: it was found but *; repair it"])
+
+
+def test_a_broken_gpu_is_an_error_of_a_measured_test_too(run, pytester):
+    pytester.makeconftest(BROKEN)
+    result = run(SPEEDUP_TEST.replace("(min=3)", ""), gpu="other")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["the GPU of --gpuperf-gpu=other is broken: it was found but *; repair it"])
+
+
+def test_a_measured_test_warns_of_a_broken_gpu_and_is_timed_on_the_cpu(run, pytester):
+    pytester.makeconftest(BROKEN)
+    result = run(SPEEDUP_TEST, "-Walways", gpu="auto")
+    result.assert_outcomes(skipped=1, warnings=1)
+    result.stdout.fnmatch_lines(["*BrokenGpuWarning: *it was found but cannot be used; repair it*"])
+
+
+def test_a_broken_gpu_that_auto_finds_is_a_warning_once_and_a_skip(run, pytester):
+    pytester.makeconftest(BROKEN)
+    result = run(f"{GPU_TEST}\n    def test_again(gpu): pass\n", "-rs", "-Walways", gpu="auto")
+    result.assert_outcomes(passed=1, skipped=2, warnings=1)
+    result.stdout.fnmatch_lines(["*BrokenGpuWarning: *it was found but cannot be used; repair it*"])
+
+
 def test_a_speedup_test_without_gpu_times_the_cpu_and_skips(run):
     result = run(SPEEDUP_TEST, "-rs", gpu="none")
     result.assert_outcomes(skipped=1)

@@ -408,7 +408,7 @@ def test_a_kept_result_is_no_work(run):
                 return device.xp.ones(10)
 
             def look_up():
-                device.clock.advance(1e-3)
+                device.clock.advance(1e-6)
                 return work()
 
             return look_up

@@ -22,7 +22,8 @@ def ask(name, device):
 
 
 def test_these_are_all_of_them():
-    assert sorted((*ABILITIES, "wait_for_result")) == sorted(capabilities.__all__)
+    others = ("fault", "other_processes", "throttle_counters", "wait_for_result")
+    assert sorted((*ABILITIES, *others)) == sorted(capabilities.__all__)
 
 
 @pytest.mark.parametrize("name", ABILITIES)
@@ -96,6 +97,20 @@ def test_the_simulated_gpu_has_all_but_clocks_and_processors():
     assert (None, None) == (capabilities.clocks(gpu), capabilities.processor_time(gpu))
     assert ("power cap",) == capabilities.throttle(gpu)
     assert capabilities.host_memory(gpu, np.ones(3)) == "pageable"
+
+
+def test_where_counters_grew_in_a_round_the_gpu_was_slowed_down_whatever_it_says_now():
+    counters = {"hardware thermal slowdown": 5, "hardware power brake": 7}
+    device = SimpleNamespace(throttle=lambda: ("hot now",), throttle_counters=lambda: dict(counters))
+    before = capabilities.throttle_counters(device)
+    assert capabilities.throttle(device, before) == ()
+    counters["hardware thermal slowdown"] += 1
+    assert capabilities.throttle(device, before) == ("hardware thermal slowdown",)
+
+
+def test_where_there_are_no_counters_it_says_what_slows_it_down_now():
+    device = SimpleNamespace(throttle=lambda: ("hot now",))
+    assert capabilities.throttle(device, capabilities.throttle_counters(device)) == ("hot now",)
 
 
 def test_the_simulated_cpu_tells_the_time_that_its_threads_worked():

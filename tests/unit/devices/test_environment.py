@@ -269,6 +269,44 @@ def test_the_pool_of_numpys_own_blas_is_found():
     assert ("blas", True) == (pools["openblas"].api, pools["openblas"].threads >= 1)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "CUDA_LAUNCH_BLOCKING",
+        "CUDA_MODULE_LOADING",
+        "CUDA_DEVICE_MAX_CONNECTIONS",
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+        "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM",
+        "PYTORCH_ALLOC_CONF",
+        "PYTORCH_CUDA_ALLOC_CONF",
+        "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+        "XLA_PYTHON_CLIENT_MEM_FRACTION",
+        "XLA_PYTHON_CLIENT_PREALLOCATE",
+        "XLA_PYTHON_CLIENT_ALLOCATOR",
+    ],
+)
+def test_settings_of_gpu_libraries_that_change_times_are_in_the_survey(setting, name):
+    setting(name, "1")
+    assert environment.survey(None, None).variables[name] == "1"
+
+
+@pytest.mark.parametrize(
+    ("expected", "name", "value"),
+    [
+        ("CUDA_LAUNCH_BLOCKING=1", "CUDA_LAUNCH_BLOCKING", "1"),
+        (None, "CUDA_LAUNCH_BLOCKING", "0"),
+        (None, "CUDA_LAUNCH_BLOCKING", ""),
+        (None, "CUDA_LAUNCH_BLOCKING", None),
+        ("HIP_LAUNCH_BLOCKING=1", "HIP_LAUNCH_BLOCKING", "1"),
+        ("AMD_SERIALIZE_KERNEL=3", "AMD_SERIALIZE_KERNEL", "3"),
+    ],
+)
+def test_a_setting_that_makes_each_launch_wait_is_told(setting, expected, name, value):
+    setting("CUDA_LAUNCH_BLOCKING", None)
+    setting(name, value)
+    assert environment.blocking_setting() == expected
+
+
 def test_the_survey_has_the_variables_that_are_set_and_no_other(monkeypatch):
     for name in environment._VARIABLES:
         monkeypatch.delenv(name, raising=False)

@@ -1,5 +1,6 @@
 """NVML: what is made of its answers, on a stand-in for NVIDIA's binding."""
 
+import os
 import sys
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Clocks
 
 BUS = "0000:18:00.0"
+OWN = os.getpid()
 NEWER, OLDER = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
 
 
@@ -77,6 +79,18 @@ def test_what_the_gpu_does_not_support_is_unknown(monkeypatch):
     assert monitor.throttle() == ()
 
 
+def test_the_temperature_has_a_newer_name_that_is_asked_first(monkeypatch):
+    newer = {"nvmlDeviceGetTemperatureV": lambda handle, sensor: 42, "nvmlDeviceGetTemperature": None}
+    assert fake(monkeypatch, **newer).clocks().celsius == 42
+    assert fake(monkeypatch, nvmlDeviceGetTemperatureV=refuse).clocks().celsius == 41
+
+
+def test_a_binding_that_lacks_a_function_costs_no_other(monkeypatch):
+    lacking = {"nvmlDeviceGetTemperature": None, "nvmlDeviceGetPowerUsage": None}
+    clocks = fake(monkeypatch, **lacking).clocks()
+    assert (1980, None, None) == (clocks.sm_mhz, clocks.celsius, clocks.watts)
+
+
 def test_one_value_that_is_missing_costs_no_other(monkeypatch):
     clocks = fake(monkeypatch, nvmlDeviceGetPowerUsage=refuse).clocks()
     assert (1980, 41, None) == (clocks.sm_mhz, clocks.celsius, clocks.watts)
@@ -89,7 +103,7 @@ def test_one_value_that_is_missing_costs_no_other(monkeypatch):
         (0x1, (), False),
         (0x2, (), False),
         (0x4, ("power cap",), False),
-        (0x8, ("hardware slowdown",), True),
+        (0x8, ("hardware slowdown",), False),  # a change of clocks reports it, too
         (0x10, ("sync boost",), False),
         (0x20, ("software thermal slowdown",), True),
         (0x40, ("hardware thermal slowdown",), True),
@@ -111,17 +125,100 @@ def test_several_reasons_are_all_named_the_bad_ones_first(monkeypatch):
 
 @pytest.mark.parametrize("newer", [None, refuse], ids=["an older binding", "an older driver"])
 def test_the_older_name_is_asked_where_the_newer_is_not_there(monkeypatch, newer):
-    assert fake(monkeypatch, bits=0x8, **{NEWER: newer}).throttle() == ("hardware slowdown",)
+    assert fake(monkeypatch, bits=0x40, **{NEWER: newer}).throttle() == ("hardware thermal slowdown",)
 
 
 def test_the_newer_name_is_enough(monkeypatch):
-    assert fake(monkeypatch, bits=0x8, **{OLDER: None}).throttle() == ("hardware slowdown",)
+    assert fake(monkeypatch, bits=0x40, **{OLDER: None}).throttle() == ("hardware thermal slowdown",)
 
 
 def test_the_state_is_asked_for_anew(monkeypatch):
-    states = iter([0x0, 0x8])
+    states = iter([0x0, 0x40])
     monitor = fake(monkeypatch, **{NEWER: lambda _: next(states)})
-    assert [(), ("hardware slowdown",)] == [monitor.throttle(), monitor.throttle()]
+    assert [(), ("hardware thermal slowdown",)] == [monitor.throttle(), monitor.throttle()]
+
+
+WHOLE = 0xFFFFFFFF  # of a GPU that is not divided into instances
+
+
+def process(pid, instance=WHOLE):
+    return SimpleNamespace(pid=pid, gpuInstanceId=instance)
+
+
+@pytest.mark.parametrize(
+    ("others", "processes"),
+    [
+        (0, []),
+        (0, [process(OWN)]),
+        (2, [process(OWN), process(1), process(2)]),
+        (0, [process(1)]),  # its own, by another number: in a container
+        (1, [process(1), process(2)]),
+        (0, [process(OWN, 7), process(1, 8)]),
+        (1, [process(OWN, 7), process(1, 8), process(2, 7)]),
+        (None, [process(1, 7), process(2, 8)]),
+    ],
+)
+def test_other_processes_are_those_beside_this_one_on_its_part_of_the_gpu(monkeypatch, others, processes):
+    monitor = fake(monkeypatch, nvmlDeviceGetComputeRunningProcesses=lambda handle: processes)
+    assert monitor.other_processes() == others
+
+
+def test_processes_that_nvml_does_not_list_are_not_known(monkeypatch):
+    assert fake(monkeypatch).other_processes() is None
+    assert fake(monkeypatch, nvmlDeviceGetComputeRunningProcesses=refuse).other_processes() is None
+
+
+def fields(*values, failed=()):
+    """Return a stand-in for nvmlDeviceGetFieldValues, whose values are found by their ids."""
+
+    def read(handle, ids):
+        return [
+            SimpleNamespace(
+                nvmlReturn=3 if found in failed else 0, value=SimpleNamespace(ullVal=values[found])
+            )
+            for found in ids
+        ]
+
+    return read
+
+
+FIELDS = {
+    "NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN": 0,
+    "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN": 1,
+    "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN": 2,
+}
+
+
+def test_each_bad_reason_has_a_counter_of_its_nanoseconds(monkeypatch):
+    monitor = fake(monkeypatch, nvmlDeviceGetFieldValues=fields(5, 7, 9), **FIELDS)
+    assert monitor.throttle_counters() == {
+        "software thermal slowdown": 5,
+        "hardware thermal slowdown": 7,
+        "hardware power brake": 9,
+    }
+
+
+def test_a_counter_that_the_gpu_lacks_is_left_out(monkeypatch):
+    monitor = fake(monkeypatch, nvmlDeviceGetFieldValues=fields(5, 7, 9, failed=(1, 2)), **FIELDS)
+    assert monitor.throttle_counters() == {"software thermal slowdown": 5}
+
+
+@pytest.mark.parametrize("reader", [fields(5, 7, 9, failed=(0, 1, 2)), refuse])
+def test_older_gpus_count_the_time_of_heat_alone(monkeypatch, reader):
+    monitor = fake(
+        monkeypatch,
+        nvmlDeviceGetFieldValues=reader,
+        NVML_PERF_POLICY_THERMAL=1,
+        nvmlDeviceGetViolationStatus=lambda handle, policy: SimpleNamespace(violationTime=11 * policy),
+        **FIELDS,
+    )
+    assert monitor.throttle_counters() == {"thermal slowdown": 11}
+
+
+def test_without_counters_there_are_none(monkeypatch):
+    assert fake(monkeypatch).throttle_counters() is None
+    refused = {"nvmlDeviceGetFieldValues": refuse, "nvmlDeviceGetViolationStatus": refuse}
+    assert fake(monkeypatch, NVML_PERF_POLICY_THERMAL=1, **refused, **FIELDS).throttle_counters() is None
 
 
 def test_a_missing_binding_says_what_to_install(monkeypatch):
@@ -153,6 +250,10 @@ def test_nvidias_own_binding_has_what_is_asked_of_it():
     assert {pynvml.nvmlClocksThrottleReasonSwPowerCap, pynvml.nvmlClocksThrottleReasonSyncBoost} < set(
         nvml._REASONS
     )
+    assert all(hasattr(pynvml, name) for name in (*nvml._COUNTERS.values(), "nvmlDeviceGetFieldValues"))
+    assert pynvml.nvmlDeviceGetComputeRunningProcesses
+    assert pynvml.nvmlDeviceGetViolationStatus
+    assert pynvml.NVML_PERF_POLICY_THERMAL
     assert set(nvml._BAD) == {
         pynvml.nvmlClocksThrottleReasonHwSlowdown,
         pynvml.nvmlClocksThrottleReasonSwThermalSlowdown,

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+from pytest_gpuperf.devices import library
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.devices.simulated import (
@@ -214,6 +215,26 @@ def test_without_any_library_auto_says_which_extras_there_are(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("raised", "cause"),
+    [(None, "numpy was rebuilt"), (ImportError("libx.so: cannot open shared object"), "libx.so")],
+)
+def test_a_library_that_cannot_be_imported_is_broken_and_says_the_cause_below_its_page(
+    monkeypatch, raised, cause
+):
+    def fail(module):
+        page = "\n=====\nFailed to import.\n\nSee the guide.\n====="
+        raise ImportError(page if raised else cause) from raised
+
+    monkeypatch.setattr(library, "find_spec", lambda name: object())
+    monkeypatch.setattr(library, "import_module", fail)
+    with pytest.raises(
+        Unavailable, match=f"^CuPy is installed but cannot be imported: {cause}.*; reinst"
+    ) as caught:
+        library.import_library("cupy", "CuPy", "install it")
+    assert caught.value.broken
+
+
+@pytest.mark.parametrize(
     ("choice", "extra"), [("cupy", "cuda12"), ("sycl", "sycl"), ("torch", "torch"), ("jax", "jax")]
 )
 def test_without_its_library_a_backend_names_the_extra(monkeypatch, choice, extra):
@@ -252,8 +273,8 @@ def test_auto_takes_the_first_backend_that_works(monkeypatch):
 
 @pytest.mark.parametrize("name", ["torch", "jax"])
 def test_auto_says_how_to_choose_a_library_that_the_suite_has_imported(monkeypatch, name):
-    for library in ("torch", "jax"):
-        monkeypatch.delitem(sys.modules, library, raising=False)
+    for imported in ("torch", "jax"):
+        monkeypatch.delitem(sys.modules, imported, raising=False)
     monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(Unavailable, match=rf"^{name} is imported: --gpuperf-gpu={name} compares"):

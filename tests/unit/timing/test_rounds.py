@@ -156,6 +156,20 @@ def test_rounds_are_dropped_from_the_copies_too():
     assert [pytest.approx(10e-3)] * 10 == [taken.copies for taken in found.rounds]
 
 
+def test_a_round_is_dropped_for_what_the_gpu_counted_in_it_and_not_for_its_state_after_it():
+    bench = Bench(throttle=lambda: (HOT,))
+    counted = {"nanoseconds": 0, "asked": 0}
+
+    def counters():
+        counted["asked"] += 1
+        counted["nanoseconds"] += 7 * (counted["asked"] == 4)  # the second round's, after it
+        return {HOT: counted["nanoseconds"]}
+
+    bench.gpu.device.throttle_counters = counters
+    found = bench.interleaved()
+    assert (11, 1, (HOT,)) == (found.begun, found.dropped, found.throttle)
+
+
 def test_the_time_of_dropped_rounds_is_time_spent():
     assert Bench(throttle=hot_in(2, 5)).interleaved().elapsed == pytest.approx(12 * 11e-3)
 

@@ -273,6 +273,25 @@ def test_a_gpu_that_does_no_work_is_refused(body):
     assert len(trial.record(Verdict(status="error", reason=text)).cpu.samples) == 0
 
 
+@pytest.mark.parametrize(("expected", "others"), [([], None), ([], 0), (["gpu_shared"], 2)])
+def test_other_processes_on_the_gpu_are_noted(expected, others):
+    bench = Bench()
+    bench.gpu.other_processes = lambda: others
+    notes = [note for note in bench.compare(ones).notes if note.code == "gpu_shared"]
+    assert expected == [note.code for note in notes]
+    assert all("2 other processes use the GPU" in note.text for note in notes)
+
+
+@pytest.mark.parametrize(("expected", "emulated"), [(1, False), (0, True)])
+def test_launches_that_block_are_noted_as_a_tracer_is(monkeypatch, expected, emulated):
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    bench = Bench()
+    bench.gpu.info = replace(bench.gpu.info, emulated=emulated)
+    notes = [note for note in bench.compare(ones).notes if note.code == "launch_blocking"]
+    assert expected == len(notes)
+    assert all(note.text.startswith("CUDA_LAUNCH_BLOCKING=1 makes each launch wait") for note in notes)
+
+
 def test_arrays_of_the_cpu_on_the_gpu_path_are_refused():
     bench = Bench()
     there = bench.cpu.asarray(np.ones(4))

@@ -1,5 +1,6 @@
 """Single calls outside the timed blocks: the first, the inspected one, and the one on an occupied GPU."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
@@ -18,6 +19,33 @@ from pytest_gpuperf.timing.workload import Workload
 
 def simulated(kind="gpu", *, kernel=1e-3, **timing) -> SimulatedDevice:
     return SimulatedDevice(kind, clock=Clock(), timing=Timing(kernel=kernel, **timing))
+
+
+def unseen() -> SimulatedDevice:
+    """Return a GPU of which no work is ever seen, as of a short kernel that allocates nothing."""
+    device = simulated()
+    observe = device.observe
+
+    @contextmanager
+    def observe_nothing():
+        with observe() as observation:
+            yield observation
+        observation.worked = False
+
+    device.observe = observe_nothing
+    return device
+
+
+def through_a_function(held):
+    """Return a callable that uses an array only through another function."""
+
+    def step():
+        len(held)
+
+    return lambda: step()
+
+
+HELD: dict[str, Any] = {}
 
 
 def timer_on(device, call=None) -> BlockTimer:
@@ -102,6 +130,77 @@ def test_work_on_the_device_is_seen_in_the_workload_and_not_in_its_setup(expecte
     assert expected is prepared(simulated(), body).did_device_work
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda seen: (lambda held: lambda: float(len(held)))(seen.asarray(np.ones(3))),
+        lambda seen: float(len(seen.asarray(np.ones(3)))),
+        lambda seen: through_a_function(seen.xp.ones(3)),
+        lambda seen: (HELD.update(a=[seen.xp.ones(3)]), lambda: len(HELD))[-1],
+    ],
+)
+def test_a_callable_that_carries_arrays_of_the_device_is_taken_for_work_though_none_was_seen(body):
+    assert prepared(unseen(), body).did_device_work
+
+
+@pytest.mark.parametrize(("expected", "seen_in"), [(True, 3), (False, 1000)])
+def test_a_call_of_which_nothing_was_seen_is_looked_at_again(expected, seen_in):
+    device = simulated()
+    observe, looks = device.observe, []
+
+    @contextmanager
+    def observe_at_times():
+        with observe() as observation:
+            yield observation
+        looks.append(observation)
+        observation.worked = len(looks) == seen_in
+
+    device.observe = observe_at_times
+    workload = prepared(device, lambda seen: lambda: None)  # as the replay of a graph
+    assert expected is workload.did_device_work
+    assert len(looks) < 50
+
+
+def test_a_long_call_is_not_made_again_to_see_its_work():
+    device = unseen()
+    calls = []
+    prepared(device, lambda seen: lambda: (calls.append(1), device.clock.advance(0.1))[-1])
+    assert len(calls) == 2
+
+
+def test_an_upload_that_the_callable_does_not_use_is_no_sign_of_work():
+    def body(seen):
+        seen.asarray(np.ones(3))
+        return lambda: float(np.ones(3).sum())
+
+    assert not prepared(unseen(), body).did_device_work
+
+
+def test_a_body_whose_fixtures_brought_arrays_of_the_device_is_taken_for_work():
+    device = unseen()
+    held = device.asarray(np.ones(3))
+    assert prepared(device, lambda seen, held: None, held=held).did_device_work
+
+
+def test_neither_first_call_nor_host_time_has_what_it_costs_to_observe():
+    device = simulated(launch=1e-3, kernel=2e-3)
+    observe = device.observe
+
+    @contextmanager
+    def observe_slowly():
+        device.clock.advance(0.5)
+        with observe() as observation:
+            yield observation
+        device.synchronize()
+        observation.finished = device.clock()
+        device.clock.advance(0.25)
+
+    device.observe = observe_slowly
+    workload = prepared(device, lambda seen: device.launch)
+    assert workload.first_call == pytest.approx(3e-3)
+    assert inspected(device).host_time == pytest.approx(1e-3)
+
+
 def test_the_last_call_is_timed_by_the_devices_own_events():
     device = simulated()
     timer = timer_on(device, call=lambda: (device.launch(3e-3), device.launch(4e-3), "result")[-1])
@@ -145,6 +244,21 @@ def test_a_last_call_that_does_no_work_where_the_first_did_is_refused():
     timer = BlockTimer(workload=prepared(device, lambda seen: call))
     with pytest.raises(GpuPerfError, match="submitted no work to simulated GPU, although the first one did"):
         untimed_calls.inspected_call(timer)
+
+
+def test_a_last_call_that_takes_as_long_as_a_launch_may_have_done_work_that_was_not_seen():
+    device = simulated()
+    kept = []
+
+    def call():
+        device.clock.advance(2e-6)
+        if not kept:
+            kept.append(device.xp.ones(3))
+        return kept[0]
+
+    timer = BlockTimer(workload=prepared(device, lambda seen: call))
+    untimed_calls.inspected_call(timer)
+    assert timer.inspection.host_time == pytest.approx(2e-6)
 
 
 def test_work_on_a_side_stream_ends_outside_of_the_events():
@@ -296,6 +410,19 @@ def test_a_device_that_cannot_be_occupied_is_left_alone():
     device.occupy = None
     found = looked_behind(device)
     assert (None, pytest.approx(3e-3), 1) == (found.synchronizes, found.device_time, device.launches)
+
+
+@pytest.mark.parametrize(("expected", "kernel"), [(None, 0.5e-3), (None, 1e-3), (6e-3, 5e-3)])
+def test_a_device_that_cannot_be_occupied_does_not_tell_the_submission_as_its_time(expected, kernel):
+    device = simulated(launch=1e-3, kernel=kernel)
+    device.occupy = None
+    assert inspected(device).device_time == (expected and pytest.approx(expected))
+
+
+def test_a_call_that_takes_too_long_to_submit_to_be_probed_does_not_tell_that_as_its_devices_time():
+    device = simulated()
+    found = looked_behind(device, lambda: (device.clock.advance(0.1), device.launch()))
+    assert (None, pytest.approx(0.1)) == (found.device_time, found.host_time)
 
 
 @dataclass

@@ -1,0 +1,80 @@
+"""From what GPU libraries raise to faults: memory that ran out, and devices that are lost."""
+
+import pytest
+
+from pytest_gpuperf.devices import capabilities, errors
+from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("text", "requested"),
+    [
+        ("CUBLAS_STATUS_ALLOC_FAILED", None),
+        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", None),
+        ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", None),
+        ("cuFFT error: CUFFT_ALLOC_FAILED", None),
+        ("Invalid buffer size: 9.50 GB", 19 * GIB // 2),
+        ("Invalid buffer size: 9.50 GiB", 19 * GIB // 2),
+        (
+            "MPS backend out of memory (MPS allocated: 9 GB). Tried to allocate 256.00 MB on private pool.",
+            1 << 28,
+        ),
+        ("RESOURCE_EXHAUSTED: Attempting to allocate 60.00G. That was not possible.", 60 * GIB),
+        ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4096 bytes.", 4096),
+        ("Native API failed: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)", None),
+    ],
+)
+def test_every_form_of_out_of_memory_is_told_with_its_bytes(text, requested):
+    fault = errors.parse_error(RuntimeError(text))
+    assert fault is not None
+    assert ("out_of_memory", requested) == (fault.kind, fault.requested)
+
+
+def test_a_memory_error_of_the_host_tells_its_bytes():
+    error = MemoryError("Unable to allocate 1.50 GiB for an array with shape (201326592,)")
+    assert errors.parse_error(error).requested == 3 * GIB // 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CUDA error: unknown error",
+        "CUDA_ERROR_UNKNOWN: unknown error",
+        "HIP error: unknown error",
+        "CUDA error: uncorrectable NVLink error detected during the execution",
+        "CUDA error: Invalid access of peer GPU memory over nvlink or a hardware error",
+        "CUDA error: the MPS client has been terminated",
+    ],
+)
+def test_these_errors_lose_the_device(text):
+    assert errors.parse_error(RuntimeError(text)).kind == "lost"
+
+
+@pytest.mark.parametrize("text", ["unknown error", "invalid buffer", "CUBLAS_STATUS_EXECUTION_FAILED"])
+def test_these_do_not(text):
+    assert errors.parse_error(RuntimeError(text)) is None
+
+
+def lost_device() -> SimulatedDevice:
+    device = SimulatedDevice("gpu", clock=Clock(), faults=[Injected(kind="lost", call=1)])
+    with pytest.raises(RuntimeError, match="lost"):
+        device.launch()
+    return device
+
+
+def test_an_error_that_says_nothing_of_the_device_is_followed_by_one_wait_that_does():
+    fault = capabilities.fault(lost_device(), RuntimeError("CUBLAS_STATUS_EXECUTION_FAILED"))
+    assert fault is not None
+    assert fault.kind == "lost"
+
+
+def test_a_device_that_still_waits_has_no_fault():
+    device = SimulatedDevice("gpu", clock=Clock())
+    assert capabilities.fault(device, ValueError("wrong shape")) is None
+
+
+def test_an_end_from_outside_waits_for_no_device():
+    assert capabilities.fault(lost_device(), KeyboardInterrupt()) is None
+    assert capabilities.fault(lost_device(), pytest.fail.Exception("timeout")) is None
