@@ -10,7 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
+from pytest_gpuperf.devices.library import (
+    LibraryBackend,
+    LibraryDevice,
+    import_library,
+    shown_setting,
+    unusable,
+)
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.precision import BFLOAT16_EPS, TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation
@@ -206,8 +212,8 @@ class JaxBackend(LibraryBackend):
             device.xp.ones(1).sum()
             device.synchronize()
         except Exception as error:
-            reason = f"JAX's device {accelerators[index]} was found but cannot be used: {error}"
-            raise Unavailable(f"{reason}; check with nvidia-smi that it is free and healthy") from error
+            problem = f"JAX's device {accelerators[index]} was found but cannot be used"
+            raise unusable(problem, error, "check with nvidia-smi that it is free and healthy") from error
         return device
 
     def cpu(self) -> JaxDevice:

@@ -209,12 +209,18 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
     """Call once, observed and then waited for; the device is idle before, unless it shall be occupied."""
     if when_idle:
         device.synchronize()
+    wait, finished = capabilities.wait_for_result(device), None
     with device.observe() as observation:
         started = device.clock()
         result = call()
         returned = device.clock()
+        if wait is not None:  # as blocks are waited for: the device as a whole may take longer to ask
+            wait(result)
+            waited = device.clock()
+            finished = None if capabilities.unfinished(device) else waited
     device.synchronize()
-    finished = device.clock() if observation.finished is None else observation.finished
+    if finished is None:
+        finished = device.clock() if observation.finished is None else observation.finished
     elapsed = seconds_between(started, finished)
     host_time = seconds_between(started, returned)
     if observation.outside_time is not None:

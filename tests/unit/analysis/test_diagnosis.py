@@ -395,22 +395,6 @@ def test_only_floats_that_are_known_can_differ(expected, of_cpu, of_gpu):
     assert expected == codes(record(cpu=on_cpu(dtypes=of_cpu), gpu=on_gpu(dtypes=of_gpu)))
 
 
-@pytest.mark.parametrize(
-    ("expected", "dtypes"),
-    [
-        ([], ("int64",)),
-        ([], ("float16", "int32")),
-        ([], ("bfloat16",)),
-        ([], ()),
-        (["precision_differs"], ("complex64", "int64")),
-    ],
-)
-def test_a_mode_that_rounds_single_precision_rounds_nothing_else(expected, dtypes):
-    rounding = replace(GPU, reduced_precision="TF32")
-    found = record(cpu=on_cpu(dtypes=dtypes), gpu=on_gpu(device=rounding, dtypes=dtypes))
-    assert expected == codes(found)
-
-
 @pytest.mark.parametrize("side", ["cpu", "gpu"])
 def test_with_one_side_no_precision_differs(side):
     gpu = on_gpu(device=replace(GPU, reduced_precision="TF32"), dtypes=("float32",))

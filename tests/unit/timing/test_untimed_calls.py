@@ -73,6 +73,21 @@ def looked_behind(device, call=None):
     return timer.inspection
 
 
+@pytest.mark.parametrize(("expected", "left"), [(2e-3, []), (12e-3, ["work of another thread"])])
+def test_where_a_result_can_be_waited_for_the_device_is_not_unless_it_has_more_work(expected, left):
+    device = simulated(kernel=2e-3)
+    wait_for_all = device.synchronize
+
+    def slow_synchronize():
+        wait_for_all()
+        device.pause(10e-3)
+
+    device.wait = lambda _: wait_for_all()
+    device.unfinished = lambda: left
+    device.synchronize = slow_synchronize
+    assert pytest.approx(expected, rel=0.1) == prepared(device, lambda seen: seen.launch()).first_call
+
+
 def test_a_body_that_returns_a_callable_was_the_setup():
     device = simulated(kernel=2e-3)
 
