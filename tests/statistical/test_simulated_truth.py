@@ -439,7 +439,7 @@ def test_copies_take_their_bytes_over_the_bandwidth_and_the_waits(walks):
 
 def test_a_call_with_its_copies_is_timed_as_a_loop_makes_it(walks):
     for walk in walks:
-        loop, demand, plan = walk.found.transfer.loop, walk.case.demand, walk.case.plan.sampling
+        loop, demand = walk.found.transfer.loop, walk.case.demand
         is_timed = demand.transfer != "never" or walk.gpu <= 0.01
         assert bool(loop) == bool(walk.bytes and is_timed), walk
         assert set(loop) <= {float(walk.gated[1] + walk.copies)}, walk
