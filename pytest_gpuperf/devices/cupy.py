@@ -8,7 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
+from pytest_gpuperf.devices.library import (
+    LibraryBackend,
+    LibraryDevice,
+    import_library,
+    is_emulated,
+    shown_setting,
+)
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation
@@ -53,6 +59,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
             backend=self.backend,
             name=self.name,
             library=library,
+            emulated=is_emulated(self.name),
             memory=properties["totalGlobalMem"],
             driver=f"for CUDA {driver}",
             runtime=f"CUDA {runtime}",

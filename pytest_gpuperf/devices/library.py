@@ -52,6 +52,11 @@ def import_library(module: str, name: str, remedy: str) -> Any:
         raise Unavailable(f"{name} is installed but cannot be imported: {error}") from error
 
 
+def is_emulated(name: str) -> bool:
+    """Return whether a device is of the CUDA runtime in tests/fakes: its name begins as no GPU's does."""
+    return name.startswith("Emulated ")
+
+
 def shown_setting(name: str) -> str:
     """Return what a variable that chooses among devices is set to: `CUDA_VISIBLE_DEVICES is not set`."""
     value = environ.get(name)

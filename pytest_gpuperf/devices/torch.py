@@ -11,7 +11,13 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, shown_setting
+from pytest_gpuperf.devices.library import (
+    LibraryBackend,
+    LibraryDevice,
+    import_library,
+    is_emulated,
+    shown_setting,
+)
 from pytest_gpuperf.devices.namespaces import Namespace
 from pytest_gpuperf.devices.nvml import MonitoredDevice
 from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
@@ -65,6 +71,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
             backend=self.backend,
             name=self.name,
             library=f"torch {self._torch.__version__}",
+            emulated=is_emulated(self.name),
             memory=getattr(self._properties, "total_memory", None),
             runtime=runtime,
             reduced_precision=products,
