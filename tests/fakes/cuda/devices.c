@@ -14,10 +14,7 @@ static const char NAME[] = "Emulated CUDA device";
 
 static __thread int current;
 static __thread cudaError_t last;
-static struct {
-    cudaError_t error;
-    ns_t when;
-} lost[MOST_DEVICES];
+static cudaError_t lost[MOST_DEVICES];
 
 int fake_current_device(void) { return current; }
 
@@ -28,17 +25,14 @@ cudaError_t fake_report(cudaError_t error) {
     return error;
 }
 
-void fake_lose(int device, cudaError_t error, ns_t when) {
-    if (lost[device].error) return;
-    lost[device].when = when;
-    lost[device].error = error;
-}
+void fake_lose(int device, cudaError_t error) { lost[device] = error; }
 
-cudaError_t fake_lost(int device) {
-    return lost[device].error && fake_now() >= lost[device].when ? lost[device].error : cudaSuccess;
-}
+cudaError_t fake_lost(int device) { return lost[device]; }
 
-cudaError_t fake_enter(void) { return fake_lost(current); }
+cudaError_t fake_enter(void) {
+    fake_settle(); // a crash may be due
+    return fake_lost(current);
+}
 
 int fake_unsupported(const char *name, int code) {
     fake_log("%s is not part of the fake\n", name);

@@ -28,8 +28,8 @@ typedef struct Effect {
     char *to;
     const char *from;
     size_t to_pitch, from_pitch, width, height;
-    int value; // of a fill; the device and the error of a crash
-    int device;
+    int value;  // of a fill
+    int device; // of a crash
 } Effect;
 
 // Each call of CUDA begins with this: it takes some time, and fails once the device is lost.
@@ -48,7 +48,7 @@ void fake_unlock(void);
 // Errors: fake_report keeps it as the thread's last error and returns it.
 cudaError_t fake_report(cudaError_t error);
 cudaError_t fake_enter(void);
-void fake_lose(int device, cudaError_t error, ns_t when);
+void fake_lose(int device, cudaError_t error);
 cudaError_t fake_lost(int device);
 int fake_unsupported(const char *name, int code); // what every function returns that is not written here
 

@@ -24,7 +24,7 @@ static int crashes(const char *name) {
     return strstr(name, part && *part ? part : "crash") != NULL;
 }
 
-static void lose_now(Effect *effect) { fake_lose(effect->device, cudaErrorIllegalAddress, 0); }
+static void lose_now(Effect *effect) { fake_lose(effect->device, cudaErrorIllegalAddress); }
 
 cudaError_t fake_launch(const char *name, ns_t otherwise, cudaStream_t stream) {
     ns_t duration = duration_of(name, otherwise ? otherwise : fake_setting("KERNEL_NS", 2000));
