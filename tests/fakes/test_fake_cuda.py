@@ -119,6 +119,7 @@ def test_a_value_arrives_on_the_host_when_the_device_has_come_to_it(array, kerne
     source = cupy.asarray(np.arange(3.0))
     array += 1
     source.get(out=host, blocking=False)
+    assert not cuda.Stream.null.done
     assert host.tolist() == [7, 7, 7], "the value came before its time"
     cuda.Stream.null.synchronize()
     assert host.tolist() == [0, 1, 2]
@@ -131,6 +132,7 @@ def test_a_value_is_taken_from_pinned_memory_when_the_device_comes_to_it(array, 
     target = cupy.zeros(3)
     array += 1
     target.set(host)
+    assert not cuda.Stream.null.done
     host[:] = 8
     assert cupy.asnumpy(target).tolist() == [8, 8, 8]
 
