@@ -1,6 +1,7 @@
 """Run `python ARGUMENTS` where CuPy and torch find fake CUDA devices: `python tests/fakes/cuda ARGUMENTS`.
 
-Settings of the fake, in the environment, which are read at each use:
+Beside CUDA's runtime there are the products of cuBLAS and the transforms of cuFFT; what needs cuDNN, cuRAND,
+cuSOLVER or cuSPARSE fails. Settings of the fake, in the environment, which are read at each use:
 
     FAKE_CUDA_CALL_NS     what a launch takes on the host (1500)
     FAKE_CUDA_LATENCY_NS  what passes then until an idle device begins (2500)

@@ -44,7 +44,7 @@ class CannotBuildError(Exception):
 def build() -> Path:
     """Return the folder of the built libraries; raise CannotBuildError if they cannot be built here."""
     folder = Path(tempfile.gettempdir()) / f"gpuperf-fake-cuda-{os.getuid()}-{_digest()}"
-    if folder.is_dir():
+    if folder.is_dir() and folder.stat().st_uid == os.getuid():  # it is preloaded: nobody else may provide it
         return folder
     _require_tools()
     toolkit = _toolkit()
@@ -56,9 +56,9 @@ def build() -> Path:
         (work / "cupy.json").write_text(json.dumps(_cupy_functions(work / "libcudart.so.13")))
         try:
             work.rename(folder)
-        except OSError:  # another process was faster
-            if not folder.is_dir():
-                raise
+        except OSError:
+            if not folder.is_dir() or folder.stat().st_uid != os.getuid():
+                raise  # else another process of ours was faster
     return folder
 
 
@@ -120,17 +120,13 @@ def _compile(work: Path, toolkit: Path, name: str, sources: tuple[str, ...], ref
     linked = () if first else ("-L", str(work), "-l:libcudart.so.13", "-Wl,-rpath,$ORIGIN")
     versioned = () if name == "libcuda.so.1" else (f"-Wl,--version-script={versions}",)
     include = toolkit / "include"
-    command = (*_cc(), *FLAGS, "-shared", f"-I{include}", f"-Wl,-soname,{name}", *versioned)
+    command = ("cc", *FLAGS, "-shared", f"-I{include}", f"-Wl,-soname,{name}", *versioned)
     command += ("-o", str(work / name), *map(str, files), str(rest), *linked, "-lpthread", "-ldl")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     rest.unlink()
     versions.unlink()
     if done.returncode:
         raise CannotBuildError(f"{name} of the fake CUDA runtime could not be built:\n{done.stderr}")
-
-
-def _cc() -> tuple[str, ...]:
-    return (shutil.which("cc") or "cc",)
 
 
 def _exported(library: Path) -> set[str]:

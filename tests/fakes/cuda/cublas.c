@@ -65,12 +65,13 @@ cublasStatus_t cublasGetVersion_v2(cublasHandle_t handle, int *version) {
     return CUBLAS_STATUS_SUCCESS;
 }
 
-#define GEMM(letter, type)                                                                                     \
-    cublasStatus_t cublas##letter##gemm_v2(cublasHandle_t handle, cublasOperation_t transposed_a,              \
-                                           cublasOperation_t transposed_b, int m, int n, int k,                \
-                                           const type *alpha, const type *a, int stride_a, const type *b,      \
-                                           int stride_b, const type *beta, type *c, int stride_c) {            \
-        return multiply(handle, #letter "gemm", m, n, k);                                                   \
+#define GEMM(letter, type)                                                                            \
+    cublasStatus_t cublas##letter##gemm_v2(cublasHandle_t handle, cublasOperation_t transposed_a,     \
+                                           cublasOperation_t transposed_b, int m, int n, int k,       \
+                                           const type *alpha, const type *a, int stride_a,            \
+                                           const type *b, int stride_b, const type *beta, type *c,    \
+                                           int stride_c) {                                            \
+        return multiply(handle, #letter "gemm", m, n, k);                                             \
     }
 GEMM(S, float)
 GEMM(D, double)

@@ -1,5 +1,5 @@
-// libcuda.so.1: the driver's functions that the libraries call beside the runtime's. Each of CuPy's kernels is
-// launched here, known by its name.
+// libcuda.so.1: the driver's functions that the libraries call beside the runtime's. CuPy launches its kernels
+// here, known by their names.
 #include "fake.h"
 #include <cuda.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// What the parts of the fake CUDA runtime share: simulated time, streams, and what happens at a point of time.
+// What the parts of the fake CUDA runtime share: simulated time, streams, and effects at a point of time.
 //
 // The device computes nothing. Work that is submitted takes a known time on its stream's time line, which
 // runs with the host's clock; only copies, fills and frees have an effect, and they have it when their time
@@ -14,11 +14,11 @@ struct Capture;
 // A stream, or the part of it that a graph captures.
 typedef struct Stream {
     int device;
-    int blocking;           // waits for the null stream, and the null stream for it
+    int blocking;            // waits for the null stream, and the null stream for it
     int priority;
-    ns_t end;               // when all that was submitted is done
+    ns_t end;                // when all that was submitted is done
     struct Capture *capture; // the graph under construction that takes the work instead
-    ns_t captured_end;      // on the graph's own time line, which begins at 0
+    ns_t captured_end;       // on the graph's own time line, which begins at 0
     struct Stream *next;
 } Stream;
 

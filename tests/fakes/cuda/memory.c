@@ -38,7 +38,8 @@ static cudaError_t allocate(void **pointer, size_t size, enum cudaMemoryType typ
     if (size) {
         // A GPU's memory is as good as endless here: only what is written takes any of the host's.
         Block *block = malloc(sizeof *block);
-        char *begin = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+        char *begin = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
         if (begin == MAP_FAILED) abort();
         *block = (Block){.begin = begin, .size = size, .type = type, .device = device, .next = blocks};
         blocks = block;
@@ -64,8 +65,9 @@ static void release(const void *pointer) {
 }
 
 static const Block *block_of(const void *pointer) {
+    const char *byte = pointer;
     for (const Block *block = blocks; block; block = block->next)
-        if ((const char *)pointer >= block->begin && (const char *)pointer < block->begin + block->size) return block;
+        if (byte >= block->begin && byte < block->begin + block->size) return block;
     return NULL;
 }
 
@@ -194,7 +196,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
     ENTER;
     fake_lock();
     const Block *block = block_of(pointer);
-    *attributes = (struct cudaPointerAttributes){.type = cudaMemoryTypeUnregistered, .device = cudaInvalidDeviceId};
+    *attributes = (struct cudaPointerAttributes){.device = cudaInvalidDeviceId}; // and of no type
     if (block) {
         attributes->type = block->type;
         attributes->device = block->device;
