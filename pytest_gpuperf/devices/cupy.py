@@ -14,6 +14,7 @@ from pytest_gpuperf.devices.library import (
     LibraryBackend,
     LibraryDevice,
     import_library,
+    is_emulated,
     shown_setting,
     unusable,
 )
@@ -66,6 +67,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
             backend=self.backend,
             name=self.name,
             library=f"cupy {cupy.__version__}, CUDA {runtime}, driver for {driver}",
+            emulated=is_emulated(self.name),
             memory=properties["totalGlobalMem"],
             driver=f"for CUDA {driver}",
             runtime=f"CUDA {runtime}",

@@ -59,6 +59,11 @@ def unusable(problem: str, error: Exception, remedy: str) -> Unavailable:
     return Unavailable(f"{problem}: {remedies.one_line(cause)}; {found}", broken=True)
 
 
+def is_emulated(name: str) -> bool:
+    """Return whether a device is of the CUDA runtime in tests/fakes: its name begins as no GPU's does."""
+    return name.startswith("Emulated ")
+
+
 def shown_setting(name: str) -> str:
     """Return what a variable that chooses among devices is set to: `CUDA_VISIBLE_DEVICES is not set`."""
     value = environ.get(name)

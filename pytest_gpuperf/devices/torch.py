@@ -16,6 +16,7 @@ from pytest_gpuperf.devices.library import (
     LibraryBackend,
     LibraryDevice,
     import_library,
+    is_emulated,
     shown_setting,
     unusable,
 )
@@ -76,6 +77,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
             backend=self.backend,
             name=self.name,
             library=f"torch {self._torch.__version__}",
+            emulated=is_emulated(self.name),
             memory=getattr(self._properties, "total_memory", None),
             runtime=runtime,
             reduced_precision=products,

@@ -1,6 +1,6 @@
-"""CuPy on a real GPU: the conformance kit, and what only the vendor's library can show.
+"""CuPy on a GPU: the conformance kit, and what only the vendor's library can show.
 
-Runs only where CuPy finds a CUDA device.
+Runs only where CuPy finds a CUDA device, which may be fake: `python tests/fakes/cuda -m pytest tests/gpu`.
 """
 
 from functools import partial
@@ -28,14 +28,18 @@ class TestCupy(DeviceConformance):
     def backend(self):
         return CupyBackend("a processor")
 
+    @pytest.mark.needs_values
+    def test_uploads_mix_with_new_arrays(self, gpu):
+        super().test_uploads_mix_with_new_arrays(gpu)
+
 
 @pytest.fixture
 def cuda():
     return CupyBackend("a processor").gpu("")
 
 
-def test_it_is_no_emulation(cuda):
-    assert not cuda.info.emulated
+def test_only_the_fake_is_an_emulation(cuda, is_fake):
+    assert is_fake == cuda.info.emulated
 
 
 def test_synchronize_waits_for_side_streams(cuda, busy):
@@ -181,6 +185,7 @@ def test_out_of_memory_names_the_bytes_and_leaves_the_device_usable(cuda, exhaus
     exhaust(cuda, lambda size: cuda.xp.empty(size, dtype="uint8"), 2 * total, MemoryError)
 
 
+@pytest.mark.needs_values
 def test_a_product_is_timed_and_passes(product):
     record = product("cupy")
     assert record["gpu"]["device"]["emulated"] is False

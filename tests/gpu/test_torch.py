@@ -1,6 +1,6 @@
-"""PyTorch on a real GPU: the conformance kit, and what only the vendor's library can show.
+"""PyTorch on a GPU: the conformance kit, and what only the vendor's library can show.
 
-Runs only where torch finds a CUDA device.
+Runs only where torch finds a CUDA device, which may be fake: `python tests/fakes/cuda -m pytest tests/gpu`.
 """
 
 from time import perf_counter
@@ -27,6 +27,10 @@ class TestTorch(DeviceConformance):
     @pytest.fixture
     def backend(self):
         return TorchBackend("a processor")
+
+    @pytest.mark.needs_values
+    def test_uploads_mix_with_new_arrays(self, gpu):
+        super().test_uploads_mix_with_new_arrays(gpu)
 
 
 @pytest.fixture
@@ -91,11 +95,14 @@ def test_memory_is_what_the_call_held_at_its_peak(cuda):
     del kept
 
 
+def test_only_the_fake_is_an_emulation(cuda, is_fake):
+    assert is_fake == cuda.info.emulated
+
+
 def test_the_report_knows_memory_and_runtime(cuda):
     _, total = torch.cuda.mem_get_info()
     assert cuda.info.memory == pytest.approx(total, rel=0.1)
     assert cuda.info.runtime.startswith(("CUDA ", "ROCm "))
-    assert not cuda.info.emulated
 
 
 def test_an_occupied_device_is_busy_after_the_call_and_for_as_long_as_said(cuda):
@@ -138,13 +145,15 @@ def test_out_of_memory_names_the_bytes_and_leaves_the_device_usable(cuda, exhaus
     exhaust(cuda, lambda size: cuda.xp.empty(size, dtype=torch.uint8), 2 * total, torch.OutOfMemoryError)
 
 
+@pytest.mark.needs_values
 def test_a_product_is_timed_and_passes(product):
     record = product("torch")
     assert "torch" == record["cpu"]["device"]["backend"] == record["gpu"]["device"]["backend"]
     assert record["gpu"]["device_time"] > 0
 
 
-def test_a_lost_context_is_named_in_the_tests_after_it(lose):
+def test_a_lost_context_is_named_in_the_tests_after_it(lose, monkeypatch):
+    monkeypatch.setenv("FAKE_CUDA_CRASH", "index_elementwise")  # the fake checks no index
     lose(
         "torch",
         """

@@ -1,0 +1,44 @@
+"""Run `python ARGUMENTS` where CuPy and torch find fake CUDA devices: `python tests/fakes/cuda ARGUMENTS`.
+
+Beside CUDA's runtime there are the products of cuBLAS and the transforms of cuFFT; what needs cuDNN, cuRAND,
+cuSOLVER or cuSPARSE fails. Settings of the fake, in the environment, which are read at each use:
+
+    FAKE_CUDA_CALL_NS     what a launch takes on the host (1500)
+    FAKE_CUDA_LATENCY_NS  what passes then until an idle device begins (2500)
+    FAKE_CUDA_KERNEL_NS   what a kernel takes (2000)
+    FAKE_CUDA_KERNELS     the same by a part of the kernels' names: "add=20000 gemm=5000"
+    FAKE_CUDA_CRASH       a part of the names of kernels that lose their device ("crash")
+    FAKE_CUDA_GBPS        the bandwidth of copies from and to the host (20)
+    FAKE_CUDA_TFLOPS      the rate of matrix products (20)
+    FAKE_CUDA_MEMORY      the bytes of a device (8 GiB)
+    FAKE_CUDA_DEVICES     how many devices there are (1)
+    FAKE_CUDA_LOG         1 writes launches, allocations, and what the fake lacks to the standard error
+"""
+
+import os
+import sys
+
+from build import HERE, LIBRARIES, CannotBuildError, build
+
+
+def main() -> None:
+    """Become the process that was asked for; its own processes find the fake, too."""
+    try:
+        folder = build()
+    except CannotBuildError as error:
+        sys.exit(str(error))
+    preloaded = ":".join(str(folder / name) for name in LIBRARIES)
+    above = os.environ.get("PYTHONPATH")
+    path = os.pathsep.join(filter(None, (str(HERE / "site"), above)))
+    # Compiled kernels are for no GPU, and kept apart from those that are.
+    ours = {
+        "CUPY_CACHE_DIR": str(folder / "kernels"),
+        "FAKE_CUDA": str(folder),
+        "LD_PRELOAD": preloaded,
+        "PYTHONPATH": path,
+    }
+    os.execve(sys.executable, [sys.executable, *sys.argv[1:]], {**os.environ, **ours})  # noqa: S606 - Python
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,284 @@
+"""The fake CUDA runtime keeps CUDA's rules: of streams, events, graphs, memory, errors and devices.
+
+CuPy calls it, since it shows the runtime's functions as they are.
+"""
+
+import subprocess
+import sys
+from time import perf_counter
+
+import cupy
+import cupyx
+import numpy as np
+import pytest
+
+cuda, runtime = cupy.cuda, cupy.cuda.runtime
+MILLISECOND = 1_000_000  # in nanoseconds
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    """Let kernels last so many nanoseconds, by a part of their names."""
+
+    def call(**lengths):
+        known = " ".join(f"{part}={length}" for part, length in lengths.items())
+        monkeypatch.setenv("FAKE_CUDA_KERNELS", known)
+
+    yield call
+    cuda.Device().synchronize()
+
+
+@pytest.fixture
+def array():
+    """Return an array; the kernels that the tests launch are compiled."""
+    made = cupy.ones(1000)
+    made += 1
+    cupy.sin(made)
+    cuda.Device().synchronize()
+    return made
+
+
+def elapsed(start, end):
+    """Return the nanoseconds between two events."""
+    end.synchronize()
+    return cuda.get_elapsed_time(start, end) * 1e6
+
+
+def events():
+    return cuda.Event(), cuda.Event()
+
+
+def test_kernels_follow_each_other_on_a_stream_and_pass_each_other_on_two(array, kernels):
+    kernels(add=20 * MILLISECOND, sin=5 * MILLISECOND)
+    long, short = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
+    start, end = events()
+    with long:
+        start.record()
+        array += 1
+        array += 1
+        end.record()
+    with short:
+        cupy.sin(array)
+        short.synchronize()
+    assert not long.done
+    assert elapsed(start, end) == pytest.approx(40 * MILLISECOND, abs=MILLISECOND)
+
+
+@pytest.mark.parametrize("non_blocking", [True, False])
+def test_the_null_stream_waits_for_streams_that_block(array, kernels, non_blocking):
+    kernels(add=20 * MILLISECOND, sin=1000)
+    stream = cuda.Stream(non_blocking=non_blocking)
+    with stream:
+        array += 1
+    cupy.sin(array)
+    cuda.Stream.null.synchronize()
+    assert stream.done is not non_blocking
+
+
+def test_a_threads_own_default_stream_is_one_that_blocks(array, kernels):
+    kernels(add=20 * MILLISECOND, sin=1000)
+    with cuda.Stream.ptds as stream:
+        array += 1
+        assert not stream.done
+        stream.synchronize()
+        array += 1
+    cupy.sin(array)
+    cuda.Stream.null.synchronize()
+    assert stream.done
+
+
+def test_a_stream_waits_for_an_event_of_another(array, kernels):
+    kernels(add=20 * MILLISECOND, sin=1000)
+    first, second = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
+    with first:
+        array += 1
+        added = first.record()
+    second.wait_event(added)
+    with second:
+        cupy.sin(array)
+    second.synchronize()
+    assert first.done
+
+
+def test_an_event_is_not_done_before_its_work(array, kernels):
+    kernels(add=20 * MILLISECOND)
+    array += 1
+    event = cuda.Event()
+    event.record()
+    assert not event.done
+    with pytest.raises(runtime.CUDARuntimeError, match="cudaErrorNotReady"):
+        cuda.get_elapsed_time(event, event)
+    event.synchronize()
+    assert event.done
+
+
+def test_a_value_arrives_on_the_host_when_the_device_has_come_to_it(array, kernels):
+    kernels(add=20 * MILLISECOND)
+    host = cupyx.empty_pinned(3)
+    host[:] = 7
+    source = cupy.asarray(np.arange(3.0))
+    array += 1
+    source.get(out=host, blocking=False)
+    assert not cuda.Stream.null.done
+    assert host.tolist() == [7, 7, 7], "the value came before its time"
+    cuda.Stream.null.synchronize()
+    assert host.tolist() == [0, 1, 2]
+
+
+def test_a_value_is_taken_from_pinned_memory_when_the_device_comes_to_it(array, kernels):
+    kernels(add=20 * MILLISECOND)
+    host = cupyx.empty_pinned(3)
+    host[:] = 7
+    target = cupy.zeros(3)
+    array += 1
+    target.set(host)
+    assert not cuda.Stream.null.done
+    host[:] = 8
+    assert cupy.asnumpy(target).tolist() == [8, 8, 8]
+
+
+def test_a_small_value_from_pageable_memory_is_taken_at_once_and_not_waited_for(array, kernels):
+    kernels(add=20 * MILLISECOND)
+    host = np.full(3, 7.0)
+    target = cupy.zeros(3)
+    array += 1
+    target.set(host)
+    assert not cuda.Stream.null.done
+    host[:] = 8
+    assert cupy.asnumpy(target).tolist() == [7, 7, 7]
+
+
+def test_copies_have_a_bandwidth(monkeypatch):
+    monkeypatch.setenv("FAKE_CUDA_GBPS", "1")
+    host, target = cupyx.empty_pinned(8 << 20, dtype="uint8"), cupy.empty(8 << 20, dtype="uint8")
+    start, end = events()
+    start.record()
+    target.set(host)
+    end.record()
+    assert elapsed(start, end) == pytest.approx(8.4 * MILLISECOND, abs=MILLISECOND)
+
+
+def test_a_graph_is_replayed_in_the_time_of_its_kernels(array, kernels):
+    kernels(add=20 * MILLISECOND)
+    stream = cuda.Stream(non_blocking=True)
+    started = perf_counter()
+    with stream:
+        stream.begin_capture()
+        array += 1
+        array += 1
+        with pytest.raises(runtime.CUDARuntimeError, match="cudaErrorStreamCaptureUnsupported"):
+            stream.synchronize()
+        graph = stream.end_capture()
+    assert stream.done, "what was captured did not run"
+    assert perf_counter() - started < 0.02
+    start, end = events()
+    with stream:
+        start.record()
+        graph.launch()
+        end.record()
+    assert elapsed(start, end) == pytest.approx(40 * MILLISECOND, abs=MILLISECOND)
+
+
+def test_streams_that_a_capture_forks_run_beside_each_other(array, kernels):
+    kernels(add=20 * MILLISECOND, sin=15 * MILLISECOND)
+    stream, side = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        side.wait_event(stream.record())
+        array += 1
+    with side:
+        cupy.sin(array, out=array)
+        joined = side.record()
+    stream.wait_event(joined)
+    graph = stream.end_capture()
+    start, end = events()
+    with stream:
+        start.record()
+        graph.launch()
+        end.record()
+    assert elapsed(start, end) == pytest.approx(20 * MILLISECOND, abs=MILLISECOND)
+
+
+def test_memory_is_counted_and_its_end_is_an_error(array):
+    available, total = runtime.memGetInfo()
+    pointer = runtime.malloc(1 << 30)
+    assert runtime.memGetInfo() == (available - (1 << 30), total)
+    with pytest.raises(runtime.CUDARuntimeError, match="out of memory"):
+        runtime.malloc(total)
+    runtime.free(pointer)
+    assert runtime.memGetInfo() == (available, total)
+    array += 1
+    cuda.Device().synchronize()
+
+
+def test_memory_of_a_pool_is_free_when_the_stream_has_come_to_it(array, kernels):
+    kernels(add=20 * MILLISECOND)
+    available, _ = runtime.memGetInfo()
+    pointer = runtime.mallocAsync(1 << 30, 0)
+    array += 1
+    runtime.freeAsync(pointer, 0)
+    assert runtime.memGetInfo()[0] < available
+    cuda.Stream.null.synchronize()
+    assert runtime.memGetInfo()[0] == available
+
+
+def test_a_second_device_has_streams_of_its_own(array, kernels, monkeypatch):
+    monkeypatch.setenv("FAKE_CUDA_DEVICES", "2")
+    assert runtime.getDeviceCount() == 2
+    kernels(add=20 * MILLISECOND, sin=1000)
+    stream = cuda.Stream(non_blocking=True)
+    array += 1
+    with cuda.Device(1):
+        cuda.Device(1).synchronize()
+        available, total = runtime.memGetInfo()
+        assert available == total
+        with pytest.raises(runtime.CUDARuntimeError, match="cudaErrorInvalidResourceHandle"):
+            cuda.Event().record(stream)
+    assert not cuda.Stream.null.done
+    with pytest.raises(runtime.CUDARuntimeError, match="cudaErrorInvalidDevice"):
+        cuda.Device(2).use()
+
+
+def test_products_and_transforms_take_time(array, kernels):
+    matrix, signal = cupy.ones((8, 8)), cupy.ones(64)
+    matrix @ matrix, cupy.fft.fft(signal)
+    kernels(gemm=20 * MILLISECOND, fft=20 * MILLISECOND)
+    start, end = events()
+    start.record()
+    matrix @ matrix, cupy.fft.fft(signal)
+    end.record()
+    assert elapsed(start, end) == pytest.approx(40 * MILLISECOND, abs=5 * MILLISECOND)
+
+
+CRASH = """
+import cupy
+cuda = cupy.cuda
+array = cupy.ones(3)
+kernel = cupy.RawKernel('extern "C" __global__ void crash() {}', "crash")
+kernel((1,), (1,), ())
+for use in (cuda.Device().synchronize, lambda: array + 1, lambda: cupy.ones((8, 8)) @ cupy.ones((8, 8)),
+            lambda: cuda.runtime.malloc(8), cuda.Event):
+    try:
+        use()
+    except Exception as error:
+        print(type(error).__name__, error)
+cuda.runtime.setDevice(1)
+cuda.runtime.deviceSynchronize()
+print("the other device works")
+import os
+os._exit(0)
+"""
+
+
+def test_a_kernel_called_crash_loses_its_device_and_no_other(monkeypatch):
+    monkeypatch.setenv("FAKE_CUDA_DEVICES", "2")
+    done = subprocess.run([sys.executable, "-c", CRASH], capture_output=True, text=True, check=True)
+    *lost, other = done.stdout.splitlines()
+    assert len(lost) == 5
+    assert all("an illegal memory access was encountered" in line for line in lost)
+    assert other == "the other device works"
+
+
+def test_what_the_fake_lacks_is_an_error():
+    with pytest.raises(runtime.CUDARuntimeError, match="cudaErrorNotSupported"):
+        runtime.deviceEnablePeerAccess(0)
