@@ -10,6 +10,7 @@ from pytest_gpuperf.model.record import Clocks
 __all__ = [
     "clocks",
     "fault",
+    "holds_work",
     "host_memory",
     "occupy",
     "other_processes",
@@ -68,6 +69,11 @@ def throttle(device: Any, before: dict[str, int] | None = None) -> tuple[str, ..
     if before is None or after is None:
         return call_optional(device, "throttle") or ()
     return tuple(name for name, count in after.items() if count > before.get(name, count))
+
+
+def holds_work(device: Any, value: Any) -> bool:
+    """Return whether a value is work that was recorded for the device, such as a CUDA graph."""
+    return bool(call_optional(device, "holds_work", value))
 
 
 def host_memory(device: Any, host: Any) -> Literal["pinned", "pageable"] | None:

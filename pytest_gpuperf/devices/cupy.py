@@ -96,6 +96,10 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         """Return whether `value` is a CuPy array on this device."""
         return isinstance(value, self.xp.ndarray) and value.device == self._device
 
+    def holds_work(self, value: Any) -> bool:
+        """Return whether `value` is a CUDA graph."""
+        return isinstance(value, self.xp.cuda.Graph)
+
     @contextmanager
     def observe(self) -> Iterator[Observation]:
         """Detect work by allocations and by an unfinished stream; time it by two events.

@@ -108,6 +108,10 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         """Return whether `value` is a tensor on this device."""
         return isinstance(value, self._torch.Tensor) and value.device == self._device
 
+    def holds_work(self, value: Any) -> bool:
+        """Return whether `value` is a CUDA graph."""
+        return self._is_cuda and isinstance(value, self._module.CUDAGraph)
+
     @contextmanager
     def observe(self) -> Iterator[Observation]:
         """Detect work by torch's allocator and by an unfinished stream; time it by two CUDA events.

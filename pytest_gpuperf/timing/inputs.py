@@ -16,6 +16,7 @@ from zlib import crc32
 
 import numpy as np
 
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.timing.leaves import leaves
 
@@ -318,16 +319,27 @@ def arrays_of_fixtures(body: Callable[[], Any], device: TimedDevice) -> Iterator
                 yield leaf.value
 
 
-def reaches_array(call: Callable[[], Any], device: TimedDevice) -> bool:
-    """Return whether a callable refers to an array of the device, by functions, objects and globals too."""
-    found = _arrays_of_objects(call, device, through_functions=True)
-    return next(found, None) is not None
+def reaches_device(call: Callable[[], Any], device: TimedDevice) -> bool:
+    """Return whether a callable refers to an array of the device, or to work recorded for it.
+
+    Functions, objects and globals that it mentions count.
+    """
+
+    def is_there(value: Any) -> bool:
+        return device.holds(value) or capabilities.holds_work(device, value)
+
+    return next(_reached(call, is_there, through_functions=True), None) is not None
 
 
-def _arrays_of_objects(
-    call: Callable[[], Any], device: TimedDevice, *, through_functions: bool = False
-) -> Iterator[Any]:
+def _arrays_of_objects(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
     """Yield the arrays in attributes of objects, in theirs, and in plain containers; few at most."""
+    return _reached(call, device.holds)
+
+
+def _reached(
+    call: Callable[[], Any], is_wanted: Callable[[Any], bool], *, through_functions: bool = False
+) -> Iterator[Any]:
+    """Yield what is wanted in attributes of objects, in theirs, and in plain containers."""
     queue, seen = [*_closed_over(call), _innermost(call)], set[int]()
     if through_functions:
         queue.extend(_globals(_innermost(call)))
@@ -336,7 +348,7 @@ def _arrays_of_objects(
         if id(value) in seen or isinstance(value, type):
             continue
         seen.add(id(value))
-        if device.holds(value):
+        if is_wanted(value):
             yield value
         elif type(value) in (list, tuple, dict, OrderedDict):
             queue.extend(islice(value.values() if isinstance(value, dict) else value, _MAX_LEAVES))

@@ -195,7 +195,7 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
         did_device_work=workload.did_device_work
         or call.observation.worked
         or bool(on_device)
-        or inputs.reaches_array(workload.call, workload.device),
+        or inputs.reaches_device(workload.call, workload.device),
     )
 
 

@@ -82,22 +82,10 @@ def said(record):
     return BOUNDS & {diagnosis["code"] for diagnosis in record["diagnosis"]}
 
 
-@pytest.fixture
-def behind_other_work(request):
-    """Expect to fail where no work is put before a call, so that its events time its submission, too."""
-    if "torch" in request.node.name:
-        reason = (
-            "audit M2: torch's device is not occupied before a call, so that its events time the submission"
-        )
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
-
-
-@pytest.mark.usefixtures("behind_other_work")
 def test_kernels_that_are_shorter_than_their_launches_bound_nothing_else(records):
     assert said(records["many_short_kernels"]) == {"launch_bound"}
 
 
-@pytest.mark.usefixtures("behind_other_work")
 def test_a_value_that_is_read_is_told_from_short_kernels(records):
     assert said(records["value_is_read"]) == {"host_synchronization"}
 
@@ -110,7 +98,6 @@ def test_every_other_bound_is_told_from_the_rest(records, name, bounds):
     assert bounds == said(records[name])
 
 
-@pytest.mark.usefixtures("behind_other_work")
 @pytest.mark.parametrize(("name", "truth"), [("long_kernel", 20e-3), ("many_short_kernels", 50e-6)])
 def test_the_device_time_is_that_of_the_kernels(records, name, truth):
     assert records[name]["gpu"]["device_time"] == pytest.approx(truth, abs=1e-6)

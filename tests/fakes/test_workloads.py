@@ -106,18 +106,12 @@ def on_second_device(request, statuses):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_work_is_seen_however_it_is_submitted(on_second_device, name, request):
-    if name != "new_results":
-        reason = "audit B1: work is seen by the memory that it takes, or by a kernel that still runs"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+def test_work_is_seen_however_it_is_submitted(on_second_device, name):
     assert on_second_device[name] == "passed"
 
 
 @pytest.mark.parametrize("device", ["cupy", "torch"])
-def test_an_allocator_from_elsewhere_may_give_the_memory(statuses, device, request):
-    if device == "torch":
-        reason = "audit B6: torch's other allocators keep no counts, and raise when they are asked"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+def test_an_allocator_from_elsewhere_may_give_the_memory(statuses, device):
     assert statuses(device, "-k", "new_results", conftest=ALLOCATORS[device]) == {"new_results": "passed"}
 
 
@@ -149,9 +143,6 @@ def test_after(gpu):
 
 
 @pytest.mark.parametrize("device", ["cupy", "torch"])
-def test_a_device_that_is_lost_before_a_product_is_blamed_on_the_test_that_lost_it(ran, device, request):
-    if device == "torch":
-        reason = "audit X3: the error of cuBLAS that hides CUDA's is not known for a lost device"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+def test_a_device_that_is_lost_before_a_product_is_blamed_on_the_test_that_lost_it(ran, device):
     output, _ = ran(device, LOSES, FAKE_CUDA_CRASH="sin")
     assert "was lost in test_it.py::test_crash" in output, output

@@ -11,13 +11,28 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.record import Clocks
 
 COOL = Clocks(sm_mhz=1980, memory_mhz=3201, celsius=41, watts=123.0, throttle=())
-NOTHING = {"throttle": (), "occupy": False, "unfinished": []}
-ABILITIES = ("occupy", "clocks", "throttle", "host_memory", "processor_time", "pause", "unfinished")
+NOTHING = {"throttle": (), "occupy": False, "unfinished": [], "holds_work": False}
+ABILITIES = (
+    "occupy",
+    "clocks",
+    "throttle",
+    "holds_work",
+    "host_memory",
+    "processor_time",
+    "pause",
+    "unfinished",
+)
 
 
 def ask(name, device):
     """Use an ability of a device, with what it takes beside the device."""
-    beside = {"occupy": (0.5,), "pause": (0.5,), "host_memory": (np.ones(3),)}.get(name, ())
+    arguments = {
+        "occupy": (0.5,),
+        "pause": (0.5,),
+        "holds_work": ("a graph",),
+        "host_memory": (np.ones(3),),
+    }
+    beside = arguments.get(name, ())
     return getattr(capabilities, name)(device, *beside)
 
 
