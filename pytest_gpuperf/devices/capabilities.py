@@ -42,22 +42,25 @@ def wait_for_result(device: Any) -> Callable[[Any], None] | None:
     It waits for the arrays in a call's result. Where the result has anything else in it, or nothing, it waits
     for all that this thread has submitted. Unlike other optional methods it may raise, as `synchronize` may.
     """
-    return getattr(device, "wait", None)
+    wait = getattr(device, "wait", None)
+    return wait if callable(wait) else None
 
 
 def unfinished(device: Any) -> list[Any]:
     """Return the arrays that are not ready, which may be none, for `wait`."""
-    return call_optional(device, "unfinished") or []
+    found: list[Any] | None = call_optional(device, "unfinished", expected=list)
+    return found or []
 
 
 def clocks(device: Any) -> Clocks | None:
     """Return the state of the device's clocks now."""
-    return call_optional(device, "clocks")  # type: ignore[no-any-return]  # as the capability is typed
+    return call_optional(device, "clocks", expected=Clocks)  # type: ignore[no-any-return]  # as the capability is typed
 
 
 def throttle_counters(device: Any) -> dict[str, int] | None:
     """Return how much each reason has slowed the device down so far, in a unit of its own."""
-    return call_optional(device, "throttle_counters")  # type: ignore[no-any-return]  # as the capability is typed
+    found: dict[str, int] | None = call_optional(device, "throttle_counters", expected=dict)
+    return found or None
 
 
 def throttle(device: Any, before: dict[str, int] | None = None) -> tuple[str, ...]:
@@ -67,28 +70,29 @@ def throttle(device: Any, before: dict[str, int] | None = None) -> tuple[str, ..
     """
     after = throttle_counters(device) if before is not None else None
     if before is None or after is None:
-        return call_optional(device, "throttle") or ()
+        return tuple(call_optional(device, "throttle", otherwise=(), expected=(tuple, list)))
     return tuple(name for name, count in after.items() if count > before.get(name, count))
 
 
 def holds_work(device: Any, value: Any) -> bool:
     """Return whether a value is work that was recorded for the device, such as a CUDA graph."""
-    return bool(call_optional(device, "holds_work", value))
+    return call_optional(device, "holds_work", value) is True
 
 
 def host_memory(device: Any, host: Any) -> Literal["pinned", "pageable"] | None:
     """Return the kind of a host array's memory: pinned memory can be read by the device itself."""
-    return call_optional(device, "host_memory", host)  # type: ignore[no-any-return]  # as the capability is typed
+    memory: Any = call_optional(device, "host_memory", host)
+    return memory if memory in ("pinned", "pageable") else None
 
 
 def processor_time(device: Any) -> float | None:
     """Return the seconds that all processors together have worked for this process."""
-    return call_optional(device, "processor_time")  # type: ignore[no-any-return]  # as the capability is typed
+    return call_optional(device, "processor_time", expected=(int, float))  # type: ignore[no-any-return]  # as the capability is typed
 
 
 def other_processes(device: Any) -> int | None:
     """Return how many other processes use the device, as far as it reports them."""
-    return call_optional(device, "other_processes")  # type: ignore[no-any-return]  # as the capability is typed
+    return call_optional(device, "other_processes", expected=int)  # type: ignore[no-any-return]  # as the capability is typed
 
 
 def fault(device: Any, error: BaseException) -> Fault | None:
@@ -106,12 +110,20 @@ def fault(device: Any, error: BaseException) -> Fault | None:
     return None
 
 
-def call_optional(device: Any, name: str, *arguments: Any, otherwise: Any = None) -> Any:
-    """Return what a method returns; `otherwise` where the device or backend lacks it, or where it raises."""
-    method = getattr(device, name, None)
-    if method is None:
-        return otherwise
+def call_optional(
+    device: Any,
+    name: str,
+    *arguments: Any,
+    otherwise: Any = None,
+    expected: type | tuple[type, ...] = object,
+) -> Any:
+    """Return what a method returns; `otherwise` where the device or backend lacks it, or where it raises.
+
+    So it is where the method returns what is not of an `expected` type.
+    """
     try:
-        return method(*arguments)
+        method = getattr(device, name, None)
+        found = otherwise if method is None else method(*arguments)
+        return found if isinstance(found, expected) else otherwise
     except Exception:  # noqa: BLE001 - another plugin's backend; an optional value must not end a measurement
         return otherwise

@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from math import inf
@@ -55,9 +55,9 @@ def survey(gpu: DeviceInfo | None, gpu_reason: str | None) -> Environment:
     )
 
 
-def blocking_setting() -> str | None:
+def blocking_setting(variables: Mapping[str, str] = os.environ) -> str | None:
     """Return the setting, if one is made, with which each launch on a GPU waits for its kernel."""
-    found = (f"{name}={value}" for name, value in _BLOCKING.items() if os.environ.get(name) == value)
+    found = (f"{name}={value}" for name, value in _BLOCKING.items() if variables.get(name) == value)
     return next(found, None)
 
 

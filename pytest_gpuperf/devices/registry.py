@@ -37,9 +37,9 @@ def backends(cpu_name: str, registered: Iterable[Backend]) -> list[Backend]:
 def selectors(backend: Backend) -> list[str]:
     """Return a selector for each device; just an empty one where a backend has one, or counts none."""
     # An error in it comes again, with its cause, when a device is opened.
-    found = call_optional(backend, "selectors")
+    found: list[str] | None = call_optional(backend, "selectors", expected=list)
     if found is None:
-        found = [str(index) for index in range(call_optional(backend, "count") or 0)]
+        found = [str(index) for index in range(call_optional(backend, "count", otherwise=0, expected=int))]
     return found if len(found) > 1 else [""]
 
 

@@ -17,7 +17,7 @@ _REMEDIES = (
         r"cannot open shared object|undefined symbol|DLL load failed",
         "reinstall it with the CUDA libraries it needs",
     ),
-    (r"no CUDA GPUs|no (CUDA|ROCm)-capable device", HIDDEN),
+    (r"no (CUDA|HIP) GPUs|no (CUDA|ROCm)-capable device", HIDDEN),
     (r"busy or unavailable", "wait for the process that has it in exclusive mode, or run `nvidia-smi -c 0`"),
     (
         r"no kernel image|not compatible with the current",

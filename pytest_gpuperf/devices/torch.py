@@ -280,6 +280,8 @@ class TorchBackend(LibraryBackend):
 def _open(torch: Any, device: Any) -> TorchDevice:
     """Return the device after one kernel on it; raise whatever torch raises when it cannot be used."""
     (torch.ones(1, device=device) + 1).sum()
+    if device.index:  # tensors that a test makes for "cuda" shall live there, too
+        getattr(torch, device.type).set_device(device)
     get_name = getattr(getattr(torch, device.type, None), "get_device_name", None)
     opened = TorchDevice(torch, device, get_name(device) if get_name else device.type.upper())
     opened.synchronize()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Literal
 
-from pytest_gpuperf.devices.environment import THREADS
+from pytest_gpuperf.devices.environment import THREADS, blocking_setting
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, Kind
 from pytest_gpuperf.model.measurement import DeviceInfo
@@ -17,9 +17,7 @@ Conditions = Mapping[str, str | None]
 _PACKAGES = ("numpy", "pytest-gpuperf")
 _VERSION = re.compile(r"(\d+)(\.\d+)?[\w.+-]*")
 _CUDA = re.compile(r"\bcuda (\d\d)0(\d)0\b")  # CUDA's own encoding, which JAX reports: 12090 is 12.9
-# Settings that change how a GPU rounds, and one with which it waits for each kernel.
-_OF_GPUS = """CUPY_TF32 NVIDIA_TF32_OVERRIDE JAX_DEFAULT_MATMUL_PRECISION JAX_ENABLE_X64
-    CUDA_LAUNCH_BLOCKING""".split()  # noqa: SIM905 - as a list each has its line
+_ROUNDING = ("CUPY_TF32", "NVIDIA_TF32_OVERRIDE", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_ENABLE_X64")
 _UNREMARKABLE = frozenset({None, "no", "full", "never", "not set"})  # defaults would only lengthen a key
 
 
@@ -59,14 +57,14 @@ def run_differences(first: Environment, *others: Environment) -> tuple[str, ...]
 def run_conditions(environment: Environment) -> Conditions:
     """Return what the measurements of a whole run depend on."""
     gpu = _device("GPU", environment.gpu)
-    return {**_processor(environment), **gpu, **_variables(environment, _OF_GPUS)}
+    return {**_processor(environment), **gpu, **_settings_of_gpus(environment)}
 
 
 def record_conditions(environment: Environment, record: Record, kinds: Sequence[Kind]) -> Conditions:
     """Return what one test's times on these kinds of device depend on; on both, also on what they include."""
     conditions: dict[str, str | None] = {}
     for kind in kinds:
-        conditions |= _processor(environment) if kind == "cpu" else _variables(environment, _OF_GPUS)
+        conditions |= _processor(environment) if kind == "cpu" else _settings_of_gpus(environment)
     conditions["scope"] = record.scope
     for kind in kinds:
         if measured := record.measurement(kind):
@@ -100,7 +98,7 @@ def key(
         **_processor(environment),
         **_device("CPU", cpu),
         **(_device("GPU", gpu) or {"GPU": "none"}),
-        **_variables(environment, _OF_GPUS),
+        **_settings_of_gpus(environment),
         **_included(demand or Demand()),
     }
     return ", ".join(f"{name} {value}" for name, value in conditions.items() if value not in _UNREMARKABLE)
@@ -146,6 +144,13 @@ def _work(name: str, device: DeviceInfo, dtypes: tuple[str, ...], shapes: tuple[
 def _included(demand: Demand) -> Conditions:
     calls = f" for {demand.calls} calls" if demand.calls else ""
     return {"transfer": f"{demand.transfer}{calls}", "latency": "yes" if demand.latency else "no"}
+
+
+def _settings_of_gpus(environment: Environment) -> dict[str, str | None]:
+    """Return the settings that change how a GPU rounds, and whether it waits for each kernel."""
+    variables = environment.variables
+    blocking = None if variables is None else blocking_setting(variables) or "not set"
+    return {**_variables(environment, _ROUNDING), "blocking launches": blocking}
 
 
 def _variables(environment: Environment, names: Iterable[str]) -> dict[str, str | None]:

@@ -1,5 +1,6 @@
 """From a callable and its device to the arrays that it reads: what was uploaded, and what changed since."""
 
+import dis
 import re
 import weakref
 from collections import OrderedDict
@@ -361,7 +362,8 @@ def _reached(
 def _globals(function: Any) -> Iterator[Any]:
     """Yield the values of the global names that a function's own code mentions."""
     if isinstance(function, FunctionType):
-        names = function.__code__.co_names
+        steps = dis.get_instructions(function.__code__)
+        names = {step.argval for step in steps if step.opname == "LOAD_GLOBAL"}  # not those of attributes
         yield from (function.__globals__[name] for name in names if name in function.__globals__)
 
 

@@ -20,9 +20,7 @@ _TIME_APART = 1.0  # seconds that thirty rounds with their pauses may take
 
 def probe_and_sample(timers: Sequence[BlockTimer], context: TrialContext) -> None:
     """Probe whether the GPU's call blocks, and sample the other mode, while there is time."""
-    gpu = timers[-1]
-    if context.remaining() > 2 * (gpu.samples[-1] if gpu.samples else 0.0):
-        untimed_calls.probe_blocking(gpu)
+    untimed_calls.probe_blocking(timers[-1], context.remaining())
     sample_other_mode(timers, context)
 
 

@@ -110,23 +110,24 @@ def inspected_call(timer: BlockTimer) -> Any:
         allocations=call.observation.allocations,
         memory=call.observation.memory,
     )
-    may_probe = getattr(workload.device, "occupy", None) is not None
-    timer.inspection = inspection if may_probe else _without_submission(inspection)
+    timer.inspection = inspection
     return call.result
 
 
-def probe_blocking(timer: BlockTimer) -> None:
+def probe_blocking(timer: BlockTimer, remaining: float) -> None:
     """Call once while the GPU is occupied, to see whether the call blocks and how long it runs on the device.
 
     Behind other work the device's events measure the work without waiting for its submission. A call that
-    blocks returns only after that other work. A call that takes long to submit is not probed.
+    blocks returns only after that other work. A call that takes long to submit, or for which too little time
+    is `remaining` (seconds), is not probed.
     """
     inspection, device = timer.inspection, timer.device
     if inspection is None or inspection.host_time is None or device.kind != "gpu":
         return
+    timer.inspection = _without_submission(inspection)  # unless the device can be kept busy
     occupied = 2 * inspection.host_time + _MIN_OCCUPIED
-    if occupied > _MAX_OCCUPIED:
-        timer.inspection = _without_submission(inspection)
+    last_block = timer.samples[-1] if timer.samples else 0.0
+    if occupied > _MAX_OCCUPIED or remaining <= 2 * last_block:
         return
     device.synchronize()
     if not capabilities.occupy(device, occupied):

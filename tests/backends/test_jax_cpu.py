@@ -129,6 +129,12 @@ def test_a_block_waits_for_work_that_is_not_in_its_last_result(second):
         assert all(result.is_ready() for result in results)
 
 
+def test_a_result_with_keys_that_jax_cannot_sort_is_waited_for(second):
+    results = {1: products(second), "sum": 2.0}
+    second.wait(results)
+    assert all(result.is_ready() for result in results[1])
+
+
 def test_a_block_waits_for_results_that_nobody_keeps(second, monkeypatch):
     monkeypatch.setattr(second, "unfinished", list)  # which cannot see them anyway
     number, waited, left = second.xp.ones(()), [], []

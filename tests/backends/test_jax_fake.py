@@ -54,6 +54,11 @@ class FakeDevice:
         self.counts["bytes_in_use"] += size
 
 
+class FakeConfig(SimpleNamespace):
+    def update(self, name, value):
+        setattr(self, name, value)
+
+
 def fake(monkeypatch, *devices, ones=None):
     made = ModuleType("jax")
 
@@ -63,7 +68,7 @@ def fake(monkeypatch, *devices, ones=None):
     made.__dict__.update(
         __version__="0.99",
         Array=FakeArray,
-        config=SimpleNamespace(jax_default_matmul_precision=None),
+        config=FakeConfig(jax_default_matmul_precision=None, jax_default_device=None),
         core=SimpleNamespace(Tracer=()),
         dtypes=SimpleNamespace(issubdtype=lambda dtype, kind: dtype == kind, prng_key="key"),
         default_device=lambda device: nullcontext(),
@@ -129,7 +134,9 @@ def test_a_platform_that_cannot_be_started_is_jaxs_own_cause(monkeypatch):
 
     made.local_devices = refuse
     monkeypatch.setenv("JAX_PLATFORMS", "cuda")
-    assert "JAX finds no device: Unable to initialize backend 'cuda'; JAX_PLATFORMS is 'cuda'" in cause()
+    said = cause()
+    assert "JAX finds no device: Unable to initialize backend 'cuda'; install the plugin for" in said
+    assert "JAX_PLATFORMS is 'cuda'" in said
 
 
 def test_a_number_beyond_the_devices_says_how_many_there_are(monkeypatch):
@@ -275,7 +282,15 @@ def test_the_memory_of_an_array_on_the_host_is_copied(device):
 
 
 def test_a_worker_can_have_an_accelerator_of_its_own(monkeypatch):
-    fake(monkeypatch, FakeDevice(kind="first"), FakeDevice("cpu"), FakeDevice(kind="second"))
+    second = FakeDevice(kind="second")
+    made = fake(monkeypatch, FakeDevice(kind="first"), FakeDevice("cpu"), second)
     backend = JaxBackend("a processor")
     assert backend.count() == 2
     assert Devices("jax", [backend], worker=3).gpu().name == "second"
+    assert made.config.jax_default_device is second, "arrays that a test makes itself live there, too"
+
+
+def test_the_first_accelerator_leaves_jaxs_default_alone(monkeypatch):
+    made = fake(monkeypatch, FakeDevice(), FakeDevice())
+    JaxBackend("a processor").gpu("")
+    assert made.config.jax_default_device is None

@@ -115,7 +115,8 @@ class FakeCuda:
 def fake(monkeypatch, *, accelerator="cuda", ones=None, generation=H200, version=None):
     made = ModuleType("torch")
     cuda = FakeCuda(generation=generation)
-    waited = []
+    waited, current = [], []
+    cuda.set_device = current.append
 
     def synchronize(device):
         waited.append(device)
@@ -127,7 +128,7 @@ def fake(monkeypatch, *, accelerator="cuda", ones=None, generation=H200, version
         __version__="2.99",
         version=SimpleNamespace(cuda="13.0", hip=None),
         cuda=cuda,
-        xpu=SimpleNamespace(get_device_name=lambda device: "Fake Max"),
+        xpu=SimpleNamespace(get_device_name=lambda device: "Fake Max", set_device=current.append),
         accelerator=SimpleNamespace(current_accelerator=lambda: found, synchronize=synchronize),
         backends=SimpleNamespace(cuda=SimpleNamespace(matmul=matmul)),
         device=FakeDevice,
@@ -135,6 +136,7 @@ def fake(monkeypatch, *, accelerator="cuda", ones=None, generation=H200, version
         OutOfMemoryError=OutOfMemoryError,
         ones=ones or (lambda size, device: FakeTensor(device)),
         waited=waited,
+        current=current,
     )
     monkeypatch.setitem(sys.modules, "torch", made)
     for room in ("library", "torch"):
@@ -246,6 +248,7 @@ def test_a_torch_without_accelerators_uses_cuda(monkeypatch, torch):
 def test_workers_take_the_devices_in_turn(torch, expected, worker):
     torch.accelerator.device_count = lambda: 2
     assert expected == Devices("torch", [TorchBackend("a processor")], worker).gpu().name
+    assert [str(device.index) for device in torch.current] == (["1"] if expected == "Fake 1" else [])
 
 
 def test_before_accelerators_the_devices_of_cuda_are_counted(torch):

@@ -51,6 +51,25 @@ def test_a_device_that_leaves_an_ability_empty_is_one_without(name):
     assert NOTHING.get(name) == ask(name, SimpleNamespace(clock=Clock(), **{name: None}))
 
 
+@pytest.mark.parametrize("name", sorted({*ABILITIES} - {"occupy", "pause"}))
+@pytest.mark.parametrize("wrong", [{}, 3j, "hot"])
+def test_an_ability_that_returns_what_it_cannot_be_is_none(name, wrong):
+    assert NOTHING.get(name) == ask(name, SimpleNamespace(**{name: lambda *_: wrong}))
+
+
+@pytest.mark.parametrize("name", sorted({*ABILITIES} - {"pause"}))
+def test_an_ability_that_raises_when_it_is_looked_up_is_none(name):
+    class Device:
+        clock = staticmethod(lambda: 0.0)
+
+    setattr(Device, name, property(lambda _: 1 / 0))
+    assert NOTHING.get(name) == ask(name, Device())
+
+
+def test_a_wait_that_cannot_be_called_is_none():
+    assert capabilities.wait_for_result(SimpleNamespace(wait="for me")) is None
+
+
 def test_a_pause_passes_on_the_clock_of_the_device():
     simulated = SimulatedDevice("gpu", clock=Clock())
     capabilities.pause(simulated, 0.5)

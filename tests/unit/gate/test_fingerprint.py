@@ -247,11 +247,12 @@ def test_of_a_driver_and_a_runtime_the_major_version_counts(expected, before, no
         (("CPU: AMD EPYC, another",), ("cpu",), record(), here(cpu={**HERE.cpu, "name": "another"})),
         (("CUPY_TF32: not set, 1",), ("gpu",), record(), here(variables={"CUPY_TF32": "1"})),
         (
-            ("CUDA_LAUNCH_BLOCKING: not set, 1",),
+            ("blocking launches: not set, HIP_LAUNCH_BLOCKING=1",),
             ("gpu",),
             record(),
-            here(variables={"CUDA_LAUNCH_BLOCKING": "1"}),
+            here(variables={"HIP_LAUNCH_BLOCKING": "1"}),
         ),
+        ((), ("gpu",), record(), here(variables={"CUDA_LAUNCH_BLOCKING": "0"})),
     ],
 )
 def test_one_sides_times_depend_on_that_side(expected, kinds, now, surveyed):

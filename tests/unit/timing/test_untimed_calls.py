@@ -3,6 +3,7 @@
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -69,7 +70,7 @@ def looked_behind(device, call=None):
     """Return the inspection of a call after one more behind an occupied device."""
     timer = timer_on(device, call)
     untimed_calls.inspected_call(timer)
-    untimed_calls.probe_blocking(timer)
+    untimed_calls.probe_blocking(timer, inf)
     return timer.inspection
 
 
@@ -156,6 +157,15 @@ def test_work_on_the_device_is_seen_in_the_workload_and_not_in_its_setup(expecte
 )
 def test_a_callable_that_carries_arrays_of_the_device_is_taken_for_work_though_none_was_seen(body):
     assert prepared(unseen(), body).did_device_work
+
+
+def test_an_attribute_is_not_the_global_of_its_name():
+    def body(seen):
+        HELD.update(a=[seen.xp.ones(3)])
+        host = SimpleNamespace(HELD=1.0)
+        return lambda: host.HELD + 1
+
+    assert not prepared(unseen(), body).did_device_work
 
 
 @pytest.mark.parametrize(("expected", "seen_in"), [(True, 3), (False, 1000)])
@@ -410,7 +420,7 @@ def test_a_call_that_takes_long_to_submit_is_left_alone(expected, submitting):
 
 def test_a_call_that_was_not_watched_is_left_alone():
     timer = timer_on(simulated())
-    untimed_calls.probe_blocking(timer)
+    untimed_calls.probe_blocking(timer, inf)
     assert (None, 0) == (timer.inspection, timer.device.launches)
 
 
@@ -431,7 +441,26 @@ def test_a_device_that_cannot_be_occupied_is_left_alone():
 def test_a_device_that_cannot_be_occupied_does_not_tell_the_submission_as_its_time(expected, kernel):
     device = simulated(launch=1e-3, kernel=kernel)
     device.occupy = None
-    assert inspected(device).device_time == (expected and pytest.approx(expected))
+    assert looked_behind(device).device_time == (expected and pytest.approx(expected))
+
+
+@pytest.mark.parametrize("occupy", [lambda seconds: 1 / 0, "busy"])
+def test_a_device_that_fails_to_be_occupied_is_one_that_cannot(occupy):
+    device = simulated(launch=1e-3, kernel=0.5e-3)
+    device.occupy = occupy
+    assert looked_behind(device).device_time is None
+
+
+def test_without_time_for_it_nothing_is_looked_behind():
+    timer = timer_on(simulated(launch=1e-3, kernel=0.5e-3))
+    untimed_calls.inspected_call(timer)
+    timer.samples.append(1.0)
+    untimed_calls.probe_blocking(timer, 2.0)
+    assert (None, None, 1) == (
+        timer.inspection.synchronizes,
+        timer.inspection.device_time,
+        timer.device.launches,
+    )
 
 
 def test_a_call_that_takes_too_long_to_submit_to_be_probed_does_not_tell_that_as_its_devices_time():
