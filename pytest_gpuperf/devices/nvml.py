@@ -16,10 +16,8 @@ _BAD = {
     0x80: "hardware power brake",
 }
 _REASONS = {**_BAD, **_HARMLESS}
-_HARDWARE, _HEAT_OR_SUPPLY = (
-    0x8,
-    0x40 | 0x80,
-)  # the first "may be also reported during PState or clock change"
+# The first "may be also reported during PState or clock change".
+_HARDWARE, _HEAT_OR_SUPPLY = 0x8, 0x40 | 0x80
 # Counters of the nanoseconds that a GPU was slowed down, and the only one that GPUs before them have.
 _COUNTERS = {
     "software thermal slowdown": "NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN",

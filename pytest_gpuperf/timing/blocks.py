@@ -31,10 +31,8 @@ _MIN_CALLS = 3
 _AGREEING_BLOCKS = 3
 _MAX_CALLS = 10**7
 _MAX_CALLS_OF_NO_TIME = 1000  # when so many calls show no time at all, more of them would not either
-_WINDOW, _MOST_WINDOWS = (
-    0.25,
-    4,
-)  # seconds for which a GPU's blocks must be steady, and how often that is tried
+# Seconds for which a GPU's blocks must be steady, and how often that is tried.
+_WINDOW, _MOST_WINDOWS = 0.25, 4
 _COMPARED, _PAUSE = 5, 0.05  # blocks that follow others, and that follow a pause of so many seconds
 _ALIKE = 0.02
 _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counted
@@ -186,20 +184,8 @@ class BlockTimer:
         if _MOST_WINDOWS * _WINDOW + _COMPARED * _PAUSE + blocks > remaining / 4:
             return
         started = device.clock()
-        for _ in range(_MOST_WINDOWS):
-            samples = self._run_for(_WINDOW)
-            middle = len(samples) // 2
-            early, late = median(samples[: middle + 1]), median(samples[middle:])
-            if max(early, late) <= (1 + plan.warmup_tolerance) * min(early, late):
-                break
-        following, after_pause = [], []
-        for _ in range(_COMPARED):
-            self._run_for(0.0)
-            following += self._run_for(0.0)
-            capabilities.pause(device, _PAUSE)
-            after_pause += self._run_for(0.0)
-        times = median(following), median(after_pause)
-        clocks.depend_on_idling = max(times) > (1 + _ALIKE) * min(times)
+        self._work_until_steady(1 + plan.warmup_tolerance)
+        clocks.depend_on_idling = self._differs_after_pauses()
         self.warmup += seconds_between(started, device.clock())
         self.steady = False
         self.drop_result()
@@ -223,9 +209,8 @@ class BlockTimer:
 
     def take_sample(self) -> None:
         """Time one block and keep its sample."""
-        is_short = (
-            self.fastest_sample * self.block_calls < _WINDOW
-        )  # a long one is of steady clocks by itself
+        # A longer block brings the clocks to those of steady work by itself.
+        is_short = self.fastest_sample * self.block_calls < _WINDOW
         if self._clocks is not None and is_short and self._clocks.have_changed(self.device.clock()):
             self.run_untimed()
         self.drop_result()
@@ -294,14 +279,38 @@ class BlockTimer:
         """
         return waits() if self.device.clock is perf_counter and self._clocks is None else None
 
+    def _work_until_steady(self, tolerated: float) -> None:
+        """Run blocks until the later half of a window takes as long as the earlier one, within a factor."""
+        for _ in range(_MOST_WINDOWS):
+            samples = self._run_for(_WINDOW)
+            middle = len(samples) // 2
+            early, late = median(samples[: middle + 1]), median(samples[middle:])
+            if max(early, late) <= tolerated * min(early, late):
+                break
+
+    def _differs_after_pauses(self) -> bool:
+        """Return whether blocks that follow a pause take another time than those that follow a block."""
+        following, after_pause = [], []
+        for _ in range(_COMPARED):
+            self._run_in_warmup()
+            following.append(self._run_in_warmup())
+            capabilities.pause(self.device, _PAUSE)
+            after_pause.append(self._run_in_warmup())
+        times = median(following), median(after_pause)
+        return max(times) > (1 + _ALIKE) * min(times)
+
     def _run_for(self, seconds: float) -> list[float]:
         """Run blocks for so many seconds, one at least; return their seconds per call."""
         started, samples = self.device.clock(), list[float]()
         while not samples or seconds_between(started, self.device.clock()) < seconds:
-            self.drop_result()
-            samples.append(self._run_block())
-            self.warmup_calls += self.block_calls
+            samples.append(self._run_in_warmup())
         return samples
+
+    def _run_in_warmup(self) -> float:
+        """Run a block that counts as warm-up; return its seconds per call."""
+        self.drop_result()
+        self.warmup_calls += self.block_calls
+        return self._run_block()
 
     @property
     def sums(self) -> tuple[float | None, float | None]:

@@ -67,18 +67,18 @@ class RoundSampler:
         self,
         cpu: BlockTimer,
         gpu: BlockTimer,
-        transfers: Sequence[BlockTimer] = (),
+        loop: BlockTimer | None = None,
         may_stop: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Take rounds of both devices, and of the call with its transfers if there is one, in random order.
+        """Take rounds of both devices, and of a `loop` of calls with their transfers if any, in random order.
 
         Where they decide, but `may_stop` does not allow it, take more while there is time. Where they miss a
         limit, but not by far, or meet it by rounds that depend on each other, take rounds once more, far
         apart, which must show the same.
         """
-        timers = [cpu, gpu, *transfers]
+        timers = [cpu, gpu, *filter(None, [loop])]
         cpu_samples = (cpu.samples[-1] for _ in blocks.rounds(timers, self._context.order))
-        source = _RoundSource(cpu_samples, timers, gpu, transfers)
+        source = _RoundSource(cpu_samples, timers, gpu, loop)
         self._take(source)
         if self.rounds and not may_stop():
             self._take(source, may_stop)
@@ -100,7 +100,7 @@ class RoundSampler:
         self,
         cpu_samples: Iterable[float],
         gpu: BlockTimer,
-        transfers: Sequence[BlockTimer] = (),
+        loop: BlockTimer | None = None,
         *,
         cpu_lasted: float,
     ) -> None:
@@ -109,8 +109,8 @@ class RoundSampler:
         The CPU's samples lasted as long as so many of its blocks, with their pauses.
         """
         self._begin(alpha_share=1.0)
-        timers = [gpu, *transfers]
-        self._take(_RoundSource(_sampled_with(cpu_samples, timers), timers, gpu, transfers))
+        timers = [gpu, *filter(None, [loop])]
+        self._take(_RoundSource(_sampled_with(cpu_samples, timers), timers, gpu, loop))
         if self.rounds and self.throttled is None:
             self._confirmation = spacing.confirmation(self._estimator, min(cpu_lasted, self.lasted))
 
@@ -231,7 +231,7 @@ class _RoundSource:
     cpu_samples: Iterator[float]
     timers: Sequence[BlockTimer]
     gpu: BlockTimer
-    transfers: Sequence[BlockTimer]
+    loop: BlockTimer | None
 
     def take(self) -> Round | None:
         """Return the next round; None where the CPU has no more samples."""
@@ -239,7 +239,7 @@ class _RoundSource:
         if cpu_sample is None:
             return None
         gpu_sample = self.gpu.samples[-1]
-        copies = sum(loop.samples[-1] - gpu_sample for loop in self.transfers)
+        copies = self.loop.samples[-1] - gpu_sample if self.loop else 0.0
         return Round(cpu=cpu_sample, gpu=gpu_sample, copies=copies)
 
     def take_unthrottled(self) -> Round | None:

@@ -87,8 +87,8 @@ class Trial:
         with self._budget.lock(), self._checks.outlasting_refusals():
             for _ in self._attempts(self._cpu, self._gpu):
                 cpu_timer, gpu_timer = self._warmed_up(self._cpu), self._warmed_up(self._gpu)
-                copies = self._demanded_transfers(self._gpu)
-                self._rounds.take_interleaved(cpu_timer, gpu_timer, copies, self._may_stop)
+                loop = self._demanded_loop(self._gpu)
+                self._rounds.take_interleaved(cpu_timer, gpu_timer, loop, self._may_stop)
                 if self._checks.differ:
                     return self._judge()
                 self._require_same_results(first_result, self._cpu)
@@ -108,8 +108,8 @@ class Trial:
         cpu_samples = cpu_result.measurement.samples_for(self.demand)
         with self._budget.lock(), self._checks.outlasting_refusals():
             gpu_timer = self._warmed_up(self._gpu)
-            copies = self._demanded_transfers(self._gpu)
-            self._rounds.take_against(cpu_samples, gpu_timer, copies, cpu_lasted=cpu_result.lasted)
+            loop = self._demanded_loop(self._gpu)
+            self._rounds.take_against(cpu_samples, gpu_timer, loop, cpu_lasted=cpu_result.lasted)
             self._measure_least_time(self._gpu)
             if self._checks.differ:
                 return self._judge()
@@ -373,12 +373,11 @@ class Trial:
         for timer in timers:
             timer.restart()
 
-    def _demanded_transfers(self, gpu: BlockTimer) -> Sequence[BlockTimer]:
+    def _demanded_loop(self, gpu: BlockTimer) -> BlockTimer | None:
         """Return the timer of calls with their transfers if the demand includes them: it is in each round."""
-        if self.demand.transfer == "never":
-            return ()
-        self._loop = transfers.loop_timer(gpu.workload, self.options, self._sampled(gpu))
-        return (self._loop,) if self._loop is not None else ()
+        if self.demand.transfer != "never":
+            self._loop = transfers.loop_timer(gpu.workload, self.options, self._sampled(gpu))
+        return self._loop
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
         """Measure what the verdict does not rest on; a failure is a note, unless device or clock was lost."""

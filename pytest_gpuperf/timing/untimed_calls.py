@@ -26,9 +26,7 @@ _MIN_OCCUPIED = 5e-3  # seconds that the device is occupied beyond twice the tim
 _MAX_OCCUPIED = 0.1
 _LOOKS, _LOOKING = 30, 10e-3  # calls, and seconds, until a call is taken for one that does no work
 _SHORTEST_LAUNCH = 1.5e-6  # seconds: CUDA's, of all libraries' the shortest, takes longer from Python
-_SUBMITTING_SHARE = (
-    0.5  # of the time between a device's events: more of it is spent on submitting, not working
-)
+_SUBMITTING_SHARE = 0.5  # of the time between a device's events: where it is more, they timed the submission
 _BLOCKING_SHARE = 0.9  # of the occupied time: a call that takes so long has waited for the device
 
 

@@ -84,12 +84,12 @@ class Bench:
     def timers(self) -> list[BlockTimer]:
         return [self.cpu, self.gpu]
 
-    def interleaved(self, *loops) -> RoundSampler:
-        self.sampling.take_interleaved(self.cpu, self.gpu, loops)
+    def interleaved(self, loop=None) -> RoundSampler:
+        self.sampling.take_interleaved(self.cpu, self.gpu, loop)
         return self.sampling
 
-    def against(self, *cpu_samples, loops=(), cpu_lasted=inf) -> RoundSampler:
-        self.sampling.take_against(cpu_samples, self.gpu, loops, cpu_lasted=cpu_lasted)
+    def against(self, *cpu_samples, loop=None, cpu_lasted=inf) -> RoundSampler:
+        self.sampling.take_against(cpu_samples, self.gpu, loop, cpu_lasted=cpu_lasted)
         return self.sampling
 
     def loop(self) -> BlockTimer:
@@ -274,7 +274,7 @@ def test_a_dropped_round_takes_the_siblings_sample_with_it():
 def test_rounds_against_siblings_have_their_copies():
     bench = Bench(throttle=hot_in(2))
     loop = bench.loop()
-    found = bench.against(0.1, 0.2, 0.3, loops=[loop])
+    found = bench.against(0.1, 0.2, 0.3, loop=loop)
     assert [Round(cpu=0.1, gpu=pytest.approx(1e-3), copies=pytest.approx(10e-3))] == found.rounds[:1]
     assert [pytest.approx(11e-3)] * 2 == list(loop.samples)
 
@@ -326,7 +326,7 @@ def test_a_family_goes_on_until_its_speedup_is_told_from_the_threshold():
         bench = Bench(cpu=1.005e-3, gpu=1e-3)
         context = TrialContext(demand=Demand(min=0.1), options=options, order=order(), remaining=lambda: inf)
         sampling = RoundSampler(context, exclusions)
-        sampling.take_interleaved(bench.cpu, bench.gpu, ())
+        sampling.take_interleaved(bench.cpu, bench.gpu)
         rounds[exclusions] = sampling.begun
     assert rounds == {(): 6, (Exclusion(1.0, 1.0),): 60}
 
