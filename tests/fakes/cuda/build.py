@@ -24,7 +24,14 @@ LIBRARIES = {
     "libcublasLt.so.13": (("cublaslt",), 15),
     "libcufft.so.12": (("cufft",), 16),
 }
-PACKAGES = ("nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cublas", "nvidia-cufft", "cupy-cuda13x")
+PACKAGES = (
+    "nvidia-cuda-runtime",
+    "nvidia-cuda-crt",
+    "nvidia-cuda-cccl",
+    "nvidia-cublas",
+    "nvidia-cufft",
+    "cupy-cuda13x",
+)
 # Warnings are errors, but CUDA's own signatures have arguments that are of no use here.
 FLAGS = (
     "-O1",
@@ -85,7 +92,7 @@ def _toolkit() -> Path:
         headers = (toolkit / "include" / "cuda_runtime_api.h", toolkit / "include" / "crt" / "host_defines.h")
         if all(header.exists() for header in headers):
             return toolkit
-    needed = "torch's CUDA 13 build brings the libraries, and nvidia-cuda-crt the rest of the headers"
+    needed = "torch's CUDA 13 build brings the libraries, and nvidia-cuda-crt and nvidia-cuda-cccl the rest of the headers"
     raise CannotBuildError(f"the fake CUDA runtime is built from NVIDIA's wheels for CUDA 13: {needed}")
 
 
