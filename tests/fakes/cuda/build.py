@@ -92,7 +92,10 @@ def _toolkit() -> Path:
         headers = (toolkit / "include" / "cuda_runtime_api.h", toolkit / "include" / "crt" / "host_defines.h")
         if all(header.exists() for header in headers):
             return toolkit
-    needed = "torch's CUDA 13 build brings the libraries, and nvidia-cuda-crt and nvidia-cuda-cccl the rest of the headers"
+    needed = (
+        "torch's CUDA 13 build brings the libraries, "
+        "and nvidia-cuda-crt and nvidia-cuda-cccl the rest of the headers"
+    )
     raise CannotBuildError(f"the fake CUDA runtime is built from NVIDIA's wheels for CUDA 13: {needed}")
 
 
