@@ -101,7 +101,7 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of the lines; one that was cut short, as a part was ended, is none."""
+    """Yield the JSON object of each line; skip a line that was cut short."""
     for line in text.splitlines():
         if line.startswith("{"):
             with suppress(json.JSONDecodeError):

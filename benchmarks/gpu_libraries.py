@@ -40,7 +40,7 @@ class Library:
         raise NotImplementedError
 
     def by_events(self, call: Callable[[], Any], calls: int) -> float | None:  # noqa: ARG002 - for those that can
-        """Return the time of a call among many, by two events of the device; None where it has none."""
+        """Return the mean time of a call by two device events; None for a library without events."""
         return None
 
     def by_tracing(self, call: Callable[[], Any]) -> float | None:  # noqa: ARG002 - as above

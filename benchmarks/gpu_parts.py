@@ -129,7 +129,7 @@ def detection(subject: Subject) -> Iterator[Finding]:
 
 
 def times(subject: Subject) -> Iterator[Finding]:
-    """Our block, latency and device time beside the device's events, a hand-written loop, CUPTI and peers."""
+    """Compare our block, latency and device time with device events, a hand-written loop, CUPTI and peers."""
     sizes = (1000, 1 << 18) if subject.short else (1000, 1 << 20, 1 << 25)
     products = () if subject.short else (512, 4096)
     for name, work, shape in (
@@ -170,7 +170,7 @@ def times(subject: Subject) -> Iterator[Finding]:
 
 
 def copies(subject: Subject) -> Iterator[Finding]:
-    """Copies as we time them beside the loop that a user writes."""
+    """Compare our copy times with those of a hand-written loop."""
     library, limit = subject.library, subject.at_most(0.05)
     for size in (1000, 1 << 18) if subject.short else (1000, 1 << 18, 1 << 22, 1 << 26):
         host = np.random.default_rng(0).random(size, dtype="f4")

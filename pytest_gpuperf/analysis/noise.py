@@ -37,8 +37,8 @@ def detect(
 ) -> Interference | None:
     """Return what took time from a workload that runs on the CPU; `waited` and `fastest` are in seconds.
 
-    What is left of the median without all waits is the workload's own, and so is its `least` time. No part of
-    a wait may be taken for work: while one thread of a pool waits, the others wait for it, or spin.
+    The median less all waits is the workload's own time, and so is its `least` time. A wait counts as a
+    whole: while one thread of a pool waits for a processor, the others wait for that thread, or spin.
     """
     timed = sum(samples) * block_calls
     if timed <= 0:

@@ -135,7 +135,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
 
     @property
     def occupy(self) -> Callable[[float], None] | None:
-        """Launch a kernel that spins for some seconds, at most one; None where torch has none."""
+        """Launch a kernel that spins for up to one second; None where torch has no such kernel."""
         return self._occupy if self._is_cuda and hasattr(self._module, "_sleep") else None
 
     def host_memory(self, host: Any) -> Literal["pinned", "pageable"] | None:
@@ -187,7 +187,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         return dict(memory_stats(self._device)) if memory_stats and self.kind == "gpu" else {}
 
     def _reset_memory(self) -> dict[str, int]:
-        """Return the allocator's counters, whose peak begins anew; empty if it has none, or not these."""
+        """Reset the peak and return the allocator's counters; empty if it does not keep them."""
         try:
             counters = self._memory()
             if counters:
