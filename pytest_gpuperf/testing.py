@@ -33,7 +33,7 @@ _WRAPPER = "array_api_compat"  # libraries have copies of it inside: scipy._lib.
 
 
 class StandIn:
-    """A backend that emulates a GPU with an array library on the CPU, to try a suite without one.
+    """A backend that emulates a GPU with an array library on the CPU, to try a suite without one::
 
         @pytest.hookimpl(optionalhook=True)
         def pytest_gpuperf_devices():

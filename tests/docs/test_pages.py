@@ -1,0 +1,122 @@
+"""The pages of docs/: their snippets run, and what they list is all that there is."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from pytest_gpuperf import options
+from pytest_gpuperf.cli import main
+from pytest_gpuperf.model.comparison import GateFailureCode, GateNoteCode, Metric, Outcome, Remedy
+from pytest_gpuperf.model.offload import DiagnosisCode
+from pytest_gpuperf.model.record import STATUSES, NoteCode, ReasonCode
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = {
+    path.relative_to(DOCS).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
+    for path in sorted(DOCS.rglob("*.md"))
+    if "generated" not in path.parts
+}
+PYTHON = {
+    name: found
+    for name, text in PAGES.items()
+    if (found := re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE))
+}
+INI = {name: found for name, text in PAGES.items() if (found := re.findall(r"```ini\n(.*?)```", text, re.DOTALL))}
+MATMUL = PYTHON["getting-started"][0]
+_SHELL = re.compile(r"^ *```sh\n(.*?)^ *```", flags=re.DOTALL | re.MULTILINE)
+SHELL = {
+    name: [line.strip() for block in found for line in block.splitlines()]
+    for name, text in PAGES.items()
+    if (found := _SHELL.findall(text)) and not name.startswith("development")
+}
+
+
+@pytest.mark.parametrize("page", PYTHON)
+def test_the_snippets_of_a_page_run(pytester, page):
+    for number, source in enumerate(PYTHON[page]):
+        name = "conftest.py" if "pytest_gpuperf_devices" in source else f"test_{number}.py"
+        (pytester.path / name).write_text(source, encoding="utf-8")
+    result = pytester.runpytest_inprocess("-p", "no:randomly", "--gpuperf-gpu=simulated")
+    tests = any("def test_" in source or "(DeviceConformance)" in source for source in PYTHON[page])
+    assert result.ret == (pytest.ExitCode.OK if tests else pytest.ExitCode.NO_TESTS_COLLECTED)
+    assert set(result.parseoutcomes()) <= {"passed", "skipped"}
+
+
+@pytest.mark.parametrize("page", INI)
+def test_the_ini_files_of_a_page_are_read(pytester, page):
+    for source in INI[page]:
+        pytester.makeini(source)
+        pytester.makepyfile(
+            **{"tests/test_fft": "def test_large(device):\n    device.launch(0.001)"},
+            test_it="def test_it(device): pass",
+        )
+        result = pytester.runpytest_inprocess(
+            "--gpuperf-gpu=simulated", "--gpuperf-report-only", "-p", "no:randomly"
+        )
+        assert result.ret == pytest.ExitCode.OK
+
+
+def one_sided(report, side, other):
+    """Return what a run with one device would have reported."""
+    unknown = dict.fromkeys([other, "speedup", "parity", "offload", "reason"]) | {"status": "recorded"}
+    pairing = {"side": side, "library": "numpy", "partner": None}
+    records = [{**record, **unknown, "pairing": pairing} for record in report["records"]]
+    return {**report, "records": records}
+
+
+@pytest.mark.parametrize("page", SHELL)
+def test_the_commands_of_a_page_run_one_after_the_other(pytester, monkeypatch, page):
+    monkeypatch.chdir(pytester.path)
+    (pytester.path / "test_speed.py").write_text(f"{MATMUL}\n\ndef test_other(): pass\n", encoding="utf-8")
+    for line in SHELL[page]:
+        command, *arguments = [word for word in shlex.split(line) if not re.match(r"[A-Z]+=", word)]
+        if line.startswith("BACKEND="):
+            arguments.append("--gpuperf-json=both.json")  # the last one counts
+        if command == "pytest":
+            result = pytester.runpytest_inprocess("--gpuperf-gpu=simulated", "-p", "no:randomly", *arguments)
+            assert result.ret == pytest.ExitCode.OK, line
+        else:
+            assert command == "gpuperf", line
+            if arguments[0] == "merge":
+                both = json.loads(Path("both.json").read_text())
+                for side, other in (("cpu", "gpu"), ("gpu", "cpu")):
+                    Path(f"{side}.json").write_text(json.dumps(one_sided(both, side, other)))
+            assert main(arguments) == 0, line
+
+
+@pytest.mark.parametrize(
+    "codes", [DiagnosisCode, ReasonCode, NoteCode, Outcome, Remedy, GateFailureCode, GateNoteCode]
+)
+def test_the_page_of_codes_has_every_code(codes):
+    assert [] == [code for code in get_args(codes) if f"`{code}`" not in PAGES["reference/codes"]]
+
+
+def test_the_first_page_has_every_status():
+    assert [] == [status for status in STATUSES if f"| `{status}` |" not in PAGES["getting-started"]]
+
+
+def test_the_page_of_the_check_has_every_metric():
+    assert [] == [
+        metric for metric in get_args(Metric) if not re.search(rf"\| .*`{metric}`", PAGES["guides/regression-check"])
+    ]
+
+
+def test_the_page_of_the_marker_has_every_argument():
+    for marker in options.MARKERS:
+        _, parameters = re.match(r"(\w+)\((.*?)\):", marker).groups()
+        names = [parameter.strip(" *").partition("=")[0] for parameter in parameters.split(",")]
+        page = PAGES["reference/marker"]
+        assert [] == [name for name in filter(None, names) if not re.search(rf"\| .*`{name}(=\w+)?`.* \|", page)]
+
+
+def test_a_page_has_at_most_250_lines():
+    assert [] == [name for name, text in PAGES.items() if text.count("\n") > 250]
+
+
+def test_every_page_is_in_the_contents():
+    listed = re.findall(r"^(?:[a-z]+/)?[a-z-]+$", PAGES["index"], flags=re.MULTILINE)
+    assert sorted(PAGES) == sorted([*listed, "index"])
