@@ -10,13 +10,15 @@ import generated
 
 project = "pytest-gpuperf"
 author = "The pytest-gpuperf developers"
-copyright = f"2026, {author}"
+copyright = f"2026, {author}"  # noqa: A001 - the name that Sphinx reads
 version = release = installed("pytest-gpuperf")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 exclude_patterns = ["generated"]  # included by pages of the reference
 nitpicky = True  # a reference to what is not there is a warning, and the build fails on those
-nitpick_ignore_regex = [("py:.*", r"(collections|contextlib|msgspec)\..*|[A-Z]\w*")]  # types of others, and of type hints
+nitpick_ignore_regex = [
+    ("py:.*", r"(collections|contextlib|msgspec)\..*|[A-Z]\w*")
+]  # types of others, and of type hints
 
 myst_enable_extensions = ["attrs_inline", "deflist", "dollarmath"]
 myst_heading_anchors = 3

@@ -219,7 +219,7 @@ _MEASURING = (
     ),
     _Option(
         "cost-ratio",
-        f"{_COST_RATIO} (default: 2.5)",
+        f"show costs, too: {_COST_RATIO}",
         parse=_number_below(math.inf, f"a price ratio above 0: the {_COST_RATIO}"),
         metavar="R",
         ini="float",

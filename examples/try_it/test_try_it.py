@@ -2,8 +2,9 @@
 
     pytest examples/try_it --gpuperf-gpu=jax:cpu
 
-Expect what is true of a GPU as well, for the same reasons: each call has to be submitted, which costs microseconds, and a
-compiler that fuses operations reads and writes the data once instead of ten times. The numbers are those of this CPU.
+Expect what is true of a GPU as well, for the same reasons: each call has to be submitted, which costs
+microseconds, and a compiler that fuses operations reads and writes the data once instead of ten times. The
+numbers are those of this CPU.
 """
 
 import numpy as np

@@ -104,7 +104,8 @@ def assess_cpu_only(
     links = _links(time, transfer)
     slowest = max(cpu.samples_for(demand), default=inf)
     hopeless = bool(links) and slowest < min(link.seconds for link in links)
-    parts = [_cpu_only_text(limits, options.cost_ratio, doubt)]
+    ratio = options.cost_ratio
+    parts = [_cpu_only_text(limits, ratio, doubt)]
     if hopeless and transfer.bytes is not None:
         fastest = links[-1]
         parts.append(
@@ -116,7 +117,7 @@ def assess_cpu_only(
         reason="; ".join(parts),
         regime="body" if transfer.h2d is None else demand.transfer,
         by_latency=demand.latency,
-        price=Price(ratio=options.cost_ratio, needed=options.cost_ratio, saves=None, saving_percent=None),
+        price=None if ratio is None else Price(ratio=ratio, needed=ratio, saves=None, saving_percent=None),
         gpu_limits=limits,
         links=links,
     )
@@ -154,9 +155,11 @@ def _latency(measured: OffloadInput, options: RunOptions) -> Speedup | None:
     return estimate((cpu / gpu for cpu, gpu in pairs), options, sampling)
 
 
-def _price(measured: OffloadInput, options: RunOptions) -> Price:
+def _price(measured: OffloadInput, options: RunOptions) -> Price | None:
     """Return the change in cost: a call on the GPU costs ratio / speedup of what it costs on the CPU."""
     cost_ratio = options.cost_ratio
+    if cost_ratio is None:
+        return None
     speedup = measured.speedup
     low = measured.certain.lower
     return Price(
@@ -251,7 +254,10 @@ def _demanded_time(measurement: Measurement, demand: Demand) -> float | None:
 def _gpu_limits(time: float | None, demand: Demand, options: RunOptions) -> GpuLimits | None:
     if time is None:
         return None
-    return GpuLimits(demand=time / demand.min if demand.min else None, price=time / options.cost_ratio)
+    return GpuLimits(
+        demand=time / demand.min if demand.min else None,
+        price=time / options.cost_ratio if options.cost_ratio else None,
+    )
 
 
 def _links(time: float | None, transfer: Transfer | None) -> tuple[Link, ...]:
@@ -284,9 +290,9 @@ def _copies_text(measured: OffloadInput, always: Speedup | None, break_even: Bre
     return f"its copies ({units.size(transfer.bytes)}) are amortized after {calls} on the same data"
 
 
-def _price_text(price: Price) -> str | None:
-    saving = price.saving_percent
-    if saving is None:
+def _price_text(price: Price | None) -> str | None:
+    saving = price.saving_percent if price else None
+    if price is None or saving is None:
         return None
     at = f"at {price.ratio:g} times the price"
     if price.saves is None:
@@ -297,13 +303,14 @@ def _price_text(price: Price) -> str | None:
     return f"{at} it costs {-saving.value:.0f} % more {units.interval(low, high, _whole)}"
 
 
-def _cpu_only_text(limits: GpuLimits | None, price: float, doubt: str | None) -> str:
+def _cpu_only_text(limits: GpuLimits | None, cost_ratio: float | None, doubt: str | None) -> str:
     """Return how long a call may take on a GPU that was not measured."""
-    if limits is None or limits.price is None:
-        if doubt is None:
-            return "no GPU was measured"
+    if limits is None and doubt is not None:
         return f"no GPU was measured; the CPU's times do not show what it must reach: {doubt}; {noise.REMEDY}"
-    most = f"at most {units.seconds(limits.price)} to save money at {price:g} times the price"
-    if limits.demand is not None:
-        most = f"at most {units.seconds(limits.demand)} for the required speedup, and {most}"
-    return f"no GPU was measured: a call may take {most}"
+    aims = []
+    if limits is not None and limits.demand is not None:
+        aims.append(f"at most {units.seconds(limits.demand)} for the required speedup")
+    if limits is not None and limits.price is not None:
+        aims.append(f"at most {units.seconds(limits.price)} to save money at {cost_ratio:g} times the price")
+    allowed = f": a call may take {', and '.join(aims)}" if aims else ""
+    return f"no GPU was measured{allowed}"

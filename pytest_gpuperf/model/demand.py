@@ -130,8 +130,9 @@ class RunOptions:
 
     Either bound of an interval is wrong with a chance of at most `alpha`. `max_time` is the time limit of one
     test in seconds. `default_device` is the device of tests that do not choose one themselves. A GPU machine
-    costs `cost_ratio` times as much as a CPU machine. `lock` is the file that lets one process measure at a
-    time, `auto` or `none`. `sampling` follows from the other options: a gated run samples more precisely.
+    costs `cost_ratio` times as much as a CPU machine; None where nobody asked for costs. `lock` is the file
+    that lets one process measure at a time, `auto` or `none`. `sampling` follows from the other
+    options: a gated run samples more precisely.
     """
 
     alpha: float = 0.025
@@ -142,7 +143,7 @@ class RunOptions:
     require_gpu: bool = False
     gpu: str = "auto"
     default_device: str | None = None
-    cost_ratio: float = 2.5
+    cost_ratio: float | None = None
     lock: str = "auto"
     sampling: SamplingPlan = SamplingPlan()
 

@@ -44,11 +44,11 @@ class Price:
     ratio: Positive
     """Cost of an hour of a GPU machine over that of a CPU machine."""
     needed: Positive
-    """Smallest speedup that lowers the bill."""
+    """Smallest speedup that lowers the cost."""
     saves: bool | None
-    """Whether the bill gets lower; null while in doubt."""
+    """Whether the cost gets lower; null while undecided."""
     saving_percent: Estimate | None
-    """Percent of the bill that are saved, negative for a loss; time that the CPU lost to other processes is
+    """Percent of the cost that are saved, negative for a loss; time that the CPU lost to other processes is
     taken off the low end.
     """
 
@@ -60,7 +60,7 @@ class GpuLimits:
     demand: Seconds | None
     """Seconds per call for the smallest speedup that passes; null without one."""
     price: Seconds | None
-    """Seconds per call for a lower bill."""
+    """Seconds per call for a lower cost; null without a cost ratio."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +89,8 @@ class Offload:
     """Copies that `worth`, `price` and the speedup of the record include; body: those that the body makes."""
     by_latency: bool
     """Whether `worth`, `price` and the speedup of the record are those of single calls, each waited for."""
-    price: Price
-    """The cost, and whether the speedup makes up for it."""
+    price: Price | None = None
+    """The cost, and whether the speedup makes up for it; null without a cost ratio."""
     never: Speedup | None = None
     """Speedup with the data on the device, without copies."""
     once: Speedup | None = None

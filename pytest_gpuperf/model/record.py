@@ -277,7 +277,7 @@ class Run:
     complete: bool = True
     """False when the run was interrupted, or the report was recovered from a journal."""
     cost_ratio: Positive | None = None
-    """Cost of an hour of a GPU machine over that of a CPU machine."""
+    """Cost of an hour of a GPU machine over that of a CPU machine; null where it was not given."""
     environment: Environment
     """What the numbers depend on."""
     records: tuple[Record, ...] = ()

@@ -58,7 +58,7 @@ def merge(reports: Sequence[Report]) -> MergedRun:
     # By device, the first report that has only that device's result of any test.
     sources = {kind: next((one for one in reports if (kind, one.name) in names), None) for kind in KINDS}
     ratios = (source.run.cost_ratio for source in (sources["gpu"], sources["cpu"]) if source)
-    ratio = next(filter(None, ratios), RunOptions().cost_ratio)
+    ratio = next(filter(None, ratios), None)
     records = tuple(_record(copies, results[nodeid], ratio) for nodeid, copies in tests.items())
     joined = tuple(record.nodeid for record in records if len(results[record.nodeid]) == 2 and record.speedup)
     shards = [report for report in reports if any(record.speedup for record in report.run.records)]
@@ -106,7 +106,9 @@ def _check_same_conditions(shards: Sequence[Report]) -> None:
             raise GpuPerfError(f"{names} {cause}, and a report has only one environment; keep two reports")
 
 
-def _record(copies: Sequence[ReportedRecord], results: dict[Kind, ReportedRecord], ratio: float) -> Record:
+def _record(
+    copies: Sequence[ReportedRecord], results: dict[Kind, ReportedRecord], ratio: float | None
+) -> Record:
     """Return one test's record from all reports together."""
     if len(results) == 2:
         return merge_results(results["cpu"], results["gpu"], ratio)
@@ -128,7 +130,9 @@ def _most_severe(copies: Sequence[ReportedRecord]) -> Record:
     return min((entry.record for entry in copies), key=lambda record: _MOST_SEVERE_FIRST.index(record.status))
 
 
-def _run(reports: Sequence[Report], records: tuple[Record, ...], cpu: Run, gpu: Run, ratio: float) -> Run:
+def _run(
+    reports: Sequence[Report], records: tuple[Record, ...], cpu: Run, gpu: Run, ratio: float | None
+) -> Run:
     commit, *others = (report.run.commit for report in reports)
     return Run(
         environment=_environment(cpu.environment, gpu.environment),

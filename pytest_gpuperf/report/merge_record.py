@@ -42,7 +42,7 @@ class ReportedRecord:
         return self.measurements[self.kind]
 
 
-def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float) -> Record:
+def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float | None) -> Record:
     """Return the record of a test from both results; its reason is why it has no speedup, if so."""
     record = _combined(cpu, gpu)
     verdict = _unusable(cpu) or _unusable(gpu) or _disagreement(cpu, gpu) or _unpairable(cpu, gpu)

@@ -69,7 +69,10 @@ def reasons_of(record: Record, explained: Collection[str] = ()) -> Iterator[str]
         if not (note.code == "gpu_sibling_without_speedup" and record.nodeid in explained):
             yield note.text
     offload = record.offload
-    if offload is None or (offload.worth and offload.price.saves is not False and record.status != "failed"):
+    if offload is None:
+        return
+    costs_more = offload.price is not None and offload.price.saves is False
+    if offload.worth and not costs_more and record.status != "failed":
         return
     bounds = [link.speedup_at_most for link in offload.links]
     no_link_is_fast_enough = bounds and all(bound is not None and bound < 1 for bound in bounds)

@@ -139,21 +139,26 @@ def _reasons(records: Sequence[Record], names: Mapping[str, str], width: int) ->
 
 
 def _limits(records: Iterable[Record], price: float | None, width: int) -> list[str]:
-    """Return what the limits in the table are, where there are any."""
-    if price is None or all(record.gpu or _allowed(record) == "-" for record in records):
+    """Return what the times in the GPU column are that were not measured, where there are any."""
+    if all(record.gpu or _allowed(record) == "-" for record in records):
         return []
-    aim = f"to meet the required speedup, or to save money at {price:g} times the price"
-    return wrap(f"<=: how long a call may take on a GPU {aim}", width)
+    aim = (
+        "to meet its limit"
+        if price is None
+        else f"to meet its limit, or to cost less at {price:g} times the price"
+    )
+    return wrap(f"GPU times after <= were not measured: a call may take as long as that {aim}", width)
 
 
 def _worth(records: Sequence[Record], price: float | None) -> list[str]:
     """Return how many tests are worth offloading, where more than one was measured on both devices."""
     offloads = [record.offload for record in records if record.offload and record.gpu]
-    if len(offloads) < 2 or price is None:
+    if len(offloads) < 2:
         return []
     worth = sum(offload.worth is True for offload in offloads)
-    saves = sum(offload.price.saves is True for offload in offloads)
-    return [f"worth it: {worth} of {len(offloads)}; saves money at {price:g} times the price: {saves}"]
+    saves = sum(offload.price is not None and offload.price.saves is True for offload in offloads)
+    costs = "" if price is None else f"; costs less at {price:g} times the price: {saves}"
+    return [f"worth it: {worth} of {len(offloads)}{costs}"]
 
 
 def _undecided(records: Iterable[Record]) -> list[str]:

@@ -1,24 +1,16 @@
-"""The examples and every snippet of the README run."""
+"""The examples run, and the gallery names them."""
 
 import ast
 import json
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-from pytest_gpuperf.cli import main
-
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-PYTHON = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 EXAMPLES = sorted((ROOT / "examples").glob("test_*.py"))
 each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 HEADINGS = ["claim", "file", "without a GPU", "`sycl:cpu`, emulated", "on a GPU"]
-SHELL = [
-    line for block in re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL) for line in block.splitlines()
-]
 
 
 def gallery():
@@ -32,15 +24,6 @@ def gallery():
 
 def docstring(example):
     return ast.get_docstring(ast.parse(example.read_text(encoding="utf-8")))
-
-
-@pytest.mark.parametrize("gpu", ["simulated", "none"])
-@pytest.mark.parametrize("source", PYTHON, ids=lambda source: re.findall(r"(?:def|class) (\w+)", source)[-1])
-def test_a_snippet_of_the_readme_runs(run, source, gpu):
-    outcomes = run(source, gpu=gpu).parseoutcomes()
-    may_skip = gpu != "simulated" or "importorskip" in source
-    assert set(outcomes) <= ({"passed", "skipped"} if may_skip else {"passed"})
-    assert outcomes or "def test_" not in source
 
 
 @each_example
@@ -79,87 +62,3 @@ def test_the_gallery_names_every_example_and_no_other_with_its_claim():
 
 def test_the_gallery_has_something_to_say_of_each_device():
     assert all(len(row) == len(HEADINGS) and all(row) for row in gallery())
-
-
-def pytest_lines():
-    return [line for line in SHELL if line.startswith("pytest ")]
-
-
-def test_the_pytest_commands_of_the_readme_run_one_after_the_other(pytester):
-    (pytester.path / "examples").mkdir()
-    (pytester.path / "examples" / "test_matmul.py").write_text(PYTHON[0], encoding="utf-8")
-    assert len(pytest_lines()) > 4
-    for line in pytest_lines():
-        result = pytester.runpytest_inprocess(
-            *shlex.split(line)[1:], "--gpuperf-gpu=simulated", "-p", "no:randomly"
-        )
-        assert set(result.parseoutcomes()) == {"passed"}, line
-
-
-def one_sided(report, side, other):
-    """Return what a run with one device would have reported."""
-    unknown = dict.fromkeys([other, "speedup", "parity", "offload", "reason"]) | {"status": "recorded"}
-    pairing = {"side": side, "library": "numpy", "partner": None}
-    records = [{**record, **unknown, "pairing": pairing} for record in report["records"]]
-    return {**report, "records": records}
-
-
-def test_the_gpuperf_commands_of_the_readme_run(run, monkeypatch, pytester):
-    run(PYTHON[0], "--gpuperf-json=report.json", "--gpuperf-history=speedups")
-    monkeypatch.chdir(pytester.path)
-    heading = json.loads((pytester.path / "report.json").read_text())
-    for side, other in (("cpu", "gpu"), ("gpu", "cpu")):
-        (pytester.path / f"{side}.json").write_text(json.dumps(one_sided(heading, side, other)))
-    lines = [shlex.split(line)[1:] for line in SHELL if line.startswith("gpuperf ")]
-    names = ["baseline", "devices", "compare", "history", "validate", "merge", "recover"]
-    assert names == [line[0] for line in lines]
-    journal = [{name: heading[name] for name in ("started", "environment")}, *heading["records"]]
-    (pytester.path / lines[-1][1]).write_text("".join(f"{json.dumps(each)}\n" for each in journal))
-    assert [0] * len(lines) == [main(line) for line in lines]
-
-
-def test_every_command_is_in_the_readme(capsys):
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    shown = re.findall(r"^    ([a-z]+) ", capsys.readouterr().out, flags=re.MULTILINE)
-    assert len(shown) > 8
-    assert [] == [name for name in shown if f"`gpuperf {name}" not in README and f"`{name}`" not in README]
-
-
-BY_ENVIRONMENT = """
-import os
-import pytest
-from pytest_gpuperf.devices.simulated import SimulatedBackend
-
-BACKEND = SimulatedBackend(name="cupy")
-
-def pytest_gpuperf_devices():
-    return [BACKEND]
-
-@pytest.fixture
-def xp():
-    return (BACKEND.cpu() if os.environ["BACKEND"] == "numpy" else BACKEND.gpu("")).xp
-"""
-
-
-def test_a_suite_that_takes_its_backend_from_the_environment_runs_as_the_readme_says(pytester, monkeypatch):
-    pytester.makeconftest(BY_ENVIRONMENT)
-    pytester.makepyfile(
-        "import pytest\n@pytest.mark.speedup(min=3)\ndef test_it(xp):\n    return lambda: xp.ones(3)"
-    )
-    lines = [line for line in SHELL if line.startswith("BACKEND=")]
-    assert len(lines) == 2
-    for line in lines:
-        variable, _, *options = shlex.split(line)
-        monkeypatch.setenv(*variable.split("="))
-        result = pytester.runpytest_inprocess(*options, "--gpuperf-gpu=cupy", "-p", "no:randomly")
-        result.assert_outcomes(passed=1)
-    merge = next(line for line in SHELL if line.startswith("gpuperf merge"))
-    assert main(shlex.split(merge)[1:]) == 0
-    merged = json.loads((pytester.path / "merged.json").read_text())
-    assert [record["status"] for record in merged["records"]] == ["passed"]
-
-
-def test_the_readme_names_every_option(run):
-    shown = set(re.findall(r"--gpuperf-[a-z-]+", run("", "--help", gpu=None).stdout.str()))
-    assert shown == set(re.findall(r"--gpuperf-[a-z-]+", README))

@@ -1,4 +1,4 @@
-"""The pages of docs/: their snippets run, and what they list is all that there is."""
+"""README and the pages of docs/: their snippets run, and what they list is all that there is."""
 
 import json
 import re
@@ -14,23 +14,28 @@ from pytest_gpuperf.model.comparison import GateFailureCode, GateNoteCode, Metri
 from pytest_gpuperf.model.offload import DiagnosisCode
 from pytest_gpuperf.model.record import STATUSES, NoteCode, ReasonCode
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = {
     path.relative_to(DOCS).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
     for path in sorted(DOCS.rglob("*.md"))
     if "generated" not in path.parts
 }
+TEXTS = {"README": README, **PAGES}
 PYTHON = {
     name: found
-    for name, text in PAGES.items()
+    for name, text in TEXTS.items()
     if (found := re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE))
 }
-INI = {name: found for name, text in PAGES.items() if (found := re.findall(r"```ini\n(.*?)```", text, re.DOTALL))}
+INI = {
+    name: found for name, text in PAGES.items() if (found := re.findall(r"```ini\n(.*?)```", text, re.DOTALL))
+}
 MATMUL = PYTHON["getting-started"][0]
 _SHELL = re.compile(r"^ *```sh\n(.*?)^ *```", flags=re.DOTALL | re.MULTILINE)
 SHELL = {
-    name: [line.strip() for block in found for line in block.splitlines()]
-    for name, text in PAGES.items()
+    name: [line.strip() for block in found for line in block.splitlines() if "-m venv" not in line]
+    for name, text in TEXTS.items()
     if (found := _SHELL.findall(text)) and not name.startswith("development")
 }
 
@@ -72,6 +77,8 @@ def one_sided(report, side, other):
 def test_the_commands_of_a_page_run_one_after_the_other(pytester, monkeypatch, page):
     monkeypatch.chdir(pytester.path)
     (pytester.path / "test_speed.py").write_text(f"{MATMUL}\n\ndef test_other(): pass\n", encoding="utf-8")
+    (pytester.path / "examples").mkdir()
+    (pytester.path / "examples" / "test_matmul.py").write_text(MATMUL, encoding="utf-8")
     for line in SHELL[page]:
         command, *arguments = [word for word in shlex.split(line) if not re.match(r"[A-Z]+=", word)]
         if line.startswith("BACKEND="):
@@ -101,7 +108,9 @@ def test_the_first_page_has_every_status():
 
 def test_the_page_of_the_check_has_every_metric():
     assert [] == [
-        metric for metric in get_args(Metric) if not re.search(rf"\| .*`{metric}`", PAGES["guides/regression-check"])
+        metric
+        for metric in get_args(Metric)
+        if not re.search(rf"\| .*`{metric}`", PAGES["guides/regression-check"])
     ]
 
 
@@ -110,7 +119,9 @@ def test_the_page_of_the_marker_has_every_argument():
         _, parameters = re.match(r"(\w+)\((.*?)\):", marker).groups()
         names = [parameter.strip(" *").partition("=")[0] for parameter in parameters.split(",")]
         page = PAGES["reference/marker"]
-        assert [] == [name for name in filter(None, names) if not re.search(rf"\| .*`{name}(=\w+)?`.* \|", page)]
+        assert [] == [
+            name for name in filter(None, names) if not re.search(rf"\| .*`{name}(=\w+)?`.* \|", page)
+        ]
 
 
 def test_a_page_has_at_most_250_lines():
@@ -120,3 +131,50 @@ def test_a_page_has_at_most_250_lines():
 def test_every_page_is_in_the_contents():
     listed = re.findall(r"^(?:[a-z]+/)?[a-z-]+$", PAGES["index"], flags=re.MULTILINE)
     assert sorted(PAGES) == sorted([*listed, "index"])
+
+
+BY_ENVIRONMENT = """
+import os
+import pytest
+from pytest_gpuperf.devices.simulated import SimulatedBackend
+
+BACKEND = SimulatedBackend(name="cupy")
+
+def pytest_gpuperf_devices():
+    return [BACKEND]
+
+@pytest.fixture
+def xp():
+    return (BACKEND.cpu() if os.environ["BACKEND"] == "numpy" else BACKEND.gpu("")).xp
+"""
+
+
+def test_a_suite_that_takes_its_backend_from_the_environment_runs_as_its_page_says(pytester, monkeypatch):
+    pytester.makeconftest(BY_ENVIRONMENT)
+    pytester.makepyfile(
+        "import pytest\n@pytest.mark.speedup(min=3)\ndef test_it(xp):\n    return lambda: xp.ones(3)"
+    )
+    lines = [line for line in SHELL["guides/two-runs"] if line.startswith("BACKEND=")]
+    assert len(lines) == 2
+    for line in lines:
+        variable, _, *options = shlex.split(line)
+        monkeypatch.setenv(*variable.split("="))
+        result = pytester.runpytest_inprocess(*options, "--gpuperf-gpu=cupy", "-p", "no:randomly")
+        result.assert_outcomes(passed=1)
+    merge = next(line for line in SHELL["guides/two-runs"] if line.startswith("gpuperf merge"))
+    assert main(shlex.split(merge)[1:]) == 0
+    merged = json.loads((pytester.path / "merged.json").read_text())
+    assert [record["status"] for record in merged["records"]] == ["passed"]
+
+
+def test_the_readme_is_short_enough_to_be_read():
+    text = re.sub(r"```.*?```|\]\([^)]*\)|<!--.*?-->", " ", README, flags=re.DOTALL)
+    assert README.count("\n") <= 180
+    assert len(re.findall(r"\w[\w'.-]*", text)) <= 1200
+
+
+@pytest.mark.parametrize("name", ["README", "examples/README", "examples/ci/README", "CONTRIBUTING"])
+def test_the_links_of_a_file_lead_to_files(name):
+    path = ROOT / f"{name}.md"
+    links = re.findall(r"\]\(([^)#]+)", path.read_text(encoding="utf-8"))
+    assert [] == [link for link in links if "://" not in link and not (path.parent / link).exists()]

@@ -1,6 +1,7 @@
 """Is it worth it, as a user asks: transfers, latency, memory, prices and thresholds through pytest."""
 
 import json
+import re
 
 import pytest
 
@@ -149,12 +150,19 @@ def test_a_price_that_is_none_is_a_usage_error(suite, price):
     result.stderr.fnmatch_lines(["*--gpuperf-cost-ratio*"])
 
 
-@pytest.mark.parametrize(("expected", "options"), [(75, ()), (50, ("--gpuperf-cost-ratio=5",))])
-def test_the_price_says_what_is_saved(suite, report, expected, options):
-    suite(of("min=3"), *options)
+def test_the_price_says_what_is_saved(suite, report):
+    suite(of("min=3"), "--gpuperf-cost-ratio=5")
     price = report()["records"][0]["offload"]["price"]
-    assert price["saving_percent"]["value"] == pytest.approx(expected)
+    assert price["saving_percent"]["value"] == pytest.approx(50)
     assert price["saves"] is True
+    assert "5 times the price" in report()["records"][0]["offload"]["reason"]
+
+
+def test_costs_are_shown_only_where_they_were_asked_for(suite, report):
+    result = suite(of("min=3", size=4))
+    offload = report()["records"][0]["offload"]
+    assert (offload["price"], offload["gpu_limits"]["price"]) == (None, None)
+    assert not re.search("times the price|save money", offload["reason"] + str(result.stdout))
 
 
 def test_the_ini_file_has_the_price_too(suite, report, pytester):
@@ -164,14 +172,20 @@ def test_the_ini_file_has_the_price_too(suite, report, pytester):
 
 
 def test_without_a_gpu_the_record_says_what_one_must_reach(suite, report):
-    result = suite(of("min=4", size=4), on=None)
+    result = suite(of("min=4", size=4), "--gpuperf-cost-ratio=2.5", on=None)
     result.assert_outcomes(skipped=1)
     record = report()["records"][0]
     assert record["offload"]["gpu_limits"]["demand"] == pytest.approx(record["cpu"]["median"] / 4)
     assert record["offload"]["gpu_limits"]["price"] == pytest.approx(record["cpu"]["median"] / 2.5)
     assert [link["name"] for link in record["offload"]["links"]][-1] == "NVLink-C2C"
     assert [32, 32] == [record["transfer"][way]["bytes"] for way in ("h2d", "d2h")]
-    result.stdout.fnmatch_lines(["test_it * <=* skipped", "<=: how long a call may take on a GPU*"])
+    result.stdout.fnmatch_lines(
+        [
+            "test_it * <=* skipped",
+            "GPU times after <= were not measured: *",
+            "*cost less at 2.5 times the price",
+        ]
+    )
     assert record["offload"]["reason"].startswith("no GPU was measured: a call may take at most ")
 
 

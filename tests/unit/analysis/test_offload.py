@@ -22,7 +22,7 @@ from pytest_gpuperf.model.measurement import (
 from pytest_gpuperf.model.offload import GpuLimits
 
 ROUNDS = 12  # enough for intervals that only the resolution of 1 % widens
-PLAN = RunOptions()
+PLAN = RunOptions(cost_ratio=2.5)
 NOTHING = Transfer(h2d=Copies(bytes=0, arrays=1), d2h=Copies(bytes=0, arrays=0), reason="no bytes move")
 UNTIMED = Transfer(h2d=Copies(bytes=8000, arrays=2), d2h=Copies(bytes=4000, arrays=1), reason="time was up")
 MOVED = replace(UNTIMED, reason=None)

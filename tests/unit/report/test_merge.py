@@ -349,7 +349,9 @@ def of_siblings(demand, *, cpu, gpu, seed) -> tuple[Record, Record]:
         )
         for kind, timing in (("cpu", {"kernel": cpu}), ("gpu", {"kernel": gpu, "bandwidth": 1e7}))
     ]
-    options = RunOptions(sampling=SamplingPlan(block_time=3e-5))  # few calls of the quickest, for speed
+    options = RunOptions(
+        cost_ratio=2.5, sampling=SamplingPlan(block_time=3e-5)
+    )  # few calls of the quickest, for speed
     here, there = (Trial(nodeid=TEST, demand=demand, options=options) for _ in range(2))
     left = here.time_cpu(bound(adding), devices[0], seconds=2.5)
     found = there.compare_with(left, bound(adding), devices[1])
@@ -694,12 +696,15 @@ def test_the_price_is_the_gpu_runs_and_another_is_told():
     assert made.merged.differences == ("cost ratio: 2.5, 4",)
 
 
-@pytest.mark.parametrize(("expected", "ratios"), [(3.0, (3.0, None)), (2.5, (None, None))])
-def test_a_price_that_a_report_lacks_is_the_others_or_the_default(expected, ratios):
-    sides = zip(("cpu", "gpu"), ratios, strict=True)
+def test_a_price_that_a_report_lacks_is_the_others():
+    sides = (("cpu", 3.0), ("gpu", None))
     made = merge([report(kind, side(kind, 1.0), cost_ratio=ratio) for kind, ratio in sides])
-    assert expected == made.run.cost_ratio
-    assert expected == made.run.records[0].offload.price.ratio
+    assert made.run.cost_ratio == made.run.records[0].offload.price.ratio == 3.0
+
+
+def test_without_a_price_in_any_report_there_is_none():
+    made = merge([report(kind, side(kind, 1.0), cost_ratio=None) for kind in ("cpu", "gpu")])
+    assert (made.run.cost_ratio, made.run.records[0].offload.price) == (None, None)
 
 
 def test_the_run_began_with_the_first_and_is_complete_when_all_are():

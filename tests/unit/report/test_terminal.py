@@ -277,7 +277,7 @@ def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one(
 ):
     shown = section(without_gpu(limits, demand), gpu=None)
     assert expected in row_of("test_fft", shown)
-    assert any(line.startswith("<=: ") for line in shown) == ("<=" in expected)
+    assert any(line.startswith("GPU times after <= ") for line in shown) == ("<=" in expected)
     assert "test_fft: it cannot pay" not in shown
 
 
@@ -309,7 +309,7 @@ def test_a_doubt_that_is_noted_and_diagnosed_is_said_once(section):
 
 def test_how_many_tests_pay_and_save_money_is_counted(section):
     records = [record(f"test_{n}", offload=offload(worth=n > 0, saves=n > 1)) for n in range(3)]
-    assert section(*records)[-1] == "worth it: 2 of 3; saves money at 2.5 times the price: 1"
+    assert section(*records)[-1] == "worth it: 2 of 3; costs less at 2.5 times the price: 1"
 
 
 def test_one_test_alone_is_not_counted(section):
