@@ -97,10 +97,10 @@ def _describe(interference: Interference, device: str) -> str:
         shown = f"the median is {middle:.2g} s, the fastest block took {fastest:.2g} s"
         return f"unstable {device} timings: {shown}"
     waited, threads = interference.waited or 0.0, interference.threads or 1
-    who = f"each of {threads} threads" if threads > 1 else "threads"
-    waits = f"{who} waited for a processor, {waited / threads:.2g} s per second of measurement"
-    own = f"at least {100 * interference.own_share:.2g} % of the median time was the workload's own"
-    return f"{device} contention: {waits}; {own}"
+    who = f"each of {threads} threads was" if threads > 1 else "threads were"
+    waits = f"{who} ready but not running {100 * waited / threads:.2g} % of the time"
+    own = f"at least {100 * interference.own_share:.2g} % of the median time was work"
+    return f"{device} oversubscribed: {waits}; {own}"
 
 
 def throttle_reason(dropped: int, begun: int, throttle: Iterable[str] = ()) -> str | None:

@@ -95,18 +95,21 @@ def test_of_several_the_worst_leaves_the_workload_the_smallest_share():
     assert worst_in_report(quiet, None) is None
 
 
-PER_SECOND, OWN = "per second of measurement; at least", "of the median time was the workload's own"
-
-
 @pytest.mark.parametrize(
     ("expected", "found"),
     [
         (
-            f"CPU contention: threads waited for a processor, 0.5 s {PER_SECOND} 50 % {OWN}",
+            (
+                "CPU oversubscribed: threads were ready but not running 50 % of the time; at least 50 % of "
+                "the median time was work"
+            ),
             CONTENTION,
         ),
         (
-            f"CPU contention: each of 2 threads waited for a processor, 0.95 s {PER_SECOND} 1.2 % {OWN}",
+            (
+                "CPU oversubscribed: each of 2 threads was ready but not running 95 % of the time; at least "
+                "1.2 % of the median time was work"
+            ),
             contention(0.0123, 1.9, 2),
         ),
         ("unstable CPU timings: the median is 4 s, the fastest block took 1 s", UNSTABLE),

@@ -644,7 +644,7 @@ def test_no_verdict_rests_on_time_that_the_cpu_lost_to_others(monkeypatch, expec
     assert expected == found.status
     noted = [note.code for note in found.notes]
     assert "interference" in [found.reason_code, *noted]
-    assert "threads waited for a processor, 0.9 s" in f"{found.reason} {found.notes}"
+    assert "threads were ready but not running 90 %" in f"{found.reason} {found.notes}"
     assert found.interference.own_share == 0.1
 
 
@@ -717,7 +717,7 @@ def test_no_verdict_rests_on_time_that_an_emulated_gpu_lost_to_others(monkeypatc
     assert (found.interference, found.gpu_interference) == (None, busy)
     said = [found.reason or "", *(note.text for note in found.notes)]
     assert expected[0] == "failed" or any(
-        "emulated GPU contention: each of 2 threads" in text for text in said
+        "emulated GPU oversubscribed: each of 2 threads" in text for text in said
     )
 
 
@@ -763,7 +763,7 @@ def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
     offload = trial.record(Verdict(status="skipped", reason="no GPU")).offload
     assert offload.gpu_limits is None
     assert (
-        "do not show what it must reach: CPU contention: threads waited for a processor, 0.9 s"
+        "do not show what it must reach: CPU oversubscribed: threads were ready but not running 90 %"
         in offload.reason
     )
 
