@@ -1,12 +1,6 @@
 """Batches pay, single requests do not: a wait for the GPU costs the same for one as for thousands.
-
-Expect the CPU to answer one request first, because launching a network and waiting for it takes tens of
-microseconds on a GPU whatever its size. Expect the GPU to answer batches from some thousands on at a higher
-rate, also when every batch has to be copied there and its answers back. Throughput is timed in blocks of
-calls; `latency=True` waits for each call.
-
-Source: JAX, docs/benchmarking.md: a product of 10x10 is ten times slower on the GPU, one of 1000x1000 33
-times faster. flashinfer-bench #195: 51 us for a call that is waited for, of which the kernel is 4 us.
+Expect the CPU to win for one request (`latency=True`), and the GPU from some thousands on, with copies too.
+Source: flashinfer-bench #195: an awaited call takes 51 us, of which the kernel is 4 us.
 """
 
 import numpy as np

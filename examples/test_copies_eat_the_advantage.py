@@ -1,11 +1,6 @@
 """Copies eat the advantage of work that looks at every number once: the link is slower than the memory.
-
-Expect the GPU to find a maximum faster where the numbers are on the device already, and slower where they
-have to be copied there first. The report shows both, and says `transfer-bound` where copies take longer than
-the work; `offload.links` has what each link (PCIe, NVLink) allows at best, also without a GPU.
-
-Source: Gregg and Hazelwood, ISPASS 2011: with the transfers it takes 2 to 50 times longer than the GPU's time
-alone.
+Expect the GPU to find a maximum faster in data on the device, and slower in data that are copied there.
+Source: Gregg and Hazelwood, ISPASS 2011: with transfers it takes 2 to 50 times the GPU's time alone.
 """
 
 import numpy as np

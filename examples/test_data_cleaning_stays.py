@@ -1,11 +1,6 @@
 """Data cleaning stays on the CPU: many small columns, and each step's size depends on the one before.
-
-Expect the CPU to win. Dropping what is missing gives arrays of sizes that the host has to wait for, and forty
-columns of some hundred numbers are hundreds of launches with little in them. Text and objects never get
-there: array libraries for GPUs take numbers only.
-
-Source: the same launch costs as for small arrays: pyhpc-benchmarks, results/aws.md, has 0.21 for CuPy over
-NumPy at 4,096 numbers.
+Expect the CPU to win: forty columns of some hundred numbers are hundreds of launches with little in them.
+Source: pyhpc-benchmarks, results/aws.md: CuPy over NumPy is 0.21 at 4,096 numbers.
 """
 
 import numpy as np

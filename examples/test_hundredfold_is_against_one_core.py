@@ -1,12 +1,6 @@
 """A hundredfold speedup is one over a single core: tuned against tuned, a GPU wins by two to five times.
-
-Expect more than the 2.5 that the paper found on average: there both sides were tuned, and NumPy computes on
-one core but for matrix products. The report says so (`CPU threads: it kept 1.00 of 16 usable processors
-busy`), and that is the number to divide by before anyone quotes the speedup.
-
-Source: Lee et al., ISCA 2010, "Debunking the 100X GPU vs. CPU myth", GTX 280 over Core i7-960: SGEMM 3.9,
-SAXPY 5.3, FFT 3.0, Monte Carlo 1.8; 2.5 on average over 14 kernels. pyhpc-benchmarks, results/aws.md: the GPU
-that is 99 times as fast as NumPy is 5.8 times as fast as PyTorch on one core.
+Expect more than these where the report says `cpu_threads`: there NumPy computes on one core.
+Source: Lee et al., ISCA 2010, GTX 280 over Core i7: SGEMM 3.9, SAXPY 5.3, FFT 3.0, Monte Carlo 1.8.
 """
 
 import numpy as np

@@ -1,14 +1,6 @@
-"""A GPU that costs 2.5 times as much must be 2.5 times as fast before the bill gets smaller.
-
-Expect computations that do much with few numbers to be cheaper on the GPU: all pairs of two thousand bodies
-even if they are copied there at every call, a matrix product if its operands stay for a hundred calls. Each
-record's `offload.price` says how much of the bill is saved, at the price that `--gpuperf-cost-ratio` names,
-and `offload.break_even_calls` after how many calls on the same data the copies are earned back. A speedup of
-2 is faster, and dearer.
-
-Source: a GPU instance costs two to three times a CPU one. JAX, docs/benchmarking.md, a product of 1000x1000:
-NumPy 16.2 ms, the copy up 1.26 ms, the GPU 0.485 ms: 33 times resident, at most 9 with the copy at every
-call.
+"""A GPU that costs 2.5 times as much must be 2.5 times as fast before the work costs less.
+Expect all pairs of 2,048 bodies to cost less, copies included (`--gpuperf-cost-ratio=2.5` reports how much).
+Source: JAX, docs/benchmarking.md, a product of 1000x1000: NumPy 16.2 ms, the copy up 1.26 ms, a GPU 0.485 ms.
 """
 
 import numpy as np

@@ -1,11 +1,6 @@
 """Sequential and branching code stays on the CPU: each step needs the one before, nothing runs at once.
-
-Expect the CPU to win by far. A recurrence launches every step on its own, for a handful of numbers; a branch
-on a result makes the host wait for the device before it knows what to launch next, and the report says `host
-synchronization` where the device can tell. `max=1` fails on the day that this changes.
-
-Source: Lee et al., ISCA 2010: 0.5 for the constraint solver, the kernel with the most dependencies. JAX,
-docs/benchmarking.md: a product of 10x10 is ten times slower on the GPU.
+Expect the CPU to win by far; `max=1` fails on the day that this changes.
+Source: JAX, docs/benchmarking.md: a product of 10x10 is ten times slower on the GPU.
 """
 
 import numpy as np

@@ -1,14 +1,6 @@
 """A layer that does not fit in device memory gives a clear error and no crash, and the device works on.
-
-Expect the library's own exception where the memory is asked for, before anything is computed. In a test that
-is marked with `speedup` it becomes an `error` record, "out of memory on the GPU (its name)", with the bytes
-that were asked for where the library tells them; what the test held is let go, and the next test runs. Here
-the first test is not marked, because the error is what is wanted. The second has the same layer for a single
-image, and `max_memory` keeps it from growing.
-
-Source: the second layer of VGG-16 (Simonyan and Zisserman, ICLR 2015), unrolled as in
-test_convolutions_pay.py: 9 * 64 * 224 * 224 float32 are 116 MB for an image, so ten million images need more
-than a petabyte, which no device has.
+Expect the library's out-of-memory error, and `max_memory` to hold for the same layer of a single image.
+Source: VGG-16's second layer (Simonyan and Zisserman, ICLR 2015), unrolled: 116 MB for an image in float32.
 """
 
 import numpy as np
