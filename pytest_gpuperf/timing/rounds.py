@@ -91,7 +91,7 @@ class RoundSampler:
         missed = spacing.unconfirmed(self._estimator)
         is_dependent = spacing.depends(self._estimator, self.lasted)
         if missed or is_dependent:
-            self._confirmation = "dependent" if is_dependent else "interrupted"  # until it ends
+            self._confirmation = "interrupted"  # until it ends
             sums = [timer.sums for timer in timers]
             try:
                 found = self._confirm(missed, source)
