@@ -15,7 +15,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.testing import StandIn
 from pytest_gpuperf.timing import kept_results, untimed_calls
-from pytest_gpuperf.timing.inputs import Fingerprint
+from pytest_gpuperf.timing.input_changes import Fingerprint
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.workload import Workload
 
