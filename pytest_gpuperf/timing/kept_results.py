@@ -78,7 +78,7 @@ def look_for_kept(
         )
         return Note(code="faster_than_memory", text=text)
     if not made and not any(_is_made_anew(value) for value in parts):
-        return None
+        return _note_on_reading(workload, call)
     if getattr(device, "arrays_are_immutable", False) and all(map(device.holds, made.values())) and made:
         raise GpuPerfError(
             f"the result on the {on} was kept from an earlier call: it is the very array, which no call can "
@@ -99,6 +99,24 @@ def look_for_kept(
         "it is cached, time the computation itself"
     )
     return Note(code="result_kept", text=text)
+
+
+def _note_on_reading(workload: Workload, call: float) -> Note | None:
+    """Return a note where calls return the very number of another call, and read no input in their time.
+
+    A literal is such a number, too. How much a call must read of its inputs is not known: it may be a part.
+    """
+    read = (array for entry in workload.inputs if (array := entry.array()) is not None)
+    size = max(map(any_array.bytes_of, read), default=0)
+    if call >= size / _FASTEST:
+        return None
+    on = workload.device.kind.upper()
+    text = (
+        f"a call on the {on} takes {units.seconds(call)} and returns the very number of another one, and its "
+        f"largest input ({units.size(size)}) is read so fast from no memory: its work was done before, or "
+        "needs little of that input"
+    )
+    return Note(code="faster_than_memory", text=text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
