@@ -74,12 +74,12 @@ def degenerate(cpu: list[Leaf], gpu: list[Leaf]) -> Iterator[tuple[str, str]]:
 
 
 def _only(value: Any) -> str | None:
-    """Return which value a floating-point array of several elements has throughout: zero, NaN or neither."""
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc" or value.size < 2:
+    """Return which value a floating-point array has throughout, zero or NaN; a single zero is an answer."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc" or not value.size:
         return None
     first = value.flat[0]
     if first == 0:
-        return None if value.any() else "zero"
+        return None if value.size == 1 or value.any() else "zero"
     return "NaN" if np.isnan(first) and np.isnan(value).all() else None
 
 

@@ -488,6 +488,8 @@ def test_what_parity_takes_is_told_altogether():
         ("zero", [0.0, 0.0]),
         ("zero", [0j, -0.0]),
         ("NaN", np.full((2, 2), np.nan, "float32")),
+        ("NaN", np.nan),
+        ("NaN", [complex(0, np.nan)]),
         (None, [0.0, 1.0]),
         (None, [np.nan, 0.0]),
         (None, [0.0, np.nan]),
