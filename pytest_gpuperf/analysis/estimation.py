@@ -13,16 +13,27 @@ from pytest_gpuperf.model.demand import Demand, Kind, RunOptions
 from pytest_gpuperf.model.measurement import Confirmation, Estimate, Interference, Neighbours, Round, Speedup
 
 
-def estimate(ratios: Iterable[float], options: RunOptions, sampling: Neighbours) -> Speedup | None:
+def estimate(
+    ratios: Iterable[float], options: RunOptions, sampling: Neighbours, *, alpha_share: float = 1.0
+) -> Speedup | None:
     """Return the speedup of which ratios, in the order in which they were taken, are samples."""
-    return estimate_for_demand((Round(cpu=ratio, gpu=1.0) for ratio in ratios), Demand(), options, sampling)
+    rounds = (Round(cpu=ratio, gpu=1.0) for ratio in ratios)
+    return estimate_for_demand(rounds, Demand(), options, sampling, alpha_share=alpha_share)
 
 
 def estimate_for_demand(
-    rounds: Iterable[Round], demand: Demand, options: RunOptions, sampling: Neighbours
+    rounds: Iterable[Round],
+    demand: Demand,
+    options: RunOptions,
+    sampling: Neighbours,
+    *,
+    alpha_share: float = 1.0,
 ) -> Speedup | None:
-    """Return the speedup of rounds, in the order in which they were taken, with the copies of the demand."""
-    estimator = SequentialEstimator(demand, options)
+    """Return the speedup of rounds, in the order in which they were taken, with the copies of the demand.
+
+    It spends `alpha_share` of the options' alpha.
+    """
+    estimator = SequentialEstimator(demand, options, alpha_share=alpha_share)
     for one_round in rounds:
         estimator.add(one_round)
     return estimator.speedup(sampling)
@@ -36,6 +47,7 @@ def undisturbed(
     *,
     cpu: Interference | None,
     gpu: Interference | None,
+    alpha_share: float = 1.0,
 ) -> Disturbance | None:
     """Return what is certain of the speedup of rounds although each device's samples were disturbed so.
 
@@ -52,7 +64,7 @@ def undisturbed(
         if own <= 0:
             return None
         shortened = (replace(each, **{kind: min(own, getattr(each, kind))}) for each in rounds)
-        return estimate_for_demand(shortened, demand, options, speedup.sampling)
+        return estimate_for_demand(shortened, demand, options, speedup.sampling, alpha_share=alpha_share)
 
     least, most = with_own_time("cpu", cpu), with_own_time("gpu", gpu)
     low = min(speedup.estimate.lower, least.estimate.lower) if least else 0.0

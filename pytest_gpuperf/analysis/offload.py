@@ -13,7 +13,7 @@ from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.verdict import describe_regime, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Estimate, Measurement, Neighbours, Round, Speedup, Transfer
+from pytest_gpuperf.model.measurement import Estimate, Measurement, Round, Speedup, Transfer
 from pytest_gpuperf.model.offload import BreakEven, GpuLimits, Link, Offload, Price, Regime
 
 # Bytes per second in one direction: PCI-SIG's transfer rate x 16 lanes x 128/130 / 8, and half of the
@@ -35,7 +35,8 @@ class OffloadInput:
     """The measurement of one test: its rounds, with the copies that the demand includes, and secondary ones.
 
     `copies` are the seconds that they add to a call, for the last of the rounds or for all. `disturbance` is
-    what is certain where other work took time, and `throttled` says why the GPU was slower than usual.
+    what is certain where other work took time, and `throttled` says why the GPU was slower than usual. What
+    rests on the rounds spends `alpha_share` of alpha: the rest is for those that a restart discarded.
     """
 
     demand: Demand
@@ -48,6 +49,7 @@ class OffloadInput:
     transfer: Transfer | None
     disturbance: Disturbance | None = None
     throttled: str | None = None
+    alpha_share: float = 1.0
 
     @property
     def certain(self) -> Estimate:
@@ -131,7 +133,7 @@ def _regimes(measured: OffloadInput, options: RunOptions) -> dict[str, Speedup |
     regimes: dict[str, Speedup | None] = {measured.regime: measured.speedup}
     if measured.regime != "never":
         ratios = (one_round.cpu / one_round.gpu for one_round in measured.rounds)
-        regimes["never"] = estimate(ratios, options, sampling)
+        regimes["never"] = estimate(ratios, options, sampling, alpha_share=measured.alpha_share)
     for regime, calls in (("once", measured.demand.calls), ("always", 1)):
         if regime in regimes or calls is None or measured.transfer is None:
             continue
@@ -139,7 +141,7 @@ def _regimes(measured: OffloadInput, options: RunOptions) -> dict[str, Speedup |
             regimes[regime] = regimes["never"]
             continue
         ratios = (one.cpu / (one.gpu + copies / calls) for one, copies in measured.with_copies)
-        regimes[regime] = estimate(ratios, options, sampling)
+        regimes[regime] = estimate(ratios, options, sampling, alpha_share=measured.alpha_share)
     return regimes
 
 
@@ -148,11 +150,13 @@ def _latency(measured: OffloadInput, options: RunOptions) -> Speedup | None:
     calls_in_blocks = {measured.cpu.block_calls, measured.gpu.block_calls}
     if measured.demand.latency or calls_in_blocks == {1}:
         ratios = (one_round.cpu / one_round.gpu for one_round in measured.rounds)
+        return estimate(ratios, options, measured.speedup.sampling, alpha_share=measured.alpha_share)
+    pairs = zip(measured.cpu.waited_for, measured.gpu.waited_for, strict=False)
+    ratios = (cpu / gpu for cpu, gpu in pairs)
+    if 1 not in calls_in_blocks:  # single calls are sampled once, after all restarts
         return estimate(ratios, options, measured.speedup.sampling)
     # Where one device's blocks are single calls, its samples are those of the rounds; the other's came later.
-    sampling: Neighbours = "siblings" if 1 in calls_in_blocks else measured.speedup.sampling
-    pairs = zip(measured.cpu.waited_for, measured.gpu.waited_for, strict=False)
-    return estimate((cpu / gpu for cpu, gpu in pairs), options, sampling)
+    return estimate(ratios, options, "siblings", alpha_share=measured.alpha_share)
 
 
 def _price(measured: OffloadInput, options: RunOptions) -> Price | None:
@@ -187,8 +191,9 @@ def _break_even(measured: OffloadInput, options: RunOptions) -> BreakEven | None
     extra = max(0.0, measured.gpu.first_call - later)
     is_free = measured.transfer is not None and measured.transfer.bytes == 0
     with_copies = [(one_round, 0.0) for one_round in measured.rounds] if is_free else measured.with_copies
-    transfer = _calls(with_copies, options)
-    first_call = _calls([(one_round, extra) for one_round in measured.rounds], options)
+    alpha = measured.alpha_share * options.alpha
+    transfer = _calls(with_copies, options, alpha)
+    first_call = _calls([(one_round, extra) for one_round in measured.rounds], options, alpha)
     reason = None
     if first_call is None and measured.is_beyond(1.0) is False:
         reason = "never: a call on the GPU takes no less time than on the CPU"
@@ -201,12 +206,12 @@ def _break_even(measured: OffloadInput, options: RunOptions) -> BreakEven | None
     return BreakEven(
         transfer=transfer,
         first_call=first_call,
-        both=_calls([(one_round, copies + extra) for one_round, copies in with_copies], options),
+        both=_calls([(one_round, copies + extra) for one_round, copies in with_copies], options, alpha),
         reason=reason,
     )
 
 
-def _calls(costs: Sequence[tuple[Round, float]], options: RunOptions) -> Estimate | None:
+def _calls(costs: Sequence[tuple[Round, float]], options: RunOptions, alpha: float) -> Estimate | None:
     """Return the number of calls whose savings are each round's cost; None for never, and without rounds.
 
     The median over the rounds. The interval holds the numbers for which the speedup, with the cost shared by
@@ -223,7 +228,7 @@ def _calls(costs: Sequence[tuple[Round, float]], options: RunOptions) -> Estimat
         ratios = (log(one.cpu / (one.gpu + (cost / calls if cost else 0.0))) for one, cost in costs)
         return e_value([sign * ratio for ratio in ratios], log(1 + options.sampling.resolution))
 
-    enough = 1 / options.alpha
+    enough = 1 / alpha
     value = max(0, ceil(middle * (1 - _ROUNDING)))  # by noise, a loop with copies may be quicker than without
     lowest = _smallest(lambda calls: evidence(calls, -1) < enough) if value else 0
     highest: int | None = 0

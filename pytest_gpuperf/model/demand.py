@@ -116,7 +116,7 @@ class SamplingPlan:
     precision_rounds: int = 0
     record_time: float = 1.0
     record_rounds: int = 500
-    secondary_time: float = 0.005
+    secondary_time: float = 0.003
     secondary_rounds: int = 0
     secondary_block_time: float = 0.25e-3
     resolution: float = 0.01

@@ -49,12 +49,17 @@ class FinishHooks:
     def begin(
         self, finder: Finder, selected: Sequence[pytest.Item], deselected: Sequence[pytest.Item]
     ) -> None:
-        """Set which speedup tests will run, which were deselected, and how many each option selected."""
+        """Set which speedup tests will run, which were deselected, and how many each option selected.
+
+        What they need is imported now, as other plugins do at start: the first test would wait for it.
+        """
         self.session.records.selections = finder.selections
         self._ran_tests = True
         self._selected = selected
         self._deselected = deselected
         specs = [item.stash[SPEC] for item in selected]
+        if specs:
+            self.session.prepare()
         partners = (partner for item in finder.found if (partner := item.stash[SPEC].partner) is not None)
         self.session.runner.plan_run(specs, [item.stash[SPEC].nodeid for item in deselected], partners)
         for spec in specs:

@@ -88,6 +88,11 @@ class GpuPerfSession:
             except GpuPerfError as error:
                 raise pytest.UsageError(f"--gpuperf-gpu: {error}") from error
 
+    def prepare(self) -> None:
+        """Import what the first measured test would wait for."""
+        if not self.options.off:
+            self._lock.prepare()
+
     def gpu(self, device: DeviceSpec | None = None) -> TimedDevice:
         """Return the GPU, or end the test: a skip with the reason, an error where a GPU is required."""
         if (reason := self.why_no_gpu(device)) is not None:

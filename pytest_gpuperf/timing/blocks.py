@@ -225,8 +225,6 @@ class BlockTimer:
             waiting = sum(wait > _LEAST_WAIT * sample * self.block_calls for wait in in_block)
             self.waited = (self.waited or 0.0) + sum(in_block)
             self.waiting_threads = max(self.waiting_threads or 0, waiting)
-        if sample <= 0:
-            raise GpuPerfError(f"{self.block_calls} calls took no time that the clock can show")
         self.note_time(sample)
         self.samples.append(sample)
 
@@ -265,6 +263,8 @@ class BlockTimer:
                 self.workload.call, self.block_calls, self.device, calls_wait=self.calls_wait
             )
         self._is_running = False
+        if sample <= 0:
+            raise GpuPerfError(f"{self.block_calls} calls took no time that the clock can show")
         if self._clocks is not None:
             self._clocks.ended = self.device.clock()
         if self.keeps_result:

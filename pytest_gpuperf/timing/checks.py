@@ -11,7 +11,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Interference, Measurement, Parity
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.units import first_few
-from pytest_gpuperf.timing import inputs, parity
+from pytest_gpuperf.timing import input_changes, parity
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.leaves import Leaf, describe_lazy, incomparable, remedy_of_sparse, snapshot
 from pytest_gpuperf.timing.workload import Workload
@@ -108,7 +108,7 @@ class ResultChecks:
 
     def require_same_inputs(self, workload: Workload) -> tuple[Note, ...]:
         """Refuse a workload that modified its input; return notes on what may be an output."""
-        changes = inputs.changes_of(workload.arrays, workload.call, workload.device)
+        changes = input_changes.changes_of(workload.arrays, workload.call, workload.device)
         mutated = next((change.described for change in changes if not change.may_be_output), None)
         if mutated is not None:
             raise GpuPerfError(
@@ -125,7 +125,7 @@ class ResultChecks:
 
     def note_on_state(self, workload: Workload) -> Note | None:
         """Return a note where later calls may find their work done by the first one."""
-        state = inputs.changed_once(workload.changed_at_first, workload.call, workload.device)
+        state = input_changes.changed_once(workload.changed_at_first, workload.call, workload.device)
         if state is None:
             return None
         text = (

@@ -1,32 +1,28 @@
-"""From a callable and its device to the arrays that it reads: what was uploaded, and what changed since."""
+"""From a callable and its device to the arrays that it reads: what was uploaded, and what it refers to."""
 
 import dis
-import re
-import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from inspect import ismemberdescriptor
 from itertools import islice
 from math import ceil
 from types import FunctionType, MethodType
-from typing import Any, Literal
-from zlib import crc32
+from typing import Any
 
 import numpy as np
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.timing.any_array import bytes_of, checksum, dtype_of, reference, root, sample
+from pytest_gpuperf.timing.input_changes import MOST_FINGERPRINTED, Fingerprint, fingerprints
 from pytest_gpuperf.timing.leaves import leaves
 
 _MAX_LEAVES = 1000  # searched in one container that a workload carries: long lists hold numbers, not arrays
-_MAX_FINGERPRINTED = 1 << 30  # bytes, each of which is copied to the host twice
 _MAX_OF_STATE = 1 << 26  # bytes: large models are left alone
-_MOST_IN_TURN = 4  # arrays of which each call writes one
 _NOT_SEARCHED = {"_pytest", "builtins", "pluggy", "pytest", "pytest_gpuperf"}
-_QUALIFIED = re.compile(r"(\w+\.)+\w+")  # torch.float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +59,7 @@ class UploadTracker:
         for array in arrays:
             if id(array) not in recorded:
                 recorded.add(id(array))
-                download = partial(_download, _reference(array), self._device)
+                download = partial(_download, reference(array), self._device)
                 self._record(array, Upload(bytes_of(array), download))
 
     def _upload(self, host: Any) -> Any:
@@ -84,15 +80,6 @@ class UploadTracker:
 
 
 @dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """An array that a workload may change, and the checksum that it had: of every `step`-th part of it."""
-
-    array: Callable[[], Any]
-    checksum: int
-    step: int = field(default=1, kw_only=True)
-
-
-@dataclass(frozen=True, slots=True)
 class Input(Fingerprint):
     """An array that the workload uses, and the checksum it had before the first call.
 
@@ -105,51 +92,6 @@ class Input(Fingerprint):
     uploaded: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A changed input, as messages name it; it may be an output of which each call writes a part."""
-
-    described: str
-    may_be_output: bool
-
-
-def fingerprints(
-    arrays: Iterable[Any], device: TimedDevice, most: int = _MAX_FINGERPRINTED
-) -> tuple[Fingerprint, ...]:
-    """Return the fingerprints of arrays: each once, and no more than `most` bytes of them."""
-    found = {}
-    budget = most
-    for array in arrays:
-        if id(array) in found or bytes_of(array) > budget:
-            continue
-        try:
-            host = _to_host(array, device)
-        except Exception:  # noqa: BLE001, S112 - an array of any library without values, or donated to a call
-            continue
-        if host.dtype.kind in "biufc":
-            budget -= host.nbytes
-            found[id(array)] = Fingerprint(_reference(array), checksum(host))
-    return tuple(found.values())
-
-
-def changes_of(
-    inputs: Iterable[Fingerprint], call: Callable[[], Any], device: TimedDevice
-) -> tuple[Change, ...]:
-    """Return the inputs whose values the workload has changed.
-
-    An array that the workload only writes to is not an input: overwritten, it gets the same values again.
-    Where a part of it does, an earlier call may have changed the rest.
-    """
-    changes = []
-    for entry in inputs:
-        values = entry.array()
-        if values is None or checksum(_sample(values, entry.step, device)) == entry.checksum:
-            continue
-        if (part := _part_restored(values, call, device)) != "all":
-            changes.append(Change(describe(values), may_be_output=part == "some"))
-    return tuple(changes)
-
-
 def state_of(
     call: Callable[[], Any], device: TimedDevice, known: Iterable[Fingerprint]
 ) -> tuple[Fingerprint, ...]:
@@ -157,104 +99,6 @@ def state_of(
     inputs = {id(entry.array()) for entry in known}
     arrays = (array for array in _arrays_of_objects(call, device) if id(array) not in inputs)
     return fingerprints(arrays, device, _MAX_OF_STATE)
-
-
-def changed(before: Iterable[Fingerprint], device: TimedDevice) -> tuple[Fingerprint, ...]:
-    """Return the fingerprints, as they are now, of arrays that have changed since."""
-    found = ((entry, _present(entry, device)) for entry in before)
-    return tuple(Fingerprint(entry.array, now) for entry, now in found if now not in (None, entry.checksum))
-
-
-def _present(entry: Fingerprint, device: TimedDevice) -> int | None:
-    """Return an array's checksum now; None where it is gone: freed, or donated to a call."""
-    try:
-        array = entry.array()
-        return None if array is None else checksum(_to_host(array, device))
-    except Exception:  # noqa: BLE001 - of any library's arrays
-        return None
-
-
-def changed_once(state: Iterable[Fingerprint], call: Callable[[], Any], device: TimedDevice) -> str | None:
-    """Return a description of an array that only the first call changed, if a call reads it.
-
-    Such a call may find its work done, as one that sorts an array in place. What goes on to change is no sign
-    of that: statistics of a module, counts, buffers.
-    """
-    for entry in state:
-        if _present(entry, device) != entry.checksum:
-            continue
-        if _part_restored(entry.array(), call, device) == "none":
-            return describe(entry.array())
-    return None
-
-
-def describe(array: Any) -> str:
-    """Return how messages name an array."""
-    return f"{dtype_of(array)} array of shape {tuple(array.shape)}"
-
-
-def _part_restored(
-    values: Any, call: Callable[[], Any], device: TimedDevice
-) -> Literal["all", "some", "none"]:
-    """Return how much of overwritten values calls restore; they end as they were.
-
-    A call may write a part of an array, or one of several arrays in turn. Where it changes anything else, it
-    reads what it writes.
-    """
-    written = _to_host(values, device)
-    try:
-        fill, other = (0, 1) if np.all(written) else (1, 0)  # the first differs from at least one value
-        found = {fill: _written_by_calls(values, fill, call, device)}
-        if is_whole := checksum(found[fill]) == checksum(written):
-            is_part = True
-        else:
-            found[other] = _written_by_calls(values, other, call, device)
-            is_part = _is_written_in_part(written, found)
-        overwrite(values, written, device)
-    except Exception:  # noqa: BLE001 - a workload that fails on other values reads them
-        return "none"
-    return "all" if is_whole else "some" if is_part else "none"
-
-
-def _is_written_in_part(written: Any, found: Mapping[int, Any]) -> bool:
-    """Return whether calls wrote a part, over each of two numbers, and only what had been there before.
-
-    What they write may be one of the numbers, and shows over the other then.
-    """
-    restored = {fill: _equal(values, written) & (written != fill) for fill, values in found.items()}
-    is_kept = all(np.all(restored[fill] | (values == fill)) for fill, values in found.items())
-    shows_over_both = (written != 0) & (written != 1)
-    seen = {bool(np.any(part & shows_over_both)) for part in restored.values()}
-    return is_kept and len(seen) == 1 and any(map(np.any, restored.values()))
-
-
-def _written_by_calls(values: Any, fill: int, call: Callable[[], Any], device: TimedDevice) -> Any:
-    """Return what calls make of an array full of one number: one call, or as many until they change it."""
-    values[...] = fill
-    before = _to_host(values, device)
-    for _ in range(_MOST_IN_TURN):
-        with np.errstate(all="ignore"):
-            call()
-        found = _to_host(values, device)
-        if not np.array_equal(found, before):
-            break
-    return found
-
-
-def _equal(some: Any, others: Any) -> Any:
-    """Return where two arrays are equal; NaN equals NaN."""
-    return (some == others) | ((some != some) & (others != others))
-
-
-def different(values: Any) -> Any:
-    """Return small numbers, each of which differs from that of the array."""
-    low = 0 if values.dtype.kind in "bu" else -1
-    return np.where((values.real if values.dtype.kind == "c" else values) > 0, low, 1).astype(values.dtype)
-
-
-def overwrite(array: Any, host: Any, device: TimedDevice) -> None:
-    """Write a host array's values to an array of the device, or of NumPy."""
-    array[...] = device.asarray(host) if device.holds(array) else host
 
 
 def find_inputs(call: Callable[[], Any], uploads: UploadTracker, device: TimedDevice) -> tuple[Input, ...]:
@@ -265,12 +109,12 @@ def find_inputs(call: Callable[[], Any], uploads: UploadTracker, device: TimedDe
     """
     candidates = (*uploads.arrays, *carried_arrays(call, device))
     arrays = {id(array): array for array in candidates if device.holds(array)}
-    step = max(1, ceil(sum(map(bytes_of, arrays.values())) / _MAX_FINGERPRINTED))
+    step = max(1, ceil(sum(map(bytes_of, arrays.values())) / MOST_FINGERPRINTED))
     counted: set[int] = set()
     inputs = []
     for array in arrays.values():
         try:
-            host = _sample(array, step, device)
+            host = sample(array, step, device)
         except Exception as error:
             if device.fault(error) is not None:
                 raise
@@ -280,29 +124,9 @@ def find_inputs(call: Callable[[], Any], uploads: UploadTracker, device: TimedDe
             size = 0 if id(memory) in counted else bytes_of(memory)
             counted.add(id(memory))
             uploaded = id(memory) in uploads.uploaded_ids
-            known = _reference(array), checksum(host), size, dtype_of(array), uploaded
+            known = reference(array), checksum(host), size, dtype_of(array), uploaded
             inputs.append(Input(*known, step=step))
     return tuple(inputs)
-
-
-def dtype_of(value: Any) -> str:
-    """Return NumPy's name of an array's dtype; other libraries put their own name before it."""
-    name = str(value.dtype)
-    return name.rpartition(".")[2] if _QUALIFIED.fullmatch(name) else name
-
-
-def bytes_of(value: Any) -> int:
-    """Return the size of an array in bytes; the array API standard has no name for it."""
-    try:
-        size = getattr(value, "nbytes", None)
-    except RuntimeError:  # a sparse tensor of torch, whose memory is that of other tensors
-        return 0
-    return int(value.size * np.dtype(dtype_of(value)).itemsize if size is None else size)
-
-
-def view_base(value: Any) -> Any:
-    """Return the array whose memory a view uses, or None; torch calls it `_base`."""
-    return getattr(value, "base", getattr(value, "_base", None))
 
 
 def carried_arrays(call: Callable[[], Any], device: TimedDevice) -> Iterator[Any]:
@@ -399,71 +223,5 @@ def _closed_over(call: Any) -> Iterator[Any]:
             continue
 
 
-def weak_reference(value: Any) -> Callable[[], Any] | None:
-    """Return a reference that does not keep the value alive; None where its type allows none."""
-    try:
-        return weakref.ref(value)
-    except TypeError:
-        return None
-
-
-def _reference(value: Any) -> Callable[[], Any]:
-    """Return a reference that does not keep the value alive, where its type allows that."""
-    return weak_reference(value) or (lambda: value)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the memory of an array was allocated, and where in it the array begins."""
-
-    allocation: int
-    start: int
-
-
-def place(value: Any) -> Place | None:
-    """Return where an array is in memory; None where it is empty, or its library does not tell."""
-    try:
-        if hasattr(value, "untyped_storage"):  # torch: a detached tensor has no `_base`
-            found = Place(value.untyped_storage().data_ptr(), value.data_ptr())
-        elif hasattr(value, "__sycl_usm_array_interface__"):  # dpnp's views have no `base`
-            interface = value.__sycl_usm_array_interface__
-            found = Place(interface["data"][0], interface.get("offset", 0))
-        else:
-            found = Place(_address(root(value)), _address(value))
-    except Exception:  # noqa: BLE001 - of any library's arrays: torch's sparse ones have no storage
-        return None
-    return found if found.allocation else None
-
-
-def _address(value: Any) -> int:
-    interface = getattr(value, "__array_interface__", None) or value.__cuda_array_interface__
-    return int(interface["data"][0])
-
-
-def root(value: Any) -> Any:
-    """Return the array whose memory an array uses: itself, unless it is a view."""
-    while hasattr(base := view_base(value), "nbytes"):
-        value = base
-    return value
-
-
-def _sample(array: Any, step: int, device: TimedDevice) -> Any:
-    """Return a copy of every `step`-th part of an array, along its longest axis."""
-    if step > 1 and (shape := tuple(array.shape)):
-        longest = shape.index(max(shape))
-        array = array[(*(slice(None) for _ in range(longest)), slice(None, None, step))]
-    return _to_host(array, device)
-
-
-def _to_host(array: Any, device: TimedDevice) -> Any:
-    """Return a copy of an array of the device, or of NumPy."""
-    return device.asnumpy(array) if device.holds(array) else np.array(array)
-
-
 def _download(array: Callable[[], Any], device: TimedDevice) -> Any:
     return device.asnumpy(array())
-
-
-def checksum(values: Any) -> int:
-    """Return a checksum of an array's bytes."""
-    return crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)

@@ -14,7 +14,7 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
-from pytest_gpuperf.timing import inputs
+from pytest_gpuperf.timing import any_array
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.leaves import is_masked, leaves
@@ -33,11 +33,11 @@ def remember(result: Any, device: TimedDevice, *, keep: bool = False) -> Returne
     found: list[Callable[[], Any]] = []
     for value in (leaf.value for leaf in leaves(result)):
         if _is_array(value, device):
-            root = inputs.root(value)
-            reference = partial(_itself, root) if keep else inputs.weak_reference(root)
+            root = any_array.root(value)
+            reference = partial(_itself, root) if keep else any_array.weak_reference(root)
             if reference is None:
                 return ()
-            found.append(partial(_memory, reference, inputs.place(value)))
+            found.append(partial(_memory, reference, any_array.place(value)))
         elif isinstance(value, float | complex | np.generic):
             found.append(lambda value=value: (value, None))  # type: ignore[misc]
     return tuple(found)
@@ -61,11 +61,13 @@ def look_for_kept(
     device = workload.device
     parts = [leaf.value for leaf in leaves(result)]
     arrays = [value for value in parts if _is_array(value, device)]
-    made = {id(inputs.root(value)): value for value in arrays if not _is_of(value, workload)}
+    made = {id(any_array.root(value)): value for value in arrays if not _is_of(value, workload)}
     if arrays and not made:  # it returns its inputs
         return None
     call, on = median(samples), device.kind.upper()
-    size = sum(min(inputs.bytes_of(value), inputs.bytes_of(inputs.root(value))) for value in made.values())
+    size = sum(
+        min(any_array.bytes_of(value), any_array.bytes_of(any_array.root(value))) for value in made.values()
+    )
     impossible = size / _FASTEST
     if not is_same:
         if call >= impossible:
@@ -76,7 +78,7 @@ def look_for_kept(
         )
         return Note(code="faster_than_memory", text=text)
     if not made and not any(_is_made_anew(value) for value in parts):
-        return None
+        return _note_on_reading(workload, call)
     if getattr(device, "arrays_are_immutable", False) and all(map(device.holds, made.values())) and made:
         raise GpuPerfError(
             f"the result on the {on} was kept from an earlier call: it is the very array, which no call can "
@@ -99,6 +101,24 @@ def look_for_kept(
     return Note(code="result_kept", text=text)
 
 
+def _note_on_reading(workload: Workload, call: float) -> Note | None:
+    """Return a note where calls return the very number of another call, and read no input in their time.
+
+    A literal is such a number, too. How much a call must read of its inputs is not known: it may be a part.
+    """
+    read = (array for entry in workload.inputs if (array := entry.array()) is not None)
+    size = max(map(any_array.bytes_of, read), default=0)
+    if call >= size / _FASTEST:
+        return None
+    on = workload.device.kind.upper()
+    text = (
+        f"a call on the {on} takes {units.seconds(call)} and returns the very number of another one, and its "
+        f"largest input ({units.size(size)}) is read so fast from no memory: its work was done before, or "
+        "needs little of that input"
+    )
+    return Note(code="faster_than_memory", text=text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Probe:
     """Whether a call returned arrays as they had been overwritten, None where not known; seconds to write."""
@@ -114,11 +134,11 @@ def _probe(arrays: list[Any], workload: Workload) -> _Probe:
     try:
         overwritten += [(array, device.asnumpy(array)) for array in arrays]
         for array, values in overwritten:
-            inputs.overwrite(array, inputs.different(values), device)
-        before = [inputs.checksum(device.asnumpy(array)) for array in arrays]
+            any_array.overwrite(array, any_array.different(values), device)
+        before = [any_array.checksum(device.asnumpy(array)) for array in arrays]
         with np.errstate(all="ignore"), gc_paused():  # as timed calls run
             result = workload.call()
-        after = [inputs.checksum(device.asnumpy(array)) for array in arrays]
+        after = [any_array.checksum(device.asnumpy(array)) for array in arrays]
         returned = [leaf.value for leaf in leaves(result)]
         del result
         is_kept = before == after and all(
@@ -126,13 +146,13 @@ def _probe(arrays: list[Any], workload: Workload) -> _Probe:
         )
         seconds = _time_to_write(arrays, device) if is_kept else 0.0
         for array, values in overwritten:
-            inputs.overwrite(array, values, device)
+            any_array.overwrite(array, values, device)
     except GpuPerfError:
         raise
     except Exception:  # noqa: BLE001 - arrays that cannot be written, or a workload that fails on other values
         with suppress(Exception):
             for array, values in overwritten:
-                inputs.overwrite(array, values, device)
+                any_array.overwrite(array, values, device)
         return _Probe()
     return _Probe(is_kept=is_kept, seconds=seconds)
 
@@ -151,16 +171,16 @@ def _time_to_write(arrays: list[Any], device: TimedDevice) -> float:
 
 def _share_memory(one: Any, other: Any) -> bool:
     """Return whether two arrays are one, or at one place."""
-    return one is other or ((place := inputs.place(one)) is not None and place == inputs.place(other))
+    return one is other or ((place := any_array.place(one)) is not None and place == any_array.place(other))
 
 
 def _is_of(value: Any, workload: Workload) -> bool:
     """Return whether an array is an input of the workload, or a view of one."""
     read = [array for entry in workload.arrays if (array := entry.array()) is not None]
-    place = inputs.place(value)
-    allocations = {found.allocation for array in read if (found := inputs.place(array)) is not None}
+    place = any_array.place(value)
+    allocations = {found.allocation for array in read if (found := any_array.place(array)) is not None}
     is_view = place is not None and place.allocation in allocations
-    return is_view or any(inputs.root(array) is inputs.root(value) for array in read)
+    return is_view or any(any_array.root(array) is any_array.root(value) for array in read)
 
 
 def _is_made_anew(value: Any) -> bool:
@@ -178,7 +198,9 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _memory(owner: Callable[[], Any], place: inputs.Place | None) -> tuple[Any, inputs.Place | None] | None:
+def _memory(
+    owner: Callable[[], Any], place: any_array.Place | None
+) -> tuple[Any, any_array.Place | None] | None:
     """Return the array that owns some memory, and the place in it; None where it is gone."""
     return None if (array := owner()) is None else (array, place)
 

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections import UserDict, UserList
+from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -32,11 +32,11 @@ class Leaf(NamedTuple):
 
 
 def leaves(result: Any, path: str = "result", *, compute: bool = False) -> Iterator[Leaf]:
-    """Yield the values in tuples, lists, dicts and dataclasses, in order; None is no value.
+    """Yield the values in tuples, lists, deques, dicts and dataclasses, in order; None is no value.
 
     A container that computes its values when they are read is one value, unless `compute`.
     """
-    is_container = isinstance(result, Mapping | list | tuple | UserList) or _is_dataclass(result)
+    is_container = isinstance(result, Mapping | list | tuple | deque | UserList) or _is_dataclass(result)
     if is_container and (compute or not _computes_when_read(result)):
         for place, part in _read(result):
             yield from leaves(part, path + place, compute=compute)
@@ -121,7 +121,7 @@ def _read(container: Any) -> Iterator[tuple[str, Any]]:
     """Yield the parts of a container, each with its place."""
     if isinstance(container, Mapping):
         yield from ((f"[{key!r}]", part) for key, part in container.items())
-    elif isinstance(container, list | tuple | UserList):
+    elif isinstance(container, list | tuple | deque | UserList):
         yield from ((f"[{index}]", part) for index, part in enumerate(container))
     else:
         yield from ((f".{part.name}", getattr(container, part.name)) for part in fields(container))
@@ -131,7 +131,9 @@ def _computes_when_read(value: Any) -> bool:
     """Return whether a container gives other values than those that it stores."""
     if _is_other_mapping(value):
         return True
-    if isinstance(value, dict | list | tuple) and not _overrides_reading(value):
+    if type(value) is ChainMap:
+        return any(map(_computes_when_read, value.maps))
+    if isinstance(value, dict | list | tuple | deque) and not _overrides_reading(value):
         return False
     stored: list[tuple[Any, Any]]
     read: Iterable[tuple[Any, Any]]
@@ -139,8 +141,8 @@ def _computes_when_read(value: Any) -> bool:
         data: Any = value.data if isinstance(value, UserDict | UserList) else value
         if isinstance(value, dict | UserDict):
             stored, read = [*dict.items(data)], value.items()
-        elif isinstance(value, list | tuple | UserList):
-            kind: Any = tuple if isinstance(value, tuple) else list
+        elif isinstance(value, list | tuple | deque | UserList):
+            kind: Any = next(base for base in (tuple, deque, list) if isinstance(data, base))
             stored, read = [*enumerate(kind.__iter__(data))], enumerate(value)
             if len(value) != len(stored):
                 return True
@@ -153,7 +155,8 @@ def _computes_when_read(value: Any) -> bool:
 
 
 def _is_other_mapping(value: Any) -> bool:
-    return isinstance(value, Mapping) and not isinstance(value, dict | UserDict | MappingProxyType)
+    is_known = isinstance(value, dict | UserDict | MappingProxyType) or type(value) is ChainMap
+    return isinstance(value, Mapping) and not is_known
 
 
 def _overrides_reading(container: Any) -> bool:

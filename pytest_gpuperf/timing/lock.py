@@ -62,6 +62,11 @@ class MeasurementLock:
         user_file = None if sys.platform == "win32" else Path(gettempdir(), f"{_NAME}-{os.getuid()}.lock")
         return cls(default_path(), fallback=user_file)
 
+    def prepare(self) -> None:
+        """Import what the first acquisition would wait for."""
+        if self._files:
+            import filelock  # noqa: F401 - 20 ms that no test shall take
+
     @contextmanager
     def acquire(self, on_wait: OnWait = nullcontext) -> Iterator[LockHold]:
         """Hold the lock within this context; waiting for it happens within a context of `on_wait`."""

@@ -21,6 +21,9 @@ _RESTART_SHARE = 0.5  # of the time that the rounds took must be left for a rest
 class RoundSampler:
     """The rounds of one test in the mode of its demand; `dropped` were taken while the GPU was throttled.
 
+    What is estimated from `rounds` may spend `alpha_share` of alpha: the rest is for those that a restart
+    discards.
+
     `exclusions` are ranges of speedups that the interval must exclude as well before sampling stops.
     """
 
@@ -35,6 +38,7 @@ class RoundSampler:
 
     def _begin(self, alpha_share: float) -> None:
         demand, options = self._context.demand, self._context.options
+        self.alpha_share = alpha_share
         self._estimator = SequentialEstimator(demand, options, self._exclusions, alpha_share=alpha_share)
         self.rounds: list[Round] = []
         self.begun = 0
@@ -87,7 +91,7 @@ class RoundSampler:
         missed = spacing.unconfirmed(self._estimator)
         is_dependent = spacing.depends(self._estimator, self.lasted)
         if missed or is_dependent:
-            self._confirmation = "dependent" if is_dependent else "interrupted"  # until it ends
+            self._confirmation = "interrupted"  # until it ends
             sums = [timer.sums for timer in timers]
             try:
                 found = self._confirm(missed, source)

@@ -247,7 +247,15 @@ class Trial:
         if speedup is None:
             return None
         cpu, gpu = self._interference(self._cpu), self._interference(self._gpu)
-        return estimation.undisturbed(speedup, rounds, self.demand, self.options, cpu=cpu, gpu=gpu)
+        return estimation.undisturbed(
+            speedup,
+            rounds,
+            self.demand,
+            self.options,
+            cpu=cpu,
+            gpu=gpu,
+            alpha_share=self._rounds.alpha_share,
+        )
 
     @property
     def _samples_usable(self) -> bool:
@@ -424,6 +432,7 @@ class Trial:
                 transfer=self._transfer,
                 disturbance=self._disturbance,
                 throttled=self._rounds.throttled,
+                alpha_share=self._rounds.alpha_share,
             )
             judgement = judge_offline(measured, self.options, memory)
         self._offload = judgement.offload

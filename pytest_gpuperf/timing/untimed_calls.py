@@ -9,7 +9,7 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
-from pytest_gpuperf.timing import inputs
+from pytest_gpuperf.timing import any_array, input_changes, inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.clock import require_seconds, seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
@@ -48,7 +48,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     """
     uploads = inputs.UploadTracker(device)
     body = bind(uploads)
-    brought = inputs.fingerprints(inputs.arrays_of_fixtures(body, device), device)
+    brought = input_changes.fingerprints(inputs.arrays_of_fixtures(body, device), device)
     state = inputs.state_of(body, device, brought)
     call = _observed_call(body, device)
     uploads.stop()
@@ -71,14 +71,14 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
             call=body,
             scope="body",
             brought=brought,
-            brought_dtypes=tuple({inputs.dtype_of(array) for array in given}),
+            brought_dtypes=tuple({any_array.dtype_of(array) for array in given}),
             did_device_work=any(map(device.holds, given)),
         )
     uploads.arrays.clear()
     if inspect.isawaitable(call.result) and not is_lazy_graph(call.result):
         getattr(call.result, "close", lambda: None)()
         raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
-    workload = replace(workload, changed_at_first=inputs.changed(state, device))
+    workload = replace(workload, changed_at_first=input_changes.changed(state, device))
     workload = _with_first_call(workload, call)
     if device.kind == "gpu" and not workload.did_device_work:
         workload = replace(workload, did_device_work=_is_seen_to_work(workload))
@@ -159,10 +159,12 @@ def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callab
     """Return the workload with what it reads, and what of it was uploaded: by the body or by fixtures."""
     call, device = workload.call, workload.device
     carried = list(inputs.carried_arrays(call, device))
-    read = {id(array) for value in carried for array in (value, inputs.view_base(value))}
+    read = {id(array) for value in carried for array in (value, any_array.view_base(value))}
     from_fixtures = {id(value): value for value in inputs.carried_arrays(body, device) if id(value) in read}
     # Of an array and a view of it only the array counts: one upload made both.
-    uploads.add(value for value in from_fixtures.values() if id(inputs.view_base(value)) not in from_fixtures)
+    uploads.add(
+        value for value in from_fixtures.values() if id(any_array.view_base(value)) not in from_fixtures
+    )
     arrays = inputs.find_inputs(call, uploads, device)
     return replace(
         workload,
@@ -181,11 +183,11 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
     """
     values = [leaf.value for leaf in leaves(call.result)]
     on_device = [value for value in values if workload.device.holds(value)]
-    dtypes = (inputs.dtype_of(value) for value in values if hasattr(value, "dtype"))
+    dtypes = (any_array.dtype_of(value) for value in values if hasattr(value, "dtype"))
     return replace(
         workload,
         first_call=call.elapsed,
-        result_bytes=sum(map(inputs.bytes_of, on_device)),
+        result_bytes=sum(map(any_array.bytes_of, on_device)),
         result_arrays=len(on_device),
         dtypes=tuple(sorted({*workload.dtypes, *dtypes})),
         shapes=workload.shapes or _shapes(values),

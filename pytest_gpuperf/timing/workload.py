@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_gpuperf.devices.protocol import TimedDevice
-from pytest_gpuperf.timing.inputs import Fingerprint, Input, Upload
+from pytest_gpuperf.timing.input_changes import Fingerprint
+from pytest_gpuperf.timing.inputs import Input, Upload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

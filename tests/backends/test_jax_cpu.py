@@ -20,7 +20,7 @@ from pytest_gpuperf.devices.jax import JaxBackend, JaxDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance
-from pytest_gpuperf.timing import blocks, inputs, leaves, parity
+from pytest_gpuperf.timing import blocks, input_changes, inputs, leaves, parity
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.workload import Workload
 
@@ -375,7 +375,7 @@ def test_the_inputs_of_a_workload_are_found(cpu):
     array, key = cpu.asarray(np.ones(100, dtype=np.float32)), jax.device_put(jax.random.key(0), cpu._device)
     found = inputs.find_inputs(lambda: (array, key), inputs.UploadTracker(cpu), cpu)
     assert [(400, "float32"), (8, "key<fry>")] == [(entry.bytes, entry.dtype) for entry in found]
-    assert inputs.changes_of(found, lambda: None, cpu) == ()
+    assert input_changes.changes_of(found, lambda: None, cpu) == ()
 
 
 MATMUL = """

@@ -16,7 +16,7 @@ from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance, StandIn
-from pytest_gpuperf.timing.inputs import bytes_of, dtype_of
+from pytest_gpuperf.timing.any_array import bytes_of, dtype_of
 
 README = Path(__file__).parents[2] / "README.md"
 STRICT = StandIn("array_api_strict")

@@ -17,7 +17,7 @@ from pytest_gpuperf.devices.torch import _FACTORIES, TorchBackend, TorchDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
-from pytest_gpuperf.timing import inputs, leaves, parity
+from pytest_gpuperf.timing import input_changes, inputs, leaves, parity
 
 if find_spec("torch") is None:
     if os.environ.get("GPUPERF_NO_SKIP"):
@@ -198,10 +198,10 @@ def test_a_tensor_that_the_workload_changes_is_found(cpu):
         weights.add_(other[0])
 
     found = inputs.find_inputs(call, inputs.UploadTracker(cpu), cpu)
-    assert inputs.changes_of(found, call, cpu) == ()
+    assert input_changes.changes_of(found, call, cpu) == ()
     call()
-    assert inputs.changes_of(found, call, cpu) == (
-        inputs.Change("float32 array of shape (3,)", may_be_output=False),
+    assert input_changes.changes_of(found, call, cpu) == (
+        input_changes.Change("float32 array of shape (3,)", may_be_output=False),
     )
 
 

@@ -146,3 +146,43 @@ def test_a_suite_without_a_marker_imports_nothing_heavy(pytester, monkeypatch, o
     imported = modules_after(pytester, UNMARKED, "-p", "no:cacheprovider", "-p", "gpuperf", *options)
     assert "pytest_gpuperf.plugin" in imported
     assert not imported & HEAVY
+
+
+MARKED = """
+    import pytest
+
+    def test_plain():
+        pass
+
+    @pytest.mark.speedup
+    def test_it(device):
+        device.launch()
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "is_imported"),
+    [([], True), (["--collect-only"], False), (["--gpuperf-off"], False), (["-k", "plain"], False)],
+    ids=["measured", "collected", "off", "deselected"],
+)
+def test_what_measuring_needs_is_imported_before_the_first_test_only_if_one_is_measured(
+    pytester, monkeypatch, options, is_imported
+):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.delitem(sys.modules, "filelock", raising=False)
+    pytester.makepyfile(test_it=MARKED)
+    pytester.makeconftest(
+        """
+        import sys
+
+        def pytest_runtest_logstart():
+            print("BEFORE", "filelock" in sys.modules)
+
+        def pytest_unconfigure():
+            print("AFTER", "filelock" in sys.modules)
+        """
+    )
+    ran = pytester.runpytest_inprocess("-s", "-p", "gpuperf", "--gpuperf-gpu=simulated", *options)
+    told = [line for line in ran.outlines if line.startswith(("BEFORE", "AFTER"))]
+    assert set(told) <= {f"BEFORE {is_imported}", f"AFTER {is_imported}"}
+    assert f"AFTER {is_imported}" in told

@@ -1,6 +1,6 @@
 """Result checks: which results can be compared, and whether the timed work was the requested work."""
 
-from collections import ChainMap, OrderedDict, UserDict, UserList, defaultdict
+from collections import ChainMap, OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -141,6 +141,15 @@ class LazyIteration(tuple):
         return (np.ones(2) for _ in range(len(self)))
 
 
+class LazyDeque(deque):
+    def __getitem__(self, index):
+        return np.ones(2)
+
+
+class Chain(ChainMap):
+    """A subclass, which may read in any way."""
+
+
 class LongList(list):
     def __len__(self):
         return 2
@@ -208,7 +217,9 @@ LAZY_CONTAINERS = [
     LazyList([1, 2]),
     LazyUserList([1, 2]),
     LazyIteration([1, 2]),
+    LazyDeque([1, 2]),
     LongList(),
+    ChainMap({"a": 1}, LazyMapping()),
     WithDescriptor(),
     WithProperty(),
     WithCachedProperty(),
@@ -227,7 +238,7 @@ def test_a_container_that_computes_what_is_read_is_refused_by_any_marker(value, 
     assert expected == refusal([value], demand)
 
 
-@pytest.mark.parametrize("value", [LazyMapping(), ChainMap({"a": np.ones(2)})], ids=["lazy", "stored"])
+@pytest.mark.parametrize("value", [LazyMapping(), Chain({"a": np.ones(2)})], ids=["lazy", "stored"])
 def test_a_mapping_of_another_kind_is_refused_by_any_marker_with_what_to_return(value):
     expected = (
         f"result[0] is of type {type(value).__name__}, which may compute its values when they are read, "
@@ -290,6 +301,8 @@ class Frozen:
         lambda value: ModelOutput(total=value),
         lambda value: Table(total=value),
         lambda value: UserList([value]),
+        lambda value: deque([value], maxlen=2),
+        lambda value: ChainMap({"total": value}, {"total": None}),
         lambda value: MappingProxyType({"total": value}),
         Named,
         lambda value: Stack([value]),
@@ -475,6 +488,8 @@ def test_what_parity_takes_is_told_altogether():
         ("zero", [0.0, 0.0]),
         ("zero", [0j, -0.0]),
         ("NaN", np.full((2, 2), np.nan, "float32")),
+        ("NaN", np.nan),
+        ("NaN", [complex(0, np.nan)]),
         (None, [0.0, 1.0]),
         (None, [np.nan, 0.0]),
         (None, [0.0, np.nan]),

@@ -7,6 +7,7 @@ import pytest
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.gpu_clocks import clocks_of
 from pytest_gpuperf.timing.trial import Trial
@@ -134,3 +135,19 @@ def test_a_slow_cpu_beside_it_leaves_a_gpu_at_the_clocks_of_steady_work(transfer
     loop = list(found.transfer.loop)
     assert [pytest.approx(KERNEL, rel=1e-3)] * len(loop) == loop
     assert loop
+
+
+class Stopping(Clock):
+    until = inf
+
+    def __call__(self):
+        return min(self.now, self.until)
+
+
+def test_a_clock_that_stands_still_is_an_error_and_not_waited_for():
+    device = Clocked(clock=Stopping())
+    timer = BlockTimer(workload=Workload(device=device, call=device.launch, scope="call"))
+    timer.warm_up(RunOptions())
+    device.clock.until = device.clock()
+    with pytest.raises(GpuPerfError, match="took no time that the clock can show"):
+        timer.settle_clocks(RunOptions(), inf)

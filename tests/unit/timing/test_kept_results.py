@@ -15,7 +15,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.testing import StandIn
 from pytest_gpuperf.timing import kept_results, untimed_calls
-from pytest_gpuperf.timing.inputs import Fingerprint
+from pytest_gpuperf.timing.input_changes import Fingerprint
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.workload import Workload
 
@@ -111,6 +111,23 @@ def test_a_kept_result_is_as_it_was_afterwards(device):
 
 def test_a_kept_number_of_numpy_is_a_note(device):
     assert found(device, lambda _: cache(lambda: np.float64(3)), FAST).code == "result_kept"
+
+
+def number_of_an_array(device, kept):
+    a = device.asarray(np.ones(SIZE))
+    total = cache(lambda: float(device.xp.sum(a)))
+    return lambda: (total if kept else total.__wrapped__)()
+
+
+@pytest.mark.parametrize(
+    ("expected", "samples", "kept"),
+    [("faster_than_memory", IMPOSSIBLE, True), (None, FAST, True), (None, IMPOSSIBLE, False)],
+)
+def test_a_kept_number_of_python_is_a_note_where_its_input_cannot_be_read_so_fast(
+    device, expected, samples, kept
+):
+    noted = found(device, partial(number_of_an_array, kept=kept), samples)
+    assert expected == (noted and noted.code)
 
 
 def test_a_result_that_cannot_be_read_is_a_note(monkeypatch):

@@ -535,3 +535,19 @@ def test_a_second_measurement_ends_once_it_meets_the_limit():
     assert bench.interleaved().speedup("interleaved").confirmation == "contradicted"
     first, second = 6 + 5, 6 * 11 + 6  # rounds, and untimed blocks before them
     assert len(starts) == first + second
+
+
+def test_an_interrupted_second_measurement_of_rounds_that_are_alike_is_no_doubt_of_theirs():
+    drift = drifting(after=1.0)
+
+    def drift_and_break(clock):
+        if clock() > 22 * 0.088:
+            raise KeyboardInterrupt
+        return drift(clock)
+
+    known = {"cpu": 0.08, "gpu": 0.008, "demand": Demand(min=9), "options": SLOW, "allowed": 10}
+    bench = Bench(gpu_noise=drift_and_break, **known)
+    with pytest.raises(KeyboardInterrupt):
+        bench.interleaved()
+    found = bench.sampling.speedup("interleaved")
+    assert (found.rounds, found.confirmation) == (16, "interrupted")

@@ -656,6 +656,14 @@ def test_a_disturbed_measurement_is_begun_again_and_the_quiet_one_counts(monkeyp
     assert found.speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
 
 
+@pytest.mark.parametrize(("shares", "rule"), [([None], "sign_test"), ([0.1, 1.0], "few_rounds")])
+def test_copies_beside_rounds_after_a_restart_spend_the_alpha_that_is_left(monkeypatch, shares, rule):
+    """Slow copies have six rounds: too few for what a restart leaves."""
+    disturbed(monkeypatch, *shares)
+    found = Bench(bandwidth=1e4).compare(lambda device: partial(device.xp.copy, device.asarray(np.ones(4))))
+    assert (found.offload.always.rule, found.offload.always.rounds) == (rule, 6)
+
+
 def test_rounds_go_on_until_they_are_settled_in_spite_of_a_disturbance(monkeypatch):
     """The own time is 4 times that of the GPU, which twice takes twice as long."""
     disturbed(monkeypatch, 0.4)

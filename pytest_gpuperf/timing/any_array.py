@@ -1,0 +1,116 @@
+"""One array of any library: its dtype, its size, where its memory is, and its values on the host."""
+
+import re
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from pytest_gpuperf.devices.protocol import TimedDevice
+
+_QUALIFIED = re.compile(r"(\w+\.)+\w+")  # torch.float32
+
+
+def describe(array: Any) -> str:
+    """Return how messages name an array."""
+    return f"{dtype_of(array)} array of shape {tuple(array.shape)}"
+
+
+def dtype_of(value: Any) -> str:
+    """Return NumPy's name of an array's dtype; other libraries put their own name before it."""
+    name = str(value.dtype)
+    return name.rpartition(".")[2] if _QUALIFIED.fullmatch(name) else name
+
+
+def bytes_of(value: Any) -> int:
+    """Return the size of an array in bytes; the array API standard has no name for it."""
+    try:
+        size = getattr(value, "nbytes", None)
+    except RuntimeError:  # a sparse tensor of torch, whose memory is that of other tensors
+        return 0
+    return int(value.size * np.dtype(dtype_of(value)).itemsize if size is None else size)
+
+
+def weak_reference(value: Any) -> Callable[[], Any] | None:
+    """Return a reference that does not keep the value alive; None where its type allows none."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return None
+
+
+def reference(value: Any) -> Callable[[], Any]:
+    """Return a reference that does not keep the value alive, where its type allows that."""
+    return weak_reference(value) or (lambda: value)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the memory of an array was allocated, and where in it the array begins."""
+
+    allocation: int
+    start: int
+
+
+def place(value: Any) -> Place | None:
+    """Return where an array is in memory; None where it is empty, or its library does not tell."""
+    try:
+        if hasattr(value, "untyped_storage"):  # torch: a detached tensor has no `_base`
+            found = Place(value.untyped_storage().data_ptr(), value.data_ptr())
+        elif hasattr(value, "__sycl_usm_array_interface__"):  # dpnp's views have no `base`
+            interface = value.__sycl_usm_array_interface__
+            found = Place(interface["data"][0], interface.get("offset", 0))
+        else:
+            found = Place(_address(root(value)), _address(value))
+    except Exception:  # noqa: BLE001 - of any library's arrays: torch's sparse ones have no storage
+        return None
+    return found if found.allocation else None
+
+
+def _address(value: Any) -> int:
+    interface = getattr(value, "__array_interface__", None) or value.__cuda_array_interface__
+    return int(interface["data"][0])
+
+
+def view_base(value: Any) -> Any:
+    """Return the array whose memory a view uses, or None; torch calls it `_base`."""
+    return getattr(value, "base", getattr(value, "_base", None))
+
+
+def root(value: Any) -> Any:
+    """Return the array whose memory an array uses: itself, unless it is a view."""
+    while hasattr(base := view_base(value), "nbytes"):
+        value = base
+    return value
+
+
+def sample(array: Any, step: int, device: TimedDevice) -> Any:
+    """Return a copy of every `step`-th part of an array, along its longest axis."""
+    if step > 1 and (shape := tuple(array.shape)):
+        longest = shape.index(max(shape))
+        array = array[(*(slice(None) for _ in range(longest)), slice(None, None, step))]
+    return to_host(array, device)
+
+
+def to_host(array: Any, device: TimedDevice) -> Any:
+    """Return a copy of an array of the device, or of NumPy."""
+    return device.asnumpy(array) if device.holds(array) else np.array(array)
+
+
+def different(values: Any) -> Any:
+    """Return small numbers, each of which differs from that of the array."""
+    low = 0 if values.dtype.kind in "bu" else -1
+    return np.where((values.real if values.dtype.kind == "c" else values) > 0, low, 1).astype(values.dtype)
+
+
+def overwrite(array: Any, host: Any, device: TimedDevice) -> None:
+    """Write a host array's values to an array of the device, or of NumPy."""
+    array[...] = device.asarray(host) if device.holds(array) else host
+
+
+def checksum(values: Any) -> int:
+    """Return a checksum of an array's bytes."""
+    return crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
