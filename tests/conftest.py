@@ -154,6 +154,13 @@ def pytester(pytester, request, monkeypatch):
 
 
 @pytest.fixture
+def forked_workers(monkeypatch):
+    """Let inner runs fork their workers from this process, where the system can, and start no Python."""
+    if sys.platform == "linux" and find_spec("xdist") is not None:
+        monkeypatch.setattr("execnet.gateway_io.Popen2IOMaster", import_module("forked").ForkedWorker)
+
+
+@pytest.fixture
 def run(pytester: pytest.Pytester):
     """Run pytest in this process on one file of tests, with the simulated GPU unless told otherwise."""
 

@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
+pytestmark = pytest.mark.usefixtures("forked_workers")
 
 SUITE = {
     "test_siblings": """

@@ -26,7 +26,7 @@ BEFORE, SLOWER = 1e-3, 1.25e-3
 
 
 @pytest.fixture
-def ends(pytester, monkeypatch):
+def ends(pytester, forked_workers, monkeypatch):
     """Run a suite on the simulated device; return how pytest ended, with the records of its report."""
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "GITHUB_STEP_SUMMARY"):
         monkeypatch.delenv(name, raising=False)

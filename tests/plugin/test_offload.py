@@ -317,6 +317,7 @@ def test_add(values, xp, n):
     assert ("passed", 900, 1100) == (found["status"], found["largest_not_won"], found["smallest_won"])
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_in_workers_a_threshold_that_none_could_tell_fails_the_run_and_one_that_holds_does_not(suite, report):
     holds = family(", at_most=1100").replace("test_add", "test_holds")
     result = suite(family(", at_most=900") + holds, "-n2", "--dist=load", **BY_SIZE)

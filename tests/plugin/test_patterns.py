@@ -105,7 +105,7 @@ def test_a_worker_leaves_such_an_error_for_its_controller(suite, options, ini, s
     assert said in left.replace('"', "'").replace("\\'", "'")
 
 
-def test_xdists_controller_tells_what_a_worker_left(suite):
+def test_xdists_controller_tells_what_a_worker_left(suite, forked_workers):
     pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
     found = suite(UNTOUCHED, "-n1", ini=asked("*::test_ons* min=3"))
     assert pytest.ExitCode.USAGE_ERROR == found.result.ret

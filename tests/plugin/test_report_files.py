@@ -315,7 +315,7 @@ def test_what_runs_no_test_writes_no_report(run, pytester, option):
     result.stdout.no_fnmatch_line("*- gpuperf -*")
 
 
-def test_xdist_prints_the_table_without_any_option_of_ours(run):
+def test_xdist_prints_the_table_without_any_option_of_ours(run, forked_workers):
     pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
     result = run(SUITE, "-n", "1", gpu=None)
     result.stdout.fnmatch_lines(["*- gpuperf -*", "test_lonely*error"])
