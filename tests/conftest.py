@@ -189,7 +189,10 @@ def pytester(pytester, request, monkeypatch):
 
 @pytest.fixture
 def forked_workers(monkeypatch):
-    """Let inner runs fork their workers from this process, where the system can, and start no Python."""
+    """Let inner runs fork their workers from this process, where the system can, and start no Python.
+
+    Other tests have whole workers: test_report_files.py has one that gives the records of a run without it.
+    """
     if sys.platform == "linux" and find_spec("xdist") is not None:
         monkeypatch.setattr("execnet.gateway_io.Popen2IOMaster", import_module("forked").ForkedWorker)
 
