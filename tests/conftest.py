@@ -13,6 +13,7 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import pytest
+from _pytest._code import code
 from _pytest.fixtures import FixtureManager
 from hypothesis import settings
 from real_clock import REAL_TIME
@@ -48,6 +49,36 @@ os.environ.setdefault(
 # pytest 9 looks under the decorators of each attribute of each plugin for a fixture: a sixth of an inner run.
 if hasattr(FixtureManager, "_check_for_wrapped_fixture"):
     FixtureManager._check_for_wrapped_fixture = lambda *_: None
+
+
+def list_hooks_and_fixtures_alone(module):
+    """Let dir() of a plugin of pytest's own give what each inner run looks for in it."""
+    named = [
+        name
+        for name, value in vars(module).items()
+        if name.startswith("pytest_") or type(value).__name__ == "FixtureFunctionDefinition"
+    ]
+    module.__dir__ = lambda: named
+
+
+for name, module in [*sys.modules.items()]:
+    if name.startswith("_pytest."):
+        list_hooks_and_fixtures_alone(module)
+
+# pytest parses the files of a traceback, its own among them, anew in each inner run.
+TREES = {}
+find_statement = code.getstatementrange_ast
+
+
+def find_statement_in_known_tree(lineno, source, assertion=False, astnode=None):  # noqa: FBT002 - as pytest has it
+    text = str(source)
+    found = find_statement(lineno, source, assertion, astnode or TREES.get(text))
+    TREES[text] = found[0]
+    return found
+
+
+code.getstatementrange_ast = find_statement_in_known_tree
+
 
 pytest_plugins = ["pytester"]
 
@@ -132,6 +163,9 @@ def pytester(pytester, request, monkeypatch):
     if request.node.get_closest_marker("all_plugins"):
         return pytester
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    # No test is in a repository or waits for a disk, and both would take long.
+    monkeypatch.setattr("pytest_gpuperf.report.git._git", lambda *_: None)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
 
     def with_plugins(call):
         @wraps(call)
@@ -151,6 +185,16 @@ def pytester(pytester, request, monkeypatch):
     for name in ("inline_run", "parseconfig", "runpytest_subprocess"):
         setattr(pytester, name, with_plugins(getattr(pytester, name)))
     return pytester
+
+
+@pytest.fixture
+def forked_workers(monkeypatch):
+    """Let inner runs fork their workers from this process, where the system can, and start no Python.
+
+    Other tests have whole workers: test_report_files.py has one that gives the records of a run without it.
+    """
+    if sys.platform == "linux" and find_spec("xdist") is not None:
+        monkeypatch.setattr("execnet.gateway_io.Popen2IOMaster", import_module("forked").ForkedWorker)
 
 
 @pytest.fixture

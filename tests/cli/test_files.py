@@ -98,11 +98,11 @@ def test_a_terminal_that_knows_few_letters_gets_what_it_can_show():
 
 
 def many(tests: int) -> str:
-    return written("r.json", *(record(f"test_a.py::test_{number}") for number in range(tests)))
+    return written("r.json", *(record(f"test_a.py::test_{number:060}") for number in range(tests)))
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(folder):
-    many(2000)  # more than a pipe holds
+    many(1000)  # more than a pipe holds
     program = "import sys; from pytest_gpuperf.cli import main; sys.exit(main())"
     for arguments in (["show", "r.json"], ["export", "r.json", "--as=csv"]):
         with subprocess.Popen(
@@ -194,18 +194,13 @@ def test_a_folder_that_is_not_there_is_named(refused, arguments):
 def test_the_commands_load_neither_pytest_nor_numpy():
     written("r.json", record())
     program = (
-        "import sys; from pytest_gpuperf.cli import main; main(sys.argv[1:]); "
+        "import sys; from pytest_gpuperf.cli import main; [main(line.split()) for line in sys.argv[1:]]; "
         "assert not {'pytest', 'numpy', 'jsonschema'} & {*sys.modules}"
     )
-    for arguments in (
-        ["compare", "r.json", "r.json"],
-        ["show", "r.json"],
-        ["baseline", "update", "b", "r.json"],
-    ):
-        ran = subprocess.run(
-            [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False
-        )
-        assert (0, "") == (ran.returncode, ran.stderr)
+    lines = ["compare r.json r.json", "show r.json", "baseline update b r.json"]
+    ran = subprocess.run([sys.executable, "-c", program, *lines], capture_output=True, text=True, check=False)
+    assert (0, "") == (ran.returncode, ran.stderr)
+    assert Path("b").exists()
 
 
 def test_a_command_leaves_the_garbage_collector_as_it_was(call):

@@ -15,7 +15,8 @@ def test_slot(device):
     return lambda: device.xp.ones(3)
 """
 
-CORES = ["ctrace", "pytrace", *(["sysmon"] if sys.version_info >= (3, 12) else [])]
+# pytrace sets a trace function as ctrace does.
+CORES = ["ctrace", *(["sysmon"] if sys.version_info >= (3, 12) else [])]
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -32,7 +33,7 @@ def test_coverage_is_noted_in_each_record_because_it_distorts_the_times(suite, m
 
 def test_without_coverage_nothing_is_noted(suite):
     needed("pytest_cov", "pytest-cov")
-    found = suite(COVERED, "--cov=.", "--no-cov", apart=True)
+    found = suite(COVERED, "--cov=.", "--no-cov")
     found.ended(passed=3)
     noted = [note["code"] for record in found.records.values() for note in record["notes"]]
     assert "traced" not in noted

@@ -28,7 +28,7 @@ def test_plain():
 """
     expected, orders = suite(source).statuses, set()
     assert {"passed": 3, "recorded": 3} == Counter(expected.values())
-    for seed in range(8):
+    for seed in range(5):
         found = suite(source, "-p", "randomly", f"--randomly-seed={seed}", "-v")
         found.ended(passed=7)
         assert expected == found.statuses
@@ -37,7 +37,7 @@ def test_plain():
         places = {name.partition("::")[2]: place for place, name in enumerate(order)}
         assert places["test_ones[numpy-3]"] < places["test_ones[cupy-3]"]
         assert places["TestMore::test_zeros_numpy"] < places["TestMore::test_zeros_cupy"]
-    assert len(orders) > 4
+    assert len(orders) > 2
 
 
 CACHED = """

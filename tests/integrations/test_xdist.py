@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
+pytestmark = pytest.mark.usefixtures("forked_workers")
 
 SUITE = {
     "test_siblings": """
@@ -352,7 +353,7 @@ WHERE = """
     @pytest.mark.speedup
     def test_it(device, n, worker_id):
         print("on", worker_id)
-        time.sleep(0.05)
+        time.sleep(0 if worker_id == "master" else 0.05)  # so that each worker gets some
         return lambda: device.launch()
 """
 

@@ -122,7 +122,8 @@ LOGGED = """
             yield hold
             log.write(f"{begun} {time.perf_counter()}\\n")
 
-    MeasurementLock.acquire = logged
+    if acquire.__name__ == "acquire":  # else this was forked from a process that logs already
+        MeasurementLock.acquire = logged
 """
 
 NAPS = """
@@ -162,7 +163,7 @@ def test_two_runs_at_the_same_time_measure_in_turn(pytester, lock_file, monkeypa
         assert ended <= begun
 
 
-def test_the_workers_of_one_run_measure_in_turn(on_hosts, pytester, monkeypatch):
+def test_the_workers_of_one_run_measure_in_turn(on_hosts, pytester, forked_workers, monkeypatch):
     monkeypatch.setattr(lock.MeasurementLock, "acquire", lock.MeasurementLock.acquire)  # LOGGED replaces it
     pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
     result, records = on_hosts(LOGGED + NAPS, "-n2")

@@ -140,12 +140,22 @@ def test_a_suite_without_a_marker_is_the_same_with_and_without_the_plugin(pytest
         assert told[0] == told[1] == told[2]
 
 
-@pytest.mark.parametrize("options", [["-rA"], ["--collect-only"], ["--gpuperf-off"]], ids=" ".join)
-def test_a_suite_without_a_marker_imports_nothing_heavy(pytester, monkeypatch, options):
+def test_a_suite_without_a_marker_imports_nothing_heavy(pytester, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others import what they like
-    imported = modules_after(pytester, UNMARKED, "-p", "no:cacheprovider", "-p", "gpuperf", *options)
-    assert "pytest_gpuperf.plugin" in imported
-    assert not imported & HEAVY
+    pytester.makepyfile(test_it=UNMARKED)
+    program = """
+import sys, pytest
+for option in ("-rA", "--collect-only", "--gpuperf-off"):
+    print("RAN", pytest.main(["-p", "no:cacheprovider", "-p", "gpuperf", option]))
+    print("IMPORTED", *sorted(sys.modules))
+"""
+    ran = pytester.run(sys.executable, "-c", program)
+    assert ["RAN 1", "RAN 0", "RAN 1"] == [line for line in ran.outlines if line.startswith("RAN")]
+    imported = [{*line.split()} for line in ran.outlines if line.startswith("IMPORTED")]
+    assert 3 == len(imported)
+    for modules in imported:
+        assert "pytest_gpuperf.plugin" in modules
+        assert not modules & HEAVY
 
 
 MARKED = """

@@ -331,6 +331,7 @@ def test_add(values, xp, n):
     assert ("passed", 900, 1100) == (found["status"], found["largest_not_won"], found["smallest_won"])
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_in_workers_a_threshold_that_none_could_tell_fails_the_run_and_one_that_holds_does_not(suite, report):
     holds = family(", at_most=1100").replace("test_add", "test_holds")
     result = suite(family(", at_most=900") + holds, "-n2", "--dist=load", **BY_SIZE)
@@ -389,7 +390,7 @@ def pytest_gpuperf_devices():
 """
     )
     source = "import pytest\n@pytest.mark.speedup\ndef test_it(xp):\n    return xp.sort(xp.ones(1000))\n"
-    run(source, "--gpuperf-json=report.json", "--gpuperf-max-time=0.5")
+    run(source, "--gpuperf-json=report.json", "--gpuperf-max-time=0.2")
     record = json.loads((pytester.path / "report.json").read_text())["records"][0]
     (found,) = [each for each in record["diagnosis"] if each["code"] == "cpu_threads"]
     assert found["numbers"]["usable"] == 64
