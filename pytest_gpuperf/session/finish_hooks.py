@@ -16,6 +16,7 @@ from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.model.demand import Outputs, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.options import RECORD_ATTRIBUTE
 from pytest_gpuperf.report import git, outputs, terminal
@@ -122,11 +123,12 @@ class FinishHooks:
         lines = terminal.lines(self._run, width)
         if lines or self._error_lines:
             terminalreporter.section("gpuperf", sep="-")
-        for line in lines:
+        # A baseline's node ids and a test's own text may hold what steers a terminal.
+        for line in map(printable, lines):
             terminalreporter.write_line(line)
-        for line in self._error_lines:
+        for line in map(printable, self._error_lines):
             terminalreporter.write_line(line, red=True)
-        for line in self._info_lines if lines else ():
+        for line in map(printable, self._info_lines if lines else ()):
             terminalreporter.write_line(line)
 
     def _build_run(self, *, complete: bool) -> Run:

@@ -28,6 +28,7 @@ from pytest_gpuperf.model.errors import (
     NotComparableWarning,
     Unavailable,
 )
+from pytest_gpuperf.model.plain_text import message
 from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Verdict
 from pytest_gpuperf.report import junit
 from pytest_gpuperf.session import baseline_files, isolation, timed_call
@@ -281,7 +282,7 @@ class GpuPerfSession:
         """
         if isinstance(error, SKIPS):
             code: ReasonCode | None = "no_gpu" if isinstance(error, NoGpu) else None
-            return Verdict(status="skipped", reason=str(error) or "skipped in the test", reason_code=code)
+            return Verdict(status="skipped", reason=message(error) or "skipped in the test", reason_code=code)
         where = trial.where
         what = errors.first_line(error)
         if fault is not None and fault.kind == "out_of_memory":
