@@ -20,6 +20,7 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.options import RECORD_ATTRIBUTE
 from pytest_gpuperf.report import git, outputs, terminal
+from pytest_gpuperf.report.journal import recovery_command
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.session.session import GpuPerfSession
 
@@ -173,6 +174,10 @@ class FinishHooks:
             self._error_lines.append(records.unwritten)
         elif records.report:
             self._info_lines.append(f"report: {records.report}")
+        commands = map(recovery_command, records.left_behind)
+        self._info_lines += [
+            f"an earlier run wrote no report; this recovers what it measured: {each}" for each in commands
+        ]
         gate = self.session.gate
         new = gate.path_to_create(run.records)
         if new is not None and gate.allows_missing_gpu(run.records, has_gpu=run.environment.gpu is not None):

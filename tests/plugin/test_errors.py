@@ -263,8 +263,8 @@ def test_a_warm_up_that_never_settles_ends(run):
     ("options", "said"),
     [
         (
-            ["--gpuperf-json=no/such/report.json"],
-            "*--gpuperf-json: the folder * does not exist; create it first*",
+            ["--gpuperf-json=test_it.py/report.json"],
+            "*--gpuperf-json: *test_it.py is not a folder; choose another place*",
         ),
         (["--gpuperf-json=."], "*--gpuperf-json: * is a folder; choose a file in it*"),
         (
