@@ -4,6 +4,7 @@ import json
 import os
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from factories import record, run_of, skipped
@@ -158,3 +159,13 @@ def test_a_journal_that_could_not_be_written_is_no_loss_once_there_is_a_report(t
     store.write(run_of(*store.by_nodeid.values()))
     assert store.unwritten is None
     assert ["test_a"] == reported(tmp_path)
+
+
+def test_a_test_that_broke_python_ends_no_run(tmp_path, monkeypatch):
+    store = RecordStore(tmp_path / "report.json")
+    store.keep(record("test_a"))
+    monkeypatch.setattr(os, "open", None)
+    monkeypatch.setattr(Path, "open", None)
+    store.journal(store.attach("test_a"), lambda: run_of().environment)
+    store.write(run_of(*store.by_nodeid.values()))
+    assert "was not written: 'NoneType' object is not callable; the journal " in store.unwritten
