@@ -1,6 +1,6 @@
 """Hooks at the end of a run: collect records from workers, run the gate, write files, print the summary."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -124,13 +124,9 @@ class FinishHooks:
         lines = terminal.lines(self._run, width)
         if lines or self._error_lines:
             terminalreporter.section("gpuperf", sep="-")
-        # A baseline's node ids and a test's own text may hold what steers a terminal.
-        for line in map(printable, lines):
-            terminalreporter.write_line(line)
-        for line in map(printable, self._error_lines):
-            terminalreporter.write_line(line, red=True)
-        for line in map(printable, self._info_lines if lines else ()):
-            terminalreporter.write_line(line)
+        _write(terminalreporter, lines)
+        _write(terminalreporter, self._error_lines, red=True)
+        _write(terminalreporter, self._info_lines if lines else ())
 
     def _build_run(self, *, complete: bool) -> Run:
         """Return the run with the gate's result."""
@@ -216,3 +212,9 @@ class FinishHooks:
     def _without_record(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         records = self.session.records.by_nodeid
         return [item for item in items if SPEC in item.stash and item.stash[SPEC].nodeid not in records]
+
+
+def _write(reporter: pytest.TerminalReporter, lines: Iterable[str], **markup: bool) -> None:
+    """Write lines to the terminal, which node ids and paths in them must not steer."""
+    for line in map(printable, lines):
+        reporter.write_line(line, **markup)
