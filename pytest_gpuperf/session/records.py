@@ -72,7 +72,7 @@ class RecordStore:
             return
         try:
             if not self._journal.begun:
-                self._journal.add(Heading(started=self.started, environment=survey()))
+                self._journal.add(Heading(started=self.started, environment=_possible_environment(survey())))
             self._journal.add(content)
             self._journaled.add(content["nodeid"])
         except Exception as error:  # noqa: BLE001 - a test may have broken Python, and others have passed
@@ -114,11 +114,31 @@ def _rescued_text(path: Path, rescued: Set[str], measured: Set[str]) -> str | No
 
 
 def _text(run: Run) -> str:
-    """Return the report of a run, without the numbers of records that it cannot hold."""
+    """Return the report of a run, without the numbers of records and of the GPU that it cannot hold."""
     try:
         return document.text(run)
     except GpuPerfError:
-        return document.text(replace(run, records=tuple(map(_possible, run.records))))
+        records = tuple(map(_possible, run.records))
+        return document.text(
+            replace(run, records=records, environment=_possible_environment(run.environment))
+        )
+
+
+def _possible_environment(found: Environment) -> Environment:
+    """Return the environment, without what a backend says of its GPU if no report can hold that."""
+    try:
+        codec.written(found)
+    except GpuPerfError as error:
+        reason = f"what its backend says of it is impossible: {error}"
+        return replace(
+            found,
+            gpu=None,
+            gpu_reason=reason,
+            clocks_at_start=None,
+            clocks_at_end=None,
+            clocks_reason=reason,
+        )
+    return found
 
 
 def _possible(record: Record) -> Record:

@@ -7,9 +7,10 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from factories import record, run_of, skipped
+from factories import GPU, record, run_of, skipped
 
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Clocks
 from pytest_gpuperf.report.journal import run_in
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.reader import load_report
@@ -87,6 +88,25 @@ def test_an_impossible_number_of_a_test_that_was_not_measured_costs_its_record_a
     store.write(run_of(*store.by_nodeid.values()))
     assert store.unwritten is None
     assert ["test_a", "test_b"] == reported(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gpu": replace(GPU, memory=-5)},
+        {"clocks_at_end": Clocks(sm_mhz=1, memory_mhz=1, celsius=1, watts=float("nan"), throttle=())},
+    ],
+    ids=["memory", "clocks"],
+)
+def test_an_impossible_number_of_the_gpu_costs_no_record(tmp_path, changes):
+    environment = replace(run_of().environment, **changes)
+    store = RecordStore(tmp_path / "report.json")
+    store.keep(record("test_a"))
+    store.journal(store.attach("test_a"), lambda: environment)
+    assert ["test_a"] == [found.nodeid for found in run_in(next(tmp_path.iterdir())).records]
+    store.write(replace(run_of(*store.by_nodeid.values()), environment=environment))
+    assert store.unwritten is None
+    assert ["test_a"] == reported(tmp_path)
 
 
 @pytest.fixture
