@@ -63,9 +63,9 @@ def replace(path: Path, text: str) -> None:
     Raises OSError that names it, and leaves what was there, when it cannot be written.
     """
     try:
-        path_of_file = target(path)
-        with _temporary(path_of_file, text) as temporary:
-            temporary.replace(path_of_file)
+        real = target(path)
+        with _temporary(real, text) as temporary:
+            temporary.replace(real)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
