@@ -308,6 +308,8 @@ def _why_not_lockable(path: Path) -> str | None:
         return f"{path} is a folder; choose a file in it"
     if path.is_symlink() or (path.exists() and (not path.is_file() or path.stat().st_size)):
         return f"{path} exists and is not a lock file; choose another file"
+    if not path.parent.is_dir():  # to make it would hide that another process locks another file
+        return f"the folder {path.parent} does not exist; create it first"
     if not path.exists():
         return paths.why_no_new_file(path)
     can_open = os.access(path, os.R_OK | os.W_OK)
@@ -481,18 +483,18 @@ def check_paths_differ(gate: GateOptions, report: Path | None, outputs: Outputs)
     named += [("--gpuperf-export", path) for _, path in outputs.exports]
     flags: dict[Path, str] = {}
     for flag, path in named:
-        resolved = path.resolve()
+        resolved = Path(os.path.realpath(path))
         if resolved in flags:
             raise pytest.UsageError(f"{flag}: {flags[resolved]} writes {path} too; choose another file")
         flags[resolved] = flag
     if gate.baseline is None:
         return
-    baseline = gate.baseline.resolve()
+    baseline = Path(os.path.realpath(gate.baseline))  # unlike `resolve`, it raises for no loop of links
     for path, flag in flags.items():
         if path == baseline or (path.parent == baseline and path.suffix == ".json"):
             raise pytest.UsageError(
                 f"{flag}: the next run would be compared with {path}, even if this one regressed; choose a "
                 "file elsewhere (`gpuperf baseline update` accepts a good report into a baseline)"
             )
-    if outputs.history is not None and outputs.history.resolve() == baseline:
+    if outputs.history is not None and Path(os.path.realpath(outputs.history)) == baseline:
         raise pytest.UsageError(f"--gpuperf-history: {baseline} holds the baselines; choose another folder")

@@ -178,7 +178,6 @@ def _write(base: Path, last: Run, records: tuple[Record, ...]) -> Path:
         files.replace(base, text)
         return base
     path = base / reader.file_name(Report(name="the report", run=last))
-    base.mkdir(exist_ok=True)
     try:
         files.create(path, text)
     except FileExistsError as error:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report import paths
-from pytest_gpuperf.report.escape import printable
 
 FINE, FAILED, WRONG, INCOMPARABLE = 0, 1, 2, 3
 """Exit codes: 1 a required speedup was missed or a metric regressed, 2 an error, 3 nothing to compare."""

@@ -45,7 +45,7 @@ def add(commands: Any) -> None:
     purpose = "make a report of what had finished when a run was killed, from its journal"
     command = add_command(commands, "recover", purpose, lambda chosen: recover(chosen.journal, chosen.report))
     command.add_argument(
-        "journal", type=Path, metavar="JOURNAL", help="REPORT.PID.journal, next to the unwritten report"
+        "journal", type=Path, metavar="JOURNAL", help="REPORT.ID.journal, next to the unwritten report"
     )
     command.add_argument("report", type=Path, metavar="REPORT", help="the report to write; it must not exist")
 

@@ -11,6 +11,7 @@ from pytest_gpuperf.collection.markers import size, threshold
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.model.demand import Family
 from pytest_gpuperf.model.nodeid import function_of
+from pytest_gpuperf.model.plain_text import quote
 
 _Members = dict[pytest.Function, Family]
 """The items of one sweep, each with its own size: the name and the sizes of all come when all are known."""
@@ -72,7 +73,7 @@ def _member(item: pytest.Function, demand: Family) -> Family:
     value = size(values[demand.parameter])
     if value is None:
         raise ValueError(
-            f"{demand.parameter}={values[demand.parameter]!r} is not a size; a size is a finite number"
+            f"{demand.parameter}={quote(values[demand.parameter])} is not a size; a size is a finite number"
         )
     value = int(value) if value.is_integer() else value
     return replace(demand, size=value)

@@ -12,6 +12,7 @@ from pytest_gpuperf.collection.markers import PairOptions, demand
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice
 from pytest_gpuperf.model.demand import KINDS, Demand, Family, Kind, Source
 from pytest_gpuperf.model.nodeid import function_of
+from pytest_gpuperf.model.plain_text import text_of
 
 _REMEDY = (
     "use a value that is known (numpy, cupy, torch, jax, dpnp, cpu, cuda:1, their modules and devices), or "
@@ -195,7 +196,7 @@ def has_marked_parameters(item: pytest.Item) -> bool:
 
 def stable_repr(value: Any) -> str:
     """Return a text for a parameter's value that is the same in every run, so without its address."""
-    return value.__name__ if hasattr(value, "__name__") else str(value).partition(" at 0x")[0]
+    return value.__name__ if hasattr(value, "__name__") else text_of(str, value).partition(" at 0x")[0]
 
 
 def _device(item: pytest.Function, parser: DeviceParser, options: PairOptions) -> ParsedDevice:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf.model.demand import Demand, Family
+from pytest_gpuperf.model.plain_text import quote
 
+_MOST = 2**63 - 1  # what a report can hold
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT])(i?))?B", re.IGNORECASE)
 
 
@@ -55,7 +57,13 @@ def threshold(mark: pytest.Mark, *more: pytest.Mark) -> Family:
 
 def size(value: Any) -> float | None:
     """Return a parameter's value as a size, or None if it is not a finite number."""
-    return float(_python_number(value)) if _is_number(value) and math.isfinite(value) else None
+    if not _is_number(value):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond them
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _given(mark: pytest.Mark, arguments: "_Arguments") -> dict[str, Any]:
@@ -72,16 +80,16 @@ def _given(mark: pytest.Mark, arguments: "_Arguments") -> dict[str, Any]:
             raise ValueError(f"has no argument {name!r}. {all_valid}")
         valid, accepts = arguments[name]
         if not accepts(value):
-            raise ValueError(f"{name} must be {valid}, not {value!r}")
+            raise ValueError(f"{name} must be {valid}, not {quote(value)}")
     return given
 
 
 def _positive(value: Any) -> bool:
-    return value is None or (_is_number(value) and 0 < value < math.inf)
+    return value is None or ((number := size(value)) is not None and number > 0)
 
 
 def _not_negative(value: Any) -> bool:
-    return value is None or (_is_number(value) and 0 <= value < math.inf)
+    return value is None or ((number := size(value)) is not None and number >= 0)
 
 
 def _is_integer(value: Any) -> bool:
@@ -99,7 +107,10 @@ _ARGUMENTS: _Arguments = {
     "min": (_POSITIVE, _positive),
     "max": (_POSITIVE, _positive),
     "transfer": ("'never', 'always' or 'once'", lambda value: value in ("never", "always", "once")),
-    "calls": ("an integer of at least 1", lambda value: value is None or (_is_integer(value) and value > 0)),
+    "calls": (
+        "an integer of at least 1",
+        lambda value: value is None or (_is_integer(value) and 0 < value <= _MOST),
+    ),
     "rtol": ("a finite number of at least 0", _not_negative),
     "atol": ("a finite number of at least 0", _not_negative),
     "parity": ("True or False", lambda value: isinstance(value, bool)),
@@ -149,10 +160,11 @@ def _bytes(value: Any) -> int | None:
         number, prefix, binary = match.groups()
         base = 1024 if binary else 1000
         exponent = " kmgt".index((prefix or " ").lower())
-        value = int(float(number) * base**exponent)
-    return int(value) if _is_number(value) and 1 <= value < math.inf else None
+        value = float(number) * base**exponent
+    return int(value) if (number := size(value)) is not None and 1 <= number <= _MOST else None
 
 
 def _python_number(value: Any) -> Any:
-    """Return a number of any library as Python's own."""
-    return float(value) if _is_number(value) and not isinstance(value, int) else value
+    """Return a number of any library as Python's own, and one beyond a report's integers as a float."""
+    is_small = isinstance(value, int) and abs(value) <= _MOST
+    return float(value) if _is_number(value) and not is_small else value

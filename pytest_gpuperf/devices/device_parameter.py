@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.plain_text import quote
 
 _NAMES = {
     "numpy": ("numpy", "np", "scipy"),
@@ -222,4 +223,4 @@ def _default_kind(library: str) -> Kind:
 
 
 def _repr(value: Any) -> str:
-    return value.__name__ if isinstance(value, ModuleType) else repr(value).partition(" at 0x")[0]
+    return value.__name__ if isinstance(value, ModuleType) else quote(value).partition(" at 0x")[0]

@@ -3,6 +3,7 @@
 import re
 
 from pytest_gpuperf.model.errors import Fault
+from pytest_gpuperf.model.plain_text import message, text_of
 
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|can't allocate memory|not enough memory|failed to allocate|attempting to allocate"
@@ -40,11 +41,12 @@ _LOST_STATUSES = frozenset(
     {4, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999}
 )
 _MEMORY_ALLOCATION = 2
+_READ = 100_000  # letters of a message, which may hold an array
 
 
 def parse_error(error: BaseException) -> Fault | None:
     """Return the fault that an error's type or text describes; a size that it gives in GiB is rounded."""
-    text = str(error) if isinstance(error, RuntimeError | MemoryError) else ""
+    text = text_of(str, error)[:_READ] if isinstance(error, RuntimeError | MemoryError) else ""
     if any(phrase in text for phrase in _LOST):
         return Fault(kind="lost")
     if not isinstance(error, MemoryError) and not _OUT_OF_MEMORY.search(text):
@@ -63,5 +65,5 @@ def parse_status(status: int | None) -> Fault | None:
 
 def first_line(error: BaseException) -> str:
     """Return an exception's type and the first line of its message."""
-    first = str(error).partition("\n")[0]
+    first = message(error)
     return f"{type(error).__name__}: {first}" if first else type(error).__name__

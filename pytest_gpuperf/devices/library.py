@@ -11,6 +11,7 @@ from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
+from pytest_gpuperf.model.plain_text import text_of
 
 
 class LibraryDevice:
@@ -55,7 +56,7 @@ def import_library(module: str, name: str, remedy: str) -> Any:
 def unusable(problem: str, error: Exception, remedy: str) -> Unavailable:
     """Return why something that is there cannot be used, with the cause's remedy or else the given one."""
     cause = error.__cause__ or error  # CuPy hides it in a page of its own
-    found = remedies.remedy(f"{cause} {error}") or remedy
+    found = remedies.remedy(f"{text_of(str, cause)} {text_of(str, error)}") or remedy
     return Unavailable(f"{problem}: {remedies.one_line(cause)}; {found}", broken=True)
 
 

@@ -2,6 +2,8 @@
 
 import re
 
+from pytest_gpuperf.model.plain_text import text_of
+
 _TOOLKIT = (
     "install the parts of CUDA's toolkit that CuPy compiles with: pytest-gpuperf[cuda12] or "
     "pytest-gpuperf[cuda13]; or set CUDA_PATH to a toolkit of CuPy's CUDA version"
@@ -50,5 +52,5 @@ def remedy(text: str) -> str | None:
 
 def one_line(error: BaseException) -> str:
     """Return what an exception says: its first line with words, or its type."""
-    lines = (line.strip(" =-").rstrip(".:") for line in str(error).splitlines())
+    lines = (line.strip(" =-").rstrip(".:") for line in text_of(str, error).splitlines())
     return next(filter(None, lines), type(error).__name__)

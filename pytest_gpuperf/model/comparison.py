@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.plain_text import keep_plain, one_line
 from pytest_gpuperf.model.quantities import NonNegative, Text
 
 Metric = Literal["speedup", "gpu", "cpu", "latency", "always", "threshold", "memory"]
@@ -74,6 +75,12 @@ class Comparison:
     differences: tuple[str, ...] = ()
     """What differs where the two cannot be compared: `CPU: EPYC in the baseline, Xeon now`."""
 
+    def __post_init__(self) -> None:
+        """Keep what the baseline's file says from steering a terminal."""
+        keep_plain(self, "reason")
+        if self.differences:
+            object.__setattr__(self, "differences", tuple(map(one_line, self.differences)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
@@ -98,6 +105,10 @@ class GateFailure:
     text: str
     """Sentence for readers, which may change."""
 
+    def __post_init__(self) -> None:
+        """Keep the baseline's node ids from steering a terminal."""
+        keep_plain(self, "text")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateNote:
@@ -107,6 +118,10 @@ class GateNote:
     """The kind of it, for programs."""
     text: str
     """Sentence for readers, which may change."""
+
+    def __post_init__(self) -> None:
+        """Keep the baseline's node ids from steering a terminal."""
+        keep_plain(self, "text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

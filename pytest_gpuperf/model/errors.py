@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from pytest_gpuperf.model.plain_text import one_line
+
 
 class GpuPerfError(Exception):
     """A request that cannot be met; the message names what, where, and what to do next."""
@@ -16,7 +18,7 @@ class Unavailable(GpuPerfError):
     """
 
     def __init__(self, message: str | None, *, missing: bool = False, broken: bool = False) -> None:
-        super().__init__(message)
+        super().__init__(one_line(" ".join((message or "").split())))
         self.missing = missing
         self.broken = broken
 

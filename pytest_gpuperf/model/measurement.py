@@ -9,6 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pytest_gpuperf.model.demand import Demand, Kind
+from pytest_gpuperf.model.plain_text import keep_plain
 from pytest_gpuperf.model.quantities import (
     AtLeastOne,
     Bytes,
@@ -63,6 +64,11 @@ class DeviceInfo:
     """Such a mode for convolutions alone, where a library has one by default."""
     reduced_eps: Positive | None = None
     """Relative spacing to which these modes round float32; null without one."""
+
+    def __post_init__(self) -> None:
+        """Keep what a driver or a plugin says from steering a terminal."""
+        keep_plain(self, "backend", "name", "library", "driver", "runtime")
+        keep_plain(self, "reduced_precision", "reduced_convolutions")
 
 
 @lru_cache(maxsize=1024)
@@ -347,6 +353,10 @@ class Parity:
     """Largest tolerance that was applied; null where values had to be equal or only `atol` was given."""
     reason: str | None
     """What differs, or why the results were not compared."""
+
+    def __post_init__(self) -> None:
+        """Keep what a result holds from being as long as the result."""
+        keep_plain(self, "reason")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

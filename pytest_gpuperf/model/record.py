@@ -16,6 +16,7 @@ from pytest_gpuperf.model.measurement import (
     Transfer,
 )
 from pytest_gpuperf.model.offload import Diagnosis, Offload, Threshold
+from pytest_gpuperf.model.plain_text import keep_plain
 from pytest_gpuperf.model.quantities import Count, NonNegative, Positive, Seconds
 
 Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped", "error"]
@@ -82,6 +83,10 @@ class Verdict:
     reason: str | None
     reason_code: ReasonCode | None = None
 
+    def __post_init__(self) -> None:
+        """Keep what a test or a device says from steering a terminal, and short."""
+        keep_plain(self, "reason")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
@@ -91,6 +96,10 @@ class Note:
     """The kind of it, for programs."""
     text: str
     """Sentence for readers, which may change."""
+
+    def __post_init__(self) -> None:
+        """Keep what a test or a device says from steering a terminal, and short."""
+        keep_plain(self, "text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +162,10 @@ class Record:
     """Seconds spent waiting while other processes of the machine measured; null when there was no wait."""
     comparisons: tuple[Comparison, ...] = ()
     """Comparisons with the baseline, one for each metric."""
+
+    def __post_init__(self) -> None:
+        """Keep what a test or a device says from steering a terminal, and short."""
+        keep_plain(self, "reason")
 
     def measurement(self, kind: Kind) -> Measurement | None:
         """Return the times on one kind of device; None when it was not measured."""
@@ -225,6 +238,10 @@ class Environment:
     """State of the GPU after the measurements; null where it is not known."""
     clocks_reason: str | None = None
     """Why the clocks are null."""
+
+    def __post_init__(self) -> None:
+        """Keep what a backend says from steering a terminal, and short."""
+        keep_plain(self, "gpu_reason", "clocks_reason")
 
     @property
     def usable_processors(self) -> float | None:

@@ -5,18 +5,10 @@ from collections.abc import Iterable
 from hashlib import sha256
 from itertools import count
 
+from pytest_gpuperf.model.plain_text import printable
+
 _LONGEST_CELL = 60  # of our own cells: a number in a hostile report may have hundreds of digits
 _DIGEST = 12  # hex digits: two of a million changed names share them with a chance of 1 in 500
-
-
-def printable(text: str) -> str:
-    r"""Return the text with what cannot be shown (controls, lone surrogates) written out: `\x1b`, `\udc80`.
-
-    The result has one line and can be encoded.
-    """
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def distinct(text: str, longest: int | None = None) -> str:

@@ -1,16 +1,33 @@
-"""From text to a file that is on the disk whole, or not at all; and from a file to its bytes."""
+"""From text to a file that is on the disk whole, or not at all; and from a file to its bytes.
+
+Temporary files have random names and are opened only if nothing is there, so that nobody can plant one: no
+link is followed but the one that the user names as an output.
+"""
 
 import os
-from contextlib import suppress
-from errno import EFBIG, EINVAL
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from errno import EFBIG, EINVAL, ENOTDIR
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_IMODE, S_ISREG
+from typing import IO
 
 from pytest_gpuperf.model import units
+from pytest_gpuperf.report.paths import target
 
 
 def content(path: Path, most: int, *, follow_link: bool = True) -> bytes:
-    """Return a regular file's bytes; raise OSError for any other, and for one that has more than `most`.
+    """Return a regular file's bytes; raise OSError for any other, and for one that has more than `most`."""
+    with open_regular(path, follow_link=follow_link) as file:
+        size = os.fstat(file.fileno()).st_size
+        found = file.read(most + 1) if size <= most else b""
+        if len(found) > most or size > most:
+            raise OSError(EFBIG, f"it has more than {units.size(most)}, the most that is read")
+        return found
+
+
+def open_regular(path: Path, *, follow_link: bool = True) -> IO[bytes]:
+    """Open a regular file to read it; raise OSError for any other.
 
     A device may be endless, a pipe may wait for a writer, and a link may lead out of its folder.
     """
@@ -21,49 +38,66 @@ def content(path: Path, most: int, *, follow_link: bool = True) -> bytes:
     try:
         if not S_ISREG(path.stat().st_mode):  # to open a pipe may take what another process wrote
             raise OSError(EINVAL, "it is not a regular file")
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | safely)) as file:
-            status = os.fstat(file.fileno())
-            if not S_ISREG(status.st_mode):
-                raise OSError(EINVAL, "it is not a regular file")
-            found = file.read(most + 1) if status.st_size <= most else b""
-            if len(found) > most or status.st_size > most:
-                raise OSError(EFBIG, f"it has more than {units.size(most)}, the most that is read")
-            return found
+        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | safely))  # noqa: SIM115 - to return
     except ValueError as error:  # a name that no file can have
         raise OSError(EINVAL, str(error)) from error
+    if not S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(EINVAL, "it is not a regular file")
+    return file
+
+
+def open_new(path: Path) -> IO[str]:
+    """Open a file to write it, in a folder that is made if need be; raise OSError where one is there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:  # which would say that the file itself exists
+        raise OSError(ENOTDIR, os.strerror(ENOTDIR), str(path.parent)) from error
+    return path.open("x", encoding="utf-8", newline="")
 
 
 def replace(path: Path, text: str) -> None:
     """Write a file whole or not at all: to the disk under another name, then in its place.
 
+    Of a link that is the file to which it leads. The file keeps its mode; its folder is made if need be.
     Raises OSError that names it, and leaves what was there, when it cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        real = target(path)
+        with _temporary(real, text) as temporary:
+            temporary.replace(real)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
 
 
 def create(path: Path, text: str) -> None:
     """Write a new file whole or not at all; raises OSError, and leaves it as it is, when one is there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        replace(temporary, text)
-        try:
-            os.link(temporary, path)  # unlike a rename, it fails where another process was faster
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without links
-            with path.open("x", encoding="utf-8", newline="") as file:
-                file.write(text)
+        with _temporary(path, text) as temporary:
+            try:
+                os.link(temporary, path)  # unlike a rename, it fails where another process was faster
+            except FileExistsError:
+                raise
+            except OSError:  # a file system without links
+                with open_new(path) as file:
+                    file.write(text)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextmanager
+def _temporary(path: Path, text: str) -> Iterator[Path]:
+    """Write a text to the disk beside a file, with its mode if there is one; remove it at the end."""
+    temporary = path.with_name(f".gpuperf-{os.urandom(8).hex()}.tmp")
+    file = open_new(temporary)
+    try:
+        with file:
+            with suppress(OSError):  # no such file yet, or a file system without modes
+                temporary.chmod(S_IMODE(path.stat().st_mode))
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
     finally:
         with suppress(OSError):
             temporary.unlink()

@@ -62,7 +62,6 @@ def write(folder: Path, entry: Entry) -> Path:
     time = entry.time.strftime("%Y%m%dT%H%M%SZ")
     if len(text) > _MOST_BYTES:
         raise GpuPerfError(f"the run is too large for a history: {len(text)} bytes, at most {_MOST_BYTES}")
-    folder.mkdir(parents=True, exist_ok=True)
     short = re.sub(r"[^0-9A-Za-z]", "", entry.commit.id)[:12] if entry.commit else ""
     while (path := folder / f"{time}-{short or 'unknown'}-{token_hex(6)}.json").exists():
         pass

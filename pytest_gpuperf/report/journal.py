@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +10,10 @@ from typing import IO, Any
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.report import files, paths
 from pytest_gpuperf.report.json import codec
+
+_SUFFIX = ".journal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,17 +27,30 @@ class Heading:
 class Journal:
     """The records of finished tests, on the disk as soon as the test has ended; `kill -9` loses none.
 
-    The file is made at the first line, under a name of this process's own, and removed by `close`.
+    The file is made at the first line, under a name that no other run has, beside the report or what its link
+    leads to. It is locked for as long as the process lives, and removed by `close`.
     """
 
     def __init__(self, report: Path) -> None:
-        self.path = report.with_name(f"{report.name}.{os.getpid()}.journal")
+        with suppress(OSError):  # which ends the run before, or comes up when the report is written
+            report = paths.target(report)
+        self.path = report.with_name(f"{report.name}.{os.urandom(6).hex()}{_SUFFIX}")
         self._file: IO[str] | None = None
 
     @property
     def begun(self) -> bool:
         """Whether a line was written."""
         return self._file is not None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file that was written is the one at `path`: a test may have removed it."""
+        try:
+            return self._file is not None and os.path.samestat(
+                os.fstat(self._file.fileno()), self.path.lstat()
+            )
+        except (OSError, ValueError):  # ValueError: it is closed
+            return False
 
     def add(self, content: Any) -> None:
         """Append a value as one line; raises OSError, and GpuPerfError for what JSON cannot hold.
@@ -42,7 +59,8 @@ class Journal:
         """
         line = codec.text(codec.dump(content))
         if self._file is None:
-            self._file = self.path.open("w", encoding="utf-8", newline="")
+            self._file = files.open_new(self.path)
+            _lock(self._file, exclusive=True)
         self._file.write(line + "\n")
         self._file.flush()
 
@@ -52,8 +70,58 @@ class Journal:
             return
         with suppress(OSError):
             self._file.close()
-            if not keep:
+        if not keep:
+            with suppress(OSError):
                 self.path.unlink()
+
+
+def left_behind(report: Path) -> list[Path]:
+    """Return the journals of this report's runs that ended without a report and were not recovered."""
+    with suppress(OSError):
+        report = paths.target(report)
+        named = re.compile(rf"{re.escape(report.name)}\.[0-9a-f]+{re.escape(_SUFFIX)}")
+        return [
+            path for path in sorted(report.parent.iterdir()) if named.fullmatch(path.name) and _was_left(path)
+        ]
+    return []
+
+
+def recovery_command(journal: Path) -> str:
+    """Return the command that makes a report of a journal, under a name of its own."""
+    return shlex.join(["gpuperf", "recover", str(journal), str(_recovered(journal))])
+
+
+def _recovered(journal: Path) -> Path:
+    return journal.with_suffix(".json")
+
+
+def _was_left(path: Path) -> bool:
+    """Return whether a file is a journal that holds a record, and that no process writes."""
+    if _recovered(path).exists():
+        return False
+    try:
+        with files.open_regular(path, follow_link=False) as file:
+            return is_journal(file.readline()) and file.readline().endswith(b"\n") and _lock(file)
+    except OSError:
+        return False
+
+
+def _lock(file: IO[Any], *, exclusive: bool = False) -> bool:
+    """Lock an open file until it is closed; return False if another process has it locked.
+
+    Where the system cannot lock, no process does.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def is_journal(content: bytes) -> bool:

@@ -8,11 +8,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from pytest_gpuperf.model.comparison import GateResult
+from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.units import count, first_few
 from pytest_gpuperf.report import summary
 from pytest_gpuperf.report.comparison_text import baseline_text, change_text, outcome_text, worst
-from pytest_gpuperf.report.escape import markdown_code, markdown_row, printable
+from pytest_gpuperf.report.escape import markdown_code, markdown_row
 from pytest_gpuperf.report.summary import is_emulated
 
 _MOST_ROWS = 50

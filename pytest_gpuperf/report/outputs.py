@@ -76,7 +76,6 @@ def _create_baseline(path: Path, run: Run) -> Path:
     text = document.text(run)
     if paths.is_folder(path):
         name = reader.file_name(reader.Report(name="this run", run=run))
-        path.mkdir(exist_ok=True)
         path = path / name
     files.create(path, text)
     return path

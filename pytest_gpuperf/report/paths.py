@@ -25,6 +25,19 @@ def is_folder(path: Path) -> bool:
     return path.is_dir() or not (path.suffix or path.exists())
 
 
+def target(path: Path) -> Path:
+    """Return the path of what a link leads to, of anything else its own.
+
+    Raises OSError for a link to nothing, and for one that leads to itself.
+    """
+    if not path.is_symlink():
+        return path
+    try:
+        return Path(os.path.realpath(path, strict=True))
+    except OSError as error:
+        raise OSError(error.errno, "it is a link that leads to no file", str(path)) from error
+
+
 def why_not_writable(path: Path, begins: bytes, what: str) -> str | None:
     """Return why an output cannot be written: an existing file must be empty or begin as ours do."""
     try:
@@ -40,16 +53,35 @@ def why_not_writable(path: Path, begins: bytes, what: str) -> str | None:
 
 
 def why_no_new_file(path: Path) -> str | None:
-    """Return why no file can be made next to a path, which is how outputs are written, or in a folder."""
-    if not path.parent.is_dir():
-        return f"the folder {path.parent} does not exist; create it first"
-    trial = (path if path.is_dir() else path.parent) / f".{path.name}.{os.getpid()}.trial"
+    """Return why no file can be made next to a path, which is how outputs are written, or in a folder.
+
+    Folders that are not there are made with the file, so that the nearest one that is there must be writable.
+    """
+    if (problem := why_broken(path)) is not None:
+        return problem
+    real = target(path)
+    folder = real if real.is_dir() else real.parent
+    while not os.path.lexists(folder):
+        folder = folder.parent
+    if not folder.is_dir():
+        return f"{folder} is not a folder; choose another place"
+    trial = folder / f".{real.name}.{os.urandom(8).hex()}.trial"  # longer than a journal's name
     try:
         with trial.open("xb"):
             pass
         trial.unlink()
-    except OSError as error:  # such as a full disk
-        return f"no file can be written at {path} ({error.strerror or error}); choose another place"
+    except (OSError, ValueError) as error:  # such as a full disk, or a name that no file can have
+        cause = getattr(error, "strerror", None) or error
+        return f"no file can be written at {path} ({cause}); choose another place"
+    return None
+
+
+def why_broken(path: Path) -> str | None:
+    """Return why nothing can be read or written at a path that is a link to no file."""
+    try:
+        target(path)
+    except OSError as error:
+        return f"{path} cannot be used: {error.strerror}; remove it or choose another path"
     return None
 
 

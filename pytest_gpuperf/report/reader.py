@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report import files, journal
-from pytest_gpuperf.report.escape import printable
 from pytest_gpuperf.report.json import codec, document
 from pytest_gpuperf.timing.gc_pause import gc_paused
 

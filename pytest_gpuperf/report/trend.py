@@ -11,7 +11,7 @@ from typing import Any
 from pytest_gpuperf.analysis.changepoint import FEWEST, Change, changes
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
-from pytest_gpuperf.report.escape import printable
+from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report.history import History
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.json.history import Entry, Tested

@@ -15,6 +15,8 @@ def baselines(gate: GateOptions) -> tuple[Baseline, ...]:
     path = gate.baseline
     if path is None:
         return ()
+    if (problem := paths.why_broken(path)) is not None:
+        raise pytest.UsageError(f"--gpuperf-baseline: {problem}")
     try:
         reports = reader.load_reports(path) if path.exists() else ()
     except GpuPerfError as error:
@@ -23,7 +25,6 @@ def baselines(gate: GateOptions) -> tuple[Baseline, ...]:
         raise pytest.UsageError(f"--gpuperf-baseline: {path} cannot be read: {error.strerror}") from error
     candidates = (Baseline(Path(report.name).name, report.run) for report in reports)
     usable = tuple(baseline for baseline in candidates if baseline.tests(gate.compared))
-    problem = None
     if gate.create and (path.is_dir() or not reports):
         problem = paths.why_no_new_file(path)
     elif not reports:

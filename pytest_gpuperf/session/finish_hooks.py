@@ -1,6 +1,6 @@
 """Hooks at the end of a run: collect records from workers, run the gate, write files, print the summary."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,9 +16,11 @@ from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.model.demand import Outputs, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.options import RECORD_ATTRIBUTE
 from pytest_gpuperf.report import git, outputs, terminal
+from pytest_gpuperf.report.journal import recovery_command
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.session.session import GpuPerfSession
 
@@ -127,12 +129,9 @@ class FinishHooks:
         lines = terminal.lines(self._run, width)
         if lines or self._error_lines:
             terminalreporter.section("gpuperf", sep="-")
-        for line in lines:
-            terminalreporter.write_line(line)
-        for line in self._error_lines:
-            terminalreporter.write_line(line, red=True)
-        for line in self._info_lines if lines else ():
-            terminalreporter.write_line(line)
+        _write(terminalreporter, lines)
+        _write(terminalreporter, self._error_lines, red=True)
+        _write(terminalreporter, self._info_lines if lines else ())
 
     def _build_run(self, *, complete: bool) -> Run:
         """Return the run with the gate's result."""
@@ -176,6 +175,10 @@ class FinishHooks:
             self._error_lines.append(records.unwritten)
         elif records.report:
             self._info_lines.append(f"report: {records.report}")
+        commands = map(recovery_command, records.left_behind)
+        self._info_lines += [
+            f"an earlier run wrote no report; this recovers what it measured: {each}" for each in commands
+        ]
         gate = self.session.gate
         new = gate.path_to_create(run.records)
         if new is not None and gate.allows_missing_gpu(run.records, has_gpu=run.environment.gpu is not None):
@@ -214,3 +217,9 @@ class FinishHooks:
     def _without_record(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         records = self.session.records.by_nodeid
         return [item for item in items if SPEC in item.stash and item.stash[SPEC].nodeid not in records]
+
+
+def _write(reporter: pytest.TerminalReporter, lines: Iterable[str], **markup: bool) -> None:
+    """Write lines to the terminal, which node ids and paths in them must not steer."""
+    for line in map(printable, lines):
+        reporter.write_line(line, **markup)

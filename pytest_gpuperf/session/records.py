@@ -1,20 +1,25 @@
 """The records of a run, journaled as they come and written once at the end; the only writer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run
-from pytest_gpuperf.report import files
+from pytest_gpuperf.report import files, journal
 from pytest_gpuperf.report.journal import Heading, Journal
 from pytest_gpuperf.report.json import codec, document
 
 
 class RecordStore:
-    """Keeps one record for each marked test; `unwritten` is why something is not on the disk."""
+    """Keeps one record for each marked test; `unwritten` is why something is not on the disk.
+
+    `left_behind` are the journals of earlier runs that were killed.
+    """
 
     def __init__(self, report: Path | None) -> None:
         self.report = report
@@ -22,13 +27,23 @@ class RecordStore:
         self.unwritten: str | None = None
         self.selections: tuple[Selection, ...] = ()
         self.started = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.left_behind = journal.left_behind(report) if report else []
         self._journal = Journal(report) if report else None
+        self._journal_error: str | None = None
+        self._journaled: set[str] = set()  # node ids
         self._attached: dict[str, Any] = {}
         self._refused: GpuPerfError | None = None
 
-    def keep(self, record: Record) -> None:
-        """Keep a record; a rerun's replaces the one before."""
+    def keep(self, record: Record) -> Record:
+        """Keep a record and return it; a rerun's replaces the one before.
+
+        One with a number that no report can hold, as from a clock that a test has replaced, is kept as an
+        error without its numbers: the other records must not be lost with it.
+        """
+        if record.cpu or record.gpu:  # to check all tests of a large suite would take long
+            record = _possible(record)
         self.by_nodeid[record.nodeid] = record
+        return record
 
     def attach(self, nodeid: str) -> dict[str, Any]:
         """Return a record as it travels with pytest's report, to this process or to another."""
@@ -39,12 +54,13 @@ class RecordStore:
         """Keep the record that came with a report; one that this process attached needs no reading."""
         if content is not self._attached:
             try:
-                self.keep(codec.load(content, Record))
+                record = codec.load(content, Record)
+                self.by_nodeid[record.nodeid] = record
             except GpuPerfError as error:
                 self.refuse(error)
 
     def refuse(self, error: GpuPerfError) -> None:
-        """Note that something of another process cannot be read; the journal keeps what it measured."""
+        """Note that something of another process cannot be read."""
         self._refused = self._refused or error
 
     def journal(self, content: dict[str, Any], survey: Callable[[], Environment]) -> None:
@@ -52,35 +68,94 @@ class RecordStore:
 
         `survey` is called once, for the journal's first line.
         """
-        if self._journal is None or self.unwritten:
+        if self._journal is None or self._journal_error:
             return
         try:
             if not self._journal.begun:
-                self._journal.add(Heading(started=self.started, environment=survey()))
+                self._journal.add(Heading(started=self.started, environment=_possible_environment(survey())))
             self._journal.add(content)
-        except (OSError, GpuPerfError) as error:
-            self.unwritten = f"the journal {self._journal.path} cannot be written: {error}"
+            self._journaled.add(content["nodeid"])
+        except Exception as error:  # noqa: BLE001 - a test may have broken Python, and others have passed
+            self._journal_error = f"the journal {self._journal.path} cannot be written: {error}"
 
     def write(self, run: Run) -> None:
         """Write a run's report, if one was requested.
 
         A run that was cut short before it measured anything leaves an earlier report as it is.
         """
+        if self._refused:
+            where = "in the report" if self.report else "shown"
+            self.unwritten = f"not all that was measured is {where}: {self._refused}"
         if self.report is None or self._journal is None:
-            if self._refused:
-                self.unwritten = f"not all that was measured is shown: {self._refused}"
             return
         if run.is_empty and self.report.exists():
             self.unwritten = f"{self.report} was left as it is: this run ended before it measured anything"
             self._journal.close(keep=False)
             return
         try:
-            if self._refused:
-                raise self._refused
-            files.replace(self.report, document.text(run))
-        except (OSError, GpuPerfError) as error:
-            self.unwritten = f"the report {self.report} was not written: {error}"
-            self.unwritten += f"; what was measured is in {self._journal.path}"
-            self._journal.close(keep=True)
+            files.replace(self.report, _text(run))
+        except Exception as error:  # noqa: BLE001 - a test may have broken Python: the journal has the rest
+            measured = {record.nodeid for record in run.records if record.cpu or record.gpu}
+            rescued = measured & self._journaled if self._journal.is_there else set()
+            problem = f"the report {self.report} was not written: {error}"
+            known = (problem, self._journal_error, _rescued_text(self._journal.path, rescued, measured))
+            self.unwritten = "; ".join(filter(None, known))
+            self._journal.close(keep=bool(rescued))
         else:
             self._journal.close(keep=False)
+
+
+def _rescued_text(path: Path, rescued: Set[str], measured: Set[str]) -> str | None:
+    """Return how much of what was measured is in a journal; None if nothing is."""
+    if not rescued:
+        return None
+    share = "" if rescued == measured else f" of {len(rescued)} of {units.count(len(measured), 'test')}"
+    return f"what was measured{share} is in {path}"
+
+
+def _text(run: Run) -> str:
+    """Return the report of a run, without the numbers of records and of the GPU that it cannot hold."""
+    try:
+        return document.text(run)
+    except GpuPerfError:
+        records = tuple(map(_possible, run.records))
+        return document.text(
+            replace(run, records=records, environment=_possible_environment(run.environment))
+        )
+
+
+def _possible_environment(found: Environment) -> Environment:
+    """Return the environment, without what a backend says of its GPU if no report can hold that."""
+    try:
+        codec.written(found)
+    except GpuPerfError as error:
+        reason = f"what its backend says of it is impossible: {error}"
+        return replace(
+            found,
+            gpu=None,
+            gpu_reason=reason,
+            clocks_at_start=None,
+            clocks_at_end=None,
+            clocks_reason=reason,
+        )
+    return found
+
+
+def _possible(record: Record) -> Record:
+    """Return the record, as an error without its numbers if no report can hold it."""
+    try:
+        codec.written(record)
+    except GpuPerfError as error:
+        reason = f"what was measured is impossible and not kept: {error}"
+    else:
+        return record
+    return Record(
+        nodeid=record.nodeid,
+        status="error",
+        reason=reason,
+        demand=record.demand,
+        family=record.family,
+        pairing=record.pairing,
+        source=record.source,
+        reruns=record.reruns,
+    )

@@ -9,6 +9,7 @@ import pytest
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters
 from pytest_gpuperf.devices import errors
 from pytest_gpuperf.integrations import unittest_cases
+from pytest_gpuperf.model.plain_text import message
 from pytest_gpuperf.model.record import Status, Verdict
 from pytest_gpuperf.options import RECORD_ATTRIBUTE
 from pytest_gpuperf.session.finish_hooks import FinishHooks
@@ -141,7 +142,7 @@ class RunHooks:
         if phase == "setup" or spec.nodeid not in self.session.records.by_nodeid:
             ended = Verdict(
                 status="skipped" if is_skip else "error",
-                reason=(str(error) or type(error).__name__).partition("\n")[0],
+                reason=message(error) or type(error).__name__,
                 reason_code="no_gpu" if isinstance(error, NoGpu) else None,
             )
             self.session.without_measurement(item, spec, ended)

@@ -28,6 +28,7 @@ from pytest_gpuperf.model.errors import (
     NotComparableWarning,
     Unavailable,
 )
+from pytest_gpuperf.model.plain_text import message
 from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Verdict
 from pytest_gpuperf.report import junit
 from pytest_gpuperf.session import baseline_files, isolation, timed_call
@@ -174,8 +175,7 @@ class GpuPerfSession:
         trial.release()  # pytest keeps the frames of a test that fails until the next one has run
         if fault is not None:
             self.machine.release()
-        self.store_record(record, item)
-        return record
+        return self.store_record(record, item)
 
     def _trial(self, item: pytest.Function, spec: ItemSpec) -> Trial:
         trial_options = self.options
@@ -198,7 +198,7 @@ class GpuPerfSession:
             self.families.reported.add(threshold.name)
             added = self.gate.threshold_comparisons(threshold, list(self.records.by_nodeid.values()))
             record = replace(record, comparisons=(*record.comparisons, *added))
-            self.store_record(record, item)
+            record = self.store_record(record, item)
         self._warn_of_differences(record, item)
         end = policy.decide(record, threshold, self.options, self.gate.options)
         for warning in end.warnings:
@@ -217,15 +217,19 @@ class GpuPerfSession:
         if regressions := self.gate.unmarked_failures(record, self.options):
             pytest.fail("\n".join(regressions), pytrace=False)
 
-    def store_record(self, record: Record, item: pytest.Item | None = None) -> None:
-        """Store a record; with its item, also in the item's user properties, for other plugins' reports."""
-        self.records.keep(record)
+    def store_record(self, record: Record, item: pytest.Item | None = None) -> Record:
+        """Store a record and return it, or what is kept of it.
+
+        With its item it is also in the item's user properties, for other plugins' reports.
+        """
+        record = self.records.keep(record)
         if record.family is not None:
             self.families.remove(record.family.name, record.nodeid)
         if item is None:
-            return
+            return record
         others = [pair for pair in item.user_properties if not pair[0].startswith(junit.PREFIX)]
         item.user_properties[:] = [*others, *junit.pairs(record)]
+        return record
 
     def without_measurement(self, item: pytest.Item, spec: ItemSpec, ended: Verdict) -> None:
         """Store the record of a speedup test that ended before it was measured."""
@@ -286,7 +290,7 @@ class GpuPerfSession:
         """
         if isinstance(error, SKIPS):
             code: ReasonCode | None = "no_gpu" if isinstance(error, NoGpu) else None
-            return Verdict(status="skipped", reason=str(error) or "skipped in the test", reason_code=code)
+            return Verdict(status="skipped", reason=message(error) or "skipped in the test", reason_code=code)
         where = trial.where
         what = errors.first_line(error)
         if fault is not None and fault.kind == "out_of_memory":

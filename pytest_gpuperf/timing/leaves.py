@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pytest_gpuperf.model.plain_text import quote
+
 _BITS = {"bfloat16": 7, "bcomplex32": 7, "complex32": 10}  # of the mantissa, where NumPy has no such dtype
 _SINGLE = ("float32", "complex64")
 _BITS_IN_NAME = re.compile(r"float\d+_e\d+m(\d+)")  # float8_e4m3fn
@@ -120,7 +122,7 @@ def is_lazy_graph(value: Any) -> bool:
 def _read(container: Any) -> Iterator[tuple[str, Any]]:
     """Yield the parts of a container, each with its place."""
     if isinstance(container, Mapping):
-        yield from ((f"[{key!r}]", part) for key, part in container.items())
+        yield from ((f"[{quote(key)}]", part) for key, part in container.items())
     elif isinstance(container, list | tuple | deque | UserList):
         yield from ((f"[{index}]", part) for index, part in enumerate(container))
     else:

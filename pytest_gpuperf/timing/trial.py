@@ -11,7 +11,7 @@ from pytest_gpuperf.analysis import estimation, noise, offload, threshold, verdi
 from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.noise import Disturbance
-from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices import capabilities, errors
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, Family, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -197,7 +197,7 @@ class Trial:
         if self.device is None:
             return "before any device was used"
         in_round = f" in round {self._rounds.begun}" if self._rounds.begun else ""
-        return f"on the {self.device.kind.upper()} ({self.device.name}){in_round}"
+        return f"on the {self.device.kind.upper()} ({self.device.info.name}){in_round}"
 
     def note(self, code: NoteCode, text: str) -> None:
         """Add a note to the record."""
@@ -400,7 +400,7 @@ class Trial:
             if (fault := capabilities.fault(gpu.device, error)) is not None and fault.kind == "lost":
                 raise
             self._budget.remaining()  # raises for a clock that went back
-            text = f"some secondary measurements failed: {type(error).__name__}: {error}"
+            text = f"some secondary measurements failed: {errors.first_line(error)}"
             self.note("aside_failed", text)
 
     def _judge(self) -> Verdict:

@@ -289,13 +289,28 @@ def test_a_folder_that_is_not_there_is_made_for_its_first_baseline(call):
     assert values("folder/2026-01-01T000000.000Z.json") == {"test_a.py::test_1": 10.0}
 
 
+def test_a_baseline_that_is_a_link_is_updated_where_the_gate_reads_it(call):
+    Path("real").mkdir()
+    written("real/base.json", record())
+    Path("link.json").symlink_to("real/base.json")
+    written("r.json", record(value=5.0))
+    assert (0, ["link.json: 1 test updated, 0 new, 0 kept as before"]) == update(call, "link.json", "r.json")
+    assert Path("link.json").is_symlink()
+    assert values("real/base.json") == {"test_a.py::test_1": 5.0}
+
+
+def test_a_baseline_that_is_a_link_to_nothing_is_refused(refused):
+    Path("link.json").symlink_to("nothing.json")
+    written("r.json", record())
+    said = "link.json: it is a link that leads to no file"
+    assert said == refused("baseline", "update", "link.json", "r.json")
+
+
 def test_no_folder_is_made_for_a_baseline_that_cannot_be(refused):
     written("r.json", skipped())
     assert "measured nothing" in refused("baseline", "update", "folder", "r.json")
     written("r.json", record(), started="yesterday")
     assert "which is not a time with an offset" in refused("baseline", "update", "folder", "r.json")
-    written("r.json", record())
-    assert "nowhere/folder: No such file" in refused("baseline", "update", "nowhere/folder", "r.json")
     assert ["r.json"] == [path.name for path in Path().iterdir()]
 
 

@@ -183,12 +183,17 @@ def test_a_folder_that_may_only_be_read_is_named(folder, refused, monkeypatch, a
 
 
 @pytest.mark.parametrize("arguments", WRITERS.values(), ids=WRITERS)
-def test_a_folder_that_is_not_there_is_named(refused, arguments):
+def test_a_folder_that_is_not_there_is_made(folder, call, arguments):
     inputs()
-    where = [f"nowhere/{each}" if each == "out.json" else each for each in arguments]
-    said = refused(*where)
-    assert "nowhere" in said
-    assert "folder nowhere does not exist" in said or "No such file or directory" in said
+    code, _, err = call(*(f"new/folder/{each}" if each == "out.json" else each for each in arguments))
+    assert (0, "", ["out.json"]) == (code, err, [path.name for path in (folder / "new/folder").iterdir()])
+
+
+@pytest.mark.parametrize("arguments", WRITERS.values(), ids=WRITERS)
+def test_a_file_that_is_no_folder_is_named(refused, arguments):
+    inputs()
+    said = refused(*(f"r.json/{each}" if each == "out.json" else each for each in arguments))
+    assert said in ("r.json is not a folder; choose another place", "r.json/out.json: Not a directory")
 
 
 def test_the_commands_load_neither_pytest_nor_numpy():

@@ -235,7 +235,7 @@ def test_an_earlier_joined_report_is_replaced(folder):
 
 def test_a_place_where_nothing_can_be_written_is_named(folder, capsys):
     names = written(*sides_of(3.0))
-    untouched(*names, "-o", "nowhere/merged.json", said="nowhere", capsys=capsys)
+    untouched(*names, "-o", "cpu.json/merged.json", said="cpu.json is not a folder", capsys=capsys)
 
 
 @pytest.mark.parametrize("options", [["cpu.json", "gpu.json"], ["-o", "merged.json"], ["--inconclusive=no"]])

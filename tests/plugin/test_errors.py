@@ -263,8 +263,8 @@ def test_a_warm_up_that_never_settles_ends(run):
     ("options", "said"),
     [
         (
-            ["--gpuperf-json=no/such/report.json"],
-            "*--gpuperf-json: the folder * does not exist; create it first*",
+            ["--gpuperf-json=test_it.py/report.json"],
+            "*--gpuperf-json: *test_it.py is not a folder; choose another place*",
         ),
         (["--gpuperf-json=."], "*--gpuperf-json: * is a folder; choose a file in it*"),
         (
@@ -426,3 +426,85 @@ def test_other():
     } == found.statuses
     assert all("must use a device" in record["reason"] for record in found.records.values())
     found.says("ERROR test_it.py::TestNothing::test_one - *")
+
+
+HOSTILE_BACKEND = """
+    from dataclasses import replace
+    from pytest_gpuperf.devices.simulated import SimulatedBackend
+
+    class Hostile(SimulatedBackend):
+        def gpu(self, selector):
+            found = super().gpu("")
+            found.name = "\\x1b]0;owned\\x07"
+            found.info = replace(found.info, name=found.name)
+            return found
+
+    def pytest_gpuperf_devices():
+        return [Hostile(name="hostile")]
+"""
+HOSTILE_TESTS = """
+    import pytest, unittest
+
+    @pytest.mark.speedup
+    def test_raises(device):
+        if device.kind == "gpu":
+            raise ValueError("\\x1b[31m" + 50_000 * "x")
+
+    @pytest.mark.speedup
+    def test_skips(device):
+        raise unittest.SkipTest("\\x1b[31m")
+
+    @pytest.mark.speedup
+    def test_measured(device):
+        return lambda: device.launch()
+"""
+
+
+def test_nothing_that_others_have_written_steers_the_terminal_or_is_endless(run, pytester):
+    pytester.makeconftest(HOSTILE_BACKEND)
+    run(HOSTILE_TESTS, "--gpuperf-json=base.json", "-k", "measured", gpu="hostile")
+    base = pytester.path / "base.json"
+    other_gpu = base.read_text().replace(r"\\x1b]0;owned\\x07", r"\u001b[32m")
+    base.write_text(other_gpu.replace("test_raises", r"test_gone\u001b[33m"))
+    gate = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%", "--gpuperf-json=report.json")
+    result = run(HOSTILE_TESTS, *gate, "--tb=no", "-rN", "-W", "default", gpu="hostile")
+    result.assert_outcomes(passed=1, failed=1, skipped=1, warnings=1)
+    assert [line for line in result.outlines if not line.isprintable()] == []
+    result.stdout.fnmatch_lines(
+        [r"*NotComparableWarning:*GPU: \x1b[[]32m in the baseline, \x1b[]]0;owned\x07 now"]
+    )
+    assert len(str(result.stdout)) < 5_000
+    found = records(pytester)
+    assert found["test_skips"]["reason"] == r"\x1b[31m"
+    assert found["test_raises"]["reason"].startswith(r"ValueError: \x1b[31mxxx")
+    assert found["test_raises"]["reason"].endswith(r"xxx…, raised on the GPU (\x1b]0;owned\x07)")
+
+
+def test_the_name_of_a_file_steers_no_terminal(pytester):
+    pytester.makepyfile(**{"test_\x1b[31m": HOSTILE_TESTS, "test_it": HOSTILE_TESTS})
+    result = pytester.runpytest_inprocess("-p", "no:randomly", "--gpuperf-gpu=none", "--tb=no", "-rN")
+    _, ours = str(result.stdout).split(" gpuperf ")
+    assert [line for line in ours.splitlines() if not line.isprintable()] == []
+    assert r"test_\x1b[31m.py::test_measured" in ours
+
+
+UNSHOWN = """
+    import pytest
+
+    class Unshown(Exception):
+        def __str__(self):
+            raise SystemExit(3)
+
+    def fail():
+        raise Unshown
+"""
+
+
+def test_an_exception_that_cannot_be_shown_fails_its_test_alone(faulty):
+    source = TWO_TESTS.replace("import pytest", UNSHOWN).replace(
+        "device.launch()", "1 // 0 if fail() else 1", 1
+    )
+    result, found = faulty("kind='error', call=10_000", source=source)
+    result.assert_outcomes(passed=3, failed=1)
+    said = "Unshown: <Unshown, which cannot be shown: SystemExit>, raised on the CPU (simulated CPU)"
+    assert found["test_first"]["reason"] == said

@@ -707,7 +707,7 @@ def test_a_baseline_that_measured_nothing_ends_the_run(ends, pytester):
         ([*GATE, "--gpuperf-baseline-missing=maybe"], "'maybe' is not one of fail, create"),
         (["--gpuperf-export=xml:x"], "'xml' is not an export format; use one of pytest-benchmark,"),
         (["--gpuperf-export=csv"], "'csv' names no file; expected csv:PATH"),
-        (["--gpuperf-markdown=gone/x.md"], "the folder *gone does not exist"),
+        (["--gpuperf-markdown=notes.md/x.md"], "notes.md is not a folder"),
         (["--gpuperf-markdown=notes.md"], "notes.md exists and is not a "),
         (["--gpuperf-history=notes.md"], "notes.md is not a folder"),
     ],
@@ -812,11 +812,26 @@ def test_a_run_that_measured_nothing_makes_no_folder(ends, pytester):
 
 
 def test_a_folder_that_could_not_be_made_ends_the_run_before_the_first_test(ends, pytester):
-    result = ends(BARE, "--gpuperf-baseline=gone/kept", "--gpuperf-baseline-missing=create")
+    result = ends(BARE, "--gpuperf-baseline=test_it.py/kept", "--gpuperf-baseline-missing=create")
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(
-        ["ERROR: --gpuperf-baseline: the folder *gone does not exist; create it first"]
+        ["ERROR: --gpuperf-baseline: *test_it.py is not a folder; choose another place"]
     )
+
+
+@pytest.mark.parametrize("name", ["new/folder/base.json", "new/folder"])
+def test_the_folders_of_a_new_baseline_are_made(ends, pytester, name):
+    assert pytest.ExitCode.OK == ends(BARE, f"--gpuperf-baseline={name}", *CREATE[1:]).ret
+    assert 1 == len(list((pytester.path / "new").glob("folder/*.json")))
+
+
+@pytest.mark.parametrize("missing", ["create", "fail"])
+def test_a_baseline_that_is_a_link_to_no_file_ends_the_run_before_the_first_test(ends, pytester, missing):
+    for name, place in {"loop.json": "loop.json", "dangling.json": "nothing.json"}.items():
+        (pytester.path / name).symlink_to(pytester.path / place)
+        result = ends(BARE, f"--gpuperf-baseline={name}", f"--gpuperf-baseline-missing={missing}")
+        assert pytest.ExitCode.USAGE_ERROR == result.ret
+        result.stderr.fnmatch_lines([f"ERROR: *{name} cannot be used: it is a link that leads to no file; *"])
 
 
 def test_a_stray_file_in_a_folder_ends_the_run_and_can_be_moved_out(ends, pytester):
@@ -988,14 +1003,13 @@ def test_a_full_disk_is_told_and_the_results_are_printed_all_the_same(ends, pyte
 
 @pytest.mark.skipif(os.name != "posix", reason="a folder that cannot be written to is made as POSIX has it")
 def test_a_file_that_cannot_be_written_is_told_fails_the_run_and_loses_no_other(ends, pytester):
-    source = BARE.replace("import pytest\n", "import pathlib, pytest, shutil\n").replace(
-        "    return", "    shutil.rmtree('out', ignore_errors=True)\n    return"
+    source = BARE.replace("import pytest\n", "import pathlib, pytest\n").replace(
+        "    return", "    pathlib.Path('out').touch()\n    return"
     )
-    pytester.mkdir("out")
     result = ends(source, "--gpuperf-markdown=out/summary.md", "--gpuperf-export=csv:it.csv")
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(
-        ["test_bare *", "the summary was not written: *No such file*", "export as csv: *"]
+        ["test_bare *", "the summary was not written: *Not a directory*", "export as csv: *"]
     )
     assert (pytester.path / "it.csv").exists()
 

@@ -202,11 +202,17 @@ def test_a_killed_run_is_recovered_from_its_journal(run, pytester, capsys):
     killed = subprocess.run(command, cwd=pytester.path, capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL
     (journal,) = pytester.path.glob("report.json.*.journal")
-    assert main(["recover", str(journal), str(pytester.path / "report.json")]) == 0
+    kept = journal.read_bytes()
+    later = run(SUITE, "--gpuperf-json=report.json", "-k", "fast")
+    later.stdout.fnmatch_lines([f"an earlier run wrote no report; *: gpuperf recover {journal} *"])
+    assert kept == journal.read_bytes()
+    recovered = pytester.path / "report.json"
+    recovered.unlink()
+    assert main(["recover", str(journal), str(recovered)]) == 0
     assert statuses(pytester) == {"test_fast": "passed", "test_slow": "failed"}
     assert report(pytester)["complete"] is False
-    assert main(["validate", str(pytester.path / "report.json")]) == 0
-    assert main(["recover", str(journal), str(pytester.path / "report.json")]) == 2
+    assert main(["validate", str(recovered)]) == 0
+    assert main(["recover", str(journal), str(recovered)]) == 2
     assert "exists; name a new file" in capsys.readouterr().err
 
 
@@ -219,6 +225,46 @@ def test_something_that_is_no_journal_is_refused(tmp_path, capsys):
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that not even root may write to")
+def test_the_folders_of_every_output_are_made(run, pytester):
+    outputs = (
+        "--gpuperf-json=a/b/report.json",
+        "--gpuperf-markdown=c/d/it.md",
+        "--gpuperf-export=csv:e/f/it.csv",
+    )
+    run(SUITE, *outputs, "--gpuperf-history=g/h", "-k", "bare")
+    assert ["b", "d", "f", "h"] == sorted(path.parent.name for path in pytester.path.glob("?/?/*"))
+
+
+@pytest.mark.parametrize("option", ["json=", "markdown=", "export=csv:", "history="])
+def test_a_link_to_no_file_is_a_usage_error(run, pytester, option):
+    (pytester.path / "loop").symlink_to(pytester.path / "loop")
+    (pytester.path / "dangling").symlink_to(pytester.path / "nothing")
+    for name in ("loop", "dangling"):
+        result = run(SUITE, f"--gpuperf-{option}{name}")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(
+            [f"*{name} cannot be used: it is a link that leads to no file; remove it *"]
+        )
+
+
+def test_a_number_that_a_test_made_impossible_costs_its_record_and_no_other(run, pytester):
+    source = SUITE.replace("return lambda: device.launch()", BROKEN).replace(
+        "bare(device)", "bare(device, monkeypatch)"
+    )
+    result = run(source, "--gpuperf-json=report.json", "--gpuperf-export=csv:it.csv", "-k", "fast or bare")
+    result.assert_outcomes(passed=1, skipped=1)
+    found = {record["nodeid"].split("::")[1]: record for record in report(pytester)["records"]}
+    assert found["test_fast"]["status"] == "passed"
+    assert found["test_bare"]["status"] == "error"
+    assert "impossible and not kept: it breaks its schema at $.elapsed" in found["test_bare"]["reason"]
+    result.stdout.fnmatch_lines(["report: *report.json", "export as csv: *it.csv"])
+
+
+BROKEN = """name = "pytest_gpuperf.timing.time_budget.TimeBudget.elapsed"
+        monkeypatch.setattr(name, property(lambda _: -1559.0))
+        return lambda: device.launch()"""
+
+
 def test_a_folder_that_cannot_be_written_is_a_usage_error(run):
     result = run(SUITE, "--gpuperf-json=/proc/report.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

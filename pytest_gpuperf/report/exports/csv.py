@@ -6,8 +6,8 @@ from io import StringIO
 from typing import Any
 
 from pytest_gpuperf.model.comparison import METRICS, Metric
+from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report.escape import printable
 
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and their full-width forms
 _UNITS: dict[Metric, str] = {"gpu": "s", "cpu": "s", "threshold": "size", "memory": "bytes"}

@@ -4,8 +4,9 @@ from typing import Any
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import Speedup
+from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report.escape import distinct, printable
+from pytest_gpuperf.report.escape import distinct
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.summary import format_time, is_emulated
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pytest_gpuperf.collection.markers import demand
+from pytest_gpuperf.collection.markers import demand, size, threshold
 from pytest_gpuperf.model.demand import Demand
 
 
@@ -81,6 +81,44 @@ def test_limits_and_times_are_finite_numbers_above_zero(name):
 
 def test_a_positional_min_is_checked_too():
     assert refusal("3").startswith("min must be a finite number above 0, not '3'")
+
+
+HUGE = 10**400  # no float, and no number that a report can hold
+NAMELESS = type("Nameless", (), {"__repr__": lambda _: 1 // 0})()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, HUGE) for name in ("min", "max", "max_time", "max_memory", "rtol", "atol")),
+        ("min", Fraction(HUGE)),
+        ("min", Fraction(1, HUGE)),
+        ("max_memory", "9" * 400 + "GB"),
+        ("max_memory", 10**5000),
+        ("parity", NAMELESS),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.isidentifier() else type(value).__name__,
+)
+def test_values_that_no_report_can_hold_are_refused(name, value):
+    assert refusal(**{name: value}).startswith(f"{name} must be ")
+
+
+def test_so_many_calls_are_refused():
+    assert refusal(transfer="once", calls=HUGE).startswith("calls must be an integer")
+
+
+def test_a_large_integer_is_a_number_that_a_report_can_hold():
+    assert (float, 1e300) == (type(asked(10**300).min), asked(10**300).min)
+
+
+@pytest.mark.parametrize("given", [{"at_most": HUGE}, {"at_least": HUGE}], ids=" ".join)
+def test_a_threshold_that_no_report_can_hold_is_refused(given):
+    with pytest.raises(ValueError, match=r"^at_\w+ must be a finite number"):
+        threshold(pytest.mark.offload_threshold("n", **given).mark)
+
+
+def test_a_size_that_no_report_can_hold_is_none():
+    assert [None, None, 3.0] == [size(HUGE), size(Fraction(HUGE)), size(3)]
 
 
 @pytest.mark.parametrize("name", ["rtol", "atol"])

@@ -57,24 +57,81 @@ def test_the_text_is_on_the_disk_before_it_takes_the_place(tmp_path, monkeypatch
     assert steps == [5, "replace"]
 
 
-def test_each_process_writes_beside_the_report_under_a_name_of_its_own(tmp_path, monkeypatch):
+def names_beside(monkeypatch, folder: Path, write) -> list[str]:
+    """Return the names of the files that are made and moved when this writes twice."""
     names = []
-    moved = Path.replace
+    opened = Path.open
 
-    def move(path, target):
-        names.append(path.name)
-        return moved(path, target)
+    def watch(path, mode="r", *others, **named):
+        if "r" not in mode:
+            names.append(path.name)
+        return opened(path, mode, *others, **named)
 
-    monkeypatch.setattr(Path, "replace", move)
-    for process in (17, 18):
-        monkeypatch.setattr(os, "getpid", lambda process=process: process)
-        replace(tmp_path / "report.json", "new")
-    assert len(set(names)) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", watch)
+        for name in ("one.json", "two.json"):
+            write(folder / name, "text")
+    return names
 
 
-def test_a_report_in_a_folder_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        replace(tmp_path / "nowhere" / "report.json", "new")
+@pytest.mark.parametrize("write", [replace, create])
+def test_nobody_knows_beforehand_what_a_temporary_file_is_called(tmp_path, monkeypatch, write):
+    names = names_beside(monkeypatch, tmp_path, write)
+    assert len(names) == len(set(names)) == 2
+    assert all(len(name) > 20 for name in names)
+
+
+@pytest.mark.parametrize("write", [replace, create])
+def test_a_file_that_was_planted_is_neither_followed_nor_removed(tmp_path, monkeypatch, write):
+    """Even where the random part of its name were known."""
+    monkeypatch.setattr(os, "urandom", bytes)
+    victim = tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    (planted,) = set(names_beside(monkeypatch, tmp_path, write))
+    (tmp_path / planted).symlink_to(victim)
+    with pytest.raises(FileExistsError):
+        write(tmp_path / "three.json", "new")
+    assert victim.read_text(encoding="utf-8") == "precious"
+    assert (tmp_path / planted).is_symlink()
+
+
+@pytest.mark.parametrize("write", [replace, create])
+def test_a_folder_that_is_not_there_is_made(tmp_path, write):
+    write(tmp_path / "new" / "folder" / "report.json", "new")
+    assert (tmp_path / "new" / "folder" / "report.json").read_text(encoding="utf-8") == "new"
+
+
+def test_an_output_that_is_a_link_is_written_where_it_leads(tmp_path):
+    (tmp_path / "real").mkdir()
+    real, link = tmp_path / "real" / "report.json", tmp_path / "link.json"
+    real.write_text("old", encoding="utf-8")
+    link.symlink_to("between.json")
+    (tmp_path / "between.json").symlink_to("real/report.json")
+    replace(link, "new")
+    assert link.is_symlink()
+    assert real.read_text(encoding="utf-8") == "new"
+    assert list(real.parent.iterdir()) == [real]
+
+
+@pytest.mark.parametrize("leads_to", ["itself", "nothing"])
+def test_an_output_that_is_a_link_to_no_file_is_an_error(tmp_path, leads_to):
+    link = tmp_path / "itself"
+    link.symlink_to(tmp_path / leads_to)
+    with pytest.raises(OSError, match="it is a link that leads to no file"):
+        replace(link, "new")
+    assert list(tmp_path.iterdir()) == [link]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have no such modes")
+@pytest.mark.parametrize("mode", [0o600, 0o664, 0o444])
+def test_a_file_keeps_its_mode_and_a_new_one_gets_that_of_any_other(tmp_path, mode):
+    old, new, other = tmp_path / "old", tmp_path / "new", tmp_path / "other"
+    old.touch()
+    old.chmod(mode)
+    other.touch()
+    replace(old, "text")
+    replace(new, "text")
+    assert [mode, other.stat().st_mode] == [old.stat().st_mode & 0o777, new.stat().st_mode]
 
 
 def test_of_two_writers_one_leaves_a_whole_report(tmp_path):

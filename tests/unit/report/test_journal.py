@@ -1,12 +1,23 @@
 """Journal: what was measured is on the disk as soon as a test has ended, and is found there again."""
 
+import json
 import os
+import re
+import shlex
 
 import pytest
 from factories import record, run_of
 
+from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.report.journal import Heading, Journal, is_journal, run_in
+from pytest_gpuperf.report.journal import (
+    Heading,
+    Journal,
+    is_journal,
+    left_behind,
+    recovery_command,
+    run_in,
+)
 from pytest_gpuperf.report.json import codec
 
 HEADING = codec.encode(Heading(started="2026-01-01", environment=run_of().environment)) + b"\n"
@@ -36,9 +47,105 @@ def test_journal_lines_are_there_without_a_close(tmp_path):
     journal.close(keep=False)
 
 
-def test_a_journal_is_named_after_its_report_and_its_process(tmp_path):
+def test_no_two_journals_have_one_name(tmp_path):
+    """Runs in containers have the same process id: the second must neither overwrite nor remove the first."""
+    report = tmp_path / "report.json"
+    first, second = Journal(report), Journal(report)
+    first.add("killed")
+    second.add("later")
+    second.close(keep=False)
+    assert [first.path] == list(tmp_path.iterdir())
+    assert first.path.read_bytes() == b'"killed"\n'
+    assert re.fullmatch(r"report\.json\.[0-9a-f]{12}\.journal", first.path.name)
+    first.close(keep=False)
+
+
+def test_a_file_in_the_place_of_a_journal_is_neither_overwritten_nor_removed(tmp_path):
     journal = Journal(tmp_path / "report.json")
-    assert journal.path == tmp_path / f"report.json.{os.getpid()}.journal"
+    journal.path.symlink_to(tmp_path / "victim")
+    with pytest.raises(FileExistsError):
+        journal.add("line")
+    journal.close(keep=False)
+    assert [journal.path] == list(tmp_path.iterdir())
+
+
+def test_a_journal_of_a_report_that_is_a_link_is_beside_the_real_one(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "report.json").touch()
+    (tmp_path / "link.json").symlink_to("real/report.json")
+    assert Journal(tmp_path / "link.json").path.parent == tmp_path / "real"
+
+
+@pytest.fixture
+def journal(tmp_path):
+    """Write the journal of a run, as if it had been killed if it is closed."""
+    written = Journal(tmp_path / "report.json")
+    written.add(Heading(started="2026-01-01", environment=run_of().environment))
+    written.add(record("test_a"))
+    yield written
+    written.close(keep=True)
+
+
+def test_a_journal_that_was_left_behind_is_found(tmp_path, journal):
+    journal.close(keep=True)
+    assert [journal.path] == left_behind(tmp_path / "report.json")
+
+
+def test_a_journal_that_was_left_behind_is_found_where_a_link_leads(tmp_path, journal):
+    journal.close(keep=True)
+    (tmp_path / "report.json").touch()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "link.json").symlink_to(tmp_path / "report.json")
+    assert [journal.path] == left_behind(tmp_path / "other" / "link.json")
+
+
+def test_a_journal_of_a_run_that_goes_on_was_not_left_behind(tmp_path, journal):
+    assert [] == left_behind(tmp_path / "report.json")
+
+
+def test_a_journal_that_was_recovered_was_not_left_behind(tmp_path, journal):
+    journal.close(keep=True)
+    program, *arguments = shlex.split(recovery_command(journal.path))
+    assert ("gpuperf", 0) == (program, main(arguments))
+    assert [] == left_behind(tmp_path / "report.json")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "report.json.journal",
+        "other.json.12ab.journal",
+        "report.json.12ab.journal.txt",
+        "reportxjson.1.journal",
+    ],
+)
+def test_a_journal_of_another_name_is_another_reports(tmp_path, journal, name):
+    journal.close(keep=True)
+    journal.path.rename(tmp_path / name)
+    assert [] == left_behind(tmp_path / "report.json")
+
+
+@pytest.mark.parametrize("content", [b"", HEADING, HEADING + b'{"cut o', b"{}\n{}\n"])
+def test_a_journal_without_a_record_was_not_left_behind(tmp_path, content):
+    (tmp_path / "report.json.12ab.journal").write_bytes(content)
+    assert [] == left_behind(tmp_path / "report.json")
+
+
+def test_what_is_no_file_was_not_left_behind(tmp_path, journal):
+    journal.close(keep=True)
+    (tmp_path / "report.json.1.journal").symlink_to(journal.path)
+    (tmp_path / "report.json.2.journal").mkdir()
+    os.mkfifo(tmp_path / "report.json.3.journal")
+    assert [journal.path] == left_behind(tmp_path / "report.json")
+    assert [] == left_behind(tmp_path / "no folder" / "report.json")
+
+
+def test_a_journal_that_a_test_removed_or_replaced_is_not_there(journal):
+    assert journal.is_there
+    journal.path.unlink()
+    assert not journal.is_there
+    journal.path.touch()
+    assert not journal.is_there
 
 
 def test_a_last_line_that_was_cut_off_is_left_out(tmp_path):
@@ -59,6 +166,14 @@ def test_only_a_line_feed_ends_a_line(tmp_path, character):
 def test_an_empty_journal_is_not_whole(tmp_path):
     with pytest.raises(GpuPerfError, match="no whole journal"):
         recovered(tmp_path / "empty", b"")
+
+
+@pytest.mark.parametrize("status", ["bogus", 3, None])
+def test_a_record_that_is_none_of_ours_is_named(tmp_path, status):
+    """As of a later version that knows more of them."""
+    content = line("a").replace(b'"status":"passed"', f'"status":{json.dumps(status)}'.encode())
+    with pytest.raises(GpuPerfError, match=r"no whole journal of a run: it breaks its schema at \$\.status"):
+        recovered(tmp_path / "wrong", HEADING + content)
 
 
 @pytest.mark.parametrize(
@@ -102,5 +217,6 @@ def test_closing_a_journal_that_is_gone_already_is_no_error(tmp_path, keep):
 
 
 def test_a_journal_that_cannot_be_written_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        Journal(tmp_path / "nowhere" / "report.json").add("line")
+    (tmp_path / "a file").touch()
+    with pytest.raises(NotADirectoryError):
+        Journal(tmp_path / "a file" / "report.json").add("line")

@@ -13,8 +13,9 @@ from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, Gat
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Threshold
+from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Merged, Note, Record, Run
-from pytest_gpuperf.report.escape import markdown_code, printable
+from pytest_gpuperf.report.escape import markdown_code
 from pytest_gpuperf.report.markdown import text
 
 EMULATED = replace(GPU, backend="sycl", name="a CPU", emulated=True)

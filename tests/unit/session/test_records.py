@@ -1,18 +1,31 @@
 """Record store: records of this process and of others are held and journaled, and none is lost."""
 
 import json
+import os
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
 
 import pytest
-from factories import record, run_of
+from factories import GPU, record, run_of, skipped
 
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Clocks
+from pytest_gpuperf.report.journal import run_in
 from pytest_gpuperf.report.json import codec
+from pytest_gpuperf.report.reader import load_report
 from pytest_gpuperf.session.records import RecordStore
 
 
 def sent(record, **changes) -> dict:
     """Return a record as it comes from another process."""
     return json.loads(json.dumps(codec.dump(record))) | changes
+
+
+def reported(folder) -> list[str]:
+    """Return the node ids in the report of a folder, in which there is nothing else."""
+    (path,) = folder.iterdir()
+    return [found.nodeid for found in load_report(path).records]
 
 
 def test_a_record_that_this_process_attached_is_not_read_again():
@@ -28,16 +41,37 @@ def test_a_record_of_another_process_is_read():
     assert {"test_a": record("test_a")} == store.by_nodeid
 
 
-def test_a_record_that_no_report_can_hold_stays_in_the_journal(tmp_path):
+def test_a_record_of_another_process_that_cannot_be_read_costs_no_other(tmp_path):
     store = RecordStore(tmp_path / "report.json")
-    content = sent(record("test_a"), elapsed=-1.0)
-    store.receive(content)
-    store.journal(content, lambda: run_of().environment)
-    store.write(run_of())
-    assert "was not written: it breaks its schema at $.elapsed: " in store.unwritten
-    (journal,) = tmp_path.iterdir()
-    assert store.unwritten.endswith(f"what was measured is in {journal}")
-    assert content == json.loads(journal.read_text(encoding="utf-8").splitlines()[1])
+    store.receive(sent(record("test_a"), elapsed=-1.0))
+    store.receive(sent(record("test_b")))
+    store.write(run_of(*store.by_nodeid.values()))
+    assert "not all that was measured is in the report: it breaks its schema at $.elapsed" in store.unwritten
+    assert ["test_b"] == reported(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("place", "changes"),
+    [
+        ("$.elapsed", {"elapsed": float("nan")}),
+        ("$.elapsed", {"elapsed": float("inf")}),
+        ("$.elapsed", {"elapsed": 10**400}),
+        ("$.cpu.setup", {"cpu": replace(record("test_a").cpu, setup=-1559.0)}),
+    ],
+    ids=["nan", "inf", "huge", "negative"],
+)
+def test_an_impossible_number_costs_its_record_and_no_other(tmp_path, place, changes):
+    store = RecordStore(tmp_path / "report.json")
+    for made in (record("test_a", **changes), record("test_b")):
+        kept = store.keep(made)
+        store.journal(store.attach(kept.nodeid), lambda: run_of().environment)
+    store.write(run_of(*store.by_nodeid.values()))
+    assert store.unwritten is None
+    lost = store.by_nodeid["test_a"]
+    assert ("error", None, None, None) == (lost.status, lost.cpu, lost.gpu, lost.speedup)
+    assert lost.reason.startswith("what was measured is impossible and not kept: ")
+    assert place in lost.reason
+    assert ["test_a", "test_b"] == reported(tmp_path)
 
 
 def test_without_a_report_it_is_said_that_a_record_cannot_be_read():
@@ -47,9 +81,111 @@ def test_without_a_report_it_is_said_that_a_record_cannot_be_read():
     assert store.unwritten == "not all that was measured is shown: it breaks its schema"
 
 
-@pytest.mark.parametrize("wild", [float("nan"), float("inf"), 10**400], ids=["nan", "inf", "huge"])
-def test_a_record_that_json_cannot_hold_ends_the_journal_with_the_reason(tmp_path, wild):
+def test_an_impossible_number_of_a_test_that_was_not_measured_costs_its_record_and_no_other(tmp_path):
     store = RecordStore(tmp_path / "report.json")
-    store.journal(codec.dump(record("test_a", elapsed=wild)), lambda: run_of().environment)
-    assert "cannot be written: the number at $.elapsed is not finite" in store.unwritten
-    store.write(run_of())
+    store.keep(skipped("test_a", elapsed=-1.0))
+    store.keep(record("test_b"))
+    store.write(run_of(*store.by_nodeid.values()))
+    assert store.unwritten is None
+    assert ["test_a", "test_b"] == reported(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gpu": replace(GPU, memory=-5)},
+        {"clocks_at_end": Clocks(sm_mhz=1, memory_mhz=1, celsius=1, watts=float("nan"), throttle=())},
+    ],
+    ids=["memory", "clocks"],
+)
+def test_an_impossible_number_of_the_gpu_costs_no_record(tmp_path, changes):
+    environment = replace(run_of().environment, **changes)
+    store = RecordStore(tmp_path / "report.json")
+    store.keep(record("test_a"))
+    store.journal(store.attach("test_a"), lambda: environment)
+    assert ["test_a"] == [found.nodeid for found in run_in(next(tmp_path.iterdir())).records]
+    store.write(replace(run_of(*store.by_nodeid.values()), environment=environment))
+    assert store.unwritten is None
+    assert ["test_a"] == reported(tmp_path)
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """Journal two measured tests, and a third that was skipped, of a report that cannot be written."""
+    store = RecordStore(tmp_path / "report.json")
+    for made in (record("test_a"), record("test_b"), skipped("test_c")):
+        store.keep(made)
+        store.journal(store.attach(made.nodeid), lambda: run_of().environment)
+    full(monkeypatch)
+    yield store
+    store._journal.close(keep=True)
+
+
+def full(monkeypatch):
+    """Let the disk be too full for a report."""
+
+    def raises(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", raises)
+
+
+class NoSpace(StringIO):
+    """A journal for which the disk is too full."""
+
+    def flush(self):
+        raise OSError(28, "No space left on device")
+
+
+def test_it_is_said_that_the_journal_has_what_was_measured(tmp_path, store):
+    store.write(run_of(*store.by_nodeid.values()))
+    (journal,) = tmp_path.iterdir()
+    assert store.unwritten.endswith(
+        f"No space left on device: '{store.report}'; what was measured is in {journal}"
+    )
+    assert ["test_a", "test_b", "test_c"] == [found.nodeid for found in run_in(journal).records]
+
+
+def test_it_is_said_how_much_of_it_the_journal_has(tmp_path, store):
+    store.keep(record("test_d"))
+    store.write(run_of(*store.by_nodeid.values()))
+    (journal,) = tmp_path.iterdir()
+    assert store.unwritten.endswith(f"; what was measured of 2 of 3 tests is in {journal}")
+
+
+def test_a_journal_that_is_gone_is_not_said_to_have_anything(tmp_path, store):
+    next(tmp_path.iterdir()).unlink()
+    store.write(run_of(*store.by_nodeid.values()))
+    assert store.unwritten.endswith("No space left on device: '" + str(store.report) + "'")
+
+
+def test_a_journal_that_could_not_be_written_is_not_said_to_have_anything(tmp_path, monkeypatch):
+    store = RecordStore(tmp_path / "report.json")
+    store.keep(record("test_a"))
+    monkeypatch.setattr("pytest_gpuperf.report.files.open_new", lambda _: NoSpace())
+    store.journal(store.attach("test_a"), lambda: run_of().environment)
+    full(monkeypatch)
+    store.write(run_of(*store.by_nodeid.values()))
+    assert "cannot be written: [Errno 28] No space left on device" in store.unwritten
+    assert "what was measured" not in store.unwritten
+
+
+def test_a_journal_that_could_not_be_written_is_no_loss_once_there_is_a_report(tmp_path, monkeypatch):
+    store = RecordStore(tmp_path / "report.json")
+    store.keep(record("test_a"))
+    with monkeypatch.context() as patch:
+        patch.setattr("pytest_gpuperf.report.files.open_new", lambda _: NoSpace())
+        store.journal(store.attach("test_a"), lambda: run_of().environment)
+    store.write(run_of(*store.by_nodeid.values()))
+    assert store.unwritten is None
+    assert ["test_a"] == reported(tmp_path)
+
+
+def test_a_test_that_broke_python_ends_no_run(tmp_path, monkeypatch):
+    store = RecordStore(tmp_path / "report.json")
+    store.keep(record("test_a"))
+    monkeypatch.setattr(os, "open", None)
+    monkeypatch.setattr(Path, "open", None)
+    store.journal(store.attach("test_a"), lambda: run_of().environment)
+    store.write(run_of(*store.by_nodeid.values()))
+    assert "was not written: 'NoneType' object is not callable; the journal " in store.unwritten

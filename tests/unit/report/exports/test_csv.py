@@ -8,9 +8,9 @@ from factories import record, run_of, skipped, speedup
 from hypothesis import given, settings
 from strategies import FORMULAS, HOSTILE
 
+from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report import exports
-from pytest_gpuperf.report.escape import printable
 
 NODEID = "tests/test_fft.py::test_fft"
 

@@ -14,9 +14,10 @@ from strategies import HOSTILE
 
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment
 from pytest_gpuperf.report import exports, paths
-from pytest_gpuperf.report.escape import distinct, printable
+from pytest_gpuperf.report.escape import distinct
 
 NODEID = "tests/test_fft.py::test_fft"
 
