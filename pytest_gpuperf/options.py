@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 if TYPE_CHECKING:
+    import argparse
+
     from pytest_gpuperf.model.comparison import GateOptions, Tolerance
     from pytest_gpuperf.model.demand import Outputs, RunOptions
 
@@ -349,7 +351,11 @@ _FAIL_ON = _Option(
     metavar="METRIC:PERCENT",
     ini="args",
 )
-_STRICT = _Option("strict", "fail tests that cannot be compared with the baseline (e.g. a different machine)")
+_STRICT = _Option(
+    "strict",
+    "fail tests that cannot be compared with the baseline (e.g. a different machine), and tests that the "
+    "command line left out",
+)
 _ALLOW_NO_GPU = _Option(
     "allow-no-gpu", "let a regression check pass that measured nothing because there was no GPU"
 )
@@ -357,6 +363,11 @@ _ALLOW_MISSING = _Option(
     "allow-missing", "let a regression check pass that did not run all tests of the baseline"
 )
 _GATE = (_BASELINE, _BASELINE_MISSING, _FAIL_ON, _STRICT, _ALLOW_NO_GPU, _ALLOW_MISSING)
+
+
+def asks_for_gate(command_line: argparse.Namespace) -> bool:
+    """Return whether the command itself, and not the ini file alone, asks for a gate."""
+    return bool(getattr(command_line, _FAIL_ON.key, None))
 
 
 def gate_options(config: pytest.Config) -> GateOptions:
