@@ -260,6 +260,27 @@ def any_option_given(config: pytest.Config) -> bool:
     return any(key != "gpuperf_off" for key in given)
 
 
+def check_keys(config: pytest.Config) -> None:
+    """Raise UsageError for a misspelt key of ours in the ini file, of which pytest only warns.
+
+    A gate that is misspelt would be no gate, and green.
+    """
+    unknown = config._get_unknown_ini_keys()  # noqa: SLF001 - pytest has it for its own warning
+    if not unknown:
+        return
+    from difflib import get_close_matches
+
+    keys = [*(option.key for option in _OPTIONS), "gpuperf_device_params", "gpuperf_speedup"]
+    problems = []
+    for key in sorted(unknown):
+        is_ours = key.lower().startswith("gpuperf")
+        nearest = get_close_matches(key.lower().replace("-", "_"), keys, n=1, cutoff=0 if is_ours else 0.85)
+        if nearest:
+            problems.append(f"{key} in the ini file is no option of pytest-gpuperf; use {nearest[0]}")
+    if problems:
+        raise pytest.UsageError("\n".join(problems))
+
+
 def run_options(config: pytest.Config) -> RunOptions:
     """Return the options of this run; raise UsageError, naming the option, for an invalid value."""
     from pytest_gpuperf.model.demand import RunOptions

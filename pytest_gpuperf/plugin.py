@@ -75,6 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     for line in options.MARKERS:
         config.addinivalue_line("markers", line)
+    options.check_keys(config)
     config.stash[_SELECTS_UNMARKED] = options.times_all(config) or bool(options.patterns(config))
     if options.any_option_given(config):
         _session(config).check()
