@@ -1065,7 +1065,7 @@ def test_a_baseline_of_cpu_times_is_made_held_and_updated(ends, pytester, monkey
     assert pytest.ExitCode.OK == ends(HOST, *cpu, "--gpuperf-baseline-missing=create", device="none").ret
     ends(HOST, *cpu, device="none")
     monkeypatch.chdir(pytester.path)
-    assert 0 == main(["baseline", "update", "base.json", "report.json"])
+    assert 0 == main(["baseline", "update", "--accept-regressions", "base.json", "report.json"])
 
 
 def test_the_summary_says_what_got_better_where_that_fails(held, pytester):
