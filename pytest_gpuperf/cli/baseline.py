@@ -217,9 +217,9 @@ def _replaced(update: _Update) -> Iterator[str]:
         for metric in _SHOWN if before else ():
             old, new = (metrics.estimate_of(record, metric) for record in (before, now) if record)
             if old is not None and new is not None:
-                if old.value != new.value:
-                    values = " replaced by ".join(text.format_metric(metric, each) for each in (old, new))
-                    changed.append(f"{nodeid}: {text.METRIC_NAMES[metric]} {values}")
+                was, became = (text.format_metric(metric, each) for each in (old, new))
+                if was != became:
+                    changed.append(f"{nodeid}: {text.METRIC_NAMES[metric]} {was} replaced by {became}")
                 break
     yield from changed[:_MOST_TESTS]
     if rest := len(changed) - len(changed[:_MOST_TESTS]):
