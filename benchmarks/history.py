@@ -14,7 +14,7 @@ AFTER = (3, 4, 5, 6, 8)  # runs
 BEFORE = (8, 12, 30)  # runs
 NOISE = (1, 3)  # percent, standard deviation from run to run
 LENGTHS = (12, 16, 24, 40)  # runs without a change
-PROMISED = {(1, 12, 10, 4), (1, 12, 17, 3)}  # noise, before, step, after
+PROMISED = {(1, 8, 10, 4), (1, 12, 10, 3)}  # noise, before, step, after
 LEAST_FOUND = 90.0  # percent
 
 
