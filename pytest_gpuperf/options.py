@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 if TYPE_CHECKING:
+    import argparse
+
     from pytest_gpuperf.model.comparison import GateOptions, Tolerance
     from pytest_gpuperf.model.demand import Outputs, RunOptions
 
@@ -258,6 +260,27 @@ def any_option_given(config: pytest.Config) -> bool:
     return any(key != "gpuperf_off" for key in given)
 
 
+def check_keys(config: pytest.Config) -> None:
+    """Raise UsageError for a misspelt key of ours in the ini file, of which pytest only warns.
+
+    A gate that is misspelt would be no gate, and green.
+    """
+    unknown = config._get_unknown_ini_keys()  # noqa: SLF001 - pytest has it for its own warning
+    if not unknown:
+        return
+    from difflib import get_close_matches
+
+    keys = [*(option.key for option in _OPTIONS), "gpuperf_device_params", "gpuperf_speedup"]
+    problems = []
+    for key in sorted(unknown):
+        is_ours = key.lower().startswith("gpuperf")
+        nearest = get_close_matches(key.lower().replace("-", "_"), keys, n=1, cutoff=0 if is_ours else 0.85)
+        if nearest:
+            problems.append(f"{key} in the ini file is no option of pytest-gpuperf; use {nearest[0]}")
+    if problems:
+        raise pytest.UsageError("\n".join(problems))
+
+
 def run_options(config: pytest.Config) -> RunOptions:
     """Return the options of this run; raise UsageError, naming the option, for an invalid value."""
     from pytest_gpuperf.model.demand import RunOptions
@@ -351,7 +374,11 @@ _FAIL_ON = _Option(
     metavar="METRIC:PERCENT",
     ini="args",
 )
-_STRICT = _Option("strict", "fail tests that cannot be compared with the baseline (e.g. a different machine)")
+_STRICT = _Option(
+    "strict",
+    "fail tests that cannot be compared with the baseline (e.g. a different machine), and tests that the "
+    "command line left out",
+)
 _ALLOW_NO_GPU = _Option(
     "allow-no-gpu", "let a regression check pass that measured nothing because there was no GPU"
 )
@@ -359,6 +386,11 @@ _ALLOW_MISSING = _Option(
     "allow-missing", "let a regression check pass that did not run all tests of the baseline"
 )
 _GATE = (_BASELINE, _BASELINE_MISSING, _FAIL_ON, _STRICT, _ALLOW_NO_GPU, _ALLOW_MISSING)
+
+
+def asks_for_gate(command_line: argparse.Namespace) -> bool:
+    """Return whether the command itself, and not the ini file alone, asks for a gate."""
+    return bool(getattr(command_line, _FAIL_ON.key, None))
 
 
 def gate_options(config: pytest.Config) -> GateOptions:

@@ -14,8 +14,9 @@ RunHooks          with the session (`_hooks`): a      runtest_setup, pyfunc_call
                   speedup test is about to run, or    runtest_call (innermost wrapper: within pytest's
                   an option has to be checked         capturing of output), runtest_makereport (wrapper)
 FinishHooks       with RunHooks                       runtest_logreport, testnodedown, runtestloop (wrapper),
-                                                      sessionfinish (last), terminal_summary
-ExpectedTests     with RunHooks                       collectreport, itemcollected
+                                                      sessionfinish (last), terminal_summary,
+                                                      unconfigure
+ExpectedTests     with RunHooks                       collectreport, itemcollected, deselected
 TimeoutPauser     with RunHooks                       timeout_set_timer, timeout_cancel_timer (both first)
 xdist._Worker     at start, in a worker               collection_finish (first)
 xdist._Controller at start, with --dist               configure_node, xdist_make_scheduler (wrapper),
@@ -74,6 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     for line in options.MARKERS:
         config.addinivalue_line("markers", line)
+    options.check_keys(config)
     config.stash[_SELECTS_UNMARKED] = options.times_all(config) or bool(options.patterns(config))
     if options.any_option_given(config):
         _session(config).check()

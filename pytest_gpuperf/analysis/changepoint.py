@@ -28,7 +28,10 @@ SMALLEST = 0.01
 _SHORTEST = 3  # run of values on either side of a change: one bad hour of a shared machine is no change
 _ENDS = 8  # candidate ends of the values after a change, besides the last value
 _PERMUTATIONS = 199  # as many as the authors' own package ecp has by default
-_AT_ONCE = 16  # permutations of about a thousand values that fit the processor's cache
+_PERMUTATIONS_OF_FEW = 999  # 8 and 4 values have 495 orders: of 199 too often two are split as well by chance
+_FEW = 100  # values of which the permutations are cheap
+_LEAST_AT_ONCE = 16  # permutations of about a thousand values that fit the processor's cache
+_VALUES_AT_ONCE = 4096
 _SEED = 2014  # fixed: the same series has the same changes every time
 _ROUNDING = 1e-9  # of the statistic: other orders of the same two halves sum to a little more or less
 
@@ -128,22 +131,26 @@ def _split(logs: Sequence[float]) -> _Split | None:
     import numpy as np
 
     part = np.array([logs])
+    permutations = _PERMUTATIONS_OF_FEW if len(logs) <= _FEW else _PERMUTATIONS
     energies = _energies(part)[0]
     best = int(energies.argmax())
     reached = 0
-    most = int(LEVEL * (_PERMUTATIONS + 1) + _ROUNDING) - 1
-    for shuffled in _shuffled(part, np.random.default_rng(_SEED)):
+    most = int(LEVEL * (permutations + 1) + _ROUNDING) - 1
+    for shuffled in _shuffled(part, permutations, np.random.default_rng(_SEED)):
         highest = _energies(shuffled).max(axis=1)
         reached += int((highest >= energies[best] - _ROUNDING).sum())
         if reached > most:  # the remaining permutations cannot change that
             return None
-    return _Split(at=_SHORTEST + best, p=(1 + reached) / (1 + _PERMUTATIONS))
+    return _Split(at=_SHORTEST + best, p=(1 + reached) / (1 + permutations))
 
 
-def _shuffled(part: "NDArray[float64]", random: "Generator") -> "Iterator[NDArray[float64]]":
+def _shuffled(
+    part: "NDArray[float64]", permutations: int, random: "Generator"
+) -> "Iterator[NDArray[float64]]":
     """Yield permutations of a part in batches, one to a row."""
-    for done in range(0, _PERMUTATIONS, _AT_ONCE):
-        rows = part.repeat(min(_AT_ONCE, _PERMUTATIONS - done), axis=0)
+    at_once = max(_LEAST_AT_ONCE, _VALUES_AT_ONCE // part.size)
+    for done in range(0, permutations, at_once):
+        rows = part.repeat(min(at_once, permutations - done), axis=0)
         yield random.permuted(rows, axis=1)
 
 

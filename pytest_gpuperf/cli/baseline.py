@@ -8,10 +8,11 @@ from typing import Any
 
 from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.cli.command import add_command
-from pytest_gpuperf.cli.output import INCOMPARABLE, CommandResult, lines_result
-from pytest_gpuperf.gate import baseline, fingerprint, metrics
-from pytest_gpuperf.gate.baseline import Baseline
+from pytest_gpuperf.cli.output import FAILED, INCOMPARABLE, CommandResult, lines_result
+from pytest_gpuperf.gate import baseline, fingerprint, metrics, regression, text
+from pytest_gpuperf.gate.baseline import Baseline, Comparer
 from pytest_gpuperf.model import units
+from pytest_gpuperf.model.comparison import Comparison, GateOptions, Metric, Tolerance
 from pytest_gpuperf.model.demand import KINDS
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Run
@@ -25,7 +26,12 @@ example: gpuperf baseline update baseline.json report.json
 A test that a report measured replaces the baseline's; one that it skipped or could not measure does not.
 Tests that are in no report stay, unless --prune removes them. In a folder, a new file is written.
 A report of a run that began before the baseline's only adds tests that the baseline has not measured.
+A regression beyond the tolerance of the report's gate (without one: speedup:10%) is refused, unless you
+accept it.
 A BASE that does not exist is created, as a folder if its name has no suffix."""
+
+_SHOWN: tuple[Metric, ...] = ("speedup", "gpu", "cpu")
+_MOST_TESTS = 50
 
 
 def add(commands: Any) -> None:
@@ -36,6 +42,9 @@ def add(commands: Any) -> None:
     action = add_command(actions, "update", purpose, _update, _EPILOG)
     action.add_argument("base", type=Path, metavar="BASE", help="the baseline; created if missing")
     action.add_argument("reports", type=Path, nargs="+", metavar="REPORT", help="reports of later runs")
+    action.add_argument(
+        "--accept-regressions", action="store_true", help="replace better values by worse ones, too"
+    )
     action.add_argument("--prune", action="store_true", help="remove the tests that no report measured")
 
 
@@ -74,9 +83,14 @@ def _update(chosen: argparse.Namespace) -> CommandResult:
         raise GpuPerfError(_why_nothing_new(older, update))
     if (refusal := _refusal(runs, before, update, older)) is not None:
         return lines_result([f"{base} was not changed, because the {refusal}"], INCOMPARABLE)
+    regressions = _regressions(runs[len(older) :], existing, update) if existing else []
+    if regressions and not chosen.accept_regressions:
+        remedy = "--accept-regressions makes them what later runs are compared with"
+        refusal = f"{base} was not changed: {units.count(len(regressions), 'regression')}; {remedy}"
+        return lines_result([*regressions, refusal], FAILED)
     last = before if before and len(older) == len(runs) else runs[-1]
     path = _write(base, last, update.records)
-    lines = [*_counts(path, update), *_older_tests(older, update)]
+    lines = [*_counts(path, update), *_replaced(update), *_older_tests(older, update)]
     return lines_result([*lines, *(f"{name} is incomplete: its run ended early" for name in early)])
 
 
@@ -173,13 +187,13 @@ def _refusal(runs: Sequence[Run], before: Run | None, update: _Update, older: Se
 def _write(base: Path, last: Run, records: tuple[Record, ...]) -> Path:
     """Write a baseline, in a folder to a file of its own, and return its path."""
     run = replace(last, records=records, thresholds=threshold.find(records), gate=None, complete=True)
-    text = document.text(run)
+    content = document.text(run)
     if not paths.is_folder(base):
-        files.replace(base, text)
+        files.replace(base, content)
         return base
     path = base / reader.file_name(Report(name="the report", run=last))
     try:
-        files.create(path, text)
+        files.create(path, content)
     except FileExistsError as error:
         cause = "of a run that began at the same time"
         raise GpuPerfError(f"{path} already exists, {cause}; remove it first") from error
@@ -190,8 +204,58 @@ def _counts(path: Path, update: _Update) -> Iterator[str]:
     new = len(update.fresh.keys() - update.before.keys())
     updated, kept = len(update.fresh) - new, len(update.kept)
     yield f"{path}: {units.count(updated, 'test')} updated, {new} new, {kept} kept as before"
-    if gone := len(update.before.keys() - update.fresh.keys() - update.kept.keys()):
-        yield f"{units.count(gone, 'test')} removed"
+    if gone := [each for each in update.before if each not in update.fresh and each not in update.kept]:
+        yield f"{units.count(len(gone), 'test')} removed: {units.first_few(gone)}"
+
+
+def _replaced(update: _Update) -> Iterator[str]:
+    """Yield the old and the new value of each test whose value changed."""
+    changed = []
+    for nodeid, now in update.fresh.items():
+        before = update.before.get(nodeid)
+        for metric in _SHOWN if before else ():
+            old, new = (metrics.estimate_of(record, metric) for record in (before, now) if record)
+            if old is not None and new is not None:
+                was, became = (text.format_metric(metric, each) for each in (old, new))
+                if was != became:
+                    changed.append(f"{nodeid}: {text.METRIC_NAMES[metric]} {was} replaced by {became}")
+                break
+    yield from changed[:_MOST_TESTS]
+    if rest := len(changed) - len(changed[:_MOST_TESTS]):
+        yield f"and {units.count(rest, 'more test')}"
+
+
+def _regressions(runs: Sequence[Run], existing: Baseline, update: _Update) -> list[str]:
+    """Return what would replace better values of the baseline, by the tolerances of the runs' own gates.
+
+    A gate does not fail for a loss that no later rounds confirm. To be accepted unseen is another matter.
+    """
+    reasons = []
+    for run in runs:
+        tolerances = (run.gate.tolerances if run.gate else ()) or GateOptions().compared
+        gated = run.gate is not None and bool(run.gate.tolerances)
+        comparer = Comparer(baseline=existing, environment=run.environment, gated=gated)
+        fresh = [record for record in run.records if update.fresh.get(record.nodeid) is record]
+        compared = [
+            (record.nodeid, comparison)
+            for record in fresh
+            for comparison in comparer.compare(record, tolerances)
+        ]
+        for tolerance in (each for each in tolerances if each.metric == "threshold"):
+            for family in run.thresholds:
+                members = [record for record in fresh if record.family and record.family.name == family.name]
+                if members:
+                    compared.append((family.name, comparer.compare_threshold(family, members, tolerance)))
+        reasons += [f"{name}: {each.reason}" for name, each in compared if _is_worse(each)]
+    return reasons
+
+
+def _is_worse(comparison: Comparison) -> bool:
+    before, now = comparison.baseline, comparison.found
+    if comparison.outcome != "undecided" or before is None or now is None:
+        return comparison.outcome == "regressed"
+    tolerance = Tolerance(metric=comparison.metric, share=comparison.tolerance)
+    return comparison.metric != "threshold" and regression.is_worse(before, now, tolerance)
 
 
 def _older_tests(older: Iterable[Report], update: _Update) -> Iterator[str]:

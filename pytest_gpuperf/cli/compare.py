@@ -13,7 +13,7 @@ from pytest_gpuperf.cli.output import CommandResult
 from pytest_gpuperf.gate import policy, tolerance
 from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
-from pytest_gpuperf.model.comparison import GateOptions, Tolerance
+from pytest_gpuperf.model.comparison import Absence, GateOptions, Tolerance
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import file_of
@@ -117,7 +117,7 @@ def _with_comparisons(run: Run, gate: Gate, options: RunOptions) -> Run:
             records[last] = replace(records[last], comparisons=(*records[last].comparisons, *comparisons))
     measured = {file_of(record.nodeid) for record in run.records}
     coverage = RunCoverage(
-        expects=lambda nodeid: file_of(nodeid) in measured,
+        absence=lambda nodeid: Absence(cause="gone") if file_of(nodeid) in measured else None,
         crashed={},
         has_gpu=run.environment.gpu is not None,
         flag_prefix="--",

@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_gpuperf.cli.command import add_command
 from pytest_gpuperf.cli.output import CommandResult, check_replaceable, lines_result
+from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
@@ -60,7 +61,9 @@ def show(report: Path) -> CommandResult:
     run = reader.load_report(report)
     lines = terminal.lines(run, width())
     early = [] if run.complete else ["", "the run ended early: this is not all of it"]
-    return lines_result([*(lines or ["no test with a speedup marker ran"]), *early])
+    not_run = gate_text.not_run(run.gate) if run.gate else None
+    rest = ["", not_run] if not_run else []
+    return lines_result([*(lines or ["no test with a speedup marker ran"]), *rest, *early])
 
 
 def validate(report: Path) -> CommandResult:

@@ -13,6 +13,8 @@ from pytest_gpuperf.gate import baseline, metrics, policy, regression, text
 from pytest_gpuperf.gate.baseline import Baseline, Comparer
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
+    Absence,
+    AbsentTests,
     Comparison,
     GateFailure,
     GateNote,
@@ -28,15 +30,17 @@ from pytest_gpuperf.model.record import Environment, Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCoverage:
-    """What a run covered: `expects` returns whether it should have had a test of the baseline.
+    """What a run covered: `absence` returns why a test of the baseline did not run, None where it need not.
 
     `crashed` are tests, with the reason, that were lost with their process. `has_gpu` says that one was used,
-    and `flag_prefix` is how the options that remedies name begin.
+    `gate_requested` that the command itself asks for the gate, not the ini file alone, and `flag_prefix` is
+    how the options that remedies name begin.
     """
 
-    expects: Callable[[str], bool]
+    absence: Callable[[str], Absence | None]
     crashed: Mapping[str, str]
     has_gpu: bool
+    gate_requested: bool = True
     flag_prefix: str = "--gpuperf-"
 
 
@@ -142,6 +146,8 @@ class Gate:
             tolerances=self.options.tolerances,
             failures=tuple(_failures(case)) if enforced else (),
             notes=tuple(_notes(case, self.base, enforced=enforced)) if self.base else (),
+            baseline_tests=len(case.baseline_tests),
+            absent=case.absent,
         )
 
     @cached_property
@@ -185,6 +191,35 @@ class _Case:
         return self.options.allow_no_gpu and not self.coverage.has_gpu
 
     @cached_property
+    def baseline_tests(self) -> tuple[str, ...]:
+        """The tests of the baseline that have something to compare."""
+        return tuple(self.baseline.tests(self.options.compared)) if self.baseline else ()
+
+    @cached_property
+    def absent(self) -> tuple[AbsentTests, ...]:
+        """The tests of the baseline that did not run, by cause."""
+        present = {*(record.nodeid for record in self.selected), *self.cut_off, *self.coverage.crashed}
+        groups: dict[Absence, list[str]] = {}
+        for nodeid in self.baseline_tests:
+            if nodeid not in present and (absence := self.coverage.absence(nodeid)) is not None:
+                groups.setdefault(absence, []).append(nodeid)
+        return tuple(
+            AbsentTests(cause=absence.cause, options=absence.options, tests=tuple(tests))
+            for absence, tests in groups.items()
+        )
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether the command line left out all that a gate of the ini file is about, as `-k one_test` does.
+
+        A command that asks for the gate itself contradicts itself by that, and fails.
+        """
+        if self.options.strict or self.coverage.gate_requested or self.baseline is None:
+            return False
+        in_baseline = any(record.nodeid in self.baseline.records for record in self.selected)
+        return not in_baseline and {absent.cause for absent in self.absent} == {"command_line"}
+
+    @cached_property
     def all_undecided(self) -> int:
         """How many comparisons are undecided, if that is every one that has a baseline; else 0."""
         comparisons = (comparison for record in self.records for comparison in record.comparisons)
@@ -200,8 +235,9 @@ class _Case:
 
 def _failures(case: _Case) -> Iterator[GateFailure]:
     """Yield why a run as a whole fails: what the gate did not measure, match or compare."""
-    yield from _nothing_measured(case)
-    yield from _nothing_compared(case)
+    if not case.is_left_out:
+        yield from _nothing_measured(case)
+        yield from _nothing_compared(case)
     if case.options.strict and (undecided := case.all_undecided):
         yield text.failure("nothing_decided", count=units.count(undecided, "comparison"))
     yield from _metric_not_measured(case)
@@ -266,17 +302,14 @@ def _tests_missing(case: _Case) -> Iterator[GateFailure]:
     """A test that was renamed or lost its marker is compared with nothing, and would never fail."""
     if case.baseline is None or case.options.allow_missing:
         return
-    present = {*(record.nodeid for record in case.selected), *case.cut_off, *case.coverage.crashed}
-    missing = [
-        nodeid
-        for nodeid in case.baseline.tests(case.options.compared)
-        if nodeid not in present and case.coverage.expects(nodeid)
-    ]
-    if missing:
+    for absent in case.absent:
+        if absent.cause == "command_line" and not case.options.strict:
+            continue  # on purpose; the run says so in its last line
         yield text.failure(
-            "tests_missing",
-            count=len(missing),
-            tests=units.first_few(missing),
+            text.NOT_RUN[absent.cause],
+            count=len(absent.tests),
+            tests=units.first_few(absent.tests),
+            by=text.left_out_by(absent),
             prefix=case.coverage.flag_prefix,
             baseline=case.baseline.name,
         )

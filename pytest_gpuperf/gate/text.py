@@ -6,10 +6,13 @@ from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.gate import regression
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
+    AbsenceCause,
+    AbsentTests,
     GateFailure,
     GateFailureCode,
     GateNote,
     GateNoteCode,
+    GateResult,
     Metric,
     Outcome,
     Remedy,
@@ -46,6 +49,12 @@ _FAILURES: dict[GateFailureCode, str] = {
     "tests_missing": "{count} of the baseline's tests did not run: {tests}; renamed, unmarked or deselected? "
     "Run them, pass {prefix}allow-missing, or remove them with a report of the whole suite: gpuperf baseline "
     "update --prune {baseline} REPORT",
+    "tests_hidden": "{count} of the baseline's tests were {by}: {tests}; look for collect_ignore, "
+    "pytest_ignore_collect, python_files, norecursedirs, --ignore, -k and the like in conftest.py, the ini "
+    "file and PYTEST_ADDOPTS. Run them, pass {prefix}allow-missing, or remove them with a report of the "
+    "whole suite: gpuperf baseline update --prune {baseline} REPORT",
+    "tests_left_out": "{count} of the baseline's tests were {by}, which {prefix}strict forbids: {tests}; run "
+    "them, or pass {prefix}allow-missing",
     "test_lost": "{nodeid} was lost when its process crashed: {reason}",
 }
 _NOTES: dict[GateNoteCode, str] = {
@@ -61,6 +70,12 @@ _NOTES: dict[GateNoteCode, str] = {
     "nothing_decided": "the gate has decided nothing: every comparison is undecided ({count}); a "
     "regression may have passed; --gpuperf-strict fails such a run",
 }
+NOT_RUN: dict[AbsenceCause, GateFailureCode] = {
+    "command_line": "tests_left_out",
+    "configuration": "tests_hidden",
+    "gone": "tests_missing",
+}
+_LEFT_OUT_BY = {"command_line": "the command line", "configuration": "configuration"}
 _CHANGES: dict[Outcome, str] = {
     "regressed": "got worse",
     "improved": "got better",
@@ -112,6 +127,26 @@ def failure(code: GateFailureCode, **values: object) -> GateFailure:
 def note(code: GateNoteCode, **values: object) -> GateNote:
     """Return a remark on a comparison, which fails nothing, with the values of the sentence."""
     return GateNote(code=code, text=_NOTES[code].format(**values))
+
+
+def left_out_by(absent: AbsentTests) -> str:
+    """Return why tests did not run: `left out by the command line (-k, -m)`, `missing`."""
+    if absent.cause == "gone":
+        return "missing"
+    options = ", ".join("the current folder" if option == "folder" else option for option in absent.options)
+    return f"left out by {_LEFT_OUT_BY[absent.cause]}{f' ({options})' if options else ''}"
+
+
+def not_run(gate: GateResult) -> str | None:
+    """Return how many tests of the baseline did not run, and why; None where all of them ran."""
+    if not gate.absent:
+        return None
+    total = sum(len(absent.tests) for absent in gate.absent)
+    causes = ", ".join(f"{len(absent.tests)} {left_out_by(absent)}" for absent in gate.absent)
+    gate_name = "gate failed" if gate.failures else "gate"
+    return (
+        f"{gate_name}: {total} of {units.count(gate.baseline_tests, 'baseline test')} did not run: {causes}"
+    )
 
 
 # Values.

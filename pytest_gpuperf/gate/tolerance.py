@@ -23,10 +23,13 @@ def parse(text: str) -> FailOn:
     if metric is None:
         names = f"{', '.join(METRICS)}, as in speedup:10%, or improvement"
         raise ValueError(f"{name!r} is not a metric; expected one of {names}")
+    number = percent.strip().removesuffix("%")
     try:
-        share = float(percent.strip().removesuffix("%")) / 100 if colon else -1.0
+        share = float(number) / 100 if colon else -1.0
     except ValueError:
         share = -1.0
+    if share >= 0 and not percent.rstrip().endswith("%"):  # 0.1 may mean 10 % or a thousandth
+        raise ValueError(f"{text!r} has no unit: write {metric}:{number}% for {number} percent")
     if share >= 1 and metric in _BELOW_ALL:
         raise ValueError(f"{text!r}: {metric} cannot lose 100 % or more; pass less, as in {metric}:10%")
     if not 0 <= share < inf:

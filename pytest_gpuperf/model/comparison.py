@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.plain_text import keep_plain, one_line
-from pytest_gpuperf.model.quantities import NonNegative, Text
+from pytest_gpuperf.model.quantities import Count, NonNegative, Text
 
 Metric = Literal["speedup", "gpu", "cpu", "latency", "always", "threshold", "memory"]
 METRICS: tuple[Metric, ...] = ("speedup", "gpu", "cpu", "latency", "always", "threshold", "memory")
@@ -25,8 +25,15 @@ GateFailureCode = Literal[
     "metric_not_measured",
     "session_ended",
     "tests_missing",
+    "tests_hidden",
+    "tests_left_out",
     "test_lost",
 ]
+AbsenceCause = Literal["command_line", "configuration", "gone"]
+LeftOutBy = Literal[
+    "paths", "folder", "testpaths", "-k", "-m", "--deselect", "--ignore", "--ignore-glob", "--lf", "--sw"
+]
+"""`paths` are those that pytest was given, `folder` is the one that it was called in."""
 GateNoteCode = Literal[
     "baseline_incomplete",
     "tests_skipped",
@@ -125,6 +132,26 @@ class GateNote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """Why a test of the baseline did not run."""
+
+    cause: AbsenceCause
+    options: tuple[LeftOutBy, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbsentTests:
+    """Tests of the baseline that did not run, all for one cause."""
+
+    cause: AbsenceCause
+    """Who left them out; gone: nobody, there are no such speedup tests in the files that were collected."""
+    options: tuple[LeftOutBy, ...]
+    """What it was done with; empty where pytest does not say, as for `collect_ignore`."""
+    tests: tuple[Text, ...]
+    """Node ids."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
     """The regression check of a run: its baseline, and what may not get worse."""
 
@@ -138,6 +165,10 @@ class GateResult:
     """Failures of the run as a whole, beside those of its tests."""
     notes: tuple[GateNote, ...] = ()
     """What there is to know about the comparison."""
+    baseline_tests: Count = 0
+    """Number of tests of the baseline that have a metric to compare."""
+    absent: tuple[AbsentTests, ...] = ()
+    """Those of them that did not run, by cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

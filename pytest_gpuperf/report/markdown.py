@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
+from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run
@@ -193,8 +194,11 @@ def _gate(gate: GateResult | None) -> Iterator[str]:
         yield f"Compared with {_fact(gate.baseline)} of {_fact(gate.started)}; {enforced}."
     if gate.failures:
         yield "\n".join(["**The gate failed:**", "", *_bullets([failure.text for failure in gate.failures])])
-    if gate.notes:
-        yield "\n".join(_bullets([note.text for note in gate.notes]))
+    notes = [note.text for note in gate.notes]
+    if (not_run := gate_text.not_run(gate)) is not None:
+        notes.insert(0, not_run)
+    if notes:
+        yield "\n".join(_bullets(notes))
 
 
 def _bullets(texts: Sequence[str]) -> Iterator[str]:

@@ -12,13 +12,13 @@ from pytest_gpuperf.collection.expected_tests import ExpectedTests
 from pytest_gpuperf.collection.finder import Finder
 from pytest_gpuperf.collection.hooks import runs_no_test
 from pytest_gpuperf.collection.items import SPEC
-from pytest_gpuperf.gate import policy
+from pytest_gpuperf.gate import policy, text
 from pytest_gpuperf.gate.gate import RunCoverage
 from pytest_gpuperf.model.demand import Outputs, Selection
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
-from pytest_gpuperf.options import RECORD_ATTRIBUTE
+from pytest_gpuperf.options import RECORD_ATTRIBUTE, asks_for_gate
 from pytest_gpuperf.report import git, outputs, terminal
 from pytest_gpuperf.report.journal import recovery_command
 from pytest_gpuperf.report.json import codec
@@ -86,6 +86,7 @@ class FinishHooks:
         if data is None:
             return
         self.expected_tests.outcomes.update(data["collected"])
+        self.expected_tests.deselected.update(data["deselected"])
         records = self.session.records
         try:
             self.session.families.reported.update(data["thresholds"])
@@ -133,6 +134,15 @@ class FinishHooks:
         _write(terminalreporter, self._error_lines, red=True)
         _write(terminalreporter, self._info_lines if lines else ())
 
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """Print what the gate did not see below pytest's own last line, which says `4 passed`."""
+        gate = self._run.gate if self._run else None
+        reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+        if gate is None or reporter is None or not gate.tolerances:
+            return
+        if (line := text.not_run(gate)) is not None:
+            reporter.write_line(line, red=bool(gate.failures), yellow=not gate.failures)
+
     def _build_run(self, *, complete: bool) -> Run:
         """Return the run with the gate's result."""
         session = self.session
@@ -141,8 +151,12 @@ class FinishHooks:
         has_gpu = environment.gpu is not None
         # Without a GPU, files may skip themselves if --gpuperf-allow-no-gpu accepts that.
         skipped_files = has_gpu or not session.gate.options.allow_no_gpu
-        expects = partial(self.expected_tests.expects, skipped_files=skipped_files)
-        seen = RunCoverage(expects=expects, crashed=self._crashed, has_gpu=has_gpu)
+        seen = RunCoverage(
+            absence=partial(self.expected_tests.absence, skipped_files=skipped_files),
+            crashed=self._crashed,
+            has_gpu=has_gpu,
+            gate_requested=asks_for_gate(self.expected_tests.command_line),
+        )
         writes_files = session.records.report or session.gate.options.create or session.outputs != Outputs()
         commit = git.current(self._root) if writes_files else None
         return Run(
@@ -191,12 +205,14 @@ class FinishHooks:
     def _for_controller(self) -> dict[str, Any]:
         """Return what this xdist worker sends to its controller when it ends."""
         session = self.session
+        in_baselines = {nodeid for base in session.gate.candidates for nodeid in base.records}
         return {
             "records": codec.dump(list(session.records.by_nodeid.values())),
             "environment": codec.dump(session.machine.environment()),
             "thresholds": sorted(session.families.reported),
             "selections": codec.dump(session.records.selections),
             "collected": self.expected_tests.outcomes,
+            "deselected": sorted(self.expected_tests.deselected & in_baselines),
         }
 
     def _add_missing_records(self) -> bool:

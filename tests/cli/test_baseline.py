@@ -22,6 +22,7 @@ from command import (
 )
 
 from pytest_gpuperf.cli import main
+from pytest_gpuperf.model.comparison import GateResult, Tolerance
 from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.measurement import Parity
 
@@ -38,13 +39,57 @@ def test_new_measurements_are_taken_and_the_others_stay_in_their_order(call):
     written("base.json", *map(record, names))
     before = Path("base.json").read_text().splitlines()
     written("r.json", record("test_a.py::new", 3.0), record(names[1], 12.0))
-    told = ["base.json: 1 test updated, 1 new, 2 kept as before"]
+    told = ["base.json: 1 test updated, 1 new, 2 kept as before", replaced(names[1], 10, 12)]
     assert (0, told) == update(call, "base.json", "r.json")
     found = {names[0]: 10.0, names[1]: 12.0, names[2]: 10.0, "test_a.py::new": 3.0}
     assert list(found.items()) == list(values("base.json").items())
     after = Path("base.json").read_text().splitlines()
     changed = [line for line in after if line not in before]
     assert sum('"nodeid":' in line for line in changed) <= 3, "a small change is a small diff"
+
+
+def replaced(nodeid, before, after) -> str:
+    """Return the line on a value that another one replaced."""
+    values = (f"{value:.1f}x [{value / 1.02:#.3g}, {value * 1.02:#.3g}]" for value in (before, after))
+    return f"{nodeid}: speedup {' replaced by '.join(values)}"
+
+
+def test_a_regression_is_refused_with_the_old_and_the_new_value_unless_it_is_accepted(call):
+    names = [f"test_a.py::test_{letter}" for letter in "abc"]
+    written("base.json", *map(record, names))
+    before = Path("base.json").read_bytes()
+    written("r.json", record(names[0], 8.0), record(names[1], 12.0), record(names[2], 9.8))
+    code, (reason, refusal) = update(call, "base.json", "r.json")
+    assert code == 1
+    assert reason.startswith(f"{names[0]}: speedup is undecided: 8.00x [7.84, 8.16], baseline 10.0x [9.80, ")
+    assert refusal == (
+        "base.json was not changed: 1 regression; --accept-regressions makes them what later runs are "
+        "compared with"
+    )
+    assert before == Path("base.json").read_bytes()
+    assert update(call, "base.json", "r.json", "--accept-regressions")[0] == 0
+    assert values("base.json") == dict(zip(names, (8.0, 12.0, 9.8), strict=True))
+
+
+def test_a_regression_is_one_by_the_tolerance_of_the_reports_own_gate(call):
+    gate = GateResult(baseline=None, started=None, tolerances=(Tolerance(metric="speedup", share=0.3),))
+    written("base.json", record())
+    written("r.json", record(value=8.0), gate=gate)
+    assert update(call, "base.json", "r.json")[0] == 0
+
+
+def test_a_regression_in_an_older_report_replaces_nothing_and_is_no_matter(call):
+    written("base.json", record())
+    written("old.json", record(value=3.0), record(OTHER), **OLD)
+    assert update(call, "base.json", "old.json")[0] == 0
+
+
+def test_of_many_replaced_values_fifty_are_told(call):
+    names = [f"test_a.py::test_{number}" for number in range(52)]
+    written("base.json", *map(record, names))
+    written("r.json", *(record(name, 12.0) for name in names))
+    code, lines = update(call, "base.json", "r.json")
+    assert (0, 52, "and 2 more tests") == (code, len(lines), lines[-1])
 
 
 def test_the_latest_report_wins_whatever_the_order_of_the_names(call):
@@ -82,6 +127,7 @@ def test_an_older_report_replaces_nothing_beside_a_newer_one(call):
     written("new.json", record(OTHER, 12.0), started="2026-02-01T00:00:00+00:00")
     told = [
         "base.json: 1 test updated, 1 new, 1 kept as before",
+        replaced(OTHER, 10, 12),
         "old.json was measured before the baseline: 1 test kept as it was",
     ]
     assert (0, told) == update(call, "base.json", "old.json", "new.json")
@@ -201,7 +247,7 @@ def test_nothing_less_replaces_what_was_measured(call, less, also):
 def test_a_failed_demand_was_measured_all_the_same(call):
     written("base.json", record())
     written("r.json", record(value=2.0, status="failed", reason="too slow"))
-    update(call, "base.json", "r.json")
+    update(call, "base.json", "r.json", "--accept-regressions")
     assert list(values("base.json").values()) == [2.0]
 
 
@@ -222,7 +268,11 @@ def test_reports_that_measured_nothing_change_no_baseline(refused, less):
 def test_tests_that_are_gone_are_taken_out_where_that_is_asked_for(call):
     written("base.json", record(), record("test_a.py::gone"), record("test_a.py::too"))
     written("r.json", record(value=11.0))
-    told = ["base.json: 1 test updated, 0 new, 0 kept as before", "2 tests removed"]
+    told = [
+        "base.json: 1 test updated, 0 new, 0 kept as before",
+        "2 tests removed: test_a.py::gone, test_a.py::too",
+        replaced("test_a.py::test_1", 10, 11),
+    ]
     assert (0, told) == update(call, "base.json", "r.json", "--prune")
     assert values("base.json") == {"test_a.py::test_1": 11.0}
 
@@ -263,7 +313,10 @@ def test_a_folder_gets_a_file_of_its_own(call, refused):
     written("folder/else.json", record(), environment=ELSEWHERE, started="2025-06-01T00:00:00+00:00")
     before = {path: path.read_bytes() for path in Path("folder").iterdir()}
     written("r.json", record(value=12.0), started="2026-01-01T01:00:00+01:00")
-    told = ["folder/2026-01-01T000000.000Z.json: 1 test updated, 0 new, 1 kept as before"]
+    told = [
+        "folder/2026-01-01T000000.000Z.json: 1 test updated, 0 new, 1 kept as before",
+        replaced("test_a.py::test_1", 10, 12),
+    ]
     assert (0, told) == update(call, "folder", "r.json")
     assert values("folder/2026-01-01T000000.000Z.json") == {
         "test_a.py::test_1": 12.0,
@@ -344,6 +397,7 @@ def test_a_run_that_ended_early_adds_what_it_measured_and_makes_no_baseline(call
     written("r.json", record(value=12.0), complete=False)
     told = [
         "base.json: 1 test updated, 0 new, 1 kept as before",
+        replaced("test_a.py::test_1", 10, 12),
         "r.json is incomplete: its run ended early",
     ]
     assert (0, told) == update(call, "base.json", "r.json")
@@ -359,7 +413,8 @@ def test_a_baseline_holds_no_comparison_and_no_gate(call):
     written("base.json", record())
     written("old.json", record(value=5.0))
     assert main(["compare", "base.json", "old.json"]) == 1
-    update(call, "base.json", "old.json")
+    update(call, "base.json", "old.json", "--accept-regressions")
+    assert values("base.json") == {"test_a.py::test_1": 5.0}
     assert read("base.json")["gate"] is None
     assert [each["comparisons"] for each in read("base.json")["records"]] == [[]]
 
@@ -368,8 +423,9 @@ def test_two_runs_that_write_one_baseline_leave_a_whole_one(folder):
     written("a.json", record(value=3.0))
     written("b.json", record(value=5.0))
     program = "import sys; from pytest_gpuperf.cli import main; sys.exit(main())"
+    update = ("baseline", "update", "--accept-regressions")  # of whichever writes first
     runs = [
-        subprocess.Popen([sys.executable, "-c", program, "baseline", "update", "base.json", name])
+        subprocess.Popen([sys.executable, "-c", program, *update, "base.json", name])
         for name in ("a.json", "b.json")
     ]
     assert [each.wait(60) for each in runs] == [0, 0]

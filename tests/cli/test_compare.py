@@ -55,7 +55,7 @@ def test_what_got_worse_is_a_line_the_gravest_first_and_the_exit_code(call):
     [
         (1, ["--fail-on=speedup:10%"]),
         (0, ["--fail-on=speedup:60%"]),
-        (1, ["--fail-on=gpu:10"]),
+        (1, ["--fail-on=gpu:10%"]),
         (0, ["--fail-on=cpu:10%"]),
         (1, ["--fail-on=cpu:10%", "--fail-on=gpu:10%"]),
         (0, ["--fail-on=cpu:10%", "--fail-on=improvement"]),

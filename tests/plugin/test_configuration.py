@@ -106,6 +106,26 @@ def test_a_value_of_the_wrong_type_is_an_error_that_names_its_key(pytester, suit
     found.result.stderr.fnmatch_lines([f"*{said}*"])
 
 
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [
+        ("gpuperf_failon", "gpuperf_fail_on"),
+        ("gpuperf-baseline", "gpuperf_baseline"),
+        ("gpuprf_fail_on", "gpuperf_fail_on"),
+    ],
+)
+def test_a_misspelt_key_is_an_error_that_names_the_nearest_right_one(pytester, key, nearest):
+    pytester.makeini(f"[pytest]\n{key} = speedup:10%\n")
+    result = pytester.runpytest_inprocess()
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([f"ERROR: {key} in the ini file is no option of *; use {nearest}"])
+
+
+def test_a_key_of_another_plugin_that_is_not_installed_is_none_of_ours(pytester):
+    pytester.makeini("[pytest]\ntimeout_of_others = 3\n")
+    assert pytest.ExitCode.NO_TESTS_COLLECTED == pytester.runpytest_inprocess().ret
+
+
 @pytest.mark.parametrize("mode", ["prepend", "importlib"])
 def test_tests_in_folders_with_conftests_of_their_own_are_siblings_there(suite, pytester, mode):
     for folder in ("a", "b"):

@@ -78,6 +78,11 @@ def held(ends, made):
     return call
 
 
+def last(result):
+    """Return the last line, below what pytest itself says."""
+    return [line for line in result.outlines if line][-1]
+
+
 def outcomes(result):
     """Return the outcomes of comparisons by the tests' names and metrics."""
     return {
@@ -179,7 +184,8 @@ def test_last_failed_runs_the_loss_again_and_asks_for_no_other_test(held, ends):
     )
     again = ends(None, *GATE, "--lf")
     again.assert_outcomes(failed=1)
-    again.stdout.no_fnmatch_line("*did not run*")
+    again.stdout.no_fnmatch_line("FAILED: *did not run*")
+    assert "gate: 1 of 2 baseline tests did not run: 1 left out by the command line (--lf)" == last(again)
 
 
 def test_a_rerun_takes_the_loss_back(held):
@@ -457,12 +463,13 @@ RENAMED = BARE.replace("test_bare", "test_bear")
     [
         (FAST + RENAMED, ()),
         (FAST + BARE.replace("@pytest.mark.speedup", ""), ()),
-        (FAST + BARE, ("-k", "fast")),
+        (FAST + RENAMED, ("-k", "fast")),
     ],
-    ids=["renamed", "unmarked", "deselected"],
+    ids=["renamed", "unmarked", "renamed, with -k"],
 )
 def test_a_test_of_the_baseline_that_did_not_run_fails(held, later, options):
     result = held(FAST + BARE, *options, then=later)
+    assert "gate failed: 1 of 2 baseline tests did not run: 1 missing" == last(result)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(
         ["FAILED: 1 of the baseline's tests did not run: test_it.py::test_bare; renamed, unmarked or *"]
@@ -484,6 +491,101 @@ def test_a_file_that_was_renamed_is_missed(held, pytester):
             "FAILED: the baseline base.json has none of the tests that were measured (1); node ids are *",
             "FAILED: 1 of the baseline's tests did not*",
         ]
+    )
+
+
+@pytest.fixture
+def two_files(ends, pytester):
+    """Make two files with a test each, and their baseline; then run them against it."""
+    (pytester.mkdir("sub") / "test_other.py").write_text(BARE.format(gpu=BEFORE), encoding="utf-8")
+    path = pytester.path / "base.json"
+    if "two files" in MADE:
+        path.write_bytes(MADE["two files"])
+    else:
+        assert pytest.ExitCode.OK == ends(FAST, *CREATE).ret
+        MADE["two files"] = path.read_bytes()
+
+    def call(*options, ini="", conftest=""):
+        pytester.makeini(f"[pytest]\n{ini}\n")
+        pytester.makeconftest(conftest)
+        return ends(FAST, *options)
+
+    return call
+
+
+INI_GATE = "gpuperf_baseline = base.json\ngpuperf_fail_on = speedup:10%"
+
+
+@pytest.mark.parametrize(
+    ("ini", "conftest", "told"),
+    [
+        ("", "collect_ignore = ['sub/test_other.py']", ""),
+        ("", "collect_ignore_glob = ['sub/*']", ""),
+        ("", "def pytest_ignore_collect(collection_path): return collection_path.name == 'sub' or None", ""),
+        ("python_files = test_it.py", "", ""),
+        ("norecursedirs = sub", "", ""),
+        ("addopts = --ignore=sub", "", ""),
+        ("addopts = --ignore-glob=*other*", "", ""),
+        ("testpaths = test_it.py", "", " (testpaths)"),
+        ("addopts = test_it.py", "", " (paths)"),
+        ("addopts = -k fast", "", " (-k)"),
+    ],
+    ids=lambda value: value.partition(" ")[0] if " = " in value or "def" in value else "",
+)
+def test_a_test_that_configuration_hides_is_missed(two_files, ini, conftest, told):
+    result = two_files(*GATE, ini=ini, conftest=conftest)
+    result.assert_outcomes(passed=1, deselected=int("-k" in told))
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(["FAILED: 1 of the baseline's tests were left out by configuration*"])
+    assert f"gate failed: 1 of 2 baseline tests did not run: 1 left out by configuration{told}" == last(
+        result
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["-k", "fast"], "-k"),
+        (["-vkfast"], "-k"),
+        (["-m", "not speedup or speedup(min=3)"], "-m"),
+        (["--deselect=sub/test_other.py::test_bare"], "--deselect"),
+        (["test_it.py"], "paths"),
+        (["test_it.py::test_fast"], "paths"),
+        (["--ignore=sub"], "--ignore"),
+        (["--ignore-glob=sub/*"], "--ignore-glob"),
+    ],
+    ids=lambda value: value[0].partition("=")[0] if isinstance(value, list) else "",
+)
+def test_what_a_command_line_leaves_out_on_purpose_passes_and_is_told_last(two_files, options, told):
+    result = two_files(*options, ini=INI_GATE)
+    assert pytest.ExitCode.OK == result.ret
+    assert f"gate: 1 of 2 baseline tests did not run: 1 left out by the command line ({told})" == last(result)
+    (absent,) = result.report["gate"]["absent"]
+    assert ("command_line", [told], ["sub/test_other.py::test_bare"]) == tuple(absent.values())
+
+
+def test_a_command_line_may_run_none_of_the_tests_of_a_gate_in_the_ini_file(two_files, pytester):
+    pytester.makepyfile(test_plain="def test_it(): pass\n")
+    result = two_files("test_plain.py", ini=INI_GATE)
+    assert pytest.ExitCode.OK == result.ret
+    assert "gate: 2 of 2 baseline tests did not run: 2 left out by the command line (paths)" == last(result)
+    assert pytest.ExitCode.TESTS_FAILED == two_files("test_plain.py", *GATE).ret
+
+
+def test_in_workers_it_is_told_who_left_a_test_out(two_files):
+    result = two_files("-k", "fast", *PARALLEL, ini=INI_GATE)
+    assert pytest.ExitCode.OK == result.ret
+    assert "gate: 1 of 2 baseline tests did not run: 1 left out by the command line (-k)" == last(result)
+    hidden = two_files(*PARALLEL, ini=INI_GATE, conftest="collect_ignore = ['sub']")
+    assert pytest.ExitCode.TESTS_FAILED == hidden.ret
+    assert "gate failed: 1 of 2 baseline tests did not run: 1 left out by configuration" == last(hidden)
+
+
+def test_strict_fails_what_a_command_line_leaves_out(two_files):
+    result = two_files("-k", "fast", "--gpuperf-strict", ini=INI_GATE)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.stdout.fnmatch_lines(
+        ["FAILED: 1 of the baseline's tests were left out by the command line (-k), which --gpuperf-strict *"]
     )
 
 
@@ -978,7 +1080,7 @@ def test_a_baseline_of_cpu_times_is_made_held_and_updated(ends, pytester, monkey
     assert pytest.ExitCode.OK == ends(HOST, *cpu, "--gpuperf-baseline-missing=create", device="none").ret
     ends(HOST, *cpu, device="none")
     monkeypatch.chdir(pytester.path)
-    assert 0 == main(["baseline", "update", "base.json", "report.json"])
+    assert 0 == main(["baseline", "update", "--accept-regressions", "base.json", "report.json"])
 
 
 def test_the_summary_says_what_got_better_where_that_fails(held, pytester):

@@ -1,5 +1,6 @@
 """Run <-> the text of a report, laid out for people and for speed: each record is a line."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -9,6 +10,8 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.report.json import codec, schema
 from pytest_gpuperf.timing.gc_pause import gc_paused
+
+_RECORD = re.compile(rb'\s*\{"nodeid"')  # how the line of a record begins, if nobody has laid it out anew
 
 
 @gc_paused()
@@ -29,16 +32,21 @@ def parse(content: bytes) -> Run:
     Raises ValueError, with the place, when it is no JSON, and GpuPerfError as `load` does.
     """
     run = codec.quick(content, Run, _pieces)
-    return load(codec.parse(content.decode("utf-8-sig"))) if run is None else _checked(run)
+    if run is None:
+        return load(codec.parse(content.decode("utf-8-sig")), content)
+    return _checked(run, content)
 
 
-def load(content: Any) -> Run:
-    """Return the run in a document; raise GpuPerfError when its version or its shape is not ours."""
+def load(content: Any, source: bytes = b"") -> Run:
+    """Return the run in a document; raise GpuPerfError when its version or its shape is not ours.
+
+    `source` is the text that it was read from, for the lines in the errors.
+    """
     schema.check_version(content, "schema_version", "report", "; name one that --gpuperf-json wrote")
-    return _checked(codec.load(content, Run))
+    return _checked(codec.load(content, Run), source)
 
 
-def _checked(run: Run) -> Run:
+def _checked(run: Run, source: bytes = b"") -> Run:
     """Return the run; raise GpuPerfError, with the place, for what the types of a report cannot express.
 
     The published schema has the first of these as if, then and else; no schema can express the other.
@@ -50,11 +58,11 @@ def _checked(run: Run) -> Run:
     counts = Counter(record.nodeid for record in run.records)
     if len(counts) < len(run.records):
         nodeid, _ = counts.most_common(1)[0]
-        first, second, *_ = (index for index, record in enumerate(run.records) if record.nodeid == nodeid)
-        raise GpuPerfError(
-            f"$.records[{first}] and $.records[{second}] are both of {repr(nodeid)[:80]}; "
-            "leave one of them out"
-        )
+        same = [index for index, record in enumerate(run.records) if record.nodeid == nodeid][:2]
+        lines = [number for number, line in enumerate(source.split(b"\n"), 1) if _RECORD.match(line)]
+        has_lines = len(lines) == len(run.records)
+        first, second = (f"$.records[{at}]{f' (line {lines[at]})' if has_lines else ''}" for at in same)
+        raise GpuPerfError(f"{first} and {second} are both of {repr(nodeid)[:80]}; leave one of them out")
     return run
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gpuperf.gate import text
 from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
-from pytest_gpuperf.model.comparison import Comparison, GateOptions, GateResult, Tolerance
+from pytest_gpuperf.model.comparison import Absence, Comparison, GateOptions, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Family, Pairing, RunOptions
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Speedup
 from pytest_gpuperf.model.offload import Point, Threshold
@@ -92,8 +93,14 @@ def gating(*bases, asked=GATE, here=HERE) -> Gate:
     return Gate(asked, bases, lambda: here, gated=asked.is_gate)
 
 
-def seen(*, missing=(), crashed=None, has_gpu=True) -> RunCoverage:
-    return RunCoverage(expects=lambda nodeid: nodeid in missing, crashed=crashed or {}, has_gpu=has_gpu)
+GONE = Absence(cause="gone")
+
+
+def seen(*, missing=(), absent=None, crashed=None, has_gpu=True, gate_requested=True) -> RunCoverage:
+    known = {**dict.fromkeys(missing, GONE), **(absent or {})}
+    return RunCoverage(
+        absence=known.get, crashed=crashed or {}, has_gpu=has_gpu, gate_requested=gate_requested
+    )
 
 
 def coded(found) -> tuple[tuple[str, str], ...]:
@@ -266,7 +273,75 @@ def test_a_run_is_measured_longer_for_a_gate_and_for_its_baseline(expected, aske
 def test_a_run_that_measured_what_its_baseline_knows_has_no_failure():
     found = ended([record(), record("b")], record(), record("b"))
     assert found == GateResult(
-        baseline="base.json", started="base.json began", tolerances=GATE.tolerances, failures=(), notes=()
+        baseline="base.json",
+        started="base.json began",
+        tolerances=GATE.tolerances,
+        failures=(),
+        notes=(),
+        baseline_tests=2,
+        absent=(),
+    )
+
+
+LEFT_OUT = Absence(cause="command_line", options=("-k",))
+HIDDEN = Absence(cause="configuration")
+
+
+@pytest.mark.parametrize(
+    ("absence", "changes", "codes"),
+    [
+        (LEFT_OUT, {}, []),
+        (LEFT_OUT, {"strict": True}, ["tests_left_out"]),
+        (LEFT_OUT, {"strict": True, "allow_missing": True}, []),
+        (HIDDEN, {}, ["tests_hidden"]),
+        (HIDDEN, {"allow_missing": True}, []),
+        (GONE, {}, ["tests_missing"]),
+        (GONE, {"allow_missing": True}, []),
+    ],
+)
+def test_a_test_that_did_not_run_fails_unless_the_command_line_or_an_option_allows_it(
+    absence, changes, codes
+):
+    now, before = [record()], (record(), record("b"))
+    found = ended(now, *before, asked=replace(GATE, **changes), absent={"b": absence})
+    assert codes == [failure.code for failure in found.failures]
+    assert (2, [(absence.cause, absence.options, ("b",))]) == (
+        found.baseline_tests,
+        [(each.cause, each.options, each.tests) for each in found.absent],
+    )
+
+
+@pytest.mark.parametrize(
+    ("now", "gate_requested", "changes", "codes"),
+    [
+        ([], False, {}, []),
+        ([record("new")], False, {}, []),
+        ([], True, {}, ["nothing_measured"]),
+        ([record("new")], True, {}, ["tests_unknown"]),
+        ([], False, {"strict": True}, ["nothing_measured", "tests_left_out"]),
+        ([skipped()], False, {}, ["all_skipped"]),
+    ],
+    ids=["no test", "a new one", "asked for", "asked for, and a new one", "strict", "of the baseline"],
+)
+def test_a_gate_of_the_ini_file_lets_a_command_line_leave_out_all_that_it_is_about(
+    now, gate_requested, changes, codes
+):
+    found = ended(
+        now,
+        *(record(), record("b")),
+        asked=replace(GATE, **changes),
+        absent={"a": LEFT_OUT, "b": LEFT_OUT},
+        gate_requested=gate_requested,
+    )
+    assert codes == [failure.code for failure in found.failures]
+
+
+def test_how_many_tests_did_not_run_is_told_by_cause():
+    before = [record(nodeid) for nodeid in "abcd"]
+    found = ended([record()], *before, absent={"b": LEFT_OUT, "c": LEFT_OUT, "d": HIDDEN})
+    assert text.not_run(found) == (
+        "gate failed: 3 of 4 baseline tests did not run: 2 left out by the command line (-k), "
+        "1 left out by configuration"
     )
 
 

@@ -23,6 +23,8 @@ def test_a_text_is_a_metric_and_the_share_that_it_may_lose():
         ("gpu:-1%", "expected METRIC:PERCENT"),
         ("gpu:inf%", "expected METRIC:PERCENT"),
         ("speedup:100%", "speedup cannot lose 100 % or more; pass less, as in speedup:10%"),
+        ("speedup:10", "'speedup:10' has no unit: write speedup:10% for 10 percent"),
+        ("gpu: 0.1 ", "'gpu: 0.1 ' has no unit: write gpu:0.1% for 0.1 percent"),
         ("improvement:5%", "improvement takes no percentage"),
     ],
 )

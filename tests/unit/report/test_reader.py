@@ -359,6 +359,15 @@ def test_a_node_id_that_is_there_twice_is_refused_with_both_places(tmp_path):
         document.text(replace(RUN, records=(*RUN.records, RUN.records[2])))
 
 
+def test_a_node_id_that_is_there_twice_is_refused_with_both_lines_of_a_report_of_ours(tmp_path):
+    lines = document.text(RUN).splitlines(keepends=True)
+    first = next(index for index, line in enumerate(lines) if line.lstrip().startswith('{"nodeid"'))
+    both = "".join([*lines[:first], lines[first], *lines[first:]])  # a merge conflict that keeps both sides
+    said = f"$.records[0] (line {first + 1}) and $.records[1] (line {first + 2}) are both of "
+    assert said in refused(written(tmp_path / "report.json", both))
+    assert said in refused(written(tmp_path / "report.json", both.replace(": ", ":", 1)))
+
+
 @pytest.mark.parametrize("sample", [True, "1.0", None, -1.0, {}])
 def test_what_is_no_sample_is_refused_with_its_place(tmp_path, sample):
     content = deepcopy(FULL)
