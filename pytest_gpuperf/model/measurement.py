@@ -150,6 +150,11 @@ class Measurement:
     """Whether blocks took another time after the device had idled, by more than 2 %: then one that is not
     timed ran before each of them; null where that was not compared, as for CPUs and emulated devices.
     """
+    lowest_sm_mhz: Count | None = None
+    """Lowest clock of a GPU's multiprocessors right after a timed block, in MHz; null where it is not known.
+    """
+    highest_sm_mhz: Count | None = None
+    """Highest such clock, in MHz; null where it is not known."""
     median: Seconds | None = field(init=False)
     """Median of `samples`, seconds per call; null when no block was timed."""
     latency: Seconds | None = field(init=False)
