@@ -63,5 +63,11 @@ def parse_status(status: int | None) -> Fault | None:
 
 def first_line(error: BaseException) -> str:
     """Return an exception's type and the first line of its message."""
-    first = str(error).partition("\n")[0]
+    first = words(error)
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def words(error: BaseException) -> str:
+    """Return the first line of an exception's message that has words; empty where none has."""
+    lines = (line.strip(" =-").rstrip(".:") for line in str(error).splitlines())
+    return next(filter(None, lines), "")

@@ -13,6 +13,7 @@ import numpy as np
 
 from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.library import (
+    LONGEST_SPIN,
     LibraryBackend,
     LibraryDevice,
     import_library,
@@ -32,7 +33,10 @@ _LIBRARY = ("torch", "torch", "install pytest-gpuperf[torch], for a GPU with tor
 # Counters of its allocators in bytes: Intel's counts nothing else, those of HPU and MTIA not even these.
 _ALLOCATED, _HELD, _PEAK = (f"allocated_bytes.all.{name}" for name in ("allocated", "current", "peak"))
 _TRIAL_CYCLES = 2_000_000  # about a millisecond
-_LONGEST_SPIN = 1.0  # seconds: a GPU that also drives a screen may kill a kernel that runs for two
+_TOOLKIT = (
+    "reinstall torch's build for CUDA, which brings what it compiles with: "
+    "https://pytorch.org/get-started/locally"
+)
 _TYPES = ("cuda", "hpu", "mps", "mtia", "npu", "xpu")
 
 # Functions that make a tensor without being given one: those that `torch.set_default_device` acts on.
@@ -168,7 +172,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
             end.record(stream)
             end.synchronize()
             rate = _TRIAL_CYCLES / (start.elapsed_time(end) / 1000)
-            cuda._sleep(round(min(seconds, _LONGEST_SPIN) * rate))  # noqa: SLF001 - as above
+            cuda._sleep(round(min(seconds, LONGEST_SPIN) * rate))  # noqa: SLF001 - as above
 
     @cached_property
     def _properties(self) -> Any:
@@ -268,7 +272,7 @@ class TorchBackend(LibraryBackend):
             is_there = _is_there(torch, kind, number) or "too old" in str(error)
             hidden = f"; {shown_setting('CUDA_VISIBLE_DEVICES')}" if kind == "cuda" and not is_there else ""
             raise Unavailable(
-                f"{unusable(problem, error, _remedy(kind))}{hidden}", broken=is_there
+                f"{unusable(problem, error, _remedy(kind), _TOOLKIT)}{hidden}", broken=is_there
             ) from error
 
     def cpu(self) -> TorchDevice:
