@@ -201,15 +201,10 @@ def copies(subject: Subject) -> Iterator[Finding]:
         ):
             yield Finding(what=f"{4 * size} bytes", facts={"not timed": transfer and transfer.reason})
             continue
-        there = library.up(host)
-        ups, downs = [], []
-        for _ in range(15):
-            result = there + 0  # an array that is copied down for the first time
-            library.wait(result)
-            downs.append(_seconds(partial(library.down, result)))
-            ups.append(_seconds(partial(library.up, host)))
-        yield _off(f"{4 * size} bytes up / loop", transfer.h2d.median, median(ups), limit)
-        yield _off(f"{4 * size} bytes down / loop", transfer.d2h.median, median(downs), limit)
+        there, calls = library.up(host), max(1, min(100, (1 << 18) // size))
+        up, down = _mean(partial(library.up, host), calls), _mean(partial(library.down, there), calls)
+        yield _off(f"{4 * size} bytes up / loop", transfer.h2d.median, up, limit)
+        yield _off(f"{4 * size} bytes down / loop", transfer.d2h.median, down, limit)
 
 
 def clocks(subject: Subject) -> Iterator[Finding]:
@@ -386,11 +381,16 @@ def _on_gpu(call: Callable[[], Any]) -> Callable[[Device], Callable[[], Any]]:
 
 
 def _loop(library: Library, call: Callable[[], Any], calls: int) -> float:
-    """Return the mean time of calls that are each waited for, as the median of blocks: as ours are."""
+    """Return the mean time of calls that are each waited for."""
+    return _mean(lambda: library.wait(call()), calls)
+
+
+def _mean(call: Callable[[], Any], calls: int) -> float:
+    """Return the mean time of calls that wait for themselves, as the median of blocks: as ours are."""
 
     def block() -> None:
         for _ in range(calls):
-            library.wait(call())
+            call()
 
     block()
     return median(_seconds(block) / calls for _ in range(15))

@@ -93,7 +93,7 @@ def test_copies_have_the_bandwidth_of_the_device(findings, gpu):
     for direction in ("up", "down"):
         found = findings(gpu, "copies")[f"{1 << 20} bytes {direction} / loop"]
         assert COPY <= min(found["ours"], found["theirs"])
-        assert found["ratio"] == pytest.approx(1, rel=0.4)
+        assert found["figure"] < 0.4
 
 
 @pytest.mark.parametrize("gpu", FAKES)
