@@ -133,6 +133,10 @@ def machine(subject: Subject) -> Iterator[Finding]:
     packages = {name: _version(name) for name in _PACKAGES}
     facts = {"before": before, "after": after, "packages": packages, "processors": os.cpu_count()}
     yield Finding(what="nvidia-smi, packages", facts=facts)
+    if capabilities.sm_mhz(subject.gpu) is not None:  # both are asked in each round
+        for name in ("sm_mhz", "throttle_counters"):
+            asked = _mean(partial(getattr(capabilities, name), subject.gpu), calls=20)
+            yield Finding(what=f"seconds to ask for {name}", figure=asked, limit=100e-6)
 
 
 def detection(subject: Subject) -> Iterator[Finding]:
@@ -201,7 +205,7 @@ def copies(subject: Subject) -> Iterator[Finding]:
         ):
             yield Finding(what=f"{4 * size} bytes", facts={"not timed": transfer and transfer.reason})
             continue
-        there, calls = library.up(host), max(1, min(100, (1 << 18) // size))
+        there, calls = library.up(host), max(1, min(10, (1 << 18) // size))
         up, down = _mean(partial(library.up, host), calls), _mean(partial(library.down, there), calls)
         yield _off(f"{4 * size} bytes up / loop", transfer.h2d.median, up, limit)
         yield _off(f"{4 * size} bytes down / loop", transfer.d2h.median, down, limit)

@@ -222,16 +222,18 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
     def _reduced(self, work: Literal["products", "convolutions"]) -> str | None:
         """Return the setting that rounds the factors of float32 work; NVIDIA's variable can forbid it.
 
-        In convolutions TF32 is torch's default.
+        In convolutions and recurrent layers, which cuDNN makes, TF32 is torch's default.
         """
         if not self._is_cuda or not may_use_tf32(getattr(self._properties, "major", 0)):
             return None
         backends = self._torch.backends
         cudnn = getattr(backends, "cudnn", None)
         older = backends.cuda.matmul if work == "products" else cudnn
-        newer: Any = older if work == "products" else getattr(cudnn, "conv", None)
-        if hasattr(newer, "fp32_precision"):  # reading the older setting raises once this one was set
-            return f"TF32 in float32 {work} (fp32_precision)" if newer.fp32_precision == "tf32" else None
+        newer: dict[str, Any] = {"products": older} if work == "products" else _cudnns_layers(cudnn)
+        found = {name: one.fp32_precision for name, one in newer.items() if hasattr(one, "fp32_precision")}
+        if found:  # reading the older setting raises once one of these was set
+            reduced = next((name for name, precision in found.items() if precision == "tf32"), None)
+            return f"TF32 in float32 {reduced} (fp32_precision)" if reduced else None
         return f"TF32 in float32 {work} (allow_tf32)" if getattr(older, "allow_tf32", False) else None
 
 
@@ -290,6 +292,11 @@ def _open(torch: Any, device: Any) -> TorchDevice:
     opened = TorchDevice(torch, device, get_name(device) if get_name else device.type.upper())
     opened.synchronize()
     return opened
+
+
+def _cudnns_layers(cudnn: Any) -> dict[str, Any]:
+    """Return where the precision of each kind of cuDNN's layers is set; older versions of torch have none."""
+    return {"convolutions": getattr(cudnn, "conv", None), "recurrent layers": getattr(cudnn, "rnn", None)}
 
 
 def _is_there(torch: Any, kind: str, number: int) -> bool:

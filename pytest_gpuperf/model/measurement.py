@@ -60,7 +60,7 @@ class DeviceInfo:
     reduced_precision: str | None = None
     """A mode in which the device rounds more than its dtypes say, such as TF32."""
     reduced_convolutions: str | None = None
-    """Such a mode for convolutions alone, where a library has one by default."""
+    """Such a mode for convolutions or recurrent layers alone, where a library has one by default."""
     reduced_eps: Positive | None = None
     """Relative spacing to which these modes round float32; null without one."""
 

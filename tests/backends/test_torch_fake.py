@@ -445,6 +445,14 @@ def test_reduced_precision_is_what_is_set_at_that_moment(
             "TF32 in float32 convolutions (fp32_precision)",
         ),
         ({"conv": SimpleNamespace(fp32_precision="ieee"), "allow_tf32": True}, H200, None),
+        (
+            {
+                "conv": SimpleNamespace(fp32_precision="ieee"),
+                "rnn": SimpleNamespace(fp32_precision="tf32"),
+            },
+            H200,
+            "TF32 in float32 recurrent layers (fp32_precision)",
+        ),
     ],
 )
 def test_convolutions_have_a_setting_of_their_own(monkeypatch, setting, cudnn, generation, said):
