@@ -1,7 +1,9 @@
 """What a first GPU has to show, in one command of ten minutes: the parts of `gpu_parts.py`, in their order.
 
-Every part runs in a process of its own and leaves its findings, one JSON object a line, in `gpu.jsonl`. A run
-that was cut short goes on where it stopped: what the file has is not measured again.
+Every part runs in a process of its own, which a crash may end, and leaves its findings, one JSON object a
+line, in `gpu.jsonl`. A run that was cut short goes on where it stopped: what the file has is not measured
+again.
+With `--short` the parts of a library share a process, because to start one takes longer than most parts.
 """
 
 import json
@@ -16,14 +18,14 @@ from typing import Any
 
 from common import Target, conclude, table
 from gpu_libraries import LIBRARIES
-from gpu_parts import PARTS, Part, Subject, written
+from gpu_parts import PARTS, Finding, Part, Subject, written
 
 LEAST = 15.0  # seconds that a part is worth starting with
 
 
 def main() -> int:
     arguments = read_arguments()
-    if arguments.part:
+    if arguments.look_at:
         return look(arguments)
     file = arguments.output / "gpu.jsonl"
     arguments.output.mkdir(parents=True, exist_ok=True)
@@ -44,7 +46,7 @@ def read_arguments() -> Namespace:
     parser.add_argument("--seconds", type=float, default=560.0, help="for all parts together")
     parser.add_argument("--parts", nargs="+", choices=[part.name for part in PARTS], help="these alone")
     parser.add_argument("--short", action="store_true", help="small sizes and few turns, to see that it runs")
-    parser.add_argument("--part", choices=[part.name for part in PARTS], help="be one of the processes")
+    parser.add_argument("--look-at", nargs="+", metavar="PART", help="be one of the processes")
     return parser.parse_args()
 
 
@@ -53,45 +55,67 @@ def measure(arguments: Namespace, file: Path) -> list[tuple[Part, str]]:
     ended = {(line["part"], line["gpu"]) for line in read(file) if line["what"] == "ended"}
     parts = [part for part in PARTS if part.name in (arguments.parts or [part.name])]
     wanted = [
-        (part, gpu) for part in parts for gpu in arguments.gpus if gpu.partition(":")[0] in part.libraries
+        (part, gpu)
+        for part in parts
+        for gpu in arguments.gpus
+        if gpu.partition(":")[0] in part.libraries and (part.name, gpu) not in ended
     ]
-    left, started = [], perf_counter()
-    for part, choice in wanted:
+    left, started = list[tuple[Part, str]](), perf_counter()
+    for together, choice in processes(wanted, share=arguments.short):
         remaining = arguments.seconds - (perf_counter() - started)
-        if (part.name, choice) in ended:
-            continue
         if remaining < LEAST:
-            left.append((part, choice))
+            left += [(part, choice) for part in together]
         else:
-            run(part, choice, min(part.seconds, remaining), arguments, file)
+            run(together, choice, min(sum(part.seconds for part in together), remaining), arguments, file)
     return left
 
 
-def run(part: Part, choice: str, seconds: float, arguments: Namespace, file: Path) -> None:
-    """Run one part; what it found before it failed, or before its time was up, stays."""
-    command = [sys.executable, __file__, "--part", part.name, "--gpus", choice]
+def processes(wanted: Sequence[tuple[Part, str]], *, share: bool) -> list[tuple[list[Part], str]]:
+    """Return the parts of each process with their GPU: one, or all that are wanted of the GPU."""
+    if not share:
+        return [([part], choice) for part, choice in wanted]
+    choices = dict.fromkeys(choice for _, choice in wanted)
+    return [([part for part, its in wanted if its == choice], choice) for choice in choices]
+
+
+def run(parts: Sequence[Part], choice: str, seconds: float, arguments: Namespace, file: Path) -> None:
+    """Run some parts; what they found before one failed, or before their time was up, stays."""
+    names = [part.name for part in parts]
+    command = [sys.executable, __file__, "--look-at", *names, "--gpus", choice]
     command += ["--output", str(arguments.output), *(["--short"] if arguments.short else [])]
-    begun, cause = perf_counter(), None
+    begun = perf_counter()
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
-        found, cause = done.stdout, done.stderr.strip().splitlines()[-1:] if done.returncode else None
+        found, cause = done.stdout, f"exit code {done.returncode}: {done.stderr.strip()[-200:]}"
     except subprocess.TimeoutExpired as error:
-        found = (error.stdout or b"").decode()
-        cause = [f"its {seconds:.0f} s were up"]
-    ended = {"what": "ended", "seconds": round(perf_counter() - begun, 1)}
-    lines = [*objects(found), {**ended, **({"cause": cause} if cause else {})}]
+        found, cause = (error.stdout or b"").decode(), f"its {seconds:.0f} s were up"
+    lines = list(objects(found))
+    ended = {line["part"] for line in lines if line["what"] == "ended"}
+    lasted = round(perf_counter() - begun, 1)
+    lines += [
+        {"part": name, "what": "ended", "seconds": lasted, "cause": cause}
+        for name in names
+        if name not in ended
+    ]
     with file.open("a", encoding="utf-8") as all_lines:
         for line in lines:
-            all_lines.write("\n" + json.dumps({"part": part.name, "gpu": choice, **line}))
+            all_lines.write("\n" + json.dumps({"gpu": choice, **line}))
 
 
 def look(arguments: Namespace) -> int:
-    """Print the findings of one part on one GPU."""
-    part = next(part for part in PARTS if part.name == arguments.part)
+    """Print the findings of some parts on one GPU, and how each of them ended."""
     (choice,) = arguments.gpus
     subject = Subject(choice=choice, folder=arguments.output.resolve(), short=arguments.short)
-    for finding in part.look(subject):
-        print(written(finding), flush=True)
+    by_name = {part.name: part for part in PARTS}
+    for name in arguments.look_at:
+        begun, ended = perf_counter(), Finding(what="ended")
+        try:
+            for finding in by_name[name].findings(subject):
+                print(written(finding, name), flush=True)
+        except Exception as error:  # noqa: BLE001 - of any library; the other parts may still show something
+            ended = Finding(what="ended", facts={"cause": f"{type(error).__name__}: {error}"[:500]})
+        ended.facts["seconds"] = round(perf_counter() - begun, 1)
+        print(written(ended, name), flush=True)
     return 0
 
 

@@ -47,9 +47,9 @@ class Library:
         """Return how long the kernels of a call run, as CUPTI records them; None without a tracer."""
         return None
 
-    def peers(self, call: Callable[[], Any]) -> Iterator[tuple[str, float]]:  # noqa: ARG002 - as above
-        """Yield the time of a call as the library's own tools measure it."""
-        yield from ()
+    def peers(self, call: Callable[[], Any]) -> dict[str, Callable[[], float]]:  # noqa: ARG002 - as above
+        """Return by name what measures a call with the library's own tools, in seconds."""
+        return {}
 
     def unseen(self) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Yield work that asks no pool for memory, or does not run on the default stream."""
@@ -88,11 +88,15 @@ class Cupy(Library):
         end.synchronize()
         return float(cuda.get_elapsed_time(begin, end)) / 1e3 / calls
 
-    def peers(self, call: Callable[[], Any]) -> Iterator[tuple[str, float]]:
-        from cupyx.profiler import benchmark
+    def peers(self, call: Callable[[], Any]) -> dict[str, Callable[[], float]]:
+        def profiler() -> float:
+            from cupyx.profiler import benchmark
 
-        found = benchmark(call, (), n_repeat=200, n_warmup=10, max_duration=1)
-        yield "cupyx.profiler", float(np.median(found.gpu_times))
+            # It wants a function's name, which a partial has not.
+            found = benchmark(lambda: call(), (), n_repeat=200, n_warmup=10, max_duration=1)
+            return float(np.median(found.gpu_times))
+
+        return {"cupyx.profiler": profiler}
 
     def unseen(self) -> Iterator[tuple[str, Callable[[], Any]]]:
         cupy = self.module_object
@@ -164,18 +168,19 @@ class Torch(Library):
         total = sum(event.device_time_total for event in traced.events() if event.device_type.name == "CUDA")
         return total / 1e6 / calls or None
 
-    def peers(self, call: Callable[[], Any]) -> Iterator[tuple[str, float]]:
-        from torch.utils.benchmark import Timer
+    def peers(self, call: Callable[[], Any]) -> dict[str, Callable[[], float]]:
+        def timer() -> float:
+            from torch.utils.benchmark import Timer
 
-        yield (
-            "torch.utils.benchmark",
-            float(Timer("call()", globals={"call": call}).blocked_autorange(min_run_time=0.2).median),
-        )
-        try:
-            from triton.testing import do_bench
-        except ImportError:
-            return
-        yield "triton do_bench, cold L2", float(do_bench(call, return_mode="median")) / 1e3
+            measured = Timer("call()", globals={"call": call}).blocked_autorange(min_run_time=0.2)
+            return float(measured.median)
+
+        def do_bench() -> float:
+            from triton.testing import do_bench as cold
+
+            return float(cold(call, return_mode="median")) / 1e3
+
+        return {"torch.utils.benchmark": timer, "triton do_bench, cold L2": do_bench}
 
     def unseen(self) -> Iterator[tuple[str, Callable[[], Any]]]:
         torch = self.module_object
@@ -214,7 +219,7 @@ class Jax(Library):
         return self.module_object.device_put(host).block_until_ready()
 
     def down(self, array: Any) -> Any:
-        return np.asarray(array)
+        return np.asarray(array.addressable_data(0))  # a new view: an array keeps what was copied of it
 
     def unseen(self) -> Iterator[tuple[str, Callable[[], Any]]]:
         jax = self.module_object

@@ -1,6 +1,7 @@
 """Optional methods of a device, beyond the protocol; None where it lacks one, or where that raises."""
 
 from collections.abc import Callable
+from inspect import signature
 from time import perf_counter, sleep
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ __all__ = [
     "other_processes",
     "pause",
     "processor_time",
+    "sm_mhz",
     "throttle",
     "throttle_counters",
     "unfinished",
@@ -39,11 +41,13 @@ def pause(device: Any, seconds: float) -> None:
 def wait_for_result(device: Any) -> Callable[[Any], None] | None:
     """Return the device's method `wait(result)`; None for one that can only `synchronize` as a whole.
 
+    A method of that name that cannot be called with one result is another one.
+
     It waits for the arrays in a call's result. Where the result has anything else in it, or nothing, it waits
     for all that this thread has submitted. Unlike other optional methods it may raise, as `synchronize` may.
     """
     wait = getattr(device, "wait", None)
-    return wait if callable(wait) else None
+    return wait if callable(wait) and _takes_one_argument(wait) else None
 
 
 def unfinished(device: Any) -> list[Any]:
@@ -55,6 +59,11 @@ def unfinished(device: Any) -> list[Any]:
 def clocks(device: Any) -> Clocks | None:
     """Return the state of the device's clocks now."""
     return call_optional(device, "clocks", expected=Clocks)  # type: ignore[no-any-return]  # as the capability is typed
+
+
+def sm_mhz(device: Any) -> int | None:
+    """Return the clock of the device's multiprocessors now, in MHz."""
+    return call_optional(device, "sm_mhz", expected=int)  # type: ignore[no-any-return]  # as the capability is typed
 
 
 def throttle_counters(device: Any) -> dict[str, int] | None:
@@ -108,6 +117,16 @@ def fault(device: Any, error: BaseException) -> Fault | None:
     except Exception as later:  # noqa: BLE001 - whatever a library raises
         return call_optional(device, "fault", later)  # type: ignore[no-any-return]  # as its protocol is typed
     return None
+
+
+def _takes_one_argument(function: Callable[..., Any]) -> bool:
+    try:
+        signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # compiled, without a signature
+        return True
+    return True
 
 
 def call_optional(

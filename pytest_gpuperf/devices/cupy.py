@@ -11,6 +11,7 @@ import numpy as np
 
 from pytest_gpuperf.devices import errors, remedies
 from pytest_gpuperf.devices.library import (
+    LONGEST_SPIN,
     LibraryBackend,
     LibraryDevice,
     import_library,
@@ -25,6 +26,10 @@ from pytest_gpuperf.model.errors import Fault, Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
 _LIBRARY = ("cupy", "CuPy", "install pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU")
+_TOOLKIT = (
+    "install the parts of CUDA's toolkit that CuPy compiles with: pytest-gpuperf[cuda12] or "
+    "pytest-gpuperf[cuda13]; or set CUDA_PATH to a toolkit of CuPy's CUDA version"
+)
 _COMPUTE_TYPES = {
     "COMPUTE_TYPE_TF32": ("TF32", TF32_EPS),
     "COMPUTE_TYPE_FP16": ("float16", TF32_EPS),  # as many bits
@@ -32,7 +37,6 @@ _COMPUTE_TYPES = {
 }
 _INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100
 
-_LONGEST_SPIN = 1.0  # seconds: a GPU that also drives a screen may kill a kernel that runs for two
 _SPIN = r"""
 extern "C" __global__ void gpuperf_spin(long long nanoseconds) {
     long long begin, now, first_cycle = clock64();
@@ -170,7 +174,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
 
     def _occupy(self, seconds: float) -> None:
         with self._device:
-            self._spin((1,), (1,), (round(min(seconds, _LONGEST_SPIN) * 1e9),))
+            self._spin((1,), (1,), (round(min(seconds, LONGEST_SPIN) * 1e9),))
 
     @cached_property
     def _spin(self) -> Any:
@@ -207,7 +211,8 @@ class CupyBackend(LibraryBackend):
             device.synchronize()
         except Exception as error:
             problem = f"the CUDA device {index} was found but cannot be used"
-            raise unusable(problem, error, "check with nvidia-smi that it is free and healthy") from error
+            remedy = "check with nvidia-smi that it is free and healthy"
+            raise unusable(problem, error, remedy, _TOOLKIT) from error
         return device
 
 

@@ -16,7 +16,13 @@ _PACKAGES = """pytest-gpuperf pytest numpy scipy threadpoolctl cupy-cuda12x cupy
     nvidia-cublas-cu12 nvidia-cudnn-cu12 nvidia-cudnn-cu13""".split()  # noqa: SIM905 - as a list each has its line
 THREADS = """OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS NUMEXPR_NUM_THREADS BLIS_NUM_THREADS
     VECLIB_MAXIMUM_THREADS""".split()  # noqa: SIM905 - as above
-_BLOCKING = {"CUDA_LAUNCH_BLOCKING": "1", "HIP_LAUNCH_BLOCKING": "1", "AMD_SERIALIZE_KERNEL": "3"}
+# AMD's two make the host wait before each kernel or copy (1), after it (2), or both (3).
+_BLOCKING = {
+    "CUDA_LAUNCH_BLOCKING": ("1",),
+    "HIP_LAUNCH_BLOCKING": ("1",),
+    "AMD_SERIALIZE_KERNEL": ("1", "2", "3"),
+    "AMD_SERIALIZE_COPY": ("1", "2", "3"),
+}
 _SETTINGS = """OPENBLAS_CORETYPE CUDA_VISIBLE_DEVICES CUPY_TF32 NVIDIA_TF32_OVERRIDE CUPY_ACCELERATORS
     CUPY_CUDA_PER_THREAD_DEFAULT_STREAM CUDA_MODULE_LOADING CUDA_DEVICE_MAX_CONNECTIONS
     CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_ACTIVE_THREAD_PERCENTAGE PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF
@@ -56,8 +62,8 @@ def survey(gpu: DeviceInfo | None, gpu_reason: str | None) -> Environment:
 
 
 def blocking_setting(variables: Mapping[str, str] = os.environ) -> str | None:
-    """Return the setting, if one is made, with which each launch on a GPU waits for its kernel."""
-    found = (f"{name}={value}" for name, value in _BLOCKING.items() if variables.get(name) == value)
+    """Return the setting, if one is made, with which CUDA or HIP waits for each kernel or copy."""
+    found = (f"{name}={variables[name]}" for name in _BLOCKING if variables.get(name) in _BLOCKING[name])
     return next(found, None)
 
 

@@ -27,7 +27,16 @@ from pytest_gpuperf.model.measurement import DeviceInfo
 _LIBRARY = ("jax", "JAX", "install pytest-gpuperf[jax], for a GPU with JAX's plugin for it (jax[cuda13])")
 _MAKERS = frozenset({"eye", "linspace"})  # that are quicker with `device`: in others JAX copies then, like us
 _NUMBER = re.compile(r"[0-9]+\.[0-9]+")
-_EXACT = ("highest", "float32", "F32_F32_F32")  # of jax_default_matmul_precision
+# Of jax_default_matmul_precision: those that keep float32's digits, by splitting its numbers if need be.
+_EXACT = (
+    "highest",
+    "float32",
+    "F32_F32_F32",
+    "BF16_BF16_F32_X6",
+    "BF16_BF16_F32_X9",
+    "TF32_TF32_F32_X3",
+)
+_FINER_THAN_TF32 = "BF16_BF16_F32_X3"
 
 
 class JaxDevice(LibraryDevice):
@@ -57,7 +66,9 @@ class JaxDevice(LibraryDevice):
         """Describe the device as it is now: the precision of products can be switched at any time."""
         runtime = str(self._device.client.platform_version).strip().rpartition("\n")[2]
         reduced_precision = self._reduced_precision()
-        eps = BFLOAT16_EPS if self._rounds_to_bfloat16 else TF32_EPS
+        precision = str(self._jax.config.jax_default_matmul_precision)
+        is_coarse = self._rounds_to_bfloat16 and precision != _FINER_THAN_TF32
+        eps = BFLOAT16_EPS if is_coarse else TF32_EPS
         return DeviceInfo(
             kind=self.kind,
             backend=self.backend,
@@ -207,6 +218,8 @@ class JaxBackend(LibraryBackend):
             raise unusable("JAX finds no device", error, remedy) from error
         if not accelerators:
             remedy = "install JAX's plugin for your GPU (jax[cuda13], jax[cuda12], jax[tpu]) and its driver"
+            if (failure := _failure_of_cuda(jax)) is not None:
+                raise unusable("JAX sees no GPU, only the CPU", failure, "reinstall jax[cuda13]") from failure
             raise Unavailable(f"JAX sees no GPU, only the CPU; {remedy}; {shown_setting('JAX_PLATFORMS')}")
         if index >= len(accelerators):
             problem = f"JAX sees {len(accelerators)} accelerator(s) and number {index} was requested"
@@ -235,6 +248,15 @@ class JaxBackend(LibraryBackend):
 
 def _accelerators(jax: Any) -> list[Any]:
     return [device for device in jax.local_devices() if device.platform != "cpu"]
+
+
+def _failure_of_cuda(jax: Any) -> Exception | None:
+    """Return why JAX's plugin for CUDA did not start though a GPU is there: JAX only logs that."""
+    try:
+        jax.local_devices(backend="cuda")
+    except Exception as error:  # noqa: BLE001 - of any plugin
+        return error if "failed to initialize" in str(error) else None  # else JAX did not try
+    return None
 
 
 def _wait_for(array: Any) -> None:

@@ -13,6 +13,9 @@ from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
 from pytest_gpuperf.model.plain_text import text_of
 
+LONGEST_SPIN = 1.0
+"""Seconds for which a kernel may keep a GPU busy: one that also drives a screen may kill it after two."""
+
 
 class LibraryDevice:
     """Base of a library's devices: timed by the host's clock, with faults that their texts describe."""
@@ -53,11 +56,14 @@ def import_library(module: str, name: str, remedy: str) -> Any:
         raise unusable(f"{name} is installed but cannot be imported", error, "reinstall it") from error
 
 
-def unusable(problem: str, error: Exception, remedy: str) -> Unavailable:
-    """Return why something that is there cannot be used, with the cause's remedy or else the given one."""
+def unusable(problem: str, error: Exception, remedy: str, toolkit: str | None = None) -> Unavailable:
+    """Return why something that is there cannot be used, with the cause's remedy or else the given one.
+
+    `toolkit` is the remedy where the library misses what it compiles with.
+    """
     cause = error.__cause__ or error  # CuPy hides it in a page of its own
-    found = remedies.remedy(f"{text_of(str, cause)} {text_of(str, error)}") or remedy
-    return Unavailable(f"{problem}: {remedies.one_line(cause)}; {found}", broken=True)
+    found = remedies.remedy(f"{text_of(str, cause)} {text_of(str, error)}", toolkit) or remedy
+    return Unavailable(f"{problem}: {errors.words(cause) or type(cause).__name__}; {found}", broken=True)
 
 
 def is_emulated(name: str) -> bool:

@@ -42,12 +42,16 @@ class NvmlMonitor:
         if celsius is None:  # an older driver or binding; the older name will be gone from CUDA 14 on
             celsius = self._query("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU)
         return Clocks(
-            sm_mhz=self._query("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+            sm_mhz=self.sm_mhz(),
             memory_mhz=self._query("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
             celsius=celsius,
             watts=None if milliwatts is None else milliwatts / 1000,
             throttle=_names(self._reasons(), _REASONS),
         )
+
+    def sm_mhz(self) -> int | None:
+        """Return the clock of the multiprocessors at this moment, in MHz."""
+        return self._query("nvmlDeviceGetClockInfo", self._nvml.NVML_CLOCK_SM)
 
     def throttle(self) -> tuple[str, ...]:
         """Return the reasons for which the GPU is slower than it should be: heat, or too weak a supply."""
@@ -113,6 +117,10 @@ class MonitoredDevice:
     def clocks(self) -> Clocks | None:
         """Return the clocks that NVML reports now, or None; `clocks_reason` then has the cause."""
         return self._monitor.clocks() if self._monitor else None
+
+    def sm_mhz(self) -> int | None:
+        """Return the clock of the multiprocessors now, in MHz, where NVML reports it."""
+        return self._monitor.sm_mhz() if self._monitor else None
 
     def throttle(self) -> tuple[str, ...]:
         """Return what slows the GPU down at this moment, as far as NVML reports it."""

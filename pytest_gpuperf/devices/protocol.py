@@ -90,7 +90,12 @@ class TimedDevice(Device, Protocol):
 
 
 class Backend(Protocol):
-    """One library's devices, as `--gpuperf-gpu=NAME[:SELECTOR]` and the hook name them."""
+    """One library's devices, as `--gpuperf-gpu=NAME[:SELECTOR]` and the hook name them.
+
+    Optional methods: `selectors()` returns a list with a selector for each device, or `count()` how many are
+    there, which then are numbered. With one of them the processes that share a run are spread over the
+    devices, and `gpuperf devices` lists them all.
+    """
 
     @property
     def name(self) -> str:

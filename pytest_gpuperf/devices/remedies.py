@@ -2,23 +2,15 @@
 
 import re
 
-from pytest_gpuperf.model.plain_text import text_of
-
-_TOOLKIT = (
-    "install the parts of CUDA's toolkit that CuPy compiles with: pytest-gpuperf[cuda12] or "
-    "pytest-gpuperf[cuda13]; or set CUDA_PATH to a toolkit of CuPy's CUDA version"
-)
+_REINSTALL = "reinstall it with the CUDA libraries it needs"
 _OLD_DRIVER = "update the NVIDIA driver, or install the library's build for an older CUDA"
 HIDDEN = "check `nvidia-smi -L`: a container must be given its GPUs, and one in MIG mode needs instances"
 _FREE_MEMORY = "free memory of the GPU: nvidia-smi lists the processes that hold it"
 # The texts of cudaGetErrorString (HIP has the same ones), of CuPy's and of torch's own checks.
-_REMEDIES = (
+_REMEDIES: tuple[tuple[str, str | None], ...] = (  # None: the library's own, for what it compiles with
     (r"multiple CuPy packages", "uninstall every CuPy, and install one again"),
-    (r"CUDA headers|nvrtc", _TOOLKIT),
-    (
-        r"cannot open shared object|undefined symbol|DLL load failed",
-        "reinstall it with the CUDA libraries it needs",
-    ),
+    (r"CUDA headers|nvrtc", None),
+    (r"cannot open shared object|undefined symbol|DLL load failed", _REINSTALL),
     (r"no (CUDA|HIP) GPUs|no (CUDA|ROCm)-capable device", HIDDEN),
     (r"busy or unavailable", "wait for the process that has it in exclusive mode, or run `nvidia-smi -c 0`"),
     (
@@ -45,12 +37,12 @@ _REMEDIES = (
 )
 
 
-def remedy(text: str) -> str | None:
-    """Return the remedy for the first cause that a library's text names; None where none is known."""
-    return next((found for cause, found in _REMEDIES if re.search(cause, text, re.IGNORECASE)), None)
+def remedy(text: str, toolkit: str | None = None) -> str | None:
+    """Return the remedy for the first cause that a library's text names; None where none is known.
 
-
-def one_line(error: BaseException) -> str:
-    """Return what an exception says: its first line with words, or its type."""
-    lines = (line.strip(" =-").rstrip(".:") for line in text_of(str, error).splitlines())
-    return next(filter(None, lines), type(error).__name__)
+    `toolkit` says how to get the parts of CUDA's toolkit that the library compiles with.
+    """
+    for cause, found in _REMEDIES:
+        if re.search(cause, text, re.IGNORECASE):
+            return found or toolkit or _REINSTALL
+    return None

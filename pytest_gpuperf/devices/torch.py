@@ -13,6 +13,7 @@ import numpy as np
 
 from pytest_gpuperf.devices import errors
 from pytest_gpuperf.devices.library import (
+    LONGEST_SPIN,
     LibraryBackend,
     LibraryDevice,
     import_library,
@@ -32,7 +33,10 @@ _LIBRARY = ("torch", "torch", "install pytest-gpuperf[torch], for a GPU with tor
 # Counters of its allocators in bytes: Intel's counts nothing else, those of HPU and MTIA not even these.
 _ALLOCATED, _HELD, _PEAK = (f"allocated_bytes.all.{name}" for name in ("allocated", "current", "peak"))
 _TRIAL_CYCLES = 2_000_000  # about a millisecond
-_LONGEST_SPIN = 1.0  # seconds: a GPU that also drives a screen may kill a kernel that runs for two
+_TOOLKIT = (
+    "reinstall torch's build for CUDA, which brings what it compiles with: "
+    "https://pytorch.org/get-started/locally"
+)
 _TYPES = ("cuda", "hpu", "mps", "mtia", "npu", "xpu")
 
 # Functions that make a tensor without being given one: those that `torch.set_default_device` acts on.
@@ -168,7 +172,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
             end.record(stream)
             end.synchronize()
             rate = _TRIAL_CYCLES / (start.elapsed_time(end) / 1000)
-            cuda._sleep(round(min(seconds, _LONGEST_SPIN) * rate))  # noqa: SLF001 - as above
+            cuda._sleep(round(min(seconds, LONGEST_SPIN) * rate))  # noqa: SLF001 - as above
 
     @cached_property
     def _properties(self) -> Any:
@@ -218,16 +222,18 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
     def _reduced(self, work: Literal["products", "convolutions"]) -> str | None:
         """Return the setting that rounds the factors of float32 work; NVIDIA's variable can forbid it.
 
-        In convolutions TF32 is torch's default.
+        In convolutions and recurrent layers, which cuDNN makes, TF32 is torch's default.
         """
         if not self._is_cuda or not may_use_tf32(getattr(self._properties, "major", 0)):
             return None
         backends = self._torch.backends
         cudnn = getattr(backends, "cudnn", None)
         older = backends.cuda.matmul if work == "products" else cudnn
-        newer: Any = older if work == "products" else getattr(cudnn, "conv", None)
-        if hasattr(newer, "fp32_precision"):  # reading the older setting raises once this one was set
-            return f"TF32 in float32 {work} (fp32_precision)" if newer.fp32_precision == "tf32" else None
+        newer: dict[str, Any] = {"products": older} if work == "products" else _cudnns_layers(cudnn)
+        found = {name: one.fp32_precision for name, one in newer.items() if hasattr(one, "fp32_precision")}
+        if found:  # reading the older setting raises once one of these was set
+            reduced = next((name for name, precision in found.items() if precision == "tf32"), None)
+            return f"TF32 in float32 {reduced} (fp32_precision)" if reduced else None
         return f"TF32 in float32 {work} (allow_tf32)" if getattr(older, "allow_tf32", False) else None
 
 
@@ -268,7 +274,7 @@ class TorchBackend(LibraryBackend):
             is_there = _is_there(torch, kind, number) or "too old" in str(error)
             hidden = f"; {shown_setting('CUDA_VISIBLE_DEVICES')}" if kind == "cuda" and not is_there else ""
             raise Unavailable(
-                f"{unusable(problem, error, _remedy(kind))}{hidden}", broken=is_there
+                f"{unusable(problem, error, _remedy(kind), _TOOLKIT)}{hidden}", broken=is_there
             ) from error
 
     def cpu(self) -> TorchDevice:
@@ -286,6 +292,11 @@ def _open(torch: Any, device: Any) -> TorchDevice:
     opened = TorchDevice(torch, device, get_name(device) if get_name else device.type.upper())
     opened.synchronize()
     return opened
+
+
+def _cudnns_layers(cudnn: Any) -> dict[str, Any]:
+    """Return where the precision of each kind of cuDNN's layers is set; older versions of torch have none."""
+    return {"convolutions": getattr(cudnn, "conv", None), "recurrent layers": getattr(cudnn, "rnn", None)}
 
 
 def _is_there(torch: Any, kind: str, number: int) -> bool:

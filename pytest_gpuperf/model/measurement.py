@@ -61,7 +61,7 @@ class DeviceInfo:
     reduced_precision: str | None = None
     """A mode in which the device rounds more than its dtypes say, such as TF32."""
     reduced_convolutions: str | None = None
-    """Such a mode for convolutions alone, where a library has one by default."""
+    """Such a mode for convolutions or recurrent layers alone, where a library has one by default."""
     reduced_eps: Positive | None = None
     """Relative spacing to which these modes round float32; null without one."""
 
@@ -156,6 +156,11 @@ class Measurement:
     """Whether blocks took another time after the device had idled, by more than 2 %: then one that is not
     timed ran before each of them; null where that was not compared, as for CPUs and emulated devices.
     """
+    lowest_sm_mhz: Count | None = None
+    """Lowest clock of a GPU's multiprocessors right after a timed block, in MHz; null where it is not known.
+    """
+    highest_sm_mhz: Count | None = None
+    """Highest such clock, in MHz; null where it is not known."""
     median: Seconds | None = field(init=False)
     """Median of `samples`, seconds per call; null when no block was timed."""
     latency: Seconds | None = field(init=False)

@@ -5,7 +5,8 @@ from typing import Any
 
 LONGEST = 2_000
 """Bytes of a reason, and of any other sentence in a report."""
-_LONGEST_QUOTE = 1_000  # leaves room for the sentence that quotes it
+LONGEST_QUOTE = 1_000
+"""Bytes of a text in a sentence that quotes it."""
 
 
 def printable(text: str) -> str:
@@ -42,12 +43,12 @@ def text_of(function: Callable[[Any], str], value: Any) -> str:
 
 def message(error: BaseException) -> str:
     """Return the first line of an exception's message; one that cannot be had is described."""
-    return one_line(text_of(str, error).lstrip().partition("\n")[0], _LONGEST_QUOTE)
+    return one_line(text_of(str, error).lstrip().partition("\n")[0], LONGEST_QUOTE)
 
 
 def quote(value: Any) -> str:
     """Return the `repr` of an object, in one line and not too long; one that cannot be had is described."""
-    return one_line(text_of(repr, value), _LONGEST_QUOTE)
+    return one_line(text_of(repr, value), LONGEST_QUOTE)
 
 
 def keep_plain(value: Any, *names: str) -> None:

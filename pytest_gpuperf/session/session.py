@@ -96,14 +96,14 @@ class GpuPerfSession:
 
     def gpu(self, device: DeviceSpec | None = None) -> TimedDevice:
         """Return the GPU, or end the test: a skip with the reason, an error where a GPU is required."""
-        if (reason := self.why_no_gpu(device)) is not None:
+        if (reason := self.look_for_gpu(device)) is not None:
             raise NoGpu(reason)
         return self.machine.gpu(device)
 
-    def why_no_gpu(self, device: DeviceSpec | None = None) -> str | None:
-        """Return why a test gets no GPU, or None; fail it where one is required, was lost, or is broken.
+    def look_for_gpu(self, device: DeviceSpec | None = None) -> str | None:
+        """Open a test's GPU; return why it gets none, or None; fail it where one is required or was lost.
 
-        A broken one fails the test only where the run names its library; under `auto` it is a warning.
+        A broken one fails the test, too, where the run names its library; under `auto` it is a warning.
         """
         if self.machine.lost:
             pytest.fail(self.machine.lost, pytrace=False)
@@ -144,7 +144,7 @@ class GpuPerfSession:
     def measure(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> Record:
         """Measure one item and store its record; exceptions of the body pass through."""
         if spec.kind is None and spec.source != "all" and not self.options.off:
-            self.why_no_gpu()  # fails the test, or warns, for a broken one; without any the CPU is timed
+            self.look_for_gpu()  # fails the test, or warns, for a broken one; without any the CPU is timed
         trial = self._trial(item, spec)
         fault = None
         try:

@@ -46,6 +46,7 @@ class BlockTimer:
     `waited` and `processor_time` are sums over the timed blocks, and `waiting_threads` is the largest number
     in one of them; None where the system does not report them. `least_time` is what a call needs in any case.
     `fastest_sample` outlives a restart: the samples of a busy machine are compared with it.
+    `sm_mhz` are the clocks of a GPU right after the timed blocks, where it reports them.
     `per_call_timer` times the same workload with a wait after each call: its `calls_wait`. With
     `keeps_result` the result of a block's last call is in `last_result` until the next block.
     """
@@ -67,6 +68,7 @@ class BlockTimer:
     least_time: float | None = None
     processor_time: float | None = None
     inspection: Inspection | None = None
+    sm_mhz: "array[int]" = field(default_factory=lambda: array("l"))
     per_call_timer: "BlockTimer | None" = None
     _clocks: GpuClocks | None = None
     _is_running: bool = False
@@ -105,6 +107,7 @@ class BlockTimer:
     def measurement(self) -> Measurement:
         """What has been measured so far, as a value."""
         timed = sum(self.samples) * self.block_calls
+        clocks = self.sm_mhz + (self.per_call_timer.sm_mhz if self.per_call_timer else array("l"))
         return Measurement(
             device=self.device.info,
             samples=array("d", self.samples),
@@ -125,6 +128,8 @@ class BlockTimer:
             shapes=self.workload.shapes,
             inspection=self.inspection,
             depends_on_idling=self._clocks.depend_on_idling if self._clocks else None,
+            lowest_sm_mhz=min(clocks, default=None),
+            highest_sm_mhz=max(clocks, default=None),
         )
 
     def note_time(self, seconds: float) -> None:
@@ -138,6 +143,7 @@ class BlockTimer:
         self.block_calls = 1
         self.steady = False
         self.waited = self.waiting_threads = self.processor_time = None
+        del self.sm_mhz[:]
         if self.per_call_timer is not None:
             self._fastest_latency = min(self._fastest_latency, self.per_call_timer.fastest_sample)
             self.per_call_timer = None
@@ -216,6 +222,7 @@ class BlockTimer:
         self.drop_result()
         waits_before, worked_before = self._waits(), capabilities.processor_time(self.device)
         sample = self._run_block()
+        self._note_clock()
         worked_after, waits_after = capabilities.processor_time(self.device), self._waits()
         self._before_last_block = self.sums
         if worked_before is not None and worked_after is not None:
@@ -227,6 +234,11 @@ class BlockTimer:
             self.waiting_threads = max(self.waiting_threads or 0, waiting)
         self.note_time(sample)
         self.samples.append(sample)
+
+    def _note_clock(self) -> None:
+        """Note the GPU's clock while it is that of the block: NVML takes some tens of microseconds."""
+        if self._clocks is not None and (mhz := capabilities.sm_mhz(self.device)) is not None:
+            self.sm_mhz.append(mhz)
 
     def run_untimed(self) -> None:
         """Run one block that is not sampled: clocks that fell while the device was idle rise again."""

@@ -12,6 +12,7 @@ from pytest_gpuperf.model.record import Note, Verdict
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.rounds import RoundSampler
 
+_BLOCKING_RUNTIMES = ("cuda", "rocm")  # that read the settings: SYCL's, Apple's and a TPU's do not
 _MEMORY_NOT_REPORTED = "the device does not report how much memory a call needs"
 
 
@@ -50,7 +51,8 @@ def notes_on_gpu(gpu: TimedDevice) -> Iterator[Note]:
         text = f"{use} the GPU (nvidia-smi lists them): their work may have made the times longer"
         yield Note(code="gpu_shared", text=text)
     setting = environment.blocking_setting()
-    if setting is not None and not gpu.info.emulated:
+    is_cuda_or_hip = (gpu.info.runtime or "").casefold().startswith(_BLOCKING_RUNTIMES)
+    if setting is not None and is_cuda_or_hip and not gpu.info.emulated:
         text = f"{setting} makes each launch wait for its kernel, which distorts the times; do not set it"
         yield Note(code="launch_blocking", text=text)
 

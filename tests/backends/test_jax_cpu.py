@@ -362,6 +362,16 @@ def test_without_an_accelerator_the_remedies_are_named():
     assert not caught.value.missing
 
 
+def test_a_plugin_for_cuda_that_failed_is_told_from_one_that_is_not_there(monkeypatch):
+    if any(device.platform != "cpu" for device in jax.local_devices()):
+        pytest.skip("this machine has an accelerator")
+    failures = {"cuda": "INTERNAL: cuSPARSE was not found"}  # as JAX notes it and falls back to the CPU
+    monkeypatch.setattr("jax._src.xla_bridge._backend_errors", failures)
+    with pytest.raises(Unavailable, match=r"failed to initialize: INTERNAL: cuSPARSE was not") as caught:
+        JaxBackend("a processor").gpu("")
+    assert caught.value.broken
+
+
 def test_a_cpu_that_jax_may_not_use_is_an_error_that_says_how_it_may(monkeypatch):
     def refuse(*, backend):
         raise RuntimeError("Unknown backend cpu")

@@ -62,7 +62,9 @@ class FakeConfig(SimpleNamespace):
 def fake(monkeypatch, *devices, ones=None):
     made = ModuleType("jax")
 
-    def local_devices():
+    def local_devices(backend=None):
+        if backend is not None:
+            raise RuntimeError(f"Unknown backend {backend}. Available backends are ['cpu']")
         return list(devices)
 
     made.__dict__.update(
@@ -126,10 +128,24 @@ def test_a_jax_without_a_plugin_names_the_remedies(monkeypatch):
     assert cause().endswith("JAX_PLATFORMS is not set")
 
 
+def test_a_plugin_for_cuda_that_failed_is_broken_and_says_why(monkeypatch):
+    made = fake(monkeypatch)
+
+    def fall_back(backend=None):
+        if backend == "cuda":
+            raise RuntimeError("Backend 'cuda' failed to initialize: no supported devices found. Available")
+        return [FakeDevice("cpu")]
+
+    made.local_devices = fall_back
+    with pytest.raises(Unavailable, match="only the CPU: Backend 'cuda' failed to initialize: no") as caught:
+        JaxBackend("a processor").gpu("")
+    assert caught.value.broken
+
+
 def test_a_platform_that_cannot_be_started_is_jaxs_own_cause(monkeypatch):
     made = fake(monkeypatch)
 
-    def refuse():
+    def refuse(backend=None):
         raise RuntimeError("Unable to initialize backend 'cuda'")
 
     made.local_devices = refuse
@@ -234,6 +250,9 @@ def test_a_device_that_keeps_no_count_is_taken_at_its_word(device, chip):
             None,
             "bfloat16 in float32 products (jax_default_matmul_precision=BF16_BF16_F32)",
         ),
+        ("gpu", "9.0", "BF16_BF16_F32_X6", None, None),
+        ("gpu", "9.0", "BF16_BF16_F32_X9", None, None),
+        ("gpu", "9.0", "TF32_TF32_F32_X3", None, None),
     ],
 )
 def test_reduced_precision_is_what_is_set_at_that_moment(
@@ -245,6 +264,12 @@ def test_reduced_precision_is_what_is_set_at_that_moment(
     jax.config.jax_default_matmul_precision = chosen
     assert device.info.reduced_precision == said
     assert device.info.reduced_eps == ((2**-7 if said.startswith("bfloat16") else 2**-10) if said else None)
+
+
+def test_three_products_in_bfloat16_round_as_little_as_one_in_tf32(jax, device, chip):
+    chip.compute_capability = "9.0"
+    jax.config.jax_default_matmul_precision = "BF16_BF16_F32_X3"
+    assert device.info.reduced_eps == 2**-10
 
 
 def test_the_host_side_of_a_copy_is_unknown(device):

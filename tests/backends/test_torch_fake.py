@@ -207,6 +207,7 @@ def test_no_driver_is_torchs_own_cause_with_what_may_hide_the_gpu(monkeypatch, s
         ("CUDA error: CUDA-capable device(s) is/are busy or unavailable", 1, "exclusive mode", True),
         ("The NVIDIA driver on your system is too old (found version 11040).", 0, "update the", True),
         ("CUDA error: something new", 1, "check that nvidia-smi", True),
+        ("nvrtc: error: failed to open libnvrtc-builtins.so.13.0", 1, "reinstall torch's build", True),
         ("No CUDA GPUs are available", 0, "MIG mode", False),
     ],
 )
@@ -444,6 +445,14 @@ def test_reduced_precision_is_what_is_set_at_that_moment(
             "TF32 in float32 convolutions (fp32_precision)",
         ),
         ({"conv": SimpleNamespace(fp32_precision="ieee"), "allow_tf32": True}, H200, None),
+        (
+            {
+                "conv": SimpleNamespace(fp32_precision="ieee"),
+                "rnn": SimpleNamespace(fp32_precision="tf32"),
+            },
+            H200,
+            "TF32 in float32 recurrent layers (fp32_precision)",
+        ),
     ],
 )
 def test_convolutions_have_a_setting_of_their_own(monkeypatch, setting, cudnn, generation, said):

@@ -3,8 +3,10 @@
 CuPy calls it, since it shows the runtime's functions as they are.
 """
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from time import perf_counter
 
 import cupy
@@ -156,6 +158,38 @@ def test_copies_have_a_bandwidth(monkeypatch):
     target.set(host)
     end.record()
     assert elapsed(start, end) == pytest.approx(8.4 * MILLISECOND, abs=MILLISECOND)
+
+
+def test_a_bandwidth_below_one_is_one(monkeypatch):
+    monkeypatch.setenv("FAKE_CUDA_GBPS", "0.5")
+    host, target = cupyx.empty_pinned(8 << 20, dtype="uint8"), cupy.empty(8 << 20, dtype="uint8")
+    start, end = events()
+    start.record()
+    target.set(host)
+    end.record()
+    assert elapsed(start, end) == pytest.approx(16.8 * MILLISECOND, abs=MILLISECOND)
+
+
+@pytest.mark.parametrize("setting", ["GBPS=0", "GBPS=fast", "KERNEL_NS=2e3"])
+def test_a_setting_that_is_no_such_number_is_refused(setting):
+    name, _, value = setting.partition("=")
+    program = "import cupy; cupy.asarray(range(9)) + 1"
+    environment = {**os.environ, f"FAKE_CUDA_{name}": value}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (2, True) == (done.returncode, f"FAKE_CUDA_{name} is a " in done.stderr)
+
+
+def test_what_is_built_is_used_again():
+    command = [
+        sys.executable,
+        Path(__file__).parent / "cuda",
+        "-c",
+        "import os; print(os.environ['FAKE_CUDA'])",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert os.environ["FAKE_CUDA"] == done.stdout.strip()
 
 
 def test_a_graph_is_replayed_in_the_time_of_its_kernels(array, kernels):

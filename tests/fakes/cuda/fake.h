@@ -40,7 +40,8 @@ typedef struct Effect {
     } while (0)
 
 ns_t fake_now(void);
-ns_t fake_setting(const char *name, ns_t otherwise); // FAKE_CUDA_<name>
+ns_t fake_setting(const char *name, ns_t otherwise); // FAKE_CUDA_<name>: a whole number
+double fake_rate(const char *name, double otherwise);  // a number above 0
 void fake_log(const char *format, ...);              // to stderr, if FAKE_CUDA_LOG is set
 void fake_lock(void);
 void fake_unlock(void);

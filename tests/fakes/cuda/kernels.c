@@ -18,10 +18,10 @@ static ns_t duration_of(const char *name, ns_t otherwise) {
     return otherwise;
 }
 
-// A kernel with this part in its name accesses memory that it may not.
+// A kernel with one of these parts in its name accesses memory that it may not.
 static int crashes(const char *name) {
     const char *part = getenv("FAKE_CUDA_CRASH");
-    return strstr(name, part && *part ? part : "crash") != NULL;
+    return strstr(name, "crash") || (part && *part && strstr(name, part));
 }
 
 static void lose_now(Effect *effect) { fake_lose(effect->device, cudaErrorIllegalAddress); }
@@ -37,7 +37,7 @@ cudaError_t fake_launch(const char *name, ns_t otherwise, cudaStream_t stream) {
 cudaError_t fake_multiply(const char *name, double m, double n, double k, cudaStream_t stream) {
     cudaError_t failed = fake_enter();
     if (failed) return failed;
-    ns_t duration = (ns_t)(2 * m * n * k / (1e3 * fake_setting("TFLOPS", 20)));
+    ns_t duration = (ns_t)(2 * m * n * k / (1e3 * fake_rate("TFLOPS", 20)));
     return fake_launch(name, fake_setting("KERNEL_NS", 2000) + duration, stream);
 }
 

@@ -25,7 +25,7 @@ static unsigned long long thresholds[MOST_DEVICES]; // of the pools, which CuPy 
 
 static size_t memory_size(void) { return (size_t)fake_setting("MEMORY", 8LL << 30); }
 
-static ns_t link_gbps(void) { return fake_setting("GBPS", 20); } // bytes per nanosecond
+static double link_gbps(void) { return fake_rate("GBPS", 20); } // bytes per nanosecond
 
 static cudaError_t allocate(void **pointer, size_t size, enum cudaMemoryType type) {
     int device = fake_current_device(), on_device = type != cudaMemoryTypeHost;
@@ -228,7 +228,7 @@ static cudaError_t copy(Effect effect, cudaStream_t stream) {
     if (!size) return cudaSuccess;
     enum cudaMemoryType to = type_of(effect.to), from = type_of(effect.from);
     int within = to >= cudaMemoryTypeDevice && from >= cudaMemoryTypeDevice;
-    ns_t duration = COPY_NS + (ns_t)size / (within ? DEVICE_GBPS : link_gbps());
+    ns_t duration = COPY_NS + (ns_t)(size / (within ? DEVICE_GBPS : link_gbps()));
     int uploads = from == cudaMemoryTypeUnregistered;
     effect.run = copy_now;
     if (to != cudaMemoryTypeUnregistered && !uploads) return fake_submit(stream, duration, &effect, NULL);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MOST_DEVICES 16
 #define SPINNING_NS 200000 // the last part of a wait is spun away: sleep wakes up late
@@ -28,11 +29,29 @@ ns_t fake_now(void) {
     return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
+static void refuse(const char *variable, const char *value, const char *wanted) {
+    fprintf(stderr, "%s is %s, not '%s'\n", variable, wanted, value);
+    _exit(2);
+}
+
 ns_t fake_setting(const char *name, ns_t otherwise) {
-    char variable[64];
+    char variable[64], *end;
     snprintf(variable, sizeof variable, "FAKE_CUDA_%s", name);
     const char *value = getenv(variable);
-    return value && *value ? atoll(value) : otherwise;
+    if (!value || !*value) return otherwise;
+    ns_t found = strtoll(value, &end, 10);
+    if (*end || found < 0) refuse(variable, value, "a whole number");
+    return found;
+}
+
+double fake_rate(const char *name, double otherwise) {
+    char variable[64], *end;
+    snprintf(variable, sizeof variable, "FAKE_CUDA_%s", name);
+    const char *value = getenv(variable);
+    if (!value || !*value) return otherwise;
+    double found = strtod(value, &end);
+    if (*end || !(found > 0)) refuse(variable, value, "a number above 0");
+    return found;
 }
 
 // The host's part of a launch, and what passes then until an idle device begins: about an H100's.

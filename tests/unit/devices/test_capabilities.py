@@ -19,6 +19,7 @@ ABILITIES = (
     "holds_work",
     "host_memory",
     "processor_time",
+    "sm_mhz",
     "pause",
     "unfinished",
 )
@@ -177,3 +178,17 @@ class Failing:
 )
 def test_an_ability_that_fails_is_like_one_that_is_not_there(expected, ability):
     assert expected == ability(Failing())
+
+
+@pytest.mark.parametrize(
+    ("expected", "wait"),
+    [
+        (True, lambda result: None),
+        (True, lambda *results: None),
+        (True, {}.get),
+        (False, lambda: None),
+        (False, lambda result, stream: None),
+    ],
+)
+def test_a_wait_that_does_not_take_one_result_is_none(expected, wait):
+    assert expected is (capabilities.wait_for_result(SimpleNamespace(wait=wait)) is not None)

@@ -299,6 +299,10 @@ def test_settings_of_gpu_libraries_that_change_times_are_in_the_survey(setting, 
         (None, "CUDA_LAUNCH_BLOCKING", None),
         ("HIP_LAUNCH_BLOCKING=1", "HIP_LAUNCH_BLOCKING", "1"),
         ("AMD_SERIALIZE_KERNEL=3", "AMD_SERIALIZE_KERNEL", "3"),
+        ("AMD_SERIALIZE_KERNEL=1", "AMD_SERIALIZE_KERNEL", "1"),
+        ("AMD_SERIALIZE_COPY=2", "AMD_SERIALIZE_COPY", "2"),
+        (None, "AMD_SERIALIZE_COPY", "0"),
+        (None, "AMD_SERIALIZE_KERNEL", "12"),
     ],
 )
 def test_a_setting_that_makes_each_launch_wait_is_told(setting, expected, name, value):

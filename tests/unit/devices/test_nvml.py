@@ -61,6 +61,12 @@ def test_clocks_are_in_mhz_degrees_and_watts(monkeypatch):
     assert fake(monkeypatch).clocks() == expected
 
 
+def test_the_clock_of_the_multiprocessors_alone_is_one_question(monkeypatch):
+    asked = []
+    monitor = fake(monkeypatch, nvmlDeviceGetClockInfo=lambda handle, clock: asked.append(clock) or 1980)
+    assert (1980, [1]) == (monitor.sm_mhz(), asked)
+
+
 def test_the_gpu_is_found_by_its_bus(monkeypatch):
     asked = []
     fake(monkeypatch, nvmlDeviceGetPowerUsage=asked.append).clocks()

@@ -81,6 +81,34 @@ def test_blocks_of_risen_clocks_are_as_long_as_the_plan_says():
     assert timer.samples[0] * timer.block_calls >= 1e-3
 
 
+def test_the_record_has_the_lowest_and_the_highest_clock_after_timed_blocks():
+    device = Clocked()
+    timer = settled(device)
+    for mhz in (1755, 1980, 1410):
+        device.sm_mhz = lambda mhz=mhz: mhz
+        timer.take_sample()
+    device.sm_mhz = lambda: 345
+    timer.run_untimed()
+    found = timer.measurement
+    assert (1410, 1980) == (found.lowest_sm_mhz, found.highest_sm_mhz)
+    timer.restart()
+    assert (None, None) == (timer.measurement.lowest_sm_mhz, timer.measurement.highest_sm_mhz)
+
+
+def test_the_clock_is_read_outside_of_the_timed_block():
+    device = Clocked()
+    timer = settled(device)
+    device.sm_mhz = lambda: device.pause(1.0) or 1980
+    timer.take_sample()
+    assert [pytest.approx(KERNEL)] == list(timer.samples)
+
+
+def test_a_gpu_that_does_not_tell_its_clock_has_none():
+    timer = settled(Clocked())
+    timer.take_sample()
+    assert (None, None) == (timer.measurement.lowest_sm_mhz, timer.measurement.highest_sm_mhz)
+
+
 def test_a_gpu_is_asked_once_in_a_process():
     device = Clocked(after_idling=1.3)
     settled(device)

@@ -282,11 +282,21 @@ def test_other_processes_on_the_gpu_are_noted(expected, others):
     assert all("2 other processes use the GPU" in note.text for note in notes)
 
 
-@pytest.mark.parametrize(("expected", "emulated"), [(1, False), (0, True)])
-def test_launches_that_block_are_noted_as_a_tracer_is(monkeypatch, expected, emulated):
+@pytest.mark.parametrize(
+    ("expected", "runtime", "emulated"),
+    [
+        (1, "CUDA 13.0", False),
+        (1, "cuda 13000", False),
+        (1, "ROCm 7.1", False),
+        (0, "CUDA 13.0", True),
+        (0, "tpu", False),
+        (0, None, False),
+    ],
+)
+def test_launches_that_block_are_noted_as_a_tracer_is(monkeypatch, expected, runtime, emulated):
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     bench = Bench()
-    bench.gpu.info = replace(bench.gpu.info, emulated=emulated)
+    bench.gpu.info = replace(bench.gpu.info, emulated=emulated, runtime=runtime)
     notes = [note for note in bench.compare(ones).notes if note.code == "launch_blocking"]
     assert expected == len(notes)
     assert all(note.text.startswith("CUDA_LAUNCH_BLOCKING=1 makes each launch wait") for note in notes)
