@@ -51,7 +51,11 @@ def undisturbed(
         own = interference.own_share * median(samples) if interference else inf
         if own <= 0:
             return None
-        shortened = (replace(each, **{kind: min(own, getattr(each, kind))}) for each in rounds)
+        shortened = (
+            # Beside a block that waited, the loop with copies may have been quicker: they took no negative time.
+            each if sample <= own else replace(each, **{kind: own}, copies=max(0.0, each.copies))
+            for each, sample in zip(rounds, samples, strict=True)
+        )
         return estimate_for_demand(shortened, demand, options, speedup.sampling)
 
     least, most = with_own_time("cpu", cpu), with_own_time("gpu", gpu)
