@@ -52,7 +52,7 @@ def undisturbed(
         if own <= 0:
             return None
         shortened = (
-            # Beside a block that waited, the loop with copies may have been quicker: they took no negative time.
+            # A loop with copies may be quicker than a block that waited: they took no negative time.
             each if sample <= own else replace(each, **{kind: own}, copies=max(0.0, each.copies))
             for each, sample in zip(rounds, samples, strict=True)
         )

@@ -13,6 +13,7 @@ from pytest_gpuperf.collection.item_reader import ItemReader
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, has_marked_parameters, item_spec, marker_error
 from pytest_gpuperf.collection.patterns import Patterns, select_all
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
+from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.model.demand import Selection
 
 _DIFFERENT = (
@@ -142,7 +143,10 @@ class Finder:
 def create_finder(config: pytest.Config) -> Finder:
     """Return what finds a run's speedup tests; raise UsageError for an option that cannot be satisfied."""
     recognizers = [backend for backend in registered_backends(config) if hasattr(backend, "recognizes")]
-    parser = DeviceParser(options.device_params(config), recognizers)
+    stand_in = chosen_stand_in(options.run_options(config).gpu)
+    parser = DeviceParser(
+        options.device_params(config), [stand_in, *recognizers] if stand_in else recognizers
+    )
     try:
         patterns = Patterns(options.patterns(config))
     except ValueError as error:

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import ModuleType
@@ -31,7 +31,9 @@ class Recognizer(Protocol):
     """A backend that recognizes its own values among a suite's parameters."""
 
     name: str
-    recognizes: Callable[[Any], Kind | None]
+
+    def recognizes(self, value: Any, /) -> Kind | None:
+        """Return the kind of device that a value means, None where it means none of this backend's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
