@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from pytest_gpuperf import plugin
+
 pytestmark = pytest.mark.all_plugins
 
 PLAIN = """
@@ -146,3 +148,16 @@ def test_a_suite_without_a_marker_imports_nothing_heavy(pytester, monkeypatch, o
     imported = modules_after(pytester, UNMARKED, "-p", "no:cacheprovider", "-p", "gpuperf", *options)
     assert "pytest_gpuperf.plugin" in imported
     assert not imported & HEAVY
+
+
+class Unmarked:
+    """An item whose markers are not walked through."""
+
+    keywords = ()
+
+
+def test_an_unmarked_test_pays_for_one_look_at_its_keywords():
+    hook = plugin.pytest_runtest_call(Unmarked())
+    assert next(hook) is None
+    with pytest.raises(StopIteration):
+        next(hook)
