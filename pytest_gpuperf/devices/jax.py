@@ -196,6 +196,13 @@ class JaxBackend(LibraryBackend):
     name = "jax"
     automatic = False
 
+    def check(self, selector: str) -> None:
+        """Accept nothing or a device number."""
+        try:
+            super().check(selector)
+        except GpuPerfError as error:
+            raise GpuPerfError(f"{error}; jax:cpu emulates a GPU with JAX on the CPU") from None
+
     def count(self) -> int:
         """Return how many accelerators JAX shows."""
         return len(_accelerators(import_library(*_LIBRARY)))

@@ -28,6 +28,7 @@ STAND_IN = "standin"
 """The name before the module in `--gpuperf-gpu=standin:MODULE`."""
 
 _WRAPPER = "array_api_compat"  # libraries have copies of it inside: scipy._lib.array_api_compat.torch
+_UNFINISHED = ("__dask_graph__", "block_until_ready", "async_eval")  # of dask, what is built on JAX, and MLX
 _NAMESPACES = {"jax": "jax.numpy"}  # of libraries whose arrays are made by another module than the first
 
 
@@ -44,7 +45,7 @@ class StandIn:
     backend has that name. `auto` never selects it, and reports mark it as emulated.
 
     JAX and dpnp work on after a call has returned, and are waited for. Any other library's work must be done
-    when the call returns: a lazy one is refused.
+    when the call returns: one that is known to work later is refused.
     """
 
     automatic = False
@@ -130,8 +131,8 @@ class _StandInDevice(SynchronousDevice):
         self.name = f"{backend} on the CPU"
         self.xp: Any = import_module(module)
         example = self.xp.asarray(0)
-        if hasattr(example, "__dask_graph__"):
-            raise GpuPerfError("it computes nothing before a result is read, so that no call can be timed")
+        if any(hasattr(each, name) for each in (example, self.xp) for name in _UNFINISHED):
+            raise GpuPerfError("its work is not done when a call returns, and this plugin cannot wait for it")
         self._type = type(example)
         library = f"{module} {getattr(self.xp, '__version__', '')}".strip()
         self.info = DeviceInfo(

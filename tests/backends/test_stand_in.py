@@ -112,17 +112,13 @@ def test_a_module_without_array_functions_cannot_be_one():
     assert caught.value.broken
 
 
-class Lazy:
-    """An array as dask's: a graph of what is to be computed."""
-
-    __dask_graph__ = None
-
-
-def test_a_lazy_library_cannot_be_one(monkeypatch):
+@pytest.mark.parametrize("name", ["__dask_graph__", "block_until_ready"])
+def test_a_library_whose_calls_return_before_their_work_is_done_cannot_be_one(monkeypatch, name):
     library = ModuleType("lazy")
-    library.__spec__, library.asarray = ModuleSpec("lazy", None), lambda _: Lazy()
+    array = type("Array", (), {name: None})()
+    library.__spec__, library.asarray = ModuleSpec("lazy", None), lambda _: array
     monkeypatch.setitem(sys.modules, "lazy", library)
-    with pytest.raises(Unavailable, match="it computes nothing before a result is read"):
+    with pytest.raises(Unavailable, match="its work is not done when a call returns"):
         StandIn("lazy").gpu("")
 
 
