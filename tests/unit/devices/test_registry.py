@@ -189,7 +189,7 @@ def test_the_cpu_is_opened_without_a_probe():
 
 
 def test_an_impossible_device_of_jax_is_told_which_one_emulates():
-    with pytest.raises(GpuPerfError, match="a number, e.g. jax:0, not 'gpu'; jax:cpu emulates a GPU"):
+    with pytest.raises(GpuPerfError, match=r"a number, e.g. jax:0, not 'gpu'; jax:cpu emulates a GPU"):
         Devices("jax:gpu", backends("a processor", []))
 
 
