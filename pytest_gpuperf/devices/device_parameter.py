@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from types import ModuleType
 from typing import Any, Protocol
@@ -131,7 +131,11 @@ class DeviceParser:
         for recognizer in self._recognizers:
             if (kind := recognizer.recognizes(value)) is not None:
                 return _PartialSpec(library=recognizer.name, kind=kind)
-        return _parse(value.value if isinstance(value, Enum) else value)
+        part = _parse(value.value if isinstance(value, Enum) else value)
+        if part is None or part.kind is not None:
+            return part
+        own = (each.recognizes(each.name) for each in self._recognizers if each.name == part.library)
+        return replace(part, kind=next(own, None))  # `jnp` means JAX, which may be in the place of a GPU
 
 
 def _parse(value: Any) -> _PartialSpec | None:

@@ -78,6 +78,12 @@ def test_it_comes_before_the_backend_of_its_name():
     assert declared.parse({"xp": "numpy"}).spec == DeviceSpec(kind="cpu", library="numpy")
 
 
+@pytest.mark.parametrize(("kind", "value"), [("gpu", "jnp"), ("gpu", "jax:gpu"), ("cpu", "jax:cpu")])
+def test_another_name_of_its_library_means_it_too_unless_it_names_the_cpu(kind, value):
+    parser = DeviceParser(["xp"], [StandIn("jax")])
+    assert DeviceSpec(kind=kind, library="jax") == parser.parse({"xp": value}).spec
+
+
 def test_auto_does_not_choose_it():
     with pytest.raises(Unavailable):
         Devices("auto", [STRICT]).gpu()
