@@ -60,7 +60,7 @@ def test_a_run_without_times_gives_a_tool_nothing_and_leaves_no_file_of_an_earli
     run, path = run_of(skipped("a")), tmp_path / "export.json"
     path.write_text("of yesterday")
     lines, problems = outputs.publish(run, Outputs(exports=((format, path),)), None)
-    assert ([f"export as {format}: no file, because no test has times to export"], []) == (lines, problems)
+    assert ([f"export as {format}: no file, because no test has a result for it"], []) == (lines, problems)
     assert not path.exists()
 
 
