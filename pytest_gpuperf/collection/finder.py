@@ -13,7 +13,6 @@ from pytest_gpuperf.collection.item_reader import ItemReader
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, has_marked_parameters, item_spec, marker_error
 from pytest_gpuperf.collection.patterns import Patterns, select_all
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
-from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.model.demand import Selection
 
 _DIFFERENT = (
@@ -142,11 +141,7 @@ class Finder:
 
 def create_finder(config: pytest.Config) -> Finder:
     """Return what finds a run's speedup tests; raise UsageError for an option that cannot be satisfied."""
-    recognizers = [backend for backend in registered_backends(config) if hasattr(backend, "recognizes")]
-    stand_in = chosen_stand_in(options.run_options(config).gpu)
-    parser = DeviceParser(
-        options.device_params(config), [stand_in, *recognizers] if stand_in else recognizers
-    )
+    parser = DeviceParser(options.device_params(config), _recognizers(config))
     try:
         patterns = Patterns(options.patterns(config))
     except ValueError as error:
@@ -162,6 +157,17 @@ def create_finder(config: pytest.Config) -> Finder:
 def registered_backends(config: pytest.Config) -> list[Any]:
     """Return the backends that other plugins offer."""
     return [backend for plugin in config.hook.pytest_gpuperf_devices() for backend in plugin]
+
+
+def _recognizers(config: pytest.Config) -> list[Any]:
+    """Return the backends that know values of a suite; the stand-in that --gpuperf-gpu chooses comes first."""
+    found = [backend for backend in registered_backends(config) if hasattr(backend, "recognizes")]
+    choice = options.run_options(config).gpu
+    if ":" not in choice:
+        return found  # without the devices' modules, which import NumPy
+    from pytest_gpuperf.devices.stand_in import chosen_stand_in
+
+    return [*filter(None, [chosen_stand_in(choice)]), *found]
 
 
 def _default_device(config: pytest.Config, parser: DeviceParser) -> DeviceSpec | None:
