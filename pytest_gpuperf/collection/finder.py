@@ -160,7 +160,7 @@ def registered_backends(config: pytest.Config) -> list[Any]:
 
 
 def _recognizers(config: pytest.Config) -> list[Any]:
-    """Return the backends that know values of a suite; the stand-in that --gpuperf-gpu chooses comes first."""
+    """Return the backends that know values of a suite: the stand-in of --gpuperf-gpu first, then others."""
     found = [backend for backend in registered_backends(config) if hasattr(backend, "recognizes")]
     choice = options.run_options(config).gpu
     if ":" not in choice:
