@@ -126,8 +126,16 @@ class StandInBackend:
         return HostDevice("the CPU")
 
 
-def run(*arguments: str | Path, folder: Path, variables: Mapping[str, str] | None = None) -> Cost:
-    """Run this Python with the arguments and return what it took; raise, with its output, when it fails."""
+def run(
+    *arguments: str | Path,
+    folder: Path,
+    variables: Mapping[str, str] | None = None,
+    allowed: Sequence[int] = (0,),
+) -> Cost:
+    """Run this Python with the arguments and return what it took; raise, with its output, when it fails.
+
+    It fails with any exit status that is not `allowed`.
+    """
     environment = {name: value for name, value in os.environ.items() if name not in _DISTURBING}
     before, started = _children(), perf_counter()
     done = subprocess.run(
@@ -139,7 +147,7 @@ def run(*arguments: str | Path, folder: Path, variables: Mapping[str, str] | Non
         check=False,
     )
     cost = Cost(wall=perf_counter() - started, cpu=_children() - before)
-    if done.returncode:
+    if done.returncode not in allowed:
         raise SystemExit(f"{' '.join(map(str, arguments))} failed:\n{done.stdout}{done.stderr}")
     return cost
 
@@ -149,11 +157,12 @@ def pytest(
     folder: Path,
     variables: Mapping[str, str] | None = None,
     profile: Path | None = None,
+    allowed: Sequence[int] = (0,),
 ) -> Cost:
     """Run pytest on a folder of its own, which needs no configuration of ours; profile it into a file."""
     under = ("-m", "cProfile", "-o", profile) if profile else ()
     here = ("-m", "pytest", "--rootdir", folder, "-c", os.devnull, "-p", "no:cacheprovider")
-    return run(*under, *here, *arguments, folder=folder, variables=variables)
+    return run(*under, *here, *arguments, folder=folder, variables=variables, allowed=allowed)
 
 
 def paired(

@@ -34,11 +34,12 @@ def write(folder: Path) -> None:
 
 
 def _options() -> Iterator[str]:
-    yield "| command line | ini file | |"
-    yield "| --- | --- | --- |"
-    for option in options._OPTIONS:  # noqa: SLF001 - only the documentation lists them
-        flag = option.flag if option.metavar is None else f"{option.flag}={option.metavar}"
-        yield f"| `{_cell(flag)}` | `{option.key}` | {_cell(option.help)} |"
+    for group, members in options.GROUPS.items():
+        yield from (f"## Group: {group}", "", "| command line | ini file | |", "| --- | --- | --- |")
+        for option in members:
+            flag = option.flag if option.metavar is None else f"{option.flag}={option.metavar}"
+            yield f"| `{_cell(flag)}` | `{option.key}` | {_cell(option.help)} |"
+        yield ""
 
 
 def _commands() -> Iterator[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -187,17 +188,19 @@ _LOCK = _Option(
     parse=_not_empty,
     metavar="PATH|none",
 )
-_MEASURING = (
+_DEVICE = (
     _Option(
         "gpu",
-        "GPU to use: auto, none, cupy[:N], torch[:cuda:N], jax[:N], sycl[:gpu|:cpu], simulated",
+        "GPU to use: auto, none, cupy[:N], torch[:cuda:N], jax[:N|:cpu], sycl[:gpu|:cpu], simulated, or "
+        "standin:MODULE, an array library on the CPU that emulates one",
         metavar="DEVICE",
     ),
     _Option(
         "side", "device used by tests that do not choose one themselves, e.g. numpy or cupy", metavar="DEVICE"
     ),
     _Option("require-gpu", "fail tests that need a GPU, instead of skipping them, where none can be used"),
-    _Option("report-only", "record every verdict, but fail nothing because of it"),
+)
+_MEASURING = (
     _Option("off", "run marked tests once on each device without measuring, and skip them"),
     _Option(
         "alpha",
@@ -214,12 +217,6 @@ _MEASURING = (
         ini="float",
     ),
     _Option(
-        "inconclusive",
-        "how undecided tests end: warn (default) lets them pass with a warning, fail fails them",
-        parse=_choice("warn", "fail", "pass"),
-        metavar="warn|fail|pass",
-    ),
-    _Option(
         "cost-ratio",
         f"show costs, too: {_COST_RATIO}",
         parse=_number_below(math.inf, f"a price ratio above 0: the {_COST_RATIO}"),
@@ -227,6 +224,15 @@ _MEASURING = (
         ini="float",
     ),
     _LOCK,
+)
+_VERDICTS = (
+    _Option("report-only", "record every verdict, but fail nothing because of it"),
+    _Option(
+        "inconclusive",
+        "how undecided tests end: warn (default) lets them pass with a warning, fail fails them",
+        parse=_choice("warn", "fail", "pass"),
+        metavar="warn|fail|pass",
+    ),
 )
 _ALL = _Option(
     "all",
@@ -237,9 +243,10 @@ _DEVICE_PARAMS = ["device", "xp", "module", "namespace", "array_namespace", "lib
 
 def add_options(parser: pytest.Parser) -> None:
     """Add every option to the command line and the ini file."""
-    group = parser.getgroup("gpuperf", "speedups of GPU over CPU (pytest-gpuperf)")
-    for option in _OPTIONS:
-        option.add_to(parser, group)
+    for name, members in GROUPS.items():
+        group = parser.getgroup(f"gpuperf {name}", f"pytest-gpuperf, speedups of GPU over CPU: {name}")
+        for option in members:
+            option.add_to(parser, group)
     parser.addini(
         "gpuperf_device_params",
         "names of the suite's parameters whose values are devices or array libraries",
@@ -256,7 +263,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 def any_option_given(config: pytest.Config) -> bool:
     """Return whether the user set an option whose value has to be checked before the first test."""
-    given = [option.key for option in _OPTIONS if option.raw_value(config) is not None]
+    given = [option.key for option in OPTIONS if option.raw_value(config) is not None]
     return any(key != "gpuperf_off" for key in given)
 
 
@@ -265,12 +272,13 @@ def check_keys(config: pytest.Config) -> None:
 
     A gate that is misspelt would be no gate, and green.
     """
-    unknown = config._get_unknown_ini_keys()  # noqa: SLF001 - pytest has it for its own warning
+    # pytest has it for its own warning; a pytest without it leaves us with that warning.
+    unknown = getattr(config, "_get_unknown_ini_keys", tuple)()
     if not unknown:
         return
     from difflib import get_close_matches
 
-    keys = [*(option.key for option in _OPTIONS), "gpuperf_device_params", "gpuperf_speedup"]
+    keys = [*(option.key for option in OPTIONS), "gpuperf_device_params", "gpuperf_speedup"]
     problems = []
     for key in sorted(unknown):
         is_ours = key.lower().startswith("gpuperf")
@@ -285,7 +293,8 @@ def run_options(config: pytest.Config) -> RunOptions:
     """Return the options of this run; raise UsageError, naming the option, for an invalid value."""
     from pytest_gpuperf.model.demand import RunOptions
 
-    values = {option.key.removeprefix("gpuperf_"): option.value(config) for option in _MEASURING}
+    given = (*_DEVICE, *_MEASURING, *_VERDICTS)
+    values = {option.key.removeprefix("gpuperf_"): option.value(config) for option in given}
     values["default_device"] = values.pop("side")
     if values["lock"] not in (None, "auto", "none"):
         path = _LOCK.base_dir(config) / values["lock"]
@@ -462,7 +471,14 @@ _EXPORT = _Option(
     ini="args",
 )
 _HISTORY = _Option("history", "keep a small file about this run in DIR", parse=_not_empty, metavar="DIR")
-_OPTIONS = (*_MEASURING, _JSON, _ALL, *_GATE, _MARKDOWN, _EXPORT, _HISTORY)
+GROUPS = {
+    "device": _DEVICE,
+    "measure": (_ALL, *_MEASURING),
+    "gate": (*_VERDICTS, *_GATE),
+    "output": (_JSON, _MARKDOWN, _EXPORT, _HISTORY),
+}
+"""The options, as `pytest --help` groups them."""
+OPTIONS = tuple(chain.from_iterable(GROUPS.values()))
 
 
 def json_path(config: pytest.Config) -> Path | None:

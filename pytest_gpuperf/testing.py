@@ -9,108 +9,20 @@ A suite subclasses the conformance kit, gives it its devices, and pytest runs it
 """
 
 from collections.abc import Callable
-from enum import Enum
-from importlib import import_module
-from importlib.util import find_spec
 from statistics import median
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pytest_gpuperf.devices import capabilities, environment
-from pytest_gpuperf.devices.host import HostDevice, SynchronousDevice
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Backend, Device, TimedDevice
-from pytest_gpuperf.model.demand import Kind
-from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
-from pytest_gpuperf.model.measurement import DeviceInfo
+from pytest_gpuperf.devices.stand_in import StandIn
+from pytest_gpuperf.model.errors import GpuPerfError
 
 __all__ = ["DeviceConformance", "StandIn"]
 
 _TRIES = 5
-_WRAPPER = "array_api_compat"  # libraries have copies of it inside: scipy._lib.array_api_compat.torch
-
-
-class StandIn:
-    """A backend that emulates a GPU with an array library on the CPU, to try a suite without one::
-
-        @pytest.hookimpl(optionalhook=True)
-        def pytest_gpuperf_devices():
-            return [StandIn("array_api_strict")]
-
-    `module` is the namespace's, where that is not `name`. Parameters of a suite that are that module, its
-    wrapper from array-api-compat, its name, or an Enum's member with that value then select this GPU, even if
-    another backend has that name. `auto` never selects it, and reports mark it as emulated.
-
-    Only for libraries whose work is done when the call returns: its device has nothing to wait for. JAX's is
-    not, on the CPU either; give its `pytest_gpuperf.devices.jax.JaxDevice` to a backend of your own.
-    """
-
-    automatic = False
-
-    def __init__(self, name: str, module: str | None = None) -> None:
-        self.name = name
-        self.module = module or name
-
-    def recognizes(self, value: Any) -> Kind | None:
-        """Return "gpu" for a parameter value of the suite that selects this GPU."""
-        if isinstance(value, Enum):
-            value = value.value
-        if isinstance(value, str):
-            return "gpu" if value in (self.name, self.module) else None
-        if not isinstance(value, ModuleType):
-            return None
-        *above, last = value.__name__.split(".")
-        return "gpu" if value.__name__ == self.module or (last == self.module and _WRAPPER in above) else None
-
-    def check(self, selector: str) -> None:
-        """Accept no selector."""
-        if selector:
-            raise GpuPerfError(f"{self.name} has one device and takes no selector, not {selector!r}")
-
-    def gpu(self, selector: str) -> TimedDevice:  # noqa: ARG002 - the protocol passes it
-        """Return the emulated GPU; raise Unavailable if the library is not installed."""
-        if find_spec(self.module.partition(".")[0]) is None:
-            missing = f"{self.module}, which emulates a GPU, is not installed"
-            raise Unavailable(f"{missing}; install it, or remove its StandIn", missing=True)
-        return _StandInDevice(self.name, import_module(self.module))
-
-    def cpu(self) -> TimedDevice:
-        """Return NumPy on the CPU."""
-        return HostDevice(environment.cpu_name())
-
-
-class _StandInDevice(SynchronousDevice):
-    """An array library on the CPU that is called a GPU; all its arrays are taken to be on it."""
-
-    kind: Kind = "gpu"
-
-    def __init__(self, backend: str, xp: Any) -> None:
-        self.backend = backend
-        self.name = f"{backend} on the CPU"
-        self.xp = xp
-        self._type = type(xp.asarray(0))
-        library = f"{xp.__name__} {getattr(xp, '__version__', '')}".strip()
-        self.info = DeviceInfo(
-            kind=self.kind, backend=backend, name=self.name, library=library, emulated=True
-        )
-
-    def asarray(self, host: Any) -> Any:
-        """Return a copy."""
-        return self.xp.asarray(host if self.holds(host) else np.asarray(host), copy=True)
-
-    def asnumpy(self, array: Any) -> Any:
-        """Return a copy; an array that NumPy cannot convert is copied through DLPack."""
-        try:
-            host = np.array(array)
-        except (TypeError, ValueError, RuntimeError):
-            return np.from_dlpack(array, device="cpu", copy=True)
-        return np.from_dlpack(array, device="cpu", copy=True) if host.dtype == object else host
-
-    def holds(self, value: Any) -> bool:
-        """Return whether `value` is an array of the library."""
-        return isinstance(value, self._type)
 
 
 class DeviceConformance:

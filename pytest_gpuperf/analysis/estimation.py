@@ -63,7 +63,11 @@ def undisturbed(
         own = interference.own_share * median(samples) if interference else inf
         if own <= 0:
             return None
-        shortened = (replace(each, **{kind: min(own, getattr(each, kind))}) for each in rounds)
+        shortened = (
+            # A loop with copies may be quicker than a block that waited: they took no negative time.
+            each if sample <= own else replace(each, **{kind: own}, copies=max(0.0, each.copies))
+            for each, sample in zip(rounds, samples, strict=True)
+        )
         return estimate_for_demand(shortened, demand, options, speedup.sampling, alpha_share=alpha_share)
 
     least, most = with_own_time("cpu", cpu), with_own_time("gpu", gpu)

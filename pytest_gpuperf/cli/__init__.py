@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+import pytest_gpuperf
 from pytest_gpuperf.cli import baseline, compare, devices, history, merge, reports
 from pytest_gpuperf.cli.output import WRONG, CommandResult
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -56,9 +57,18 @@ def _discard_output() -> None:
     os.close(nowhere)
 
 
+class _Version(argparse.Action):
+    """Prints the version, which is looked up only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f"pytest-gpuperf {pytest_gpuperf.__version__}")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     description = "Work with reports of pytest-gpuperf."
     parser = argparse.ArgumentParser(prog="gpuperf", description=description, epilog=_EPILOG)
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for group in (devices, reports, compare, baseline, merge, history):
         group.add(commands)

@@ -9,7 +9,7 @@ from pytest_gpuperf.cli.output import CommandResult, lines_result
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
-_CPU = "cpu"  # of sycl: it emulates a GPU, and is never chosen automatically
+_CPU = "cpu"  # of jax and sycl: it emulates a GPU, and is never chosen automatically
 _FACTS = ("name", "library", "emulated", "memory", "driver", "runtime")
 _FIRST = "auto chooses the first usable GPU; pass another by name, e.g. --gpuperf-gpu=torch"
 _OTHERS = "devices of other plugins are not listed here: pytest --gpuperf-gpu=NAME uses them"
@@ -50,13 +50,15 @@ def devices(*, as_json: bool) -> CommandResult:
 def _listings() -> Iterator[DeviceListing]:
     """Yield each backend's devices; a failure is that backend's reason, and hides no other backend."""
     from pytest_gpuperf.devices import environment, registry
+    from pytest_gpuperf.devices.stand_in import chosen_stand_in
 
     for backend in registry.backends(environment.cpu_name(), []):
         for selector in _selectors(backend):
             choice = f"{backend.name}:{selector}" if selector else backend.name
+            stand_in = chosen_stand_in(choice)
             device, reason = None, ""
             try:
-                device = backend.gpu(selector).info
+                device = stand_in.gpu("").info if stand_in else backend.gpu(selector).info
             except Unavailable as cause:
                 reason = str(cause)
             except Exception as error:  # noqa: BLE001 - a vendor's library may raise anything
@@ -70,9 +72,8 @@ def _selectors(backend: Any) -> list[str]:
     """Return a selector for each device; just the first where a backend does not count them."""
     from pytest_gpuperf.devices import registry
 
-    if backend.name == "sycl":
-        return ["", _CPU]
-    return registry.selectors(backend)
+    emulated = [_CPU] if backend.name in ("jax", "sycl") else []
+    return [*(("",) if backend.name == "sycl" else registry.selectors(backend)), *emulated]
 
 
 def _table(listings: list[DeviceListing], automatic: str | None) -> Iterator[str]:

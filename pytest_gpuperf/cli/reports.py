@@ -88,6 +88,8 @@ def export(chosen: Namespace) -> CommandResult:
         check_replaceable(chosen.output, begins, f"file of {chosen.format}", [chosen.report])
     run = reader.load_report(chosen.report)
     text = markdown.text(run) if is_markdown else exports.text(chosen.format, run)
+    if not text:
+        raise GpuPerfError(f"{chosen.report}: {exports.NOTHING}")
     if chosen.output is None:
         return CommandResult(text=text.removesuffix("\n").removesuffix("\r"))
     files.replace(chosen.output, text)

@@ -141,8 +141,7 @@ class Finder:
 
 def create_finder(config: pytest.Config) -> Finder:
     """Return what finds a run's speedup tests; raise UsageError for an option that cannot be satisfied."""
-    recognizers = [backend for backend in registered_backends(config) if hasattr(backend, "recognizes")]
-    parser = DeviceParser(options.device_params(config), recognizers)
+    parser = DeviceParser(options.device_params(config), _recognizers(config))
     try:
         patterns = Patterns(options.patterns(config))
     except ValueError as error:
@@ -158,6 +157,17 @@ def create_finder(config: pytest.Config) -> Finder:
 def registered_backends(config: pytest.Config) -> list[Any]:
     """Return the backends that other plugins offer."""
     return [backend for plugin in config.hook.pytest_gpuperf_devices() for backend in plugin]
+
+
+def _recognizers(config: pytest.Config) -> list[Any]:
+    """Return the backends that know values of a suite: the stand-in of --gpuperf-gpu first, then others."""
+    found = [backend for backend in registered_backends(config) if hasattr(backend, "recognizes")]
+    choice = options.run_options(config).gpu
+    if ":" not in choice:
+        return found  # without the devices' modules, which import NumPy
+    from pytest_gpuperf.devices.stand_in import chosen_stand_in
+
+    return [*filter(None, [chosen_stand_in(choice)]), *found]
 
 
 def _default_device(config: pytest.Config, parser: DeviceParser) -> DeviceSpec | None:

@@ -2,8 +2,8 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from types import ModuleType
 from typing import Any, Protocol
@@ -32,7 +32,9 @@ class Recognizer(Protocol):
     """A backend that recognizes its own values among a suite's parameters."""
 
     name: str
-    recognizes: Callable[[Any], Kind | None]
+
+    def recognizes(self, value: Any, /) -> Kind | None:
+        """Return the kind of device that a value means, None where it means none of this backend's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +132,11 @@ class DeviceParser:
         for recognizer in self._recognizers:
             if (kind := recognizer.recognizes(value)) is not None:
                 return _PartialSpec(library=recognizer.name, kind=kind)
-        return _parse(value.value if isinstance(value, Enum) else value)
+        part = _parse(value.value if isinstance(value, Enum) else value)
+        if part is None or part.kind is not None:
+            return part
+        own = (each.recognizes(each.name) for each in self._recognizers if each.name == part.library)
+        return replace(part, kind=next(own, None))  # `jnp` means JAX, which may be in the place of a GPU
 
 
 def _parse(value: Any) -> _PartialSpec | None:

@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from functools import wraps
 from inspect import signature
 from time import process_time
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -45,19 +46,21 @@ class JaxDevice(LibraryDevice):
     `xp` is jax.numpy: an array that it makes is committed to this device, and a function with an array
     argument runs where that array is. A test's own function without one runs on JAX's default device.
     JAX's own `jax_enable_x64` decides whether float64 is kept: without it, asarray makes it float32.
-    NumPy has no bfloat16: such arrays are copied to the host as float32.
+    NumPy has no bfloat16: such arrays are copied to the host as float32. With `emulates_gpu` the CPU is
+    called a GPU.
     """
 
     backend = "jax"
     arrays_are_immutable = True
 
-    def __init__(self, jax: Any, device: Any, name: str) -> None:
-        self.kind: Kind = "cpu" if device.platform == "cpu" else "gpu"
+    def __init__(self, jax: Any, device: Any, name: str, *, emulates_gpu: bool = False) -> None:
+        self.kind: Kind = "cpu" if device.platform == "cpu" and not emulates_gpu else "gpu"
         self.name = name
         self.xp = _placed(jax, device)
         self.processor_time = process_time if self.kind == "cpu" else None  # of all threads
         self._jax = jax
         self._device = device
+        self._emulates_gpu = emulates_gpu
         self._follow = jax.jit(lambda mark: mark + 1)
         self._mark = jax.device_put(np.float32(0), device)
 
@@ -74,7 +77,8 @@ class JaxDevice(LibraryDevice):
             backend=self.backend,
             name=self.name,
             library=f"jax {self._jax.__version__}",
-            runtime=runtime if self.kind == "gpu" else None,
+            emulated=self._emulates_gpu,
+            runtime=None if self._device.platform == "cpu" else runtime,
             reduced_precision=reduced_precision,
             reduced_eps=eps if reduced_precision else None,
         )
@@ -181,7 +185,7 @@ class JaxDevice(LibraryDevice):
     def _reduced_precision(self) -> str | None:
         """Return how factors of float32 products are rounded (jax.lax.Precision); by default they are."""
         precision = self._jax.config.jax_default_matmul_precision
-        if self.kind == "cpu" or str(precision) in _EXACT:
+        if self._device.platform == "cpu" or str(precision) in _EXACT:
             return None
         setting = f"jax_default_matmul_precision={precision}"
         if self._device.platform == "tpu":
@@ -194,7 +198,7 @@ class JaxDevice(LibraryDevice):
 
 
 class JaxBackend(LibraryBackend):
-    """`jax[:N]`: accelerator N of those that JAX shows.
+    """`jax[:N]`: accelerator N of those that JAX shows; `jax:cpu` is a stand-in's.
 
     `auto` does not choose it: it replaces NumPy on the CPU too, so that a test's `xp` would depend on the
     machine.
@@ -202,6 +206,13 @@ class JaxBackend(LibraryBackend):
 
     name = "jax"
     automatic = False
+
+    def check(self, selector: str) -> None:
+        """Accept nothing or a device number."""
+        try:
+            super().check(selector)
+        except GpuPerfError as error:
+            raise GpuPerfError(f"{error}; jax:cpu emulates a GPU with JAX on the CPU") from None
 
     def count(self) -> int:
         """Return how many accelerators JAX shows."""
@@ -275,7 +286,7 @@ def _placed(jax: Any, device: Any) -> Namespace:
     """Return jax.numpy, whose functions run on the device unless an array argument decides that."""
 
     def place(name: str, value: Any) -> Any:
-        if name in ("fft", "linalg"):
+        if name in ("fft", "linalg") and isinstance(value, ModuleType):  # `fft.fft` is a function
             return Namespace(value, place)
         if name in _MAKERS and "device" in signature(value).parameters:
             return _make_on(value, device, jax)

@@ -6,6 +6,7 @@ from importlib import import_module
 
 from pytest_gpuperf.devices.capabilities import call_optional
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
+from pytest_gpuperf.devices.stand_in import STAND_IN, chosen_stand_in
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
@@ -46,14 +47,17 @@ def selectors(backend: Backend) -> list[str]:
 class Devices:
     """The two devices of a run; the GPU is probed at the first call of `gpu()` and never again.
 
-    `choice` is `auto`, `none` or `NAME[:SELECTOR]`; a wrong one raises GpuPerfError, naming the valid ones.
+    `choice` is `auto`, `none`, `NAME[:SELECTOR]` or a stand-in's; a wrong one raises GpuPerfError, naming the
+    valid ones.
     `broken` is why each GPU that is there, or a library for one, could not be used. Without a selector, the
     processes that share a run are spread over the devices by their number `worker`.
     """
 
     def __init__(self, choice: str, available: Sequence[Backend], worker: int | None = None) -> None:
-        name, _, self._selector = choice.partition(":")
-        self._available = {backend.name: backend for backend in available}
+        stand_in = chosen_stand_in(choice)
+        name, _, self._selector = (stand_in.name if stand_in else choice).partition(":")
+        stand_ins = [stand_in] if stand_in else []
+        self._available: dict[str, Backend] = {backend.name: backend for backend in [*available, *stand_ins]}
         self._first = available[0]  # compares with NumPy, as every backend of ours does that `auto` chooses
         self._worker = worker
         self._chosen = self._find(name)
@@ -131,7 +135,7 @@ class Devices:
                 raise GpuPerfError(f"{name} takes no device, not {self._selector!r}")
             return None
         if name not in self._available:
-            names = ", ".join(["auto", "none", *self._available])
+            names = ", ".join(["auto", "none", *self._available, f"{STAND_IN}:MODULE"])
             raise GpuPerfError(f"no backend is called {name!r}; available: {names}")
         self._available[name].check(self._selector)
         return self._available[name]

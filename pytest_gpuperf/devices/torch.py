@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from functools import cached_property, wraps
 from importlib.util import find_spec
 from time import process_time
+from types import ModuleType
 from typing import Any, Literal
 from warnings import catch_warnings, simplefilter
 
@@ -52,13 +53,16 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
 
     `xp` is PyTorch as array-api-compat shows it, where that is installed. A tensor that `xp` makes lives on
     this device; one that is made from `import torch`, or a new module of `torch.nn`, lives where torch puts
-    it. NumPy has no bfloat16: such tensors are copied to the host as float32.
+    it. NumPy has no bfloat16: such tensors are copied to the host as float32. With `emulates_gpu` the CPU is
+    called a GPU.
     """
 
     backend = "torch"
 
-    def __init__(self, torch: Any, device: Any, name: str) -> None:
-        self.kind: Kind = "cpu" if device.type == "cpu" else "gpu"
+    def __init__(self, torch: Any, device: Any, name: str, *, emulates_gpu: bool = False) -> None:
+        self._on_cpu = device.type == "cpu"
+        self._emulates_gpu = emulates_gpu
+        self.kind: Kind = "cpu" if self._on_cpu and not emulates_gpu else "gpu"
         self.name = name
         self.xp = _placed(torch, device)
         self.processor_time = process_time if self.kind == "cpu" else None  # of all threads
@@ -81,7 +85,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
             backend=self.backend,
             name=self.name,
             library=f"torch {self._torch.__version__}",
-            emulated=is_emulated(self.name),
+            emulated=self._emulates_gpu or is_emulated(self.name),
             memory=getattr(self._properties, "total_memory", None),
             runtime=runtime,
             reduced_precision=products,
@@ -105,7 +109,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
 
     def synchronize(self) -> None:
         """Wait for the whole device, side streams included; on the CPU nothing is in flight."""
-        if self.kind == "gpu":
+        if not self._on_cpu:
             getattr(self._torch, "accelerator", self._module).synchronize(self._device)
 
     def holds(self, value: Any) -> bool:
@@ -177,7 +181,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
     @cached_property
     def _properties(self) -> Any:
         get_properties = getattr(self._module, "get_device_properties", None)
-        return get_properties(self._device) if get_properties and self.kind == "gpu" else None
+        return get_properties(self._device) if get_properties and not self._on_cpu else None
 
     def _pci_bus_id(self) -> str:
         gpu: Any = self._properties if self._is_cuda else None
@@ -188,7 +192,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
     def _memory(self) -> dict[str, int]:
         """Return the allocator's counters, or an empty mapping if it keeps none."""
         memory_stats = getattr(self._module, "memory_stats", None)
-        return dict(memory_stats(self._device)) if memory_stats and self.kind == "gpu" else {}
+        return dict(memory_stats(self._device)) if memory_stats and not self._on_cpu else {}
 
     def _reset_memory(self) -> dict[str, int]:
         """Reset the peak and return the allocator's counters; empty if it does not keep them."""
@@ -332,7 +336,7 @@ def _placed(torch: Any, device: Any) -> Namespace:
         namespace = torch
 
     def place(name: str, value: Any) -> Any:
-        if name == "fft":
+        if name == "fft" and isinstance(value, ModuleType):  # `fft.fft` is a function
             return Namespace(value, place)
         return _with_default_device(value, device) if name in _FACTORIES else value
 

@@ -29,8 +29,10 @@ def publish(run: Run, outputs: Outputs, baseline: Path | None) -> tuple[list[str
     return lines, problems
 
 
-def _steps(run: Run, outputs: Outputs, baseline: Path | None) -> Iterator[tuple[str, Callable[[], Path]]]:
-    """Yield each file's description, and a function that writes it and returns its path.
+def _steps(
+    run: Run, outputs: Outputs, baseline: Path | None
+) -> Iterator[tuple[str, Callable[[], Path | str]]]:
+    """Yield each file's description, and a function that writes it and returns its path, or why it has none.
 
     A run that was cut short before it measured anything leaves earlier files as they are.
     """
@@ -41,7 +43,7 @@ def _steps(run: Run, outputs: Outputs, baseline: Path | None) -> Iterator[tuple[
         yield "job's summary", partial(_append_summary, outputs.summary, run)
     for name, path in outputs.exports:
         if not (run.is_empty and path.exists()):
-            yield f"export as {name}", partial(_replace, path, partial(exports.text, name), run)
+            yield f"export as {name}", partial(_export, path, name, run)
     if outputs.history is not None and not run.is_empty:
         yield "history", partial(_add_to_history, outputs.history, run)
     if baseline is not None:
@@ -50,6 +52,16 @@ def _steps(run: Run, outputs: Outputs, baseline: Path | None) -> Iterator[tuple[
 
 def _replace(path: Path, text: Callable[[Run], str], run: Run) -> Path:
     files.replace(path, text(run))
+    return path
+
+
+def _export(path: Path, format: str, run: Run) -> Path | str:
+    """Write an export; without anything in it no file is left, as an earlier run's would be taken for it."""
+    text = exports.text(format, run)
+    if not text:
+        path.unlink(missing_ok=True)
+        return exports.NOTHING
+    files.replace(path, text)
     return path
 
 

@@ -13,8 +13,8 @@ REPORT = rb'\{"schema_version":"[0-9]+\.[0-9]+","started":"'
 MARKDOWN = rb"###Speedups(?:onanemulateddevice)?:[a-z0-9,]+CPU`"
 EXPORTS = {
     "pytest-benchmark": rb'\{"machine_info":\{',  # pytest-benchmark's own files are of this format, too
-    "github-action-benchmark": rb'\[(?:\]\Z|\{"name":' + _TEXT + rb',"unit":"x","value":[^,"]+,"range":")',
-    "bencher": rb"\{(?:\}\Z|" + _TEXT + rb':\{"(?:emulated-)?(?:speedup|cpu-ns|gpu-ns)":\{"value":)',
+    "github-action-benchmark": rb'\[\{"name":' + _TEXT + rb',"unit":"x","value":[^,"]+,"range":"',
+    "bencher": rb"\{" + _TEXT + rb':\{"(?:emulated-)?(?:speedup|cpu-ns|gpu-ns)":\{"value":',
     "csv": rb"test,status,reason,cpu_device,gpu_device,gpu_emulated,",  # whatever columns follow
 }
 """How our files of each format begin, without their white space: patterns, compiled when one is needed."""

@@ -17,9 +17,11 @@ import pytest
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax import JaxBackend, JaxDevice
+from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
-from pytest_gpuperf.testing import DeviceConformance
+from pytest_gpuperf.testing import DeviceConformance, StandIn
 from pytest_gpuperf.timing import blocks, input_changes, inputs, leaves, parity
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.workload import Workload
@@ -44,6 +46,12 @@ def cpu():
 def second():
     """A device that is not JAX's default one."""
     return JaxDevice(jax, jax.local_devices(backend="cpu")[1], "a second processor")
+
+
+@pytest.fixture
+def emulated():
+    """The CPU in the place of a GPU."""
+    return StandIn("jax").gpu("")
 
 
 class TestJaxOnTheCpu(DeviceConformance):
@@ -76,13 +84,75 @@ class TestJaxOnAnotherDevice(TestJaxOnTheCpu):
         assert gpu.name == "a second processor"
 
 
+class TestJaxInThePlaceOfAGpu(TestJaxOnTheCpu):
+    @pytest.fixture
+    def backend(self):
+        return chosen_stand_in("jax:cpu")
+
+    @pytest.fixture
+    def gpu(self, backend):
+        with jax.enable_x64(True):  # noqa: FBT003 - JAX's own
+            yield backend.gpu("")
+
+    def test_it_is_a_gpu_with_a_name(self, gpu):
+        super(TestJaxOnTheCpu, self).test_it_is_a_gpu_with_a_name(gpu)
+        assert (gpu.info.emulated, gpu.info.runtime, gpu.info.reduced_precision) == (True, None, None)
+        assert capabilities.processor_time(gpu) is None
+
+
+def test_jaxs_cpu_is_compared_with_numpy_where_it_is_in_the_place_of_a_gpu():
+    devices = Devices("jax:cpu", backends("a processor", []))
+    assert (devices.cpu().xp, devices.gpu().backend) == (np, "jax")
+    assert devices.get("gpu", "jax", "") is devices.gpu()
+    with pytest.raises(Unavailable):
+        Devices("auto", backends("a processor", [])).gpu()
+
+
+def test_a_suite_that_has_imported_jax_keeps_its_own_precision():
+    assert chosen_stand_in("jax:cpu").gpu("").asarray(np.ones(3)).dtype == np.float32
+    assert not jax.config.jax_enable_x64
+
+
+EMULATED = """
+    import numpy as np
+    import pytest
+
+    @pytest.fixture(params=["numpy", "jax.numpy"])
+    def xp(request):
+        return pytest.importorskip(request.param)
+
+    @pytest.mark.speedup(max=1000)
+    def test_sum(xp):
+        array = xp.ones(1000)
+        return lambda: array + 1
+
+    @pytest.mark.speedup(max=1000)
+    def test_product(device):
+        array = device.asarray(np.ones((300, 300)))
+        return lambda: array @ array
+"""
+
+
+def test_a_suite_that_does_not_import_jax_has_float64_on_both_sides(pytester):
+    pytester.makepyfile(EMULATED)
+    result = pytester.runpytest_subprocess(
+        "--gpuperf-gpu=jax:cpu", "--gpuperf-json=r.json", "--gpuperf-inconclusive=pass", "-W", "error"
+    )
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["CPU *| GPU jax on the CPU through jax, emulated: *"])
+    records = json.loads((pytester.path / "r.json").read_text())["records"]
+    assert [each["cpu"]["device"]["backend"] for each in records] == ["numpy"] * 3
+    assert [each["gpu"]["dtypes"] for each in records if each["gpu"]] == [["float64"]] * 2
+    assert all(each["parity"]["agreed"] for each in records if each["parity"])
+
+
 def products(device, count=3, size=1500):
     """Submit large products that do not depend on each other."""
     array = device.asarray(np.ones((size, size), dtype=np.float32))
     return [array @ (array + step) for step in range(count)]
 
 
-@pytest.fixture(params=["cpu", "second"])
+@pytest.fixture(params=["cpu", "second", "emulated"])
 def either(request):
     return request.getfixturevalue(request.param)
 
@@ -228,6 +298,7 @@ def test_an_array_that_failed_or_was_deleted_does_not_fail_others(cpu):
         lambda xp: xp.concatenate([np.ones(3), np.ones(3)]),
         lambda xp: xp.meshgrid(np.ones(3), np.ones(3))[1],
         lambda xp: xp.fft.fftfreq(4),
+        lambda xp: xp.fft.fft(np.ones(4)),
         lambda xp: xp.linalg.norm(np.ones(3)),
         lambda xp: xp.stack([xp.ones(3), xp.ones(3)]) @ xp.ones(3),
     ],

@@ -2,7 +2,9 @@
 
 import json
 import re
+import sys
 from enum import Enum
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +16,7 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.devices.stand_in import chosen_stand_in
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance, StandIn
 from pytest_gpuperf.timing.any_array import bytes_of, dtype_of
@@ -75,6 +78,12 @@ def test_it_comes_before_the_backend_of_its_name():
     assert declared.parse({"xp": "numpy"}).spec == DeviceSpec(kind="cpu", library="numpy")
 
 
+@pytest.mark.parametrize(("kind", "value"), [("gpu", "jnp"), ("gpu", "jax:gpu"), ("cpu", "jax:cpu")])
+def test_another_name_of_its_library_means_it_too_unless_it_names_the_cpu(kind, value):
+    parser = DeviceParser(["xp"], [StandIn("jax")])
+    assert DeviceSpec(kind=kind, library="jax") == parser.parse({"xp": value}).spec
+
+
 def test_auto_does_not_choose_it():
     with pytest.raises(Unavailable):
         Devices("auto", [STRICT]).gpu()
@@ -96,8 +105,73 @@ def test_it_shares_with_the_cpu_what_any_device_would_and_not_the_processors_tim
 
 
 def test_a_library_that_is_not_installed_is_named():
-    with pytest.raises(Unavailable, match="no_such_library, which emulates a GPU, is not installed"):
-        StandIn("mine", "no_such_library").gpu("")
+    with pytest.raises(
+        Unavailable, match="no_such_library, which emulates a GPU, is not installed"
+    ) as caught:
+        StandIn("mine", "no_such_library.numpy").gpu("")
+    assert caught.value.missing
+
+
+def test_a_module_without_array_functions_cannot_be_one():
+    with pytest.raises(Unavailable, match=r"json cannot emulate a GPU: .*; name the module") as caught:
+        StandIn("json").gpu("")
+    assert caught.value.broken
+
+
+@pytest.mark.parametrize("name", ["__dask_graph__", "block_until_ready"])
+def test_a_library_whose_calls_return_before_their_work_is_done_cannot_be_one(monkeypatch, name):
+    library = ModuleType("lazy")
+    array = type("Array", (), {name: None})()
+    library.__spec__, library.asarray = ModuleSpec("lazy", None), lambda _: array
+    monkeypatch.setitem(sys.modules, "lazy", library)
+    with pytest.raises(Unavailable, match="its work is not done when a call returns"):
+        StandIn("lazy").gpu("")
+
+
+class OldArray(np.ndarray):
+    """An array whose `__array__` knows no `copy`, as torch's before 2.7."""
+
+    def __array__(self, dtype=None):
+        return np.ndarray.__array__(self)
+
+
+def test_an_array_of_an_older_protocol_comes_down_without_a_warning():
+    there = np.ones(2).view(OldArray)
+    host = STRICT.gpu("").asnumpy(there)
+    host[:] = 5
+    assert there.tolist() == [1, 1]
+
+
+def test_a_host_array_that_may_not_be_written_goes_up_as_one_that_may():
+    host = np.ones(2)
+    host.flags.writeable = False
+    there = STRICT.gpu("").asarray(host)
+    there += 1
+    assert STRICT.gpu("").asnumpy(there).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("expected", "choice"),
+    [
+        (("jax", "jax.numpy"), "jax:cpu"),
+        (("jax", "jax.numpy"), "standin:jax"),
+        (("torch", "torch"), "standin:torch"),
+        (("my.xp", "my.xp"), "standin:my.xp"),
+        (None, "standin"),
+        (None, "standin:"),
+        (None, "jax"),
+        (None, "sycl:cpu"),
+    ],
+)
+def test_an_option_chooses_one(expected, choice):
+    found = chosen_stand_in(choice)
+    assert expected == (found and (found.name, found.module))
+
+
+def test_without_a_module_the_option_is_an_error_that_shows_how_to_give_one():
+    for choice in ("standin", "standin:"):
+        with pytest.raises(GpuPerfError, match=r"simulated, standin:MODULE$"):
+            Devices(choice, backends("a processor", []))
 
 
 def test_it_has_one_device():
@@ -120,23 +194,29 @@ def test_an_array_that_tells_neither_its_bytes_nor_numpys_dtype_has_both():
     assert dtype_of(np.zeros(1, dtype=[("a.b", "f4")])) == "[('a.b', '<f4')]"
 
 
+SUITE = """
+    import array_api_strict, numpy, pytest
+
+    @pytest.mark.speedup
+    @pytest.mark.parametrize("xp", [numpy, array_api_strict])
+    def test_sum(xp):
+        array = xp.ones((10, 10), dtype=xp.float32)
+        return lambda: xp.sum(array @ array)
+"""
+
+
+def test_an_option_makes_a_suites_own_values_siblings_without_a_conftest(pytester, run):
+    run(SUITE, "--gpuperf-json=r.json", gpu="standin:array_api_strict").assert_outcomes(passed=2)
+    there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
+    assert (there["pairing"]["library"], there["gpu"]["device"]["emulated"]) == ("array_api_strict", True)
+    assert there["speedup"]["value"] > 0
+
+
 def test_a_suite_that_declares_it_as_the_readme_does_is_timed_on_both_sides(pytester, run):
     snippets = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
     (conftest,) = [snippet for snippet in snippets if "StandIn" in snippet]
     pytester.makeconftest(conftest)
-    result = run(
-        """
-        import array_api_strict, numpy, pytest
-
-        @pytest.mark.speedup
-        @pytest.mark.parametrize("xp", [numpy, array_api_strict])
-        def test_sum(xp):
-            array = xp.ones((10, 10), dtype=xp.float32)
-            return lambda: xp.sum(array @ array)
-        """,
-        "--gpuperf-json=r.json",
-        gpu=None,
-    )
+    result = run(SUITE, "--gpuperf-json=r.json", gpu=None)
     result.assert_outcomes(passed=2)
     there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
     assert there["gpu"]["device"]["emulated"]

@@ -16,7 +16,7 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.torch import _FACTORIES, TorchBackend, TorchDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import Unavailable
-from pytest_gpuperf.testing import DeviceConformance
+from pytest_gpuperf.testing import DeviceConformance, StandIn
 from pytest_gpuperf.timing import input_changes, inputs, leaves, parity
 
 if find_spec("torch") is None:
@@ -49,6 +49,16 @@ class TestTorchOnTheCpu(DeviceConformance):
         assert seen.worked, "as on any CPU: there is nowhere else for the work"
 
 
+class TestTorchInThePlaceOfAGpu(TestTorchOnTheCpu):
+    @pytest.fixture
+    def gpu(self):
+        return StandIn("torch").gpu("")
+
+    def test_it_is_a_gpu_with_a_name(self, gpu):
+        super(TestTorchOnTheCpu, self).test_it_is_a_gpu_with_a_name(gpu)
+        assert (gpu.info.emulated, capabilities.processor_time(gpu)) == (True, None)
+
+
 @pytest.fixture
 def cpu():
     return TorchBackend("a processor").cpu()
@@ -76,6 +86,10 @@ ARGUMENTS = {
     "tril_indices": (2, 2),
     "triu_indices": (2, 2),
 }
+
+
+def test_functions_of_a_namespace_can_be_called(cpu):
+    assert cpu.xp.fft.fft(cpu.xp.ones(2)).tolist() == [2, 0]
 
 
 @pytest.mark.filterwarnings("ignore:torch.range is deprecated", "ignore:Sparse invariant checks")

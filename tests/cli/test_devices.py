@@ -6,6 +6,7 @@ import pytest
 
 from pytest_gpuperf.devices.simulated import SimulatedBackend
 from pytest_gpuperf.model.errors import Unavailable
+from pytest_gpuperf.testing import StandIn
 
 
 class Backend(SimulatedBackend):
@@ -70,6 +71,14 @@ def test_auto_never_takes_a_cpu_that_only_stands_for_a_gpu(call, offering):
     usable = {each["choice"]: each["usable"] for each in found["gpus"]}
     assert usable == {"sycl": False, "sycl:cpu": True}
     assert found["auto"] is None
+
+
+def test_jaxs_cpu_is_listed_as_one_that_stands_for_a_gpu(call, offering, monkeypatch):
+    monkeypatch.setattr(StandIn, "gpu", lambda self, selector: SimulatedBackend(name=self.name).gpu(selector))
+    offering(Backend("jax", Unavailable("JAX sees no GPU")))
+    found = json.loads("\n".join(call("devices", "--json")[1]))
+    usable = {each["choice"]: each["usable"] for each in found["gpus"]}
+    assert (usable, found["auto"]) == ({"jax": False, "jax:cpu": True}, None)
 
 
 def test_where_nothing_can_be_used_auto_takes_nothing(call, offering):

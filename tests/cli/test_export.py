@@ -31,6 +31,13 @@ def test_an_export_is_the_same_on_standard_output_and_in_a_file(capsys, form, be
     assert kept.splitlines() == printed.splitlines()
 
 
+@pytest.mark.parametrize("output", [[], ["-o", "out.json"]])
+def test_a_report_without_times_gives_a_tool_nothing(refused, output):
+    written("r.json", record(status="skipped", reason="no GPU", cpu=None, gpu=None, speedup=None))
+    said = refused("export", "r.json", "--as", "github-action-benchmark", *output)
+    assert said == "r.json: no file, because no test has a result for it"
+
+
 def test_an_export_as_csv_has_a_row_for_each_test(capsys):
     written("r.json", record(), record(HOSTILE))
     main(["export", "r.json", "--as=csv"])

@@ -1,8 +1,13 @@
 """gpuperf --help, and how a wrong call is answered."""
 
+import runpy
+import sys
+from importlib.metadata import version
+
 import pytest
 from command import usage
 
+import pytest_gpuperf
 from pytest_gpuperf.cli import main
 
 COMMANDS = ["devices", "show", "validate", "export", "recover", "compare", "baseline", "merge", "history"]
@@ -26,6 +31,20 @@ def test_help_lists_the_commands_and_the_exit_codes(capsys):
     assert [f"    {each} " in told for each in COMMANDS] == [True] * len(COMMANDS)
     said = "Exit codes: 0 success; 1 a required speedup was missed or a metric regressed; 2 an error; 3"
     assert f"{said} nothing to compare." in " ".join(told.split())
+
+
+def test_the_version_is_that_of_the_installed_package(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert (0, f"pytest-gpuperf {version('pytest-gpuperf')}\n") == (end.value.code, capsys.readouterr().out)
+
+
+def test_the_module_is_the_command(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["pytest_gpuperf", "validate", "nothing.json"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(pytest_gpuperf.__path__[0], run_name="__main__")
+    assert end.value.code == 2
+    assert "gpuperf: nothing.json" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["compare", "export", "history", "merge"])

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from pytest_gpuperf import plugin
+
 pytestmark = pytest.mark.all_plugins
 
 PLAIN = """
@@ -196,3 +198,16 @@ def test_what_measuring_needs_is_imported_before_the_first_test_only_if_one_is_m
     told = [line for line in ran.outlines if line.startswith(("BEFORE", "AFTER"))]
     assert set(told) <= {f"BEFORE {is_imported}", f"AFTER {is_imported}"}
     assert f"AFTER {is_imported}" in told
+
+
+class Unmarked:
+    """An item whose markers are not walked through."""
+
+    keywords = ()
+
+
+def test_an_unmarked_test_pays_for_one_look_at_its_keywords():
+    hook = plugin.pytest_runtest_call(Unmarked())
+    assert next(hook) is None
+    with pytest.raises(StopIteration):
+        next(hook)

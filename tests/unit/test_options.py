@@ -1,10 +1,32 @@
 """Options: what their help texts say, and how they are read."""
 
 import pytest
+from _pytest.config.argparsing import Parser
 
 from pytest_gpuperf import options
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.report import paths
+
+
+def test_the_help_has_each_option_in_the_group_where_a_reader_looks():
+    parser = Parser(_ispytest=True)
+    options.add_options(parser)
+    named = {
+        group.name: [option.names()[0] for option in group.options]
+        for group in parser._groups
+        if group.options
+    }
+    members = {
+        "device": "gpu side require-gpu",
+        "measure": "all off alpha max-time cost-ratio lock",
+        "gate": "report-only inconclusive baseline baseline-missing fail-on strict allow-no-gpu"
+        " allow-missing",
+        "output": "json markdown export history",
+    }
+    assert named == {
+        f"gpuperf {group}": [f"--gpuperf-{name}" for name in names.split()]
+        for group, names in members.items()
+    }
 
 
 def test_the_help_names_every_export_format(pytester):

@@ -5,8 +5,10 @@ from typing import cast
 
 from pytest_gpuperf.model.record import Run
 
+NOTHING = "no file, because no test has a result for it"
+
 
 def text(format: str, run: Run) -> str:
-    """Return a run in a format, one of `paths.EXPORTS`."""
+    """Return a run in a format, one of `paths.EXPORTS`; empty where a tool would find nothing in it."""
     # A format's module has its name, and is imported at first use.
     return cast("str", import_module(f"{__name__}.{format.replace('-', '_')}").text(run))

@@ -14,7 +14,8 @@ def text(run: Run) -> str:
     Results of an emulated device have measures of their own, to which no threshold for a GPU applies.
     """
     benchmarks = {distinct(record.nodeid, _LONGEST_NAME): _measures(record) for record in run.records}
-    return codec.text({name: measures for name, measures in benchmarks.items() if measures}) + "\n"
+    measured = {name: measures for name, measures in benchmarks.items() if measures}
+    return codec.text(measured) + "\n" if measured else ""
 
 
 def _measures(record: Record) -> dict[str, dict[str, float]]:

@@ -1,6 +1,7 @@
 """From a run to CSV (RFC 4180), one row for each test and one column for each number."""
 
 import csv
+import re
 from collections.abc import Iterator
 from io import StringIO
 from typing import Any
@@ -9,7 +10,9 @@ from pytest_gpuperf.model.comparison import METRICS, Metric
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 
-_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and their full-width forms
+_BEGINS = "=+@\uff1d\uff0b\uff0d\uff20-"  # and their full-width forms
+# Some spreadsheets begin a cell after a semicolon, too, though it be within quotes.
+_FORMULA = re.compile(f'^(?=[{_BEGINS}])|(?<=;)(?=["\\s]*[{_BEGINS}])')
 _UNITS: dict[Metric, str] = {"gpu": "s", "cpu": "s", "threshold": "size", "memory": "bytes"}
 
 
@@ -34,8 +37,7 @@ def _cell(value: Any) -> Any:
         return "true" if value else "false"
     if not isinstance(value, str):
         return value
-    shown = printable(value)
-    return f"'{shown}" if shown.startswith(_FORMULA) else shown
+    return _FORMULA.sub("'", printable(value))
 
 
 def _at(value: Any, path: str) -> Any:

@@ -14,13 +14,14 @@ from pytest_gpuperf.report.summary import format_time, is_emulated
 def text(run: Run) -> str:
     """Return one entry for each test that has a speedup; a null would be charted as 0."""
     entries = [_entry(record, record.speedup) for record in run.records if record.speedup]
-    return codec.text(entries) + "\n"
+    return codec.text(entries) + "\n" if entries else ""  # the action fails for an empty list
 
 
 def _entry(record: Record, speedup: Speedup) -> dict[str, Any]:
     suffix = " (emulated)" if is_emulated(record) else ""  # no chart mixes the two
+    name = distinct(record.nodeid).replace("|", r"\|")  # the action writes it into a table as it is
     return {
-        "name": f"{distinct(record.nodeid)}{suffix}",
+        "name": f"{name}{suffix}",
         "unit": "x",
         "value": speedup.value,
         "range": units.interval(speedup.low, speedup.high, units.digits),

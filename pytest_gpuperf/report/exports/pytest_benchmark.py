@@ -15,15 +15,19 @@ from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report.escape import distinct
 from pytest_gpuperf.report.json import codec
 
+_LONGEST_GROUP = 200  # bytes: `compare --histogram` makes a file name of it
 _VERSION = "5.1.0"  # the release of pytest-benchmark whose files have this shape
 
 
 def text(run: Run) -> str:
     """Return one benchmark for each device of each test that was timed: `test_fft[cpu]`, `test_fft[gpu]`."""
+    benchmarks = [benchmark for record in run.records for benchmark in _benchmarks(record)]
+    if not benchmarks:
+        return ""
     content = {
         "machine_info": _machine(run.environment),
         "commit_info": _commit(run.commit),
-        "benchmarks": [benchmark for record in run.records for benchmark in _benchmarks(record)],
+        "benchmarks": benchmarks,
         "datetime": run.started,
         "version": _VERSION,
     }
@@ -41,7 +45,7 @@ def _benchmark(record: Record, kind: Kind, measurement: Measurement) -> dict[str
     nodeid = distinct(record.nodeid)
     parameters = parameters_of(nodeid)
     return {
-        "group": nodeid,
+        "group": distinct(record.nodeid, _LONGEST_GROUP),
         "name": f"{name_of(nodeid)}[{kind}]",
         "fullname": f"{nodeid}[{kind}]",
         "params": {"device": kind},

@@ -77,6 +77,13 @@ def test_samples_that_nothing_disturbed_are_certain():
     assert undisturbed(found, DISTURBED, ALWAYS, RunOptions(), cpu=None, gpu=None) is None
 
 
+def test_a_loop_with_copies_that_was_quicker_than_its_calls_alone_is_no_negative_time():
+    rounds = [replace(each, copies=-0.9 * each.gpu) for each in DISTURBED]
+    found = estimate_for_demand(rounds, ALWAYS, RunOptions(), "interleaved")
+    certain = undisturbed(found, rounds, ALWAYS, RunOptions(), cpu=None, gpu=BUSY).estimate
+    assert certain.high == pytest.approx(400 / 0.2 * 1.01)
+
+
 def test_few_rounds_do_not_end_sampling():
     assert not estimation_of([100.0] * 5, Demand(min=3)).is_decided
     assert estimation_of([100.0] * 6, Demand(min=3)).is_decided

@@ -188,6 +188,11 @@ def test_the_cpu_is_opened_without_a_probe():
     assert backend.opened == 0
 
 
+def test_an_impossible_device_of_jax_is_told_which_one_emulates():
+    with pytest.raises(GpuPerfError, match=r"a number, e.g. jax:0, not 'gpu'; jax:cpu emulates a GPU"):
+        Devices("jax:gpu", backends("a processor", []))
+
+
 @pytest.mark.parametrize(
     "choice",
     ["cuda", "", "auto:1", "none:cpu", "cupy:first", "sycl:fpga", "torch:cpu", "jax:gpu", "simulated:2"],

@@ -76,7 +76,16 @@ def test_no_cell_of_text_is_a_formula(rows, anything):
         assert not cell.startswith(
             ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
         )
-        assert printable(anything) == cell or f"'{printable(anything)}" == cell
+        assert printable(anything).replace("'", "") == cell.replace("'", "")
+        assert not any(part.lstrip(' "').startswith(FORMULAS[:4]) for part in cell.split(";"))
+
+
+@pytest.mark.parametrize("text", ["a;=1+1", 'a; "-1', "a;;\uff1d1"])
+def test_no_part_of_a_text_is_a_formula_where_a_semicolon_begins_a_cell(rows, text):
+    (found,) = rows(record(text, reason=text))
+    assert (
+        found["test"] == found["reason"] == text[: text.rindex(";") + 1] + "'" + text[text.rindex(";") + 1 :]
+    )
 
 
 @pytest.mark.parametrize("begin", FORMULAS)

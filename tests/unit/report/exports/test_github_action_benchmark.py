@@ -43,6 +43,11 @@ def test_github_action_benchmark_gets_no_test_without_a_speedup(loaded):
     assert ["a"] == [entry["name"] for entry in loaded("github-action-benchmark", record("a"), skipped("b"))]
 
 
+def test_a_name_is_one_cell_of_the_tables_that_the_action_writes(loaded):
+    (found,) = loaded("github-action-benchmark", record("test_or[a|b]"))
+    assert found["name"] == r"test_or[a\|b]"
+
+
 def test_an_emulated_speedup_is_charted_apart(loaded):
     (found,) = loaded("github-action-benchmark", record("a", gpu=measurement(EMULATED, 0.001)))
     assert found["name"] == "a (emulated)"

@@ -46,6 +46,15 @@ def test_equal_samples_have_no_spread(sample, rounds):
     assert (sample, 0.0, "0;0") == (found["mean"], found["stddev"], found["outliers"])
 
 
+def test_a_group_can_be_the_name_of_a_histograms_file(loaded):
+    first, second = (f"test_a.py::test_a[{'x' * 300}{number}]" for number in range(2))
+    groups = [
+        each["group"] for each in loaded("pytest-benchmark", record(first), record(second))["benchmarks"]
+    ]
+    assert len(set(groups)) == 2
+    assert all(len(group.encode()) <= 200 for group in groups)
+
+
 @pytest.fixture
 def theirs(pytester, monkeypatch):
     """Return the content of a file that pytest-benchmark wrote."""

@@ -7,16 +7,17 @@ from dataclasses import replace
 from math import inf
 
 import pytest
-from factories import GPU, measurement, record, run_of, speedup
+from factories import GPU, measurement, record, run_of, skipped, speedup
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import HOSTILE
 
 from pytest_gpuperf.model.comparison import Commit
+from pytest_gpuperf.model.demand import Outputs
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment
-from pytest_gpuperf.report import exports, paths
+from pytest_gpuperf.report import exports, outputs, paths
 from pytest_gpuperf.report.escape import distinct
 
 NODEID = "tests/test_fft.py::test_fft"
@@ -53,6 +54,15 @@ def test_every_format_can_be_encoded_whatever_a_test_is_called(format, anything)
     if format != "csv":
         content = json.dumps(json.loads(content), ensure_ascii=False)  # what a reader has after decoding
     assert content.encode().decode() == content
+
+
+@pytest.mark.parametrize("format", ["pytest-benchmark", "github-action-benchmark", "bencher"])
+def test_a_run_without_times_gives_a_tool_nothing_and_leaves_no_file_of_an_earlier_run(tmp_path, format):
+    run, path = run_of(skipped("a")), tmp_path / "export.json"
+    path.write_text("of yesterday")
+    lines, problems = outputs.publish(run, Outputs(exports=((format, path),)), None)
+    assert ([f"export as {format}: no file, because no test has a result for it"], []) == (lines, problems)
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("format", ["pytest-benchmark", "github-action-benchmark", "bencher"])

@@ -1,0 +1,158 @@
+"""An array library on the CPU in the place of a GPU, to try a suite without one."""
+
+import sys
+from collections.abc import Callable
+from enum import Enum
+from importlib import import_module
+from importlib.util import find_spec
+from os import environ
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from pytest_gpuperf.devices import environment
+from pytest_gpuperf.devices.host import HostDevice, SynchronousDevice
+from pytest_gpuperf.devices.jax import JaxDevice
+from pytest_gpuperf.devices.library import unusable
+from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.devices.sycl import SyclBackend
+from pytest_gpuperf.devices.torch import TorchDevice
+from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+from pytest_gpuperf.model.measurement import DeviceInfo
+
+__all__ = ["STAND_IN", "StandIn", "chosen_stand_in"]
+
+STAND_IN = "standin"
+"""The name before the module in `--gpuperf-gpu=standin:MODULE`."""
+
+_WRAPPER = "array_api_compat"  # libraries have copies of it inside: scipy._lib.array_api_compat.torch
+_UNFINISHED = ("__dask_graph__", "block_until_ready", "async_eval")  # of dask, what is built on JAX, and MLX
+_NAMESPACES = {"jax": "jax.numpy"}  # of libraries whose arrays are made by another module than the first
+
+
+class StandIn:
+    """A backend that emulates a GPU with an array library on the CPU, to try a suite without one.
+
+        @pytest.hookimpl(optionalhook=True)
+        def pytest_gpuperf_devices():
+            return [StandIn("array_api_strict")]
+
+    `--gpuperf-gpu=standin:array_api_strict` does the same, and chooses it, without a conftest. `module` is
+    the namespace's, where that is not `name`. Parameters of a suite that are that module, its wrapper from
+    array-api-compat, its name, or an Enum's member with that value then select this GPU, even if another
+    backend has that name. `auto` never selects it, and reports mark it as emulated.
+
+    JAX and dpnp work on after a call has returned, and are waited for. Any other library's work must be done
+    when the call returns: one that is known to work later is refused.
+    """
+
+    automatic = False
+
+    def __init__(self, name: str, module: str | None = None) -> None:
+        self.name = name
+        self.module = module or _NAMESPACES.get(name, name)
+
+    def recognizes(self, value: Any) -> Kind | None:
+        """Return "gpu" for a parameter value of the suite that selects this GPU."""
+        if isinstance(value, Enum):
+            value = value.value
+        if isinstance(value, str):
+            return "gpu" if value in (self.name, self.module) else None
+        if not isinstance(value, ModuleType):
+            return None
+        *above, last = value.__name__.split(".")
+        return "gpu" if value.__name__ == self.module or (last == self.module and _WRAPPER in above) else None
+
+    def check(self, selector: str) -> None:
+        """Accept no selector."""
+        if selector:
+            raise GpuPerfError(f"{self.name} has one device and takes no selector, not {selector!r}")
+
+    def gpu(self, selector: str) -> TimedDevice:  # noqa: ARG002 - the protocol passes it
+        """Return the emulated GPU; raise Unavailable if the library is not installed or cannot be used."""
+        library = self.module.partition(".")[0]
+        if find_spec(library) is None:
+            remedy = f"install {f'pytest-gpuperf[{library}]' if library in _OWN_DEVICES else 'it'}"
+            raise Unavailable(f"{library}, which emulates a GPU, is not installed; {remedy}", missing=True)
+        if library == "dpnp":
+            return SyclBackend(environment.cpu_name()).gpu("cpu")
+        open_own = _OWN_DEVICES.get(library)
+        try:
+            return open_own(self.name) if open_own else _StandInDevice(self.name, self.module)
+        except Exception as error:
+            remedy = "name the module of its array functions, such as array_api_strict or torch"
+            raise unusable(f"{self.module} cannot emulate a GPU", error, remedy) from error
+
+    def cpu(self) -> TimedDevice:
+        """Return NumPy on the CPU."""
+        return HostDevice(environment.cpu_name())
+
+
+def chosen_stand_in(choice: str) -> StandIn | None:
+    """Return the stand-in that `jax:cpu` or `standin:MODULE` chooses, None for any other choice."""
+    name, _, module = choice.partition(":")
+    if choice == "jax:cpu":
+        return StandIn("jax")
+    return StandIn(module) if name == STAND_IN and module else None
+
+
+def _jax_on_cpu(name: str) -> JaxDevice:
+    """Return JAX's CPU as a GPU.
+
+    As on a GPU beside NumPy, float64 stays float64, unless the suite or the environment has decided that: JAX
+    has one setting for a whole process.
+    """
+    is_undecided = "jax" not in sys.modules and "JAX_ENABLE_X64" not in environ
+    jax: Any = import_module("jax")
+    if is_undecided:
+        jax.config.update("jax_enable_x64", True)  # noqa: FBT003 - JAX's own
+    return JaxDevice(jax, jax.local_devices(backend="cpu")[0], f"{name} on the CPU", emulates_gpu=True)
+
+
+def _torch_on_cpu(name: str) -> TorchDevice:
+    """Return torch's CPU as a GPU: its work is done when a call returns."""
+    torch: Any = import_module("torch")
+    return TorchDevice(torch, torch.device("cpu"), f"{name} on the CPU", emulates_gpu=True)
+
+
+_OWN_DEVICES: dict[str, Callable[[str], TimedDevice]] = {"jax": _jax_on_cpu, "torch": _torch_on_cpu}
+"""Of libraries that have a backend of their own."""
+
+
+class _StandInDevice(SynchronousDevice):
+    """An array library on the CPU that is called a GPU; all its arrays are taken to be on it."""
+
+    kind: Kind = "gpu"
+
+    def __init__(self, backend: str, module: str) -> None:
+        self.backend = backend
+        self.name = f"{backend} on the CPU"
+        self.xp: Any = import_module(module)
+        example = self.xp.asarray(0)
+        if any(hasattr(each, name) for each in (example, self.xp) for name in _UNFINISHED):
+            raise GpuPerfError("its work is not done when a call returns, and this plugin cannot wait for it")
+        self._type = type(example)
+        library = f"{module} {getattr(self.xp, '__version__', '')}".strip()
+        self.info = DeviceInfo(
+            kind=self.kind, backend=backend, name=self.name, library=library, emulated=True
+        )
+
+    def asarray(self, host: Any) -> Any:
+        """Return a copy."""
+        if self.holds(host):
+            return self.xp.asarray(host, copy=True)
+        return self.xp.asarray(np.array(host))  # a copy that nobody else has, and that can be written
+
+    def asnumpy(self, array: Any) -> Any:
+        """Return a copy; an array that NumPy cannot convert is copied through DLPack."""
+        try:
+            host = np.array(np.asarray(array))  # NumPy warns where a library's `__array__` knows no `copy`
+        except (TypeError, ValueError, RuntimeError):
+            return np.from_dlpack(array, device="cpu", copy=True)
+        return np.from_dlpack(array, device="cpu", copy=True) if host.dtype == object else host
+
+    def holds(self, value: Any) -> bool:
+        """Return whether `value` is an array of the library."""
+        return isinstance(value, self._type)
