@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -273,7 +273,7 @@ def check_keys(config: pytest.Config) -> None:
     A gate that is misspelt would be no gate, and green.
     """
     # pytest has it for its own warning; a pytest without it leaves us with that warning.
-    unknown = getattr(config, "_get_unknown_ini_keys", tuple)()
+    unknown: Iterable[str] = getattr(config, "_get_unknown_ini_keys", tuple)()
     if not unknown:
         return
     from difflib import get_close_matches
