@@ -24,6 +24,7 @@ ReasonCode = Literal[
     "deselected",
     "session_ended",
     "no_gpu",
+    "no_library",
     "measuring_off",
     "call_too_long",
     "cpu_sibling_skipped",

@@ -51,6 +51,8 @@ class RunHooks:
         must_have_gpu = self.session.machine.lost or self.session.options.require_gpu
         if spec.kind == "gpu" or (must_have_gpu and spec.kind is None):
             self.session.gpu(spec.device)
+        if spec.kind != "gpu":
+            self.session.require_cpu(spec.device)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
@@ -142,7 +144,7 @@ class RunHooks:
             ended = Verdict(
                 status="skipped" if is_skip else "error",
                 reason=(str(error) or type(error).__name__).partition("\n")[0],
-                reason_code="no_gpu" if isinstance(error, NoGpu) else None,
+                reason_code=error.code if isinstance(error, NoGpu) else None,
             )
             self.session.without_measurement(item, spec, ended)
 

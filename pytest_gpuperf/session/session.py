@@ -53,6 +53,15 @@ class NoGpu(pytest.skip.Exception):  # type: ignore[misc, name-defined]  # to my
     # As pytest's own skip is called: pytest shows the name of any other exception before the reason.
     __module__ = "builtins"
     __qualname__ = "Skipped"
+    code: ReasonCode = "no_gpu"
+
+
+class NoLibrary(NoGpu):
+    """Skips a test because its library cannot be used, on the CPU either."""
+
+    __module__ = "builtins"
+    __qualname__ = "Skipped"
+    code = "no_library"
 
 
 class GpuPerfSession:
@@ -93,6 +102,19 @@ class GpuPerfSession:
         if (reason := self.why_no_gpu(device)) is not None:
             raise NoGpu(reason)
         return self.machine.gpu(device)
+
+    def require_cpu(self, device: DeviceSpec | None = None) -> None:
+        """Skip a test whose library cannot be used; fail it where the run names a library that is broken."""
+        reason, must_fail = None, False
+        try:
+            self.machine.cpu(device)
+        except Unavailable as cause:
+            reason, must_fail = str(cause), cause.broken and self._is_chosen(device)
+        if must_fail:
+            pytest.fail(f"the library of --gpuperf-gpu={self.options.gpu} is broken: {reason}", pytrace=False)
+        if reason is not None:
+            self._warn_of_broken_gpus()
+            raise NoLibrary(reason)
 
     def why_no_gpu(self, device: DeviceSpec | None = None) -> str | None:
         """Return why a test gets no GPU, or None; fail it where one is required, was lost, or is broken.
@@ -280,7 +302,7 @@ class GpuPerfSession:
         The exception gets a note with the device's name, which pytest shows below its traceback.
         """
         if isinstance(error, SKIPS):
-            code: ReasonCode | None = "no_gpu" if isinstance(error, NoGpu) else None
+            code = error.code if isinstance(error, NoGpu) else None
             return Verdict(status="skipped", reason=str(error) or "skipped in the test", reason_code=code)
         where = trial.where
         what = errors.first_line(error)

@@ -1,6 +1,7 @@
 """Siblings: tests of a suite's own that differ in their device only, in the shapes that suites have."""
 
 import re
+import sys
 from functools import partial
 
 import pytest
@@ -408,6 +409,30 @@ def test_a_gpu_sibling_that_finds_no_gpu_is_skipped_with_that_code(suite):
     source = "@pytest.mark.speedup\ndef test_ones(xp):\n    xp.ones(3)\n"
     record = suite(source, "--gpuperf-gpu=none").records["test_ones[cupy]"]
     assert (record["status"], record["reason_code"]) == ("skipped", "no_gpu")
+
+
+@pytest.mark.parametrize("source", ["", "@pytest.mark.speedup(min=2)\n"], ids=["unmarked", "marked"])
+def test_a_library_that_is_not_installed_skips_its_tests_with_the_marker_as_without_it(
+    suite, monkeypatch, source
+):
+    missing = ("torch", "jax", "cupy")
+    for name in missing:
+        monkeypatch.setitem(sys.modules, name, None)
+    source += """@pytest.mark.parametrize("backend", ["numpy", "torch", "jax", "cupy"])
+def test_ones(backend):
+    pytest.importorskip(backend).ones(3)
+"""
+    found = suite(source, "--gpuperf-gpu=auto", conftest="\n    del pytest_gpuperf_devices\n")
+    found.ended(passed=1, skipped=3)
+    codes = {name: record["reason_code"] for name, record in found.records.items()}
+    expected = {"numpy": None, "torch": "no_library", "jax": "no_library", "cupy": "no_gpu"}
+    assert codes == ({f"test_ones[{name}]": code for name, code in expected.items()} if codes else {})
+
+
+def test_a_test_skips_where_the_library_that_the_run_names_is_not_installed(suite, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    source = "@pytest.mark.speedup(min=2)\ndef test_ones(device):\n    device.xp.ones(3)\n"
+    suite(source, ours=["--gpuperf-gpu=torch"]).ended(skipped=1)
 
 
 @pytest.mark.parametrize("how", ["pytest.skip('not today')", "assert 0"])
