@@ -245,6 +245,12 @@ def add_options(parser: pytest.Parser) -> None:
         default=_DEVICE_PARAMS,
     )
     parser.addini(
+        "gpuperf_device_values",
+        "devices that values of the suite's parameters stand for: VALUE=DEVICE, e.g. TorchBackend=torch",
+        type="args",
+        default=[],
+    )
+    parser.addini(
         "gpuperf_speedup",
         "marker arguments for tests without a marker, one line each: NODE-ID-PATTERN min=2 max_time=5",
         type="linelist",
@@ -283,6 +289,19 @@ def device_params(config: pytest.Config) -> list[str]:
             "gpuperf_device_params is empty: list at least one parameter, or remove the key"
         )
     return names
+
+
+def device_values(config: pytest.Config) -> dict[str, str]:
+    """Return the devices that values of the suite stand for; raise UsageError for an entry without both."""
+    devices = {}
+    for entry in _ini_list(config, "gpuperf_device_values"):
+        value, _, device = entry.rpartition("=")
+        if not (value and device):
+            raise pytest.UsageError(
+                f"gpuperf_device_values: {entry!r} is not VALUE=DEVICE, e.g. TorchBackend=torch"
+            )
+        devices[value] = device
+    return devices
 
 
 def patterns(config: pytest.Config) -> list[str]:

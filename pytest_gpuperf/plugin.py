@@ -32,7 +32,7 @@ the others; testnodedown ends the run for a worker's usage error before FinishHo
 # Annotations stay text: every start of pytest would have to evaluate them.
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -234,7 +234,7 @@ def _register_collection_hooks(config: pytest.Config) -> None:
 
         finder = _finder(config)
 
-        def begin(selected: list[pytest.Item], deselected: list[pytest.Item]) -> None:
+        def begin(selected: Sequence[pytest.Item], deselected: Sequence[pytest.Item]) -> None:
             _hooks(config).finish_hooks.begin(finder, selected, deselected)
 
         config.pluginmanager.register(CollectionHooks(finder.found, begin), _COLLECTION_HOOKS)

@@ -142,7 +142,10 @@ class Finder:
 def create_finder(config: pytest.Config) -> Finder:
     """Return what finds a run's speedup tests; raise UsageError for an option that cannot be satisfied."""
     recognizers = [backend for backend in registered_backends(config) if hasattr(backend, "recognizes")]
-    parser = DeviceParser(options.device_params(config), recognizers)
+    try:
+        parser = DeviceParser(options.device_params(config), recognizers, options.device_values(config))
+    except ValueError as error:
+        raise options.usage_error(config, f"gpuperf_device_values: {error}") from error
     try:
         patterns = Patterns(options.patterns(config))
     except ValueError as error:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypedDict
 
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult
-from pytest_gpuperf.model.demand import Demand, Family, Kind, Pairing, Selection, Source
+from pytest_gpuperf.model.demand import Demand, Family, Kind, Pairing, Selection, Source, UnknownValue
 from pytest_gpuperf.model.measurement import (
     DeviceInfo,
     Interference,
@@ -287,6 +287,8 @@ class Run:
     """One offload threshold for each family of sizes."""
     selections: tuple[Selection, ...] = ()
     """What asked for tests without a marker."""
+    unknown_values: tuple[UnknownValue, ...] = ()
+    """Values of device parameters that no backend knows."""
     merged: Merged | None = None
     """The reports that were merged; null for the report of one run."""
     commit: Commit | None = None

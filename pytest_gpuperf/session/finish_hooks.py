@@ -1,5 +1,6 @@
 """Hooks at the end of a run: collect records from workers, run the gate, write files, print the summary."""
 
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,10 +12,10 @@ from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.collection.expected_tests import ExpectedTests
 from pytest_gpuperf.collection.finder import Finder
 from pytest_gpuperf.collection.hooks import runs_no_test
-from pytest_gpuperf.collection.items import SPEC
+from pytest_gpuperf.collection.items import SPEC, UNKNOWN
 from pytest_gpuperf.gate import policy
 from pytest_gpuperf.gate.gate import RunCoverage
-from pytest_gpuperf.model.demand import Outputs, Selection
+from pytest_gpuperf.model.demand import Outputs, Selection, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.options import RECORD_ATTRIBUTE
@@ -49,11 +50,14 @@ class FinishHooks:
     def begin(
         self, finder: Finder, selected: Sequence[pytest.Item], deselected: Sequence[pytest.Item]
     ) -> None:
-        """Set which speedup tests will run, which were deselected, and how many each option selected."""
-        self.session.records.selections = finder.selections
+        """Set which speedup tests will run, which were deselected or left alone, and what selected them."""
+        records = self.session.records
+        records.selections = finder.selections
+        unknown = Counter(item.stash[UNKNOWN] for item in selected if UNKNOWN in item.stash)
+        records.unknown_values = tuple(replace(value, tests=count) for value, count in unknown.items())
         self._ran_tests = True
-        self._selected = selected
-        self._deselected = deselected
+        self._selected = selected = [item for item in selected if SPEC in item.stash]
+        self._deselected = deselected = [item for item in deselected if SPEC in item.stash]
         specs = [item.stash[SPEC] for item in selected]
         partners = (partner for item in finder.found if (partner := item.stash[SPEC].partner) is not None)
         self.session.runner.plan_run(specs, [item.stash[SPEC].nodeid for item in deselected], partners)
@@ -84,6 +88,7 @@ class FinishHooks:
             self.session.families.reported.update(data["thresholds"])
             self.session.machine.use_worker_environment(codec.load(data["environment"], Environment))
             records.selections = codec.load(data["selections"], tuple[Selection, ...])
+            records.unknown_values = codec.load(data["unknown_values"], tuple[UnknownValue, ...])
             for content in data["records"]:
                 if content["nodeid"] not in records.by_nodeid:
                     self.session.store_record(codec.load(content, Record))
@@ -149,6 +154,7 @@ class FinishHooks:
             records=records,
             thresholds=threshold.find(records),
             selections=session.records.selections,
+            unknown_values=session.records.unknown_values,
             commit=commit,
             gate=session.gate.finish(records, seen, session.options),
         )
@@ -188,6 +194,7 @@ class FinishHooks:
             "environment": codec.dump(session.machine.environment()),
             "thresholds": sorted(session.families.reported),
             "selections": codec.dump(session.records.selections),
+            "unknown_values": codec.dump(session.records.unknown_values),
             "collected": self.expected_tests.outcomes,
         }
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf.model.demand import Selection
+from pytest_gpuperf.model.demand import Selection, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report import files
@@ -21,6 +21,7 @@ class RecordStore:
         self.by_nodeid: dict[str, Record] = {}
         self.unwritten: str | None = None
         self.selections: tuple[Selection, ...] = ()
+        self.unknown_values: tuple[UnknownValue, ...] = ()
         self.started = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._journal = Journal(report) if report else None
         self._attached: dict[str, Any] = {}
