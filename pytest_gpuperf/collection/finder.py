@@ -83,7 +83,10 @@ class Finder:
             siblings.pair_items(selected, across_functions=False)
             self._count_of_all = len(selected) - len(self._drop_unpaired(selected))
         by_pattern = [item for item in self.found if item.stash[SPEC].source == "pattern"]
-        self._patterns.discard(item.nodeid for item in self._drop_unpaired(by_pattern))
+        specs = {item: item.stash[SPEC] for item in by_pattern}
+        may_use_gpu = {spec.pair for spec in specs.values() if spec.device and spec.device.may_be_on_gpu}
+        for item in self._drop_unpaired(by_pattern):
+            self._patterns.discard(item.nodeid, may_use_gpu=specs[item].pair in may_use_gpu)
         return errors
 
     def unmatched_requests(self, root: Path, arguments: Sequence[str]) -> list[str]:

@@ -50,6 +50,11 @@ class DeviceSpec:
     selector: str = ""
     variant: str = ""
 
+    @property
+    def may_be_on_gpu(self) -> bool:
+        """Whether a machine with a GPU may have the same value on it: torch and JAX choose one by default."""
+        return self.library in ("torch", "jax")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedDevice:
