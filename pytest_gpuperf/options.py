@@ -179,6 +179,7 @@ def _number_below(limit: float, expected: str) -> Callable[[str], float]:
     return parse
 
 
+_OFF = _Option("off", "run marked tests once, on the CPU, as if this plugin were not there; write no files")
 _LOCK = _Option(
     "lock",
     "lock file that lets one process measure at a time (default: one per machine); none disables it",
@@ -196,7 +197,7 @@ _MEASURING = (
     ),
     _Option("require-gpu", "fail tests that need a GPU, instead of skipping them, where none can be used"),
     _Option("report-only", "record every verdict, but fail nothing because of it"),
-    _Option("off", "run marked tests once on each device without measuring, and skip them"),
+    _OFF,
     _Option(
         "alpha",
         "probability of a wrong verdict, in each direction (default: 0.025)",
@@ -261,7 +262,7 @@ def add_options(parser: pytest.Parser) -> None:
 def any_option_given(config: pytest.Config) -> bool:
     """Return whether the user set an option whose value has to be checked before the first test."""
     given = [option.key for option in _OPTIONS if option.raw_value(config) is not None]
-    return any(key != "gpuperf_off" for key in given)
+    return any(key != _OFF.key for key in given)
 
 
 def run_options(config: pytest.Config) -> RunOptions:
@@ -274,6 +275,11 @@ def run_options(config: pytest.Config) -> RunOptions:
         path = _LOCK.base_dir(config) / values["lock"]
         values["lock"] = str(_LOCK.checked(path, _why_not_lockable(path)))
     return RunOptions(**{name: value for name, value in values.items() if value is not None})
+
+
+def is_off(config: pytest.Config) -> bool:
+    """Return whether marked tests run as if they had no marker."""
+    return bool(_OFF.raw_value(config))
 
 
 def times_all(config: pytest.Config) -> bool:
@@ -394,7 +400,7 @@ def gate_options(config: pytest.Config) -> GateOptions:
         raise pytest.UsageError(f"--gpuperf-fail-on: {error}") from error
     if required and path in (None, _NO_BASELINE):
         raise pytest.UsageError("--gpuperf-fail-on requires --gpuperf-baseline")
-    if required and (config.getoption("--gpuperf-off") or config.getini("gpuperf_off")):
+    if required and is_off(config):
         raise pytest.UsageError(
             "--gpuperf-off measures nothing, so --gpuperf-fail-on could never fail; use one of them only"
         )

@@ -25,7 +25,6 @@ ReasonCode = Literal[
     "session_ended",
     "no_gpu",
     "no_library",
-    "measuring_off",
     "call_too_long",
     "cpu_sibling_skipped",
     # inconclusive

@@ -104,7 +104,7 @@ class FinishHooks:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Complete the records and write the files, in the process that the user called."""
-        if not self._ran_tests and exitstatus not in _CUT_SHORT:
+        if self.session.options.off or (not self._ran_tests and exitstatus not in _CUT_SHORT):
             return
         all_ran = self._add_missing_records()
         if self.session.gate.options.allow_no_gpu and not self.session.is_controller:

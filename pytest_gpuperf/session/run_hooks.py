@@ -52,7 +52,7 @@ class RunHooks:
         if spec.kind == "gpu" or (must_have_gpu and spec.kind is None):
             self.session.gpu(spec.device)
         if spec.kind != "gpu":
-            self.session.require_cpu(spec.device)
+            self.session.cpu(spec.device)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:

@@ -103,18 +103,19 @@ class GpuPerfSession:
             raise NoGpu(reason)
         return self.machine.gpu(device)
 
-    def require_cpu(self, device: DeviceSpec | None = None) -> None:
-        """Skip a test whose library cannot be used; fail it where the run names a library that is broken."""
-        reason, must_fail = None, False
+    def cpu(self, device: DeviceSpec | None = None) -> TimedDevice:
+        """Return the CPU, or end the test: a skip where its library cannot be used.
+
+        A broken one fails the test where the run names it.
+        """
         try:
-            self.machine.cpu(device)
+            return self.machine.cpu(device)
         except Unavailable as cause:
             reason, must_fail = str(cause), cause.broken and self._is_chosen(device)
         if must_fail:
             pytest.fail(f"the library of --gpuperf-gpu={self.options.gpu} is broken: {reason}", pytrace=False)
-        if reason is not None:
-            self._warn_of_broken_gpus()
-            raise NoLibrary(reason)
+        self._warn_of_broken_gpus()
+        raise NoLibrary(reason)
 
     def why_no_gpu(self, device: DeviceSpec | None = None) -> str | None:
         """Return why a test gets no GPU, or None; fail it where one is required, was lost, or is broken.
@@ -159,7 +160,7 @@ class GpuPerfSession:
 
     def measure(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> Record:
         """Measure one item and store its record; exceptions of the body pass through."""
-        if spec.kind is None and spec.source != "all" and not self.options.off:
+        if spec.kind is None and spec.source != "all":
             self.why_no_gpu()  # fails the test, or warns, for a broken one; without any the CPU is timed
         trial = self._trial(item, spec)
         fault = None

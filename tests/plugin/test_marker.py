@@ -105,23 +105,71 @@ def test_report_only_fails_nothing_and_still_says_failed(run):
     result.stdout.fnmatch_lines(["test_matmul *>=300x*failed"])
 
 
-def test_off_runs_the_body_once_on_each_device_and_skips(run):
-    result = run(
-        """
-        import pytest
+OFF = """
+import pytest
 
-        calls = []
+calls = []
+minimal = pytest.mark.speedup(min=300)
 
-        @pytest.mark.speedup(min=300)
-        def test_it(device):
-            return lambda: calls.append(device.kind)
+@pytest.fixture
+def ones(device):
+    return device.xp.ones(3)
 
-        def test_after():
-            assert calls == ["cpu", "gpu"]
-        """,
-        "--gpuperf-off",
-    )
-    result.assert_outcomes(passed=1, skipped=1)
+@minimal
+def test_call(device, xp):
+    assert xp is device.xp
+    return lambda: calls.append(device.kind)
+
+@minimal
+def test_body(xp):
+    calls.append("body")
+    return 3
+
+@minimal
+def test_fixture(ones, device):
+    calls.append(f"fixture on {device.kind}")
+
+@minimal
+@pytest.mark.parametrize("backend", ["numpy", "torch", "dask"])
+def test_own(backend):
+    calls.append(backend)
+
+@minimal
+def test_lonely(gpuperf):
+    calls.append("lonely")
+
+@pytest.mark.speedup(wrong=3)
+@pytest.mark.offload_threshold("n")
+def test_misused():
+    calls.append("misused")
+
+def test_of_pattern(cpu):
+    return lambda: calls.append("pattern")
+
+@pytest.mark.parametrize("run", [lambda: pytest.skip("why"), lambda: 1 / 0])
+@minimal
+def test_ends(device, run):
+    run()
+
+@minimal
+def test_ends_in_its_workload(device):
+    return lambda: 1 / 0
+
+def test_after(request):
+    request.applymarker(minimal)
+    expected = ["cpu", "body", "fixture on cpu", "numpy", "torch", "dask", "lonely", "misused", "pattern"]
+    assert calls == expected
+"""
+
+
+def test_off_runs_each_test_once_on_the_cpu_as_if_the_plugin_were_not_there(run, pytester):
+    pytester.makeini("[pytest]\ngpuperf_speedup = *::test_of_pattern min=2\n")
+    result = run(OFF, "--gpuperf-off", "--gpuperf-json=r.json", "--gpuperf-all", gpu="none")
+    result.assert_outcomes(passed=10, skipped=2, failed=2)
+    failed = {line.partition("::")[2].partition(" ")[0] for line in result.outlines if "FAILED" in line}
+    assert failed == {"test_ends[<lambda>1]", "test_ends_in_its_workload"}
+    assert "- gpuperf -" not in result.stdout.str()
+    assert not (pytester.path / "r.json").exists()
 
 
 MISUSED = [

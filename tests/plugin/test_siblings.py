@@ -485,7 +485,8 @@ def test_ones(backend):
 def test_a_test_skips_where_the_library_that_the_run_names_is_not_installed(suite, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     source = "@pytest.mark.speedup(min=2)\ndef test_ones(device):\n    device.xp.ones(3)\n"
-    suite(source, ours=["--gpuperf-gpu=torch"]).ended(skipped=1)
+    suite(source + "def test_cpu(cpu): pass", ours=["--gpuperf-gpu=torch"]).ended(skipped=2)
+    suite(source, "--gpuperf-off", ours=["--gpuperf-gpu=torch"]).ended(skipped=1)
 
 
 @pytest.mark.parametrize("how", ["pytest.skip('not today')", "assert 0"])
