@@ -64,6 +64,11 @@ NoteCode = Literal[
     "faster_than_memory",
     "state_changed_once",
     "input_written_in_part",
+    # of what its author may have meant
+    "callable_not_returned",
+    "whole_body_timed",
+    "nothing_uploaded",
+    "pair_without_effect",
     # of what the test is compared with
     "one_device",
     "no_cpu_sibling",

@@ -103,7 +103,7 @@ class ItemRunner:
             trial.assess_cpu_only(result)
         if spec.pair is None:
             trial.note("one_device", _ONE_DEVICE)
-        elif not spec.demand.bare and spec.nodeid not in self._partners:
+        elif (not spec.demand.bare or spec.pair.kind == "name") and spec.nodeid not in self._partners:
             trial.note("no_gpu_sibling", _NO_GPU_SIBLING)
         return _RECORDED
 

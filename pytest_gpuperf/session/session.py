@@ -30,7 +30,7 @@ from pytest_gpuperf.model.errors import (
 )
 from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Verdict
 from pytest_gpuperf.report import junit
-from pytest_gpuperf.session import baseline_files, isolation, timed_call
+from pytest_gpuperf.session import baseline_files, hints, isolation, timed_call
 from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.records import RecordStore
 from pytest_gpuperf.session.threshold_families import ThresholdFamilies
@@ -188,6 +188,7 @@ class GpuPerfSession:
         record = diagnosis.annotate(
             record, lambda: (environment.usable_processors(), environment.pool_threads())
         )
+        record = hints.annotate(record, spec, item)
         record = self.gate.with_comparisons(record)
         trial.release()  # pytest keeps the frames of a test that fails until the next one has run
         if fault is not None:

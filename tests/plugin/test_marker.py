@@ -1,5 +1,6 @@
 """The marker at pytest's door: what is collected, measured and failed."""
 
+import json
 import re
 
 import pytest
@@ -523,3 +524,60 @@ def test_a_doctest_in_a_marked_module_is_let_be(run, pytester):
         "--doctest-modules",
     )
     result.assert_outcomes(passed=2)
+
+
+HINTED = """
+import numpy as np
+import pytest
+
+@pytest.mark.speedup
+def test_forgot(device):
+    a = device.xp.ones(3)
+    work = lambda: a + a
+
+@pytest.mark.speedup
+def test_all_of_it(device):
+    a = device.asarray(np.ones(3))
+    assert (device.asnumpy(a + a) == 2).all()
+
+@pytest.mark.speedup(pair="x", transfer="always")
+def test_lonely(device):
+    a = device.xp.ones(3)
+    return lambda: a + a
+
+@pytest.mark.speedup(transfer="always")
+def test_random(device):
+    return lambda: device.xp.ones(3)
+
+@pytest.mark.speedup(transfer="once", calls=3)
+def test_well(device):
+    a = device.asarray(np.ones(3))
+    return lambda: a + a
+
+@pytest.mark.speedup(pair="y")
+def test_y_cpu(cpu):
+    a = cpu.xp.ones(3)
+    return lambda: a + a
+
+@pytest.mark.speedup
+def test_both(gpuperf):
+    assert gpuperf.both(lambda xp: xp.ones(3))
+"""
+
+
+def test_a_test_that_times_what_its_author_did_not_mean_gets_a_hint(run, pytester):
+    result = run(HINTED, "--gpuperf-json=r.json")
+    result.assert_outcomes(passed=7)
+    records = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"]
+    assert {
+        record["nodeid"].partition("::")[2]: {note["code"] for note in record["notes"]} for record in records
+    } == {
+        "test_forgot": {"callable_not_returned", "parity_not_checked"},
+        "test_all_of_it": {"whole_body_timed", "parity_not_checked"},
+        "test_lonely": {"pair_without_effect", "nothing_uploaded"},
+        "test_random": set(),
+        "test_well": set(),
+        "test_y_cpu": {"no_gpu_sibling"},
+        "test_both": set(),
+    }
+    result.stdout.fnmatch_lines(["test_all_of_it: the whole body is timed, with its assertions, its NumPy*"])
