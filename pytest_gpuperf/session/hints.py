@@ -28,17 +28,21 @@ _NOTHING_UPLOADED = (
 _NOT_RETURNED = (
     "the body makes {name}, and neither calls nor returns it: only its setup was timed; return it to time it"
 )
-_WHOLE_BODY = "the whole body is timed, with {parts}; return the workload as a callable to time that alone"
+_WHOLE_BODY = (
+    "the whole body is timed, including assertions, NumPy calls or uploads in it; return the workload as a "
+    "callable to time that alone"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What the body of a test does besides its work: `unused` is a callable that it makes for nothing."""
+    """What the body of a test does besides its work: `unused` is a callable that it makes for nothing.
+
+    `does_more` is whether it asserts, calls NumPy itself or uploads.
+    """
 
     unused: str | None = None
-    asserts: bool = False
-    uses_numpy: bool = False
-    uploads: bool = False
+    does_more: bool = False
 
 
 def annotate(record: Record, spec: ItemSpec, item: pytest.Function) -> Record:
@@ -62,11 +66,8 @@ def _hints(record: Record, spec: ItemSpec, item: pytest.Function) -> Iterator[No
     body = read_body(inspect.unwrap(getattr(item.obj, "__func__", item.obj)))
     if body.unused is not None:
         yield Note(code="callable_not_returned", text=_NOT_RETURNED.format(name=body.unused))
-        return
-    done = {"assertions": body.asserts, "NumPy calls": body.uses_numpy, "uploads": body.uploads}
-    if parts := [f"its {name}" for name, is_done in done.items() if is_done]:
-        text = _WHOLE_BODY.format(parts=" and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])))
-        yield Note(code="whole_body_timed", text=text)
+    elif body.does_more:
+        yield Note(code="whole_body_timed", text=_WHOLE_BODY)
 
 
 def _uploads_nothing(copies: Transfer) -> bool:
@@ -84,15 +85,11 @@ def read_body(function: Callable[..., Any]) -> Body:
     if not isinstance(tree, ast.FunctionDef):
         return Body()
     nodes = [node for statement in tree.body for node in ast.walk(statement)]
-    called = [node.func for node in nodes if isinstance(node, ast.Call)]
-    checks = [each for each in called if _last_name(each).startswith("assert")]  # as NumPy's own
-    of_numpy = [each for each in called if each not in checks and _is_of_numpy(each, function)]
-    return Body(
-        unused=_unused_callable(nodes),
-        asserts=bool(checks) or any(isinstance(node, ast.Assert) for node in nodes),
-        uses_numpy=bool(of_numpy),
-        uploads=any(_last_name(each) in _UPLOADS for each in called if each not in of_numpy),
+    does_more = any(
+        isinstance(node, ast.Assert) or (isinstance(node, ast.Call) and _is_no_work(node.func, function))
+        for node in nodes
     )
+    return Body(unused=_unused_callable(nodes), does_more=does_more)
 
 
 def _unused_callable(nodes: list[ast.AST]) -> str | None:
@@ -111,16 +108,12 @@ def _unused_callable(nodes: list[ast.AST]) -> str | None:
     return None
 
 
-def _is_of_numpy(called: ast.expr, function: Callable[..., Any]) -> bool:
-    """Return whether a call is one of NumPy's functions, by the module's name for it."""
+def _is_no_work(called: ast.expr, function: Callable[..., Any]) -> bool:
+    """Return whether a call asserts, uploads, or is of NumPy, by the module's name for it."""
+    name = getattr(called, "attr", "") or getattr(called, "id", "")
+    if name.startswith("assert") or name in _UPLOADS:
+        return True
     while isinstance(called, ast.Attribute):
         called = called.value
     module = function.__globals__.get(called.id) if isinstance(called, ast.Name) else None
     return isinstance(module, ModuleType) and module.__name__.partition(".")[0] == "numpy"
-
-
-def _last_name(called: ast.expr) -> str:
-    """Return the last part of a call's name: `asarray` of `xp.asarray`."""
-    if isinstance(called, ast.Attribute):
-        return called.attr
-    return called.id if isinstance(called, ast.Name) else ""

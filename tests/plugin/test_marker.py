@@ -580,4 +580,4 @@ def test_a_test_that_times_what_its_author_did_not_mean_gets_a_hint(run, pyteste
         "test_y_cpu": {"no_gpu_sibling"},
         "test_both": set(),
     }
-    result.stdout.fnmatch_lines(["test_all_of_it: the whole body is timed, with its assertions, its NumPy*"])
+    result.stdout.fnmatch_lines(["test_all_of_it: the whole body is timed, including assertions, NumPy*"])

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_gpuperf.session.hints import Body, read_body
 
-NOTHING = Body()
+NOTHING, MORE = Body(), Body(does_more=True)
 
 
 def forgets_a_named_function(device):
@@ -89,12 +89,12 @@ class TestMethod:
         (returns_its_function, NOTHING),
         (registers_its_function, NOTHING),
         (only_works, NOTHING),
-        (asserts, Body(asserts=True)),
-        (asserts_with_numpys_functions, Body(asserts=True)),
-        (makes_a_reference, Body(uses_numpy=True)),
-        (uploads, Body(uploads=True)),
-        (does_all_of_it, Body(asserts=True, uses_numpy=True, uploads=True)),
-        (TestMethod.method, Body(asserts=True)),
+        (asserts, MORE),
+        (asserts_with_numpys_functions, MORE),
+        (makes_a_reference, MORE),
+        (uploads, MORE),
+        (does_all_of_it, MORE),
+        (TestMethod.method, MORE),
         (lambda: 0, NOTHING),
         (len, NOTHING),
     ],
