@@ -157,11 +157,16 @@ class DeviceParser:
             for name in _own_names(value):
                 if name in self._mapped:
                     return self._mapped[name]
+        part = self._recognized(value)
+        if part is None and not isinstance(value, str):
+            part = next(filter(None, map(self._recognized, _own_names(value))), None)
+        return part
+
+    def _recognized(self, value: Any) -> _PartialSpec | None:
         for recognizer in self._recognizers:
             if (kind := recognizer.recognizes(value)) is not None:
                 return _PartialSpec(library=recognizer.name, kind=kind)
-        part = _parse(value.value if isinstance(value, Enum) else value)
-        return part or next(filter(None, map(_parse_text, _own_names(value))), None)
+        return _parse(value.value if isinstance(value, Enum) else value)
 
 
 def _parse(value: Any) -> _PartialSpec | None:

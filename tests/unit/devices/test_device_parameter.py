@@ -210,6 +210,7 @@ def test_another_plugins_backend_knows_its_own_values_first():
     mine = SimpleNamespace(name="mine", recognizes=lambda value: "gpu" if value == "numpy" else None)
     sides = DeviceParser(NAMES, [mine])
     assert DeviceSpec(kind="gpu", library="mine") == sides.parse({"xp": "numpy"}).spec
+    assert DeviceSpec(kind="gpu", library="mine") == sides.parse({"xp": Named("numpy")}).spec
     assert sides.parse({"xp": "cupy"}).spec == CUPY
 
 
