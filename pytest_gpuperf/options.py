@@ -182,6 +182,7 @@ def _number_below(limit: float, expected: str) -> Callable[[str], float]:
     return parse
 
 
+_OFF = _Option("off", "run marked tests once, on the CPU, as if this plugin were not there; write no files")
 _LOCK = _Option(
     "lock",
     "lock file that lets one process measure at a time (default: one per machine); none disables it",
@@ -201,7 +202,7 @@ _DEVICE = (
     _Option("require-gpu", "fail tests that need a GPU, instead of skipping them, where none can be used"),
 )
 _MEASURING = (
-    _Option("off", "run marked tests once on each device without measuring, and skip them"),
+    _OFF,
     _Option(
         "alpha",
         "probability of a wrong verdict, in each direction (default: 0.025)",
@@ -254,6 +255,12 @@ def add_options(parser: pytest.Parser) -> None:
         default=_DEVICE_PARAMS,
     )
     parser.addini(
+        "gpuperf_device_values",
+        "devices that values of the suite's parameters stand for: VALUE=DEVICE, e.g. TorchBackend=torch",
+        type="args",
+        default=[],
+    )
+    parser.addini(
         "gpuperf_speedup",
         "marker arguments for tests without a marker, one line each: NODE-ID-PATTERN min=2 max_time=5",
         type="linelist",
@@ -264,7 +271,7 @@ def add_options(parser: pytest.Parser) -> None:
 def any_option_given(config: pytest.Config) -> bool:
     """Return whether the user set an option whose value has to be checked before the first test."""
     given = [option.key for option in OPTIONS if option.raw_value(config) is not None]
-    return any(key != "gpuperf_off" for key in given)
+    return any(key != _OFF.key for key in given)
 
 
 def check_keys(config: pytest.Config) -> None:
@@ -278,7 +285,7 @@ def check_keys(config: pytest.Config) -> None:
         return
     from difflib import get_close_matches
 
-    keys = [*(option.key for option in OPTIONS), "gpuperf_device_params", "gpuperf_speedup"]
+    keys = [*(option.key for option in OPTIONS), *INI_KEYS]
     problems = []
     for key in sorted(unknown):
         is_ours = key.lower().startswith("gpuperf")
@@ -302,6 +309,11 @@ def run_options(config: pytest.Config) -> RunOptions:
     return RunOptions(**{name: value for name, value in values.items() if value is not None})
 
 
+def is_off(config: pytest.Config) -> bool:
+    """Return whether marked tests run as if they had no marker."""
+    return bool(_OFF.raw_value(config))
+
+
 def times_all(config: pytest.Config) -> bool:
     """Return whether unmarked tests with CPU and GPU variants are timed too."""
     return bool(_ALL.raw_value(config))
@@ -317,17 +329,33 @@ def device_params(config: pytest.Config) -> list[str]:
     return names
 
 
+def device_values(config: pytest.Config) -> dict[str, str]:
+    """Return the devices that values of the suite stand for; raise UsageError for an entry without both."""
+    devices = {}
+    for entry in _ini_list(config, "gpuperf_device_values"):
+        value, _, device = entry.rpartition("=")
+        if not (value and device):
+            raise pytest.UsageError(
+                f"gpuperf_device_values: {entry!r} is not VALUE=DEVICE, e.g. TorchBackend=torch"
+            )
+        devices[value] = device
+    return devices
+
+
 def patterns(config: pytest.Config) -> list[str]:
     """Return the lines of gpuperf_speedup."""
     return _ini_list(config, "gpuperf_speedup")
 
 
 def has_foreign_marker(config: pytest.Config) -> bool:
-    """Return whether the suite registers a marker called speedup for a purpose of its own."""
+    """Return whether the suite registers a marker called speedup for a purpose of its own.
+
+    A line that names gpuperf registers ours, for those who do not have the plugin.
+    """
     names = (
         line.partition(":")[0].partition("(")[0].strip()
         for line in config.getini("markers")
-        if line not in MARKERS
+        if line not in MARKERS and "gpuperf" not in line
     )
     return "speedup" in names
 
@@ -418,7 +446,7 @@ def gate_options(config: pytest.Config) -> GateOptions:
         raise pytest.UsageError(f"--gpuperf-fail-on: {error}") from error
     if required and path in (None, _NO_BASELINE):
         raise pytest.UsageError("--gpuperf-fail-on requires --gpuperf-baseline")
-    if required and (config.getoption("--gpuperf-off") or config.getini("gpuperf_off")):
+    if required and is_off(config):
         raise pytest.UsageError(
             "--gpuperf-off measures nothing, so --gpuperf-fail-on could never fail; use one of them only"
         )
@@ -479,6 +507,8 @@ GROUPS = {
 }
 """The options, as `pytest --help` groups them."""
 OPTIONS = tuple(chain.from_iterable(GROUPS.values()))
+INI_KEYS = ("gpuperf_device_params", "gpuperf_device_values", "gpuperf_speedup")
+"""The keys without an option of the command line."""
 
 
 def json_path(config: pytest.Config) -> Path | None:

@@ -13,6 +13,7 @@ CollectionHooks   with the first speedup test         collection_modifyitems (ou
 RunHooks          with the session (`_hooks`): a      runtest_setup, pyfunc_call (first),
                   speedup test is about to run, or    runtest_call (innermost wrapper: within pytest's
                   an option has to be checked         capturing of output), runtest_makereport (wrapper)
+OffHooks          at start, with --gpuperf-off        pyfunc_call (first)
 FinishHooks       with RunHooks                       runtest_logreport, testnodedown, runtestloop (wrapper),
                                                       sessionfinish (last), terminal_summary,
                                                       unconfigure
@@ -33,7 +34,7 @@ the others; testnodedown ends the run for a worker's usage error before FinishHo
 # Annotations stay text: every start of pytest would have to evaluate them.
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 _RUN_HOOKS = "gpuperf-hooks"
 _COLLECTION_HOOKS = "gpuperf-collecting"
+_IS_OFF = pytest.StashKey[bool]()
 _SELECTS_UNMARKED = pytest.StashKey[bool]()  # with a pattern, or --gpuperf-all
 _FINDER = pytest.StashKey["Finder"]()
 _TOO_LATE = (
@@ -76,7 +78,12 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in options.MARKERS:
         config.addinivalue_line("markers", line)
     options.check_keys(config)
+    config.stash[_IS_OFF] = options.is_off(config)
     config.stash[_SELECTS_UNMARKED] = options.times_all(config) or bool(options.patterns(config))
+    if config.stash[_IS_OFF]:
+        from pytest_gpuperf.session.off_hooks import OffHooks
+
+        config.pluginmanager.register(OffHooks(config))
     if options.any_option_given(config):
         _session(config).check()
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
@@ -105,8 +112,8 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Find the speedup tests; a misused marker is a collection error of its module or class."""
     report = yield
-    if isinstance(collector, pytest.Session):  # it selects from what modules and classes have collected
-        return report
+    if isinstance(collector, pytest.Session) or collector.config.stash[_IS_OFF]:
+        return report  # a session selects from what modules and classes have collected
     items = [item for item in report.result or () if isinstance(item, pytest.Item)]
     if not items:
         return report
@@ -128,6 +135,8 @@ def pytest_make_collect_report(
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Find what other plugins have marked since, pair siblings, and move GPU behind CPU siblings."""
+    if config.stash[_IS_OFF]:
+        return
     marked_late = _items_marked_late(items)
     if _FINDER not in config.stash and not marked_late and not config.stash[_SELECTS_UNMARKED]:
         return
@@ -153,6 +162,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     # Every test of every suite comes here: to look up the name is faster than to walk through the markers.
     if "speedup" not in item.keywords or item.get_closest_marker("speedup") is None:
         return
+    if item.config.stash[_IS_OFF]:
+        return
     spec = _finder(item.config).marked_during_run(item)
     if spec is not None:
         from pytest_gpuperf.model.record import Verdict
@@ -165,7 +176,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 @pytest.fixture(scope="session")
 def cpu(request: pytest.FixtureRequest) -> Device:
     """The CPU, as a Device: `kind`, `backend`, `name`, `xp`, `asarray`, `asnumpy`, `synchronize`."""
-    return _session(request.config).machine.cpu()
+    return _session(request.config).cpu()
 
 
 @pytest.fixture(scope="session")
@@ -177,11 +188,11 @@ def gpu(request: pytest.FixtureRequest) -> Device:
 @pytest.fixture(scope="session")
 def device(request: pytest.FixtureRequest) -> Device:
     """In a speedup test one device after the other; in any other test a parameter: [cpu] and [gpu]."""
-    kind = getattr(request, "param", None)
+    kind = getattr(request, "param", "cpu" if request.config.stash[_IS_OFF] else None)
     if kind is None:
         return _DevicePlaceholder()  # replaced by a device in the measured call
     session = _session(request.config)
-    return session.machine.cpu() if kind == "cpu" else session.gpu()
+    return session.cpu() if kind == "cpu" else session.gpu()
 
 
 @pytest.fixture(scope="session")
@@ -237,7 +248,7 @@ def _register_collection_hooks(config: pytest.Config) -> None:
 
         finder = _finder(config)
 
-        def begin(selected: list[pytest.Item], deselected: list[pytest.Item]) -> None:
+        def begin(selected: Sequence[pytest.Item], deselected: Sequence[pytest.Item]) -> None:
             _hooks(config).finish_hooks.begin(finder, selected, deselected)
 
         config.pluginmanager.register(CollectionHooks(finder.found, begin), _COLLECTION_HOOKS)

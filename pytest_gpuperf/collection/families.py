@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.collection.items import SPEC, parameters, stable_repr, sweep_key
+from pytest_gpuperf.collection.items import SPEC, UNKNOWN, parameters, stable_repr, sweep_key
 from pytest_gpuperf.collection.markers import size, threshold
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.model.demand import Family
@@ -26,7 +26,7 @@ def build_families(items: Iterable[pytest.Item]) -> list[str]:
     errors = []
     for item in items:
         marks = list(item.iter_markers("offload_threshold"))
-        if not marks or not isinstance(item, pytest.Function):
+        if not marks or not isinstance(item, pytest.Function) or UNKNOWN in item.stash:
             continue
         try:
             member = _member(item, threshold(*marks))

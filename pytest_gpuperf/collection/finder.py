@@ -83,7 +83,10 @@ class Finder:
             siblings.pair_items(selected, across_functions=False)
             self._count_of_all = len(selected) - len(self._drop_unpaired(selected))
         by_pattern = [item for item in self.found if item.stash[SPEC].source == "pattern"]
-        self._patterns.discard(item.nodeid for item in self._drop_unpaired(by_pattern))
+        specs = {item: item.stash[SPEC] for item in by_pattern}
+        may_use_gpu = {spec.pair for spec in specs.values() if spec.device and spec.device.may_be_on_gpu}
+        for item in self._drop_unpaired(by_pattern):
+            self._patterns.discard(item.nodeid, may_use_gpu=specs[item].pair in may_use_gpu)
         return errors
 
     def unmatched_requests(self, root: Path, arguments: Sequence[str]) -> list[str]:
@@ -141,7 +144,12 @@ class Finder:
 
 def create_finder(config: pytest.Config) -> Finder:
     """Return what finds a run's speedup tests; raise UsageError for an option that cannot be satisfied."""
-    parser = DeviceParser(options.device_params(config), _recognizers(config))
+    try:
+        parser = DeviceParser(
+            options.device_params(config), _recognizers(config), options.device_values(config)
+        )
+    except ValueError as error:
+        raise options.usage_error(config, f"gpuperf_device_values: {error}") from error
     try:
         patterns = Patterns(options.patterns(config))
     except ValueError as error:

@@ -5,18 +5,19 @@ from collections.abc import Callable, Generator, Sequence
 import pytest
 
 from pytest_gpuperf.collection import siblings
-from pytest_gpuperf.collection.items import SPEC
 
 
 class CollectionHooks:
-    """Orders items, and calls `begin` with the selected and the deselected speedup tests before they run.
+    """Orders items, and calls `begin` with the selected and the deselected tests before they run.
 
     `found` is the finder's own list, which grows until all are collected. Registered when the first speedup
     test is collected, so that other suites do not pay for it.
     """
 
     def __init__(
-        self, found: Sequence[pytest.Item], begin: Callable[[list[pytest.Item], list[pytest.Item]], None]
+        self,
+        found: Sequence[pytest.Item],
+        begin: Callable[[Sequence[pytest.Item], Sequence[pytest.Item]], None],
     ) -> None:
         self._found = found
         self._begin = begin
@@ -40,10 +41,7 @@ class CollectionHooks:
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Announce the tests that are about to run; `--collect-only` and its like run none."""
         if not runs_no_test(session.config):
-            selected, deselected = (
-                [item for item in items if SPEC in item.stash] for items in (session.items, self._deselected)
-            )
-            self._begin(selected, deselected)
+            self._begin(session.items, self._deselected)
 
 
 def runs_no_test(config: pytest.Config) -> bool:

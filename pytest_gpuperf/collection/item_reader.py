@@ -1,13 +1,15 @@
 """From items with a speedup marker, and their unmarked siblings, to ItemSpecs in their stashes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import pytest
 
 from pytest_gpuperf.collection.items import (
     SPEC,
+    UNKNOWN,
     ItemSpec,
     SpecCache,
+    UnknownDevice,
     has_marked_parameters,
     item_spec,
     marker_error,
@@ -34,15 +36,25 @@ class ItemReader:
         self._cache: SpecCache | None = None
 
     def read(self, items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[str]]:
-        """Give marked items their specs; return them, and what is wrong with the markers of the others."""
+        """Give marked items their specs; return them, and what is wrong with the markers of the others.
+
+        Items with a value that no backend knows are left alone, if others of their function have a known one.
+        """
         found: list[pytest.Item] = []
         errors: list[str] = []
+        unknown: dict[str, dict[pytest.Item, UnknownDevice]] = {}
         self._cache = None  # since the last call other plugins may have changed the markers
         for item in items:
             if not isinstance(item, pytest.Function):  # a doctest, for example, in a module that is marked
                 continue
+            if UNKNOWN in item.stash:
+                continue
             try:
                 spec = self._spec(item)
+            except UnknownDevice as error:
+                if not self._has_foreign_marker:
+                    unknown.setdefault(function_of(item.nodeid), {})[item] = error
+                continue
             except ValueError as error:
                 if not self._has_foreign_marker:
                     errors.append(str(error))
@@ -51,7 +63,7 @@ class ItemReader:
                 continue
             item.stash[SPEC] = spec if spec.has_device else spec._replace(device=self._default_device)
             found.append(item)
-        return found, errors
+        return found, errors + _leave_alone(unknown, known={function_of(item.nodeid) for item in found})
 
     def unmarked_siblings(
         self, items: Iterable[pytest.Item], marked: Iterable[pytest.Item]
@@ -87,6 +99,8 @@ class ItemReader:
             raise ValueError(error_text)
         try:
             spec = item_spec(item, self.parser)
+        except UnknownDevice:
+            raise
         except ValueError as error:
             raise ValueError(f"{item.nodeid}: {error}") from error
         if cache is not None:
@@ -94,3 +108,17 @@ class ItemReader:
         elif not has_marked_parameters(item):
             self._cache = SpecCache(item, spec, self.parser.names)
         return spec
+
+
+def _leave_alone(
+    unknown: Mapping[str, Mapping[pytest.Item, UnknownDevice]], known: Collection[str]
+) -> list[str]:
+    """Note the value of each item of the `known` functions; return an error for each other function."""
+    errors = []
+    for function, items in unknown.items():
+        if function not in known:
+            errors.append(f"{function}: {next(iter(items.values()))}")
+            continue
+        for item, error in items.items():
+            item.stash[UNKNOWN] = error.value
+    return errors

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import replace
+from sys import intern
 from typing import Any, Literal, NamedTuple
 
 import pytest
@@ -10,13 +11,14 @@ import pytest
 from pytest_gpuperf.collection import fixtures
 from pytest_gpuperf.collection.markers import PairOptions, demand
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice
-from pytest_gpuperf.model.demand import KINDS, Demand, Family, Kind, Source
+from pytest_gpuperf.model.demand import KINDS, Demand, Family, Kind, Source, UnknownValue
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.plain_text import text_of
 
 _REMEDY = (
-    "use a value that is known (numpy, cupy, torch, jax, dpnp, cpu, cuda:1, their modules and devices), or "
-    "remove the parameter from gpuperf_device_params"
+    "use a value that is known (numpy, cupy, torch, jax, dpnp, cpu, cuda:1, their modules and devices), map "
+    "yours to a device (gpuperf_device_values = VALUE=torch), or remove the parameter from "
+    "gpuperf_device_params"
 )
 
 
@@ -69,6 +71,16 @@ class ItemSpec(NamedTuple):
 
 SPEC = pytest.StashKey[ItemSpec]()
 """In the stash of each speedup test."""
+UNKNOWN = pytest.StashKey[UnknownValue]()
+"""In the stash of each marked test that runs as if it had no marker: no backend knows its device."""
+
+
+class UnknownDevice(ValueError):
+    """A test's device parameter has a value that no backend knows."""
+
+    def __init__(self, message: str, value: UnknownValue) -> None:
+        super().__init__(message)
+        self.value = value
 
 
 def marker_error(item: pytest.Item) -> str | None:
@@ -206,8 +218,8 @@ def _device(item: pytest.Function, parser: DeviceParser, options: PairOptions) -
     """
     for parsed in _candidates(item, parser, options):
         if parsed.problem is not None:
-            names = ", ".join(parser.names)
-            raise ValueError(f"{parsed.problem}; {_REMEDY} (it lists {names})")
+            text = f"{parsed.problem}; {_REMEDY} (it lists {', '.join(parser.names)})"
+            raise UnknownDevice(text, parsed.unknown) if parsed.unknown else ValueError(text)
         if parsed.spec is not None:
             return parsed
     return ParsedDevice()
@@ -216,8 +228,9 @@ def _device(item: pytest.Function, parser: DeviceParser, options: PairOptions) -
 def _candidates(item: pytest.Function, parser: DeviceParser, options: PairOptions) -> Iterator[ParsedDevice]:
     """Yield what may name the device: the marker, parameters, fixtures, the class, the function's name."""
     if options.device is not None:
-        yield replace(parser.parse_text(options.device), parameters=frozenset())
-    yield parser.parse(parameters(item))
+        yield replace(parser.parse_text(options.device), parameters=frozenset(), unknown=None)
+    parsed = parser.parse(parameters(item))
+    yield parsed if parsed.unknown is None else _device_of_id(item, parser, parsed)
     kinds = [kind for kind in KINDS if kind in item.fixturenames and fixtures.is_ours(item, kind)]
     if len(kinds) == 2:
         raise ValueError(
@@ -236,6 +249,17 @@ def _candidates(item: pytest.Function, parser: DeviceParser, options: PairOption
                 "device='cpu' or device='gpu' to the marker"
             )
         yield ParsedDevice(spec=parsed.spec)
+
+
+def _device_of_id(item: pytest.Function, parser: DeviceParser, parsed: ParsedDevice) -> ParsedDevice:
+    """Return the device that the ids of the unknown values name, else what was parsed."""
+    values = parameters(item)
+    ids = item.callspec.id.split("-") if len(values) > 1 else [item.callspec.id]
+    if len(ids) != len(values):  # it is not known which part of the id is whose
+        return parsed
+    of_devices = {name: intern(part) for name, part in zip(values, ids, strict=True) if name in parser.names}
+    of_ids = parser.parse(of_devices)
+    return of_ids if of_ids.spec else parsed
 
 
 def _pair_key(

@@ -60,7 +60,9 @@ class Patterns:
     def __init__(self, lines: Iterable[str]) -> None:
         self._patterns = [parse_pattern(line) for line in lines]
         self._selected: dict[str, list[str]] = {}  # the patterns that match each selected test
-        self._matched_marked: set[str] = set()  # patterns of tests that have a marker already
+        self._matched_others: set[str] = (
+            set()
+        )  # patterns of tests that have a marker, or need another machine
 
     def select(self, items: Iterable[pytest.Item], parser: DeviceParser) -> list[pytest.Item]:
         """Give specs to the items that a pattern matches, that have no marker and that can be timed."""
@@ -70,7 +72,7 @@ class Patterns:
             if not matching or not isinstance(item, pytest.Function):
                 continue
             if item.get_closest_marker("speedup"):
-                self._matched_marked.update(pattern.text for pattern in matching)
+                self._matched_others.update(pattern.text for pattern in matching)
                 continue
             last = matching[-1]
             spec = unmarked_spec(item, parser, last.mark)
@@ -81,10 +83,11 @@ class Patterns:
                 selected.append(item)
         return selected
 
-    def discard(self, nodeids: Iterable[str]) -> None:
-        """Take back selected tests that turned out to have no sibling."""
-        for nodeid in nodeids:
-            self._selected.pop(nodeid, None)  # --keep-duplicates collects a test twice
+    def discard(self, nodeid: str, *, may_use_gpu: bool) -> None:
+        """Take back a selected test that has no sibling; on a machine with a GPU it may have one."""
+        patterns = self._selected.pop(nodeid, ())  # --keep-duplicates collects a test twice
+        if may_use_gpu:
+            self._matched_others.update(patterns)
 
     @property
     def selections(self) -> list[Selection]:
@@ -94,7 +97,7 @@ class Patterns:
 
     def unmatched(self, root: Path, arguments: Sequence[str]) -> list[str]:
         """Return the patterns that matched no test, although this run collected where they point."""
-        matched = self._matched_marked.union(*self._selected.values())
+        matched = self._matched_others.union(*self._selected.values())
         return [
             pattern.text
             for pattern in self._patterns

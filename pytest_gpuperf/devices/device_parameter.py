@@ -2,14 +2,16 @@
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
+from textwrap import shorten
 from types import ModuleType
 from typing import Any, Protocol
 
-from pytest_gpuperf.model.demand import Kind
-from pytest_gpuperf.model.plain_text import quote
+from pytest_gpuperf.model.demand import Kind, UnknownValue
+from pytest_gpuperf.model.plain_text import one_line, quote
 
 _NAMES = {
     "numpy": ("numpy", "np", "scipy"),
@@ -25,6 +27,7 @@ _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("gpu", "cuda", "rocm", "hip", "mps", "xpu", "tpu"), "gpu"),
 }
 _SEPARATOR = re.compile(r"[-:_/]")
+_LONGEST = 60  # letters of a value that a message shows
 _LIBRARY_OF_DEVICE = {"mps": "torch", "xpu": "torch", "tpu": "jax"}  # names that only one library uses
 
 
@@ -50,18 +53,24 @@ class DeviceSpec:
     selector: str = ""
     variant: str = ""
 
+    @property
+    def may_be_on_gpu(self) -> bool:
+        """Whether a machine with a GPU may have the same value on it: torch and JAX choose one by default."""
+        return self.library in ("torch", "jax")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedDevice:
     """The device that parameters name, and which of them do: `parameters` holds their names.
 
-    With a `problem` (an unknown value, or a contradiction) there is no device; without either, no parameter
+    With a `problem` (an `unknown` value, or a contradiction) there is no device; without either, no parameter
     names one.
     """
 
     spec: DeviceSpec | None = None
     parameters: frozenset[str] = frozenset()
     problem: str | None = None
+    unknown: UnknownValue | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +84,22 @@ class _PartialSpec:
 
 
 class DeviceParser:
-    """Parses parameter values; `names` are the device parameters, `recognizers` other plugins' backends."""
+    """Parses parameter values; `names` are the device parameters, `recognizers` other plugins' backends.
 
-    def __init__(self, names: Iterable[str], recognizers: Iterable[Recognizer] = ()) -> None:
+    `devices` maps a suite's own values to devices: `{"TorchBackend": "torch"}`. Raises ValueError for an
+    unknown device.
+    """
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        recognizers: Iterable[Recognizer] = (),
+        devices: Mapping[str, str] | None = None,
+    ) -> None:
         self.names = tuple(names)
         self._recognizers = tuple(recognizers)
+        self._mapped: dict[str, _PartialSpec] = {}
+        self._mapped = {value: self._part_named(device) for value, device in (devices or {}).items()}
         # Values need not be hashable, so that the cache goes by identity. It pays: a suite has thousands of
         # items with the same few values, and collection is timed (benchmarks/collection.py).
         self._cache: dict[tuple[tuple[str, int], ...], ParsedDevice] = {}
@@ -105,8 +125,9 @@ class DeviceParser:
             return ParsedDevice()
         if not parts:
             name = next(iter(partial))
-            problem = f"{name}={_repr(values[name])} is not a known device or array library"
-            return ParsedDevice(parameters=frozenset(partial), problem=problem)
+            unknown = UnknownValue(parameter=name, value=_repr(values[name]))
+            problem = f"{name}={unknown.value} is not a known device or array library"
+            return ParsedDevice(parameters=frozenset(partial), problem=problem, unknown=unknown)
         names = frozenset(parts)
         libraries = {part.library for part in parts.values() if part.library}
         kinds = {part.kind for part in parts.values() if part.kind}
@@ -128,7 +149,23 @@ class DeviceParser:
             parameters=names | unset,
         )
 
+    def _part_named(self, device: str) -> _PartialSpec:
+        part = self._parse_value(device)
+        if part is None:
+            raise ValueError(f"{device!r} is not a known device or array library")
+        return part
+
     def _parse_value(self, value: Any) -> _PartialSpec | None:
+        if self._mapped:
+            for name in _own_names(value):
+                if name in self._mapped:
+                    return self._mapped[name]
+        part = self._recognized(value)
+        if part is None and not isinstance(value, str):
+            part = next(filter(None, map(self._recognized, _own_names(value))), None)
+        return part
+
+    def _recognized(self, value: Any) -> _PartialSpec | None:
         for recognizer in self._recognizers:
             if (kind := recognizer.recognizes(value)) is not None:
                 return _PartialSpec(library=recognizer.name, kind=kind)
@@ -187,6 +224,15 @@ def _parse_text(text: str) -> _PartialSpec | None:
     return _PartialSpec(library=library, kind=kind, selector=selector, variant=":".join(variant))
 
 
+def _own_names(value: Any) -> Iterator[str]:
+    """Yield what a value calls itself: its text, its `__name__`, and its type's name."""
+    for describe in (str, lambda value: value.__name__, lambda value: type(value).__name__):
+        with suppress(Exception):  # a suite's object may raise anything here
+            name = describe(value)
+            if isinstance(name, str):
+                yield name
+
+
 def _split(text: str) -> list[str]:
     """Return a text's words; a module's name, with its dots, is one word."""
     return [text] if "." in text and not _SEPARATOR.search(text, text.rindex(".")) else _SEPARATOR.split(text)
@@ -229,4 +275,10 @@ def _default_kind(library: str) -> Kind:
 
 
 def _repr(value: Any) -> str:
-    return value.__name__ if isinstance(value, ModuleType) else quote(value).partition(" at 0x")[0]
+    """Return a short text for a value that is the same in every run, so without its address."""
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, ModuleType):
+        return value.__name__
+    text = next(name for name in _own_names(value) if " at 0x" not in name)  # that of its type at least
+    return shorten(one_line(text), _LONGEST, placeholder="...")

@@ -102,7 +102,7 @@ def required_gpu_unused(records: Sequence[Record], options: RunOptions) -> str |
     """
     marked = (record for record in records if record.source != "all")
     limited = [record for record in marked if record.demand.limits and record.pairing]
-    if not options.require_gpu or options.off or not limited or any(record.gpu for record in records):
+    if not options.require_gpu or not limited or any(record.gpu for record in records):
         return None
     return (
         f"a GPU is required (--gpuperf-require-gpu), and none of {len(limited)} tests that require a speedup "

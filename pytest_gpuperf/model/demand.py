@@ -93,6 +93,18 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownValue:
+    """A value of a suite's device parameter that no backend knows: its tests run as if they had no marker."""
+
+    parameter: str
+    """Name of the parameter."""
+    value: str
+    """The value, as text."""
+    tests: Count = 1
+    """Number of marked tests with that value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingPlan:
     """How long and how often a workload is sampled: constants that users do not set. Times in seconds.
 

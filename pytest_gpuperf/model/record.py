@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypedDict
 
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult
-from pytest_gpuperf.model.demand import Demand, Family, Kind, Pairing, Selection, Source
+from pytest_gpuperf.model.demand import Demand, Family, Kind, Pairing, Selection, Source, UnknownValue
 from pytest_gpuperf.model.measurement import (
     DeviceInfo,
     Interference,
@@ -25,7 +25,7 @@ ReasonCode = Literal[
     "deselected",
     "session_ended",
     "no_gpu",
-    "measuring_off",
+    "no_library",
     "call_too_long",
     "cpu_sibling_skipped",
     # inconclusive
@@ -65,6 +65,11 @@ NoteCode = Literal[
     "faster_than_memory",
     "state_changed_once",
     "input_written_in_part",
+    # of what its author may have meant
+    "callable_not_returned",
+    "whole_body_timed",
+    "nothing_uploaded",
+    "pair_without_effect",
     # of what the test is compared with
     "one_device",
     "no_cpu_sibling",
@@ -303,6 +308,8 @@ class Run:
     """One offload threshold for each family of sizes."""
     selections: tuple[Selection, ...] = ()
     """What asked for tests without a marker."""
+    unknown_values: tuple[UnknownValue, ...] = ()
+    """Values of device parameters that no backend knows."""
     merged: Merged | None = None
     """The reports that were merged; null for the report of one run."""
     commit: Commit | None = None

@@ -6,7 +6,7 @@ from itertools import combinations
 
 from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.gate import fingerprint, policy
-from pytest_gpuperf.model.demand import KINDS, Kind, RunOptions, Selection
+from pytest_gpuperf.model.demand import KINDS, Kind, RunOptions, Selection, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Merged, Record, Run, Status
 from pytest_gpuperf.report.merge_record import ReportedRecord, merge_results, unpaired
@@ -142,6 +142,7 @@ def _run(
         cost_ratio=ratio,
         complete=all(report.run.complete for report in reports),
         selections=_selections(reports),
+        unknown_values=_unknown_values(reports),
         merged=_merged(reports),
         commit=commit if all(other == commit for other in others) else None,
     )
@@ -166,6 +167,15 @@ def _selections(reports: Sequence[Report]) -> tuple[Selection, ...]:
     for selection in (item for report in reports for item in report.run.selections):
         known = most.setdefault(selection.pattern, selection)
         most[selection.pattern] = max(known, selection, key=lambda item: item.tests)
+    return tuple(most.values())
+
+
+def _unknown_values(reports: Sequence[Report]) -> tuple[UnknownValue, ...]:
+    """Return each value once, with the most tests that had it in a run."""
+    most: dict[tuple[str, str], UnknownValue] = {}
+    for value in (item for report in reports for item in report.run.unknown_values):
+        key = (value.parameter, value.value)
+        most[key] = max(most.setdefault(key, value), value, key=lambda item: item.tests)
     return tuple(most.values())
 
 

@@ -18,7 +18,7 @@ def lines(run: Run, width: int) -> list[str]:
     records = summary.shown_records(run)
     gate = _wrapped(comparison_text.gate_lines(run), width)
     if not records:
-        return [*_after_gap(_selections(run, ())), *_after_gap(gate)]
+        return [*_after_gap(_selections(run, ())), *_after_gap(_left_alone(run, width)), *_after_gap(gate)]
     rows = _with_rows(records)
     names = summary.short_names(rows)
     measured = summary.measured_thresholds(run)
@@ -31,6 +31,7 @@ def lines(run: Run, width: int) -> list[str]:
         _worth(records, run.cost_ratio),
         _waits(records),
         _selections(run, rows),
+        _left_alone(run, width),
         _undecided(records),
         gate,
     ]
@@ -69,6 +70,17 @@ def _selections(run: Run, rows: Sequence[Record]) -> list[str]:
         rest = f"the slowest {above} are above, all are in the report"
         shown.append(f"--gpuperf-all: {units.count(selection.tests, 'test')}, {compared}; {rest}")
     return shown
+
+
+def _left_alone(run: Run, width: int) -> list[str]:
+    """Return how many marked tests ran as if they had no marker, because no backend knows their device."""
+    if not run.unknown_values:
+        return []
+    tests = units.count(sum(value.tests for value in run.unknown_values), "test")
+    values = sorted(f"{value.parameter}={value.value}" for value in run.unknown_values)
+    shown = units.first_few(values, most=6)
+    text = f"left alone: {tests} on devices that are not known ({shown}); gpuperf_device_values can map them"
+    return _wrapped([text], width)
 
 
 def _devices(run: Run, width: int) -> list[str]:

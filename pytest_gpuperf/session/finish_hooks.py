@@ -1,5 +1,6 @@
 """Hooks at the end of a run: collect records from workers, run the gate, write files, print the summary."""
 
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,10 +12,10 @@ from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.collection.expected_tests import ExpectedTests
 from pytest_gpuperf.collection.finder import Finder
 from pytest_gpuperf.collection.hooks import runs_no_test
-from pytest_gpuperf.collection.items import SPEC
+from pytest_gpuperf.collection.items import SPEC, UNKNOWN
 from pytest_gpuperf.gate import policy, text
 from pytest_gpuperf.gate.gate import RunCoverage
-from pytest_gpuperf.model.demand import Outputs, Selection
+from pytest_gpuperf.model.demand import Outputs, Selection, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
@@ -51,14 +52,17 @@ class FinishHooks:
     def begin(
         self, finder: Finder, selected: Sequence[pytest.Item], deselected: Sequence[pytest.Item]
     ) -> None:
-        """Set which speedup tests will run, which were deselected, and how many each option selected.
+        """Set which speedup tests will run, which were deselected or left alone, and what selected them.
 
         What they need is imported now, as other plugins do at start: the first test would wait for it.
         """
-        self.session.records.selections = finder.selections
+        records = self.session.records
+        records.selections = finder.selections
+        unknown = Counter(item.stash[UNKNOWN] for item in selected if UNKNOWN in item.stash)
+        records.unknown_values = tuple(replace(value, tests=count) for value, count in unknown.items())
         self._ran_tests = True
-        self._selected = selected
-        self._deselected = deselected
+        self._selected = selected = [item for item in selected if SPEC in item.stash]
+        self._deselected = deselected = [item for item in deselected if SPEC in item.stash]
         specs = [item.stash[SPEC] for item in selected]
         if specs:
             self.session.prepare()
@@ -92,6 +96,7 @@ class FinishHooks:
             self.session.families.reported.update(data["thresholds"])
             self.session.machine.use_worker_environment(codec.load(data["environment"], Environment))
             records.selections = codec.load(data["selections"], tuple[Selection, ...])
+            records.unknown_values = codec.load(data["unknown_values"], tuple[UnknownValue, ...])
             for content in data["records"]:
                 if content["nodeid"] not in records.by_nodeid:
                     self.session.store_record(codec.load(content, Record))
@@ -107,7 +112,7 @@ class FinishHooks:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Complete the records and write the files, in the process that the user called."""
-        if not self._ran_tests and exitstatus not in _CUT_SHORT:
+        if self.session.options.off or (not self._ran_tests and exitstatus not in _CUT_SHORT):
             return
         all_ran = self._add_missing_records()
         if self.session.gate.options.allow_no_gpu and not self.session.is_controller:
@@ -167,6 +172,7 @@ class FinishHooks:
             records=records,
             thresholds=threshold.find(records),
             selections=session.records.selections,
+            unknown_values=session.records.unknown_values,
             commit=commit,
             gate=session.gate.finish(records, seen, session.options),
         )
@@ -211,6 +217,7 @@ class FinishHooks:
             "environment": codec.dump(session.machine.environment()),
             "thresholds": sorted(session.families.reported),
             "selections": codec.dump(session.records.selections),
+            "unknown_values": codec.dump(session.records.unknown_values),
             "collected": self.expected_tests.outcomes,
             "deselected": sorted(self.expected_tests.deselected & in_baselines),
         }

@@ -44,7 +44,7 @@ class GpuPerfFixture:
             if record.gpu is None:
                 self._session.apply_verdict(record, self._item)
         bind = partial(_bind, body)
-        cpu_result = timed_call.run_once(bind, self._session.machine.cpu())
+        cpu_result = timed_call.run_once(bind, self._session.cpu())
         return cpu_result, timed_call.run_once(bind, self._session.gpu())
 
 

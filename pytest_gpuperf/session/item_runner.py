@@ -9,7 +9,6 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.record import Record, Verdict
-from pytest_gpuperf.session import timed_call
 from pytest_gpuperf.timing.checks import CpuResult
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.untimed_calls import Bind
@@ -17,7 +16,6 @@ from pytest_gpuperf.timing.untimed_calls import Bind
 _ONE_DEVICE = (
     "only one device was measured (--gpuperf-side); `gpuperf merge` compares it with a report of the other"
 )
-_OFF = "measuring is turned off by --gpuperf-off"
 _NO_CPU_SIBLING = (
     "nothing to compare with: this test runs on the GPU only and has no CPU counterpart; request `device` or "
     "`xp`, parametrize it over both devices, or link it to a CPU test with pair=..."
@@ -78,8 +76,6 @@ class ItemRunner:
 
     def measure(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         """Measure a test on the devices that it uses."""
-        if self._options.off:
-            return self._run_once(trial, spec, bind)
         if spec.kind == "cpu":
             return self._time_cpu(trial, spec, bind)
         if spec.kind == "gpu":
@@ -107,7 +103,7 @@ class ItemRunner:
             trial.assess_cpu_only(result)
         if spec.pair is None:
             trial.note("one_device", _ONE_DEVICE)
-        elif not spec.demand.bare and spec.nodeid not in self._partners:
+        elif (not spec.demand.bare or spec.pair.kind == "name") and spec.nodeid not in self._partners:
             trial.note("no_gpu_sibling", _NO_GPU_SIBLING)
         return _RECORDED
 
@@ -122,7 +118,7 @@ class ItemRunner:
             return _NO_CPU_SIBLING if spec.partner is None else None
         if spec.nodeid in self._partners:
             return None
-        has_gpu = self._options.require_gpu or (not self._options.off and self._machine.has_gpu())
+        has_gpu = self._options.require_gpu or self._machine.has_gpu()
         return _NO_GPU_SIBLING if has_gpu else None
 
     def _time_gpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
@@ -142,18 +138,6 @@ class ItemRunner:
             trial.time_gpu(bind, gpu, trial.options.sampling.precision_time)
             trial.note("no_cpu_sibling", self._no_comparison_reason(spec.partner, cpu_record))
         return _RECORDED
-
-    def _run_once(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
-        """Run the workload once on each device that can be used, and measure nothing."""
-        open_device = {"cpu": self._machine.cpu, "gpu": self._machine.gpu}
-        for kind in open_device if spec.kind is None else [spec.kind]:
-            try:
-                device = open_device[kind](spec.device)
-            except Unavailable:
-                continue
-            trial.use(device)
-            timed_call.run_once(bind, device)
-        return Verdict(status="skipped", reason=_OFF, reason_code="measuring_off")
 
     def _no_comparison_reason(self, partner: str | None, cpu_record: Record | None) -> str:
         """Return why a GPU sibling has nothing to be compared with."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.demand import Selection
+from pytest_gpuperf.model.demand import Selection, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report import files, journal
@@ -26,6 +26,7 @@ class RecordStore:
         self.by_nodeid: dict[str, Record] = {}
         self.unwritten: str | None = None
         self.selections: tuple[Selection, ...] = ()
+        self.unknown_values: tuple[UnknownValue, ...] = ()
         self.started = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.left_behind = journal.left_behind(report) if report else []
         self._journal = Journal(report) if report else None

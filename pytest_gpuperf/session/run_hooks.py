@@ -52,6 +52,8 @@ class RunHooks:
         must_have_gpu = self.session.machine.lost or self.session.options.require_gpu
         if spec.kind == "gpu" or (must_have_gpu and spec.kind is None):
             self.session.gpu(spec.device)
+        if spec.kind != "gpu":
+            self.session.cpu(spec.device)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
@@ -143,7 +145,7 @@ class RunHooks:
             ended = Verdict(
                 status="skipped" if is_skip else "error",
                 reason=message(error) or type(error).__name__,
-                reason_code="no_gpu" if isinstance(error, NoGpu) else None,
+                reason_code=error.code if isinstance(error, NoGpu) else None,
             )
             self.session.without_measurement(item, spec, ended)
 

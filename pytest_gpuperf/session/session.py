@@ -31,7 +31,7 @@ from pytest_gpuperf.model.errors import (
 from pytest_gpuperf.model.plain_text import message
 from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Verdict
 from pytest_gpuperf.report import junit
-from pytest_gpuperf.session import baseline_files, isolation, timed_call
+from pytest_gpuperf.session import baseline_files, hints, isolation, timed_call
 from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.records import RecordStore
 from pytest_gpuperf.session.threshold_families import ThresholdFamilies
@@ -54,6 +54,15 @@ class NoGpu(pytest.skip.Exception):  # type: ignore[misc, name-defined]  # to my
     # As pytest's own skip is called: pytest shows the name of any other exception before the reason.
     __module__ = "builtins"
     __qualname__ = "Skipped"
+    code: ReasonCode = "no_gpu"
+
+
+class NoLibrary(NoGpu):
+    """Skips a test because its library cannot be used, on the CPU either."""
+
+    __module__ = "builtins"
+    __qualname__ = "Skipped"
+    code = "no_library"
 
 
 class GpuPerfSession:
@@ -100,6 +109,20 @@ class GpuPerfSession:
             raise NoGpu(reason)
         return self.machine.gpu(device)
 
+    def cpu(self, device: DeviceSpec | None = None) -> TimedDevice:
+        """Return the CPU, or end the test: a skip where its library cannot be used.
+
+        A broken one fails the test where the run names it.
+        """
+        try:
+            return self.machine.cpu(device)
+        except Unavailable as cause:
+            reason, must_fail = str(cause), cause.broken and self._is_chosen(device)
+        if must_fail:
+            pytest.fail(f"the library of --gpuperf-gpu={self.options.gpu} is broken: {reason}", pytrace=False)
+        self._warn_of_broken_gpus()
+        raise NoLibrary(reason)
+
     def look_for_gpu(self, device: DeviceSpec | None = None) -> str | None:
         """Open a test's GPU; return why it gets none, or None; fail it where one is required or was lost.
 
@@ -143,7 +166,7 @@ class GpuPerfSession:
 
     def measure(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> Record:
         """Measure one item and store its record; exceptions of the body pass through."""
-        if spec.kind is None and spec.source != "all" and not self.options.off:
+        if spec.kind is None and spec.source != "all":
             self.look_for_gpu()  # fails the test, or warns, for a broken one; without any the CPU is timed
         trial = self._trial(item, spec)
         fault = None
@@ -171,6 +194,7 @@ class GpuPerfSession:
         record = diagnosis.annotate(
             record, lambda: (environment.usable_processors(), environment.pool_threads())
         )
+        record = hints.annotate(record, spec, item)
         record = self.gate.with_comparisons(record)
         trial.release()  # pytest keeps the frames of a test that fails until the next one has run
         if fault is not None:
@@ -289,7 +313,7 @@ class GpuPerfSession:
         The exception gets a note with the device's name, which pytest shows below its traceback.
         """
         if isinstance(error, SKIPS):
-            code: ReasonCode | None = "no_gpu" if isinstance(error, NoGpu) else None
+            code = error.code if isinstance(error, NoGpu) else None
             return Verdict(status="skipped", reason=message(error) or "skipped in the test", reason_code=code)
         where = trial.where
         what = errors.first_line(error)

@@ -218,10 +218,6 @@ class Trial:
         self._rounds.restart()
         self._offload = None
 
-    def use(self, device: TimedDevice) -> None:
-        """Name the device on which the test runs when it is not measured."""
-        self._device = device
-
     def release(self) -> None:
         """Drop every reference that may keep arrays of the devices alive."""
         self._cpu = self._gpu = self._loop = None

@@ -236,6 +236,13 @@ def test_without_markers_nothing_of_ours_happens(run):
     assert not ours.wrote
 
 
+def test_with_markers_it_runs_as_before_where_the_plugin_is_missing(run):
+    without = run("-p", "no:gpuperf")
+    assert "--strict-markers" in (EXAMPLE / "pyproject.toml").read_text(encoding="utf-8")
+    assert without.outcomes == run("-p", "no:gpuperf", marked=True).outcomes
+    assert without.outcomes
+
+
 def test_the_suites_own_option_still_chooses_its_device(run):
     outcomes = run("--device=cpu", kernel=FAST).outcomes
     chosen = {
@@ -247,7 +254,9 @@ def test_the_suites_own_option_still_chooses_its_device(run):
 def test_the_diff_adds_markers_and_touches_no_body():
     lines = [line[1:].strip() for line in DIFF.splitlines() if re.match(r"[-+](?![-+])", line)]
     parameters = '@pytest.mark.parametrize("n", [64, 1 << 18])'
-    added = [line for line in lines if line and line != parameters]
+    registered = '"speedup: timed on CPU and GPU by pytest-gpuperf, where it is installed",'
+    assert registered in lines
+    added = [line for line in lines if line and line not in (parameters, registered)]
     assert all(re.match(r"(@|pytestmark = )pytest\.mark\.(speedup|parametrize)\b", line) for line in added)
     assert len(added) == 9
 

@@ -20,6 +20,7 @@ gpuperf_inconclusive = "fail"
 gpuperf_lock = "none"
 gpuperf_json = "r.json"
 gpuperf_device_params = ["engine"]
+gpuperf_device_values = ["mine=numpy"]
 gpuperf_speedup = ["*::test_named* min=300"]
 """
 
@@ -36,6 +37,7 @@ gpuperf_inconclusive = fail
 gpuperf_lock = none
 gpuperf_json = r.json
 gpuperf_device_params = engine
+gpuperf_device_values = mine=numpy
 gpuperf_speedup =
     *::test_named* min=300
 """
@@ -93,6 +95,7 @@ def test_every_form_of_configuration_says_the_same(pytester, suite, file, table,
         ("gpuperf_alpha = 2", "*gpuperf_alpha): 2* is not between 0 and 0.5"),
         ('gpuperf_all = "yes"', "gpuperf_all in the ini file: *expects a bool*"),
         ('gpuperf_device_params = "xp"', "gpuperf_device_params in the ini file: *expects a list*"),
+        ('gpuperf_device_values = "a=cpu"', "gpuperf_device_values in the ini file: *expects a list*"),
         ("gpuperf_device_params = []", "gpuperf_device_params is empty: list at least one parameter*"),
         ('gpuperf_speedup = "* min=2"', "gpuperf_speedup*expects a list*"),
     ],

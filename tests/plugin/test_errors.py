@@ -316,21 +316,6 @@ def test_a_test_that_fails_its_demand_lets_go_of_its_arrays(run):
     result.assert_outcomes(passed=1, failed=1)
 
 
-def test_an_error_with_measuring_off_names_its_device(run):
-    result = run(
-        """
-        import pytest
-
-        @pytest.mark.speedup
-        def test_it(device):
-            assert device.kind == "cpu"
-        """,
-        "--gpuperf-off",
-    )
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*raised on the GPU (simulated GPU)*"])
-
-
 def test_a_demand_that_is_made_while_the_test_runs_comes_too_late_and_is_no_pass(suite):
     found = suite(
         """

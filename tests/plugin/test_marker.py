@@ -1,5 +1,6 @@
 """The marker at pytest's door: what is collected, measured and failed."""
 
+import json
 import re
 
 import pytest
@@ -105,23 +106,71 @@ def test_report_only_fails_nothing_and_still_says_failed(run):
     result.stdout.fnmatch_lines(["test_matmul *>=300x*failed"])
 
 
-def test_off_runs_the_body_once_on_each_device_and_skips(run):
-    result = run(
-        """
-        import pytest
+OFF = """
+import pytest
 
-        calls = []
+calls = []
+minimal = pytest.mark.speedup(min=300)
 
-        @pytest.mark.speedup(min=300)
-        def test_it(device):
-            return lambda: calls.append(device.kind)
+@pytest.fixture
+def ones(device):
+    return device.xp.ones(3)
 
-        def test_after():
-            assert calls == ["cpu", "gpu"]
-        """,
-        "--gpuperf-off",
-    )
-    result.assert_outcomes(passed=1, skipped=1)
+@minimal
+def test_call(device, xp):
+    assert xp is device.xp
+    return lambda: calls.append(device.kind)
+
+@minimal
+def test_body(xp):
+    calls.append("body")
+    return 3
+
+@minimal
+def test_fixture(ones, device):
+    calls.append(f"fixture on {device.kind}")
+
+@minimal
+@pytest.mark.parametrize("backend", ["numpy", "torch", "dask"])
+def test_own(backend):
+    calls.append(backend)
+
+@minimal
+def test_lonely(gpuperf):
+    calls.append("lonely")
+
+@pytest.mark.speedup(wrong=3)
+@pytest.mark.offload_threshold("n")
+def test_misused():
+    calls.append("misused")
+
+def test_of_pattern(cpu):
+    return lambda: calls.append("pattern")
+
+@pytest.mark.parametrize("run", [lambda: pytest.skip("why"), lambda: 1 / 0])
+@minimal
+def test_ends(device, run):
+    run()
+
+@minimal
+def test_ends_in_its_workload(device):
+    return lambda: 1 / 0
+
+def test_after(request):
+    request.applymarker(minimal)
+    expected = ["cpu", "body", "fixture on cpu", "numpy", "torch", "dask", "lonely", "misused", "pattern"]
+    assert calls == expected
+"""
+
+
+def test_off_runs_each_test_once_on_the_cpu_as_if_the_plugin_were_not_there(run, pytester):
+    pytester.makeini("[pytest]\ngpuperf_speedup = *::test_of_pattern min=2\n")
+    result = run(OFF, "--gpuperf-off", "--gpuperf-json=r.json", "--gpuperf-all", gpu="none")
+    result.assert_outcomes(passed=10, skipped=2, failed=2)
+    failed = {line.partition("::")[2].partition(" ")[0] for line in result.outlines if "FAILED" in line}
+    assert failed == {"test_ends[<lambda>1]", "test_ends_in_its_workload"}
+    assert "- gpuperf -" not in result.stdout.str()
+    assert not (pytester.path / "r.json").exists()
 
 
 MISUSED = [
@@ -475,3 +524,60 @@ def test_a_doctest_in_a_marked_module_is_let_be(run, pytester):
         "--doctest-modules",
     )
     result.assert_outcomes(passed=2)
+
+
+HINTED = """
+import numpy as np
+import pytest
+
+@pytest.mark.speedup
+def test_forgot(device):
+    a = device.xp.ones(3)
+    work = lambda: a + a
+
+@pytest.mark.speedup
+def test_all_of_it(device):
+    a = device.asarray(np.ones(3))
+    assert (device.asnumpy(a + a) == 2).all()
+
+@pytest.mark.speedup(pair="x", transfer="always")
+def test_lonely(device):
+    a = device.xp.ones(3)
+    return lambda: a + a
+
+@pytest.mark.speedup(transfer="always")
+def test_random(device):
+    return lambda: device.xp.ones(3)
+
+@pytest.mark.speedup(transfer="once", calls=3)
+def test_well(device):
+    a = device.asarray(np.ones(3))
+    return lambda: a + a
+
+@pytest.mark.speedup(pair="y")
+def test_y_cpu(cpu):
+    a = cpu.xp.ones(3)
+    return lambda: a + a
+
+@pytest.mark.speedup
+def test_both(gpuperf):
+    assert gpuperf.both(lambda xp: xp.ones(3))
+"""
+
+
+def test_a_test_that_times_what_its_author_did_not_mean_gets_a_hint(run, pytester):
+    result = run(HINTED, "--gpuperf-json=r.json")
+    result.assert_outcomes(passed=7)
+    records = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"]
+    assert {
+        record["nodeid"].partition("::")[2]: {note["code"] for note in record["notes"]} for record in records
+    } == {
+        "test_forgot": {"callable_not_returned", "parity_not_checked"},
+        "test_all_of_it": {"whole_body_timed", "parity_not_checked"},
+        "test_lonely": {"pair_without_effect", "nothing_uploaded"},
+        "test_random": set(),
+        "test_well": set(),
+        "test_y_cpu": {"no_gpu_sibling"},
+        "test_both": set(),
+    }
+    result.stdout.fnmatch_lines(["test_all_of_it: the whole body is timed, including assertions, NumPy*"])

@@ -1,5 +1,7 @@
 """`gpuperf_speedup`: patterns in the ini file that ask of tests without a marker."""
 
+import sys
+
 import pytest
 
 UNTOUCHED = """
@@ -50,6 +52,20 @@ def test_patterns_ask_of_tests_without_a_marker_and_the_last_that_matches_counts
     assert not [nodeid for nodeid in of_pattern if "marked" in nodeid]
     told = {name for name in ("ones", "zeros", "slot") for nodeid in of_pattern if name in nodeid}
     assert {name.partition("[")[0] for name in limits} - {"marked", "n]"} <= told
+
+
+@pytest.mark.parametrize("half", ["numpy", "torch"])
+def test_a_pattern_of_tests_that_are_on_the_gpu_of_another_machine_is_no_error_here(suite, monkeypatch, half):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    source = """
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_ones(backend):
+    conftest.numpy.ones(3)
+"""
+    found = suite(source, ini=asked(f"test_it.py::test_ones[{half}]"))
+    found.ended(passed=2)
+    assert {} == found.records
+    found.says(f"gpuperf_speedup test_it.py::test_ones[[]{half}]: 0 tests")
 
 
 def test_a_demand_of_a_pattern_fails_its_test(suite):

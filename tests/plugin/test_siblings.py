@@ -1,6 +1,7 @@
 """Siblings: tests of a suite's own that differ in their device only, in the shapes that suites have."""
 
 import re
+import sys
 from functools import partial
 
 import pytest
@@ -89,20 +90,12 @@ def test_ones(engine):
     assert found.statuses["test_ones[cupy]"] == "passed"
 
 
-UNKNOWN = ".* is not a known device.*gpuperf_device_params"
+UNKNOWN = ".* is not a known device.*gpuperf_device_values.*gpuperf_device_params"
 NO_SIBLINGS = [
-    (
-        "backend",
-        '["numpy", lambda: 0]',
-        r"backend=<function <lambda>.* is not a known device.*gpuperf_device_params",
-    ),
-    ("backend", '["numpy", "fftw"]', f"backend='fftw'{UNKNOWN}"),
-    (
-        "backend",
-        '["numpy", object()]',
-        r"backend=<object object.* is not a known device.*gpuperf_device_params",
-    ),
-    ("backend", '["numpy", 3]', f"backend=3{UNKNOWN}"),
+    ("backend", "[lambda: 0, lambda: 1]", f"backend=<lambda>{UNKNOWN}"),
+    ("backend", '["fftw", 3]', f"backend='fftw'{UNKNOWN}"),
+    ("backend", "[object()]", f"backend=object{UNKNOWN}"),
+    ("backend", '["numpy", pytest.param("fftw", marks=speedup(device="fftw"))]', f"device='fftw'{UNKNOWN}"),
     ("xp, device", '[("numpy", "cuda")]', r"device='cuda', xp='numpy': numpy has no GPU"),
     (
         "xp",
@@ -141,6 +134,67 @@ def test_what_makes_no_siblings_is_an_error_that_names_the_value_and_the_key(col
     for index, ((source, expected), found) in enumerate(zip(cases, said, strict=True)):
         assert found.startswith(f"test_{index}.py::test_ones"), source
         assert re.search(expected, found), source
+
+
+OTHERS = """
+class TorchBackend:
+    pass
+
+class Named:
+    def __init__(self, name):
+        self.__name__ = name
+
+@pytest.mark.offload_threshold("n")
+@pytest.mark.parametrize("n", [3, 4])
+@pytest.mark.parametrize("backend", ["dask", Named("cupy"), "sparse", TorchBackend(), Named("numpy")])
+@pytest.mark.speedup(min=3)
+def test_ones(backend, n):
+    name = getattr(backend, "__name__", None)
+    if name:
+        conftest.LIBRARIES[name].ones(n)
+
+@pytest.mark.parametrize("nx", [object(), object()], ids=["numpy", "cupy"])
+@pytest.mark.speedup(min=3)
+def test_of_id(nx, request):
+    conftest.LIBRARIES[request.node.callspec.id].ones(3)
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-n1"]], ids=" ".join)
+def test_values_that_no_backend_knows_are_left_alone_and_named_once(suite, options):
+    if options:
+        pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
+    found = suite(OTHERS, "-Werror", "--deselect=test_it.py::test_ones[dask-3]", *options)
+    found.ended(passed=11, deselected=0 if options else 1)
+    assert {"test_ones[cupy-3]", "test_of_id[cupy]"} < {*found.records}
+    assert not [name for name in found.records if name.startswith(("test_ones[dask", "test_ones[backend3"))]
+    assert found.written["unknown_values"] == [
+        {"parameter": "backend", "value": value, "tests": tests}
+        for value, tests in [("'dask'", 1), ("'sparse'", 2), ("TorchBackend", 2)]
+    ]
+    found.says(
+        "left alone: 5 tests on devices that are not known (backend='dask',",
+        "backend='sparse', backend=TorchBackend); gpuperf_device_values can map them",
+    )
+
+
+def test_the_ini_file_maps_a_suites_own_values_to_devices(suite):
+    found = suite(OTHERS, ini="gpuperf_device_values = TorchBackend=cupy:1 dask=cupy:2 sparse=cupy:3")
+    assert found.written["unknown_values"] == []
+    assert len(found.records) == 12
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("TorchBackend=toch", "'toch' is not a known device or array library"),
+        ("TorchBackend", "'TorchBackend' is not VALUE=DEVICE, e.g. TorchBackend=torch"),
+    ],
+)
+def test_a_value_that_is_mapped_to_no_device_is_a_usage_error(suite, entry, said):
+    found = suite(OTHERS, ini=f"gpuperf_device_values = {entry}")
+    assert pytest.ExitCode.USAGE_ERROR == found.result.ret
+    assert f"gpuperf_device_values: {said}" in found.result.stderr.str()
 
 
 def test_a_gpu_is_compared_with_the_cpu_of_its_own_library_else_with_numpy(suite, pytester):
@@ -408,6 +462,31 @@ def test_a_gpu_sibling_that_finds_no_gpu_is_skipped_with_that_code(suite):
     source = "@pytest.mark.speedup\ndef test_ones(xp):\n    xp.ones(3)\n"
     record = suite(source, "--gpuperf-gpu=none").records["test_ones[cupy]"]
     assert (record["status"], record["reason_code"]) == ("skipped", "no_gpu")
+
+
+@pytest.mark.parametrize("source", ["", "@pytest.mark.speedup(min=2)\n"], ids=["unmarked", "marked"])
+def test_a_library_that_is_not_installed_skips_its_tests_with_the_marker_as_without_it(
+    suite, monkeypatch, source
+):
+    missing = ("torch", "jax", "cupy")
+    for name in missing:
+        monkeypatch.setitem(sys.modules, name, None)
+    source += """@pytest.mark.parametrize("backend", ["numpy", "torch", "jax", "cupy"])
+def test_ones(backend):
+    pytest.importorskip(backend).ones(3)
+"""
+    found = suite(source, "--gpuperf-gpu=auto", conftest="\n    del pytest_gpuperf_devices\n")
+    found.ended(passed=1, skipped=3)
+    codes = {name: record["reason_code"] for name, record in found.records.items()}
+    expected = {"numpy": None, "torch": "no_library", "jax": "no_library", "cupy": "no_gpu"}
+    assert codes == ({f"test_ones[{name}]": code for name, code in expected.items()} if codes else {})
+
+
+def test_a_test_skips_where_the_library_that_the_run_names_is_not_installed(suite, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    source = "@pytest.mark.speedup(min=2)\ndef test_ones(device):\n    device.xp.ones(3)\n"
+    suite(source + "def test_cpu(cpu): pass", ours=["--gpuperf-gpu=torch"]).ended(skipped=2)
+    suite(source, "--gpuperf-off", ours=["--gpuperf-gpu=torch"]).ended(skipped=1)
 
 
 @pytest.mark.parametrize("how", ["pytest.skip('not today')", "assert 0"])

@@ -55,6 +55,28 @@ class Backend(Enum):
     JAX_GPU = "jax.numpy:gpu"
 
 
+class Named:
+    """As POT's backends are named."""
+
+    def __init__(self, name):
+        self.__name__ = name
+
+
+class Described:
+    def __init__(self, text):
+        self.text = text
+
+    def __str__(self):
+        if self.text is None:
+            raise TypeError("it has no text")
+        return self.text
+
+
+class Engine(Enum):
+    NUMPY = 1
+    DASK = 2
+
+
 CPU, NUMPY = DeviceSpec(kind="cpu"), DeviceSpec(kind="cpu", library="numpy")
 CUPY = DeviceSpec(kind="gpu", library="cupy")
 
@@ -96,6 +118,9 @@ CUPY = DeviceSpec(kind="gpu", library="cupy")
         (Backend.READONLY, DeviceSpec(kind="cpu", library="numpy", variant="readonly")),
         (Backend.TORCH_GPU, DeviceSpec(kind="gpu", library="torch")),
         (Backend.JAX_GPU, DeviceSpec(kind="gpu", library="jax")),
+        (Named("cupy"), CUPY),
+        (Described("cupy"), CUPY),
+        (Engine.NUMPY, NUMPY),
         (SimulatedBackend().gpu(""), DeviceSpec(kind="gpu", library="simulated")),
         (SimulatedBackend().cpu(), DeviceSpec(kind="cpu", library="simulated")),
     ],
@@ -109,7 +134,7 @@ def test_a_value_tells_its_side(value, expected):
 @pytest.mark.parametrize(
     "value",
     ["fftw", "numpy_readonly", "cpu-float32", "", "1", 3, 3.5, lambda: 0, object(), int, ModuleType("sparse"),
-     torch_device("meta"), ("numpy", "cpu")],
+     torch_device("meta"), ("numpy", "cpu"), Named("dask"), Engine.DASK],
     ids=lambda value: str(value).partition(" at ")[0],
 )  # fmt: skip
 def test_any_other_value_is_unknown_and_named(value):
@@ -185,7 +210,50 @@ def test_another_plugins_backend_knows_its_own_values_first():
     mine = SimpleNamespace(name="mine", recognizes=lambda value: "gpu" if value == "numpy" else None)
     sides = DeviceParser(NAMES, [mine])
     assert DeviceSpec(kind="gpu", library="mine") == sides.parse({"xp": "numpy"}).spec
+    assert DeviceSpec(kind="gpu", library="mine") == sides.parse({"xp": Named("numpy")}).spec
     assert sides.parse({"xp": "cupy"}).spec == CUPY
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("fftw", "'fftw'"),
+        (Named("dask"), "dask"),
+        (Described("dask"), "dask"),
+        (Described(None), "Described"),
+        (object(), "object"),
+        (Described("a\nb " * 1000), f"{'a b ' * 14}a..."),
+        (3, "3"),
+    ],
+    ids=repr,
+)
+def test_an_unknown_value_is_shown_as_it_calls_itself_in_one_short_line(value, shown):
+    unknown = DeviceParser(NAMES).parse({"nx": value}).unknown
+    assert (unknown.parameter, unknown.value) == ("nx", shown)
+
+
+def test_a_suite_maps_its_own_values_and_known_ones_to_devices():
+    mine = SimpleNamespace(name="mine", recognizes=lambda value: "gpu" if value == "my gpu" else None)
+    devices = {"TorchBackend": "torch", "dask": "my gpu", "torch": "torch:cuda", "Described": "numpy"}
+    sides = DeviceParser(NAMES, [mine], devices)
+
+    class TorchBackend:
+        pass
+
+    for value, expected in [
+        (TorchBackend(), DeviceSpec(kind="cpu", library="torch")),
+        ("dask", DeviceSpec(kind="gpu", library="mine")),
+        (Named("dask"), DeviceSpec(kind="gpu", library="mine")),
+        ("torch", DeviceSpec(kind="gpu", library="torch", selector="cuda")),
+        (Described(None), NUMPY),
+        ("cupy", CUPY),
+    ]:
+        assert expected == sides.parse({"xp": value}).spec
+
+
+def test_a_device_that_a_value_cannot_be_mapped_to_is_named():
+    with pytest.raises(ValueError, match="'tpu1x' is not a known device"):
+        DeviceParser(NAMES, (), {"mlx": "tpu1x"})
 
 
 def test_a_value_is_looked_at_once_and_never_taken_for_another():

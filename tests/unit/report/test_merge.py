@@ -27,7 +27,7 @@ from two_runs import (
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.gate.fingerprint import environment_differences, hosts_differ, machine_names
-from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions, SamplingPlan, Selection
+from pytest_gpuperf.model.demand import Demand, Pairing, RunOptions, SamplingPlan, Selection, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Copies, Interference, Memory, Parity, Transfer
 from pytest_gpuperf.model.record import (
@@ -719,6 +719,14 @@ def test_what_asked_for_tests_is_told_once():
     cpu = report("cpu", side("cpu", 1.0), selections=(many,))
     gpu = report("gpu", side("gpu", 1.0), selections=(few, every))
     assert merge([cpu, gpu]).run.selections == (many, every)
+
+
+def test_a_value_that_no_backend_knows_is_told_once():
+    few, many = (UnknownValue(parameter="xp", value="'dask'", tests=tests) for tests in (1, 3))
+    other = UnknownValue(parameter="xp", value="'mlx'", tests=2)
+    cpu = report("cpu", side("cpu", 1.0), unknown_values=(many,))
+    gpu = report("gpu", side("gpu", 1.0), unknown_values=(few, other))
+    assert merge([cpu, gpu]).run.unknown_values == (many, other)
 
 
 def test_the_threshold_is_that_of_the_joined_records():

@@ -14,7 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, GateNote, GateResult, Tolerance
-from pytest_gpuperf.model.demand import Demand, Family, Pairing, Selection
+from pytest_gpuperf.model.demand import Demand, Family, Pairing, Selection, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import (
     Copies,
@@ -501,6 +501,7 @@ def test_a_run_with_every_value_in_it_comes_back_as_it_was():
     run = replace(
         run,
         selections=(Selection(pattern="tests/*", tests=3), Selection(pattern=None, tests=0)),
+        unknown_values=(UnknownValue(parameter="backend", value="'dask'", tests=2),),
         merged=Merged(reports=("a.json", "b.json"), hosts_differ=True, differences=("host: a, b",)),
         commit=Commit(id="1a2b", branch="main", time="2026-01-01T00:00:00+00:00", changed=False),
         gate=full_gate(),

@@ -1,0 +1,119 @@
+"""From a test's source, its marker and its record to hints: what was timed is not what its author meant."""
+
+import ast
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from textwrap import dedent
+from types import ModuleType
+from typing import Any
+from unittest import TestCase
+
+import pytest
+
+from pytest_gpuperf.collection.items import ItemSpec
+from pytest_gpuperf.model.measurement import Transfer
+from pytest_gpuperf.model.record import Note, Record
+
+_UPLOADS = frozenset({"array", "as_tensor", "asarray", "device_put", "from_numpy", "tensor"})
+_PAIR_WITHOUT_EFFECT = (
+    "{argument} has no effect: the test runs on both devices itself; remove the argument, or write one test "
+    "for each device"
+)
+_NOTHING_UPLOADED = (
+    "transfer={transfer!r} includes no upload: nothing that the workload reads was put on the device with "
+    "device.asarray, or by a fixture"
+)
+_NOT_RETURNED = (
+    "the body makes {name}, and neither calls nor returns it: only its setup was timed; return it to time it"
+)
+_WHOLE_BODY = (
+    "the whole body is timed, including assertions, NumPy calls or uploads in it; return the workload as a "
+    "callable to time that alone"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What the body of a test does besides its work: `unused` is a callable that it makes for nothing.
+
+    `does_more` is whether it asserts, calls NumPy itself or uploads.
+    """
+
+    unused: str | None = None
+    does_more: bool = False
+
+
+def annotate(record: Record, spec: ItemSpec, item: pytest.Function) -> Record:
+    """Return a record with the hints for its test; unmarked tests of --gpuperf-all get none."""
+    hints = () if spec.source == "all" else tuple(_hints(record, spec, item))
+    return replace(record, notes=(*record.notes, *hints)) if hints else record
+
+
+def _hints(record: Record, spec: ItemSpec, item: pytest.Function) -> Iterator[Note]:
+    mark = item.get_closest_marker("speedup")
+    ignored = [name for name in ("pair", "device") if mark and mark.kwargs.get(name) is not None]
+    if ignored and spec.device is None:
+        text = _PAIR_WITHOUT_EFFECT.format(argument=" and ".join(ignored))
+        yield Note(code="pair_without_effect", text=text)
+    if record.demand.transfer != "never" and record.transfer and _uploads_nothing(record.transfer):
+        text = _NOTHING_UPLOADED.format(transfer=record.demand.transfer)
+        yield Note(code="nothing_uploaded", text=text)
+    # gpuperf.both times another function, and a unittest's method may return nothing.
+    if record.scope != "body" or spec.calls_both or isinstance(item.instance, TestCase):
+        return
+    body = read_body(inspect.unwrap(getattr(item.obj, "__func__", item.obj)))
+    if body.unused is not None:
+        yield Note(code="callable_not_returned", text=_NOT_RETURNED.format(name=body.unused))
+    elif body.does_more:
+        yield Note(code="whole_body_timed", text=_WHOLE_BODY)
+
+
+def _uploads_nothing(copies: Transfer) -> bool:
+    """Return whether a workload reads what was made on the device only, or has nothing to copy at all."""
+    return copies.h2d is not None and not copies.h2d.bytes and bool(copies.made or not copies.bytes)
+
+
+@lru_cache(maxsize=256)
+def read_body(function: Callable[..., Any]) -> Body:
+    """Return what a function's source shows; nothing where there is no source."""
+    try:
+        (tree,) = ast.parse(dedent(inspect.getsource(function))).body
+    except (OSError, TypeError, ValueError, SyntaxError):
+        return Body()
+    if not isinstance(tree, ast.FunctionDef):
+        return Body()
+    nodes = [node for statement in tree.body for node in ast.walk(statement)]
+    does_more = any(
+        isinstance(node, ast.Assert) or (isinstance(node, ast.Call) and _is_no_work(node.func, function))
+        for node in nodes
+    )
+    return Body(unused=_unused_callable(nodes), does_more=does_more)
+
+
+def _unused_callable(nodes: list[ast.AST]) -> str | None:
+    """Return the name of a function that is made and never read; `a lambda` has none."""
+    read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    for node in nodes:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Lambda):
+            return "a lambda"
+        made = []
+        if isinstance(node, ast.FunctionDef) and not node.decorator_list:
+            made = [node.name]
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+            made = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        if made and read.isdisjoint(made):
+            return f"`{made[0]}`"
+    return None
+
+
+def _is_no_work(called: ast.expr, function: Callable[..., Any]) -> bool:
+    """Return whether a call asserts, uploads, or is of NumPy, by the module's name for it."""
+    name = getattr(called, "attr", "") or getattr(called, "id", "")
+    if name.startswith("assert") or name in _UPLOADS:
+        return True
+    while isinstance(called, ast.Attribute):
+        called = called.value
+    module = function.__globals__.get(called.id) if isinstance(called, ast.Name) else None
+    return isinstance(module, ModuleType) and module.__name__.partition(".")[0] == "numpy"

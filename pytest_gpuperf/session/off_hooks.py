@@ -1,0 +1,38 @@
+"""The hook of a run with --gpuperf-off: marked tests run once, as if the plugin were not there."""
+
+import inspect
+import re
+
+import pytest
+
+from pytest_gpuperf import options
+
+
+class OffHooks:
+    """Calls what a speedup test returns: its workload, which pytest would take for a mistake."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._patterns: list[re.Pattern[str]] = []
+        if lines := options.patterns(config):
+            from pytest_gpuperf.collection.patterns import parse_pattern
+
+            try:
+                self._patterns = [parse_pattern(line).matches for line in lines]
+            except ValueError as error:
+                raise pytest.UsageError(f"gpuperf_speedup: {error}") from error
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
+        """Call a speedup test, and its workload if it returns one."""
+        function = pyfuncitem.obj
+        if inspect.iscoroutinefunction(function) or not self._is_speedup_test(pyfuncitem):
+            return None
+        names = pyfuncitem._fixtureinfo.argnames  # noqa: SLF001 - pytest's own call reads them here
+        workload = function(**{name: pyfuncitem.funcargs[name] for name in names})
+        if callable(workload):
+            workload()
+        return True
+
+    def _is_speedup_test(self, item: pytest.Function) -> bool:
+        is_marked = item.get_closest_marker("speedup") is not None
+        return is_marked or any(pattern.fullmatch(item.nodeid) for pattern in self._patterns)

@@ -1,0 +1,103 @@
+"""Hints: what a test's source shows that its author may not have meant."""
+
+import numpy as np
+import numpy.testing
+import pytest
+
+from pytest_gpuperf.session.hints import Body, read_body
+
+NOTHING, MORE = Body(), Body(does_more=True)
+
+
+def forgets_a_named_function(device):
+    a = device.xp.ones(3)
+
+    def work():
+        return a + a
+
+
+def forgets_a_lambda_with_a_name(device):
+    a = device.xp.ones(3)
+    work = lambda: a + a  # noqa: E731, F841 - that is what people write
+
+
+def forgets_a_lambda(device):
+    a = device.xp.ones(3)
+    lambda: a + a
+
+
+def calls_its_function(device):
+    def work():
+        return device.xp.ones(3)
+
+    work()
+    key = lambda value: value  # noqa: E731 - as above
+    sorted([2, 1], key=key)
+
+
+def returns_its_function(device):
+    def work():
+        return device.xp.ones(3)
+
+    return work
+
+
+def registers_its_function(device):
+    @device.register
+    def work():
+        return device.xp.ones(3)
+
+
+def only_works(xp):
+    xp.fft.fft(xp.ones(4096, dtype=np.float32))
+
+
+def asserts(xp):
+    assert xp.ones(3).sum() == 3
+
+
+def asserts_with_numpys_functions(xp):
+    np.testing.assert_allclose(xp.ones(3), 1)
+    numpy.testing.assert_array_equal(xp.ones(3), 1)
+
+
+def makes_a_reference(xp):
+    return np.fft.fft(np.ones(3)) - xp.fft.fft(xp.ones(3))
+
+
+def uploads(device):
+    return device.asarray([1.0, 2.0])
+
+
+def does_all_of_it(device):
+    a = device.asarray(np.ones(3))
+    assert (device.asnumpy(a + a) == 2).all()
+
+
+class TestMethod:
+    def method(self, device):
+        assert device
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (forgets_a_named_function, Body(unused="`work`")),
+        (forgets_a_lambda_with_a_name, Body(unused="`work`")),
+        (forgets_a_lambda, Body(unused="a lambda")),
+        (calls_its_function, NOTHING),
+        (returns_its_function, NOTHING),
+        (registers_its_function, NOTHING),
+        (only_works, NOTHING),
+        (asserts, MORE),
+        (asserts_with_numpys_functions, MORE),
+        (makes_a_reference, MORE),
+        (uploads, MORE),
+        (does_all_of_it, MORE),
+        (TestMethod.method, MORE),
+        (lambda: 0, NOTHING),
+        (len, NOTHING),
+    ],
+)
+def test_a_body_shows_what_is_timed_with_its_work(function, expected):
+    assert expected == read_body(function)
