@@ -100,8 +100,7 @@ class GpuPerfSession:
 
     def prepare(self) -> None:
         """Import what the first measured test would wait for."""
-        if not self.options.off:
-            self._lock.prepare()
+        self._lock.prepare()
 
     def gpu(self, device: DeviceSpec | None = None) -> TimedDevice:
         """Return the GPU, or end the test: a skip with the reason, an error where a GPU is required."""
