@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from cases import for_each
 from factories import record, run_of
 
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -50,7 +51,7 @@ def test_a_last_letter_that_was_cut_in_two_is_left_out(tmp_path):
     assert recovered(tmp_path / "cut", HEADING + line("a") + letter) == ["a"]
 
 
-@pytest.mark.parametrize("character", ["\u2028", "\x85"])
+@for_each("character", ["\u2028", "\x85"])
 def test_only_a_line_feed_ends_a_line(tmp_path, character):
     name = f"one{character}two"
     assert recovered(tmp_path / "whole", HEADING + line(name) + line("three")) == [name, "three"]
@@ -61,7 +62,7 @@ def test_an_empty_journal_is_not_whole(tmp_path):
         recovered(tmp_path / "empty", b"")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "content"),
     [
         (True, b'{"started": "", "environment": {}}\n'),

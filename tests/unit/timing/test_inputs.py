@@ -4,7 +4,7 @@ from functools import partial
 from itertools import count
 
 import numpy as np
-import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
@@ -83,7 +83,7 @@ def changed(workload):
     return next((change.described for change in changes), None)
 
 
-@pytest.mark.parametrize("values", [np.zeros(3), np.ones(3), np.arange(3.0)])
+@for_each("values", [np.zeros(3), np.ones(3), np.arange(3.0)])
 def test_an_array_that_is_only_written_to_is_an_output_and_keeps_its_values(values):
     kept = []
 
@@ -152,7 +152,7 @@ OUTPUTS = [
 ]
 
 
-@pytest.mark.parametrize("body", OUTPUTS)
+@for_each("body", OUTPUTS)
 def test_arrays_that_are_written_in_part_or_in_turn_are_outputs(body):
     workload = prepared(simulated(), body)
     for _ in range(4):
@@ -195,8 +195,8 @@ def sorts_once(a):
 CHANGES = [clips, fills, adds, scales, negates, takes_roots, sorts_once, np.ndarray.sort]
 
 
-@pytest.mark.parametrize("values", [[3.0, -1.0, 0.0, 1.0, 0.05], [2.0, -3.0, 5.0], [1.0, 1.0]], ids=str)
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+@for_each("values", [[3.0, -1.0, 0.0, 1.0, 0.05], [2.0, -3.0, 5.0], [1.0, 1.0]])
+@for_each("change", CHANGES)
 def test_what_calls_read_is_no_output_though_they_write_it(change, values):
     def body(seen):
         a = seen.asarray(np.array(values))
@@ -237,15 +237,15 @@ CHANGING = [
 DEVICES = [simulated, partial(HostDevice, "a processor")]
 
 
-@pytest.mark.parametrize("device", DEVICES, ids=["simulated", "host"])
-@pytest.mark.parametrize("body", CHANGING, ids=lambda body: body.__name__)
+@for_each("device", DEVICES)
+@for_each("body", CHANGING)
 def test_an_input_that_the_workload_changes_is_seen(body, device):
     workload = prepared(device(), body)
     workload.call()
     assert changed(workload) == "float32 array of shape (3,)"
 
 
-@pytest.mark.parametrize("device", DEVICES, ids=["simulated", "host"])
+@for_each("device", DEVICES)
 def test_inputs_that_stay_as_they_were_are_fine(device):
     def body(seen):
         a, b = seen.asarray(np.ones((2, 3))), seen.xp.ones((3, 2))
@@ -257,7 +257,7 @@ def test_inputs_that_stay_as_they_were_are_fine(device):
     assert changed(workload) is None
 
 
-@pytest.mark.parametrize("kind", ["int8", "uint32", "bool", "float16", "complex128"])
+@for_each("kind", ["int8", "uint32", "bool", "float16", "complex128"])
 def test_inputs_of_every_kind_of_number_are_watched(kind):
     def body(seen):
         a = seen.asarray(np.eye(2, dtype=kind))
@@ -266,7 +266,7 @@ def test_inputs_of_every_kind_of_number_are_watched(kind):
     assert changed(prepared(simulated(), body)) == f"{kind} array of shape (2, 2)"
 
 
-@pytest.mark.parametrize("place", [(0, 0), (2, 1), (-1, -1)])
+@for_each("place", [(0, 0), (2, 1), (-1, -1)])
 def test_a_change_of_one_value_is_seen(place):
     def body(seen):
         a = seen.asarray(np.zeros((5, 4)))
@@ -335,7 +335,7 @@ class WithSlots:
         return self.array.sum()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "call_of",
     [
         Called,
@@ -344,7 +344,6 @@ class WithSlots:
         lambda array: WithSlots(array).step,
         lambda array: Called([WithSlots(array)]),
     ],
-    ids=["object", "partial", "partials", "slots", "within"],
 )
 def test_arrays_in_a_callable_object_are_its_state(call_of):
     device = simulated()
@@ -375,7 +374,7 @@ def test_what_the_workload_uploads_at_each_call_is_no_input():
     assert device.live_bytes == 0
 
 
-@pytest.mark.parametrize("shape", [(1000,), (2, 500), (1, 10, 100)])
+@for_each("shape", [(1000,), (2, 500), (1, 10, 100)])
 def test_of_large_inputs_a_sample_is_copied_and_a_change_is_seen_in_it(shape, monkeypatch):
     monkeypatch.setattr(inputs, "_MAX_FINGERPRINTED", 800)
     device, sizes = simulated(), []

@@ -8,6 +8,7 @@ from time import sleep
 import array_api_strict
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
@@ -265,8 +266,8 @@ def test_buffers_that_are_filled_in_turn_are_neither(device, number, samples):
     assert found(device, body, samples, calls=number + 1) is None
 
 
-@pytest.mark.parametrize("samples", [FAST, SLOW], ids=["fast", "slow"])
-@pytest.mark.parametrize("body", [out_of_numpy, a_view_of_a_buffer], ids=lambda body: body.__name__)
+@for_each("samples", [FAST, SLOW])
+@for_each("body", [out_of_numpy, a_view_of_a_buffer])
 def test_a_given_output_and_a_view_of_a_buffer_are_neither(body, samples):
     assert found(HostDevice("a processor"), body, samples) is None
 
@@ -285,7 +286,7 @@ def test_a_new_result_at_an_address_that_was_used_before_is_not_kept(device):
     assert found(device, lambda seen: lambda: seen.xp.ones(SIZE), SLOW) is None
 
 
-@pytest.mark.parametrize("samples", [FAST, IMPOSSIBLE], ids=["fast", "impossible"])
+@for_each("samples", [FAST, IMPOSSIBLE])
 def test_a_view_of_an_input_is_not_kept(samples):
     def body(seen):
         a = seen.asarray(np.ones((300, 300)))
@@ -300,9 +301,7 @@ def test_zeros_that_are_not_written_yet_are_a_note_at_most(device):
     assert found(device, lambda seen: lambda: seen.xp.zeros(SIZE), FAST) is None
 
 
-@pytest.mark.parametrize(
-    "result", [None, 3, True, 1.0, np.nan, np.True_, np.ma.masked, "text", ["text", 2]], ids=str
-)
+@for_each("result", [None, 3, True, 1.0, np.nan, np.True_, np.ma.masked, "text", ["text", 2]])
 def test_what_python_keeps_itself_is_not_kept(device, result):
     assert found(device, lambda seen: lambda: result, FAST) is None
 
@@ -331,7 +330,7 @@ class Immutable(StandIn):
         return device
 
 
-@pytest.mark.parametrize("samples", [FAST, SLOW], ids=["fast", "slow"])
+@for_each("samples", [FAST, SLOW])
 def test_an_array_that_cannot_be_written_and_is_returned_again_is_an_error(samples):
     device = Immutable("array_api_strict").gpu("")
     with pytest.raises(GpuPerfError, match="was kept from an earlier call"):
@@ -403,8 +402,8 @@ def measured(body, demand):
     return trial.record(trial.compare(lambda seen: partial(body, seen), cpu, gpu))
 
 
-@pytest.mark.parametrize("demand", [Demand(), Demand(max=1), Demand(min=1)], ids=["bare", "max", "min"])
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@for_each("demand", [Demand(), Demand(max=1), Demand(min=1)])
+@for_each("kind", ["cpu", "gpu"])
 def test_a_kept_result_is_an_error_on_either_side_of_any_demand(kind, demand):
     def body(device):
         def compute():
@@ -434,8 +433,8 @@ def test_a_result_that_is_kept_from_the_second_call_on_is_an_error():
         measured(body, Demand(max=1))
 
 
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
-@pytest.mark.parametrize("library", ["numpy", "array_api_strict"])
+@for_each("kind", ["cpu", "gpu"])
+@for_each("library", ["numpy", "array_api_strict"])
 def test_a_kept_result_is_an_error_though_the_other_device_took_all_the_time(library, kind):
     def body(device):
         def compute():

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import inf
 
 import pytest
+from cases import for_each
 from factories import GPU, measurement, record, run_of, speedup
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,7 +55,7 @@ def test_every_format_can_be_encoded_whatever_a_test_is_called(format, anything)
     assert content.encode().decode() == content
 
 
-@pytest.mark.parametrize("format", ["pytest-benchmark", "github-action-benchmark", "bencher"])
+@for_each("format", ["pytest-benchmark", "github-action-benchmark", "bencher"])
 def test_a_number_that_json_has_not_is_an_error(format):
     endless = record(speedup=speedup(value=inf))
     with pytest.raises(GpuPerfError, match="not finite"):
@@ -67,7 +68,7 @@ def test_text_is_made_printable(anything):
     assert printable(anything) == anything or not anything.isprintable()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "anything"),
     [("a\\x1bb", "a\x1bb"), ("\\udc80", "\udc80"), ("a\\nb", "a\nb"), ("\\u202e", "\u202e"), ("é |", "é |")],
 )
