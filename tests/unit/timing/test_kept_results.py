@@ -89,7 +89,7 @@ def kept_in_an_object(device):
 KEPT = [kept_in_a_closure, kept_by_lru_cache, kept_by_a_global, kept_in_an_object]
 
 
-@pytest.mark.parametrize("body", KEPT, ids=lambda body: body.__name__)
+@for_each("body", KEPT)
 def test_a_kept_result_that_comes_sooner_than_it_is_written_is_an_error(device, body):
     with pytest.raises(
         GpuPerfError, match=r"result on the [CG]PU was kept from an earlier call: .*time the comp"
@@ -97,7 +97,7 @@ def test_a_kept_result_that_comes_sooner_than_it_is_written_is_an_error(device, 
         found(device, body, FAST)
 
 
-@pytest.mark.parametrize("body", KEPT, ids=lambda body: body.__name__)
+@for_each("body", KEPT)
 def test_a_kept_result_of_a_call_that_had_time_to_work_is_a_note(device, body):
     assert found(device, body, SLOW).code == "result_kept"
 
@@ -253,14 +253,14 @@ HONEST = [
 ]
 
 
-@pytest.mark.parametrize("samples", [FAST, SLOW, IMPOSSIBLE], ids=["fast", "slow", "impossible"])
-@pytest.mark.parametrize("body", HONEST, ids=lambda body: body.__name__)
+@for_each("samples", [FAST, SLOW, IMPOSSIBLE])
+@for_each("body", HONEST)
 def test_work_that_writes_the_buffer_that_it_returns_is_neither(device, body, samples):
     assert found(device, body, samples) is None
 
 
-@pytest.mark.parametrize("samples", [FAST, SLOW, IMPOSSIBLE], ids=["fast", "slow", "impossible"])
-@pytest.mark.parametrize("number", [1, 2, 3, 4])
+@for_each("samples", [FAST, SLOW, IMPOSSIBLE])
+@for_each("number", [1, 2, 3, 4])
 def test_buffers_that_are_filled_in_turn_are_neither(device, number, samples):
     body = partial(buffers_in_turn, number=number)
     assert found(device, body, samples, calls=number + 1) is None
@@ -272,7 +272,7 @@ def test_a_given_output_and_a_view_of_a_buffer_are_neither(body, samples):
     assert found(HostDevice("a processor"), body, samples) is None
 
 
-@pytest.mark.parametrize("body", [in_place, one_element_of_a_buffer], ids=lambda body: body.__name__)
+@for_each("body", [in_place, one_element_of_a_buffer])
 def test_without_time_for_another_call_a_buffer_is_a_note(device, body):
     assert found(device, body, SLOW, may_call=False).code == "result_kept"
 
