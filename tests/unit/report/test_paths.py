@@ -78,14 +78,14 @@ def objected(tmp_path_factory):
 
 
 # What runs hold beside names is in the tests below.
-@pytest.mark.parametrize("kind", BEGINS)
 @given(nodeid=HOSTILE)
 @example(nodeid="")
 @example(nodeid='tests/test_a.py::test["quoted \\\\", {"a": [1, 2]}]')
 @example(nodeid="\N{PILE OF POO}" * 5_000)
-def test_what_we_wrote_is_written_over(runs, objected, kind, nodeid):
-    for name in ("whole", "several", "skipped"):
-        assert objected(kind, WRITTEN[kind](runs(nodeid)[name])) is None, name
+def test_what_we_wrote_is_written_over(runs, objected, nodeid):
+    made = runs(nodeid)
+    for kind, name in product(BEGINS, ("whole", "several", "skipped")):
+        assert objected(kind, WRITTEN[kind](made[name])) is None, (kind, name)
 
 
 @for_each("kind", [kind for kind in BEGINS if kind not in ("markdown", "csv")])
