@@ -2,11 +2,10 @@
 
 import json
 import os
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import nan
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -277,8 +276,8 @@ def test_nothing_is_overwritten(tmp_path, monkeypatch):
     assert (KEPT, KEPT) == read(tmp_path).entries
 
 
-def test_processes_that_write_at_once_lose_nothing(tmp_path):
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as writers:
+def test_runs_that_are_written_at_once_lose_nothing(tmp_path):
+    with ThreadPoolExecutor(4) as writers:
         written = {*writers.map(write, [tmp_path] * 60, [KEPT] * 60)}
     assert (60, 60) == (len(written), len(list(tmp_path.iterdir())))
     assert ((KEPT,) * 60, {}) == (read(tmp_path).entries, read(tmp_path).rejected)
