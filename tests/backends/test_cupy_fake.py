@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.cupy import _SPIN, CupyBackend, CupyDevice
@@ -327,7 +328,7 @@ def test_the_runtime_is_the_installed_one_where_cupy_finds_it(monkeypatch):
     assert CupyDevice(library, 0).info.runtime == "CUDA 12.9"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cupys", "nvidias", "generation", "said"),
     [
         (None, None, H200, None),
@@ -550,7 +551,7 @@ def test_the_host_counts_the_time_of_its_processors():
     assert before <= counted <= process_time()
 
 
-@pytest.mark.parametrize(("expected", "worker"), [("Fake 0", 0), ("Fake 1", 1), ("Fake 0", 2)])
+@for_each(("expected", "worker"), [("Fake 0", 0), ("Fake 1", 1), ("Fake 0", 2)])
 def test_workers_take_the_visible_devices_in_turn(monkeypatch, expected, worker):
     fake(monkeypatch, count=2)
     assert expected == Devices("auto", [CupyBackend("a processor")], worker).gpu().name

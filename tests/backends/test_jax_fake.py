@@ -9,6 +9,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax import JaxBackend
@@ -110,12 +111,12 @@ def cause(selector=""):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("selector", ["", "0", "12"])
+@for_each("selector", ["", "0", "12"])
 def test_a_selector_is_a_number(selector):
     JaxBackend("a processor").check(selector)
 
 
-@pytest.mark.parametrize("selector", ["gpu", "cuda:0", "-1", "1.5", "٣"])
+@for_each("selector", ["gpu", "cuda:0", "-1", "1.5", "٣"])
 def test_any_other_selector_is_refused(selector):
     with pytest.raises(GpuPerfError, match=r"is a number, e\.g\. jax:0, not "):
         JaxBackend("a processor").check(selector)
@@ -186,7 +187,7 @@ def test_synchronize_waits_for_a_later_computation_and_for_every_array(jax, devi
     assert [array.waited for array in [device._mark, *jax.live]] == [2, 1, 1]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "kind", "requested"),
     [
         (
@@ -229,7 +230,7 @@ def test_a_device_that_keeps_no_count_is_taken_at_its_word(device, chip):
     assert (True, None) == (seen.worked, seen.held)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("platform", "capability", "chosen", "nvidias", "said"),
     [
         ("gpu", "9.0", None, None, "TF32 in float32 products (jax_default_matmul_precision=None)"),

@@ -11,6 +11,7 @@ from types import ModuleType
 import array_api_strict
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
@@ -41,17 +42,17 @@ class Library(Enum):
     STRICTEST = "array_api_strict:strictest"
 
 
-@pytest.mark.parametrize("value", [array_api_strict, "array_api_strict", Library.STRICT], ids=repr)
+@for_each("value", [array_api_strict, "array_api_strict", Library.STRICT])
 def test_its_module_its_name_and_a_member_of_an_enum_mean_it(value):
     assert STRICT.recognizes(value) == "gpu"
 
 
-@pytest.mark.parametrize("value", [np, "numpy", "cpu", Library.STRICTEST, 3, None, array_api_strict.ones(1)])
+@for_each("value", [np, "numpy", "cpu", Library.STRICTEST, 3, None, array_api_strict.ones(1)])
 def test_nothing_else_does(value):
     assert STRICT.recognizes(value) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "expected"),
     [
         ("torch", "gpu"),

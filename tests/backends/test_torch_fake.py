@@ -9,6 +9,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.registry import Devices
@@ -169,14 +170,12 @@ def cause(selector=""):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("selector", ["", "cuda", "cuda:0", "cuda:12", "xpu", "xpu:1", "mps", "hpu:0"])
+@for_each("selector", ["", "cuda", "cuda:0", "cuda:12", "xpu", "xpu:1", "mps", "hpu:0"])
 def test_a_selector_names_a_type_and_a_number(selector):
     TorchBackend("a processor").check(selector)
 
 
-@pytest.mark.parametrize(
-    "selector", ["0", "cpu", "meta", "cuda:", "cuda:first", "cudas:1", "cuda:1:2", "cuda:٣"]
-)
+@for_each("selector", ["0", "cpu", "meta", "cuda:", "cuda:first", "cudas:1", "cuda:1:2", "cuda:٣"])
 def test_any_other_selector_is_refused_with_the_valid_ones(selector):
     with pytest.raises(GpuPerfError, match=r"one of cuda, hpu, mps, mtia, npu, xpu, .* e\.g\. torch:cuda:0"):
         TorchBackend("a processor").check(selector)
@@ -308,7 +307,7 @@ def test_rocm_is_told_from_cuda(torch, device):
     assert device.info.runtime == "ROCm 6.4"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "kind", "requested"),
     [
         ("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has", "out_of_memory", 2 << 30),
@@ -410,7 +409,7 @@ def test_work_on_side_streams_is_outside_of_what_the_events_see(device, cuda):
     assert (0.25, 0.5) == (seen.device_time, seen.outside_time)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "nvidias", "generation", "said"),
     [
         ({"allow_tf32": False}, None, H200, None),
@@ -433,7 +432,7 @@ def test_reduced_precision_is_what_is_set_at_that_moment(
     assert device.info.reduced_eps == (2**-10 if said else None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cudnn", "generation", "said"),
     [
         ({"allow_tf32": True}, H200, "TF32 in float32 convolutions (allow_tf32)"),

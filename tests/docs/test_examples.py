@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("test_*.py"))
+TRY_IT = ROOT / "examples" / "try_it" / "test_try_it.py"
 each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 HEADINGS = ["claim", "file", "without a GPU", "`sycl:cpu`, emulated"]
 
@@ -26,16 +27,36 @@ def docstring(example):
     return ast.get_docstring(ast.parse(example.read_text(encoding="utf-8")))
 
 
-@each_example
-def test_an_example_runs_on_both_devices(pytester, example):
-    """With sizes for a processor: those of the examples are for a GPU."""
-    _, _, source = example.read_text(encoding="utf-8").split('"""', 2)
+def smaller(source):
+    """Return a file with sizes for a processor: those of the examples are for a GPU."""
     source = re.sub(r"\b1 << (\d+)", lambda size: f"1 << {int(size[1]) // 2}", source)
-    source = re.sub(r"\b(224|256|512|1024|2048|4096)\b", lambda size: str(int(size[0]) // 8), source)
-    (pytester.path / example.name).write_text(source, encoding="utf-8")
-    options = ["--gpuperf-gpu=simulated", "--gpuperf-report-only", "--gpuperf-json=report.json"]
-    result = pytester.runpytest_inprocess("-p", "no:randomly", *options)
-    assert set(result.parseoutcomes()) == {"passed"}
+    return re.sub(r"\b(64|128|224|256|512|1024|2048|4096)\b", lambda size: str(int(size[0]) // 24), source)
+
+
+@pytest.fixture
+def ran(pytester):
+    """Run files together; return the sets of those with a test that passed, that skipped, that failed."""
+
+    def call(sources, *options):
+        for name, source in sources.items():
+            (pytester.path / name).write_text(source, encoding="utf-8")
+        result = pytester.runpytest_inprocess("-p", "no:randomly", *options)
+        return [
+            {report.nodeid.partition("::")[0] for report in ended} for ended in result.reprec.listoutcomes()
+        ]
+
+    return call
+
+
+def test_the_examples_run_on_both_devices(ran, pytester):
+    sources = {
+        path.name: smaller(path.read_text(encoding="utf-8").split('"""', 2)[2])
+        for path in [*EXAMPLES, TRY_IT]
+    }
+    passed, skipped, failed = ran(
+        sources, "--gpuperf-gpu=simulated", "--gpuperf-report-only", "--gpuperf-json=report.json"
+    )
+    assert (sources.keys(), set(), set()) == (passed, skipped, failed)
     summary = json.loads((pytester.path / "report.json").read_text())["summary"]
     assert (0, 0) == (summary["error"], summary["skipped"])
 

@@ -4,7 +4,7 @@ from functools import partial
 from itertools import count
 
 import numpy as np
-import pytest
+from cases import for_each
 
 from pytest_gpuperf.analysis import diagnosis
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
@@ -38,7 +38,7 @@ def test_nothing_holds_an_ordinary_workload_back():
     assert codes(upload) == []
 
 
-@pytest.mark.parametrize(("expected", "launch"), [(["launch_bound"], 1.1e-3), ([], 0.9e-3)])
+@for_each(("expected", "launch"), [(["launch_bound"], 1.1e-3), ([], 0.9e-3)])
 def test_a_device_that_mostly_waits_for_launches_is_launch_bound(expected, launch):
     assert expected == codes(upload, cpu={"kernel": 1e-3}, gpu={"launch": launch})
 
@@ -66,7 +66,7 @@ def test_reading_a_value_in_the_call_is_host_synchronization():
     assert "host_synchronization" in codes(body)
 
 
-@pytest.mark.parametrize(("expected", "bandwidth"), [(["transfer_bound"], 7e5), ([], 9e5)])
+@for_each(("expected", "bandwidth"), [(["transfer_bound"], 7e5), ([], 9e5)])
 def test_copies_that_take_longer_than_the_work_make_it_transfer_bound(expected, bandwidth):
     assert expected == codes(upload, gpu={"bandwidth": bandwidth})
 
@@ -76,7 +76,7 @@ def test_copies_that_many_calls_share_do_not():
     assert codes(upload, gpu={"bandwidth": 7e5}, demand=once) == []
 
 
-@pytest.mark.parametrize(("expected", "threads"), [(["cpu_threads"], 1), ([], 2)])
+@for_each(("expected", "threads"), [(["cpu_threads"], 1), ([], 2)])
 def test_a_cpu_that_works_in_one_thread_flatters_the_gpu(expected, threads):
     assert expected == codes(upload, cpu={"threads": threads})
 
@@ -118,13 +118,13 @@ def test_a_block_that_is_long_enough_is_not():
     assert "short_block" not in codes(slow_until(2, 1e-3, 1e-5), cpu={"kernel": 0.0}, gpu={"kernel": 0.0})
 
 
-@pytest.mark.parametrize(("expected", "first"), [(True, 12e-3), (False, 8e-3)])
+@for_each(("expected", "first"), [(True, 12e-3), (False, 8e-3)])
 def test_a_first_call_that_dwarfs_the_others_is_told(expected, first):
     found = codes(slow_until(2, first, 1e-3), cpu={"kernel": 0.0}, gpu={"kernel": 0.0})
     assert expected == ("first_call" in found)
 
 
-@pytest.mark.parametrize(("expected", "beside"), [(True, 3e-3), (False, 0.5e-3)])
+@for_each(("expected", "beside"), [(True, 3e-3), (False, 0.5e-3)])
 def test_work_on_a_side_stream_that_outlasts_the_events_is_told(expected, beside):
     def body(device):
         a = device.asarray(np.ones(100, np.float32))
@@ -159,11 +159,11 @@ def test_samples_that_resemble_their_neighbours_are_dependent():
     assert "dependent_samples" in codes(upload, noise=wandering())
 
 
-@pytest.mark.parametrize(("expected", "spread"), [(["noisy_samples"], 0.4), ([], 0.02)])
+@for_each(("expected", "spread"), [(["noisy_samples"], 0.4), ([], 0.02)])
 def test_samples_that_scatter_are_noisy_and_not_dependent(expected, spread):
     assert expected == codes(upload, noise=white(spread))
 
 
-@pytest.mark.parametrize(("expected", "pool"), [(["allocation"], False), ([], True)])
+@for_each(("expected", "pool"), [(["allocation"], False), ([], True)])
 def test_memory_that_no_pool_holds_is_allocated_in_the_timed_block(expected, pool):
     assert expected == codes(upload, gpu={"pool": pool})

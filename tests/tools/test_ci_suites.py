@@ -5,6 +5,7 @@ from importlib import util
 from pathlib import Path
 
 import pytest
+from cases import for_each
 
 REAL = Path(__file__).parents[2] / ".ci" / "real"
 
@@ -33,7 +34,7 @@ def test_the_same_run_has_no_difference(suites):
     assert suites.differences([BEFORE], [BEFORE]) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("after", "expected"),
     [
         (a_run(a="failed", b="skipped", c="xfailed"), "a: passed without the plugin, failed with it"),
@@ -115,7 +116,7 @@ def test_a_report_with_enough_pairs_lacks_nothing(suites):
     assert suites.shortcomings({"records": [a_record(), a_record(speedup=None)]}, 1) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("records", "expected"),
     [
         ([], "the report has no record"),

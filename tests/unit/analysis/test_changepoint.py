@@ -6,6 +6,7 @@ from math import exp, inf, log, nan
 
 import numpy as np
 import pytest
+from cases import for_each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,8 +89,8 @@ def test_a_regression_and_its_repair_are_two_changes():
     )
 
 
-@pytest.mark.parametrize("flat", [0, 20])
-@pytest.mark.parametrize("percent", [1, -1])
+@for_each("flat", [0, 20])
+@for_each("percent", [1, -1])
 def test_a_drift_below_every_tolerance_is_found(flat, percent):
     means = [10.0] * flat + [10 * (1 + percent / 100) ** commit for commit in range(1, 21)]
     assert all(abs(log(after / before)) < TOLERANCE / 5 for before, after in pairwise(means))
@@ -108,7 +109,7 @@ def test_a_change_of_the_spread_alone_is_none():
     assert () == changes(noisy([5.0] * 40, spread=0.001) + [5 * 1.1 ** (-1) ** run for run in range(40)])
 
 
-@pytest.mark.parametrize(("smallest", "expected"), [(0.01, 0), (0.004, 1)])
+@for_each(("smallest", "expected"), [(0.01, 0), (0.004, 1)])
 def test_a_change_below_the_smallest_is_none(smallest, expected, monkeypatch):
     monkeypatch.setattr(room, "SMALLEST", smallest)
     values = noisy([5.0] * 40 + [5.025] * 40, spread=0.0005)
@@ -134,12 +135,12 @@ def test_the_same_series_has_the_same_changes():
     assert changes(values) == changes(values)
 
 
-@pytest.mark.parametrize("values", [[], [2.0], [2.0] * 50, [1.0, 9.0] * 25])
+@for_each("values", [[], [2.0], [2.0] * 50, [1.0, 9.0] * 25])
 def test_a_series_without_a_change_has_none(values):
     assert () == changes(values)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each("seed", range(5))
 def test_the_same_two_sides_in_another_order_count_as_well_split(seed, monkeypatch):
     monkeypatch.setattr(room, "LEVEL", 0.5)
     values = noisy([10.0] * 5 + [1.0] * 5, seed=seed)
@@ -151,7 +152,7 @@ def test_the_same_two_sides_in_another_order_count_as_well_split(seed, monkeypat
     assert [(1 + as_good) / 1000] == [change.p for change in changes(values)]
 
 
-@pytest.mark.parametrize("value", [1e-12, 0.3, 5.0, 6.0, 1e12])
+@for_each("value", [1e-12, 0.3, 5.0, 6.0, 1e12])
 def test_the_rounding_of_equal_values_is_no_split(value):
     assert [] == list(room._splits([log(value)] * 501, 0))
 
@@ -162,7 +163,7 @@ def test_fewer_than_the_fewest_have_no_change_and_as_many_can_have_one():
     assert 1 == len(changes(values))
 
 
-@pytest.mark.parametrize("value", [0, -1.0, inf, nan])
+@for_each("value", [0, -1.0, inf, nan])
 def test_what_is_no_speedup_is_refused(value):
     with pytest.raises(ValueError, match="finite and above zero"):
         changes([1.0, value])

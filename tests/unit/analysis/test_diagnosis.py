@@ -4,6 +4,7 @@ from array import array
 from dataclasses import replace
 
 import pytest
+from cases import for_each
 from factories import CPU, GPU
 
 from pytest_gpuperf.analysis.diagnosis import find
@@ -138,7 +139,7 @@ def test_of_a_record_with_nothing_wrong_in_it_nothing_is_said():
     assert () == find(copied(0.1, cpu=cpu, gpu=gpu, speedup=speedup(0.1)), usable=8, pool_threads=8)
 
 
-@pytest.mark.parametrize("synchronizes", [True, False])
+@for_each("synchronizes", [True, False])
 def test_all_reasons_are_given_in_their_order(synchronizes):
     inspection = seen(
         device_time=0.1,
@@ -163,7 +164,7 @@ def test_a_device_that_mostly_idles_is_launch_bound():
     assert found.numbers == {"device_time": 1.2e-6, "gpu": 10e-6, "busy_percent": pytest.approx(12)}
 
 
-@pytest.mark.parametrize(("expected", "device_time"), [(["launch_bound"], 0.99), ([], 1.0), ([], None)])
+@for_each(("expected", "device_time"), [(["launch_bound"], 0.99), ([], 1.0), ([], None)])
 def test_a_device_that_works_half_of_the_time_is_not_launch_bound(expected, device_time):
     assert expected == codes(inspected(device_time=device_time))
 
@@ -185,7 +186,7 @@ def test_a_call_that_waits_for_its_device_synchronizes_the_host():
     assert found.numbers == {"host_time": 0.5, "device_time": 0.3, "gpu": 2.0}
 
 
-@pytest.mark.parametrize("synchronizes", [False, None])
+@for_each("synchronizes", [False, None])
 def test_a_call_that_is_not_known_to_wait_does_not_synchronize_the_host(synchronizes):
     assert [] == codes(inspected(synchronizes=synchronizes))
 
@@ -219,19 +220,19 @@ def test_one_call_may_earn_the_copies_back():
     )
 
 
-@pytest.mark.parametrize("offload", [None, earning(), replace(earning(), break_even_calls=None)])
+@for_each("offload", [None, earning(), replace(earning(), break_even_calls=None)])
 def test_copies_that_no_calls_are_known_to_earn_back_only_bound_the_call(offload):
     found = only(copied(3.0, offload=offload))
     assert found.sentence.endswith("and reuse it")
     assert found.numbers["break_even_calls"] is None
 
 
-@pytest.mark.parametrize(("expected", "up"), [(["transfer_bound"], 1.01), ([], 1.0)])
+@for_each(("expected", "up"), [(["transfer_bound"], 1.01), ([], 1.0)])
 def test_copies_as_long_as_the_call_do_not_bound_it(expected, up):
     assert expected == codes(copied(up, 1.0))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "demand"),
     [
         (["transfer_bound"], Demand(transfer="once", calls=4)),
@@ -250,7 +251,7 @@ def test_the_share_of_copies_made_once_is_that_of_one_call():
     assert 6e6 / 24 == found.numbers["bandwidth"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "transfer",
     [
         None,
@@ -287,7 +288,7 @@ def test_a_small_thread_pool_is_told_when_nobody_knows_how_many_processors_were_
     assert "may use 4 of 8 usable processors: the speedup flatters the GPU" in sentence
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "usable", "pool_threads", "processors"),
     [
         (["cpu_threads"], 8, 7, 7.0),
@@ -305,12 +306,12 @@ def test_a_cpu_that_uses_what_it_may_does_not_flatter_the_gpu(expected, usable, 
     assert expected == codes(record(cpu=on_cpu(processors=processors)), usable, pool_threads)
 
 
-@pytest.mark.parametrize("side", ["cpu", "gpu"])
+@for_each("side", ["cpu", "gpu"])
 def test_without_both_sides_there_is_no_speedup_to_flatter(side):
     assert [] == codes(replace(record(cpu=on_cpu(processors=1.0)), **{side: None}), 8, 1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "dtypes"),
     [
         ("float64", ("float32", "float64")),
@@ -326,7 +327,7 @@ def test_double_precision_is_slow_on_some_gpus(expected, dtypes):
     assert {"dtypes": expected} == found.numbers
 
 
-@pytest.mark.parametrize("dtypes", [(), ("float32",), ("complex64", "float16", "int64")])
+@for_each("dtypes", [(), ("float32",), ("complex64", "float16", "int64")])
 def test_without_double_precision_nothing_is_slow(dtypes):
     assert [] == codes(record(gpu=on_gpu(dtypes=dtypes)))
 
@@ -347,7 +348,7 @@ def test_dtypes_that_differ_are_not_the_same_work():
     }
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"])
+@for_each("dtype", ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"])
 def test_floats_and_none_are_not_the_same_work(dtype):
     found = only(record(cpu=on_cpu(dtypes=(dtype,)), gpu=on_gpu(dtypes=("int64",))))
     assert f"the CPU works in {dtype}, the GPU in no floats" in found.sentence
@@ -363,7 +364,7 @@ def test_a_mode_that_rounds_more_is_not_the_same_work():
     assert found.numbers == {"cpu_dtypes": "float32", "gpu_dtypes": "float32", "reduced_precision": "TF32"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "dtypes"),
     [
         ([], ("int32",)),
@@ -380,7 +381,7 @@ def test_a_mode_that_rounds_float32_leaves_work_in_other_dtypes_as_it_is(expecte
     assert expected == [code for code in codes(record(cpu=cpu, gpu=gpu)) if code != "float64"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "of_cpu", "of_gpu"),
     [
         ([], ("float32", "int64"), ("int32", "float32")),
@@ -395,7 +396,7 @@ def test_only_floats_that_are_known_can_differ(expected, of_cpu, of_gpu):
     assert expected == codes(record(cpu=on_cpu(dtypes=of_cpu), gpu=on_gpu(dtypes=of_gpu)))
 
 
-@pytest.mark.parametrize("side", ["cpu", "gpu"])
+@for_each("side", ["cpu", "gpu"])
 def test_with_one_side_no_precision_differs(side):
     gpu = on_gpu(device=replace(GPU, reduced_precision="TF32"), dtypes=("float32",))
     assert [] == codes(replace(record(gpu=gpu), **{side: None}))
@@ -414,7 +415,7 @@ def test_the_blocks_of_both_sides_may_be_short():
     assert {"cpu_block": 8, "cpu_block_time": 32, "gpu_block": 2, "gpu_block_time": 8} == found.numbers
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "calls", "block_time"),
     [(["short_block"], 2, 8.01), ([], 2, 8.0), (["short_block"], 1, 8.0), ([], 1, None)],
 )
@@ -430,14 +431,14 @@ def test_a_first_call_much_longer_than_both_others_is_told():
     assert found.numbers == {"first_call": 90.0, "gpu": 2.0, "cpu": 8.0, "break_even_calls": 15}
 
 
-@pytest.mark.parametrize("offload", [None, earning(transfer=3.0), replace(earning(), break_even_calls=None)])
+@for_each("offload", [None, earning(transfer=3.0), replace(earning(), break_even_calls=None)])
 def test_a_first_call_that_no_calls_are_known_to_earn_back_is_told_alone(offload):
     found = only(record(gpu=on_gpu(first_call=90.0), offload=offload))
     assert found.sentence.endswith("or its compiled kernels")
     assert found.numbers["break_even_calls"] is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "cpu", "gpu", "first_call"),
     [
         (["first_call"], 8.0, 2.0, 80.1),
@@ -462,7 +463,7 @@ def test_work_after_the_devices_own_events_is_on_a_side_stream():
     assert found.numbers == {"outside_time": 0.4, "device_time": 1.5, "gpu": 2.0}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "outside_time", "cost"),
     [
         (["side_stream"], 0.21, 0.0),
@@ -483,9 +484,7 @@ def test_samples_that_resemble_their_neighbours_are_dependent():
     assert found.numbers == {"autocorrelation": 0.42}
 
 
-@pytest.mark.parametrize(
-    ("expected", "autocorrelation"), [(["dependent_samples"], 0.31), ([], 0.3), ([], -0.9), ([], None)]
-)
+@for_each(("expected", "autocorrelation"), [(["dependent_samples"], 0.31), ([], 0.3), ([], -0.9), ([], None)])
 def test_samples_that_hardly_resemble_their_neighbours_are_not_dependent(expected, autocorrelation):
     assert expected == codes(record(speedup=speedup(autocorrelation)))
 
@@ -503,7 +502,7 @@ def test_both_sides_may_be_noisy():
     assert {"cpu_spread_percent": 100.0, "gpu_spread_percent": 50.0} == found.numbers
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "samples"),
     [
         (["noisy_samples"], (1.0, 3.5, 4.0, 4.51, 9.0)),
@@ -524,12 +523,12 @@ def test_memory_that_the_device_allocates_in_the_block_is_told():
     assert found.numbers == {"allocations": 3}
 
 
-@pytest.mark.parametrize("allocations", [0, None])
+@for_each("allocations", [0, None])
 def test_without_allocations_none_is_told(allocations):
     assert [] == codes(inspected(allocations=allocations))
 
 
-@pytest.mark.parametrize(("expected", "waited"), [([], 4.1), (["cpu_threads"], 3.9), (["cpu_threads"], None)])
+@for_each(("expected", "waited"), [([], 4.1), (["cpu_threads"], 3.9), (["cpu_threads"], None)])
 def test_a_cpu_that_stood_still_for_want_of_a_processor_is_no_cpu_of_one_thread(expected, waited):
     cpu = on_cpu(processors=0.8, waited=waited)
     found = find(record(cpu=cpu, gpu=on_gpu()), usable=4.0, pool_threads=None)

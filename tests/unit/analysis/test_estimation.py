@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import for_each
 from factories import estimation_of
 
 from pytest_gpuperf.analysis.estimation import (
@@ -17,7 +18,7 @@ from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Interference, Round
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "ratios"),
     [
         ("passed", [13.0, 14.0]),  # 4.2 times the limit, and more
@@ -41,7 +42,7 @@ TIMES = [(40.0, 1.0), (20.0, 2.0), (400.0, 2.0), (100.0, 0.5), (100.0, 4.0), (30
 DISTURBED = [Round(cpu=cpu, gpu=gpu, copies=1.0) for cpu, gpu in TIMES]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("low", "high", "cpu", "gpu", "demand"),
     [
         (10 / 5, 400 / 3, BUSY, None, ALWAYS),
@@ -128,7 +129,7 @@ def test_without_a_demand_there_is_no_evidence():
     assert estimation_of([3.0] * 3, Demand()).speedup("interleaved").evidence is None
 
 
-@pytest.mark.parametrize("ratio", [1.1, 1.005])
+@for_each("ratio", [1.1, 1.005])
 def test_evidence_at_the_limit_reaches_its_threshold_with_the_verdict(ratio):
     demand, plan = Demand(min=1), RunOptions()
     for rounds in range(6, 12):
@@ -157,7 +158,7 @@ def in_two_heaps(seed: int) -> list[float]:
     return (others * np.where(draws.random(60) < 0.4, 3.0, 1.0)).tolist()
 
 
-@pytest.mark.parametrize("resolution", [0.01, 0.0])
+@for_each("resolution", [0.01, 0.0])
 def test_an_estimate_never_lies_outside_of_its_interval(resolution):
     plan = RunOptions(sampling=SamplingPlan(resolution=resolution))
     found = {seed: estimate(in_two_heaps(seed), plan, "siblings") for seed in range(100)}

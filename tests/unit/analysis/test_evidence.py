@@ -4,6 +4,7 @@ from math import comb, exp, inf, isfinite, log
 
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.analysis.evidence import Evidence, _sign_evidence, autocorrelation, e_value
 
@@ -28,7 +29,7 @@ def lower_limit(values, alpha=ALPHA) -> float:
     return next(step for step in sorted(values) if e_value(values, step) < 1 / alpha)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "rounds", "above"),
     [
         (0.7 * 2**3 + 0.3 * (2**4 - 1) / 4, 3, 3),  # (1 + 4 + 6 + 4) / (4 * 1) = 3.75
@@ -43,13 +44,13 @@ def test_the_sign_evidence_is_the_formula_worked_by_hand(expected, rounds, above
     assert expected == pytest.approx(_sign_evidence(rounds, above), rel=1e-12)
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 3, 7, 20, 60])
+@for_each("rounds", [1, 2, 3, 7, 20, 60])
 def test_the_sign_evidence_of_a_fair_coin_is_one_on_average(rounds):
     total = sum(comb(rounds, above) * _sign_evidence(rounds, above) for above in range(rounds + 1))
     assert pytest.approx(1, rel=1e-12) == total / 2**rounds
 
 
-@pytest.mark.parametrize(("rounds", "above"), [(1, 0), (3, 3), (9, 4), (30, 21)])
+@for_each(("rounds", "above"), [(1, 0), (3, 3), (9, 4), (30, 21)])
 def test_one_more_throw_of_a_fair_coin_leaves_the_sign_evidence_as_it_was(rounds, above):
     after = [_sign_evidence(rounds + 1, above + heads) for heads in (0, 1)]
     assert _sign_evidence(rounds, above) == pytest.approx(sum(after) / 2, rel=1e-12)
@@ -73,8 +74,8 @@ def test_one_round_leaves_the_interval_unbounded():
     assert (-inf, inf) == (evidence.low, evidence.high)
 
 
-@pytest.mark.parametrize("alpha", [0.2, 0.025, 0.001])
-@pytest.mark.parametrize("spread", [0.01, 0.2, 1.5])
+@for_each("alpha", [0.2, 0.025, 0.001])
+@for_each("spread", [0.01, 0.2, 1.5])
 def test_the_running_interval_is_the_inverted_evidence_of_every_round(alpha, spread):
     values = noise(7, 40, spread=spread, centre=0.3)
     evidence = Evidence(alpha=alpha, resolution=0.0)
@@ -92,7 +93,7 @@ def test_ties_are_inverted_too():
     assert max(lower_limit(values[: n + 1]) for n in range(len(values))) == evidence_of(values).low
 
 
-@pytest.mark.parametrize(("alpha", "rounds"), [(0.2, 3), (0.025, 6), (0.001, 11)])
+@for_each(("alpha", "rounds"), [(0.2, 3), (0.025, 6), (0.001, 11)])
 def test_rounds_that_agree_leave_the_interval_from_the_least_to_the_greatest(alpha, rounds):
     values = noise(8, rounds)
     enough, too_few = evidence_of(values, alpha=alpha), evidence_of(values[1:], alpha=alpha)
@@ -102,7 +103,7 @@ def test_rounds_that_agree_leave_the_interval_from_the_least_to_the_greatest(alp
     assert not too_few.has_enough_rounds
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("factor", "rounds", "alpha"),
     [
         (4.215, 2, 0.025),  # (1 / (2 * 0.025 ** (1 / 2))) ** (1 / 0.8)
@@ -117,7 +118,7 @@ def test_few_rounds_leave_an_interval_that_reaches_far_beyond_them(factor, round
     assert (factor, factor) == pytest.approx((exp(min(values) - low), exp(high - max(values))), rel=1e-3)
 
 
-@pytest.mark.parametrize("rounds", [0, 1])
+@for_each("rounds", [0, 1])
 def test_one_round_has_no_interval_of_few(rounds):
     assert evidence_of([1.0] * rounds).few_rounds_interval is None
 
@@ -151,7 +152,7 @@ def test_a_smaller_alpha_gives_a_wider_interval():
     assert surer.low < sure.low < sure.high < surer.high
 
 
-@pytest.mark.parametrize("value", [0.5, 50.0, -0.5, 0.0])
+@for_each("value", [0.5, 50.0, -0.5, 0.0])
 def test_more_rounds_than_floats_have_powers_of_two_do_not_overflow(value):
     assert isfinite(e_value([value] * 1100, 0.0))
 
@@ -161,7 +162,7 @@ def test_five_hundred_rounds_do_not_overflow_the_interval():
     assert (0.5, 0.5) == (evidence.low, evidence.high)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "values"),
     [
         (-7 / 8, [1, -1, 1, -1, 1, -1, 1, -1]),

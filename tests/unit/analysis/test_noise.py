@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from cases import for_each
 from factories import measurement
 
 from pytest_gpuperf.analysis.noise import (
@@ -19,7 +20,7 @@ CPU = DeviceInfo(kind="cpu", backend="numpy", name="EPYC", library="numpy 2.4.1"
 UNSTABLE = Interference(kind="unstable_cpu_times", own_share=0.25, median=4.0, fastest=1.0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "samples", "waited", "fastest"),
     [
         (None, [], 9.0, 1.0),
@@ -47,7 +48,7 @@ def contention(own_share, waited, threads):
     return Interference(kind="cpu_contention", own_share=own_share, waited=waited, threads=threads)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "waited", "threads", "least"),
     [
         (0.5, 0.5, 1, None),
@@ -68,7 +69,7 @@ def test_what_is_certainly_the_workloads_own_is_left_without_all_waits_or_is_its
 EMULATED = DeviceInfo(kind="gpu", backend="sycl", name="x86", library="dpnp", emulated=True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "device", "waited"),
     [
         (True, CPU, None),
@@ -95,7 +96,7 @@ def test_of_several_the_worst_leaves_the_workload_the_smallest_share():
     assert worst_in_report(quiet, None) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "found"),
     [
         (
@@ -125,7 +126,7 @@ def test_what_disturbed_both_devices_is_said_of_both():
     assert describe(None, None) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "dropped", "begun"),
     [(False, 0, 0), (False, 0, 10), (False, 2, 10), (True, 3, 10), (True, 1, 1), (False, 1, 5), (True, 1, 4)],
 )
@@ -133,7 +134,7 @@ def test_a_fifth_of_the_rounds_may_be_dropped_and_no_more(expected, dropped, beg
     assert expected is (throttle_reason(dropped, begun) is not None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "throttle"),
     [
         ("the GPU was slowed down in 3 of 10 rounds; improve its cooling or raise its power limit", ()),

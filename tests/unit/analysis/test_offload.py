@@ -6,6 +6,7 @@ from math import inf
 from random import Random
 
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.offload import LINKS, OffloadInput, assess, assess_cpu_only
@@ -96,8 +97,8 @@ def values(offload):
 GATED = [Demand(), Demand(transfer="once", calls=7), Demand(transfer="always"), Demand(latency=True)]
 
 
-@pytest.mark.parametrize("demand", GATED)
-@pytest.mark.parametrize(
+@for_each("demand", GATED)
+@for_each(
     ("expected", "found"),
     [
         (True, WON),
@@ -118,7 +119,7 @@ def test_moving_is_worth_it_when_the_whole_interval_of_the_gated_speedup_is_abov
     assert expected is assess(of_a_body(found), PLAN).worth
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "demand"),
     [
         (True, Demand()),
@@ -138,17 +139,17 @@ def test_the_demand_for_single_calls_is_told():
     assert assess(seen(demand=Demand(latency=True)), PLAN).by_latency is True
 
 
-@pytest.mark.parametrize(("expected", "own"), [(True, 1.0), (True, 0.4), (None, 0.3), (None, 0.0)])
+@for_each(("expected", "own"), [(True, 1.0), (True, 0.4), (None, 0.3), (None, 0.0)])
 def test_worth_does_not_rest_on_time_that_the_cpu_lost_to_others(expected, own):
     assert expected is assess(seen(found=WON, own_share=own), PLAN).worth
 
 
-@pytest.mark.parametrize("own", [1.0, 0.3, 0.0])
+@for_each("own", [1.0, 0.3, 0.0])
 def test_a_gpu_that_is_slower_than_a_disturbed_cpu_is_not_worth_it(own):
     assert assess(seen(found=LOST, own_share=own), PLAN).worth is False
 
 
-@pytest.mark.parametrize("found", [WON, LOST, (0.01, 0.009, 0.011), (99.0, 98.0, 100.0)])
+@for_each("found", [WON, LOST, (0.01, 0.009, 0.011), (99.0, 98.0, 100.0)])
 def test_with_a_gpu_that_was_slowed_down_nothing_is_decided(found):
     offload = assess(seen(found=found, throttled="heat"), PLAN)
     assert (None, None) == (offload.worth, offload.price.saves)
@@ -160,7 +161,7 @@ def test_each_regime_has_the_speedup_with_its_copies():
     assert {"never": 10, "once": 10 / 1.5, "always": 2} == values(never)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "demand"),
     [
         ({"never": 10, "always": 2}, Demand()),
@@ -200,7 +201,7 @@ def test_the_medians_of_rounds_and_copies_count():
     assert (1, 1) == (offload.break_even_calls.transfer.value, offload.break_even_calls.transfer.low)
 
 
-@pytest.mark.parametrize("transfer", [UNTIMED, MOVED, None])
+@for_each("transfer", [UNTIMED, MOVED, None])
 def test_without_times_of_the_copies_only_the_resident_regime_is_known(transfer):
     offload = assess(seen(10, 1, demand=Demand(calls=8), transfer=transfer), PLAN)
     assert {"never": 10} == values(offload)
@@ -270,7 +271,7 @@ def test_jax_matmul_is_33_times_faster_and_earns_back_copy_and_compilation_in_13
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "observed"),
     [
         ([1, 0, 1], seen(10, 1, moved=1)),
@@ -294,7 +295,7 @@ def test_costs_are_earned_back_after_so_many_calls(expected, observed):
     assert expected == calls(observed)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "observed"),
     [
         (None, seen(10, 1, moved=20)),
@@ -340,7 +341,7 @@ def noisy(draws, speedup, spread=0.1) -> list[Round]:
     ]
 
 
-@pytest.mark.parametrize("speedup", [1.02, 1.05, 1.1, 1.3])
+@for_each("speedup", [1.02, 1.05, 1.1, 1.3])
 def test_calls_that_earn_back_a_cost_are_not_surer_than_the_rounds(speedup):
     """A saving that is small beside the noise makes cost / saving anything; it is wrong once in twenty."""
     draws, truth, wrong = Random(0), 100 / (10 - 10 / speedup), 0  # noqa: S311 - noise, not a secret
@@ -357,7 +358,7 @@ def test_the_price_needs_a_speedup_as_high_as_itself():
         assert (expected, expected) == (price.ratio, price.needed)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "percent", "found"),
     [
         (True, 75, (10.0, 9.9, 10.1)),
@@ -386,14 +387,14 @@ def test_what_is_saved_has_an_interval():
     assert (None, 100.0) == (open_ended.low, open_ended.high)
 
 
-@pytest.mark.parametrize(("expected", "own"), [(True, 1.0), (True, 0.6), (None, 0.5), (None, 0.0)])
+@for_each(("expected", "own"), [(True, 1.0), (True, 0.6), (None, 0.5), (None, 0.0)])
 def test_money_is_not_saved_with_time_that_the_cpu_lost_to_others(expected, own):
     price = assess(seen(found=(5.0, 5.0, 5.0), own_share=own), PLAN).price
     assert expected is price.saves
     assert price.saving_percent.low == (pytest.approx(100 * (1 - 2.5 / (5 * own))) if own else None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "observed"),
     [
         ("not worth it: 0.100x [0.099, 0.101] with the data on the device", seen(1, 10, moved=4)),
@@ -441,7 +442,7 @@ def cpu_alone(*seconds, demand=None, transfer=MOVED, latencies=()):
     return assess_cpu_only(measured("cpu", *seconds, latencies=latencies), demand or Demand(), transfer, PLAN)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "demand"),
     [
         (GpuLimits(demand=0.25, price=0.4), Demand(min=4)),
@@ -485,7 +486,7 @@ def test_a_link_takes_at_least_the_bytes_of_both_directions_over_its_bandwidth()
             assert link.speedup_at_most == pytest.approx(1.0 / link.seconds)
 
 
-@pytest.mark.parametrize("transfer", [NOTHING, BODY])
+@for_each("transfer", [NOTHING, BODY])
 def test_no_link_bounds_what_copies_nothing_or_copies_by_itself(transfer):
     offload = cpu_alone(1e-12, demand=Demand(transfer="always"), transfer=transfer)
     assert ((), None) == (offload.links, offload.worth)
@@ -495,7 +496,7 @@ FASTEST = 12_000 / 450e9
 ALWAYS = Demand(transfer="always")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "demand"),
     [(False, ALWAYS), (None, Demand(transfer="once", calls=1)), (None, Demand()), (None, Demand(min=3))],
 )
@@ -508,7 +509,7 @@ def test_only_with_copies_at_every_call_the_links_alone_can_say_no(expected, dem
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "slowest"),
     [(False, 0.999 * FASTEST), (None, FASTEST), (None, 1.001 * FASTEST), (None, 1.0)],
 )
@@ -518,7 +519,7 @@ def test_it_cannot_pay_when_the_slowest_sample_is_below_what_the_fastest_link_ne
     assert (expected is False) == ("no link makes it worth it" in offload.reason)
 
 
-@pytest.mark.parametrize(("expected", "slowest"), [(False, 0.999 * FASTEST), (None, FASTEST)])
+@for_each(("expected", "slowest"), [(False, 0.999 * FASTEST), (None, FASTEST)])
 def test_calls_that_are_waited_for_are_held_against_the_links_where_the_demand_is_about_them(
     expected, slowest
 ):
@@ -527,7 +528,7 @@ def test_calls_that_are_waited_for_are_held_against_the_links_where_the_demand_i
     assert cpu_alone(FASTEST / 9, demand=demand, latencies=(1.0,)).worth is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "demand"),
     [
         (

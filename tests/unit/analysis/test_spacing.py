@@ -1,6 +1,7 @@
 """Spacing: which rounds sit apart in time, how far, and which failures are confirmed."""
 
 import pytest
+from cases import for_each
 from factories import estimation_of, taken
 
 from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator
@@ -27,7 +28,7 @@ def estimator_of(*ratios, demand=None, exclusions=(), options=None):
     return estimator
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rounds", "ratio", "demand"),
     [
         (12, 3.0, Demand(min=3)),
@@ -43,7 +44,7 @@ def test_rounds_within_a_factor_of_a_limit_are_twelve_rounds_apart(rounds, ratio
     assert rounds * ROUND == pytest.approx(pause_before_next(estimator_of(ratio, demand=demand), ROUND))
 
 
-@pytest.mark.parametrize(("rounds", "ratio"), [(12, 9.0), (12, 8.5), (12, 11.0), (0, 15.0), (0, 5.0)])
+@for_each(("rounds", "ratio"), [(12, 9.0), (12, 8.5), (12, 11.0), (0, 15.0), (0, 5.0)])
 def test_the_limit_of_a_baseline_counts_like_that_of_a_marker(rounds, ratio):
     estimator = estimator_of(ratio, exclusions=[Exclusion(8.8, 9.2)])
     assert rounds * ROUND == pytest.approx(pause_before_next(estimator, ROUND))
@@ -58,7 +59,7 @@ def test_all_rounds_of_a_plan_may_be_apart():
     assert pause_before_next(estimator_of(100.0, options=apart), ROUND) == pytest.approx(12 * ROUND)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "seconds", "rounds"),
     [
         (0.12, 0.01, 30),
@@ -76,7 +77,7 @@ def test_pauses_leave_time_for_the_rounds_that_a_verdict_needs_and_slow_rounds_h
     assert expected == pytest.approx(pause_before_next(estimator, seconds))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "round_time", "left"),
     [
         ((12 * ROUND, 11), ROUND, 9.0),
@@ -104,7 +105,7 @@ def test_the_middle_one_is_that_of_an_odd_number_of_rounds():
 NOISY = [10.0 * (0.8, 1.2, 1.0, 1.1, 0.9, 1.05)[place % 6] for place in range(24)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "ratios", "spent", "apart"),
     [
         (11, NOISY, 1.0, True),
@@ -125,7 +126,7 @@ def test_slow_rounds_without_pauses_count_one_by_one():
     assert [11, 1] == [rounds_together(estimator, seconds, 0.0) for seconds in (0.05, 0.1)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "rounds", "apart", "ratios"),
     [
         (True, 300, True, [2.5] * 12),
@@ -140,7 +141,7 @@ def test_rounds_that_sat_apart_for_long_need_no_second_measurement(expected, rou
     assert expected == is_confirmed_already(estimator, rounds)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "ratios", "demand"),
     [
         ({"min"}, [2.5] * 6, Demand(min=3)),
@@ -157,9 +158,7 @@ def test_what_misses_a_limit_by_no_more_than_a_spell_explains_needs_confirmation
     assert expected == unconfirmed(estimation_of(ratios, demand))
 
 
-@pytest.mark.parametrize(
-    ("expected", "ratio"), [({"exclusion 0"}, 8.0), (set(), 5.0), (set(), 9.0), (set(), 11.0)]
-)
+@for_each(("expected", "ratio"), [({"exclusion 0"}, 8.0), (set(), 5.0), (set(), 9.0), (set(), 11.0)])
 def test_a_regression_needs_confirmation_like_a_failure(expected, ratio):
     assert expected == unconfirmed(estimator_of(*[ratio] * 6, exclusions=[Exclusion(8.8, 9.2)]))
 
@@ -169,7 +168,7 @@ def test_a_limit_that_is_missed_by_far_does_not_hide_one_that_is_missed_narrowly
     assert unconfirmed(both) == {"min"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "fails", "ratio"),
     [
         ({"exclusion 0"}, "below", 8.0),
@@ -187,7 +186,7 @@ def test_an_exclusion_is_confirmed_on_the_side_that_fails(expected, fails, ratio
     assert expected == unconfirmed(estimator_of(*[ratio] * 6, exclusions=[Exclusion(8.8, 9.2, fails)]))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "distances", "rounds"),
     [
         (True, [0.1] * 6, 66),
@@ -203,7 +202,7 @@ def test_rounds_last_longer_than_a_spell_if_each_of_six_stretches_agrees(expecte
     assert expected == are_sustained(distances, rounds)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "ratio", "rounds"),
     [("confirmed", 2.5, 66), ("not_apart", 2.5, 6), (None, 1.9, 6), (None, 3.5, 6)],
 )
@@ -211,6 +210,6 @@ def test_rounds_that_cannot_be_taken_again_confirm_by_how_long_they_lasted(expec
     assert expected == confirmation(estimation_of([ratio] * 6, Demand(min=3)), rounds)
 
 
-@pytest.mark.parametrize(("rounds", "seconds"), [(12, 2.5), (8, 0.6), (1, 0.18), (0, 0.17)])
+@for_each(("rounds", "seconds"), [(12, 2.5), (8, 0.6), (1, 0.18), (0, 0.17)])
 def test_blocks_of_a_device_alone_sit_apart_as_far_as_the_time_of_thirty_allows(rounds, seconds):
     assert rounds * ROUND == pytest.approx(pause_alone(ROUND, seconds))

@@ -2,7 +2,7 @@
 
 from itertools import islice
 
-import pytest
+from cases import for_each
 from factories import estimation_of, noisy, taken
 
 from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator
@@ -34,8 +34,8 @@ def test_a_clear_case_goes_on_for_precision_while_it_is_cheap():
     assert 6 < rounds_until_enough(scattered, Demand(min=3), each=1e-3) < 60
 
 
-@pytest.mark.parametrize("demand", [Demand(min=3), Demand()])
-@pytest.mark.parametrize(("expected", "allowed"), [(20, 1000.0), (15, 10.0), (8, 5.0)])
+@for_each("demand", [Demand(min=3), Demand()])
+@for_each(("expected", "allowed"), [(20, 1000.0), (15, 10.0), (8, 5.0)])
 def test_a_slow_workload_has_its_rounds_where_a_change_must_show(expected, allowed, demand):
     plan = RunOptions(max_time=allowed, sampling=SamplingPlan(precision=1e-9, precision_rounds=20))
     assert rounds_until_enough([10.0] * 60, demand, plan, each=0.5, allowed=allowed) == expected
@@ -83,8 +83,8 @@ def test_a_bare_demand_stops_when_its_rounds_are_used_up():
     assert rounds_until_enough(noisy(0, spread=0.3), Demand(), each=0.0) == 500
 
 
-@pytest.mark.parametrize("demand", [Demand(min=3), Demand()])
-@pytest.mark.parametrize("allowed", [0.0, -1.0, 1.0])
+@for_each("demand", [Demand(min=3), Demand()])
+@for_each("allowed", [0.0, -1.0, 1.0])
 def test_two_rounds_are_taken_when_there_is_no_time_for_them(demand, allowed):
     assert rounds_until_enough([10.0] * 60, demand, each=1.0, allowed=allowed) == 2
 
@@ -109,13 +109,13 @@ def near_one(rounds, demand):
     return should_stop(estimation, spent=5.0, left=100.0)
 
 
-@pytest.mark.parametrize("demand", [Demand(), Demand(min=0.5)])
+@for_each("demand", [Demand(), Demand(min=0.5)])
 def test_a_size_of_a_family_is_sampled_until_it_is_won_or_lost(demand):
     assert not near_one(8, demand)
     assert near_one(40, demand)
 
 
-@pytest.mark.parametrize(("expected", "middle"), [(True, 1.3), (True, 0.8), (False, 2.0), (False, 0.5)])
+@for_each(("expected", "middle"), [(True, 1.3), (True, 0.8), (False, 2.0), (False, 0.5)])
 def test_near_its_limit_a_size_of_a_family_is_sampled_for_its_verdict_and_no_record(expected, middle):
     estimation = SequentialEstimator(Demand(), RunOptions(), exclusions=[Exclusion(1.0, 1.0)])
     for step in range(8):
@@ -132,7 +132,7 @@ def test_a_size_that_nothing_tells_from_one_ends_all_the_same():
         assert (step == 19) == should_stop(estimation, spent=5.0, left=100.0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "lasted", "spent", "apart"),
     [(False, 65, 1.0, True), (True, 66, 1.0, True), (True, 65, 7.5, True), (True, 6, 1.0, False)],
 )

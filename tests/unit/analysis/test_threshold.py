@@ -6,7 +6,7 @@ from itertools import combinations, product
 from math import inf
 from random import Random
 
-import pytest
+from cases import for_each
 
 from pytest_gpuperf.analysis.threshold import find, side_that_fails
 from pytest_gpuperf.model.demand import Demand, Family
@@ -112,7 +112,7 @@ def test_a_failure_says_what_was_wanted_where_the_gpu_loses_and_from_where_on_it
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "found"),
     [
         (("bracket", None, 1), {1: WON, 2: WON}),
@@ -133,7 +133,7 @@ def test_the_outcome_is_the_smallest_size_from_which_all_are_won(expected, found
     assert expected == (seen.outcome, *bracket(seen))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "found"),
     [
         (2, (1.2, 1.01, 1.4)),
@@ -147,7 +147,7 @@ def test_a_size_is_won_when_the_whole_interval_is_above_one(expected, found):
     assert expected == threshold({1: LOST, 2: found, 4: WON}).smallest_won
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "found"),
     [
         ("failed", (0.8, 0.7, 0.99)),
@@ -160,7 +160,7 @@ def test_a_size_is_lost_when_the_whole_interval_is_below_one(expected, found):
     assert expected == threshold({1: WON, 2: found, 4: WON}, at_most=1).status
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "limit", "found"),
     [
         ("passed", {"at_most": 4}, {1: LOST, 2: LOST, 4: WON}),
@@ -203,7 +203,7 @@ def test_a_limit_is_decided_only_when_no_doubt_could_turn_it(expected, limit, fo
     assert expected == threshold(found, **limit).status
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "asked", "low", "confirmation"),
     [
         ("failed", {"at_least": 4}, 1.05, "confirmed"),
@@ -224,12 +224,12 @@ def test_a_size_that_must_not_be_won_is_not_won_near_one_without_confirmation(
     assert ("not confirmed" in (found.reason or "")) == (expected == "inconclusive")
 
 
-@pytest.mark.parametrize("limit", [{}, {"at_most": 4}, {"at_least": 4}])
+@for_each("limit", [{}, {"at_most": 4}, {"at_least": 4}])
 def test_what_is_recorded_or_passed_has_no_reason(limit):
     assert threshold({1: LOST, 2: LOST, 4: WON}, **limit).reason is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "limit", "found"),
     [
         (
@@ -309,7 +309,7 @@ def test_a_doubt_of_the_limit_that_is_decided_is_not_named():
     assert "n=2 (" not in reason
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "limit"),
     [
         (False, {"at_most": 2}),
@@ -358,7 +358,7 @@ def test_missing_sizes_with_the_same_reason_are_named_together():
     assert "no speedup at n=64, n=1024 (not run);" in found.reason
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "changes"),
     [
         ("boom", {"status": "error", "reason": "boom"}),
@@ -376,7 +376,7 @@ def test_a_size_without_a_speedup_that_counts_is_missing(expected, changes):
     assert (None, None) == (found.curve[0].never, found.curve[0].always)
 
 
-@pytest.mark.parametrize("status", ["passed", "failed", "inconclusive", "recorded"])
+@for_each("status", ["passed", "failed", "inconclusive", "recorded"])
 def test_what_a_test_itself_demanded_does_not_matter_to_its_family(status):
     records = [replace(each, status=status, reason="required at least 9x") for each in family(PYHPC)]
     assert ["recorded"] == [each.status for each in find(records)]
@@ -406,8 +406,8 @@ def test_no_family_has_no_threshold():
     assert () == find([record(64, family=None)])
 
 
-@pytest.mark.parametrize("order", [1, -1])
-@pytest.mark.parametrize(
+@for_each("order", [1, -1])
+@for_each(
     ("expected", "gpu"),
     [
         (("recorded", None), {}),
@@ -424,7 +424,7 @@ def test_a_cpu_sibling_says_nothing_of_the_threshold(expected, gpu, order):
     assert ["test_fft[gpu-64]"] == [point.nodeid for point in found.curve]
 
 
-@pytest.mark.parametrize("order", [1, -1])
+@for_each("order", [1, -1])
 def test_a_record_with_both_devices_stands_before_one_without(order):
     both = [record(64, sizes=(64,)), record(64, None, sizes=(64,), status="error", reason="interrupted")]
     assert [("recorded", None)] == [(found.status, found.reason) for found in find(both[::order])]
@@ -466,7 +466,7 @@ def test_the_regime_is_that_of_the_measurement_before_that_of_the_demand():
     assert ["once"] == [each.regime for each in find([record(64, sizes=(64,), demand=demand)])]
 
 
-@pytest.mark.parametrize("regime", ["never", "once", "always"])
+@for_each("regime", ["never", "once", "always"])
 def test_without_what_offload_says_the_speedup_stands_under_the_demands_regime(regime):
     (found,) = find([record(64, sizes=(64,), demand=Demand(transfer=regime))])
     (point,) = found.curve
@@ -526,7 +526,7 @@ def test_without_doubt_the_bracket_is_that_of_the_definition():
             assert ("passed" if (smallest or inf) <= limit else "failed") == found.status
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "size", "asked", "is_compared"),
     [
         ("neither", 4, {}, False),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-import pytest
+from cases import for_each
 
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.verdict import (
@@ -32,7 +32,7 @@ def speedup(value=2.9, low=2.6, high=3.2, **changes) -> Speedup:
     return Speedup(**{**known, **changes})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "low", "high", "demand"),
     [
         ("passed", 3.1, 5.0, Demand(min=3)),
@@ -81,14 +81,14 @@ def test_a_failure_that_rounds_far_apart_confirm_is_one():
     assert judge(replace(speedup(), confirmation="confirmed"), Demand(min=4), RunOptions()).status == "failed"
 
 
-@pytest.mark.parametrize(("expected", "confirmation"), [("inconclusive", "dependent"), ("passed", "no_time")])
+@for_each(("expected", "confirmation"), [("inconclusive", "dependent"), ("passed", "no_time")])
 def test_rounds_like_their_neighbours_meet_a_limit_only_if_others_meet_it(expected, confirmation):
     verdict = judge(replace(speedup(), confirmation=confirmation), Demand(min=2), RunOptions())
     assert verdict.status == expected
     assert ("like their neighbours" in (verdict.reason or "")) == (expected == "inconclusive")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "confirmation"),
     [
         ("did not confirm it; use a quieter machine", "contradicted"),
@@ -127,7 +127,7 @@ def test_an_unbounded_end_is_a_doubt_and_shown_as_such():
     assert "2.90x [?, ?]" in verdict.reason
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "demand"),
     [
         ("at least 3x", Demand(min=3)),
@@ -139,7 +139,7 @@ def test_a_demand_is_said_in_words(expected, demand):
     assert expected == describe_demand(demand)
 
 
-@pytest.mark.parametrize("autocorrelation", [None, -0.9, 0.0, 0.3])
+@for_each("autocorrelation", [None, -0.9, 0.0, 0.3])
 def test_independent_rounds_need_no_note(autocorrelation):
     assert autocorrelation_note(speedup(autocorrelation=autocorrelation)) is None
 
@@ -150,7 +150,7 @@ def test_dependent_rounds_are_noted_with_their_number():
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "value"),
     [
         ("2.90", 2.9),
@@ -180,7 +180,7 @@ def certain(low, high):
     return Estimate(value=10, low=low, high=high)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "demand", "low"),
     [
         (True, Demand(min=3), 9.0),
@@ -197,7 +197,7 @@ def test_a_verdict_stands_while_it_does_not_rest_on_a_slow_cpu(expected, demand,
     assert expected is stands(speedup(10, 9, 11), demand, certain(low, 11))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "demand", "high"),
     [
         (True, Demand(min=30), 29.0),
@@ -212,7 +212,7 @@ def test_a_verdict_stands_while_it_does_not_rest_on_a_slow_emulated_gpu(expected
     assert expected is stands(speedup(10, 9, 11), demand, certain(9, high))
 
 
-@pytest.mark.parametrize("demand", [Demand(min=5), Demand(max=5), Demand(min=20), Demand(max=20)])
+@for_each("demand", [Demand(min=5), Demand(max=5), Demand(min=20), Demand(max=20)])
 def test_a_verdict_that_rests_on_lost_time_is_inconclusive_on_either_side(demand):
     interval = certain(4, 21)
     disturbance = Disturbance(estimate=interval, medians=interval, reason="a neighbour")

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.collection.markers import demand, size, threshold
 from pytest_gpuperf.model.demand import Demand
@@ -28,7 +29,7 @@ def test_a_bare_marker_asks_nothing():
     assert asked().bare
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "args", "kwargs"),
     [
         (Demand(min=3), (3,), {}),
@@ -47,7 +48,7 @@ def test_a_marker_becomes_its_demand(expected, args, kwargs):
     assert expected == asked(*args, **kwargs)
 
 
-@pytest.mark.parametrize("value", [np.float64(3), np.float32(3), np.int64(3), Fraction(3)])
+@for_each("value", [np.float64(3), np.float32(3), np.int64(3), Fraction(3)])
 def test_numbers_of_other_libraries_become_pythons_own(value):
     found = asked(value, rtol=value)
     assert (float, float) == (type(found.min), type(found.rtol))
@@ -70,7 +71,7 @@ def test_a_second_positional_argument_is_refused():
     assert "min, max" in text
 
 
-@pytest.mark.parametrize("name", ["min", "max", "max_time"])
+@for_each("name", ["min", "max", "max_time"])
 def test_limits_and_times_are_finite_numbers_above_zero(name):
     for value in ABOVE_ZERO:
         text = refusal(**{name: value})
@@ -121,24 +122,24 @@ def test_a_size_that_no_report_can_hold_is_none():
     assert [None, None, 3.0] == [size(HUGE), size(Fraction(HUGE)), size(3)]
 
 
-@pytest.mark.parametrize("name", ["rtol", "atol"])
+@for_each("name", ["rtol", "atol"])
 def test_tolerances_are_finite_numbers_from_zero_up(name):
     for value in FROM_ZERO:
         expected = f"{name} must be a finite number of at least 0, not {value!r}"
         assert refusal(**{name: value}).startswith(expected)
 
 
-@pytest.mark.parametrize("value", [None, 0, 1, "no"], ids=repr)
+@for_each("value", [None, 0, 1, "no"])
 def test_parity_is_true_or_false(value):
     assert f"parity must be True or False, not {value!r}" == refusal(parity=value)
 
 
-@pytest.mark.parametrize("value", [None, "sometimes", 1, True, "Always"], ids=repr)
+@for_each("value", [None, "sometimes", 1, True, "Always"])
 def test_transfer_is_one_of_three_words(value):
     assert f"transfer must be 'never', 'always' or 'once', not {value!r}" == refusal(transfer=value)
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.5, "1", True], ids=repr)
+@for_each("value", [0, -1, 1.5, "1", True])
 def test_calls_is_a_whole_number(value):
     assert f"calls must be an integer of at least 1, not {value!r}" == refusal(calls=value)
 
@@ -150,17 +151,17 @@ def test_one_transfer_for_some_calls_says_for_how_many():
     )
 
 
-@pytest.mark.parametrize("given", [{}, {"transfer": "always"}, {"transfer": "never"}], ids=repr)
+@for_each("given", [{}, {"transfer": "always"}, {"transfer": "never"}])
 def test_calls_without_one_transfer_are_refused_and_not_ignored(given):
     assert "calls=5 has no effect without transfer='once'" in refusal(calls=5, **given)
 
 
-@pytest.mark.parametrize("value", [None, 0, 1, "no"], ids=repr)
+@for_each("value", [None, 0, 1, "no"])
 def test_latency_is_true_or_false(value):
     assert refusal(latency=value) == f"latency must be True or False, not {value!r}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "text"),
     [
         (512, 512),
@@ -177,7 +178,7 @@ def test_memory_is_a_number_of_bytes_with_or_without_a_unit(expected, text):
     assert demand(pytest.mark.speedup(max_memory=text).mark).max_memory == expected
 
 
-@pytest.mark.parametrize("value", [0, -1, "0B", "lots", "5 apples", "MB", "", True, float("inf")], ids=repr)
+@for_each("value", [0, -1, "0B", "lots", "5 apples", "MB", "", True, float("inf")])
 def test_memory_that_is_no_number_of_bytes_is_refused(value):
     assert refusal(max_memory=value).startswith("max_memory must be a number of bytes above 0")
 
@@ -186,7 +187,7 @@ def test_min_above_max_is_refused():
     assert refusal(3, max=2) == "min must be at most max; min=3 is above max=2"
 
 
-@pytest.mark.parametrize("name", ["rtol", "atol"])
+@for_each("name", ["rtol", "atol"])
 def test_a_tolerance_without_a_comparison_is_refused(name):
     text = refusal(parity=False, **{name: 0})
     assert "rtol and atol" in text

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.host import HostDevice
@@ -42,23 +43,23 @@ def test_these_are_all_of_them():
     assert sorted((*ABILITIES, *others)) == sorted(capabilities.__all__)
 
 
-@pytest.mark.parametrize("name", ABILITIES)
+@for_each("name", ABILITIES)
 def test_a_device_without_an_ability_does_and_tells_nothing(name):
     assert NOTHING.get(name) == ask(name, SimpleNamespace(clock=Clock()))
 
 
-@pytest.mark.parametrize("name", ABILITIES)
+@for_each("name", ABILITIES)
 def test_a_device_that_leaves_an_ability_empty_is_one_without(name):
     assert NOTHING.get(name) == ask(name, SimpleNamespace(clock=Clock(), **{name: None}))
 
 
-@pytest.mark.parametrize("name", sorted({*ABILITIES} - {"occupy", "pause"}))
-@pytest.mark.parametrize("wrong", [{}, 3j, "hot"])
+@for_each("name", sorted({*ABILITIES} - {"occupy", "pause"}))
+@for_each("wrong", [{}, 3j, "hot"])
 def test_an_ability_that_returns_what_it_cannot_be_is_none(name, wrong):
     assert NOTHING.get(name) == ask(name, SimpleNamespace(**{name: lambda *_: wrong}))
 
 
-@pytest.mark.parametrize("name", sorted({*ABILITIES} - {"pause"}))
+@for_each("name", sorted({*ABILITIES} - {"pause"}))
 def test_an_ability_that_raises_when_it_is_looked_up_is_none(name):
     class Device:
         clock = staticmethod(lambda: 0.0)
@@ -84,7 +85,7 @@ def test_a_device_of_the_hosts_clock_sleeps(monkeypatch):
     assert slept == [0.5]
 
 
-@pytest.mark.parametrize("name", ["clocks", "throttle", "host_memory", "occupy"])
+@for_each("name", ["clocks", "throttle", "host_memory", "occupy"])
 def test_the_host_has_none_of_them_but_its_processor_time(name):
     assert NOTHING.get(name) == ask(name, HostDevice("a processor"))
 
@@ -97,7 +98,7 @@ def test_the_host_tells_the_time_that_its_processors_worked():
     assert capabilities.processor_time(device) > before
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "name"),
     [(COOL, "clocks"), (("power cap",), "throttle"), ("pinned", "host_memory"), (2.5, "processor_time")],
 )
@@ -165,7 +166,7 @@ class Failing:
         return fail
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "ability"),
     [
         (False, lambda device: capabilities.occupy(device, 1.0)),

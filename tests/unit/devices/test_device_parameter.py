@@ -6,6 +6,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice
 from pytest_gpuperf.devices.simulated import SimulatedBackend
@@ -81,7 +82,7 @@ CPU, NUMPY = DeviceSpec(kind="cpu"), DeviceSpec(kind="cpu", library="numpy")
 CUPY = DeviceSpec(kind="gpu", library="cupy")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "expected"),
     [
         (numpy, NUMPY),
@@ -124,19 +125,16 @@ CUPY = DeviceSpec(kind="gpu", library="cupy")
         (SimulatedBackend().gpu(""), DeviceSpec(kind="gpu", library="simulated")),
         (SimulatedBackend().cpu(), DeviceSpec(kind="cpu", library="simulated")),
     ],
-    ids=lambda value: str(value).partition(" from ")[0].partition(" at 0x")[0],
 )
 def test_a_value_tells_its_side(value, expected):
     assert expected == side(xp=value)
     assert expected == side(device=value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     ["fftw", "numpy_readonly", "cpu-float32", "", "1", 3, 3.5, lambda: 0, object(), int, ModuleType("sparse"),
-     torch_device("meta"), ("numpy", "cpu"), Named("dask"), Engine.DASK],
-    ids=lambda value: str(value).partition(" at ")[0],
-)  # fmt: skip
+     torch_device("meta"), ("numpy", "cpu"), Named("dask"), Engine.DASK])  # fmt: skip
 def test_any_other_value_is_unknown_and_named(value):
     said = problem(backend=value)
     assert said.startswith("backend=")
@@ -167,7 +165,7 @@ def test_an_unknown_value_beside_a_known_one_is_an_ordinary_parameter():
     assert (parsed.spec, parsed.parameters) == (NUMPY, {"xp"})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("parameters", "said"),
     [
         ({"xp": "numpy", "library": "cupy"}, "xp='numpy', library='cupy' name different devices"),
@@ -188,14 +186,14 @@ def test_a_bare_cuda_is_torchs_where_only_torch_is_loaded(monkeypatch, library, 
     assert side(device="cpu").library == library
 
 
-@pytest.mark.parametrize(("default", "kind"), [("cpu", "cpu"), ("cuda", "gpu")])
+@for_each(("default", "kind"), [("cpu", "cpu"), ("cuda", "gpu")])
 def test_torch_without_a_device_is_on_its_default_device(monkeypatch, default, kind):
     torch = SimpleNamespace(get_default_device=lambda: SimpleNamespace(type=default))
     monkeypatch.setitem(sys.modules, "torch", torch)
     assert side(xp="torch").kind == kind
 
 
-@pytest.mark.parametrize(("platform", "kind"), [("cpu", "cpu"), ("gpu", "gpu"), ("tpu", "gpu")])
+@for_each(("platform", "kind"), [("cpu", "cpu"), ("gpu", "gpu"), ("tpu", "gpu")])
 def test_jax_without_a_device_is_on_its_default_backend(monkeypatch, platform, kind):
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(default_backend=lambda: platform))
     assert side(nx="jax").kind == kind
@@ -214,7 +212,7 @@ def test_another_plugins_backend_knows_its_own_values_first():
     assert sides.parse({"xp": "cupy"}).spec == CUPY
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "shown"),
     [
         ("fftw", "'fftw'"),
@@ -225,7 +223,6 @@ def test_another_plugins_backend_knows_its_own_values_first():
         (Described("a\nb " * 1000), f"{'a b ' * 14}a..."),
         (3, "3"),
     ],
-    ids=repr,
 )
 def test_an_unknown_value_is_shown_as_it_calls_itself_in_one_short_line(value, shown):
     unknown = DeviceParser(NAMES).parse({"nx": value}).unknown

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import for_each
 from factories import GPU
 
 from pytest_gpuperf.devices import environment
@@ -56,7 +57,7 @@ def test_the_processor_is_called_by_its_model(monkeypatch):
     assert environment.cpu_name() == "Some CPU @ 3 GHz: fast"
 
 
-@pytest.mark.parametrize("text", [None, "", "processor\t: 0\n", "model name\t:\n"])
+@for_each("text", [None, "", "processor\t: 0\n", "model name\t:\n"])
 def test_a_processor_without_a_model_is_called_by_its_architecture(monkeypatch, text):
     with_cpuinfo(monkeypatch, text)
     monkeypatch.setattr(platform, "processor", lambda: "")
@@ -77,7 +78,7 @@ def test_the_survey_says_why_there_is_no_gpu():
     assert (None, "no driver") == (found.gpu, found.gpu_reason)
 
 
-@pytest.mark.parametrize("name", ["pytest-gpuperf", "pytest", "numpy"])
+@for_each("name", ["pytest-gpuperf", "pytest", "numpy"])
 def test_the_survey_has_the_versions_of_the_packages(name):
     assert environment.survey(None, None).packages[name] == version(name)
 
@@ -159,7 +160,7 @@ def test_without_cgroups_there_is_no_quota(monkeypatch, tmp_path):
     assert quota() is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("affinity", "limit", "usable"),
     [(4, "max", 4), (4, "150000", 1.5), (4, "50000", 0.5), (2, "800000", 2), (None, "max", 8)],
 )
@@ -269,7 +270,7 @@ def test_the_pool_of_numpys_own_blas_is_found():
     assert ("blas", True) == (pools["openblas"].api, pools["openblas"].threads >= 1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "CUDA_LAUNCH_BLOCKING",
@@ -339,7 +340,7 @@ def limited(monkeypatch, pools, limits=nullcontext):
         return threads
 
 
-@pytest.mark.parametrize(("expected", "threads"), [(1, []), (4, [2, 4]), (6, [8])])
+@for_each(("expected", "threads"), [(1, []), (4, [2, 4]), (6, [8])])
 def test_the_work_of_one_thread_is_shared_by_the_largest_pool_on_as_many_processors(
     monkeypatch, expected, threads
 ):

@@ -1,6 +1,7 @@
 """From what GPU libraries raise to faults: memory that ran out, and devices that are lost."""
 
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices import capabilities, errors
 from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice
@@ -8,7 +9,7 @@ from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice
 GIB = 1 << 30
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "requested"),
     [
         ("CUBLAS_STATUS_ALLOC_FAILED", None),
@@ -37,7 +38,7 @@ def test_a_memory_error_of_the_host_tells_its_bytes():
     assert errors.parse_error(error).requested == 3 * GIB // 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "CUDA error: unknown error",
@@ -52,7 +53,7 @@ def test_these_errors_lose_the_device(text):
     assert errors.parse_error(RuntimeError(text)).kind == "lost"
 
 
-@pytest.mark.parametrize("text", ["unknown error", "invalid buffer", "CUBLAS_STATUS_EXECUTION_FAILED"])
+@for_each("text", ["unknown error", "invalid buffer", "CUBLAS_STATUS_EXECUTION_FAILED"])
 def test_these_do_not(text):
     assert errors.parse_error(RuntimeError(text)) is None
 

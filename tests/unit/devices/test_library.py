@@ -1,9 +1,9 @@
-import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices.library import is_emulated
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "expected"),
     [
         ("Emulated CUDA device", True),  # of tests/fakes/cuda/devices.c

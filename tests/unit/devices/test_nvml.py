@@ -5,6 +5,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices import nvml
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -102,7 +103,7 @@ def test_one_value_that_is_missing_costs_no_other(monkeypatch):
     assert (1980, 41, None) == (clocks.sm_mhz, clocks.celsius, clocks.watts)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("bits", "named", "bad"),
     [
         (0x0, (), False),
@@ -151,7 +152,7 @@ def process(pid, instance=WHOLE):
     return SimpleNamespace(pid=pid, gpuInstanceId=instance)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("others", "processes"),
     [
         (0, []),

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices import library
 from pytest_gpuperf.devices.host import HostDevice
@@ -77,7 +78,7 @@ def test_the_kit_catches_a_device_that_tells_too_little_memory():
         DeviceConformance().test_reported_memory_includes_every_new_array(forgetful)
 
 
-@pytest.mark.parametrize("wrong", [0.5, 0.0])
+@for_each("wrong", [0.5, 0.0])
 def test_the_kit_catches_a_device_that_is_not_occupied_for_as_long_as_asked(wrong):
     hasty = SimulatedDevice("gpu", clock=Clock())
     occupy = hasty.occupy
@@ -193,7 +194,7 @@ def test_an_impossible_device_of_jax_is_told_which_one_emulates():
         Devices("jax:gpu", backends("a processor", []))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "choice",
     ["cuda", "", "auto:1", "none:cpu", "cupy:first", "sycl:fpga", "torch:cpu", "jax:gpu", "simulated:2"],
 )
@@ -239,9 +240,7 @@ def test_a_library_that_cannot_be_imported_is_broken_and_says_the_cause_below_it
     assert caught.value.broken
 
 
-@pytest.mark.parametrize(
-    ("choice", "extra"), [("cupy", "cuda12"), ("sycl", "sycl"), ("torch", "torch"), ("jax", "jax")]
-)
+@for_each(("choice", "extra"), [("cupy", "cuda12"), ("sycl", "sycl"), ("torch", "torch"), ("jax", "jax")])
 def test_without_its_library_a_backend_names_the_extra(monkeypatch, choice, extra):
     monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
     with pytest.raises(Unavailable, match=rf"not installed; install pytest-gpuperf\[{extra}\]"):
@@ -311,7 +310,7 @@ def test_cupy_without_a_driver_says_so():
         choose("cupy").gpu()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "choice", "worker", "count"),
     [
         ("simulated GPU", "many", None, 3),
@@ -340,7 +339,7 @@ def test_a_backend_that_does_not_count_its_devices_gives_every_worker_its_first(
         assert "simulated GPU" == Devices("one", [one], 3).gpu().name
 
 
-@pytest.mark.parametrize("choice", ["many:3", "many:first", "many:-1"])
+@for_each("choice", ["many:3", "many:first", "many:-1"])
 def test_a_number_beyond_the_last_device_is_refused(choice):
     with pytest.raises(GpuPerfError, match="is a number below 3"):
         choose(choice, SimulatedBackend(name="many", count=3))

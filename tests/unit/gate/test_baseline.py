@@ -4,6 +4,7 @@ from array import array
 from dataclasses import replace
 
 import pytest
+from cases import for_each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -118,7 +119,7 @@ def compared(now: Record, *before: Record, metric="speedup", here=HERE):
 # One metric after the other
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "now"),
     [("regressed", 8.0), ("undecided", 9.0), ("not_regressed", 10.0), ("improved", 13.0)],
 )
@@ -132,7 +133,7 @@ def test_a_speedup_is_compared_with_the_baselines(expected, now):
     assert (found.reason is None) == (expected == "not_regressed")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "metric", "now"),
     [
         ("speedup got worse: 8.00x [7.60, 8.40], baseline 10.0x [9.50, 10.5]: -20.0 %", "speedup", 8.0),
@@ -151,13 +152,13 @@ def test_each_metric_is_compared_in_its_own_unit(expected, metric, now):
     assert compared(record(now), record(), metric=metric).reason.startswith(expected)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@for_each("metric", METRICS)
 def test_the_same_record_has_not_regressed(metric):
     found = compare(record(), HERE, base_of(record()), [within(metric=metric)], gated=True)
     assert [each.outcome for each in found] == ([] if metric == "threshold" else ["not_regressed"])
 
 
-@pytest.mark.parametrize(("expected", "seconds"), [("regressed", 12e-3), ("improved", 8e-3)])
+@for_each(("expected", "seconds"), [("regressed", 12e-3), ("improved", 8e-3)])
 def test_a_cpu_is_compared_by_its_own_time(expected, seconds):
     found = compared(record(cpu=measured(CPU, seconds)), record(), metric="cpu")
     assert expected == found.outcome
@@ -183,7 +184,7 @@ def test_a_cpu_sibling_has_its_time_and_no_speedup():
     assert ["cpu"] == [each.metric for each in compare(now, HERE, base_of(now), asked, gated=True)]
 
 
-@pytest.mark.parametrize("samples", [(), (0.0,), (float("inf"),), (1.0, -1.0)])
+@for_each("samples", [(), (0.0,), (float("inf"),), (1.0, -1.0)])
 def test_times_that_are_none_are_no_metric(samples):
     none = measured(CPU) if not samples else measured(CPU, *samples)
     assert metrics.estimate_of(record(cpu=none), "cpu") is None
@@ -215,7 +216,7 @@ def test_a_test_that_the_baseline_does_not_know_is_new():
     assert found.reason == "nothing to compare with: the baseline base.json does not have this test"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "before", "metric"),
     [
         ("has no speedup of this test (skipped: no GPU)", skipped(), "speedup"),
@@ -235,7 +236,7 @@ def test_what_the_baseline_has_not_measured_is_new(expected, before, metric):
     assert found.reason.endswith(f"the baseline base.json {expected}")
 
 
-@pytest.mark.parametrize("before", [skipped(), record(nodeid="another")])
+@for_each("before", [skipped(), record(nodeid="another")])
 def test_what_neither_run_has_is_not_compared(before):
     assert compare(skipped(), HERE, base_of(before), [within()], gated=True) == ()
 
@@ -260,28 +261,28 @@ def test_what_only_the_baseline_has_is_a_doubt_that_says_why():
 WRONG = Parity(agreed=False, error=1.0, tolerance=1e-3, reason="they differ")
 
 
-@pytest.mark.parametrize("metric", [metric for metric in METRICS if metric != "threshold"])
-@pytest.mark.parametrize("bad", [{"status": "error", "reason": "no work reached it"}, {"parity": WRONG}])
+@for_each("metric", [metric for metric in METRICS if metric != "threshold"])
+@for_each("bad", [{"status": "error", "reason": "no work reached it"}, {"parity": WRONG}])
 def test_a_failed_measurement_and_a_wrong_answer_have_no_metric(metric, bad):
     assert metrics.estimate_of(record(**bad), metric) is None
     assert compared(record(20.0, **bad), record(), metric=metric).outcome == "undecided"
     assert compared(record(5.0), record(**bad), metric=metric).outcome == "new"
 
 
-@pytest.mark.parametrize("metric", [metric for metric in METRICS if metric not in ("threshold", "cpu")])
+@for_each("metric", [metric for metric in METRICS if metric not in ("threshold", "cpu")])
 def test_a_test_that_skipped_itself_half_way_has_no_metric_of_the_gpu(metric):
     half_way = record(status="skipped", reason="not today")
     assert metrics.estimate_of(half_way, metric) is None
     assert metrics.estimate_of(half_way, "cpu").value == pytest.approx(10e-3)
 
 
-@pytest.mark.parametrize("agreed", [True, None])
+@for_each("agreed", [True, None])
 def test_an_answer_that_nobody_could_compare_is_not_wrong(agreed):
     told = Parity(agreed=agreed, error=None, tolerance=None, reason=None)
     assert compared(record(parity=told), record(parity=told)).outcome == "not_regressed"
 
 
-@pytest.mark.parametrize("status", ["passed", "failed", "inconclusive", "recorded"])
+@for_each("status", ["passed", "failed", "inconclusive", "recorded"])
 def test_every_other_status_has_its_metrics(status):
     assert compared(record(8.0, status=status, reason="so"), record(status=status)).outcome == "regressed"
 
@@ -323,10 +324,8 @@ def test_only_a_doubt_has_a_remedy():
 SLOWED = "the GPU was slowed down in 6 of 18 rounds; improve its cooling or raise its power limit"
 
 
-@pytest.mark.parametrize("metric", ["speedup", "gpu", "latency", "always"])
-@pytest.mark.parametrize(
-    ("expected", "now"), [("undecided", 5.0), ("not_regressed", 10.0), ("improved", 20.0)]
-)
+@for_each("metric", ["speedup", "gpu", "latency", "always"])
+@for_each(("expected", "now"), [("undecided", 5.0), ("not_regressed", 10.0), ("improved", 20.0)])
 def test_a_gpu_that_was_slowed_down_has_not_regressed_beyond_doubt(expected, now, metric):
     found = compared(record(now, dropped_rounds=6), record(), metric=metric)
     assert expected == found.outcome
@@ -336,8 +335,8 @@ def test_a_gpu_that_was_slowed_down_has_not_regressed_beyond_doubt(expected, now
         assert found.reason.endswith(f"is allowed; {SLOWED}")
 
 
-@pytest.mark.parametrize("metric", ["speedup", "gpu", "latency", "always"])
-@pytest.mark.parametrize(("expected", "now"), [("regressed", 5.0), ("undecided", 10.0), ("undecided", 20.0)])
+@for_each("metric", ["speedup", "gpu", "latency", "always"])
+@for_each(("expected", "now"), [("regressed", 5.0), ("undecided", 10.0), ("undecided", 20.0)])
 def test_a_baseline_of_a_gpu_that_was_slowed_down_passes_nothing_beyond_doubt(expected, now, metric):
     found = compared(record(now), record(dropped_rounds=6), metric=metric)
     assert expected == found.outcome
@@ -345,7 +344,7 @@ def test_a_baseline_of_a_gpu_that_was_slowed_down_passes_nothing_beyond_doubt(ex
         assert found.reason.endswith(f"; when the baseline was made {SLOWED}")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "confirmation"),
     [("regressed", None), ("regressed", "confirmed"), ("undecided", "contradicted")],
 )
@@ -368,8 +367,8 @@ def slower(metric, lost, **changes) -> Record:
     return record(10.0 / lost, **changes)
 
 
-@pytest.mark.parametrize("metric", METRICS_OF_TIME)
-@pytest.mark.parametrize(
+@for_each("metric", METRICS_OF_TIME)
+@for_each(
     ("expected", "lost", "elapsed", "gated"),
     [
         ("regressed", 1.3, APART, True),
@@ -387,7 +386,7 @@ def test_a_loss_near_the_limit_is_one_only_if_its_rounds_sat_apart(expected, los
         assert "its rounds followed each other too closely to be sure; measure it with" in found.reason
 
 
-@pytest.mark.parametrize("expected", ["regressed", "undecided"])
+@for_each("expected", ["regressed", "undecided"])
 def test_a_spell_within_rounds_that_sat_apart_is_no_loss(expected):
     spell = ROUNDS // 2 if expected == "undecided" else ROUNDS
     gpu = measured(GPU, *[1.3e-3] * spell, *[1e-3] * (ROUNDS - spell))
@@ -401,7 +400,7 @@ def test_what_a_second_measurement_did_not_confirm_does_not_keep_a_run_from_bein
     assert compared(record(8.0), unconfirmed).outcome == "regressed"
 
 
-@pytest.mark.parametrize("now", [5.0, 10.0, 20.0])
+@for_each("now", [5.0, 10.0, 20.0])
 def test_two_slow_gpus_tell_nothing_but_what_got_better(now):
     outcome = compared(record(now, dropped_rounds=6), record(dropped_rounds=6)).outcome
     assert outcome == "undecided"
@@ -418,7 +417,7 @@ def test_a_fifth_of_the_rounds_may_be_dropped():
     assert compared(record(5.0, dropped_rounds=4), record()).outcome == "undecided"
 
 
-@pytest.mark.parametrize("metric", ["cpu", "memory"])
+@for_each("metric", ["cpu", "memory"])
 def test_a_slow_gpu_is_no_doubt_about_the_cpu_or_the_memory(metric):
     worse = record(5.0, cpu=measured(CPU, 20e-3), dropped_rounds=6)
     assert compared(worse, record(), metric=metric).outcome == "regressed"
@@ -441,7 +440,7 @@ def test_a_speedup_that_is_too_low_on_a_disturbed_cpu_is_too_low():
     assert found.outcome == "regressed"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "disturbed",
     [
         {"cpu": measured(CPU, 10e-3, **WAITED)},
@@ -464,14 +463,14 @@ def test_a_cpu_that_waited_has_not_become_slow_beyond_doubt():
     assert compared(record(cpu=slow), record(), metric="cpu").outcome == "undecided"
 
 
-@pytest.mark.parametrize("metric", ["gpu", "memory"])
+@for_each("metric", ["gpu", "memory"])
 def test_a_disturbed_cpu_is_no_doubt_about_the_gpu(metric):
     assert compared(
         record(5.0, interference=UNSTABLE), record(interference=UNSTABLE), metric=metric
     ).outcome == ("regressed")
 
 
-@pytest.mark.parametrize(("metric", "expected"), [("speedup", "undecided"), ("cpu", "not_regressed")])
+@for_each(("metric", "expected"), [("speedup", "undecided"), ("cpu", "not_regressed")])
 def test_a_disturbed_emulated_gpu_is_no_regression(metric, expected):
     emulated = replace(GPU, emulated=True)
     quiet = record(gpu=measured(emulated, 1e-3))
@@ -500,7 +499,7 @@ def test_another_machine_is_not_comparable_and_what_differs_is_listed():
     assert (10.0, 1.0, None) == (found.baseline.value, found.found.value, found.ratio)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "metric", "changes"),
     [
         ("not_comparable", "speedup", {"gpu": measured(replace(GPU, name="another"), 1e-3)}),
@@ -545,7 +544,7 @@ def made_on(name, gpu=GPU, **changes) -> Baseline:
 ANOTHER = replace(GPU, name="another GPU")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "names", "gpu"),
     [
         ("here", ["there", "here", "older"], GPU),
@@ -607,7 +606,7 @@ def thresholds_compared(now, before, share=0.1, records=(), base_records=()):
     return comparer.compare_threshold(now, records, within(share, "threshold"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "before", "now"),
     [
         ("not_regressed", "LLWW", "LLWW"),
@@ -640,7 +639,7 @@ def test_a_threshold_is_compared_by_its_bounds(expected, before, now):
 LONGER = "more time (max_time) or a quieter machine would decide it"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "sizes", "rest", "before", "now"),
     [
         ("got worse", ("from 512 on", "from 256 on"), "10 % more is allowed", "LLWW", "LLLW"),
@@ -668,19 +667,17 @@ def test_a_threshold_is_shown_with_its_bounds():
     assert (None, 256) == (found.found, found.baseline.value)
 
 
-@pytest.mark.parametrize(
-    ("expected", "share"), [("regressed", 0.99), ("not_regressed", 1.0), ("not_regressed", 3.0)]
-)
+@for_each(("expected", "share"), [("regressed", 0.99), ("not_regressed", 1.0), ("not_regressed", 3.0)])
 def test_a_threshold_may_grow_by_its_tolerance(expected, share):
     assert expected == thresholds_compared(threshold("LLLW"), threshold("LLWW"), share).outcome
 
 
-@pytest.mark.parametrize(("expected", "share"), [("improved", 0.49), ("not_regressed", 0.5)])
+@for_each(("expected", "share"), [("improved", 0.49), ("not_regressed", 0.5)])
 def test_a_threshold_improves_by_more_than_its_tolerance(expected, share):
     assert expected == thresholds_compared(threshold("LWWW"), threshold("LLWW"), share).outcome
 
 
-@pytest.mark.parametrize("before", [None, threshold("LLW", outcome=None)])
+@for_each("before", [None, threshold("LLW", outcome=None)])
 def test_a_family_without_a_threshold_in_the_baseline_is_new(before):
     found = thresholds_compared(threshold("LLWW"), before)
     assert found.outcome == "new"
@@ -694,7 +691,7 @@ def test_a_threshold_that_this_run_does_not_know_is_a_doubt():
     assert found.reason == "the threshold is not known: no speedup at n=512"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "now"),
     [
         ("sizes: (64, 128, 256, 512) in the baseline, (64, 128, 256) now", threshold("LLW")),

@@ -3,7 +3,7 @@
 from array import array
 from dataclasses import replace
 
-import pytest
+from cases import for_each
 
 from pytest_gpuperf.gate.fingerprint import (
     baseline_differences,
@@ -86,7 +86,7 @@ def test_the_same_test_on_the_same_machine_is_comparable():
     assert differs(record()) == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "now"),
     [
         ("GPU: NVIDIA H100, NVIDIA A100", on_gpu(name="NVIDIA A100")),
@@ -118,7 +118,7 @@ def test_each_part_of_a_test_that_differs_is_named_by_itself(expected, now):
     assert differs(now) == (expected,)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "surveyed"),
     [
         ("CPU: AMD EPYC, Intel Xeon", here(cpu={**HERE.cpu, "name": "Intel Xeon"})),
@@ -148,7 +148,7 @@ def test_each_part_of_the_surroundings_that_differs_is_named_by_itself(expected,
     assert differences(run_conditions(HERE), run_conditions(surveyed)) == (expected,)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "now",
     [
         on_gpu(library="cupy 13.4.9, CUDA 12.9"),
@@ -172,7 +172,7 @@ def test_what_changes_no_time_is_no_difference(now):
     assert differs(now) == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "surveyed",
     [
         here(host={"name": "there", "memory": 1}),
@@ -187,7 +187,7 @@ def test_another_runner_of_the_same_kind_is_no_difference(surveyed):
     assert differs(record(), surveyed) == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "known_less",
     [
         on_gpu(driver=None),
@@ -205,7 +205,7 @@ def test_what_either_run_does_not_tell_differs_from_nothing(known_less):
     assert differs(record(), before=known_less) == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "surveyed",
     [here(variables=None), here(python=""), here(cpu={}), here(cpu={"name": None, "usable": None})],
 )
@@ -219,7 +219,7 @@ def test_a_driver_that_only_the_library_names_is_not_told():
     assert differs(on_gpu(driver="for CUDA 13.0"), before=older) == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "before", "now"),
     [
         ((), "cuda 12080", "cuda 12090"),
@@ -237,7 +237,7 @@ def test_of_a_driver_and_a_runtime_the_major_version_counts(expected, before, no
     assert renamed == differs(on_gpu(driver=now), before=on_gpu(driver=before))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "kinds", "now", "surveyed"),
     [
         ((), ("cpu",), on_gpu(name="another"), HERE),
@@ -259,7 +259,7 @@ def test_one_sides_times_depend_on_that_side(expected, kinds, now, surveyed):
     assert expected == differs(now, surveyed, kinds=kinds)
 
 
-@pytest.mark.parametrize("demand", [Demand(transfer="always"), Demand(latency=True)])
+@for_each("demand", [Demand(transfer="always"), Demand(latency=True)])
 def test_a_time_does_not_depend_on_what_a_speedup_includes(demand):
     assert differs(record(demand=demand), kinds=("gpu",)) == ()
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.gate import text
 from pytest_gpuperf.gate.baseline import Baseline
@@ -131,7 +132,7 @@ def test_where_an_improvement_fails_a_test_is_told_from_that_too():
     assert fails == "above"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "held",
     [
         gating(),
@@ -248,13 +249,13 @@ def test_a_family_that_was_skipped_is_not_compared():
     assert held.threshold_comparisons(threshold(status="skipped", outcome=None, reason=NO_GPU), []) == ()
 
 
-@pytest.mark.parametrize(("expected", "asked"), [("more_time", GATE), ("run_with_gate", GateOptions())])
+@for_each(("expected", "asked"), [("more_time", GATE), ("run_with_gate", GateOptions())])
 def test_a_doubt_is_decided_by_time_only_where_the_run_was_measured_for_a_gate(expected, asked):
     (found,) = gating(base_of(record()), asked=asked).with_comparisons(record(value=9.0)).comparisons
     assert (found.outcome, found.remedy) == ("undecided", expected)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "asked"),
     [
         (False, GateOptions()),
@@ -362,7 +363,7 @@ REMEDY = "on a runner without a GPU pass --gpuperf-allow-no-gpu"
 CPU_SIDE = Pairing(side="cpu", library="numpy")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "expected", "now", "has_gpu"),
     [
         ("nothing_measured", "nothing was measured: no test with a speedup marker ran", [], True),
@@ -421,7 +422,7 @@ def test_one_test_that_was_measured_is_not_nothing():
     assert ended([skipped("b"), record()], record(), record("b")).failures == ()
 
 
-@pytest.mark.parametrize(("expected", "metric"), [(1, "speedup"), (1, "gpu"), (0, "cpu"), (1, "threshold")])
+@for_each(("expected", "metric"), [(1, "speedup"), (1, "gpu"), (0, "cpu"), (1, "threshold")])
 def test_what_counts_as_measured_is_what_the_gate_is_about(expected, metric):
     on_cpu = skipped(cpu=measured(CPU, 1.0))
     assert expected == len(
@@ -429,7 +430,7 @@ def test_what_counts_as_measured_is_what_the_gate_is_about(expected, metric):
     )
 
 
-@pytest.mark.parametrize("bad", [{"status": "error", "reason": "lost"}])
+@for_each("bad", [{"status": "error", "reason": "lost"}])
 def test_a_failed_measurement_is_not_measured(bad):
     assert coded(ended([record(**bad)], record()).failures) == (
         ("nothing_measured", "nothing was measured: no test has a metric of the gate; a: lost"),
@@ -463,7 +464,7 @@ def test_a_comparison_that_fails_nothing_says_how_it_would():
     assert ended([record(value=5.0)], record()).notes == ()
 
 
-@pytest.mark.parametrize("asked", [GATE, replace(GATE, allow_no_gpu=True)])
+@for_each("asked", [GATE, replace(GATE, allow_no_gpu=True)])
 def test_a_baselines_test_that_this_run_should_have_had_fails_it(asked):
     before = [record(name) for name in "abcdef"]
     (failure,) = ended([record()], *before, asked=asked, missing="bc", has_gpu=False).failures
@@ -496,7 +497,7 @@ def test_tests_that_the_session_never_reached_fail_the_gate():
     assert failure.code == "session_ended"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("now", "before", "missing"),
     [
         ([record()], [record(), record("b")], ""),  # its file was not collected
@@ -514,7 +515,7 @@ def test_missing_tests_may_be_allowed():
     assert ended([record()], record(), record("b"), asked=asked, missing="b").failures == ()
 
 
-@pytest.mark.parametrize("nodeid", ["a", "b", "new"])
+@for_each("nodeid", ["a", "b", "new"])
 def test_a_gated_test_that_was_lost_with_its_worker_fails_the_run(nodeid):
     now = [record(), record("new"), record("b")]
     found = ended(now, record(), record("b"), crashed={nodeid: "gw0 crashed"})
@@ -522,7 +523,7 @@ def test_a_gated_test_that_was_lost_with_its_worker_fails_the_run(nodeid):
     assert coded(found.failures) == (("test_lost", said),)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("failures", "notes", "strict", "report_only"),
     [
         ([], ["nothing_decided"], False, False),
@@ -561,7 +562,7 @@ def test_what_only_reports_fails_no_run(plan, asked, tmp_path):
     assert found.failures == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "expected", "now"),
     [
         (
@@ -586,7 +587,7 @@ def test_what_to_know_of_a_run_is_noted(code, expected, now):
     assert ((code, expected),) == coded(ended(now, record(), record("b"), record("c")).notes)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "now",
     [[record(), skipped("new")], [record(), skipped("b", reason_code="deselected")], [record(value=5.0)]],
 )

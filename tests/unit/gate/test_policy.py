@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-import pytest
+from cases import for_each
 
 from pytest_gpuperf.gate.policy import comparison_failures, decide
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Tolerance
@@ -28,7 +28,7 @@ def record(*outcomes, **changes) -> Record:
     return Record(**{**known, "comparisons": tuple(found(each) for each in outcomes), **changes})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "gate", "plan"),
     [
         ({"regressed"}, GATE, RunOptions()),
@@ -65,7 +65,7 @@ def test_a_bare_marker_fails_for_a_regression_and_for_nothing_else():
     assert decide(record("not_regressed"), None, RunOptions(), GATE) == decide(record(), None, RunOptions())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "gate", "plan"),
     [
         (("a: undecided: so",), GATE, RunOptions()),
@@ -80,7 +80,7 @@ def test_a_doubt_warns_where_doubts_do(expected, gate, plan):
     assert expected == decide(record("undecided", "new"), None, plan, gate).warnings
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("failure", "warnings", "plan"),
     [
         (None, ("a: 2x, required at least 3x",), RunOptions()),
@@ -100,7 +100,7 @@ def test_a_test_that_fails_warns_of_nothing_beside():
     assert (("regressed: so"), ()) == (end.failure, end.warnings)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "gate", "plan"),
     [
         ("the gate has no valid measurement: it broke", GATE, RunOptions()),
@@ -120,8 +120,8 @@ def test_a_test_with_a_demand_that_could_not_be_measured_says_so_once():
     assert decide(broken, None, RunOptions(), GATE).failure == "it broke"
 
 
-@pytest.mark.parametrize("gate", [GATE, STRICT, IMPROVEMENTS])
-@pytest.mark.parametrize("plan", [RunOptions(), RunOptions(inconclusive="fail")])
+@for_each("gate", [GATE, STRICT, IMPROVEMENTS])
+@for_each("plan", [RunOptions(), RunOptions(inconclusive="fail")])
 def test_a_skipped_test_skips(gate, plan):
     end = decide(record(status="skipped", reason="no GPU"), None, plan, gate)
     assert (None, "no GPU", ()) == (end.failure, end.skip, end.warnings)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-import pytest
+from cases import for_each
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -30,8 +30,8 @@ TEN = about(10.0, 9.5, 10.5)  # a quarter less is allowed: the limit lies from 7
 # is from 11.875 to 13.125
 
 
-@pytest.mark.parametrize("metric", MORE_IS_BETTER)
-@pytest.mark.parametrize(
+@for_each("metric", MORE_IS_BETTER)
+@for_each(
     ("expected", "low", "high"),
     [
         ("regressed", 6.0, 7.1),
@@ -56,8 +56,8 @@ def test_where_more_is_better_the_whole_interval_decides(expected, metric, low, 
     assert expected == compare_intervals(TEN, about(8.0, low, high), within(0.25, metric))
 
 
-@pytest.mark.parametrize("metric", sorted(LESS_IS_BETTER))
-@pytest.mark.parametrize(
+@for_each("metric", sorted(LESS_IS_BETTER))
+@for_each(
     ("expected", "low", "high"),
     [
         ("regressed", 13.2, 14.0),
@@ -79,7 +79,7 @@ def test_where_less_is_better_the_whole_interval_decides(expected, metric, low, 
     assert expected == compare_intervals(TEN, about(10.0, low, high), within(0.25, metric))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "metric", "low", "high"),
     [
         ("regressed", "speedup", 9.5, None),
@@ -111,7 +111,7 @@ def test_a_tolerance_of_everything_never_fails():
         )
 
 
-@pytest.mark.parametrize("metric", sorted(LESS_IS_BETTER))
+@for_each("metric", sorted(LESS_IS_BETTER))
 def test_more_than_twice_as_much_may_be_tolerated_where_less_is_better(metric):
     assert compare_intervals(TEN, about(30.0, 29.0, 31.0), within(2.0, metric)) == "undecided"
     assert compare_intervals(TEN, about(28.0, 27.0, 28.5), within(2.0, metric)) == "not_regressed"
@@ -119,7 +119,7 @@ def test_more_than_twice_as_much_may_be_tolerated_where_less_is_better(metric):
     assert compare_intervals(TEN, about(0.1, 0.1, 0.1), within(2.0, metric)) == "not_regressed"
 
 
-@pytest.mark.parametrize(("expected", "now"), [("not_regressed", 0), ("regressed", 1)])
+@for_each(("expected", "now"), [("not_regressed", 0), ("regressed", 1)])
 def test_beside_no_memory_any_is_more(expected, now):
     assert expected == compare_intervals(exactly(0), exactly(now), within(0.5, "memory"))
 
@@ -133,7 +133,7 @@ def test_the_limit_is_as_wide_as_the_baseline_makes_it():
 # In words
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "before", "now"),
     [
         (about(0.8, 7.0 / 12.5, 9.0 / 8.0), about(10.0, 8.0, 12.5), about(8.0, 7.0, 9.0)),
@@ -150,7 +150,7 @@ def test_a_ratio_is_as_wide_as_both_intervals_leave_it(expected, before, now):
     assert expected == ratio(before, now)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "found"),
     [
         ("-20.0 % [-24.1, -16.3]", about(0.8, 0.759, 0.837)),
@@ -168,7 +168,7 @@ def test_a_change_is_said_in_percent_with_its_sign(expected, found):
     assert expected == format_change(found)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "metric", "found"),
     [
         ("8.00x [7.80, 8.20]", "speedup", about(8.0, 7.8, 8.2)),
@@ -184,7 +184,7 @@ def test_an_estimate_is_said_in_the_unit_of_its_metric(expected, metric, found):
     assert expected == format_metric(metric, found)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "metric", "outcome"),
     [
         ("speedup got worse: 8.00x [7.50, 8.40], baseline 10.0x [9.50, 10.5]: ", "speedup", "regressed"),
@@ -206,7 +206,7 @@ def test_an_outcome_is_said_with_both_numbers(expected, metric, outcome):
     assert "\n" not in told
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "metric", "outcome"),
     [
         ("12.5 % less is allowed", "speedup", "regressed"),

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.gate import tolerance
 from pytest_gpuperf.model.comparison import Tolerance
@@ -14,7 +15,7 @@ def test_a_text_is_a_metric_and_the_share_that_it_may_lose():
     assert tolerance.parse("improvement") == "improvement"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "cause"),
     [
         ("speed:10%", "'speed' is not a metric; expected one of speedup"),

@@ -1,6 +1,6 @@
 """Node ids: a test's file, function, name and parameters."""
 
-import pytest
+from cases import for_each
 
 from pytest_gpuperf.model.nodeid import file_of, function_of, name_of, parameters_of, split
 
@@ -14,7 +14,7 @@ def test_a_node_id_has_a_file_a_function_a_name_and_parameters():
     assert "a/b::c[0]-64" == parameters_of(NODEID)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "nodeid"),
     [
         (("tests/test_fft.py", "TestFft::test_it[x::y]"), "tests/test_fft.py::TestFft::test_it[x::y]"),

@@ -1,11 +1,11 @@
 """Units: seconds and bytes in words, with three digits; counts and lists of names."""
 
-import pytest
+from cases import for_each
 
 from pytest_gpuperf.model.units import bandwidth, count, digits, first_few, interval, seconds, size
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "value"),
     [
         ("3600 s", 3600.0),
@@ -23,7 +23,7 @@ def test_a_time_has_three_digits_and_its_unit(expected, value):
     assert expected == seconds(value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "bytes"),
     [
         ("0 B", 0),
@@ -49,9 +49,7 @@ def test_an_open_end_of_an_interval_is_a_question_mark():
     assert "[?, ?]" == interval(None, None, digits)
 
 
-@pytest.mark.parametrize(
-    ("expected", "number"), [("0 tests", 0), ("1 test", 1), ("2 tests", 2), ("1,200 tests", 1200)]
-)
+@for_each(("expected", "number"), [("0 tests", 0), ("1 test", 1), ("2 tests", 2), ("1,200 tests", 1200)])
 def test_a_count_has_the_plural_of_its_noun(expected, number):
     assert expected == count(number, "test")
 
@@ -61,8 +59,6 @@ def test_a_count_takes_a_plural_of_its_own():
     assert "2 entries" == count(2, "entry", "entries")
 
 
-@pytest.mark.parametrize(
-    ("expected", "names"), [("a", "a"), ("a, b, c", "abc"), ("a, b, c and 1 more", "abcd"), ("", "")]
-)
+@for_each(("expected", "names"), [("a", "a"), ("a, b, c", "abc"), ("a, b, c and 1 more", "abcd"), ("", "")])
 def test_of_many_names_the_first_three_are_listed(expected, names):
     assert expected == first_few(names)

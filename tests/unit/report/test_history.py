@@ -2,14 +2,14 @@
 
 import json
 import os
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import nan
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from cases import for_each
 from factories import measurement, record, run_of, skipped, speedup
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -163,7 +163,7 @@ def test_the_fingerprint_of_devices_that_say_little():
     assert "python 3.11, GPU none" == key(nothing, None, None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"name": "H200"},
@@ -180,7 +180,7 @@ def test_another_device_has_another_fingerprint(change):
     assert key(HERE, CPU, GPU) != key(HERE, CPU, replace(GPU, **change))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"driver": "for CUDA 13.2"},
@@ -199,19 +199,13 @@ def test_a_patch_of_cuda_as_jax_counts_it_has_the_same_fingerprint():
     assert key(HERE, CPU, one) == key(HERE, CPU, other)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"name": "Xeon"}, {"usable": 8}, {"usable": None}, {"quota": 1.5}],
-    ids=lambda change: str(change),
-)
+@for_each("change", [{"name": "Xeon"}, {"usable": 8}, {"usable": None}, {"quota": 1.5}])
 def test_another_processor_has_another_fingerprint(change):
     other = replace(HERE, cpu={**HERE.cpu, **change})
     assert key(HERE, CPU, GPU) != key(other, CPU, GPU)
 
 
-@pytest.mark.parametrize(
-    "demand", [Demand(transfer="always"), Demand(transfer="once", calls=10), Demand(latency=True)]
-)
+@for_each("demand", [Demand(transfer="always"), Demand(transfer="once", calls=10), Demand(latency=True)])
 def test_speedups_that_include_something_else_have_another_fingerprint(demand):
     assert key(HERE, CPU, GPU) != key(HERE, CPU, GPU, demand)
 
@@ -220,7 +214,7 @@ def test_another_limit_has_the_same_fingerprint():
     assert key(HERE, CPU, GPU) == key(HERE, CPU, GPU, Demand(min=3, max_time=2))
 
 
-@pytest.mark.parametrize("change", [{"python": "3.12.1"}, {"variables": {"OMP_NUM_THREADS": "1"}}])
+@for_each("change", [{"python": "3.12.1"}, {"variables": {"OMP_NUM_THREADS": "1"}}])
 def test_another_interpreter_or_number_of_threads_has_another_fingerprint(change):
     assert key(HERE, CPU, GPU) != key(replace(HERE, **change), CPU, GPU)
 
@@ -248,7 +242,7 @@ def test_the_folder_is_made_and_the_name_tells_time_and_commit(tmp_path):
     assert [path] == list((tmp_path / "a" / "b").iterdir())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("id", "expected"), [("../../etc/x", "etcx"), ("\0/", "unknown"), ("é" * 40, "unknown"), ("a", "a")]
 )
 def test_a_strange_commit_stays_in_the_folder(tmp_path, id, expected):
@@ -282,8 +276,8 @@ def test_nothing_is_overwritten(tmp_path, monkeypatch):
     assert (KEPT, KEPT) == read(tmp_path).entries
 
 
-def test_processes_that_write_at_once_lose_nothing(tmp_path):
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as writers:
+def test_runs_that_are_written_at_once_lose_nothing(tmp_path):
+    with ThreadPoolExecutor(4) as writers:
         written = {*writers.map(write, [tmp_path] * 60, [KEPT] * 60)}
     assert (60, 60) == (len(written), len(list(tmp_path.iterdir())))
     assert ((KEPT,) * 60, {}) == (read(tmp_path).entries, read(tmp_path).rejected)
@@ -307,7 +301,7 @@ def test_a_file_is_small(tmp_path):
     assert 250 * 100 > write(tmp_path, entry(run_of(*tests, commit=COMMIT))).stat().st_size
 
 
-@pytest.mark.parametrize(
+@for_each(
     "broken",
     [
         {"started": "yesterday"},

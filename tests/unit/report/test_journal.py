@@ -6,6 +6,7 @@ import re
 import shlex
 
 import pytest
+from cases import for_each
 from factories import record, run_of
 
 from pytest_gpuperf.cli import main
@@ -157,7 +158,7 @@ def test_a_last_letter_that_was_cut_in_two_is_left_out(tmp_path):
     assert recovered(tmp_path / "cut", HEADING + line("a") + letter) == ["a"]
 
 
-@pytest.mark.parametrize("character", ["\u2028", "\x85"])
+@for_each("character", ["\u2028", "\x85"])
 def test_only_a_line_feed_ends_a_line(tmp_path, character):
     name = f"one{character}two"
     assert recovered(tmp_path / "whole", HEADING + line(name) + line("three")) == [name, "three"]
@@ -176,7 +177,7 @@ def test_a_record_that_is_none_of_ours_is_named(tmp_path, status):
         recovered(tmp_path / "wrong", HEADING + content)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "content"),
     [
         (True, b'{"started": "", "environment": {}}\n'),

@@ -4,6 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from cases import for_each
 from factories import GPU, measurement, record, run_of, skipped, speedup
 from hypothesis import given
 from hypothesis import strategies as st
@@ -200,7 +201,7 @@ def test_a_row_holds_times_speedup_demand_baseline_and_verdict():
     ] == rows(run)[0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "metric", "baseline"),
     [
         ("GPU 1.23 ms", "gpu", 1.23e-3),
@@ -314,7 +315,7 @@ def hostile(failed):
     return call
 
 
-@pytest.mark.parametrize("trap", TRAPS)
+@for_each("trap", TRAPS)
 def test_anybodys_text_is_shown_as_it_is(hostile, trap):
     assert_literal(hostile(trap), trap)
 
@@ -344,7 +345,7 @@ def test_a_code_span_holds_its_text_and_nothing_else(anything):
     assert [printable(anything).strip(" ")] == [span.strip(" ") for span in shown.spans]
 
 
-@pytest.mark.parametrize("filler", ["|", "`", "\\", "x", "<", "\u202e", "\U0001f600"])
+@for_each("filler", ["|", "`", "\\", "x", "<", "\u202e", "\U0001f600"])
 def test_the_longest_text_fits_a_comment(filler):
     long = filler * 2000
     huge = Estimate(value=1e300, low=1e300, high=1e300)
@@ -356,7 +357,7 @@ def test_the_longest_text_fits_a_comment(filler):
             speedup=speedup(1e300, 1e300, 1e300),
             comparisons=(compared("regressed", reason=f"{long}{n}", baseline=huge, ratio=huge),),
         )
-        for n in range(200)
+        for n in range(100)
     ]
     environment = Environment(
         host={},

@@ -8,6 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from cases import for_each
 from two_runs import (
     CLOCKS,
     ELSEWHERE,
@@ -74,7 +75,7 @@ def refused(*reports) -> str:
     return str(refusal.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "demand"),
     [
         ("passed", Demand(min=9)),
@@ -94,7 +95,7 @@ def test_a_ratio_that_is_known_gives_that_speedup_and_the_verdict_on_it(expected
     assert (found.speedup.rounds, found.speedup.sampling) == (ROUNDS, "siblings")
 
 
-@pytest.mark.parametrize("close", ["cpu", "gpu"])
+@for_each("close", ["cpu", "gpu"])
 def test_a_failure_near_its_limit_is_one_only_if_the_samples_of_both_runs_sat_apart(close):
     demand = Demand(min=11)
     samples = {
@@ -186,7 +187,7 @@ def moving(seconds, **changes) -> Transfer:
     return Transfer(**{**known, **changes})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "demand"),
     [
         (10 / 5, Demand(min=1.5, transfer="always")),
@@ -218,7 +219,7 @@ def test_copies_of_nothing_cost_nothing():
 UNTIMED = Copies(bytes=800, arrays=1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("why", "transfer"),
     [
         ("", None),
@@ -226,7 +227,7 @@ UNTIMED = Copies(bytes=800, arrays=1)
         (": of a body", Transfer(h2d=None, d2h=None, reason="of a body")),
     ],
 )
-@pytest.mark.parametrize("regime", [{"transfer": "always"}, {"transfer": "once", "calls": 4}])
+@for_each("regime", [{"transfer": "always"}, {"transfer": "once", "calls": 4}])
 def test_copies_that_nobody_timed_are_an_error_where_they_are_demanded(why, transfer, regime):
     demand = Demand(min=2, **regime)
     found = beside(side("cpu", 1.0, demand=demand), side("gpu", 1e-3, demand=demand, transfer=transfer))
@@ -238,14 +239,13 @@ def test_copies_that_nobody_timed_are_an_error_where_they_are_demanded(why, tran
 WAITED = {"waited": 0.5 * 10e-3 * ROUNDS}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "cpu",
     [
         side("cpu", 10e-3, demand=Demand(min=6), timed=WAITED),
         side("cpu", *[1e-3] * 2, *[10e-3] * (ROUNDS - 2), demand=Demand(min=6)),
         side("cpu", 10e-3, demand=Demand(min=6), interference=UNSTABLE),
     ],
-    ids=["waited", "wandered", "noted"],
 )
 def test_a_cpu_that_was_disturbed_lets_nothing_pass(cpu):
     gpu = side("gpu", *[0.1e-3] * 2, *[1e-3] * (ROUNDS - 2), demand=Demand(min=6))
@@ -285,7 +285,7 @@ LIMITED = Demand(min=2, max_memory=1000)
 HELD = "the workload holds 2.00 kB on the device, max_memory is 1.00 kB"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "reason", "memory", "of_side"),
     [
         ("passed", None, Memory(peak=1000), ("passed", None, None)),
@@ -358,7 +358,7 @@ def of_siblings(demand, *, cpu, gpu, seed) -> tuple[Record, Record]:
     return here.record(Verdict(status="recorded", reason=None)), there.record(found)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "demand",
     [
         TWICE,
@@ -368,31 +368,29 @@ def of_siblings(demand, *, cpu, gpu, seed) -> tuple[Record, Record]:
         Demand(min=2, transfer="always"),
         Demand(min=2, transfer="once", calls=7),
     ],
-    ids=str,
 )
-@pytest.mark.parametrize("times", [(10e-3, 1e-3), (10e-3, 5e-3), (2e-5, 1e-5)])
+@for_each("times", [(10e-3, 1e-3), (10e-3, 5e-3), (2e-5, 1e-5)])
 def test_the_same_samples_say_the_same_as_those_of_siblings(demand, times):
-    for seed in range(2):
-        cpu, together = of_siblings(demand, cpu=times[0], gpu=times[1], seed=seed)
-        apart = joined(
-            replace(cpu, pairing=Pairing(side="cpu", library="numpy")),
-            replace(
-                together,
-                status="recorded",
-                reason=None,
-                cpu=None,
-                speedup=None,
-                parity=None,
-                offload=None,
-                pairing=Pairing(side="gpu", library="cupy"),
-            ),
-        )
-        assert together.speedup == apart.speedup
-        assert (together.status, together.reason) == (apart.status, apart.reason)
-        assert together.offload == apart.offload
+    cpu, together = of_siblings(demand, cpu=times[0], gpu=times[1], seed=0)
+    apart = joined(
+        replace(cpu, pairing=Pairing(side="cpu", library="numpy")),
+        replace(
+            together,
+            status="recorded",
+            reason=None,
+            cpu=None,
+            speedup=None,
+            parity=None,
+            offload=None,
+            pairing=Pairing(side="gpu", library="cupy"),
+        ),
+    )
+    assert together.speedup == apart.speedup
+    assert (together.status, together.reason) == (apart.status, apart.reason)
+    assert together.offload == apart.offload
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "changes"),
     [
         ("min=2 in cpu.json, min=3 in gpu.json", {"demand": Demand(min=3)}),
@@ -408,29 +406,29 @@ def test_sides_that_ask_for_different_things_are_an_error_that_names_both(said, 
     assert not found.demand.bare
 
 
-@pytest.mark.parametrize("bare", ["cpu", "gpu"])
+@for_each("bare", ["cpu", "gpu"])
 def test_a_demand_of_one_side_alone_is_not_lost_for_a_bare_one(bare):
     demands = {"cpu": TWICE, "gpu": TWICE, bare: Demand()}
     found = beside(*(side(kind, 1.0, demand=demand) for kind, demand in demands.items()))
     assert ("error", TWICE) == (found.status, found.demand)
 
 
-@pytest.mark.parametrize("seconds", [0.0, float("inf")])
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@for_each("seconds", [0.0, float("inf")])
+@for_each("kind", ["cpu", "gpu"])
 def test_samples_that_are_no_times_are_an_error(kind, seconds):
     sides = {"cpu": 1.0, "gpu": 1.0, kind: seconds}
     found = beside(*(side(each, value) for each, value in sides.items()))
     assert f"its {kind.upper()} variant has samples that are not times" == found.reason
 
 
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@for_each("kind", ["cpu", "gpu"])
 def test_a_side_without_samples_is_an_error(kind):
     empty = side(kind, timed={"samples": array("d")})
     found = beside(*(empty if each == kind else side(each, 1.0) for each in ("cpu", "gpu")))
     assert ("error", f"its {kind.upper()} variant has no samples") == (found.status, found.reason)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "words", "status"),
     [
         ("skipped", "was skipped", "skipped"),
@@ -439,8 +437,8 @@ def test_a_side_without_samples_is_an_error(kind):
         ("inconclusive", "is inconclusive", "inconclusive"),
     ],
 )
-@pytest.mark.parametrize("kept", ["nothing", "samples"])
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@for_each("kept", ["nothing", "samples"])
+@for_each("kind", ["cpu", "gpu"])
 def test_a_side_that_did_not_end_well_is_named_with_its_reason(expected, words, status, kind, kept):
     broken = ended(kind, status, "a bad day")
     if kept == "samples":
@@ -456,7 +454,7 @@ def test_a_side_that_ended_before_anyone_knew_its_side_is_named_all_the_same():
     assert found.cpu is not None
 
 
-@pytest.mark.parametrize(("absent", "there"), [("CPU", "gpu"), ("GPU", "cpu")])
+@for_each(("absent", "there"), [("CPU", "gpu"), ("GPU", "cpu")])
 def test_a_side_that_no_report_has_is_an_error(absent, there):
     sides = {"cpu": None, "gpu": None, there: side(there, 1.0)}
     found = beside(**sides)
@@ -469,7 +467,7 @@ def test_a_test_that_was_skipped_in_both_runs_is_skipped():
     assert ("skipped", "a bad day") == (found.status, found.reason)
 
 
-@pytest.mark.parametrize("order", [1, -1])
+@for_each("order", [1, -1])
 def test_an_error_is_not_hidden_behind_a_skip(order):
     sides = [ended("cpu", "skipped", "a bad day"), ended("cpu", "error", "it broke", pairing=None)]
     found = beside(*sides[::order])
@@ -532,7 +530,7 @@ def test_siblings_of_one_run_are_carried_over_unchanged():
     assert made.run.records[1:] == siblings
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sides", "first", "second"),
     [
         ("CPU result", side("cpu", 1.0), side("cpu", 1.0)),
@@ -555,7 +553,7 @@ def test_one_cpu_run_with_two_gpu_runs_says_what_to_do():
     assert said.endswith("merge a CPU run with one GPU run at a time")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("why", "second"),
     [
         ("its GPU variant was skipped: no driver", ended("gpu", "skipped", "no driver")),
@@ -643,7 +641,7 @@ def test_machines_of_one_name_differ_by_their_processors():
     assert any("machines, a processor and another:" in note.text for note in made.records[0].notes)
 
 
-@pytest.mark.parametrize("part", ["host", "cpu"])
+@for_each("part", ["host", "cpu"])
 def test_hosts_that_are_not_named_may_be_the_same_or_not(part):
     unnamed = replace(THERE, **{part: {"name": None}})
     assert hosts_differ([HERE, unnamed]) is None

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
+from cases import for_each
 from factories import record, run_of, skipped, speedup
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -77,17 +78,17 @@ def objected(tmp_path_factory):
 
 
 # What runs hold beside names is in the tests below.
-@pytest.mark.parametrize("kind", BEGINS)
 @given(nodeid=HOSTILE)
 @example(nodeid="")
 @example(nodeid='tests/test_a.py::test["quoted \\\\", {"a": [1, 2]}]')
 @example(nodeid="\N{PILE OF POO}" * 5_000)
-def test_what_we_wrote_is_written_over(runs, objected, kind, nodeid):
-    for name in ("whole", "several", "skipped"):
-        assert objected(kind, WRITTEN[kind](runs(nodeid)[name])) is None, name
+def test_what_we_wrote_is_written_over(runs, objected, nodeid):
+    made = runs(nodeid)
+    for kind, name in product(BEGINS, ("whole", "several", "skipped")):
+        assert objected(kind, WRITTEN[kind](made[name])) is None, (kind, name)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in BEGINS if kind not in ("markdown", "csv")])
+@for_each("kind", [kind for kind in BEGINS if kind not in ("markdown", "csv")])
 def test_json_of_ours_is_written_over_however_it_is_laid_out(runs, objected, kind):
     written = [text for run in runs("test_a.py::test_1").values() if (text := WRITTEN[kind](run))]
     assert [objected(kind, json.dumps(json.loads(text), indent=4)) for text in written] == [None] * len(
@@ -95,20 +96,20 @@ def test_json_of_ours_is_written_over_however_it_is_laid_out(runs, objected, kin
     )
 
 
-@pytest.mark.parametrize("kind", BEGINS)
+@for_each("kind", BEGINS)
 def test_what_we_wrote_in_another_form_is_not(runs, objected, kind):
     for other, (name, run) in product(WRITTEN, runs("test_a.py::test_1").items()):
         if text := WRITTEN[other](run):  # else no file is written
             assert (kind == other) == (objected(kind, text) is None), (other, name)
 
 
-@pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
+@for_each("text", OTHERS.values())
 def test_what_others_wrote_is_not(objected, text):
     for kind in BEGINS:
         assert f"exists and is not a {kind}; choose another file" in (objected(kind, text) or "")
 
 
-@pytest.mark.parametrize("text", ["", " \n"])
+@for_each("text", ["", " \n"])
 def test_an_empty_file_is_anybodys(objected, text):
     assert [None] * len(BEGINS) == [objected(kind, text) for kind in BEGINS]
 

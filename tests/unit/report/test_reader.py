@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cases import for_each
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -65,8 +66,8 @@ def test_a_report_is_read_as_it_was_written(tmp_path):
     assert reader.load_report(written(tmp_path / "report.json", TEXT)) == RUN
 
 
-@pytest.mark.parametrize("indent", [None, 1, 4])
-@pytest.mark.parametrize("sort_keys", [True, False])
+@for_each("indent", [None, 1, 4])
+@for_each("sort_keys", [True, False])
 def test_a_report_that_another_tool_laid_out_is_read(tmp_path, indent, sort_keys):
     text = json.dumps(FULL, indent=indent, sort_keys=sort_keys, ensure_ascii=False)
     assert reader.load_report(written(tmp_path / "report.json", text)) == RUN
@@ -79,7 +80,7 @@ def test_a_mark_that_windows_puts_first_is_no_part_of_a_report(tmp_path):
 BODY = TEXT.removeprefix("{\n")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "said"),
     [
         ("", "is not JSON: it is empty; "),
@@ -210,7 +211,7 @@ def test_the_collector_works_as_before_when_a_report_was_read(tmp_path):
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("part", "written_as"),
     [('"made":8', '"made":1e300'), ('"made":8', '"made":8.0'), ('"x":1.5', '"\\ud800":1.5')],
 )
@@ -225,9 +226,7 @@ def test_half_a_character_is_a_text(tmp_path):
     assert reader.load_report(written(tmp_path / "report.json", document.text(run))) == run
 
 
-@pytest.mark.parametrize(
-    "wild", [float("nan"), float("inf"), 10**400, -(10**400)], ids=["nan", "inf", "+", "-"]
-)
+@for_each("wild", [float("nan"), float("inf"), 10**400, -(10**400)])
 def test_a_document_with_a_number_that_is_none_is_refused_with_its_place(wild):
     content = deepcopy(FULL)
     content["environment"]["cpu"]["quota"] = wild
@@ -235,7 +234,7 @@ def test_a_document_with_a_number_that_is_none_is_refused_with_its_place(wild):
         document.load(content)
 
 
-@pytest.mark.parametrize("wild", [float("nan"), float("inf"), 10**400], ids=["nan", "inf", "10**400"])
+@for_each("wild", [float("nan"), float("inf"), 10**400])
 def test_a_record_with_a_number_that_is_none_is_never_written(wild):
     assert RUN.records[0].nodeid.isascii()
     for record in (replace(RUN.records[0], elapsed=wild), replace(RUN.records[1], elapsed=wild)):
@@ -300,7 +299,7 @@ def test_a_file_in_a_folder_that_is_no_report_is_named(tmp_path):
         reader.load_reports(tmp_path / "wrong.json")
 
 
-@pytest.mark.parametrize("started", ["yesterday", "", "2026-01-01T00:00:00", "2026-13-01T00:00:00+00:00"])
+@for_each("started", ["yesterday", "", "2026-01-01T00:00:00", "2026-13-01T00:00:00+00:00"])
 def test_a_report_in_a_folder_that_does_not_say_when_it_began_is_named(tmp_path, started):
     path = written(tmp_path / "report.json", document.text(replace(RUN, started=started)))
     assert reader.load_report(path).started == started
@@ -334,7 +333,7 @@ def test_an_integer_in_the_place_of_a_float_is_written_as_one_that_is_read_quick
     assert record == quickly(record)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("part", "changed_to"),
     [
         ('"elapsed":1.5', '"elapsed":1.50'),
@@ -368,7 +367,7 @@ def test_a_node_id_that_is_there_twice_is_refused_with_both_lines_of_a_report_of
     assert said in refused(written(tmp_path / "report.json", both.replace(": ", ":", 1)))
 
 
-@pytest.mark.parametrize("sample", [True, "1.0", None, -1.0, {}])
+@for_each("sample", [True, "1.0", None, -1.0, {}])
 def test_what_is_no_sample_is_refused_with_its_place(tmp_path, sample):
     content = deepcopy(FULL)
     content["records"][0]["cpu"]["samples"][1] = sample
@@ -432,9 +431,23 @@ def changed(content, changes):
     return content
 
 
+def has_wild_number(content) -> bool:
+    return codec.unbounded(content, "$") is not None
+
+
+def passes_part_by_part(content) -> bool:
+    try:
+        schema.validate(content)
+    except GpuPerfError:
+        return False
+    return True
+
+
 @QUICKLY
 @given(changes=CHANGES, laid=st.booleans())
-def test_a_document_that_was_tampered_with_is_a_run_or_an_error(tmp_path, changes, laid):
+def test_a_document_that_was_tampered_with_is_a_run_or_an_error_and_validated_like_a_whole(
+    tmp_path, changes, laid
+):
     content = changed(FULL, changes)
     text = json.dumps(content, indent=1)
     if laid and isinstance(content.get("records"), list) and content["records"]:
@@ -442,24 +455,9 @@ def test_a_document_that_was_tampered_with_is_a_run_or_an_error(tmp_path, change
         head, _, tail = json.dumps({**content, "records": []}).partition('"records": []')
         text = "".join((head, '\n "records": [\n  ', ",\n  ".join(lines), "\n ]", tail))
     run = found_in(written(tmp_path / "report.json", text))
-    if not JUDGE.is_valid(content):
-        assert run is None
-
-
-def has_wild_number(content) -> bool:
-    return codec.unbounded(content, "$") is not None
-
-
-@QUICKLY
-@given(changes=CHANGES)
-def test_validating_a_document_part_by_part_is_validating_it(changes):
-    content = changed(FULL, changes)
-    accepted = True
-    try:
-        schema.validate(content)
-    except GpuPerfError:
-        accepted = False
-    assert accepted == (JUDGE.is_valid(content) and not has_wild_number(content))
+    is_valid = JUDGE.is_valid(content)
+    assert is_valid or run is None
+    assert passes_part_by_part(content) == (is_valid and not has_wild_number(content))
 
 
 @QUICKLY
@@ -501,9 +499,7 @@ def test_a_line_that_reads_back_is_what_any_reader_makes_of_it(value):
     assert quick in (None, {"value": value})
 
 
-@pytest.mark.parametrize(
-    "text", ['{"a":1,"a":2}', '{"a":1,"a" :2}', '{"a\\\\":1,"a\\\\":2}', '[{"b":{},"b":1}]']
-)
+@for_each("text", ['{"a":1,"a":2}', '{"a":1,"a" :2}', '{"a\\\\":1,"a\\\\":2}', '[{"b":{},"b":1}]'])
 def test_a_key_that_is_there_twice_is_found_however_it_is_written(text):
     assert codec.quick(text.encode(), object) is None
     with pytest.raises(ValueError, match=r"again at line 1, column \d+; leave one of them out"):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from cases import for_each
 from factories import GPU, record, run_of, skipped, speedup
 
 from pytest_gpuperf.model.demand import Demand, Pairing
@@ -29,7 +30,7 @@ def row_of(name: str, shown: list[str]) -> str:
     return row
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "seconds"),
     [
         ("-", None),
@@ -75,7 +76,7 @@ def test_columns_stand_below_their_headings(section):
     assert all(row[heading.index("verdict") :] == "passed" for row in rows)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "demand"),
     [
         (" >=3x ", Demand(min=3)),
@@ -123,20 +124,20 @@ def wide():
     }
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", WIDE)
+@for_each("width", WIDTHS)
+@for_each("name", WIDE)
 def test_no_line_is_wider_than_the_terminal(section, wide, name, width):
     shown = section(wide[name], width=width)
     assert [line for line in shown if len(line) > width] == []
 
 
-@pytest.mark.parametrize("name", ["long name", "long parameter", "long word", "note", "skipped"])
+@for_each("name", ["long name", "long parameter", "long word", "note", "skipped"])
 def test_long_texts_fit_into_sixty_columns_too(section, wide, name):
     shown = section(wide[name], width=60)
     assert [line for line in shown if len(line) > 60] == []
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_all_records_together_fit_too(section, wide, width):
     shown = section(*wide.values(), width=width)
     assert [line for line in shown if len(line) > width] == []
@@ -247,7 +248,7 @@ def test_the_speedup_with_copies_stands_beside_the_one_without(section):
 LONG = "tests/test_fft.py::test_of_a_name_with_forty_characters_in"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("shown", "hidden", "width"),
     [
         ({"with copies", "limit"}, set(), 130),
@@ -264,7 +265,7 @@ def test_columns_that_leave_a_name_too_little_room_are_left_out(section, shown, 
     assert not any(name in heading for name in hidden)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "limits", "demand"),
     [
         ("<=4.00 ms", GpuLimits(demand=4e-3, price=5e-3), Demand(min=3)),
@@ -281,7 +282,7 @@ def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one(
     assert "test_fft: it cannot pay" not in shown
 
 
-@pytest.mark.parametrize(("expected", "bound"), [(True, 0.9), (False, 1.0), (False, None)])
+@for_each(("expected", "bound"), [(True, 0.9), (False, 1.0), (False, None)])
 def test_without_a_gpu_only_what_no_link_allows_is_said_in_words(section, without_gpu, expected, bound):
     links = (Link(name="a wire", bandwidth=1e9, seconds=1.0, speedup_at_most=bound),)
     shown = section(without_gpu(GpuLimits(demand=None, price=5e-3), links=links), gpu=None)
@@ -291,7 +292,7 @@ def test_without_a_gpu_only_what_no_link_allows_is_said_in_words(section, withou
 WHY = Diagnosis(code="float64", sentence="float64: it is slow", numbers={})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "status", "worth"),
     [(False, "passed", True), (True, "failed", True), (True, "passed", False), (True, "recorded", None)],
 )
@@ -334,7 +335,7 @@ def threshold(**changes) -> Threshold:
     return Threshold(**{**known, **changes})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "changes"),
     [
         ("the GPU wins from n = 256 on, not at 64, recorded", {}),

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.report.history import History
@@ -67,7 +68,7 @@ def test_a_test_without_a_change_says_so():
     assert "  no change in 12 runs" == lines(history_of([5.0] * 12))[-1]
 
 
-@pytest.mark.parametrize(("runs", "word"), [(1, "run"), (9, "runs")])
+@for_each(("runs", "word"), [(1, "run"), (9, "runs")])
 def test_a_test_with_few_runs_says_that_it_needs_more(runs, word):
     expected = f"  {runs} {word} with a speedup: changes are looked for in 10 or more"
     assert expected == lines(history_of([5.0] * runs))[-1]
@@ -163,7 +164,7 @@ def test_a_long_series_has_a_short_sparkline_and_noise_a_flat_one():
     assert "test_a  " + "▁" * 20 + "▇" * 20 in lines(many)
 
 
-@pytest.mark.parametrize("hostile", ["\x1b[2J", "a\nb", "\r", "\u202e", "\ud800", "\x9b"])
+@for_each("hostile", ["\x1b[2J", "a\nb", "\r", "\u202e", "\ud800", "\x9b"])
 def test_nothing_in_a_file_steers_the_terminal(hostile):
     strange = entry(1, result(2.0, hostile, fingerprint=hostile), commit=Commit(id=hostile))
     told = lines(History(entries=(strange,), rejected={hostile: hostile}))

@@ -9,6 +9,7 @@ from itertools import count, islice
 from random import Random
 
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
@@ -98,8 +99,8 @@ def test_work_that_no_result_waits_for_is_in_the_time_of_the_block():
     assert sample == 2, "the two seconds in which it waited; not the one in which it looked"
 
 
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
-@pytest.mark.parametrize("calls", [1, 7])
+@for_each("kind", ["cpu", "gpu"])
+@for_each("calls", [1, 7])
 def test_a_sample_is_the_time_of_one_call(kind, calls):
     device = simulated(kind)
     assert blocks.time_block(device.launch, calls, device) == pytest.approx(1e-3)
@@ -121,13 +122,13 @@ def test_work_on_a_side_stream_is_in_the_sample():
     assert blocks.time_block(lambda: device.launch(10e-3, stream=1), 1, device) == pytest.approx(10e-3)
 
 
-@pytest.mark.parametrize("kernel", [1e-7, 1e-6, 1e-5, 0.9e-3])
+@for_each("kernel", [1e-7, 1e-6, 1e-5, 0.9e-3])
 def test_a_block_of_quick_calls_lasts_the_block_time(kernel):
     timer = warmed_up(simulated(kernel=kernel))
     assert 1e-3 <= timer.block_calls * kernel <= 1.2e-3 + kernel
 
 
-@pytest.mark.parametrize("kernel", [1.1e-3, 0.5])
+@for_each("kernel", [1.1e-3, 0.5])
 def test_a_slow_call_is_a_block_of_its_own(kernel):
     assert warmed_up(simulated(kernel=kernel)).block_calls == 1
 
@@ -137,7 +138,7 @@ def test_the_block_time_is_the_plans():
     assert 50 <= timer.block_calls <= 60
 
 
-@pytest.mark.parametrize("cost", [100e-6, 1e-3, 5e-3])
+@for_each("cost", [100e-6, 1e-3, 5e-3])
 def test_a_block_lasts_twenty_empty_synchronizes(cost):
     timer = warmed_up(simulated(kernel=10e-6, synchronize=cost))
     assert timer.synchronize_cost == pytest.approx(cost)
@@ -219,7 +220,7 @@ def test_a_workload_that_takes_no_time_is_an_error_and_no_hang(monkeypatch):
     assert next(calls) <= 1 + 100 + 1000, "a block has at most that many calls"
 
 
-@pytest.mark.parametrize("step", [BlockTimer.take_sample, partial(BlockTimer.warm_up, options=RunOptions())])
+@for_each("step", [BlockTimer.take_sample, partial(BlockTimer.warm_up, options=RunOptions())])
 def test_the_garbage_collector_is_off_inside_blocks_and_on_again(step):
     device = simulated()
     states = []
@@ -233,7 +234,7 @@ def test_the_garbage_collector_is_off_inside_blocks_and_on_again(step):
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize("step", [BlockTimer.take_sample, partial(BlockTimer.warm_up, options=RunOptions())])
+@for_each("step", [BlockTimer.take_sample, partial(BlockTimer.warm_up, options=RunOptions())])
 def test_the_garbage_collector_is_on_again_after_an_exception(step):
     def call():
         raise RuntimeError("in the workload")
@@ -299,7 +300,7 @@ def test_the_order_in_a_round_is_drawn_from_the_seed():
     assert order_of(1) != order_of(2)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@for_each("seed", [1, 2, 3])
 def test_each_device_comes_first_in_about_half_of_the_rounds(seed):
     assert 60 < order_of(seed, 200).count("cpu") < 140
 
@@ -414,7 +415,7 @@ def test_a_system_that_does_not_tell_the_wait_has_none(monkeypatch):
     assert timer.waited is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "waited", "fastest"), [(None, 0.2, 1.0), (0.6, 0.4, 1.0), (0.0, 1.5, 1.0), (0.25, 0.0, 0.25)]
 )
 def test_what_disturbed_the_samples_is_taken_off(expected, waited, fastest):

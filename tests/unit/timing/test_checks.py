@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand
@@ -80,8 +81,8 @@ LAZY = [
 ]
 
 
-@pytest.mark.parametrize("demand", DEMANDS, ids=["bare", "gate", "unchecked", "copied"])
-@pytest.mark.parametrize(("name", "make"), LAZY, ids=[name for name, _ in LAZY])
+@for_each("demand", DEMANDS)
+@for_each(("name", "make"), LAZY)
 def test_a_result_whose_work_is_still_to_be_done_is_refused_by_any_marker(name, make, demand):
     expected = (
         f"result is of type {name}, which is lazy: its work would run after the timed call; "
@@ -90,7 +91,7 @@ def test_a_result_whose_work_is_still_to_be_done_is_refused_by_any_marker(name, 
     assert expected == refusal(make(), demand)
 
 
-@pytest.mark.parametrize("demand", DEMANDS, ids=["bare", "gate", "unchecked", "copied"])
+@for_each("demand", DEMANDS)
 def test_a_generator_deep_in_a_result_is_refused_with_its_place(demand):
     text = refusal({"kept": [1.0, Pair(2.0, lazily())]}, demand)
     assert text.startswith("result['kept'][1].second is of type generator, which is lazy: its work would run")
@@ -228,8 +229,8 @@ LAZY_CONTAINERS = [
 ]
 
 
-@pytest.mark.parametrize("demand", DEMANDS, ids=["bare", "gate", "unchecked", "copied"])
-@pytest.mark.parametrize("value", LAZY_CONTAINERS, ids=lambda value: type(value).__name__)
+@for_each("demand", DEMANDS)
+@for_each("value", LAZY_CONTAINERS)
 def test_a_container_that_computes_what_is_read_is_refused_by_any_marker(value, demand):
     expected = (
         f"result[0] is of type {type(value).__name__}, which is lazy: its work would run after the timed "
@@ -238,7 +239,7 @@ def test_a_container_that_computes_what_is_read_is_refused_by_any_marker(value, 
     assert expected == refusal([value], demand)
 
 
-@pytest.mark.parametrize("value", [LazyMapping(), Chain({"a": np.ones(2)})], ids=["lazy", "stored"])
+@for_each("value", [LazyMapping(), Chain({"a": np.ones(2)})])
 def test_a_mapping_of_another_kind_is_refused_by_any_marker_with_what_to_return(value):
     expected = (
         f"result[0] is of type {type(value).__name__}, which may compute its values when they are read, "
@@ -292,7 +293,7 @@ class Frozen:
     unit: str = field(default="s", init=False)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "make",
     [
         lambda value: {"total": value},
@@ -441,14 +442,14 @@ def test_answers_that_agree_are_not_wrong():
     assert checks.disagreement is None
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@for_each("when", ["before", "after"])
 def test_answers_that_differ_are_wrong_and_the_remedies_are_named(when):
     text = compared((1, 2), when=when).disagreement
     assert text.startswith(f"the devices disagree {when} timing: result[0]: 1 of 1 values differ; seed ")
     assert "parity=False" in text
 
 
-@pytest.mark.parametrize(("named", "dtype"), [(True, "float32"), (False, "float64")])
+@for_each(("named", "dtype"), [(True, "float32"), (False, "float64")])
 def test_answers_that_differ_where_float32_is_rounded_more_name_the_setting(named, dtype):
     device = SimulatedDevice("gpu", clock=Clock(), reduced_precision="TF32 (allow_tf32)", reduced_eps=2**-10)
     checks = ResultChecks(GATE)
@@ -462,7 +463,7 @@ def test_answers_that_differ_where_float32_is_rounded_more_name_the_setting(name
     assert named is ("more than the dtype says (TF32 (allow_tf32)): turn that off" in text)
 
 
-@pytest.mark.parametrize("pairs", [[(1, 2), (1, 1)], [(1, 1), (1, 2)], [(1, 2), (3, 3), (4, 4)]])
+@for_each("pairs", [[(1, 2), (1, 1)], [(1, 1), (1, 2)], [(1, 2), (3, 3), (4, 4)]])
 def test_of_two_findings_the_worse_stays(pairs):
     assert compared(*pairs).differ
 
@@ -482,7 +483,7 @@ def test_what_parity_takes_is_told_altogether():
     assert checks.elapsed == 0.75
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "value"),
     [
         ("zero", [0.0, 0.0]),
@@ -530,7 +531,7 @@ def test_a_result_that_changes_from_call_to_call_is_other_work():
         ResultChecks(GATE).require_same_result(leaves_of(1), leaves_of(2))
 
 
-@pytest.mark.parametrize(("demand", "after"), [(GATE, 1), (UNCHECKED, 2), (Demand(min=3, atol=2), 2)])
+@for_each(("demand", "after"), [(GATE, 1), (UNCHECKED, 2), (Demand(min=3, atol=2), 2)])
 def test_a_result_that_stays_or_need_not_is_the_same_work(demand, after):
     ResultChecks(demand).require_same_result(leaves_of(1), leaves_of(after))
 
@@ -541,7 +542,7 @@ def test_a_gpu_that_was_idle_did_not_do_the_work():
     ResultChecks(GATE).require_device_work(prepared(lambda seen: lambda: seen.xp.ones(3)))
 
 
-@pytest.mark.parametrize("demand", DEMANDS, ids=["bare", "gate", "unchecked", "copied"])
+@for_each("demand", DEMANDS)
 def test_a_changed_input_is_refused_by_any_marker(demand):
     def body(seen):
         a = seen.asarray(np.zeros((2, 3), np.float32))

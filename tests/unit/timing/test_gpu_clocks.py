@@ -4,6 +4,7 @@ from dataclasses import replace
 from math import inf
 
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
@@ -48,7 +49,7 @@ def sample_after(timer, idle) -> float:
     return timer.samples[-1]
 
 
-@pytest.mark.parametrize("factor", [1.3, 0.85])
+@for_each("factor", [1.3, 0.85])
 def test_where_pauses_change_the_times_a_block_runs_untimed_after_each_pause(factor):
     timer = settled(Clocked(after_idling=factor))
     assert timer.measurement.depends_on_idling is True
@@ -57,7 +58,7 @@ def test_where_pauses_change_the_times_a_block_runs_untimed_after_each_pause(fac
     assert timer.device.launches - launches == 5
 
 
-@pytest.mark.parametrize("factor", [1.0, 1.015])
+@for_each("factor", [1.0, 1.015])
 def test_where_they_do_not_no_block_runs_untimed(factor):
     timer = settled(Clocked(after_idling=factor))
     assert timer.measurement.depends_on_idling is False
@@ -118,9 +119,7 @@ def test_a_gpu_is_asked_once_in_a_process():
     assert settled(Clocked()).measurement.depends_on_idling is False
 
 
-@pytest.mark.parametrize(
-    "device", [SimulatedDevice("gpu", clock=Clock()), SimulatedDevice("cpu", clock=Clock())]
-)
+@for_each("device", [SimulatedDevice("gpu", clock=Clock()), SimulatedDevice("cpu", clock=Clock())])
 def test_a_cpu_and_an_emulated_gpu_have_no_clocks_of_their_own(device):
     assert clocks_of(device) is None
     timer = settled(device)
@@ -151,7 +150,7 @@ def test_a_device_that_cannot_be_remembered_is_asked_in_each_test():
     assert clocks_of(device) is not clocks_of(device)
 
 
-@pytest.mark.parametrize("transfer", ["never", "always"])
+@for_each("transfer", ["never", "always"])
 def test_a_slow_cpu_beside_it_leaves_a_gpu_at_the_clocks_of_steady_work(transfer):
     clock = Clock()
     cpu = SimulatedDevice("cpu", clock=clock, timing=Timing(kernel=30e-3))

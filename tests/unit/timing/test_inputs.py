@@ -3,7 +3,7 @@
 from functools import partial
 
 import numpy as np
-import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
@@ -100,15 +100,15 @@ CHANGING = [
 DEVICES = [simulated, partial(HostDevice, "a processor")]
 
 
-@pytest.mark.parametrize("device", DEVICES, ids=["simulated", "host"])
-@pytest.mark.parametrize("body", CHANGING, ids=lambda body: body.__name__)
+@for_each("device", DEVICES)
+@for_each("body", CHANGING)
 def test_an_input_that_the_workload_changes_is_seen(body, device):
     workload = prepared(device(), body)
     workload.call()
     assert changed(workload) == "float32 array of shape (3,)"
 
 
-@pytest.mark.parametrize("device", DEVICES, ids=["simulated", "host"])
+@for_each("device", DEVICES)
 def test_inputs_that_stay_as_they_were_are_fine(device):
     def body(seen):
         a, b = seen.asarray(np.ones((2, 3))), seen.xp.ones((3, 2))
@@ -171,7 +171,7 @@ class WithSlots:
         return self.array.sum()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "call_of",
     [
         Called,
@@ -180,7 +180,6 @@ class WithSlots:
         lambda array: WithSlots(array).step,
         lambda array: Called([WithSlots(array)]),
     ],
-    ids=["object", "partial", "partials", "slots", "within"],
 )
 def test_arrays_in_a_callable_object_are_its_state(call_of):
     device = simulated()
@@ -211,7 +210,7 @@ def test_what_the_workload_uploads_at_each_call_is_no_input():
     assert device.live_bytes == 0
 
 
-@pytest.mark.parametrize("shape", [(1000,), (2, 500), (1, 10, 100)])
+@for_each("shape", [(1000,), (2, 500), (1, 10, 100)])
 def test_of_large_inputs_a_sample_is_copied_and_a_change_is_seen_in_it(shape, monkeypatch):
     monkeypatch.setattr(inputs, "MOST_FINGERPRINTED", 800)
     device, sizes = simulated(), []

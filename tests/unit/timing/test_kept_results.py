@@ -8,6 +8,7 @@ from time import sleep
 import array_api_strict
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
@@ -88,7 +89,7 @@ def kept_in_an_object(device):
 KEPT = [kept_in_a_closure, kept_by_lru_cache, kept_by_a_global, kept_in_an_object]
 
 
-@pytest.mark.parametrize("body", KEPT, ids=lambda body: body.__name__)
+@for_each("body", KEPT)
 def test_a_kept_result_that_comes_sooner_than_it_is_written_is_an_error(device, body):
     with pytest.raises(
         GpuPerfError, match=r"result on the [CG]PU was kept from an earlier call: .*time the comp"
@@ -96,7 +97,7 @@ def test_a_kept_result_that_comes_sooner_than_it_is_written_is_an_error(device, 
         found(device, body, FAST)
 
 
-@pytest.mark.parametrize("body", KEPT, ids=lambda body: body.__name__)
+@for_each("body", KEPT)
 def test_a_kept_result_of_a_call_that_had_time_to_work_is_a_note(device, body):
     assert found(device, body, SLOW).code == "result_kept"
 
@@ -269,26 +270,26 @@ HONEST = [
 ]
 
 
-@pytest.mark.parametrize("samples", [FAST, SLOW, IMPOSSIBLE], ids=["fast", "slow", "impossible"])
-@pytest.mark.parametrize("body", HONEST, ids=lambda body: body.__name__)
+@for_each("samples", [FAST, SLOW, IMPOSSIBLE])
+@for_each("body", HONEST)
 def test_work_that_writes_the_buffer_that_it_returns_is_neither(device, body, samples):
     assert found(device, body, samples) is None
 
 
-@pytest.mark.parametrize("samples", [FAST, SLOW, IMPOSSIBLE], ids=["fast", "slow", "impossible"])
-@pytest.mark.parametrize("number", [1, 2, 3, 4])
+@for_each("samples", [FAST, SLOW, IMPOSSIBLE])
+@for_each("number", [1, 2, 3, 4])
 def test_buffers_that_are_filled_in_turn_are_neither(device, number, samples):
     body = partial(buffers_in_turn, number=number)
     assert found(device, body, samples, calls=number + 1) is None
 
 
-@pytest.mark.parametrize("samples", [FAST, SLOW], ids=["fast", "slow"])
-@pytest.mark.parametrize("body", [out_of_numpy, a_view_of_a_buffer], ids=lambda body: body.__name__)
+@for_each("samples", [FAST, SLOW])
+@for_each("body", [out_of_numpy, a_view_of_a_buffer])
 def test_a_given_output_and_a_view_of_a_buffer_are_neither(body, samples):
     assert found(HostDevice("a processor"), body, samples) is None
 
 
-@pytest.mark.parametrize("body", [in_place, one_element_of_a_buffer], ids=lambda body: body.__name__)
+@for_each("body", [in_place, one_element_of_a_buffer])
 def test_without_time_for_another_call_a_buffer_is_a_note(device, body):
     assert found(device, body, SLOW, may_call=False).code == "result_kept"
 
@@ -302,7 +303,7 @@ def test_a_new_result_at_an_address_that_was_used_before_is_not_kept(device):
     assert found(device, lambda seen: lambda: seen.xp.ones(SIZE), SLOW) is None
 
 
-@pytest.mark.parametrize("samples", [FAST, IMPOSSIBLE], ids=["fast", "impossible"])
+@for_each("samples", [FAST, IMPOSSIBLE])
 def test_a_view_of_an_input_is_not_kept(samples):
     def body(seen):
         a = seen.asarray(np.ones((300, 300)))
@@ -317,9 +318,7 @@ def test_zeros_that_are_not_written_yet_are_a_note_at_most(device):
     assert found(device, lambda seen: lambda: seen.xp.zeros(SIZE), FAST) is None
 
 
-@pytest.mark.parametrize(
-    "result", [None, 3, True, 1.0, np.nan, np.True_, np.ma.masked, "text", ["text", 2]], ids=str
-)
+@for_each("result", [None, 3, True, 1.0, np.nan, np.True_, np.ma.masked, "text", ["text", 2]])
 def test_what_python_keeps_itself_is_not_kept(device, result):
     assert found(device, lambda seen: lambda: result, FAST) is None
 
@@ -348,7 +347,7 @@ class Immutable(StandIn):
         return device
 
 
-@pytest.mark.parametrize("samples", [FAST, SLOW], ids=["fast", "slow"])
+@for_each("samples", [FAST, SLOW])
 def test_an_array_that_cannot_be_written_and_is_returned_again_is_an_error(samples):
     device = Immutable("array_api_strict").gpu("")
     with pytest.raises(GpuPerfError, match="was kept from an earlier call"):
@@ -420,8 +419,8 @@ def measured(body, demand):
     return trial.record(trial.compare(lambda seen: partial(body, seen), cpu, gpu))
 
 
-@pytest.mark.parametrize("demand", [Demand(), Demand(max=1), Demand(min=1)], ids=["bare", "max", "min"])
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@for_each("demand", [Demand(), Demand(max=1), Demand(min=1)])
+@for_each("kind", ["cpu", "gpu"])
 def test_a_kept_result_is_an_error_on_either_side_of_any_demand(kind, demand):
     def body(device):
         def compute():
@@ -451,18 +450,18 @@ def test_a_result_that_is_kept_from_the_second_call_on_is_an_error():
         measured(body, Demand(max=1))
 
 
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
-@pytest.mark.parametrize("library", ["numpy", "array_api_strict"])
+@for_each("kind", ["cpu", "gpu"])
+@for_each("library", ["numpy", "array_api_strict"])
 def test_a_kept_result_is_an_error_though_the_other_device_took_all_the_time(library, kind):
     def body(device):
         def compute():
-            sleep(0 if device.kind == kind else 0.1)
+            sleep(0 if device.kind == kind else 0.02)
             return device.xp.ones(SIZE) + 1
 
         return cache(compute) if device.kind == kind else compute
 
     options = RunOptions(
-        sampling=SamplingPlan(max_rounds=6, record_rounds=6, warmup_time=1e-3), max_time=0.05
+        sampling=SamplingPlan(max_rounds=6, record_rounds=6, warmup_time=1e-3), max_time=0.01
     )
     trial = Trial(nodeid="test_it.py::test_it", demand=Demand(), options=options)
     devices = HostDevice("a processor"), StandIn(library, module=library).gpu("")

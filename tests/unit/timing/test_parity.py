@@ -5,6 +5,7 @@ from math import inf, nan, sqrt
 
 import numpy as np
 import pytest
+from cases import for_each
 from factories import Answer, on_host
 
 from pytest_gpuperf.model.demand import Demand
@@ -19,7 +20,7 @@ def parity(cpu, gpu, **demand) -> Parity:
     return compare(on_host(cpu), on_host(gpu), Demand(**demand))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "cpu", "gpu"),
     [
         (HALF, "float16", "float16"),
@@ -51,7 +52,7 @@ def brought_down(result, reduced_eps=None) -> list:
     return snapshot(result, lambda value: isinstance(value, Narrow), lambda array: array.values, reduced_eps)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("bits", "dtype"),
     [
         (7, "bfloat16"),
@@ -75,7 +76,7 @@ def test_a_dtype_whose_name_says_nothing_has_the_tolerance_of_the_host():
     assert compare(wide, wide, Demand()).tolerance == pytest.approx(SINGLE)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "dtype"),
     [(2**-4, "float32"), (2**-4, "complex64"), (HALF, "float16"), (DOUBLE, "float64"), (2**-3.5, "bfloat16")],
 )
@@ -84,8 +85,8 @@ def test_a_mode_that_rounds_float32_more_sets_the_tolerance_of_float32_alone(exp
     assert compare(found, found, Demand()).tolerance == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", SINGLE), ("float64", DOUBLE)])
-@pytest.mark.parametrize(("expected", "share"), [(True, 0.9), (False, 1.1)])
+@for_each(("dtype", "tolerance"), [("float32", SINGLE), ("float64", DOUBLE)])
+@for_each(("expected", "share"), [(True, 0.9), (False, 1.1)])
 def test_the_tolerance_bounds_the_relative_error_in_the_norm(expected, share, dtype, tolerance):
     cpu = np.ones(100, dtype)
     gpu = np.ones(100, dtype)
@@ -110,8 +111,8 @@ def hidden(dtype, computed=slice(0), shape=(384, 384)):
     return complete, partial
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
-@pytest.mark.parametrize(
+@for_each("dtype", ["float32", "float64", "complex64"])
+@for_each(
     ("computed", "shape"),
     [
         (slice(2), (384, 384)),
@@ -119,7 +120,6 @@ def hidden(dtype, computed=slice(0), shape=(384, 384)):
         (slice(0, 10_000), (50_000,)),
         (slice(384 - 2), (384, 384)),
     ],
-    ids=["two rows", "some columns", "the head of a vector", "all but two rows"],
 )
 def test_a_part_left_zero_beside_a_large_element_differs(dtype, computed, shape):
     complete, partial = hidden(dtype, computed, shape)
@@ -175,15 +175,15 @@ def honest_underflow(dtype):
     return values, flushed
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("case", [honest_fft, honest_mean, honest_underflow])
+@for_each("dtype", ["float16", "float32", "float64"])
+@for_each("case", [honest_fft, honest_mean, honest_underflow])
 def test_zeros_that_rounding_explains_agree(case, dtype):
     for cpu, gpu in (case(dtype), reversed(case(dtype))):
         found = parity(cpu, gpu)
         assert (True, None) == (found.agreed, found.reason)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@for_each("dtype", ["float16", "float32"])
 def test_a_row_that_a_comparison_switches_off_agrees(dtype):
     values = np.random.default_rng(0).standard_normal((4096, 64)).astype(dtype)
     values[7] *= 1 if dtype == "float16" else 0.01
@@ -207,7 +207,7 @@ def test_the_error_is_that_of_the_worst_leaf():
     assert pytest.approx(SINGLE, rel=1e-6) == found.tolerance
 
 
-@pytest.mark.parametrize("scale", [1e300, 1e-300, 1e-160])
+@for_each("scale", [1e300, 1e-300, 1e-160])
 def test_the_size_of_the_values_does_not_matter(scale):
     cpu, close, wrong = (scale * np.array(values) for values in ([1, 2.0], [1, 2.0 + 1e-9], [1, 2.1]))
     assert parity(cpu, close).agreed is True
@@ -224,7 +224,7 @@ def test_an_error_beyond_every_float_is_written_as_a_number():
     assert found.error < inf
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+@for_each("dtype", ["int32", "int64", "uint8"])
 def test_whole_numbers_are_compared_exactly(dtype):
     ours = np.array([1, 2, 3], dtype)
     theirs = np.array([1, 2, 4], dtype)
@@ -242,7 +242,7 @@ def test_equal_whole_numbers_have_no_tolerance():
     assert (None, 0.0) == (found.tolerance, found.error)
 
 
-@pytest.mark.parametrize("tolerance", [{"atol": 1.0}, {"rtol": 0.5}])
+@for_each("tolerance", [{"atol": 1.0}, {"rtol": 0.5}])
 def test_whole_numbers_are_compared_within_a_tolerance_that_was_asked_for(tolerance):
     assert parity(np.array([2, 3]), np.array([2, 4]), **tolerance).agreed is True
     assert parity(np.array([2, 3]), np.array([2, 6]), **tolerance).agreed is False
@@ -258,7 +258,7 @@ def test_text_is_compared_exactly():
     assert parity("yes", "no").agreed is False
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "cpu", "gpu"),
     [
         (True, [nan, 1.0], [nan, 1.0]),
@@ -301,8 +301,8 @@ def test_beside_a_nan_the_other_component_counts():
         ).agreed
 
 
-@pytest.mark.parametrize("tolerance", [{}, {"rtol": 1e-3}], ids=str)
-@pytest.mark.parametrize(
+@for_each("tolerance", [{}, {"rtol": 1e-3}])
+@for_each(
     ("expected", "gpu"),
     [
         (False, complex(1, nan)),
@@ -315,7 +315,7 @@ def test_nan_in_the_other_component_is_another_answer(expected, gpu, tolerance):
         assert expected is parity(*(np.array([[2, value]]) for value in pair), **tolerance).agreed
 
 
-@pytest.mark.parametrize("kind", ["datetime64[s]", "timedelta64[s]"])
+@for_each("kind", ["datetime64[s]", "timedelta64[s]"])
 def test_no_time_is_the_same_as_no_time_and_as_no_other(kind):
     cpu, other = np.array(["NaT", 5], kind), np.array([5, 5], kind)
     assert parity(cpu, cpu.copy()).agreed is True
@@ -326,7 +326,7 @@ def test_no_time_is_the_same_as_no_time_and_as_no_other(kind):
 STRUCTURE = [("x", "f8"), ("inner", [("y", "f4", (2,)), ("n", "i8")])]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "gpu"),
     [
         (None, (nan, ([1, 2], 3))),
@@ -343,7 +343,7 @@ def test_fields_are_compared_each_by_its_own_dtype(said, gpu):
         assert (found.agreed, (found.reason or "").startswith(said or "")) == (said is None, True)
 
 
-@pytest.mark.parametrize("tolerance", [{}, {"rtol": 1e-3}], ids=str)
+@for_each("tolerance", [{}, {"rtol": 1e-3}])
 def test_complex_fields_are_compared(tolerance):
     cpu = np.zeros(5, [("x", "f8"), ("z", "c16")])
     gpu = cpu.copy()
@@ -358,7 +358,7 @@ def test_the_masked_constant_is_compared():
     assert parity(nothing, 0.0).reason == "only the CPU returned result.mask"
 
 
-@pytest.mark.parametrize("dtype", ["float64", "int64", "datetime64[s]", "U3", "bool"])
+@for_each("dtype", ["float64", "int64", "datetime64[s]", "U3", "bool"])
 def test_masks_count_and_what_they_hide_does_not(dtype):
     values = np.array([1, 0, 1]).astype(dtype)
     masked = np.ma.masked_array(values, [False, True, False])
@@ -395,7 +395,7 @@ def test_a_scalar_and_an_array_of_one_are_not_the_same():
     assert parity(1.0, np.ones(1)).agreed is False
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cpu", "gpu"), [("float64", "int64"), ("int64", "bool"), ("float64", "complex128"), ("bool", "float32")]
 )
 def test_kinds_must_match(cpu, gpu):
@@ -430,7 +430,7 @@ def test_nested_containers_and_dataclasses_are_compared_leaf_by_leaf():
     assert found.reason.startswith("result['y'].parts: relative error 0.5,")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "gpu", "demand"),
     [
         (True, [100.9, 1.0], {"rtol": 0.01}),
@@ -465,12 +465,12 @@ def test_zeros_are_the_same_as_zeros_and_nothing_else():
     assert parity(np.full(3, 1e-30), np.zeros(3)).agreed is False
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int64", "complex64", "bool"])
+@for_each("dtype", ["float32", "int64", "complex64", "bool"])
 def test_empty_arrays_are_the_same(dtype):
     assert parity(np.ones((0, 3), dtype), np.ones((0, 3), dtype)).agreed is True
 
 
-@pytest.mark.parametrize("tolerance", [{}, {"rtol": 1e-3}], ids=str)
+@for_each("tolerance", [{}, {"rtol": 1e-3}])
 def test_numbers_of_python_are_compared_like_arrays(tolerance):
     assert parity(2.0, np.float64(2.0), **tolerance).agreed is True
     assert parity(2.0, 2.1, **tolerance).agreed is False
@@ -478,7 +478,7 @@ def test_numbers_of_python_are_compared_like_arrays(tolerance):
     assert parity(2j, 2.1j, **tolerance).agreed is False
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "reduced_eps", "dtypes"),
     [
         (DOUBLE, None, ()),

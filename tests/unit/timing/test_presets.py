@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
+from cases import for_each
 
 from pytest_gpuperf.model.comparison import METRICS, GateOptions, Tolerance
 from pytest_gpuperf.model.demand import SamplingPlan
@@ -25,7 +25,7 @@ def test_a_run_that_is_compared_with_a_baseline_and_has_no_gate_has_its_rounds_a
     assert for_gate(SamplingPlan(), GateOptions(baseline=Path("base.json"))) == SamplingPlan(apart=True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "asked",
     [GATE, GateOptions(improvements=True), GateOptions(create=True), GateOptions(tolerances=(OF_TIMES,))],
 )
@@ -50,7 +50,7 @@ def test_a_gate_and_a_new_baseline_sample_for_longer(asked):
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "metric"),
     [(metric in ("latency", "always"), metric) for metric in METRICS],
 )

@@ -8,6 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.analysis.verdict import judge
@@ -180,7 +181,7 @@ def test_all_reasons_for_which_it_was_slowed_down_are_told_each_once():
     assert (3, ("a", "b", "c")) == (found.dropped, found.throttle)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "begun", "dropped"),
     [(False, 10, 0), (False, 10, 2), (True, 10, 3), (False, 60, 12), (True, 60, 13), (True, 1, 1)],
 )
@@ -197,7 +198,7 @@ def test_the_reason_names_what_slowed_it_down_and_what_to_do():
     )
 
 
-@pytest.mark.parametrize(("expected", "hot"), [((11, 1), [1]), ((12, 2), [1, 2]), ((15, 3), [1, 2, 3])])
+@for_each(("expected", "hot"), [((11, 1), [1]), ((12, 2), [1, 2]), ((15, 3), [1, 2, 3])])
 def test_sampling_goes_on_until_the_dropped_rounds_are_few(expected, hot):
     found = Bench(throttle=hot_in(*hot)).interleaved()
     assert expected == (found.begun, found.dropped)
@@ -279,7 +280,7 @@ def test_rounds_against_siblings_have_their_copies():
     assert [pytest.approx(11e-3)] * 2 == list(loop.samples)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "demand"),
     [
         (10 / (1 + 10), Demand(transfer="always")),
@@ -343,7 +344,7 @@ def starts_of(device):
     return starts
 
 
-@pytest.mark.parametrize(("calls", "limit"), [(2, 9.5), (1, 3)])
+@for_each(("calls", "limit"), [(2, 9.5), (1, 3)])
 def test_near_a_limit_each_round_follows_a_pause_and_a_block_that_is_not_sampled(calls, limit):
     bench = Bench(demand=Demand(min=limit), options=RunOptions(sampling=SamplingPlan(precision_time=0.0)))
     starts = starts_of(bench.gpu.device)
@@ -364,7 +365,7 @@ def in_a_spell(end, **changes):
     return bench.interleaved()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "confirmation", "end"), [("failed", "confirmed", inf), ("inconclusive", "contradicted", 1.2)]
 )
 def test_a_failure_near_a_limit_is_one_if_rounds_far_apart_fail_too(expected, confirmation, end):
@@ -389,7 +390,7 @@ def test_a_failure_that_there_is_no_time_to_confirm_is_a_doubt():
     assert in_a_spell(inf, allowed=1.2).speedup("interleaved").confirmation == "no_time"
 
 
-@pytest.mark.parametrize("ratio", [5.0, 20.0])
+@for_each("ratio", [5.0, 20.0])
 def test_far_from_a_limit_nothing_is_confirmed(ratio):
     bench = Bench(
         gpu=10e-3 / ratio,
@@ -450,7 +451,7 @@ def test_an_error_in_a_second_measurement_keeps_the_samples_of_the_first():
 SLOW = RunOptions(max_time=10, sampling=SamplingPlan(precision_time=0.0))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "seconds", "spell"),
     [
         ("confirmed", 0.08, inf),
@@ -486,7 +487,7 @@ def drifting(after):
     return noise
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "rounds", "seconds", "after"),
     [
         (("confirmed", "passed"), 16, 0.08, 1.0),

@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices.simulated import (
     Clock,
@@ -73,7 +74,7 @@ def test_beside_a_demand_of_latency_blocks_are_sampled():
     assert [pytest.approx(21e-6)] * 6 == list(timer.measurement.samples)
 
 
-@pytest.mark.parametrize(("expected", "copied", "in_blocks_of"), [(50e-6, 28, 50e-6), (1e-3, 19, 50e-3)])
+@for_each(("expected", "copied", "in_blocks_of"), [(50e-6, 28, 50e-6), (1e-3, 19, 50e-3)])
 def test_what_no_limit_rests_on_has_blocks_of_its_own_no_longer_than_others(expected, copied, in_blocks_of):
     options = RunOptions(sampling=SamplingPlan(secondary_block_time=in_blocks_of))
     timer = warmed_up(simulated(kernel=1e-6))
@@ -90,7 +91,7 @@ def test_both_devices_are_sampled_in_the_same_rounds():
     assert [(0, 6), (0, 6)] == [samples_of(timer) for timer in timers]
 
 
-@pytest.mark.parametrize("demand", [THROUGHPUT, LATENCY])
+@for_each("demand", [THROUGHPUT, LATENCY])
 def test_where_a_block_is_one_call_there_is_no_other_mode(demand):
     timer = warmed_up(simulated(kernel=2e-3))
     launches = timer.device.launches
@@ -128,7 +129,7 @@ def test_the_other_kind_has_the_rounds_that_a_gate_on_it_needs_though_its_time_i
     assert samples_of(timer) == (0, 7)
 
 
-@pytest.mark.parametrize(("pauses", "rounds"), [(6, 7), (0, 0)])
+@for_each(("pauses", "rounds"), [(6, 7), (0, 0)])
 def test_the_rounds_of_the_other_kind_sit_apart_where_a_gate_rests_on_them(pauses, rounds):
     timer = warmed_up(simulated())
     block = timer.per_call(RunOptions()).block_calls * 21e-6
@@ -194,7 +195,7 @@ def test_a_slow_call_is_not_repeated_for_its_copies():
     assert not found.loop
 
 
-@pytest.mark.parametrize("left", [plenty, lambda: -1.0])
+@for_each("left", [plenty, lambda: -1.0])
 def test_a_loop_that_was_in_the_rounds_of_the_verdict_is_not_timed_again(left):
     workload = prepared(simulated(kernel=1e-3))
     loop = loop_timer(workload, RunOptions())
@@ -204,7 +205,7 @@ def test_a_loop_that_was_in_the_rounds_of_the_verdict_is_not_timed_again(left):
     assert len(loop.samples) == 1
 
 
-@pytest.mark.parametrize(("expected", "rounds"), [(1, 1), (2, 2), (6, 6), (6, 60)])
+@for_each(("expected", "rounds"), [(1, 1), (2, 2), (6, 6), (6, 60)])
 def test_copies_have_at_most_as_many_rounds_as_the_workload_had(expected, rounds):
     assert expected == rounds_of(transfers(prepared(simulated(bandwidth=5e6)), rounds))
 
@@ -213,7 +214,7 @@ def test_copies_have_six_rounds_though_they_take_longer_than_secondary_time():
     assert rounds_of(transfers(prepared(simulated(bandwidth=8e4)))) == 6
 
 
-@pytest.mark.parametrize(("expected", "rounds_left"), [(1, 0.5), (1, 1.5), (2, 2.5), (3, 3.5)])
+@for_each(("expected", "rounds_left"), [(1, 0.5), (1, 1.5), (2, 2.5), (3, 3.5)])
 def test_slow_copies_have_only_the_rounds_that_the_test_has_time_for(expected, rounds_left):
     device = simulated(bandwidth=8e3)
     workload = prepared(device)
@@ -231,7 +232,7 @@ def whole_body(device):
     return device.asarray(np.ones(1000)) + 1
 
 
-@pytest.mark.parametrize("body", [no_copies, whole_body])
+@for_each("body", [no_copies, whole_body])
 def test_where_there_is_nothing_to_copy_there_is_nothing_to_say(body):
     workload = prepared(simulated(), body)
     launches = workload.device.launches
@@ -271,7 +272,7 @@ def test_with_room_for_them_nothing_is_given_back():
     assert device.released == 0
 
 
-@pytest.mark.parametrize("copies_before", [0, 20])
+@for_each("copies_before", [0, 20])
 def test_before_memory_is_given_back_nothing_but_the_inputs_is_held(copies_before):
     device = simulated(bandwidth=1e6)
     workload = prepared(device)
@@ -289,7 +290,7 @@ def test_before_memory_is_given_back_nothing_but_the_inputs_is_held(copies_befor
     assert [SIZE] == held
 
 
-@pytest.mark.parametrize("error", [ValueError("another"), SimulatedDeviceLost("gone")])
+@for_each("error", [ValueError("another"), SimulatedDeviceLost("gone")])
 def test_any_other_error_of_a_copy_passes_through(error):
     device = simulated()
     workload = prepared(device)

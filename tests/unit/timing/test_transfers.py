@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import RunOptions
@@ -115,7 +116,7 @@ class Pair:
     second: Any
 
 
-@pytest.mark.parametrize(
+@for_each(
     "pack",
     [
         lambda a, b: (a, b),
@@ -124,7 +125,6 @@ class Pair:
         lambda a, b: Pair(a, (b, 3.0)),
         lambda a, b: [{"pair": Pair(a, np.ones(99))}, b],
     ],
-    ids=["tuple", "list", "dict", "dataclass", "mixed"],
 )
 def test_results_come_down_from_wherever_they_stand(pack):
     def body(device):
@@ -206,7 +206,7 @@ def test_a_whole_body_has_no_copies_of_its_own_and_says_why():
     assert (None, None) == (found.bytes, found.median)
 
 
-@pytest.mark.parametrize("body", [both_ways, up_only, down_only])
+@for_each("body", [both_ways, up_only, down_only])
 def test_copies_that_were_not_timed_have_their_bytes_and_the_reason(body):
     found = transfers.untimed(prepared(simulated(), body), "no GPU was measured")
     assert (None, "no GPU was measured") == (found.median, found.reason)
@@ -239,7 +239,7 @@ def test_the_simulated_hosts_memory_is_pageable():
     assert ("pageable", "pageable") == (found.h2d.memory, found.d2h.memory)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "kinds"),
     [
         ("pinned", ["pinned", "pinned"]),
@@ -275,7 +275,7 @@ def loop_of(body, **timing):
     return timer.samples[0]
 
 
-@pytest.mark.parametrize(("expected", "body"), [(17e-3, both_ways), (9e-3, up_only), (9e-3, down_only)])
+@for_each(("expected", "body"), [(17e-3, both_ways), (9e-3, up_only), (9e-3, down_only)])
 def test_a_loop_has_the_uploads_the_call_and_the_download(expected, body):
     assert loop_of(body, kernel=1e-3) == pytest.approx(expected)
 
@@ -294,7 +294,7 @@ def test_a_loop_brings_results_down_from_wherever_they_stand():
     assert loop_of(body, kernel=1e-3) == pytest.approx(8e-3 + 2e-3 + 12e-3)
 
 
-@pytest.mark.parametrize("body", [neither, whole])
+@for_each("body", [neither, whole])
 def test_without_copies_of_its_own_a_workload_has_no_loop(body):
     assert transfers.loop_timer(prepared(simulated(), body), RunOptions()) is None
 

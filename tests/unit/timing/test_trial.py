@@ -9,6 +9,7 @@ from time import perf_counter
 
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedDevice, Timing
@@ -71,7 +72,7 @@ def test_the_speedup_of_known_times_is_exact():
     assert found.gpu.median == pytest.approx(1e-3)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "demand"),
     [
         ("passed", Demand(min=9)),
@@ -142,7 +143,7 @@ def wrong_from_call(number):
     return body
 
 
-@pytest.mark.parametrize("demand", [Demand(min=9), Demand(min=11), Demand(min=10), Demand(max=9)])
+@for_each("demand", [Demand(min=9), Demand(min=11), Demand(min=10), Demand(max=9)])
 def test_a_wrong_answer_fails_whatever_the_speedup_which_is_measured(demand):
     found = Bench(cpu=10e-3, gpu=1e-3).compare(wrong_on_the_gpu, demand)
     assert (found.status, found.reason_code) == ("failed", "devices_disagree")
@@ -225,7 +226,7 @@ def test_a_last_answer_that_nobody_can_compare_is_an_error_like_the_first():
     assert Bench().refused(body)[1].startswith("result is of type set")
 
 
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@for_each("kind", ["cpu", "gpu"])
 def test_a_workload_that_changes_its_input_is_refused(kind):
     def body(device):
         a = device.asarray(np.zeros((2, 3), np.float32))
@@ -265,7 +266,7 @@ def test_after_a_refusal_the_samples_stay_and_the_estimate_is_given_up():
     assert len(found.gpu.samples) >= 3
 
 
-@pytest.mark.parametrize("body", [lambda device: np.ones(4), lambda device: lambda: 5.0, lambda device: None])
+@for_each("body", [lambda device: np.ones(4), lambda device: lambda: 5.0, lambda device: None])
 def test_a_gpu_that_does_no_work_is_refused(body):
     trial, text = Bench().refused(body)
     assert "no work reached simulated GPU" in text
@@ -273,7 +274,7 @@ def test_a_gpu_that_does_no_work_is_refused(body):
     assert len(trial.record(Verdict(status="error", reason=text)).cpu.samples) == 0
 
 
-@pytest.mark.parametrize(("expected", "others"), [([], None), ([], 0), (["gpu_shared"], 2)])
+@for_each(("expected", "others"), [([], None), ([], 0), (["gpu_shared"], 2)])
 def test_other_processes_on_the_gpu_are_noted(expected, others):
     bench = Bench()
     bench.gpu.other_processes = lambda: others
@@ -331,7 +332,7 @@ def test_an_exception_in_round_17_keeps_sixteen_rounds_and_says_where():
     assert found.rounds_elapsed == pytest.approx(16 * 12e-3 + 15 * (pause + 12e-3))
 
 
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@for_each("kind", ["cpu", "gpu"])
 def test_an_exception_in_the_first_call_names_the_device(kind):
     def body(device):
         if device.kind == kind:
@@ -346,7 +347,7 @@ def test_an_exception_in_the_first_call_names_the_device(kind):
     assert trial.record(Verdict(status="error", reason="in the body")).speedup is None
 
 
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@for_each("kind", ["cpu", "gpu"])
 def test_an_exception_in_a_round_names_the_device_that_was_running(kind):
     def body(device):
         calls = count(1)
@@ -400,9 +401,7 @@ def test_a_sibling_is_compared_with_the_samples_of_the_other():
     assert bench.cpu.launches == launches
 
 
-@pytest.mark.parametrize(
-    ("expected", "size", "apart"), [(None, 2, False), ("confirmed", 4, False), ("confirmed", 2, True)]
-)
+@for_each(("expected", "size", "apart"), [(None, 2, False), ("confirmed", 4, False), ("confirmed", 2, True)])
 def test_a_size_that_loses_is_measured_again_where_its_family_fails_by_that(expected, size, apart):
     bench = Bench(cpu=1.6e-3, gpu=2e-3)
     trial = Trial(
@@ -422,7 +421,7 @@ def test_a_sibling_has_no_more_rounds_than_the_other_left_samples():
     assert found.status == "inconclusive"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "cpu", "spaced"),
     [
         (("failed", "confirmed"), 5e-3, True),
@@ -461,7 +460,7 @@ def sums(device, *, whole=False, dtype="float32"):
     return total() if whole else total
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@for_each("whole", [False, True])
 def test_a_number_of_python_has_the_digits_of_the_arrays_it_comes_from(whole):
     bench = Bench(cpu=6e-3, gpu=2e-3)
     assert bench.compare(partial(sums, whole=whole), Demand(min=2)).status == "passed"
@@ -489,7 +488,7 @@ def test_a_cpu_sibling_whose_result_changes_is_refused():
         cpu_side(Bench(), lambda device: device.xp.ones(4) * next(calls))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "max_blocks", "seconds"),
     [
         (60, 60, 100.0),
@@ -533,8 +532,8 @@ def test_a_device_that_fits_the_inputs_and_two_results_is_large_enough():
     assert found.offload.always is None
 
 
-@pytest.mark.parametrize("latency", [False, True])
-@pytest.mark.parametrize("kernel", [1e-3, 1e-5])
+@for_each("latency", [False, True])
+@for_each("kernel", [1e-3, 1e-5])
 def test_copies_in_the_rounds_hold_no_second_result(kernel, latency):
     bench = Bench(cpu=10 * kernel, gpu=kernel)
     bench.compare(allocating, Demand(max=30, transfer="always", latency=latency))
@@ -560,7 +559,7 @@ def noise(seed: int, spread: float = 0.05):
     return lambda: float(np.exp(spread * draws.standard_normal()))
 
 
-@pytest.mark.parametrize("limit", [1.0, 3.0, 10.0])
+@for_each("limit", [1.0, 3.0, 10.0])
 def test_measuring_takes_no_longer_than_the_time_allowed(limit):
     bench = Bench(cpu=0.0903, gpu=0.03, cpu_noise=noise(3))
     found = bench.compare(
@@ -707,7 +706,8 @@ def test_the_processor_time_of_one_thread_settles_what_other_work_made_slow(monk
     monkeypatch.setattr(blocks, "one_thread", lambda: nullcontext(threads))
     there = HostDevice("another processor")
     there.kind, there.info = "gpu", replace(there.info, kind="gpu")
-    trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions())
+    options = RunOptions(sampling=SamplingPlan(max_rounds=12, precision_time=0.0))
+    trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=options)
     found = trial.record(trial.compare(bound(work), HostDevice("a processor"), there))
     assert found.status == expected
     assert (found.cpu.least_time is not None, found.gpu.least_time) == (threads is not None, None)
@@ -824,8 +824,8 @@ def wrong_from_the_second_call_on(device):
     return lambda: device.xp.ones(4) if device.kind == "cpu" or next(calls) == 1 else device.xp.zeros(4)
 
 
-@pytest.mark.parametrize("latency", [False, True])
-@pytest.mark.parametrize("seconds", [4.0, 2.4, 1.0, 1e-3])
+@for_each("latency", [False, True])
+@for_each("seconds", [4.0, 2.4, 1.0, 1e-3])
 def test_a_wrong_answer_fails_however_slow_the_workload_is(seconds, latency):
     demand = Demand(min=3, latency=latency)
     found = Bench(cpu=seconds, gpu=seconds / 100).compare(wrong_from_the_second_call_on, demand)
@@ -833,7 +833,7 @@ def test_a_wrong_answer_fails_however_slow_the_workload_is(seconds, latency):
     assert "after timing" in found.reason
 
 
-@pytest.mark.parametrize("seconds", [4.0, 1e-3])
+@for_each("seconds", [4.0, 1e-3])
 def test_a_changed_input_is_an_error_however_slow_the_workload_is(seconds):
     def body(device):
         a = device.asarray(np.arange(4.0, 0.0, -1.0))
@@ -843,9 +843,9 @@ def test_a_changed_input_is_an_error_however_slow_the_workload_is(seconds):
         Bench(cpu=seconds, gpu=seconds / 100).compare(body, Demand(min=3))
 
 
-@pytest.mark.parametrize("wrong", [0, 1])
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
-@pytest.mark.parametrize("seconds", [4.0, 10e-3, 2.8e-4])  # a block is one call, 11 of the GPU, and 4 or 40
+@for_each("wrong", [0, 1])
+@for_each("kind", ["cpu", "gpu"])
+@for_each("seconds", [4.0, 10e-3, 2.8e-4])  # a block is one call, 11 of the GPU, and 4 or 40
 def test_work_that_is_wrong_in_every_second_call_never_passes(seconds, kind, wrong):
     def body(device):
         calls = count()
@@ -859,7 +859,7 @@ def test_work_that_is_wrong_in_every_second_call_never_passes(seconds, kind, wro
         assert (found.status, found.reason_code) == ("failed", "devices_disagree")
 
 
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@for_each("kind", ["cpu", "gpu"])
 def test_work_that_only_timed_calls_leave_out_is_seen_in_their_result(kind):
     def body(device):
         def call():
@@ -880,7 +880,7 @@ def test_a_cpu_sibling_that_is_wrong_in_every_second_call_is_refused():
         cpu_side(Bench(), lambda device: device.xp.ones(4) * (next(calls) % 2))
 
 
-@pytest.mark.parametrize("wrong", [0, 1])
+@for_each("wrong", [0, 1])
 def test_a_sibling_that_is_wrong_in_every_second_call_fails(wrong):
     bench = Bench()
     calls = count()
@@ -905,8 +905,8 @@ def sort_of_a_fixtures_array(a):
     return a.copy()
 
 
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
-@pytest.mark.parametrize("seconds", [4.0, 1e-3])
+@for_each("kind", ["cpu", "gpu"])
+@for_each("seconds", [4.0, 1e-3])
 def test_a_whole_body_that_sorts_its_fixtures_array_is_refused(seconds, kind):
     arrays = {"cpu": SORTED + 1, "gpu": SORTED + 1, kind: DESCENDING}
     with pytest.raises(GpuPerfError, match=r"modifies its input \(float64 array of shape \(4,\)\)"):
@@ -976,13 +976,13 @@ def codes_of(change, *, scope, demand=None):
     return [note.code for note in found.notes]
 
 
-@pytest.mark.parametrize("scope", ["call", "body"])
+@for_each("scope", ["call", "body"])
 def test_work_in_place_in_an_object_that_only_the_first_call_does_is_noted(scope):
     assert codes_of(lambda b: b.sort(), scope=scope) == ["state_changed_once"] * 2
     assert codes_of(lambda b: np.maximum(b, -2.0, out=b), scope=scope) == ["state_changed_once"] * 2
 
 
-@pytest.mark.parametrize("scope", ["call", "body"])
+@for_each("scope", ["call", "body"])
 def test_state_that_goes_on_to_change_or_is_written_anew_is_not_noted(scope):
     assert codes_of(lambda b: b.__iadd__(1), scope=scope) == []
     assert codes_of(lambda b: np.add(np.arange(4.0), 1.0, out=b), scope=scope) == []
@@ -1101,9 +1101,7 @@ def test_an_error_of_the_cpu_beside_the_verdict_is_not_blamed_on_the_gpu(monkeyp
     assert all(at_work == said for at_work, said in seen)
 
 
-@pytest.mark.parametrize(
-    ("expected", "demand"), [("passed", Demand(max_memory=10**6)), ("recorded", Demand())]
-)
+@for_each(("expected", "demand"), [("passed", Demand(max_memory=10**6)), ("recorded", Demand())])
 def test_a_hot_gpu_is_a_note_where_no_speedup_is_demanded(expected, demand):
     bench, hot = Bench(), count()
     bench.gpu.throttle = lambda: ("thermal",) if next(hot) % 2 else ()

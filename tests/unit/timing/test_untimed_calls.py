@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
@@ -74,7 +75,7 @@ def looked_behind(device, call=None):
     return timer.inspection
 
 
-@pytest.mark.parametrize(("expected", "left"), [(2e-3, []), (12e-3, ["work of another thread"])])
+@for_each(("expected", "left"), [(2e-3, []), (12e-3, ["work of another thread"])])
 def test_where_a_result_can_be_waited_for_the_device_is_not_unless_it_has_more_work(expected, left):
     device = simulated(kernel=2e-3)
     wait_for_all = device.synchronize
@@ -130,7 +131,7 @@ def test_the_body_sees_the_device_as_it_is():
     prepared(device, body)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "body"),
     [
         (True, lambda seen: seen.xp.ones(3)),
@@ -146,7 +147,7 @@ def test_work_on_the_device_is_seen_in_the_workload_and_not_in_its_setup(expecte
     assert expected is prepared(simulated(), body).did_device_work
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         lambda seen: (lambda held: lambda: float(len(held)))(seen.asarray(np.ones(3))),
@@ -168,7 +169,7 @@ def test_an_attribute_is_not_the_global_of_its_name():
     assert not prepared(unseen(), body).did_device_work
 
 
-@pytest.mark.parametrize(("expected", "seen_in"), [(True, 3), (False, 1000)])
+@for_each(("expected", "seen_in"), [(True, 3), (False, 1000)])
 def test_a_call_of_which_nothing_was_seen_is_looked_at_again(expected, seen_in):
     device = simulated()
     observe, looks = device.observe, []
@@ -293,7 +294,7 @@ def test_work_on_a_side_stream_ends_outside_of_the_events():
     assert found.outside_time == pytest.approx(3e-3)
 
 
-@pytest.mark.parametrize("side", [0.0, 1.5e-3, 2e-3])
+@for_each("side", [0.0, 1.5e-3, 2e-3])
 def test_a_side_stream_that_ends_first_leaves_nothing_outside(side):
     device = simulated()
     found = inspected(device, lambda: (device.launch(side, stream=1), device.launch(2e-3)))
@@ -305,7 +306,7 @@ def test_a_cpu_has_no_events_to_be_outside_of():
     assert (None, None) == (found.device_time, found.outside_time)
 
 
-@pytest.mark.parametrize(("expected", "pool"), [(0, True), (3, False)])
+@for_each(("expected", "pool"), [(0, True), (3, False)])
 def test_the_devices_own_allocations_are_counted_and_not_those_from_its_pool(expected, pool):
     device = simulated(pool=pool)
     timer = BlockTimer(workload=prepared(device, lambda seen: lambda: seen.xp.ones(10) + seen.xp.ones(10)))
@@ -345,7 +346,7 @@ def test_a_call_that_returns_at_once_does_not_wait_for_its_device():
     assert looked_behind(simulated(launch=1e-3)).synchronizes is False
 
 
-@pytest.mark.parametrize(
+@for_each(
     "call",
     [
         lambda device: device.synchronize(),
@@ -361,7 +362,7 @@ def test_a_call_that_waits_for_its_device_is_told_by_it(call):
     assert looked_behind(device, lambda: call(device)).synchronizes is True
 
 
-@pytest.mark.parametrize("kernel", [1e-6, 1e-3, 1.0])
+@for_each("kernel", [1e-6, 1e-3, 1.0])
 def test_a_call_is_told_by_its_waiting_and_not_by_its_kernels(kernel):
     assert looked_behind(simulated(kernel=kernel)).synchronizes is False
 
@@ -408,7 +409,7 @@ def test_the_look_behind_keeps_what_the_last_call_showed():
     assert last.outside_time == pytest.approx(6e-3)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "submitting"),
     [((False, 2), 0.0), ((False, 2), 10e-3), ((False, 2), 47e-3), ((None, 1), 48e-3), ((None, 1), 1.0)],
 )
@@ -437,14 +438,14 @@ def test_a_device_that_cannot_be_occupied_is_left_alone():
     assert (None, pytest.approx(3e-3), 1) == (found.synchronizes, found.device_time, device.launches)
 
 
-@pytest.mark.parametrize(("expected", "kernel"), [(None, 0.5e-3), (None, 1e-3), (6e-3, 5e-3)])
+@for_each(("expected", "kernel"), [(None, 0.5e-3), (None, 1e-3), (6e-3, 5e-3)])
 def test_a_device_that_cannot_be_occupied_does_not_tell_the_submission_as_its_time(expected, kernel):
     device = simulated(launch=1e-3, kernel=kernel)
     device.occupy = None
     assert looked_behind(device).device_time == (expected and pytest.approx(expected))
 
 
-@pytest.mark.parametrize("occupy", [lambda seconds: 1 / 0, "busy"])
+@for_each("occupy", [lambda seconds: 1 / 0, "busy"])
 def test_a_device_that_fails_to_be_occupied_is_one_that_cannot(occupy):
     device = simulated(launch=1e-3, kernel=0.5e-3)
     device.occupy = occupy
@@ -484,7 +485,7 @@ def test_the_bytes_of_a_result_are_those_of_its_arrays_on_the_device():
     assert (80 + 40 + 16, 3) == (workload.result_bytes, workload.result_arrays)
 
 
-@pytest.mark.parametrize("result", [None, 3.0, np.ones(7), "text", [np.float32(1)]])
+@for_each("result", [None, 3.0, np.ones(7), "text", [np.float32(1)]])
 def test_a_result_on_the_host_has_no_bytes_of_the_device(result):
     workload = prepared(simulated(), lambda seen: lambda: result)
     assert (0, 0) == (workload.result_bytes, workload.result_arrays)
@@ -498,7 +499,7 @@ def test_the_dtypes_are_those_of_inputs_and_results_each_once_in_order():
     assert ("complex128", "float32", "int16") == prepared(simulated(), body).dtypes
 
 
-@pytest.mark.parametrize("result", [np.float16(1), {"x": [np.float16(1)]}, np.ones(3, np.float16)])
+@for_each("result", [np.float16(1), {"x": [np.float16(1)]}, np.ones(3, np.float16)])
 def test_numpys_scalars_and_arrays_on_the_host_count_in_the_dtypes(result):
     assert ("float16",) == prepared(simulated(), lambda seen: lambda: result).dtypes
 
@@ -682,7 +683,7 @@ def test_a_workload_that_is_a_coroutine_is_refused_and_closed():
         prepared(simulated(), lambda seen: call)
 
 
-@pytest.mark.parametrize("call", [lambda a: a, lambda *, a: a])
+@for_each("call", [lambda a: a, lambda *, a: a])
 def test_a_callable_that_needs_arguments_is_refused(call):
     with pytest.raises(GpuPerfError, match=r"the test returned takes arguments: .*'a'"):
         prepared(simulated(), lambda seen: call)

@@ -4,6 +4,7 @@ import csv
 import io
 
 import pytest
+from cases import for_each
 from factories import record, run_of, skipped, speedup
 from hypothesis import given, settings
 from strategies import FORMULAS, HOSTILE
@@ -88,7 +89,7 @@ def test_no_part_of_a_text_is_a_formula_where_a_semicolon_begins_a_cell(rows, te
     )
 
 
-@pytest.mark.parametrize("begin", FORMULAS)
+@for_each("begin", FORMULAS)
 def test_text_that_begins_like_a_formula_is_marked_as_text(rows, begin):
     (found,) = rows(record(f"{begin}1+1"))
     assert found["test"][0] in ("'", "\\")

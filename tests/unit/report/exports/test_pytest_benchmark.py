@@ -8,6 +8,7 @@ import pytest
 from factories import CPU, measurement, record, run_of, skipped
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pytest_benchmark.cli import main
 from pytest_benchmark.stats import Stats
 
 from pytest_gpuperf.model.comparison import Commit
@@ -62,7 +63,7 @@ def theirs(pytester, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     pytester.makepyfile("def test_it(benchmark): benchmark(sum, [1])")
     pytester.runpytest_subprocess(
-        "-p", "no:gpuperf", "--benchmark-json=theirs.json", "--benchmark-min-rounds=3"
+        "-p", "no:gpuperf", "--benchmark-json=theirs.json", "--benchmark-max-time=0.01"
     )
     return json.loads((pytester.path / "theirs.json").read_text(encoding="utf-8"))
 
@@ -104,20 +105,26 @@ def test_pytest_benchmark_gets_the_commit():
     )
 
 
-def compare(pytester, *arguments: str) -> str:
-    program = "import sys; from pytest_benchmark.cli import main; sys.exit(main())"
-    done = pytester.run(sys.executable, "-c", program, "compare", *arguments)
-    assert done.ret == 0
-    return done.stdout.str()
+@pytest.fixture
+def compare(tmp_path, monkeypatch, capsys):
+    """Let pytest-benchmark compare files in an empty folder; return what it shows."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["pytest-benchmark", "compare", *arguments])
+        assert not main()
+        return capsys.readouterr().out
+
+    return call
 
 
-def test_pytest_benchmark_compares_our_file(pytester):
+def test_pytest_benchmark_compares_our_file(compare, tmp_path):
     one, zero = record(f"{NODEID}[8]"), record("zero", cpu=measurement(CPU, 0.0))
     content = exports.text("pytest-benchmark", run_of(one, zero))
-    (pytester.path / "ours.json").write_text(content, encoding="utf-8")
-    shown = compare(pytester, "ours.json", "--csv=ours.csv", "--columns=median,rounds,ops,outliers")
+    (tmp_path / "ours.json").write_text(content, encoding="utf-8")
+    shown = compare("ours.json", "--csv=ours.csv", "--columns=median,rounds,ops,outliers")
     assert f"benchmark '{NODEID}[8]': 2 tests" in shown
-    with (pytester.path / "ours.csv").open(newline="", encoding="utf-8") as file:
+    with (tmp_path / "ours.csv").open(newline="", encoding="utf-8") as file:
         medians = {row["name"]: float(row["median"]) for row in csv.DictReader(file)}
     assert {
         f"{NODEID}[8][cpu]": one.cpu.median,
@@ -127,9 +134,9 @@ def test_pytest_benchmark_compares_our_file(pytester):
     } == medians
 
 
-def test_pytest_benchmark_groups_our_file_by_device_and_between_runs(pytester):
+def test_pytest_benchmark_groups_our_file_by_device_and_between_runs(compare, tmp_path):
     for name in ("old.json", "new.json"):
         content = exports.text("pytest-benchmark", run_of(record()))
-        (pytester.path / name).write_text(content, encoding="utf-8")
-    assert "benchmark 'device=gpu': 1 tests" in compare(pytester, "old.json", "--group-by=param:device")
-    assert "test_fft[gpu]" in compare(pytester, "old.json", "new.json", "--group-by=fullname")
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    assert "benchmark 'device=gpu': 1 tests" in compare("old.json", "--group-by=param:device")
+    assert "test_fft[gpu]" in compare("old.json", "new.json", "--group-by=fullname")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import inf
 
 import pytest
+from cases import for_each
 from factories import GPU, measurement, record, run_of, skipped, speedup
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,7 +66,7 @@ def test_a_run_without_times_gives_a_tool_nothing_and_leaves_no_file_of_an_earli
     assert not path.exists()
 
 
-@pytest.mark.parametrize("format", ["pytest-benchmark", "github-action-benchmark", "bencher"])
+@for_each("format", ["pytest-benchmark", "github-action-benchmark", "bencher"])
 def test_a_number_that_json_has_not_is_an_error(format):
     endless = record(speedup=speedup(value=inf))
     with pytest.raises(GpuPerfError, match="not finite"):
@@ -78,7 +79,7 @@ def test_text_is_made_printable(anything):
     assert printable(anything) == anything or not anything.isprintable()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expected", "anything"),
     [("a\\x1bb", "a\x1bb"), ("\\udc80", "\udc80"), ("a\\nb", "a\nb"), ("\\u202e", "\u202e"), ("é |", "é |")],
 )
