@@ -281,4 +281,4 @@ def _repr(value: Any) -> str:
     if isinstance(value, ModuleType):
         return value.__name__
     text = next(name for name in _own_names(value) if " at 0x" not in name)  # that of its type at least
-    return shorten(one_line(text), _LONGEST, placeholder="...")
+    return one_line(shorten(text, _LONGEST, placeholder="..."))

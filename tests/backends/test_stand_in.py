@@ -22,7 +22,7 @@ from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance, StandIn
 from pytest_gpuperf.timing.any_array import bytes_of, dtype_of
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "without-a-gpu.md"
 STRICT = StandIn("array_api_strict")
 
 
@@ -213,8 +213,8 @@ def test_an_option_makes_a_suites_own_values_siblings_without_a_conftest(pyteste
     assert there["speedup"]["value"] > 0
 
 
-def test_a_suite_that_declares_it_as_the_readme_does_is_timed_on_both_sides(pytester, run):
-    snippets = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+def test_a_suite_that_declares_it_as_its_page_does_is_timed_on_both_sides(pytester, run):
+    snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     (conftest,) = [snippet for snippet in snippets if "StandIn" in snippet]
     pytester.makeconftest(conftest)
     result = run(SUITE, "--gpuperf-json=r.json", gpu=None)

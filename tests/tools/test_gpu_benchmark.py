@@ -37,7 +37,7 @@ def test_a_part_that_fails_says_why(measured, capsys):
     code, (_, line) = measured("--gpus", "cupy:99", "--parts", "answers")
     ended = json.loads(line)
     assert (ended["part"], ended["gpu"], ended["what"]) == ("answers", "cupy:99", "ended")
-    assert "Unavailable" in ended["cause"][0]
+    assert "Unavailable" in ended["cause"]
     assert code == 1
     assert "answers, cupy:99: ended with an error" in capsys.readouterr().out
 
