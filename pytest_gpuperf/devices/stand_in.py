@@ -33,7 +33,7 @@ _NAMESPACES = {"jax": "jax.numpy"}  # of libraries whose arrays are made by anot
 
 
 class StandIn:
-    """A backend that emulates a GPU with an array library on the CPU, to try a suite without one.
+    """A backend that emulates a GPU with an array library on the CPU, to try a suite without one::
 
         @pytest.hookimpl(optionalhook=True)
         def pytest_gpuperf_devices():

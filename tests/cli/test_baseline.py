@@ -348,7 +348,8 @@ def test_a_baseline_that_is_a_link_is_updated_where_the_gate_reads_it(call):
     Path("link.json").symlink_to("real/base.json")
     written("r.json", record(value=5.0))
     code, lines = update(call, "--accept-regressions", "link.json", "r.json")
-    assert (0, "link.json: 1 test updated, 0 new, 0 kept as before") == (code, lines[-1])
+    assert code == 0
+    assert "link.json: 1 test updated, 0 new, 0 kept as before" in lines
     assert Path("link.json").is_symlink()
     assert values("real/base.json") == {"test_a.py::test_1": 5.0}
 
