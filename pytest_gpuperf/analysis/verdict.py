@@ -135,7 +135,7 @@ def describe_regime(demand: Demand, regime: Regime) -> str:
         "always": "with copies at every call",
         "body": "with the copies that the body makes",
     }[regime]
-    return f"per call that is waited for, {words}" if demand.latency else words
+    return f"per awaited call, {words}" if demand.latency else words
 
 
 def describe_demand(demand: Demand) -> str:

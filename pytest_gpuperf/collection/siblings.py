@@ -126,12 +126,12 @@ def _pair_group(group: Sequence[tuple[pytest.Item, ItemSpec]]) -> list[str]:
         if partner is None:
             candidates = ", ".join(cpu.nodeid for cpu, _ in cpus)
             errors.append(
-                f"{item.nodeid}: cannot tell which CPU test it is compared with ({candidates}): none of them "
-                "uses the same library, and none uses NumPy"
+                f"{item.nodeid}: which CPU test it is compared with is undecided ({candidates}): none of "
+                "them uses the same library, and none uses NumPy"
             )
         elif partner.demand != spec.demand and not partner.demand.bare:
             errors.append(
-                f"{item.nodeid}: requires {_arguments(spec.demand)}, but its sibling {partner.nodeid} "
+                f"{item.nodeid}: requires {_arguments(spec.demand)}, but its CPU variant {partner.nodeid} "
                 f"{_arguments(partner.demand)}; the marker arguments of the two must agree, or be given on "
                 "one of them only"
             )
@@ -181,7 +181,7 @@ def _same_device_errors(group: Iterable[tuple[pytest.Item, ItemSpec]]) -> list[s
         if first is not item and spec.device is not None and spec.source != "all":
             device = ":".join(filter(None, (spec.device.library, spec.device.selector)))
             shown = f"{spec.device.kind.upper()} {device}".strip()
-            error = f"{item.nodeid}: uses the same device ({shown}) as its sibling {first.nodeid}; use a "
+            error = f"{item.nodeid}: uses the same device ({shown}) as its variant {first.nodeid}; use a "
             return [error + "different pair name for one of them, or remove its marker"]
     return []
 

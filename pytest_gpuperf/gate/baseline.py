@@ -73,7 +73,7 @@ class Comparer:
         """Return how a family's threshold compares with its baseline; `records` are the family's."""
         before = self.baseline.thresholds.get(now.name)
         if before is None or before.outcome is None:
-            return self._no_baseline(tolerance, "has no threshold of this family")
+            return self._no_baseline(tolerance, "has no threshold of this group")
         if now.outcome is None:
             return _comparison(tolerance, "undecided", f"the threshold is not known: {now.reason}")
         differences = [*fingerprint.baseline_differences(_sweep_conditions(before), _sweep_conditions(now))]

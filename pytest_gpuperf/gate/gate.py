@@ -263,7 +263,9 @@ def _nothing_measured(case: _Case) -> Iterator[GateFailure]:
     ] or case.selected
     ran = next((record for record in verdicts if record.status != "skipped"), None)
     if ran is not None:
-        yield text.failure("nothing_measured", cause=f"no test has a metric of the gate; {_outcome(ran)}")
+        yield text.failure(
+            "nothing_measured", cause=f"no test has a metric of the regression check; {_outcome(ran)}"
+        )
         return
     option = f"{case.coverage.flag_prefix}allow-no-gpu"
     remedy = "" if case.coverage.has_gpu else f"; on a runner without a GPU pass {option}"

@@ -88,7 +88,7 @@ def missing_gpu_notes(records: Sequence[Record]) -> Iterator[Record]:
         partner = by_nodeid.get(record.pairing.partner or "") if record.pairing else None
         if partner is None or record.speedup is not None or partner.cpu is None:
             continue
-        sentence = f"its GPU sibling {record.nodeid} was {record.status}: {record.reason}"
+        sentence = f"its GPU variant {record.nodeid} was {record.status}: {record.reason}"
         note = Note(code="gpu_sibling_without_speedup", text=sentence)
         if record.reason is not None and note not in partner.notes:
             by_nodeid[partner.nodeid] = replace(partner, notes=(*partner.notes, note))

@@ -31,21 +31,21 @@ METRIC_NAMES: dict[Metric, str] = {
 }
 REMEDIES: dict[Remedy, str] = {  # what slowed a GPU down comes with its own remedy
     "more_time": "more time (max_time) or a quieter machine would decide it",
-    "run_with_gate": "measure it with --gpuperf-baseline and --gpuperf-fail-on: without a gate a run stops "
-    "at its verdict",
+    "run_with_gate": "measure it with --gpuperf-baseline and --gpuperf-fail-on: other runs stop at "
+    "their verdict",
     "new_baseline": "the baseline's interval is too wide: remove it and recreate it with --gpuperf-fail-on, "
-    "or run gpuperf baseline update with the report of a run that had a gate",
+    "or run gpuperf baseline update with the report of a run with that option",
 }
 _FAILURES: dict[GateFailureCode, str] = {
     "nothing_measured": "nothing was measured: {cause}",
-    "all_skipped": "every test of the gate was skipped ({tests}): {reason}{remedy}",
+    "all_skipped": "every test of the regression check was skipped ({tests}): {reason}{remedy}",
     "tests_unknown": "the baseline {baseline} has none of the tests that were measured ({tests}); node ids "
     "are relative to the rootdir: was the baseline made with another one?",
     "nothing_compared": "nothing was compared: the baseline {baseline} and the measured tests ({tests}) "
     "share no {metrics}",
-    "nothing_decided": "the gate has decided nothing: every comparison is undecided ({count})",
+    "nothing_decided": "the regression check decided nothing: every comparison is undecided ({count})",
     "metric_not_measured": "no {metric} was measured ({tests}): {cause}",
-    "session_ended": "the session ended before {tests} of the gate could run: {first}",
+    "session_ended": "the session ended before {tests} of the regression check could run: {first}",
     "tests_missing": "{count} of the baseline's tests did not run: {tests}; renamed, unmarked or deselected? "
     "Run them, pass {prefix}allow-missing, or remove them with a report of the whole suite: gpuperf baseline "
     "update --prune {baseline} REPORT",
@@ -67,7 +67,7 @@ _NOTES: dict[GateNoteCode, str] = {
     "regressions_not_enforced": "{count} found but not enforced; pass --gpuperf-fail-on to fail on them",
     "baseline_stale": "{count} improved beyond the tolerance: the baseline is out of date; run gpuperf "
     "baseline update to lock in the gain",
-    "nothing_decided": "the gate has decided nothing: every comparison is undecided ({count}); a "
+    "nothing_decided": "the regression check decided nothing: every comparison is undecided ({count}); a "
     "regression may have passed; --gpuperf-strict fails such a run",
 }
 NOT_RUN: dict[AbsenceCause, GateFailureCode] = {
@@ -113,7 +113,7 @@ def describe_threshold(
 
 def no_valid_measurement(reason: str) -> str:
     """Return that a gate fails a test because nothing valid was measured."""
-    return f"the gate has no valid measurement: {reason}"
+    return f"the regression check has no valid measurement: {reason}"
 
 
 # A run as a whole.
@@ -143,10 +143,9 @@ def not_run(gate: GateResult) -> str | None:
         return None
     total = sum(len(absent.tests) for absent in gate.absent)
     causes = ", ".join(f"{len(absent.tests)} {left_out_by(absent)}" for absent in gate.absent)
-    gate_name = "gate failed" if gate.failures else "gate"
-    return (
-        f"{gate_name}: {total} of {units.count(gate.baseline_tests, 'baseline test')} did not run: {causes}"
-    )
+    failed = " failed" if gate.failures else ""
+    tests = units.count(gate.baseline_tests, "baseline test")
+    return f"regression check{failed}: {total} of {tests} did not run: {causes}"
 
 
 # Values.

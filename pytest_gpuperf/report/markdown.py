@@ -61,7 +61,7 @@ def _rank(record: Record) -> int:
 def _headline(run: Run, records: Sequence[Record]) -> str:
     """Return one line: what failed and changed, and how many of each."""
     failed = sum(threshold.status == "failed" for threshold in run.thresholds)
-    first = ["the gate failed"] if run.gate and run.gate.failures else []
+    first = ["the regression check failed"] if run.gate and run.gate.failures else []
     first += [count(failed, "threshold failed", "thresholds failed")] if failed else []
     counts = ", ".join([*first, *_counts(records)]) or "no test was measured"
     device = " on an emulated device" if any(map(is_emulated, records)) else ""
@@ -193,7 +193,9 @@ def _gate(gate: GateResult | None) -> Iterator[str]:
         enforced = f"worse by more than {limits} fails" if limits else "no change fails"
         yield f"Compared with {_fact(gate.baseline)} of {_fact(gate.started)}; {enforced}."
     if gate.failures:
-        yield "\n".join(["**The gate failed:**", "", *_bullets([failure.text for failure in gate.failures])])
+        yield "\n".join(
+            ["**The regression check failed:**", "", *_bullets([failure.text for failure in gate.failures])]
+        )
     notes = [note.text for note in gate.notes]
     if (not_run := gate_text.not_run(gate)) is not None:
         notes.insert(0, not_run)

@@ -174,7 +174,7 @@ def _unpairable(cpu: ReportedRecord, gpu: ReportedRecord) -> Verdict | None:
         samples = result.measurement.samples_for(demand)
         variant = f"its {result.kind.upper()} variant"
         if not samples:
-            kind = " of calls that are waited for" if demand.latency else ""
+            kind = " of awaited calls" if demand.latency else ""
             return _error(f"{variant} has no samples{kind}")
         if not all(0 < sample < inf for sample in samples):
             return _error(f"{variant} has samples that are not times")

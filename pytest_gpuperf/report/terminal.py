@@ -65,7 +65,7 @@ def _selections(run: Run, rows: Sequence[Record]) -> list[str]:
             shown.append(f"gpuperf_speedup {selection.pattern}: {units.count(selection.tests, 'test')}")
             continue
         others = [record for record in run.records if record.source == "all"]
-        compared = f"{sum(record.speedup is not None for record in others)} compared with a CPU sibling"
+        compared = f"{sum(record.speedup is not None for record in others)} compared with a CPU variant"
         above = sum(record.source == "all" for record in rows)
         rest = f"the slowest {above} are above, all are in the report"
         shown.append(f"--gpuperf-all: {units.count(selection.tests, 'test')}, {compared}; {rest}")

@@ -127,7 +127,7 @@ class ItemRunner:
             return trial.compare_with(self._cpu_results[spec.partner], bind, gpu)
         cpu_record = self._records.get(spec.partner or "")
         if cpu_record is not None and cpu_record.status == "skipped" and cpu_record.cpu is None:
-            reason = f"its CPU sibling was skipped: {cpu_record.reason}"
+            reason = f"its CPU variant was skipped: {cpu_record.reason}"
             return Verdict(status="skipped", reason=reason, reason_code="cpu_sibling_skipped")
         if not (spec.demand.bare or spec.pair is None):
             raise GpuPerfError(self._no_comparison_reason(spec.partner, cpu_record))
@@ -151,4 +151,4 @@ class ItemRunner:
             reason = "did not run before it in this process (it ran in another worker, or its worker crashed)"
         else:
             reason = "was not selected; select both"
-        return f"nothing to compare with: its CPU sibling {partner} {reason}"
+        return f"nothing to compare with: its CPU variant {partner} {reason}"

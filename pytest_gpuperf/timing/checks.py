@@ -68,7 +68,7 @@ class ResultChecks:
         notes = []
         if self.parity.agreed is None:
             notes.append(
-                Note(code="parity_not_checked", text=f"parity was not checked: {self.parity.reason}")
+                Note(code="parity_not_checked", text=f"the results were not compared: {self.parity.reason}")
             )
         if self._degenerate:
             places = first_few([f"{path} ({only})" for path, only in self._degenerate])

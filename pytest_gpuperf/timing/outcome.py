@@ -35,7 +35,7 @@ def memory_of(gpu: BlockTimer) -> Memory:
 def judge_without_rounds(rounds: RoundSampler, memory: Memory, demand: Demand) -> Judgement:
     """Return the judgement of a test that has no rounds: all of them were dropped, or there was none."""
     if rounds.throttled is None:
-        ended = Verdict(status="error", reason="no round was measured: the CPU sibling left no samples")
+        ended = Verdict(status="error", reason="no round was measured: the CPU variant left no samples")
     elif demand.limits:
         ended = Verdict(status="inconclusive", reason=rounds.throttled, reason_code="gpu_throttled")
     else:

@@ -14,7 +14,7 @@ from pytest_gpuperf.timing.leaves import Leaf, incomparable
 _LARGEST = 1.7e308  # written for an error beyond every float: JSON has no infinity
 _PART = 32  # consecutive numbers that are looked at together: a comparison that flips zeroes fewer
 _CHUNK = 2**13  # numbers that are compared at once: in the cache, and too few for BLAS to start threads
-_TURNED_OFF = "parity was turned off on the marker"
+_TURNED_OFF = "the marker has parity=False"
 _NOTHING_RETURNED = "the workload returns nothing that could be compared"
 
 

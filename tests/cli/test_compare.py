@@ -24,7 +24,7 @@ from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.demand import Family
 from pytest_gpuperf.report.json import document
 
-GATED = "measure it with --gpuperf-baseline and --gpuperf-fail-on: without a gate a run stops at its verdict"
+GATED = "measure it with --gpuperf-baseline and --gpuperf-fail-on: other runs stop at their verdict"
 
 
 def test_nothing_got_worse(call):
@@ -128,7 +128,7 @@ def test_a_lost_measurement_fails_as_it_does_in_pytest(call):
     written("base.json", record(), record("test_a.py::test_2"))
     written("new.json", record(), lost)
     code, lines, _ = call("compare", "base.json", "new.json")
-    said = "FAILED: test_a.py::test_2: the gate has no valid measurement: the GPU was lost"
+    said = "FAILED: test_a.py::test_2: the regression check has no valid measurement: the GPU was lost"
     assert (1, said) == (code, lines[-1])
 
 
@@ -145,7 +145,7 @@ def test_an_unmarked_test_that_lost_its_measurement_fails_as_it_does_in_pytest(c
     written("base.json", record(), record("test_a.py::test_2", source="all"))
     written("new.json", record(), lost)
     code, lines, _ = call("compare", "base.json", "new.json")
-    said = "FAILED: test_a.py::test_2: the gate has no valid measurement: it raised"
+    said = "FAILED: test_a.py::test_2: the regression check has no valid measurement: it raised"
     assert (1, said) == (code, lines[-1])
 
 

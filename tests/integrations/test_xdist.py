@@ -202,7 +202,7 @@ def test_a_gpu_sibling_says_that_its_cpu_sibling_was_lost(suite):
         "summary"
     ]
     assert "crashed while running" in reasons["test_it.py::test_it[cpu]"]
-    lost = "its CPU sibling test_it.py::test_it[cpu] did not run before it in this process"
+    lost = "its CPU variant test_it.py::test_it[cpu] did not run before it in this process"
     assert lost in reasons["test_it.py::test_it[gpu]"]
     assert report["complete"] is False
 

@@ -185,7 +185,10 @@ def test_last_failed_runs_the_loss_again_and_asks_for_no_other_test(held, ends):
     again = ends(None, *GATE, "--lf")
     again.assert_outcomes(failed=1)
     again.stdout.no_fnmatch_line("FAILED: *did not run*")
-    assert "gate: 1 of 2 baseline tests did not run: 1 left out by the command line (--lf)" == last(again)
+    assert (
+        "regression check: 1 of 2 baseline tests did not run: 1 left out by the command line (--lf)"
+        == last(again)
+    )
 
 
 def test_a_rerun_takes_the_loss_back(held):
@@ -300,7 +303,7 @@ def test_a_test_that_nobody_marked_fails_when_it_cannot_be_measured_any_more(sui
     made.ended(passed=4)
     lost = suite(WATCHED, *options, conftest=CALLS.format(then=then))
     lost.ended(passed=3, failed=1)
-    lost.says(f"the gate has no valid measurement: {reason}")
+    lost.says(f"the regression check has no valid measurement: {reason}")
 
 
 # Doubt is no failure
@@ -327,12 +330,13 @@ def test_a_noisy_baseline_cannot_fail_a_good_run(held):
 def test_a_gate_that_has_decided_nothing_says_so_last_and_fails_if_strict(held, ends):
     shown = held(NOISY, then=BARE, gpu=1.4e-3).stdout.lines
     gate = next(index for index, line in enumerate(shown) if line.startswith("baseline base.json"))
-    assert "the gate has decided nothing: every comparison is undecided (1 comparison)" in " ".join(
-        shown[gate:]
-    )
+    below = " ".join(" ".join(shown[gate:]).split())
+    assert "the regression check decided nothing: every comparison is undecided (1 comparison)" in below
     strict = ends(BARE, *GATE, "--gpuperf-strict", gpu=1.4e-3)
     assert pytest.ExitCode.TESTS_FAILED == strict.ret
-    strict.stdout.fnmatch_lines(["FAILED: the gate has decided nothing: every comparison is undecided*"])
+    strict.stdout.fnmatch_lines(
+        ["FAILED: the regression check decided nothing: every comparison is undecided*"]
+    )
 
 
 def test_doubt_fails_where_all_doubt_does(held):
@@ -439,7 +443,7 @@ def test_a_run_in_which_every_test_was_skipped_fails(held):
     result.assert_outcomes(skipped=1)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(
-        ["FAILED: every test of the gate was skipped (1): *; on a runner without a GPU pass *"]
+        ["FAILED: every test of the regression check was skipped (1): *; on a runner without a GPU pass *"]
     )
 
 
@@ -452,7 +456,7 @@ def test_where_a_gpu_is_used_a_skip_for_another_reason_is_not_excused(held):
     source = HOST.replace("    return", "    pytest.skip('not today')\n    return")
     result = held(HOST, "--gpuperf-allow-no-gpu", then=source)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
-    result.stdout.fnmatch_lines(["FAILED: every test of the gate was skipped (1): not today"])
+    result.stdout.fnmatch_lines(["FAILED: every test of the regression check was skipped (1): not today"])
 
 
 RENAMED = BARE.replace("test_bare", "test_bear")
@@ -469,7 +473,7 @@ RENAMED = BARE.replace("test_bare", "test_bear")
 )
 def test_a_test_of_the_baseline_that_did_not_run_fails(held, later, options):
     result = held(FAST + BARE, *options, then=later)
-    assert "gate failed: 1 of 2 baseline tests did not run: 1 missing" == last(result)
+    assert "regression check failed: 1 of 2 baseline tests did not run: 1 missing" == last(result)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(
         ["FAILED: 1 of the baseline's tests did not run: test_it.py::test_bare; renamed, unmarked or *"]
@@ -537,8 +541,9 @@ def test_a_test_that_configuration_hides_is_missed(two_files, ini, conftest, tol
     result.assert_outcomes(passed=1, deselected=int("-k" in told))
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(["FAILED: 1 of the baseline's tests were left out by configuration*"])
-    assert f"gate failed: 1 of 2 baseline tests did not run: 1 left out by configuration{told}" == last(
-        result
+    assert (
+        f"regression check failed: 1 of 2 baseline tests did not run: 1 left out by configuration{told}"
+        == last(result)
     )
 
 
@@ -559,7 +564,10 @@ def test_a_test_that_configuration_hides_is_missed(two_files, ini, conftest, tol
 def test_what_a_command_line_leaves_out_on_purpose_passes_and_is_told_last(two_files, options, told):
     result = two_files(*options, ini=INI_GATE)
     assert pytest.ExitCode.OK == result.ret
-    assert f"gate: 1 of 2 baseline tests did not run: 1 left out by the command line ({told})" == last(result)
+    assert (
+        f"regression check: 1 of 2 baseline tests did not run: 1 left out by the command line ({told})"
+        == last(result)
+    )
     (absent,) = result.report["gate"]["absent"]
     assert ("command_line", [told], ["sub/test_other.py::test_bare"]) == tuple(absent.values())
 
@@ -568,17 +576,24 @@ def test_a_command_line_may_run_none_of_the_tests_of_a_gate_in_the_ini_file(two_
     pytester.makepyfile(test_plain="def test_it(): pass\n")
     result = two_files("test_plain.py", ini=INI_GATE)
     assert pytest.ExitCode.OK == result.ret
-    assert "gate: 2 of 2 baseline tests did not run: 2 left out by the command line (paths)" == last(result)
+    assert (
+        "regression check: 2 of 2 baseline tests did not run: 2 left out by the command line (paths)"
+        == last(result)
+    )
     assert pytest.ExitCode.TESTS_FAILED == two_files("test_plain.py", *GATE).ret
 
 
 def test_in_workers_it_is_told_who_left_a_test_out(two_files):
     result = two_files("-k", "fast", *PARALLEL, ini=INI_GATE)
     assert pytest.ExitCode.OK == result.ret
-    assert "gate: 1 of 2 baseline tests did not run: 1 left out by the command line (-k)" == last(result)
+    assert "regression check: 1 of 2 baseline tests did not run: 1 left out by the command line (-k)" == last(
+        result
+    )
     hidden = two_files(*PARALLEL, ini=INI_GATE, conftest="collect_ignore = ['sub']")
     assert pytest.ExitCode.TESTS_FAILED == hidden.ret
-    assert "gate failed: 1 of 2 baseline tests did not run: 1 left out by configuration" == last(hidden)
+    assert "regression check failed: 1 of 2 baseline tests did not run: 1 left out by configuration" == last(
+        hidden
+    )
 
 
 def test_strict_fails_what_a_command_line_leaves_out(two_files):
@@ -639,7 +654,7 @@ def test_a_measurement_that_is_not_valid_fails_although_nothing_was_demanded(hel
     broken = kept.replace("return lambda: a + 1", "return lambda: __import__('numpy').ones(3) + 1")
     result = held(kept, then=broken)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["the gate has no valid measurement: *"])
+    result.stdout.fnmatch_lines(["the regression check has no valid measurement: *"])
 
 
 def test_a_wrong_answer_is_no_measurement_although_nothing_was_demanded(held):
@@ -647,7 +662,7 @@ def test_a_wrong_answer_is_no_measurement_although_nothing_was_demanded(held):
     wrong = kept.replace("a + 1", "a + (device.kind == 'gpu')")
     result = held(kept, then=wrong)
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["the gate has no valid measurement: the devices disagree: *"])
+    result.stdout.fnmatch_lines(["the regression check has no valid measurement: the devices disagree: *"])
 
 
 def test_a_metric_that_no_test_has_any_more_fails_beside_one_that_all_have(suite):
@@ -674,7 +689,7 @@ def test_a_run_that_ends_itself_as_a_success_fails(held):
     result = held(FAST + BARE, then=FAST + "\ndef test_exit(): pytest.exit('enough', returncode=0)\n" + BARE)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(
-        ["FAILED: the session ended before 1 test of the gate could run: test_it.py::test_bare"]
+        ["FAILED: the session ended before 1 test of the regression check could run: test_it.py::test_bare"]
     )
 
 

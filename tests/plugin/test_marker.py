@@ -308,7 +308,7 @@ def test_a_gpu_sibling_alone_is_an_error_and_no_verdict(run):
     result = run(source, "-k", "gpu")
     result.assert_outcomes(failed=2, deselected=2)
     result.stdout.fnmatch_lines(
-        ["nothing to compare with: its CPU sibling *[[]?-cpu] was deselected; select both*"]
+        ["nothing to compare with: its CPU variant *[[]?-cpu] was deselected; select both*"]
     )
 
 

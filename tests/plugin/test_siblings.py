@@ -100,12 +100,12 @@ NO_SIBLINGS = [
     (
         "xp",
         '["numpy", "cupy", "cupy"]',
-        r"test_ones\[cupy1\]: uses the same device \(GPU cupy\) as its sibling .*test_ones\[cupy0\]",
+        r"test_ones\[cupy1\]: uses the same device \(GPU cupy\) as its variant .*test_ones\[cupy0\]",
     ),
     (
         "xp",
         '[pytest.param("numpy", marks=speedup(min=2)), pytest.param("cupy", marks=speedup(min=3))]',
-        r"test_ones\[cupy\]: requires min=3, but its sibling.*test_ones\[numpy\] min=2",
+        r"test_ones\[cupy\]: requires min=3, but its CPU variant.*test_ones\[numpy\] min=2",
     ),
 ]
 ALONE = """
@@ -331,7 +331,7 @@ def test_ones_gpu():
     )
     found.ended(errors=0, failed=0, passed=0)
     found.result.stderr.fnmatch_lines(
-        ["*test_ones_gpu: requires min=300, but its sibling*test_ones_cpu min=3; the marker arguments*"]
+        ["*test_ones_gpu: requires min=300, but its CPU variant*test_ones_cpu min=3; the marker arguments*"]
     )
 
 
@@ -444,8 +444,8 @@ def test_ones(xp):
 @pytest.mark.parametrize(
     ("how", "outcome", "status", "reason"),
     [
-        ("pytest.skip('not today')", {"skipped": 2}, "skipped", "its CPU sibling was skipped: not today"),
-        ("assert 0", {"failed": 2}, "error", "*its CPU sibling *test_ones[[]numpy] ended as error: Assert*"),
+        ("pytest.skip('not today')", {"skipped": 2}, "skipped", "its CPU variant was skipped: not today"),
+        ("assert 0", {"failed": 2}, "error", "*its CPU variant *test_ones[[]numpy] ended as error: Assert*"),
     ],
     ids=["skipped", "failed"],
 )
@@ -494,7 +494,7 @@ def test_a_cpu_sibling_says_what_became_of_its_gpu_sibling(suite, how):
     found = suite(BROKEN.format("array_api_compat.cupy", how))
     (note,) = [note for note in found.records["test_ones[numpy]"]["notes"] if "sibling" in note["code"]]
     assert note["code"] == "gpu_sibling_without_speedup"
-    assert note["text"].startswith("its GPU sibling test_it.py::test_ones[cupy] was ")
+    assert note["text"].startswith("its GPU variant test_it.py::test_ones[cupy] was ")
     assert found.statuses["test_ones[numpy]"] == "recorded"
 
 
@@ -531,7 +531,7 @@ def test_a_cpu_sibling_that_fails_in_its_teardown_leaves_nothing_to_compare_with
     for numpy, cupy in (FIXTURES, UNITS):
         assert ["error", "error"] == [found.records[name]["status"] for name in (numpy, cupy)]
         assert found.records[numpy]["reason"].endswith("AssertionError: not clean")
-        assert f"its CPU sibling test_it.py::{numpy} ended as error: " in found.records[cupy]["reason"]
+        assert f"its CPU variant test_it.py::{numpy} ended as error: " in found.records[cupy]["reason"]
         assert (None, None) == (found.records[cupy]["speedup"], found.records[cupy]["cpu"])
 
 
@@ -575,7 +575,7 @@ def test_a_deselected_sibling_is_named(suite):
     found = suite("@pytest.mark.speedup(min=3)\ndef test_ones(xp):\n    xp.ones(3)\n", "-k", "cupy")
     found.ended(failed=1, deselected=1)
     reason = found.records["test_ones[cupy]"]["reason"]
-    assert "its CPU sibling test_it.py::test_ones[numpy] was deselected" in reason
+    assert "its CPU variant test_it.py::test_ones[numpy] was deselected" in reason
     found = suite("@pytest.mark.speedup(min=3)\ndef test_ones(xp):\n    xp.ones(3)\n", "-k", "numpy")
     found.ended(passed=1, deselected=1)
     (note,) = [note for note in found.records["test_ones[numpy]"]["notes"] if "sibling" in note["code"]]

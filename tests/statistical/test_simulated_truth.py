@@ -24,7 +24,7 @@ from pytest_gpuperf.timing.trial import Trial
 CASES = [*range(44), 70, 82]  # the last have nothing to copy
 BODIES = 16
 FAMILIES = 28
-MOST_CALLS_ASIDE = 1000  # of a block of copies, and of calls that are waited for
+MOST_CALLS_ASIDE = 1000  # of a block of copies, and of awaited calls
 RESOLUTION = get_clock_info("perf_counter").resolution
 WIDEST = 1.0101  # of rounds that agree: the resolution of 1 %
 LINKS = {"PCIe 3 x16": 15.75e9, "PCIe 4 x16": 31.5e9, "PCIe 5 x16": 63.0e9, "NVLink-C2C": 450e9}

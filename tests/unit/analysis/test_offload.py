@@ -415,7 +415,7 @@ def test_money_is_not_saved_with_time_that_the_cpu_lost_to_others(expected, own)
         ),
         (
             (
-                "worth it: 2.50x [2.48, 2.52] per call that is waited for, with one transfer for 8 calls; "
+                "worth it: 2.50x [2.48, 2.52] per awaited call, with one transfer for 8 calls; "
                 "inconclusive whether it saves money at 2.5 times the price"
             ),
             seen(10, 1, moved=24, demand=Demand(transfer="once", calls=8, latency=True)),

@@ -306,7 +306,7 @@ def test_a_wide_baseline_is_to_be_made_anew():
     assert (found.outcome, found.remedy) == ("undecided", "new_baseline")
     assert found.reason.endswith(
         "the baseline's interval is too wide: remove it and recreate it with --gpuperf-fail-on, "
-        "or run gpuperf baseline update with the report of a run that had a gate"
+        "or run gpuperf baseline update with the report of a run with that option"
     )
 
 
@@ -314,7 +314,7 @@ def test_a_run_without_a_gate_stopped_at_its_verdict_and_takes_no_more_time():
     now = record(9.0, speedup=speedup(9.0, low=7.0, high=12.0))
     (found,) = compare(now, HERE, base_of(record()), [within()], gated=False)
     assert (found.outcome, found.remedy) == ("undecided", "run_with_gate")
-    assert found.reason.endswith("without a gate a run stops at its verdict")
+    assert found.reason.endswith("other runs stop at their verdict")
 
 
 def test_only_a_doubt_has_a_remedy():
@@ -681,7 +681,7 @@ def test_a_threshold_improves_by_more_than_its_tolerance(expected, share):
 def test_a_family_without_a_threshold_in_the_baseline_is_new(before):
     found = thresholds_compared(threshold("LLWW"), before)
     assert found.outcome == "new"
-    assert found.reason.endswith("the baseline base.json has no threshold of this family")
+    assert found.reason.endswith("the baseline base.json has no threshold of this group")
 
 
 def test_a_threshold_that_this_run_does_not_know_is_a_doubt():

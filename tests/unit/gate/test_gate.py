@@ -341,7 +341,7 @@ def test_how_many_tests_did_not_run_is_told_by_cause():
     before = [record(nodeid) for nodeid in "abcd"]
     found = ended([record()], *before, absent={"b": LEFT_OUT, "c": LEFT_OUT, "d": HIDDEN})
     assert text.not_run(found) == (
-        "gate failed: 3 of 4 baseline tests did not run: 2 left out by the command line (-k), "
+        "regression check failed: 3 of 4 baseline tests did not run: 2 left out by the command line (-k), "
         "1 left out by configuration"
     )
 
@@ -373,34 +373,39 @@ CPU_SIDE = Pairing(side="cpu", library="numpy")
             [skipped(reason="in other words", reason_code="deselected")],
             True,
         ),
-        ("all_skipped", f"every test of the gate was skipped (1): {NO_GPU}; {REMEDY}", [skipped()], False),
         (
             "all_skipped",
-            f"every test of the gate was skipped (2): {NO_GPU}; {REMEDY}",
+            f"every test of the regression check was skipped (1): {NO_GPU}; {REMEDY}",
+            [skipped()],
+            False,
+        ),
+        (
+            "all_skipped",
+            f"every test of the regression check was skipped (2): {NO_GPU}; {REMEDY}",
             [skipped(), skipped("b")],
             False,
         ),
         (
             "all_skipped",
-            "every test of the gate was skipped (1): not today",
+            "every test of the regression check was skipped (1): not today",
             [skipped(reason="not today")],
             True,
         ),
         (
             "all_skipped",
-            f"every test of the gate was skipped (1): {NO_GPU}; {REMEDY}",
+            f"every test of the regression check was skipped (1): {NO_GPU}; {REMEDY}",
             [skipped("a[numpy]", None, status="recorded", pairing=CPU_SIDE), skipped("a[cupy]")],
             False,
         ),
         (
             "nothing_measured",
-            "nothing was measured: no test has a metric of the gate; b: it broke",
+            "nothing was measured: no test has a metric of the regression check; b: it broke",
             [skipped(), skipped("b", "it broke", status="error")],
             True,
         ),
         (
             "nothing_measured",
-            "nothing was measured: no test has a metric of the gate; a: recorded",
+            "nothing was measured: no test has a metric of the regression check; a: recorded",
             [skipped("a", None, status="recorded", pairing=CPU_SIDE)],
             True,
         ),
@@ -415,7 +420,7 @@ def test_a_gate_that_measured_nothing_for_want_of_a_gpu_may_be_allowed():
     assert ended([skipped()], record(), asked=asked, has_gpu=False).failures == ()
     assert ended([], record(), asked=asked, has_gpu=False).failures == ()
     (failure,) = ended([skipped()], record(), asked=asked, has_gpu=True).failures
-    assert failure.text == f"every test of the gate was skipped (1): {NO_GPU}"
+    assert failure.text == f"every test of the regression check was skipped (1): {NO_GPU}"
 
 
 def test_one_test_that_was_measured_is_not_nothing():
@@ -433,7 +438,7 @@ def test_what_counts_as_measured_is_what_the_gate_is_about(expected, metric):
 @for_each("bad", [{"status": "error", "reason": "lost"}])
 def test_a_failed_measurement_is_not_measured(bad):
     assert coded(ended([record(**bad)], record()).failures) == (
-        ("nothing_measured", "nothing was measured: no test has a metric of the gate; a: lost"),
+        ("nothing_measured", "nothing was measured: no test has a metric of the regression check; a: lost"),
     )
 
 

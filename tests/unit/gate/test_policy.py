@@ -103,10 +103,10 @@ def test_a_test_that_fails_warns_of_nothing_beside():
 @for_each(
     ("expected", "gate", "plan"),
     [
-        ("the gate has no valid measurement: it broke", GATE, RunOptions()),
+        ("the regression check has no valid measurement: it broke", GATE, RunOptions()),
         (None, NO_GATE, RunOptions()),
         (None, GATE, RunOptions(report_only=True)),
-        ("the gate has no valid measurement: it broke", GATE, RunOptions(inconclusive="pass")),
+        ("the regression check has no valid measurement: it broke", GATE, RunOptions(inconclusive="pass")),
     ],
 )
 def test_a_gated_test_that_could_not_be_measured_fails(expected, gate, plan):

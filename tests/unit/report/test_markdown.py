@@ -162,8 +162,8 @@ def test_a_failed_gate_and_failed_thresholds_stand_in_the_headline():
         curve=(),
     )
     run = run_of(record(), gate=gate, thresholds=(threshold,))
-    assert headline(run) == "### Speedups: the gate failed, 1 threshold failed, 1 passed"
-    assert "**The gate failed:**\n\n- `nothing was compared`" in text(run)
+    assert headline(run) == "### Speedups: the regression check failed, 1 threshold failed, 1 passed"
+    assert "**The regression check failed:**\n\n- `nothing was compared`" in text(run)
     assert "the GPU wins from n = 4096 on, required at most 100" in text(run)
 
 

@@ -173,7 +173,7 @@ def test_a_demand_on_latency_takes_the_calls_that_were_waited_for():
 def test_a_demand_on_latency_without_such_calls_is_an_error():
     demand = Demand(min=2, latency=True)
     cpu, gpu = side("cpu", 1.0, demand=demand), side("gpu", 1.0, demand=demand, timed={"block_calls": 9})
-    assert ("error", "its GPU variant has no samples of calls that are waited for") == (
+    assert ("error", "its GPU variant has no samples of awaited calls") == (
         (found := beside(cpu, gpu)).status,
         found.reason,
     )

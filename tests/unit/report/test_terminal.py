@@ -376,8 +376,8 @@ def noted(text: str) -> Note:
 
 
 def test_another_note_is_not_taken_for_that_of_a_gpu_sibling(section):
-    note = noted("its GPU sibling test_x.py::test_a[cupy] was skipped: no GPU here")
+    note = noted("its GPU variant test_x.py::test_a[cupy] was skipped: no GPU here")
     numpy = record("test_x.py::test_a[numpy]", notes=(note,))
     pairing = Pairing(side="gpu", library="cupy", partner=numpy.nodeid)
     cupy = skipped("test_x.py::test_a[cupy]", "no GPU here", pairing=pairing)
-    assert any("its GPU sibling" in line for line in section(numpy, cupy))
+    assert any("its GPU variant" in line for line in section(numpy, cupy))

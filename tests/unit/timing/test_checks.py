@@ -417,7 +417,7 @@ def test_under_a_bare_marker_it_is_noted_only(strange):
     checks.require_same_result(leaf, leaf)
     checks.compare(leaf, leaf, simulated(), "before")
     assert not checks.differ
-    said = f"parity was not checked: result[0] is a {name}, which cannot be compared"
+    said = f"the results were not compared: result[0] is a {name}, which cannot be compared"
     assert checks.notes == (Note(code="parity_not_checked", text=said),)
 
 
@@ -523,7 +523,7 @@ def test_a_workload_that_returns_nothing_is_noted():
     checks.compare([], [], simulated(), "before")
     (note,) = checks.notes
     assert note.code == "parity_not_checked"
-    assert note.text == "parity was not checked: the workload returns nothing that could be compared"
+    assert note.text == "the results were not compared: the workload returns nothing that could be compared"
 
 
 def test_a_result_that_changes_from_call_to_call_is_other_work():

@@ -214,7 +214,7 @@ def test_an_answer_that_nobody_can_compare_is_an_error_that_names_its_type():
 def test_a_bare_marker_notes_an_answer_that_nobody_can_compare():
     found = Bench().compare(with_a_set, Demand())
     assert found.status == "recorded"
-    said = "parity was not checked: result[1] is a set, which cannot be compared"
+    said = "the results were not compared: result[1] is a set, which cannot be compared"
     assert found.notes == (Note(code="parity_not_checked", text=said),)
 
 
