@@ -289,9 +289,12 @@ def check_keys(config: pytest.Config) -> None:
     problems = []
     for key in sorted(unknown):
         is_ours = key.lower().startswith("gpuperf")
-        nearest = get_close_matches(key.lower().replace("-", "_"), keys, n=1, cutoff=0 if is_ours else 0.85)
-        if nearest:
-            problems.append(f"{key} in the ini file is no option of pytest-gpuperf; use {nearest[0]}")
+        # Any other key may be that of a plugin that is not installed, unless it is one letter away from ours.
+        cutoff = 0.7 if is_ours else 0.93
+        nearest = get_close_matches(key.lower().replace("-", "_"), keys, n=1, cutoff=cutoff)
+        if is_ours or nearest:
+            remedy = f"use {nearest[0]}" if nearest else f"the keys are {', '.join(sorted(keys))}"
+            problems.append(f"{key} in the ini file is no option of pytest-gpuperf; {remedy}")
     if problems:
         raise pytest.UsageError("\n".join(problems))
 

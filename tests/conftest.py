@@ -191,8 +191,8 @@ def pytester(pytester, request, monkeypatch):
 def forked_workers(monkeypatch):
     """Let inner runs fork their workers from this process, where the system can, and start no Python.
 
-    Other tests have whole workers: test_report_files.py has one that gives the records of a run without it. So
-    have all of them where JAX is installed, whose threads a fork may leave with a lock that nobody frees.
+    Other tests have whole workers: test_report_files.py has one that gives the records of a run without it.
+    So have all where JAX is installed, whose threads a fork may leave with a lock that nobody frees.
     """
     if sys.platform == "linux" and find_spec("xdist") is not None and find_spec("jax") is None:
         monkeypatch.setattr("execnet.gateway_io.Popen2IOMaster", import_module("forked").ForkedWorker)

@@ -14,6 +14,7 @@ from pytest_gpuperf.collection.items import SPEC, ItemSpec, has_marked_parameter
 from pytest_gpuperf.collection.patterns import Patterns, select_all
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
 from pytest_gpuperf.model.demand import Selection
+from pytest_gpuperf.model.errors import GpuPerfError
 
 _DIFFERENT = (
     "has a speedup marker, and a plugin or conftest added a second one with different arguments; keep one"
@@ -175,7 +176,10 @@ def _recognizers(config: pytest.Config) -> list[Any]:
         return found  # without the devices' modules, which import NumPy
     from pytest_gpuperf.devices.stand_in import chosen_stand_in
 
-    return [*filter(None, [chosen_stand_in(choice)]), *found]
+    try:
+        return [*filter(None, [chosen_stand_in(choice)]), *found]
+    except GpuPerfError as error:
+        raise options.usage_error(config, f"--gpuperf-gpu: {error}") from error
 
 
 def _default_device(config: pytest.Config, parser: DeviceParser) -> DeviceSpec | None:

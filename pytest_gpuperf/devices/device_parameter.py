@@ -3,7 +3,6 @@
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from textwrap import shorten
@@ -27,6 +26,7 @@ _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("gpu", "cuda", "rocm", "hip", "mps", "xpu", "tpu"), "gpu"),
 }
 _SEPARATOR = re.compile(r"[-:_/]")
+_NAME = re.compile(r"[\w.-]+")  # of a library or device, as an object calls itself
 _LONGEST = 60  # letters of a value that a message shows
 _LIBRARY_OF_DEVICE = {"mps": "torch", "xpu": "torch", "tpu": "jax"}  # names that only one library uses
 
@@ -162,7 +162,8 @@ class DeviceParser:
                     return self._mapped[name]
         part = self._recognized(value)
         if part is None and not isinstance(value, str):
-            part = next(filter(None, map(self._recognized, _own_names(value))), None)
+            names = filter(_NAME.fullmatch, _own_names(value))  # no sentences, such as "jax: 3 calls"
+            part = next(filter(None, map(self._recognized, names)), None)
         return part
 
     def _recognized(self, value: Any) -> _PartialSpec | None:
@@ -226,11 +227,18 @@ def _parse_text(text: str) -> _PartialSpec | None:
 
 def _own_names(value: Any) -> Iterator[str]:
     """Yield what a value calls itself: its text, its `__name__`, and its type's name."""
-    for describe in (str, lambda value: value.__name__, lambda value: type(value).__name__):
-        with suppress(Exception):  # a suite's object may raise anything here
+    if isinstance(value, Enum):
+        yield value.name
+    for describe in (str, lambda value: value.__name__):
+        try:
             name = describe(value)
-            if isinstance(name, str):
-                yield name
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001, S112 - a suite's object may raise anything here, a skip too
+            continue
+        if isinstance(name, str):
+            yield name
+    yield type(value).__name__
 
 
 def _split(text: str) -> list[str]:

@@ -95,7 +95,11 @@ def chosen_stand_in(choice: str) -> StandIn | None:
     name, _, module = choice.partition(":")
     if choice == "jax:cpu":
         return StandIn("jax")
-    return StandIn(module) if name == STAND_IN and module else None
+    if name != STAND_IN or not module:
+        return None
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise GpuPerfError(f"{STAND_IN}: expected the name of a module, not {module!r}")
+    return StandIn(module)
 
 
 def _jax_on_cpu(name: str) -> JaxDevice:

@@ -21,8 +21,9 @@ _NO_CPU_SIBLING = (
     "`xp`, parametrize it over both devices, or link it to a CPU test with pair=..."
 )
 _NO_GPU_SIBLING = (
-    "nothing to compare with: this test runs on the CPU only and has no GPU counterpart; keep both variants "
-    "in the suite and skip the GPU one where no GPU is available"
+    "nothing to compare with: this test runs on the CPU, and no other variant of it runs on a GPU; keep both "
+    "in the suite and skip the GPU one where no GPU is available; torch and JAX run on the CPU where they see "
+    "no GPU (--gpuperf-gpu=jax:cpu or standin:torch emulates one)"
 )
 _RECORDED = Verdict(status="recorded", reason=None)
 

@@ -225,7 +225,7 @@ class GpuPerfSession:
         self._warn_of_differences(record, item)
         end = policy.decide(record, threshold, self.options, self.gate.options)
         for warning in end.warnings:
-            item.warn(InconclusiveWarning(warning))
+            self._warn(item, InconclusiveWarning(warning))
         if end.failure is not None:
             pytest.fail(end.failure, pytrace=False)
         if end.skip is not None:
@@ -294,7 +294,17 @@ class GpuPerfSession:
             differences = "; ".join(comparison.differences)
             if self.gate.options.is_gate and differences and differences not in self._warned_differences:
                 self._warned_differences.add(differences)
-                item.warn(NotComparableWarning(comparison.reason or differences))
+                self._warn(item, NotComparableWarning(comparison.reason or differences))
+
+    @staticmethod
+    def _warn(item: pytest.Item, warning: Warning) -> None:
+        """Warn; where warnings are errors, fail the test in one line, without a traceback of ours."""
+        try:
+            item.warn(warning)
+        except Warning as raised:
+            pytest.fail(
+                f"{raised} ({type(raised).__name__}, and the suite makes warnings errors)", pytrace=False
+            )
 
     def _with_pairing(self, record: Record, spec: ItemSpec) -> Record:
         """Return a record with its source, its place among its siblings and the number of its reruns."""

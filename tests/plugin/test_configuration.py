@@ -125,7 +125,7 @@ def test_a_misspelt_key_is_an_error_that_names_the_nearest_right_one(pytester, k
 
 
 def test_a_key_of_another_plugin_that_is_not_installed_is_none_of_ours(pytester):
-    pytester.makeini("[pytest]\ntimeout_of_others = 3\n")
+    pytester.makeini("[pytest]\ntimeout_of_others = 3\nperf_baseline = b\ngpu_max_time = 1\nsuperf_all = 1\n")
     assert pytest.ExitCode.NO_TESTS_COLLECTED == pytester.runpytest_inprocess().ret
 
 

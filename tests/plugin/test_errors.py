@@ -493,3 +493,18 @@ def test_an_exception_that_cannot_be_shown_fails_its_test_alone(faulty):
     result.assert_outcomes(passed=3, failed=1)
     said = "Unshown: <Unshown, which cannot be shown: SystemExit>, raised on the CPU (simulated CPU)"
     assert found["test_first"]["reason"] == said
+
+
+def test_where_warnings_are_errors_an_undecided_test_fails_in_one_line(pytester):
+    source = """
+import pytest
+@pytest.mark.speedup(min=3)
+def test_it(device):
+    return lambda: device.launch(0.003 if device.kind == "cpu" else 0.001)
+"""
+    pytester.makepyfile(test_it=source)
+    result = pytester.runpytest_inprocess("--gpuperf-gpu=simulated", "--gpuperf-max-time=0.5", "-W", "error")
+    result.assert_outcomes(failed=1)
+    shown = str(result.stdout)
+    assert "(InconclusiveWarning, and the suite makes warnings errors)" in shown
+    assert "session.py" not in shown

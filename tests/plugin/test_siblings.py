@@ -653,7 +653,7 @@ def test_ones(xp):
 """
     found = suite(source, *filter(None, [option]))
     found.ended(passed=2, errors=1)
-    assert "has no GPU counterpart" in found.records["test_lonely[numpy]"]["reason"]
+    assert "no other variant of it runs on a GPU" in found.records["test_lonely[numpy]"]["reason"]
 
 
 def test_without_a_gpu_such_a_demand_is_noted(suite):

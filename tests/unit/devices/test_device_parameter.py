@@ -260,3 +260,30 @@ def test_a_value_is_looked_at_once_and_never_taken_for_another():
         sides.parse({"xp": numpy})
     assert asked == [numpy]
     assert all(sides.parse({"xp": object()}).problem for _ in range(1000))
+
+
+class Engine2(Enum):
+    NUMPY = 1
+    CUPY = 2
+
+
+def test_an_enum_without_texts_is_known_by_its_names():
+    assert (NUMPY, CUPY) == (sides_of(Engine2.NUMPY), sides_of(Engine2.CUPY))
+
+
+@for_each("text", ["jax: 3 calls", "Host: alpha", "numpy array"])
+def test_an_object_whose_text_is_a_sentence_is_no_library(text):
+    assert DeviceParser(["nx"]).parse({"nx": Described(text)}).spec is None
+
+
+class Leaving:
+    def __str__(self):
+        raise SystemExit(3)
+
+
+def test_an_object_that_leaves_python_when_it_is_shown_is_only_unknown():
+    assert DeviceParser(["nx"]).parse({"nx": Leaving()}).unknown.value == "Leaving"
+
+
+def sides_of(value):
+    return DeviceParser(["nx"]).parse({"nx": value}).spec

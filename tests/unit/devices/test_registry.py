@@ -343,3 +343,9 @@ def test_a_backend_that_does_not_count_its_devices_gives_every_worker_its_first(
 def test_a_number_beyond_the_last_device_is_refused(choice):
     with pytest.raises(GpuPerfError, match="is a number below 3"):
         choose(choice, SimulatedBackend(name="many", count=3))
+
+
+@for_each("choice", ["standin:.numpy", "standin:a b", "standin:a:b"])
+def test_a_stand_in_that_is_no_module_is_refused_at_once(choice):
+    with pytest.raises(GpuPerfError, match="standin: expected the name of a module"):
+        Devices(choice, backends("a processor", []))
