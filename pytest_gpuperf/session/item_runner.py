@@ -22,8 +22,8 @@ _NO_CPU_SIBLING = (
 )
 _NO_GPU_SIBLING = (
     "nothing to compare with: this test runs on the CPU, and no other variant of it runs on a GPU; keep both "
-    "in the suite and skip the GPU one where no GPU is available; torch and JAX run on the CPU where they see "
-    "no GPU (--gpuperf-gpu=jax:cpu or standin:torch emulates one)"
+    "in the suite and skip the GPU one where there is no GPU; where torch or JAX sees none, its tests run on "
+    "the CPU (--gpuperf-gpu=jax:cpu or standin:torch emulates one)"
 )
 _RECORDED = Verdict(status="recorded", reason=None)
 
