@@ -98,9 +98,15 @@ def _describe(interference: Interference, device: str) -> str:
         return f"unstable {device} timings: {shown}"
     waited, threads = interference.waited or 0.0, interference.threads or 1
     who = f"each of {threads} threads was" if threads > 1 else "threads were"
-    waits = f"{who} ready but not running {100 * waited / threads:.2g} % of the time"
-    own = f"at least {100 * interference.own_share:.2g} % of the median time was work"
+    # `threads` is the most of one block: in others more of them may have waited for a shorter time.
+    waits = f"{who} ready but not running {_percent(min(1.0, waited / threads))} of the time"
+    own = f"at least {_percent(interference.own_share)} of the median time was work"
     return f"{device} oversubscribed: {waits}; {own}"
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent, with two digits: `57 %`, `1.2 %`, `100 %`."""
+    return f"{100 * share:.{0 if share > 0.1 else 1}f} %"
 
 
 def throttle_reason(dropped: int, begun: int, throttle: Iterable[str] = ()) -> str | None:

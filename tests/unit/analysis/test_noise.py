@@ -113,6 +113,13 @@ def test_of_several_the_worst_leaves_the_workload_the_smallest_share():
             ),
             contention(0.0123, 1.9, 2),
         ),
+        (
+            (
+                "CPU oversubscribed: each of 2 threads was ready but not running 100 % of the time; at least "
+                "100 % of the median time was work"
+            ),
+            contention(1.0, 4.4, 2),
+        ),
         ("unstable CPU timings: the median is 4 s, the fastest block took 1 s", UNSTABLE),
     ],
 )
