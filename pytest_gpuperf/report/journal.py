@@ -14,6 +14,7 @@ from pytest_gpuperf.report import files, paths
 from pytest_gpuperf.report.json import codec
 
 _SUFFIX = ".journal"
+_LONGEST_LINE = 16_000_000  # bytes that a start reads of a file with such a name: some 700,000 samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,8 @@ def _was_left(path: Path) -> bool:
         return False
     try:
         with files.open_regular(path, follow_link=False) as file:
-            return is_journal(file.readline()) and file.readline().endswith(b"\n") and _lock(file)
+            is_ours = is_journal(file.readline(_LONGEST_LINE))
+            return is_ours and file.readline(_LONGEST_LINE).endswith(b"\n") and _lock(file)
     except OSError:
         return False
 
