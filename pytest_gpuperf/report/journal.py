@@ -111,18 +111,14 @@ def _was_left(path: Path) -> bool:
 def _lock(file: IO[Any], *, exclusive: bool = False) -> bool:
     """Lock an open file until it is closed; return False if another process has it locked.
 
-    Where the system cannot lock, no process does.
+    Also where the system or file system cannot lock: there a run that goes on looks like one that was killed.
     """
     try:
         import fcntl
-    except ImportError:
-        return True
-    try:
+
         fcntl.flock(file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except (ImportError, OSError):
         return False
-    except OSError:
-        return True
     return True
 
 

@@ -4,7 +4,9 @@ import json
 import os
 import re
 import shlex
+import sys
 import tracemalloc
+from errno import ENOLCK
 
 import pytest
 from cases import for_each
@@ -102,6 +104,21 @@ def test_a_journal_that_was_left_behind_is_found_where_a_link_leads(tmp_path, jo
 
 
 def test_a_journal_of_a_run_that_goes_on_was_not_left_behind(tmp_path, journal):
+    assert [] == left_behind(tmp_path / "report.json")
+
+
+def test_where_no_file_can_be_locked_every_run_may_go_on(tmp_path, journal, monkeypatch):
+    journal.close(keep=True)
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    assert [] == left_behind(tmp_path / "report.json")
+
+
+def test_where_a_file_system_has_no_locks_every_run_may_go_on(tmp_path, journal, monkeypatch):
+    def flock(file, operation):
+        raise OSError(ENOLCK, "No locks available")
+
+    journal.close(keep=True)
+    monkeypatch.setattr("fcntl.flock", flock)
     assert [] == left_behind(tmp_path / "report.json")
 
 
