@@ -1,6 +1,6 @@
 """From a path to why no output may be written there, if so.
 
-Every start of pytest imports this module, which therefore uses the standard library only.
+A start of pytest imports this module where an output is requested: it uses the standard library only.
 """
 
 import os
