@@ -182,7 +182,7 @@ def _number_below(limit: float, expected: str) -> Callable[[str], float]:
     return parse
 
 
-_OFF = _Option("off", "run marked tests once, on the CPU, as if this plugin were not there; write no files")
+_OFF = _Option("off", "run each test once, as if this plugin were not there; write no files")
 _LOCK = _Option(
     "lock",
     "lock file that lets one process measure at a time (default: one per machine); none disables it",

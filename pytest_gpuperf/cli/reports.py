@@ -89,7 +89,7 @@ def export(chosen: Namespace) -> CommandResult:
     run = reader.load_report(chosen.report)
     text = markdown.text(run) if is_markdown else exports.text(chosen.format, run)
     if not text:
-        raise GpuPerfError(f"{chosen.report}: {exports.NOTHING}")
+        raise GpuPerfError(f"{chosen.report}: no file, because {exports.NOTHING}")
     if chosen.output is None:
         return CommandResult(text=text.removesuffix("\n").removesuffix("\r"))
     files.replace(chosen.output, text)

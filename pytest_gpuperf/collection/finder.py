@@ -159,6 +159,7 @@ def create_finder(config: pytest.Config) -> Finder:
         parser,
         default_device=_default_device(config, parser),
         has_foreign_marker=options.has_foreign_marker(config),
+        require_gpu=options.run_options(config).require_gpu,
     )
     return Finder(reader, patterns, times_all=options.times_all(config))
 

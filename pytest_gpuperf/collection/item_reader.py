@@ -15,8 +15,10 @@ from pytest_gpuperf.collection.items import (
     marker_error,
     uses_plugin_fixtures,
 )
+from pytest_gpuperf.collection.markers import demand
 from pytest_gpuperf.collection.patterns import BARE_MARK, unmarked_spec
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
+from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.nodeid import function_of
 
 
@@ -24,21 +26,29 @@ class ItemReader:
     """Gives marked items their specs.
 
     `default_device` is that of tests that do not choose one themselves. With `has_foreign_marker` the suite
-    has a marker called speedup of its own: then one that cannot be ours is ignored.
+    has a marker called speedup of its own: then one that cannot be ours is ignored. With `require_gpu` each
+    limit has to be checked, also that of a test on an unknown device.
     """
 
     def __init__(
-        self, parser: DeviceParser, *, default_device: DeviceSpec | None, has_foreign_marker: bool
+        self,
+        parser: DeviceParser,
+        *,
+        default_device: DeviceSpec | None,
+        has_foreign_marker: bool,
+        require_gpu: bool,
     ) -> None:
         self.parser = parser
         self._default_device = default_device
         self._has_foreign_marker = has_foreign_marker
+        self._require_gpu = require_gpu
         self._cache: SpecCache | None = None
 
     def read(self, items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[str]]:
         """Give marked items their specs; return them, and what is wrong with the markers of the others.
 
-        Items with a value that no backend knows are left alone, if others of their function have a known one.
+        Items with a value that no backend knows are left alone, if others of their function have a known one;
+        with `require_gpu`, those without limits only.
         """
         found: list[pytest.Item] = []
         errors: list[str] = []
@@ -63,7 +73,8 @@ class ItemReader:
                 continue
             item.stash[SPEC] = spec if spec.has_device else spec._replace(device=self._default_device)
             found.append(item)
-        return found, errors + _leave_alone(unknown, known={function_of(item.nodeid) for item in found})
+        known = {function_of(item.nodeid) for item in found}
+        return found, errors + _leave_alone(unknown, known, require_gpu=self._require_gpu)
 
     def unmarked_siblings(
         self, items: Iterable[pytest.Item], marked: Iterable[pytest.Item]
@@ -111,14 +122,26 @@ class ItemReader:
 
 
 def _leave_alone(
-    unknown: Mapping[str, Mapping[pytest.Item, UnknownDevice]], known: Collection[str]
+    unknown: Mapping[str, Mapping[pytest.Item, UnknownDevice]], known: Collection[str], *, require_gpu: bool
 ) -> list[str]:
-    """Note the value of each item of the `known` functions; return an error for each other function."""
+    """Note the value of each item of the `known` functions; return an error for each other function.
+
+    With `require_gpu` there is an error for each function with limits, too.
+    """
     errors = []
     for function, items in unknown.items():
         if function not in known:
             errors.append(f"{function}: {next(iter(items.values()))}")
             continue
+        limited = (error for item, error in items.items() if _demand(item).limits)
+        if require_gpu and (first := next(limited, None)) is not None:
+            errors.append(f"{function}: {first}; without --gpuperf-require-gpu these tests are left alone")
+            continue
         for item, error in items.items():
             item.stash[UNKNOWN] = error.value
     return errors
+
+
+def _demand(item: pytest.Item) -> Demand:
+    mark = item.get_closest_marker("speedup")
+    return demand(mark) if mark else Demand()

@@ -41,10 +41,10 @@ def pause(device: Any, seconds: float) -> None:
 def wait_for_result(device: Any) -> Callable[[Any], None] | None:
     """Return the device's method `wait(result)`; None for one that can only `synchronize` as a whole.
 
-    A method of that name that cannot be called with one result is another one.
-
     It waits for the arrays in a call's result. Where the result has anything else in it, or nothing, it waits
     for all that this thread has submitted. Unlike other optional methods it may raise, as `synchronize` may.
+
+    A method of that name that cannot be called with one argument has another purpose, and is not returned.
     """
     wait = getattr(device, "wait", None)
     return wait if callable(wait) and _takes_one_argument(wait) else None
@@ -121,11 +121,13 @@ def fault(device: Any, error: BaseException) -> Fault | None:
 
 def _takes_one_argument(function: Callable[..., Any]) -> bool:
     try:
-        signature(function).bind(None)
+        found = signature(function)
+    except Exception:  # noqa: BLE001 - compiled, or its annotations, which Python 3.14 evaluates, name what is missing
+        return True
+    try:
+        found.bind(None)
     except TypeError:
         return False
-    except ValueError:  # compiled, without a signature
-        return True
     return True
 
 

@@ -91,6 +91,11 @@ def _about(run: Run, records: Sequence[Record]) -> Iterator[str]:
         yield f"**{tests} measured on an emulated device: this is not a GPU's speedup.**"
     if not any(record.speedup for record in records):
         yield "**No speedup was measured.**"
+    if run.unknown_values:
+        tests = count(sum(value.tests for value in run.unknown_values), "test")
+        values = sorted(f"{value.parameter}={value.value}" for value in run.unknown_values)
+        shown = first_few((markdown_code(value, _LONGEST_NAME) for value in values), most=6)
+        yield f"Left alone: {tests} on devices that are not known ({shown})."
     if not run.complete:
         yield "**The run ended early: this is not all of it.**"
     if run.merged and run.merged.differences:

@@ -56,13 +56,21 @@ def _replace(path: Path, text: Callable[[Run], str], run: Run) -> Path:
 
 
 def _export(path: Path, format: str, run: Run) -> Path | str:
-    """Write an export; without anything in it no file is left, as an earlier run's would be taken for it."""
+    """Write an export; without anything in it no earlier run's is left, as it would be taken for this run's.
+
+    What a link leads to stays as an empty file: a link to nothing would end the next run.
+    """
     text = exports.text(format, run)
-    if not text:
-        path.unlink(missing_ok=True)
-        return exports.NOTHING
-    files.replace(path, text)
-    return path
+    if text:
+        files.replace(path, text)
+        return path
+    if not paths.begins_as(path, paths.EXPORTS[format]):
+        return f"no file, because {exports.NOTHING}"
+    if path.is_symlink():
+        files.replace(path, "")
+        return f"emptied {paths.target(path)}, because {exports.NOTHING}"
+    path.unlink()
+    return f"removed {path}, because {exports.NOTHING}"
 
 
 def _append_summary(path: Path, run: Run) -> Path:

@@ -197,7 +197,8 @@ class FinishHooks:
             self._info_lines.append(f"report: {records.report}")
         commands = map(recovery_command, records.left_behind)
         self._info_lines += [
-            f"an earlier run wrote no report; this recovers what it measured: {each}" for each in commands
+            f"an earlier run wrote no report; recover what it measured, then remove its journal: {each}"
+            for each in commands
         ]
         gate = self.session.gate
         new = gate.path_to_create(run.records)

@@ -25,9 +25,7 @@ _NOTHING_UPLOADED = (
     "transfer={transfer!r} includes no upload: nothing that the workload reads was put on the device with "
     "device.asarray, or by a fixture"
 )
-_NOT_RETURNED = (
-    "the body makes {name}, and neither calls nor returns it: only its setup was timed; return it to time it"
-)
+_NOT_RETURNED = "the body makes {name}, and neither calls nor returns it; return it to time it"
 _WHOLE_BODY = (
     "the whole body is timed, including assertions, NumPy calls or uploads in it; return the workload as a "
     "callable to time that alone"
@@ -93,9 +91,17 @@ def read_body(function: Callable[..., Any]) -> Body:
 
 
 def _unused_callable(nodes: list[ast.AST]) -> str | None:
-    """Return the name of a function that is made and never read; `a lambda` has none."""
+    """Return the name of a function that is made and never read; `a lambda` has none.
+
+    A class's methods may be called under other names, as `__call__` is; `locals()` reads all of them.
+    """
     read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    if "locals" in read:
+        return None
+    in_classes = {part for node in nodes if isinstance(node, ast.ClassDef) for part in ast.walk(node)}
     for node in nodes:
+        if node in in_classes:
+            continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Lambda):
             return "a lambda"
         made = []

@@ -34,5 +34,19 @@ class OffHooks:
         return True
 
     def _is_speedup_test(self, item: pytest.Function) -> bool:
-        is_marked = item.get_closest_marker("speedup") is not None
-        return is_marked or any(pattern.fullmatch(item.nodeid) for pattern in self._patterns)
+        if any(pattern.fullmatch(item.nodeid) for pattern in self._patterns):
+            return True
+        mark = item.get_closest_marker("speedup")
+        return mark is not None and not (
+            options.has_foreign_marker(item.config) and _cannot_be_ours(item, mark)
+        )
+
+
+def _cannot_be_ours(item: pytest.Function, mark: pytest.Mark) -> bool:
+    """Return whether a marker of a suite that has its own of this name is ignored by other runs, too."""
+    from pytest_gpuperf.collection.items import marker_error, uses_plugin_fixtures
+    from pytest_gpuperf.collection.markers import demand
+
+    if marker_error(item) is not None:
+        return True
+    return demand(mark).bare and not uses_plugin_fixtures(item)

@@ -163,7 +163,7 @@ def test_after(request):
 """
 
 
-def test_off_runs_each_test_once_on_the_cpu_as_if_the_plugin_were_not_there(run, pytester):
+def test_off_runs_each_test_once_as_if_the_plugin_were_not_there(run, pytester):
     pytester.makeini("[pytest]\ngpuperf_speedup = *::test_of_pattern min=2\n")
     result = run(OFF, "--gpuperf-off", "--gpuperf-json=r.json", "--gpuperf-all", gpu="none")
     result.assert_outcomes(passed=10, skipped=2, failed=2)

@@ -115,6 +115,28 @@ def test_nothing():
     pass
 """
 
+RETURNS = """
+class Returned:
+    def __call__(self):
+        raise AssertionError("it was called")
+
+@pytest.mark.speedup
+def test_theirs():
+    return Returned()
+
+@pytest.mark.speedup("fast", factor=3)
+def test_their_arguments():
+    return Returned()
+
+@pytest.mark.speedup
+def test_ours(device):
+    return Returned()
+
+@pytest.mark.speedup(min=3)
+def test_our_demand(xp):
+    return Returned()
+"""
+
 REGISTERED = """
     def pytest_configure(config):
         config.addinivalue_line("markers", "speedup: what this suite means by it")
@@ -139,3 +161,13 @@ def test_a_mark_called_speedup_that_a_suite_registers_is_its_own(suite, where):
         "test_ours": "recorded",
         "test_nothing": "error",
     } == found.statuses
+
+
+@pytest.mark.parametrize("where", ["ini", "conftest"])
+def test_with_off_nothing_is_called_that_a_test_with_a_suites_own_mark_returns(suite, where):
+    ini, conftest = (IN_INI, "") if where == "ini" else ("", REGISTERED)
+    found = suite(
+        RETURNS, "--gpuperf-off", "-Wignore::pytest.PytestReturnNotNoneWarning", ini=ini, conftest=conftest
+    )
+    found.result.assert_outcomes(passed=2, failed=3)
+    found.result.stdout.fnmatch_lines(["FAILED *::test_ours *", "FAILED *::test_our_demand[[]numpy] *"])

@@ -178,6 +178,25 @@ def test_values_that_no_backend_knows_are_left_alone_and_named_once(suite, optio
     )
 
 
+TYPO = """
+@pytest.mark.parametrize("xp", ["numpy", "cupy", "cuppy"])
+@pytest.mark.speedup({limit})
+def test_ones(xp):
+    if xp in conftest.LIBRARIES:
+        conftest.LIBRARIES[xp].ones(3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "ending"), [("min=1e-9", {"errors": 1}), ("", {"passed": 3})], ids=["limit", "bare"]
+)
+def test_where_a_gpu_is_required_a_limit_on_an_unknown_device_is_an_error(suite, limit, ending):
+    found = suite(TYPO.format(limit=limit), "--gpuperf-require-gpu")
+    found.ended(**ending)
+    if limit:
+        found.result.stdout.fnmatch_lines(["*test_ones: xp='cuppy' is not a known device*left alone*"])
+
+
 def test_the_ini_file_maps_a_suites_own_values_to_devices(suite):
     found = suite(OTHERS, ini="gpuperf_device_values = TorchBackend=cupy:1 dask=cupy:2 sparse=cupy:3")
     assert found.written["unknown_values"] == []

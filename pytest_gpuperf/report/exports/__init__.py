@@ -5,7 +5,7 @@ from typing import cast
 
 from pytest_gpuperf.model.record import Run
 
-NOTHING = "no file, because no test has a result for it"
+NOTHING = "no test has a result for it"
 
 
 def text(format: str, run: Run) -> str:

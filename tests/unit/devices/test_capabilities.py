@@ -72,6 +72,19 @@ def test_a_wait_that_cannot_be_called_is_none():
     assert capabilities.wait_for_result(SimpleNamespace(wait="for me")) is None
 
 
+def test_a_wait_whose_signature_cannot_be_read_is_one():
+    class Wait:
+        @property
+        def __signature__(self):
+            raise NameError("name 'Array' is not defined")  # as an annotation raises it in Python 3.14
+
+        def __call__(self, result):
+            pass
+
+    wait = Wait()
+    assert capabilities.wait_for_result(SimpleNamespace(wait=wait)) is wait
+
+
 def test_a_pause_passes_on_the_clock_of_the_device():
     simulated = SimulatedDevice("gpu", clock=Clock())
     capabilities.pause(simulated, 0.5)

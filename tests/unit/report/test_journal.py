@@ -4,6 +4,9 @@ import json
 import os
 import re
 import shlex
+import sys
+import tracemalloc
+from errno import ENOLCK
 
 import pytest
 from cases import for_each
@@ -104,6 +107,21 @@ def test_a_journal_of_a_run_that_goes_on_was_not_left_behind(tmp_path, journal):
     assert [] == left_behind(tmp_path / "report.json")
 
 
+def test_where_no_file_can_be_locked_every_run_may_go_on(tmp_path, journal, monkeypatch):
+    journal.close(keep=True)
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    assert [] == left_behind(tmp_path / "report.json")
+
+
+def test_where_a_file_system_has_no_locks_every_run_may_go_on(tmp_path, journal, monkeypatch):
+    def flock(file, operation):
+        raise OSError(ENOLCK, "No locks available")
+
+    journal.close(keep=True)
+    monkeypatch.setattr("fcntl.flock", flock)
+    assert [] == left_behind(tmp_path / "report.json")
+
+
 def test_a_journal_that_was_recovered_was_not_left_behind(tmp_path, journal):
     journal.close(keep=True)
     program, *arguments = shlex.split(recovery_command(journal.path))
@@ -130,6 +148,19 @@ def test_a_journal_of_another_name_is_another_reports(tmp_path, journal, name):
 def test_a_journal_without_a_record_was_not_left_behind(tmp_path, content):
     (tmp_path / "report.json.12ab.journal").write_bytes(content)
     assert [] == left_behind(tmp_path / "report.json")
+
+
+@for_each("heading", [b"", HEADING])
+def test_of_a_huge_file_in_the_place_of_a_journal_only_a_part_is_read(tmp_path, heading):
+    planted = tmp_path / "report.json.12ab.journal"
+    planted.write_bytes(heading)
+    os.truncate(planted, 100_000_000)
+    tracemalloc.start()
+    try:
+        assert [] == left_behind(tmp_path / "report.json")
+        assert tracemalloc.get_traced_memory()[1] < 60_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_is_no_file_was_not_left_behind(tmp_path, journal):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, GateNote, GateResult, Tolerance
-from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.demand import Demand, UnknownValue
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.plain_text import printable
@@ -171,6 +171,17 @@ def test_a_run_without_tests_or_without_speedups_is_not_green():
     assert headline(run_of()) == "### Speedups: no test was measured"
     assert "**No speedup was measured.**" in text(run_of(skipped("a")))
     assert "No speedup" not in text(run_of(record()))
+
+
+def test_tests_on_unknown_devices_are_counted():
+    values = (
+        UnknownValue(parameter="backend", value="'dask'", tests=2),
+        UnknownValue(parameter="xp", value="'a|b`'"),
+    )
+    said = "Left alone: 3 tests on devices that are not known (`backend='dask'`, ``xp='a|b`'``)."
+    assert said in text(run_of(record(), unknown_values=values)).splitlines()
+    many = tuple(UnknownValue(parameter="xp", value=str(index)) for index in range(9))
+    assert text(run_of(record(), unknown_values=many)).count("`xp=") == 6
 
 
 def test_failures_and_regressions_stand_first_and_skipped_tests_last(failed):

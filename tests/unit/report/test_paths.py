@@ -30,6 +30,8 @@ OTHERS = {
     "another tool's metrics": '{"test_it": {"latency": {"value": 3.0}}}',
     "another tool's report": '{"schema_version": "1.4.0", "id": "GHSA-1"}',
     "a history entry": '{"history_version": "1.0", "started": "2026-01-01T00:00:00+00:00"}',
+    "a run of pytest-benchmark": '{"machine_info": {"node": "a", "processor": "", "machine": "x86_64", '
+    '"python_compiler": "GCC 13.3.0"}}',
     "a list": '[{"name": "mine", "value": 3}]',
     "another tool's chart": '[{"name": "mine", "unit": "ms", "value": 3, "range": "1"}]',
     "a list of lists": "[[]]",

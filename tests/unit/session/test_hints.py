@@ -48,6 +48,24 @@ def registers_its_function(device):
         return device.xp.ones(3)
 
 
+def makes_a_class(xp):
+    class Model:
+        def forward(self, values):
+            return xp.fft.fft(values)
+
+        def __call__(self, values):
+            return self.forward(values)
+
+    Model()(xp.ones(3))
+
+
+def reads_its_names_at_once(device):
+    def work():
+        return device.xp.ones(3)
+
+    device.run(**locals())
+
+
 def only_works(xp):
     xp.fft.fft(xp.ones(4096, dtype=np.float32))
 
@@ -88,6 +106,8 @@ class TestMethod:
         (calls_its_function, NOTHING),
         (returns_its_function, NOTHING),
         (registers_its_function, NOTHING),
+        (makes_a_class, NOTHING),
+        (reads_its_names_at_once, NOTHING),
         (only_works, NOTHING),
         (asserts, MORE),
         (asserts_with_numpys_functions, MORE),

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from math import inf
+from pathlib import Path
 
 import pytest
 from cases import for_each
@@ -57,13 +58,45 @@ def test_every_format_can_be_encoded_whatever_a_test_is_called(format, anything)
     assert content.encode().decode() == content
 
 
-@pytest.mark.parametrize("format", ["pytest-benchmark", "github-action-benchmark", "bencher"])
-def test_a_run_without_times_gives_a_tool_nothing_and_leaves_no_file_of_an_earlier_run(tmp_path, format):
-    run, path = run_of(skipped("a")), tmp_path / "export.json"
-    path.write_text("of yesterday")
-    lines, problems = outputs.publish(run, Outputs(exports=((format, path),)), None)
-    assert ([f"export as {format}: no file, because no test has a result for it"], []) == (lines, problems)
-    assert not path.exists()
+WITHOUT_A_TABLE = ["pytest-benchmark", "github-action-benchmark", "bencher"]
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    """Return the line of an export, `export.json`, to which a run has nothing to give."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(format: str) -> str:
+        chosen = Outputs(exports=((format, Path("export.json")),))
+        (line,), problems = outputs.publish(run_of(skipped("a")), chosen, None)
+        assert problems == []
+        return line.removeprefix(f"export as {format}: ")
+
+    return call
+
+
+@pytest.mark.parametrize("format", WITHOUT_A_TABLE)
+def test_a_run_without_times_removes_the_export_of_an_earlier_run(published, format):
+    assert published(format) == "no file, because no test has a result for it"
+    Path("export.json").write_text(exports.text(format, run_of(record("a"))))
+    assert published(format) == "removed export.json, because no test has a result for it"
+    assert not Path("export.json").exists()
+
+
+@pytest.mark.parametrize("format", WITHOUT_A_TABLE)
+def test_a_run_without_times_empties_the_export_to_which_a_link_leads(published, format):
+    Path("real.json").write_text(exports.text(format, run_of(record("a"))))
+    Path("export.json").symlink_to("real.json")
+    real = Path("real.json").resolve()
+    assert published(format) == f"emptied {real}, because no test has a result for it"
+    assert (b"", True) == (real.read_bytes(), Path("export.json").is_symlink())
+
+
+@pytest.mark.parametrize("format", WITHOUT_A_TABLE)
+def test_a_run_without_times_leaves_what_another_tool_wrote(published, format):
+    Path("export.json").write_text("theirs")
+    assert published(format) == "no file, because no test has a result for it"
+    assert Path("export.json").read_text() == "theirs"
 
 
 @for_each("format", ["pytest-benchmark", "github-action-benchmark", "bencher"])
