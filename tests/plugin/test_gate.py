@@ -481,6 +481,60 @@ def test_a_test_of_the_baseline_that_did_not_run_fails(held, later, options):
     assert 1 == len(result.report["gate"]["failures"])
 
 
+BOTH = """
+import pytest
+
+def call(device): return device.launch(10e-3 if device.kind == "cpu" else 1e-3)
+
+@pytest.mark.speedup
+def test_fast(gpuperf): gpuperf.both(call)
+
+@pytest.mark.speedup
+def test_bare(gpuperf): gpuperf.both(call)
+"""
+UNMARKED = BOTH.replace("@pytest.mark.speedup\ndef test_bare", "def test_bare")
+
+
+@pytest.mark.parametrize("options", [("-m", "speedup"), ("-k", "fast")], ids=["-m", "-k"])
+def test_a_test_that_lost_its_marker_is_missed_although_an_option_deselects_it(held, options):
+    result = held(BOTH, *options, then=UNMARKED)
+    assert "regression check failed: 1 of 2 baseline tests did not run: 1 missing" == last(result)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+
+
+def test_a_gate_of_the_ini_file_fails_when_all_of_its_tests_have_lost_their_markers(made, ends, pytester):
+    made(BOTH)
+    pytester.makeini(f"[pytest]\n{INI_GATE}\n")
+    unmarked = BOTH.replace("@pytest.mark.speedup", "")
+    result = ends(unmarked + BARE.replace("test_bare", "test_new"), "-m", "speedup")
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    assert "regression check failed: 2 of 2 baseline tests did not run: 2 missing" == last(result)
+
+
+MARKS_LATE = """
+import pytest
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(pytest.mark.speedup)
+"""
+
+
+@pytest.mark.parametrize(
+    ("conftest", "option"), [(MARKS_LATE, "-v"), ("", "--gpuperf-all")], ids=["marked late", "--gpuperf-all"]
+)
+def test_a_test_without_a_marker_of_its_own_is_left_out_by_the_option_that_deselects_it(
+    ends, pytester, conftest, option
+):
+    pytester.makeconftest(conftest)
+    pytester.makeini(f"[pytest]\n{INI_GATE}\n")
+    source = (FAST + BARE).replace("@pytest.mark.speedup(min=3)", "").replace("@pytest.mark.speedup", "")
+    assert pytest.ExitCode.OK == ends(source, option, "--gpuperf-baseline-missing=create").ret
+    result = ends(source, option, "-k", "fast")
+    assert pytest.ExitCode.OK == result.ret
+    told = "regression check: 1 of 2 baseline tests did not run: 1 left out by the command line (-k)"
+    assert told == last(result)
+
+
 def test_a_test_may_be_missing_where_that_is_said(held):
     assert pytest.ExitCode.OK == held(FAST + BARE, "--gpuperf-allow-missing", "-k", "fast").ret
 
@@ -541,6 +595,37 @@ def test_a_test_that_configuration_hides_is_missed(two_files, ini, conftest, tol
     result.assert_outcomes(passed=1, deselected=int("-k" in told))
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(["FAILED: 1 of the baseline's tests were left out by configuration*"])
+    assert (
+        f"regression check failed: 1 of 2 baseline tests did not run: 1 left out by configuration{told}"
+        == last(result)
+    )
+
+
+HIDES_OTHER = """
+def pytest_collection_modifyitems(config, items):
+    other = [item for item in items if item.name == "test_bare"]
+    items[:] = [item for item in items if item not in other]
+    config.hook.pytest_deselected(items=other)
+"""
+
+
+@pytest.mark.parametrize(
+    ("ini", "conftest", "options", "told"),
+    [
+        ("", HIDES_OTHER, ["-k", "not slow"], ""),
+        ("", HIDES_OTHER, ["-m", "speedup"], ""),
+        ("", HIDES_OTHER, ["--lf"], ""),
+        ("addopts = -k 'not test_bare'", "", ["-m", "speedup"], " (-k)"),
+        ("", "def pytest_configure(config): config.option.keyword = 'fast'", ["-k", "not slow"], " (-k)"),
+        ("addopts = -k 'not test_bare'", "", ["-m", "speedup", *PARALLEL], " (-k)"),
+    ],
+    ids=["-k", "-m", "--lf", "addopts", "changed by a conftest", "addopts, in workers"],
+)
+def test_options_that_do_not_exclude_a_test_hide_no_configuration_that_does(
+    two_files, ini, conftest, options, told
+):
+    result = two_files(*options, ini=f"{INI_GATE}\n{ini}", conftest=conftest)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
     assert (
         f"regression check failed: 1 of 2 baseline tests did not run: 1 left out by configuration{told}"
         == last(result)
