@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Iterable, Iterator
 from copy import copy
 from fnmatch import fnmatch
+from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any
@@ -40,7 +42,6 @@ class ExpectedTests:
         self._root = config.rootpath
         self._folder = config.invocation_params.dir
         self._source = config.args_source
-        self._places = _places(config)
         self._reruns_failures = _reruns_failures(config)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -65,6 +66,11 @@ class ExpectedTests:
         """Add what an xdist worker collected and deselected."""
         self.outcomes.update(outcomes)
         self._deselected_in_workers.update(deselections)
+
+    @cached_property
+    def _places(self) -> list[str]:
+        """What pytest collects; found when it has collected, because --pyargs imports packages for it."""
+        return _places(self._config)
 
     def absence(self, nodeid: str, *, skipped_files: bool = True) -> Absence | None:
         """Return why a test did not run; None where nobody asked for it.
@@ -183,9 +189,23 @@ def command_line_selection(config: pytest.Config) -> list[str]:
 def _places(config: pytest.Config) -> list[str]:
     """Return the paths, resolved, and node ids that pytest collects."""
     parts = (argument.partition("::") for argument in config.args)
-    return [
-        f"{(config.invocation_params.dir / path).resolve()}{colons}{name}" for path, colons, name in parts
-    ]
+    return [f"{_path(config, place)}{colons}{name}" for place, colons, name in parts]
+
+
+def _path(config: pytest.Config, argument: str) -> Path:
+    """Return the path of an argument; with --pyargs it may name a module or a package."""
+    if config.option.pyargs:
+        try:
+            spec = find_spec(argument)
+        except (AttributeError, ImportError, ValueError):  # it is no module's name but a path
+            spec = None
+        if spec is not None:
+            folders = spec.submodule_search_locations
+            if folders and (spec.origin or config.getini("consider_namespace_packages")):
+                return Path(next(iter(folders))).resolve()
+            if spec.origin and spec.has_location:
+                return Path(spec.origin).resolve()
+    return (config.invocation_params.dir / argument).resolve()
 
 
 def _reruns_failures(config: pytest.Config) -> bool:

@@ -816,6 +816,45 @@ def test_a_test_is_missed_however_the_command_line_names_its_place(held, pyteste
     result.stdout.fnmatch_lines(["FAILED: 1 of the baseline's tests did not run: *TestIt::test_bare[[]2]; *"])
 
 
+@pytest.fixture
+def package(ends, pytester, monkeypatch):
+    """Make a package with two test modules, and their baseline; return how it is run from another folder."""
+    folder = pytester.mkpydir("a_package")
+    for name in ("fast", "bare"):
+        source = BARE.replace("test_bare", f"test_{name}").format(gpu=BEFORE)
+        (folder / f"test_{name}.py").write_text(source, encoding="utf-8")
+    pytester.syspathinsert()
+    assert pytest.ExitCode.OK == ends(None, *CREATE).ret
+    monkeypatch.chdir(pytester.mkdir("elsewhere"))
+    gate = (f"--gpuperf-baseline={pytester.path / 'base.json'}", "--gpuperf-fail-on=speedup:10%")
+    return lambda *options: ends(None, f"--rootdir={pytester.path}", *gate, "--pyargs", *options)
+
+
+@pytest.mark.parametrize(
+    ("hide", "told"),
+    [
+        (lambda folder: (folder / "test_bare.py").rename(folder / "test_bear.py"), "1 missing"),
+        (
+            lambda folder: (folder / "conftest.py").write_text("collect_ignore = ['test_bare.py']"),
+            "1 left out by configuration",
+        ),
+    ],
+    ids=["renamed", "ignored"],
+)
+def test_a_file_of_an_installed_package_that_is_not_collected_is_missed(package, pytester, hide, told):
+    hide(pytester.path / "a_package")
+    result = package("a_package")
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    assert f"regression check failed: 1 of 2 baseline tests did not run: {told}" == last(result)
+
+
+def test_a_module_of_an_installed_package_may_be_run_alone(package):
+    result = package("a_package.test_fast")
+    assert pytest.ExitCode.OK == result.ret
+    told = "regression check: 1 of 2 baseline tests did not run: 1 left out by the command line (paths)"
+    assert told == last(result)
+
+
 def test_a_folder_that_skips_itself_is_missed(ends, pytester):
     folder = pytester.mkdir("sub")
     (folder / "test_sub.py").write_text(BARE.format(gpu=BEFORE), encoding="utf-8")
