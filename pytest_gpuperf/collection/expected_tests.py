@@ -1,6 +1,7 @@
 """Why a test of an earlier run did not run, from the command line and from what pytest collected."""
 
 import argparse
+import os
 from collections.abc import Iterable, Iterator
 from copy import copy
 from fnmatch import fnmatch
@@ -35,8 +36,7 @@ class ExpectedTests:
         self._deselected: dict[str, pytest.Item] = {}
         self._deselected_in_workers: dict[str, Deselection] = {}
         self._times_all = times_all(config)
-        parser = config._parser  # noqa: SLF001 - pytest keeps the parsed options of all sources only
-        self.command_line = parser.parse_known_args(config.invocation_params.args)
+        self.command_line = _command_line(config)
         self._config = config
         self._options = config.option
         self._root = config.rootpath
@@ -138,8 +138,8 @@ class ExpectedTests:
     def _ignored(self, path: Path) -> Absence:
         """Return why a file was not collected although pytest was called for its place."""
         around = (path, *path.parents)
-        ignored = [self._folder / name for name in getattr(self.command_line, "ignore", None) or ()]
-        globs = [str(self._folder / name) for name in getattr(self.command_line, "ignore_glob", None) or ()]
+        ignored = [self._folder / name for name in self.command_line.ignore or ()]
+        globs = [str(self._folder / name) for name in self.command_line.ignore_glob or ()]
         if any(place.resolve() in map(Path.resolve, around) for place in ignored):
             return Absence(cause="command_line", options=("--ignore",))
         if any(fnmatch(str(place), pattern) for place in around for pattern in globs):
@@ -157,6 +157,26 @@ class ExpectedTests:
         """Return whether pytest was to collect a test: its folder, its file or its name."""
         path = (self._root / file).resolve()
         return any(_covers(place, path, name) for place in self._places)
+
+
+def _command_line(config: pytest.Config) -> argparse.Namespace:
+    """Return what the user typed of these options and of the paths that pytest was given.
+
+    pytest's parser has the options of other plugins, too: they may be required, and addopts may have given
+    them, or they may do more than to set a value.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, fromfile_prefix_chars="@")
+    parser.add_argument("-k", dest="keyword")
+    parser.add_argument("-m", dest="markexpr")
+    for name in ("deselect", "ignore", "ignore-glob", "gpuperf-fail-on"):
+        parser.add_argument(f"--{name}", action="append")
+    parser.add_argument("--lf", "--last-failed", action="store_true")
+    parser.add_argument("--stepwise", "--sw", action="store_true")
+    parser.add_argument("--stepwise-skip", "--sw-skip", action="store_true")
+    parser.add_argument("-l", "-q", "-s", "-v", "-x", dest="flags", action="count")  # as in -vkfast
+    typed, others = parser.parse_known_args(list(map(os.fspath, config.invocation_params.args)))
+    typed.file_or_dir = [path for path in config.args if path in others]
+    return typed
 
 
 def _excludes(config: pytest.Config, option: str, item: pytest.Item) -> bool:

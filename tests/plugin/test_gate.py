@@ -657,6 +657,34 @@ def test_what_a_command_line_leaves_out_on_purpose_passes_and_is_told_last(two_f
     assert ("command_line", [told], ["sub/test_other.py::test_bare"]) == tuple(absent.values())
 
 
+OTHER_OPTIONS = """
+import argparse
+
+class Counted(argparse.Action):
+    calls = []
+    def __call__(self, parser, namespace, values, option_string=None):
+        self.calls.append(values)
+        setattr(namespace, self.dest, values)
+
+def pytest_addoption(parser):
+    parser.addoption("--backend", required=True)
+    parser.addoption("--group", action=Counted)
+
+def pytest_sessionfinish(session):
+    session.config.pluginmanager.get_plugin("terminalreporter").write_line(f"calls: {Counted.calls}")
+"""
+
+
+def test_options_of_other_plugins_are_not_parsed_again(two_files):
+    """They may be required, and given in addopts, and their actions may have side effects."""
+    ini = f"{INI_GATE}\naddopts = --backend=a"
+    result = two_files("--group", "test_it.py", "-vkfast", ini=ini, conftest=OTHER_OPTIONS)
+    assert pytest.ExitCode.OK == result.ret
+    result.stdout.fnmatch_lines(["calls: ['test_it.py']"])
+    told = "regression check: 1 of 2 baseline tests did not run: 1 left out by the command line (-k)"
+    assert told == last(result)
+
+
 def test_a_command_line_may_run_none_of_the_tests_of_a_gate_in_the_ini_file(two_files, pytester):
     pytester.makepyfile(test_plain="def test_it(): pass\n")
     result = two_files("test_plain.py", ini=INI_GATE)
