@@ -92,7 +92,9 @@ class ExpectedTests:
         if outcome is None and exists:
             # Without any outcome the session ended before it collected a file, and fails for that.
             return self._ignored(self._root / file) if self.outcomes else None
-        return None if outcome == "skipped" and not skipped_files else Absence(cause="gone")
+        if outcome == "skipped":
+            return Absence(cause="skipped") if skipped_files else None
+        return Absence(cause="gone")
 
     def _deselection(self, item: pytest.Item) -> Deselection:
         """Return which options exclude a deselected test; None if nothing makes it a speedup test."""

@@ -594,7 +594,7 @@ def test_a_test_that_configuration_hides_is_missed(two_files, ini, conftest, tol
     result = two_files(*GATE, ini=ini, conftest=conftest)
     result.assert_outcomes(passed=1, deselected=int("-k" in told))
     assert pytest.ExitCode.TESTS_FAILED == result.ret
-    result.stdout.fnmatch_lines(["FAILED: 1 of the baseline's tests were left out by configuration*"])
+    result.stdout.fnmatch_lines(["FAILED: 1 of the baseline's tests was left out by configuration*"])
     assert (
         f"regression check failed: 1 of 2 baseline tests did not run: 1 left out by configuration{told}"
         == last(result)
@@ -713,7 +713,7 @@ def test_strict_fails_what_a_command_line_leaves_out(two_files):
     result = two_files("-k", "fast", "--gpuperf-strict", ini=INI_GATE)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(
-        ["FAILED: 1 of the baseline's tests were left out by the command line (-k), which --gpuperf-strict *"]
+        ["FAILED: 1 of the baseline's tests was left out by the command line (-k), which --gpuperf-strict *"]
     )
 
 
@@ -739,7 +739,7 @@ def test_in_workers_losses_missing_tests_and_a_crash_fail_as_in_one_process(ends
     kept = BARE.format(gpu=BEFORE).replace("test_bare", "test_kept")
     assert pytest.ExitCode.OK == ends(FAST + BARE + kept + gone + crash, *CREATE).ret
     before = (pytester.path / "base.json").read_bytes()
-    (folder / "conftest.py").write_text("import pytest\npytest.importorskip('no_such')\n", encoding="utf-8")
+    (folder / "conftest.py").write_text(SKIPS, encoding="utf-8")
     crash = crash.replace("    return", "    import os\n    os._exit(3)\n    return")
     result = ends(FAST + BARE + kept + crash, *CREATE, *PARALLEL, gpu=SLOWER)
     result.assert_outcomes(passed=1, failed=3, skipped=1)
@@ -749,7 +749,8 @@ def test_in_workers_losses_missing_tests_and_a_crash_fail_as_in_one_process(ends
             "speedup got worse: 7.97x [[]7.89, 8.05], baseline 9.95x [[]9.85, 10.0]: -19.9 % [[]*, *], *",
             "test_fast * >=3x * -20 % * regressed",
             "baseline base.json of * (tolerance: speedup 10 %): 2*",
-            "FAILED: 2 of the baseline's tests did not run: sub/test_sub.py::*, test_it.py::test_gone; *",
+            "FAILED: 1 of the baseline's tests did not run: sub/test_sub.py::*; its file or folder skipped *",
+            "FAILED: 1 of the baseline's tests did not run: test_it.py::test_gone; renamed, *",
             "FAILED: test_it.py::test_crash was lost when its process crashed: *",
         ]
     )
@@ -883,14 +884,21 @@ def test_a_module_of_an_installed_package_may_be_run_alone(package):
     assert told == last(result)
 
 
-def test_a_folder_that_skips_itself_is_missed(ends, pytester):
+SKIPS = "import pytest\npytest.importorskip('no_such')\n"
+
+
+@pytest.mark.parametrize("file", ["conftest.py", "test_sub.py"], ids=["folder", "file"])
+def test_what_skips_itself_is_missed_and_called_so(ends, pytester, file):
     folder = pytester.mkdir("sub")
     (folder / "test_sub.py").write_text(BARE.format(gpu=BEFORE), encoding="utf-8")
     assert pytest.ExitCode.OK == ends(FAST, *CREATE).ret
-    (folder / "conftest.py").write_text("import pytest\npytest.importorskip('no_such')\n", encoding="utf-8")
+    (folder / file).write_text(SKIPS, encoding="utf-8")
     result = ends(FAST, *GATE)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
-    result.stdout.fnmatch_lines(["FAILED: 1 of the baseline's tests did not run: sub/test_sub.py::*"])
+    result.stdout.fnmatch_lines(
+        ["FAILED: 1 of the baseline's tests did not run: sub/test_sub.py::*; its file or folder skipped *"]
+    )
+    assert last(result).endswith("1 in a file or folder that skipped itself")
 
 
 def test_a_threshold_whose_last_test_was_skipped_is_said_to_be_compared_with_nothing(ends):
