@@ -27,7 +27,7 @@ A test that a report measured replaces the baseline's; one that it skipped or co
 Tests that are in no report stay, unless --prune removes them. In a folder, a new file is written.
 A report of a run that began before the baseline's only adds tests that the baseline has not measured.
 A regression beyond the tolerance of the report's gate (without one: speedup:10%) is refused, unless you
-accept it.
+accept it; so is one that was measured on another machine.
 A BASE that does not exist is created, as a folder if its name has no suffix."""
 
 _SHOWN: tuple[Metric, ...] = ("speedup", "gpu", "cpu")
@@ -228,12 +228,16 @@ def _replaced(update: _Update) -> Iterator[str]:
 def _regressions(runs: Sequence[Run], existing: Baseline, update: _Update) -> list[str]:
     """Return what would replace better values of the baseline, by the tolerances of the runs' own gates.
 
+    The speedup is always compared: whatever a gate is about, it must not get lost unseen.
+
     A gate does not fail for a loss that no later rounds confirm. To be accepted unseen is another matter.
     """
     reasons = []
     for run in runs:
-        tolerances = (run.gate.tolerances if run.gate else ()) or GateOptions().compared
-        gated = run.gate is not None and bool(run.gate.tolerances)
+        tolerances = run.gate.tolerances if run.gate else ()
+        gated = bool(tolerances)
+        if not any(tolerance.metric == "speedup" for tolerance in tolerances):
+            tolerances += GateOptions().compared
         comparer = Comparer(baseline=existing, environment=run.environment, gated=gated)
         fresh = [record for record in run.records if update.fresh.get(record.nodeid) is record]
         compared = [
@@ -246,16 +250,24 @@ def _regressions(runs: Sequence[Run], existing: Baseline, update: _Update) -> li
                 members = [record for record in fresh if record.family and record.family.name == family.name]
                 if members:
                     compared.append((family.name, comparer.compare_threshold(family, members, tolerance)))
-        reasons += [f"{name}: {each.reason}" for name, each in compared if _is_worse(each)]
+        reasons += [f"{name}: {why}" for name, each in compared if (why := _why_worse(each)) is not None]
     return reasons
 
 
-def _is_worse(comparison: Comparison) -> bool:
+def _why_worse(comparison: Comparison) -> str | None:
+    """Return what got worse, even if no gate can be sure of it: the cause may be another machine."""
     before, now = comparison.baseline, comparison.found
-    if comparison.outcome != "undecided" or before is None or now is None:
-        return comparison.outcome == "regressed"
+    if comparison.outcome == "regressed":
+        return comparison.reason
+    unsure = comparison.outcome in ("undecided", "not_comparable") and comparison.metric != "threshold"
+    if not unsure or before is None or now is None:
+        return None
     tolerance = Tolerance(metric=comparison.metric, share=comparison.tolerance)
-    return comparison.metric != "threshold" and regression.is_worse(before, now, tolerance)
+    if not regression.is_worse(before, now, tolerance):
+        return None
+    if comparison.outcome == "undecided":
+        return comparison.reason
+    return f"{text.describe(before, now, tolerance, 'regressed')}; {comparison.reason}"
 
 
 def _older_tests(older: Iterable[Report], update: _Update) -> Iterator[str]:

@@ -1,36 +1,47 @@
 """Why a test of an earlier run did not run, from the command line and from what pytest collected."""
 
 import argparse
+import os
+from collections.abc import Iterable, Iterator
+from copy import copy
 from fnmatch import fnmatch
+from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pytest_gpuperf.collection.items import SPEC
 from pytest_gpuperf.model.comparison import Absence, LeftOutBy
 from pytest_gpuperf.model.nodeid import file_of, split
+from pytest_gpuperf.options import times_all
 
-_DESELECT: dict[str, LeftOutBy] = {"keyword": "-k", "markexpr": "-m", "deselect": "--deselect"}
+Deselection = tuple[LeftOutBy, ...] | None
+"""The options that exclude a test, whoever set them; None for a test that lost its marker."""
+_EXPRESSIONS: dict[str, LeftOutBy] = {"keyword": "-k", "markexpr": "-m"}
 _RERUN: dict[str, LeftOutBy] = {"lf": "--lf", "stepwise": "--sw", "stepwise_skip": "--sw"}
 
 
 class ExpectedTests:
     """Which tests of a baseline a run should have had, by the `outcomes` of the files that it collected.
 
-    `deselected` are node ids. Unlike pytest's options, `command_line` holds only what the user typed: nothing
-    that comes from `addopts` or PYTEST_ADDOPTS.
+    Unlike pytest's options, `command_line` holds only what the user typed: nothing that comes from `addopts`
+    or PYTEST_ADDOPTS.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self.outcomes: dict[str, str] = {}
-        self.deselected: set[str] = set()
-        parser = config._parser  # noqa: SLF001 - pytest keeps the parsed options of all sources only
-        self.command_line = parser.parse_known_args(config.invocation_params.args)
+        self._deselected: dict[str, pytest.Item] = {}
+        self._deselected_in_workers: dict[str, Deselection] = {}
+        self._times_all = times_all(config)
+        self.command_line = _command_line(config)
+        self._config = config
         self._options = config.option
         self._root = config.rootpath
         self._folder = config.invocation_params.dir
         self._source = config.args_source
-        self._places = _places(config)
         self._reruns_failures = _reruns_failures(config)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -44,7 +55,22 @@ class ExpectedTests:
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Add tests that options or plugins deselected."""
-        self.deselected.update(item.nodeid for item in items)
+        self._deselected.update((item.nodeid, item) for item in items)
+
+    def deselections(self, nodeids: Iterable[str]) -> dict[str, Deselection]:
+        """Return what deselected these tests, for those that this process deselected."""
+        items = self._deselected
+        return {nodeid: self._deselection(items[nodeid]) for nodeid in nodeids if nodeid in items}
+
+    def add_from_worker(self, outcomes: dict[str, str], deselections: dict[str, Deselection]) -> None:
+        """Add what an xdist worker collected and deselected."""
+        self.outcomes.update(outcomes)
+        self._deselected_in_workers.update(deselections)
+
+    @cached_property
+    def _places(self) -> list[str]:
+        """What pytest collects; found when it has collected, because --pyargs imports packages for it."""
+        return _places(self._config)
 
     def absence(self, nodeid: str, *, skipped_files: bool = True) -> Absence | None:
         """Return why a test did not run; None where nobody asked for it.
@@ -52,10 +78,12 @@ class ExpectedTests:
         A file or folder that skips itself counts as collected, unless `skipped_files` is False.
         """
         file, name = split(nodeid)
-        if nodeid in self.deselected:
-            return self._left_out(_DESELECT | _RERUN, nodeid)
+        deselections = self._deselected_in_workers | self.deselections([nodeid])
+        if nodeid in deselections:
+            options = deselections[nodeid]
+            return Absence(cause="gone") if options is None else self._left_out(nodeid, options)
         if self._reruns_failures:
-            return self._left_out(_RERUN, nodeid)
+            return self._left_out(nodeid, ())
         exists = (self._root / file).exists()
         outcome = self._outcome(file)
         by_name = any("::" in place for place in self._places)
@@ -64,13 +92,39 @@ class ExpectedTests:
         if outcome is None and exists:
             # Without any outcome the session ended before it collected a file, and fails for that.
             return self._ignored(self._root / file) if self.outcomes else None
-        return None if outcome == "skipped" and not skipped_files else Absence(cause="gone")
+        if outcome == "skipped":
+            return Absence(cause="skipped") if skipped_files else None
+        return Absence(cause="gone")
 
-    def _left_out(self, options: dict[str, LeftOutBy], nodeid: str) -> Absence:
-        """Return who deselected a test: the command line if it has such an option, whatever else there is."""
-        if typed := _used(self.command_line, options, nodeid):
+    def _deselection(self, item: pytest.Item) -> Deselection:
+        """Return which options exclude a deselected test; None if nothing makes it a speedup test."""
+        # Of tests without a marker, --gpuperf-all and late markers make specs for the selected ones only.
+        if not (SPEC in item.stash or item.get_closest_marker("speedup") or self._times_all):
+            return None
+        return tuple(flag for option, flag in _EXPRESSIONS.items() if _excludes(self._config, option, item))
+
+    def _left_out(self, nodeid: str, options: Deselection) -> Absence:
+        """Return who left a test out, which these options exclude, too: other plugins may have done it."""
+        given, typed = (
+            (*self._effective(source, options or ()), *self._others(source, nodeid))
+            for source in (self._options, self.command_line)
+        )
+        if typed:
             return Absence(cause="command_line", options=typed)
-        return Absence(cause="configuration", options=_used(self._options, options, nodeid))
+        return Absence(cause="configuration", options=given)
+
+    def _effective(self, source: argparse.Namespace, options: Iterable[LeftOutBy]) -> Iterator[LeftOutBy]:
+        """Yield which of the options -k and -m have the value that this source gives them."""
+        for name, flag in _EXPRESSIONS.items():
+            if flag in options and getattr(source, name) == getattr(self._options, name):
+                yield flag
+
+    def _others(self, source: argparse.Namespace, nodeid: str) -> Iterator[LeftOutBy]:
+        """Yield which other options of this source leave a test out."""
+        if nodeid.startswith(tuple(source.deselect or ())):
+            yield "--deselect"
+        if self._reruns_failures:
+            yield from dict.fromkeys(flag for name, flag in _RERUN.items() if getattr(source, name, None))
 
     def _outside(self, *, exists: bool) -> Absence | None:
         """Return why a test is in no place that pytest was to collect."""
@@ -86,8 +140,8 @@ class ExpectedTests:
     def _ignored(self, path: Path) -> Absence:
         """Return why a file was not collected although pytest was called for its place."""
         around = (path, *path.parents)
-        ignored = [self._folder / name for name in getattr(self.command_line, "ignore", None) or ()]
-        globs = [str(self._folder / name) for name in getattr(self.command_line, "ignore_glob", None) or ()]
+        ignored = [self._folder / name for name in self.command_line.ignore or ()]
+        globs = [str(self._folder / name) for name in self.command_line.ignore_glob or ()]
         if any(place.resolve() in map(Path.resolve, around) for place in ignored):
             return Absence(cause="command_line", options=("--ignore",))
         if any(fnmatch(str(place), pattern) for place in around for pattern in globs):
@@ -107,14 +161,36 @@ class ExpectedTests:
         return any(_covers(place, path, name) for place in self._places)
 
 
-def _used(given: argparse.Namespace, options: dict[str, LeftOutBy], nodeid: str) -> tuple[LeftOutBy, ...]:
-    """Return which of these options are given; --deselect only if it names the test."""
-    used = []
-    for name, flag in options.items():
-        value: Any = getattr(given, name, None)
-        if value and (name != "deselect" or nodeid.startswith(tuple(value))):
-            used.append(flag)
-    return tuple(dict.fromkeys(used))
+def _command_line(config: pytest.Config) -> argparse.Namespace:
+    """Return what the user typed of these options and of the paths that pytest was given.
+
+    pytest's parser has the options of other plugins, too: they may be required, and addopts may have given
+    them, or they may do more than to set a value.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, fromfile_prefix_chars="@")
+    parser.add_argument("-k", dest="keyword")
+    parser.add_argument("-m", dest="markexpr")
+    for name in ("deselect", "ignore", "ignore-glob", "gpuperf-fail-on"):
+        parser.add_argument(f"--{name}", action="append")
+    parser.add_argument("--lf", "--last-failed", action="store_true")
+    parser.add_argument("--stepwise", "--sw", action="store_true")
+    parser.add_argument("--stepwise-skip", "--sw-skip", action="store_true")
+    parser.add_argument("-l", "-q", "-s", "-v", "-x", dest="flags", action="count")  # as in -vkfast
+    typed, others = parser.parse_known_args(list(map(os.fspath, config.invocation_params.args)))
+    typed.file_or_dir = [path for path in config.args if path in others]
+    return typed
+
+
+def _excludes(config: pytest.Config, option: str, item: pytest.Item) -> bool:
+    """Return whether -k or -m alone excludes a test, by pytest's own hook: matching is no public function."""
+    alone: Any = copy(config)
+    values = dict.fromkeys(_EXPRESSIONS, "") | {option: getattr(config.option, option)}
+    alone.option = SimpleNamespace(**values)
+    alone.hook = SimpleNamespace(pytest_deselected=lambda **_: None)
+    items = [item]
+    mark: Any = config.pluginmanager.get_plugin("mark")
+    mark.pytest_collection_modifyitems(items=items, config=alone)
+    return not items
 
 
 def _covers(argument: str, file: Path, name: str) -> bool:
@@ -135,9 +211,23 @@ def command_line_selection(config: pytest.Config) -> list[str]:
 def _places(config: pytest.Config) -> list[str]:
     """Return the paths, resolved, and node ids that pytest collects."""
     parts = (argument.partition("::") for argument in config.args)
-    return [
-        f"{(config.invocation_params.dir / path).resolve()}{colons}{name}" for path, colons, name in parts
-    ]
+    return [f"{_path(config, place)}{colons}{name}" for place, colons, name in parts]
+
+
+def _path(config: pytest.Config, argument: str) -> Path:
+    """Return the path of an argument; with --pyargs it may name a module or a package."""
+    if config.option.pyargs:
+        try:
+            spec = find_spec(argument)
+        except (AttributeError, ImportError, ValueError):  # it is no module's name but a path
+            spec = None
+        if spec is not None:
+            folders = spec.submodule_search_locations
+            if folders and (spec.origin or config.getini("consider_namespace_packages")):
+                return Path(next(iter(folders))).resolve()
+            if spec.origin and spec.has_location:
+                return Path(spec.origin).resolve()
+    return (config.invocation_params.dir / argument).resolve()
 
 
 def _reruns_failures(config: pytest.Config) -> bool:

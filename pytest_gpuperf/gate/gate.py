@@ -307,9 +307,12 @@ def _tests_missing(case: _Case) -> Iterator[GateFailure]:
     for absent in case.absent:
         if absent.cause == "command_line" and not case.options.strict:
             continue  # on purpose; the run says so in its last line
+        is_one = len(absent.tests) == 1
         yield text.failure(
             text.NOT_RUN[absent.cause],
             count=len(absent.tests),
+            were="was" if is_one else "were",
+            their="its" if is_one else "their",
             tests=units.first_few(absent.tests),
             by=text.left_out_by(absent),
             prefix=case.coverage.flag_prefix,

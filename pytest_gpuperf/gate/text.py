@@ -36,6 +36,10 @@ REMEDIES: dict[Remedy, str] = {  # what slowed a GPU down comes with its own rem
     "new_baseline": "the baseline's interval is too wide: remove it and recreate it with --gpuperf-fail-on, "
     "or run gpuperf baseline update with the report of a run with that option",
 }
+_ALLOW_OR_REMOVE = (
+    "pass {prefix}allow-missing, or remove them with a report of the whole suite: gpuperf baseline update "
+    "--prune {baseline} REPORT"
+)
 _FAILURES: dict[GateFailureCode, str] = {
     "nothing_measured": "nothing was measured: {cause}",
     "all_skipped": "every test of the regression check was skipped ({tests}): {reason}{remedy}",
@@ -47,14 +51,15 @@ _FAILURES: dict[GateFailureCode, str] = {
     "metric_not_measured": "no {metric} was measured ({tests}): {cause}",
     "session_ended": "the session ended before {tests} of the regression check could run: {first}",
     "tests_missing": "{count} of the baseline's tests did not run: {tests}; renamed, unmarked or deselected? "
-    "Run them, pass {prefix}allow-missing, or remove them with a report of the whole suite: gpuperf baseline "
-    "update --prune {baseline} REPORT",
-    "tests_hidden": "{count} of the baseline's tests were {by}: {tests}; look for collect_ignore, "
+    f"Run them, {_ALLOW_OR_REMOVE}",
+    "files_skipped": "{count} of the baseline's tests did not run: {tests}; {their} file or folder skipped "
+    f"itself, as pytest.importorskip does. Install what it needs, {_ALLOW_OR_REMOVE}",
+    "tests_hidden": "{count} of the baseline's tests {were} {by}: {tests}; look for collect_ignore, "
     "pytest_ignore_collect, python_files, norecursedirs, --ignore, -k and the like in conftest.py, the ini "
-    "file and PYTEST_ADDOPTS. Run them, pass {prefix}allow-missing, or remove them with a report of the "
-    "whole suite: gpuperf baseline update --prune {baseline} REPORT",
-    "tests_left_out": "{count} of the baseline's tests were {by}, which {prefix}strict forbids: {tests}; run "
-    "them, or pass {prefix}allow-missing",
+    "file and PYTEST_ADDOPTS, or for an option of another plugin, as one that splits the suite. "
+    f"Run them, {_ALLOW_OR_REMOVE}",
+    "tests_left_out": "{count} of the baseline's tests {were} {by}, which {prefix}strict forbids: {tests}; "
+    "run them, or pass {prefix}allow-missing",
     "test_lost": "{nodeid} was lost when its process crashed: {reason}",
 }
 _NOTES: dict[GateNoteCode, str] = {
@@ -73,9 +78,15 @@ _NOTES: dict[GateNoteCode, str] = {
 NOT_RUN: dict[AbsenceCause, GateFailureCode] = {
     "command_line": "tests_left_out",
     "configuration": "tests_hidden",
+    "skipped": "files_skipped",
     "gone": "tests_missing",
 }
-_LEFT_OUT_BY = {"command_line": "the command line", "configuration": "configuration"}
+_NOT_RUN_BY: dict[AbsenceCause, str] = {
+    "command_line": "left out by the command line",
+    "configuration": "left out by configuration",
+    "skipped": "in a file or folder that skipped itself",
+    "gone": "missing",
+}
 _CHANGES: dict[Outcome, str] = {
     "regressed": "got worse",
     "improved": "got better",
@@ -131,10 +142,8 @@ def note(code: GateNoteCode, **values: object) -> GateNote:
 
 def left_out_by(absent: AbsentTests) -> str:
     """Return why tests did not run: `left out by the command line (-k, -m)`, `missing`."""
-    if absent.cause == "gone":
-        return "missing"
     options = ", ".join("the current folder" if option == "folder" else option for option in absent.options)
-    return f"left out by {_LEFT_OUT_BY[absent.cause]}{f' ({options})' if options else ''}"
+    return f"{_NOT_RUN_BY[absent.cause]}{f' ({options})' if options else ''}"
 
 
 def not_run(gate: GateResult) -> str | None:

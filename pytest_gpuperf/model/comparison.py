@@ -25,11 +25,12 @@ GateFailureCode = Literal[
     "metric_not_measured",
     "session_ended",
     "tests_missing",
+    "files_skipped",
     "tests_hidden",
     "tests_left_out",
     "test_lost",
 ]
-AbsenceCause = Literal["command_line", "configuration", "gone"]
+AbsenceCause = Literal["command_line", "configuration", "skipped", "gone"]
 LeftOutBy = Literal[
     "paths", "folder", "testpaths", "-k", "-m", "--deselect", "--ignore", "--ignore-glob", "--lf", "--sw"
 ]
@@ -144,7 +145,8 @@ class AbsentTests:
     """Tests of the baseline that did not run, all for one cause."""
 
     cause: AbsenceCause
-    """Who left them out; gone: nobody, there are no such speedup tests in the files that were collected."""
+    """Who left them out; skipped: their file or folder skipped itself; gone: nobody, there are no such
+    speedup tests in the files that were collected."""
     options: tuple[LeftOutBy, ...]
     """What it was done with; empty where pytest does not say, as for `collect_ignore`."""
     tests: tuple[Text, ...]

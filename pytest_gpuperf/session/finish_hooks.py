@@ -89,8 +89,7 @@ class FinishHooks:
         data = getattr(node, "workeroutput", {}).get("gpuperf")
         if data is None:
             return
-        self.expected_tests.outcomes.update(data["collected"])
-        self.expected_tests.deselected.update(data["deselected"])
+        self.expected_tests.add_from_worker(data["collected"], data["deselected"])
         records = self.session.records
         try:
             self.session.families.reported.update(data["thresholds"])
@@ -220,7 +219,7 @@ class FinishHooks:
             "selections": codec.dump(session.records.selections),
             "unknown_values": codec.dump(session.records.unknown_values),
             "collected": self.expected_tests.outcomes,
-            "deselected": sorted(self.expected_tests.deselected & in_baselines),
+            "deselected": self.expected_tests.deselections(in_baselines),
         }
 
     def _add_missing_records(self) -> bool:

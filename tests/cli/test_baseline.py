@@ -78,6 +78,34 @@ def test_a_regression_is_one_by_the_tolerance_of_the_reports_own_gate(call):
     assert update(call, "base.json", "r.json")[0] == 0
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"environment": ELSEWHERE},
+        {"gate": GateResult(baseline=None, started=None, tolerances=(Tolerance(metric="cpu", share=0.5),))},
+    ],
+    ids=["on another machine", "with a gate on another metric"],
+)
+def test_a_worse_speedup_is_refused_whatever_the_report_was_compared_with(call, changes):
+    written("base.json", record())
+    written("r.json", record(value=2.0), **changes)
+    code, (reason, refusal) = update(call, "base.json", "r.json")
+    assert code == 1
+    assert "2.00x [1.96, 2.04], baseline 10.0x [9.80, 10.2]: -80.0 %" in reason
+    assert refusal.startswith("base.json was not changed: 1 regression; --accept-regressions ")
+    assert values("base.json") == {"test_a.py::test_1": 10.0}
+    assert update(call, "base.json", "r.json", "--accept-regressions")[0] == 0
+
+
+def test_why_a_worse_speedup_is_not_comparable_is_told(call):
+    written("base.json", record())
+    written("r.json", record(value=2.0), environment=ELSEWHERE)
+    reason = update(call, "base.json", "r.json")[1][0]
+    assert reason.endswith(
+        "not comparable with the baseline base.json: CPU: a processor in the baseline, another now"
+    )
+
+
 def test_a_regression_in_an_older_report_replaces_nothing_and_is_no_matter(call):
     written("base.json", record())
     written("old.json", record(value=3.0), record(OTHER), **OLD)

@@ -481,6 +481,60 @@ def test_a_test_of_the_baseline_that_did_not_run_fails(held, later, options):
     assert 1 == len(result.report["gate"]["failures"])
 
 
+BOTH = """
+import pytest
+
+def call(device): return device.launch(10e-3 if device.kind == "cpu" else 1e-3)
+
+@pytest.mark.speedup
+def test_fast(gpuperf): gpuperf.both(call)
+
+@pytest.mark.speedup
+def test_bare(gpuperf): gpuperf.both(call)
+"""
+UNMARKED = BOTH.replace("@pytest.mark.speedup\ndef test_bare", "def test_bare")
+
+
+@pytest.mark.parametrize("options", [("-m", "speedup"), ("-k", "fast")], ids=["-m", "-k"])
+def test_a_test_that_lost_its_marker_is_missed_although_an_option_deselects_it(held, options):
+    result = held(BOTH, *options, then=UNMARKED)
+    assert "regression check failed: 1 of 2 baseline tests did not run: 1 missing" == last(result)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+
+
+def test_a_gate_of_the_ini_file_fails_when_all_of_its_tests_have_lost_their_markers(made, ends, pytester):
+    made(BOTH)
+    pytester.makeini(f"[pytest]\n{INI_GATE}\n")
+    unmarked = BOTH.replace("@pytest.mark.speedup", "")
+    result = ends(unmarked + BARE.replace("test_bare", "test_new"), "-m", "speedup")
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    assert "regression check failed: 2 of 2 baseline tests did not run: 2 missing" == last(result)
+
+
+MARKS_LATE = """
+import pytest
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(pytest.mark.speedup)
+"""
+
+
+@pytest.mark.parametrize(
+    ("conftest", "option"), [(MARKS_LATE, "-v"), ("", "--gpuperf-all")], ids=["marked late", "--gpuperf-all"]
+)
+def test_a_test_without_a_marker_of_its_own_is_left_out_by_the_option_that_deselects_it(
+    ends, pytester, conftest, option
+):
+    pytester.makeconftest(conftest)
+    pytester.makeini(f"[pytest]\n{INI_GATE}\n")
+    source = (FAST + BARE).replace("@pytest.mark.speedup(min=3)", "").replace("@pytest.mark.speedup", "")
+    assert pytest.ExitCode.OK == ends(source, option, "--gpuperf-baseline-missing=create").ret
+    result = ends(source, option, "-k", "fast")
+    assert pytest.ExitCode.OK == result.ret
+    told = "regression check: 1 of 2 baseline tests did not run: 1 left out by the command line (-k)"
+    assert told == last(result)
+
+
 def test_a_test_may_be_missing_where_that_is_said(held):
     assert pytest.ExitCode.OK == held(FAST + BARE, "--gpuperf-allow-missing", "-k", "fast").ret
 
@@ -540,7 +594,38 @@ def test_a_test_that_configuration_hides_is_missed(two_files, ini, conftest, tol
     result = two_files(*GATE, ini=ini, conftest=conftest)
     result.assert_outcomes(passed=1, deselected=int("-k" in told))
     assert pytest.ExitCode.TESTS_FAILED == result.ret
-    result.stdout.fnmatch_lines(["FAILED: 1 of the baseline's tests were left out by configuration*"])
+    result.stdout.fnmatch_lines(["FAILED: 1 of the baseline's tests was left out by configuration*"])
+    assert (
+        f"regression check failed: 1 of 2 baseline tests did not run: 1 left out by configuration{told}"
+        == last(result)
+    )
+
+
+HIDES_OTHER = """
+def pytest_collection_modifyitems(config, items):
+    other = [item for item in items if item.name == "test_bare"]
+    items[:] = [item for item in items if item not in other]
+    config.hook.pytest_deselected(items=other)
+"""
+
+
+@pytest.mark.parametrize(
+    ("ini", "conftest", "options", "told"),
+    [
+        ("", HIDES_OTHER, ["-k", "not slow"], ""),
+        ("", HIDES_OTHER, ["-m", "speedup"], ""),
+        ("", HIDES_OTHER, ["--lf"], ""),
+        ("addopts = -k 'not test_bare'", "", ["-m", "speedup"], " (-k)"),
+        ("", "def pytest_configure(config): config.option.keyword = 'fast'", ["-k", "not slow"], " (-k)"),
+        ("addopts = -k 'not test_bare'", "", ["-m", "speedup", *PARALLEL], " (-k)"),
+    ],
+    ids=["-k", "-m", "--lf", "addopts", "changed by a conftest", "addopts, in workers"],
+)
+def test_options_that_do_not_exclude_a_test_hide_no_configuration_that_does(
+    two_files, ini, conftest, options, told
+):
+    result = two_files(*options, ini=f"{INI_GATE}\n{ini}", conftest=conftest)
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
     assert (
         f"regression check failed: 1 of 2 baseline tests did not run: 1 left out by configuration{told}"
         == last(result)
@@ -572,6 +657,34 @@ def test_what_a_command_line_leaves_out_on_purpose_passes_and_is_told_last(two_f
     assert ("command_line", [told], ["sub/test_other.py::test_bare"]) == tuple(absent.values())
 
 
+OTHER_OPTIONS = """
+import argparse
+
+class Counted(argparse.Action):
+    calls = []
+    def __call__(self, parser, namespace, values, option_string=None):
+        self.calls.append(values)
+        setattr(namespace, self.dest, values)
+
+def pytest_addoption(parser):
+    parser.addoption("--backend", required=True)
+    parser.addoption("--group", action=Counted)
+
+def pytest_sessionfinish(session):
+    session.config.pluginmanager.get_plugin("terminalreporter").write_line(f"calls: {Counted.calls}")
+"""
+
+
+def test_options_of_other_plugins_are_not_parsed_again(two_files):
+    """They may be required, and given in addopts, and their actions may have side effects."""
+    ini = f"{INI_GATE}\naddopts = --backend=a"
+    result = two_files("--group", "test_it.py", "-vkfast", ini=ini, conftest=OTHER_OPTIONS)
+    assert pytest.ExitCode.OK == result.ret
+    result.stdout.fnmatch_lines(["calls: ['test_it.py']"])
+    told = "regression check: 1 of 2 baseline tests did not run: 1 left out by the command line (-k)"
+    assert told == last(result)
+
+
 def test_a_command_line_may_run_none_of_the_tests_of_a_gate_in_the_ini_file(two_files, pytester):
     pytester.makepyfile(test_plain="def test_it(): pass\n")
     result = two_files("test_plain.py", ini=INI_GATE)
@@ -600,7 +713,7 @@ def test_strict_fails_what_a_command_line_leaves_out(two_files):
     result = two_files("-k", "fast", "--gpuperf-strict", ini=INI_GATE)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
     result.stdout.fnmatch_lines(
-        ["FAILED: 1 of the baseline's tests were left out by the command line (-k), which --gpuperf-strict *"]
+        ["FAILED: 1 of the baseline's tests was left out by the command line (-k), which --gpuperf-strict *"]
     )
 
 
@@ -626,7 +739,7 @@ def test_in_workers_losses_missing_tests_and_a_crash_fail_as_in_one_process(ends
     kept = BARE.format(gpu=BEFORE).replace("test_bare", "test_kept")
     assert pytest.ExitCode.OK == ends(FAST + BARE + kept + gone + crash, *CREATE).ret
     before = (pytester.path / "base.json").read_bytes()
-    (folder / "conftest.py").write_text("import pytest\npytest.importorskip('no_such')\n", encoding="utf-8")
+    (folder / "conftest.py").write_text(SKIPS, encoding="utf-8")
     crash = crash.replace("    return", "    import os\n    os._exit(3)\n    return")
     result = ends(FAST + BARE + kept + crash, *CREATE, *PARALLEL, gpu=SLOWER)
     result.assert_outcomes(passed=1, failed=3, skipped=1)
@@ -636,7 +749,8 @@ def test_in_workers_losses_missing_tests_and_a_crash_fail_as_in_one_process(ends
             "speedup got worse: 7.97x [[]7.89, 8.05], baseline 9.95x [[]9.85, 10.0]: -19.9 % [[]*, *], *",
             "test_fast * >=3x * -20 % * regressed",
             "baseline base.json of * (tolerance: speedup 10 %): 2*",
-            "FAILED: 2 of the baseline's tests did not run: sub/test_sub.py::*, test_it.py::test_gone; *",
+            "FAILED: 1 of the baseline's tests did not run: sub/test_sub.py::*; its file or folder skipped *",
+            "FAILED: 1 of the baseline's tests did not run: test_it.py::test_gone; renamed, *",
             "FAILED: test_it.py::test_crash was lost when its process crashed: *",
         ]
     )
@@ -731,14 +845,60 @@ def test_a_test_is_missed_however_the_command_line_names_its_place(held, pyteste
     result.stdout.fnmatch_lines(["FAILED: 1 of the baseline's tests did not run: *TestIt::test_bare[[]2]; *"])
 
 
-def test_a_folder_that_skips_itself_is_missed(ends, pytester):
+@pytest.fixture
+def package(ends, pytester, monkeypatch):
+    """Make a package with two test modules, and their baseline; return how it is run from another folder."""
+    folder = pytester.mkpydir("a_package")
+    for name in ("fast", "bare"):
+        source = BARE.replace("test_bare", f"test_{name}").format(gpu=BEFORE)
+        (folder / f"test_{name}.py").write_text(source, encoding="utf-8")
+    pytester.syspathinsert()
+    assert pytest.ExitCode.OK == ends(None, *CREATE).ret
+    monkeypatch.chdir(pytester.mkdir("elsewhere"))
+    gate = (f"--gpuperf-baseline={pytester.path / 'base.json'}", "--gpuperf-fail-on=speedup:10%")
+    return lambda *options: ends(None, f"--rootdir={pytester.path}", *gate, "--pyargs", *options)
+
+
+@pytest.mark.parametrize(
+    ("hide", "told"),
+    [
+        (lambda folder: (folder / "test_bare.py").rename(folder / "test_bear.py"), "1 missing"),
+        (
+            lambda folder: (folder / "conftest.py").write_text("collect_ignore = ['test_bare.py']"),
+            "1 left out by configuration",
+        ),
+    ],
+    ids=["renamed", "ignored"],
+)
+def test_a_file_of_an_installed_package_that_is_not_collected_is_missed(package, pytester, hide, told):
+    hide(pytester.path / "a_package")
+    result = package("a_package")
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    assert f"regression check failed: 1 of 2 baseline tests did not run: {told}" == last(result)
+
+
+def test_a_module_of_an_installed_package_may_be_run_alone(package):
+    result = package("a_package.test_fast")
+    assert pytest.ExitCode.OK == result.ret
+    told = "regression check: 1 of 2 baseline tests did not run: 1 left out by the command line (paths)"
+    assert told == last(result)
+
+
+SKIPS = "import pytest\npytest.importorskip('no_such')\n"
+
+
+@pytest.mark.parametrize("file", ["conftest.py", "test_sub.py"], ids=["folder", "file"])
+def test_what_skips_itself_is_missed_and_called_so(ends, pytester, file):
     folder = pytester.mkdir("sub")
     (folder / "test_sub.py").write_text(BARE.format(gpu=BEFORE), encoding="utf-8")
     assert pytest.ExitCode.OK == ends(FAST, *CREATE).ret
-    (folder / "conftest.py").write_text("import pytest\npytest.importorskip('no_such')\n", encoding="utf-8")
+    (folder / file).write_text(SKIPS, encoding="utf-8")
     result = ends(FAST, *GATE)
     assert pytest.ExitCode.TESTS_FAILED == result.ret
-    result.stdout.fnmatch_lines(["FAILED: 1 of the baseline's tests did not run: sub/test_sub.py::*"])
+    result.stdout.fnmatch_lines(
+        ["FAILED: 1 of the baseline's tests did not run: sub/test_sub.py::*; its file or folder skipped *"]
+    )
+    assert last(result).endswith("1 in a file or folder that skipped itself")
 
 
 def test_a_threshold_whose_last_test_was_skipped_is_said_to_be_compared_with_nothing(ends):

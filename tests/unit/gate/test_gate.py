@@ -298,6 +298,7 @@ HIDDEN = Absence(cause="configuration")
         (HIDDEN, {"allow_missing": True}, []),
         (GONE, {}, ["tests_missing"]),
         (GONE, {"allow_missing": True}, []),
+        (Absence(cause="skipped"), {}, ["files_skipped"]),
     ],
 )
 def test_a_test_that_did_not_run_fails_unless_the_command_line_or_an_option_allows_it(
@@ -335,6 +336,31 @@ def test_a_gate_of_the_ini_file_lets_a_command_line_leave_out_all_that_it_is_abo
         gate_requested=gate_requested,
     )
     assert codes == [failure.code for failure in found.failures]
+
+
+@pytest.mark.parametrize(
+    ("absence", "expected"),
+    [
+        (HIDDEN, "{} of the baseline's tests {} left out by configuration: "),
+        (LEFT_OUT, "{} of the baseline's tests {} left out by the command line (-k), which "),
+    ],
+)
+def test_one_test_was_and_two_tests_were_left_out(absence, expected):
+    for count, were in ((1, "was"), (2, "were")):
+        others = "bc"[:count]
+        found = ended(
+            [record()],
+            *map(record, "a" + others),
+            asked=replace(GATE, strict=True),
+            absent=dict.fromkeys(others, absence),
+        )
+        (failure,) = found.failures
+        assert failure.text.startswith(expected.format(count, were))
+
+
+def test_of_hidden_tests_it_is_said_that_an_option_of_another_plugin_may_have_left_them_out():
+    (failure,) = ended([record()], record(), record("b"), absent={"b": HIDDEN}).failures
+    assert "or for an option of another plugin, as one that splits the suite" in failure.text
 
 
 def test_how_many_tests_did_not_run_is_told_by_cause():
