@@ -116,7 +116,10 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         observation = Observation()
         pool = _pool(cuda, self._device.id)
         start, end = self._events
+        was_idle = cuda.get_current_stream().done
         start.record()
+        if was_idle:
+            start.synchronize()  # an event of ours that is still on its way is no work of the call's
         with pool:
             yield observation
         unfinished = not cuda.get_current_stream().done

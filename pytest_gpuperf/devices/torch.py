@@ -212,7 +212,10 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
             return
         stream = self._module.current_stream(self._device)
         start, end = (self._module.Event(enable_timing=True) for _ in range(2))
+        was_idle = stream.query()
         start.record(stream)
+        if was_idle:
+            start.synchronize()  # an event of ours that is still on its way is no work of the call's
         yield
         observation.worked = not stream.query()
         end.record(stream)
