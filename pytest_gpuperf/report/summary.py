@@ -144,6 +144,12 @@ def _limit(demand: Demand) -> str:
     return f"{limits}{regime}{' latency' if demand.latency else ''}"
 
 
+def verdict(record: Record) -> str:
+    """Return the word that stands for how a test ended: a regression before its own status."""
+    is_regressed = any(comparison.outcome == "regressed" for comparison in record.comparisons)
+    return "regressed" if is_regressed else record.status
+
+
 def rank(record: Record) -> int:
     """Return a record's place: what went wrong, what is inconclusive, what got better, the rest."""
     comparison = comparison_text.worst(record)

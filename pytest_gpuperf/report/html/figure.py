@@ -24,6 +24,8 @@ class Mark:
     filled: bool = False
     title: str | None = None
     """What a pointer on it shows; nothing that is not said elsewhere, too."""
+    move: Place = (0.0, 0.0)
+    """Pixels by which all of it lies further right and down than its path says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +54,24 @@ class Figure:
 
 def line(*places: Place) -> str:
     """Return the path of a line through all places."""
-    return "M" + "L".join(f"{_short(x)} {_short(y)}" for x, y in places)
+    return "M" + "L".join(f"{short(x)} {short(y)}" for x, y in places)
 
 
 def rule(x: float, top: float, bottom: float) -> str:
     """Return the path of a vertical line."""
-    return f"M{_short(x)} {_short(top)}V{_short(bottom)}"
+    return f"M{short(x)} {short(top)}V{short(bottom)}"
 
 
 def bar(x: float, y: float, width: float, height: float) -> str:
     """Return the path of a rectangle, for a filled mark."""
-    return f"M{_short(x)} {_short(y)}h{_short(width)}v{_short(height)}h{_short(-width)}z"
+    return f"M{short(x)} {short(y)}h{short(width)}v{short(height)}h{short(-width)}z"
 
 
 def dot(x: float, y: float, radius: float = 3) -> str:
     """Return the path of a circle, for a filled mark."""
-    size = _short(radius)
-    twice = _short(2 * radius)
-    return f"M{_short(x - radius)} {_short(y)}a{size} {size} 0 1 0 {twice} 0a{size} {size} 0 1 0 -{twice} 0z"
+    size = short(radius)
+    twice = short(2 * radius)
+    return f"M{short(x - radius)} {short(y)}a{size} {size} 0 1 0 {twice} 0a{size} {size} 0 1 0 -{twice} 0z"
 
 
 def diamond(x: float, y: float, radius: float = 4) -> str:
@@ -82,7 +84,7 @@ def band(upper: Iterable[Place], lower: Iterable[Place]) -> str:
     return line(*upper, *reversed(list(lower))) + "z"
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
     """Return a coordinate in few letters: a page has a hundred thousand of them."""
     text = f"{value:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
