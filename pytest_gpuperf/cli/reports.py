@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
         dest="format",
         choices=[*paths.EXPORTS, _MARKDOWN, _SVG],
         required=True,
-        help="the format: that of a tool, csv for spreadsheets, markdown for pull requests, svg for a forest plot",
+        help="the format: that of a tool, csv for spreadsheets, markdown for pull requests, svg is a picture",
     )
     command.add_argument(
         "-o", "--output", type=Path, metavar="PATH", help="write to this file instead of standard output"

@@ -15,15 +15,19 @@ from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import comparison_text, summary
-from pytest_gpuperf.report.html import details, engine, forest
+from pytest_gpuperf.report.html import break_even, call_time, details, engine, forest, rounds, threshold
 from pytest_gpuperf.report.html.figure import Figure
 from pytest_gpuperf.report.scale import LogScale
 
 if TYPE_CHECKING:
     from pytest_gpuperf.report.history import History
+    from pytest_gpuperf.report.html.history import Histories
 
-_MOST_DETAILED = 300
+_MOST_DETAILED = 150
 """Tests with all details, those first that need a look: a page of ten thousand opens in a browser, too."""
+
+_FIGURES = (rounds.figure, break_even.figure)
+"""What the details of a test show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,7 @@ class Row:
     verdict: str
     cells: dict[str, str]
     forest: Figure | None
+    call_time: Figure | None
     change: str
     reasons: Sequence[str]
     details: "Details | None"
@@ -83,12 +88,25 @@ def text(run: Run, history: "History | None" = None) -> str:
         in_common=in_common,
         confidence=next((record.speedup.confidence for record in records if record.speedup), 0.95),
         has_changes=any(record.comparisons for record in records),
+        thresholds=[
+            (each, summary.threshold_sentence(each), threshold.figure(each))
+            for each in summary.measured_thresholds(run)
+        ],
+        histories=_histories(history),
         environment=list(summary.environment_facts(run.environment)),
         styles=styles,
         script=script,
         policy=f"default-src 'none'; style-src '{_digest(styles)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'",
     )
+
+
+def _histories(history: "History | None") -> "Histories | None":
+    if history is None:
+        return None
+    from pytest_gpuperf.report.html import history as charts
+
+    return charts.figures(history)
 
 
 def _digest(content: str) -> str:
@@ -109,6 +127,7 @@ def _rows(records: Sequence[Record], listings: Sequence[details.Listing], shared
             verdict=summary.verdict(record),
             cells=summary.cells(record),
             forest=forest.row(record, shared),
+            call_time=call_time.small(record),
             change=comparison_text.short_change(record),
             reasons=list(dict.fromkeys(sentences)),
             details=_details(record, listings[index]) if index < len(listings) else None,
@@ -126,7 +145,7 @@ def _sentences(record: Record, reasons: Iterator[str]) -> Iterator[str]:
 def _details(record: Record, listing: details.Listing) -> Details:
     return Details(
         comparisons=[_change(comparison) for comparison in record.comparisons],
-        figures=[],
+        figures=[shown for draw in _FIGURES if (shown := draw(record)) is not None],
         listing=listing,
     )
 

@@ -9,9 +9,9 @@
       return Number(digits) * (units[unit] ?? 1);
     };
     const bodies = [...table.tBodies].map((body, order) => {
-      const [name, ...cells] = [...body.rows[0].cells].map((cell) => cell.textContent.trim());
+      const [verdict, name, ...cells] = [...body.rows[0].cells].map((cell) => cell.textContent.trim());
       const sortable = {order, name, CPU: number(cells[0]), GPU: number(cells[1]), speedup: number(cells[2])};
-      return {body, sortable, text: name.toLowerCase(), verdict: cells.at(-1)};
+      return {body, sortable, text: name.toLowerCase(), verdict};
     });
     const filter = document.getElementById("filter");
     const verdict = document.getElementById("verdict");
