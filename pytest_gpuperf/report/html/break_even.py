@@ -16,11 +16,12 @@ from pytest_gpuperf.report.scale import LogScale
 
 _LEFT, _TOP = 54.0, 36.0
 _HEIGHT = 130.0
-_PRICE = 168  # where its entry in the legend begins
-_FEWEST, _MOST = 10.0, 1e6  # calls at the right end, where no crossing says where that is
+_PRICE = 112  # where its entry in the legend begins
+_FEWEST, _MOST = 10.0, 1e4  # calls at the right end, where no crossing says where that is
 _BEYOND = 10.0  # times the crossing: so far the axis goes on
 _FARTHEST = 1e15
 _STEPS = 24  # of a curve
+_AT_ONCE = "The GPU has no start-up to pay off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ def figure(record: Record) -> Figure | None:
     ends = [cost.of(calls) for cost in costs for calls in (1.0, last)]
     box = Plot(left=_LEFT, top=_TOP, x=x, y=LogScale.around(ends, _HEIGHT, include=()))
     ticks = box.y.ticks(5)
-    marks, words = plot.legend([("cpu", "CPU"), ("gpu", "GPU")], _LEFT)
+    marks, words = plot.legend([("cpu", "CPU"), ("gpu", "GPU")], 8)
     marks = [*_crossing(case.calls, box), box.grid(ticks), *marks]
     marks += _line("cpu", case.cpu, box, last)
     marks += _line("gpu", case.gpu, box, last)
@@ -162,7 +163,7 @@ def _crossing(calls: Estimate | None, box: Plot) -> Iterator[Mark]:
 
 
 def _calls(calls: Estimate) -> str:
-    """Return the crossing with its interval, as `from 12 calls on [9, 20]`."""
+    """Return the crossing with its interval: `12 calls [9, 20]`."""
     return f"{_count(calls.value)} {units.interval(calls.low, calls.high, plot.size)}"
 
 
@@ -174,7 +175,7 @@ def _finding(case: _Case, price: Price | None) -> str:
     if case.calls is None:
         said = f"The GPU's start-up is not known to pay off: {case.reason or 'some rounds show no saving'}"
     else:
-        said = f"The GPU's start-up pays off after {_calls(case.calls)}"
+        said = f"The GPU's start-up pays off after {_calls(case.calls)}" if case.calls.value else _AT_ONCE
     if price is None:
         return said
     saving = case.cpu.call - price.ratio * case.gpu.call
