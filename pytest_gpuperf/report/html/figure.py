@@ -46,11 +46,15 @@ class Word:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Marks and words in a box. `finding` is what a reader should see, as a sentence for those who cannot."""
+    """Marks and words in a box.
+
+    `finding` is what a reader should see, as a sentence for those who cannot; None where the page says all of
+    it right beside the figure.
+    """
 
     width: float
     height: float
-    finding: str
+    finding: str | None
     marks: Sequence[Mark] = ()
     words: Sequence[Word] = ()
     caption: str | None = None
