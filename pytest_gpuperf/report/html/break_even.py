@@ -73,7 +73,7 @@ def figure(record: Record) -> Figure | None:
     if price:
         marks.append(Mark("gpu", f"{_dashed(_curve(costs[-1], box, last))}M{_PRICE} 8h5m3 0h5m3 0h5"))
         words.append(Word(_PRICE + 25, 12, f"GPU at {price.ratio:g} times the price"))
-    if case.calls:
+    if case.calls and case.calls.value:
         words.append(box.beside(box.place(case.calls.value, None)[0], _TOP - 6, _calls(case.calls)))
     words += box.words_left(ticks, plot.time)
     words += box.words_below((tick, plot.size(tick)) for tick in x.ticks(6))
@@ -159,7 +159,8 @@ def _crossing(calls: Estimate | None, box: Plot) -> Iterator[Mark]:
         return
     low, middle, high = (box.place(end, None)[0] for end in (calls.lower, calls.value, calls.upper))
     yield Mark("muted", bar(low, _TOP, max(high - low, 1), box.y.size), filled=True, faint=True)
-    yield Mark("verdict", rule(middle, _TOP, box.bottom))
+    if calls.value:
+        yield Mark("verdict", rule(middle, _TOP, box.bottom))
 
 
 def _calls(calls: Estimate) -> str:

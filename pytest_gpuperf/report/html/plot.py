@@ -63,7 +63,7 @@ class Plot:
         for tick in ticks:
             y = self.place(None, tick)[1] + 4
             if not words or words[-1].y - y >= LINE:
-                words.append(Word(self.left - 4, y, text(tick), "end"))
+                words.append(Word(self.left - 7, y, text(tick), "end"))
         return words
 
 
