@@ -66,7 +66,7 @@ def figure(record: Record) -> Figure | None:
     if not shown:
         return None
     total = sum(part.seconds for part in shown)
-    marks, words = list(_bar(shown, WIDTH, _BAR)), []
+    marks, words = list(_bar(shown, WIDTH, _BAR)), list[Word]()
     for number, part in enumerate(shown, start=1):
         y = _BAR + number * _LINE
         height = 10 * _HEIGHTS[part.name]
