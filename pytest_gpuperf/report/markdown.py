@@ -24,7 +24,17 @@ _MOST_OTHERS = 10  # thresholds, failures and notes of a gate, differences
 _MOST_FACTS = 40  # of the environment
 _LONGEST_NAME, _LONGEST_FACT = 100, 120
 _COUNTED = (
-    *("failed", "error", "regressed", "improved", "inconclusive", "undecided", "not_comparable"),
+    *(
+        "failed",
+        "error",
+        "regressed",
+        "failed (expected)",
+        "error (expected)",
+        "improved",
+        "inconclusive",
+        "undecided",
+        "not_comparable",
+    ),
     *("new", "passed", "recorded", "skipped"),
 )
 _PLURALS = {"error": "errors"}
@@ -78,7 +88,8 @@ def _counts(records: Iterable[Record]) -> list[str]:
         counted.update({comparison.outcome for comparison in record.comparisons})
         is_noted = any(comparison.outcome in _NOTED for comparison in record.comparisons)
         if not is_noted or record.status not in ("passed", "recorded"):
-            counted[record.status] += 1
+            failed = record.status in ("failed", "error")
+            counted[summary.expected(record.status, record) if failed else record.status] += 1
     words = {code: code.replace("_", " ") for code in _COUNTED if counted[code]}
     return [count(counted[code], word, _PLURALS.get(code, word)) for code, word in words.items()]
 
@@ -147,7 +158,7 @@ def _cells(record: Record) -> dict[str, str]:
         **summary.cells(record),
         "baseline": baseline_text(comparison),
         "change": change_text(comparison),
-        "verdict": verdict,
+        "verdict": summary.expected(verdict, record),
     }
 
 

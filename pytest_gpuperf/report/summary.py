@@ -1,5 +1,6 @@
 """From a run to the facts of its summary, which the terminal and Markdown lay out: names, reasons, cells."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from pytest_gpuperf.analysis.verdict import ratio
@@ -8,6 +9,7 @@ from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.nodeid import function_of, name_of
 from pytest_gpuperf.model.offload import Threshold
+from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 
 
@@ -16,25 +18,64 @@ def shown_records(run: Run) -> list[Record]:
     return [record for record in run.records if not (record.is_deselected and record.cpu is None)]
 
 
+def verdict(record: Record) -> str:
+    """Return the word for how a test ended: its status, or `regressed`; and whether that was expected."""
+    return expected("regressed" if _is_regressed(record) else record.status, record)
+
+
+def expected(text: str, record: Record) -> str:
+    """Return a text on how a test ended, with a remark if that is a failure that its `xfail` expects."""
+    has_failed = record.status in ("failed", "error") or _is_regressed(record)
+    return f"{text} (expected)" if record.expected_failure and has_failed else text
+
+
+def _is_regressed(record: Record) -> bool:
+    return any(comparison.outcome == "regressed" for comparison in record.comparisons)
+
+
+def rows_of(records: Sequence[Record]) -> list[Record]:
+    """Return the records without those of CPU siblings of which a GPU sibling's row says all."""
+    told = {
+        record.pairing.partner
+        for record in records
+        if record.pairing and record.pairing.partner and record.speedup
+    }
+    return [record for record in records if record.nodeid not in told or not _is_plain(record)]
+
+
+def _is_plain(record: Record) -> bool:
+    """Return whether a CPU sibling ended as it does where nothing is to be said of it."""
+    outcomes = {comparison.outcome for comparison in record.comparisons}
+    return record.status == "recorded" and outcomes <= {"new", "not_regressed"}
+
+
 def is_emulated(record: Record) -> bool:
     """Return whether a test's speedup is not one of a GPU."""
     return record.gpu is not None and record.gpu.device.emulated
 
 
-def short_names(records: Sequence[Record]) -> dict[str, str]:
+def short_names(records: Iterable[Record]) -> dict[str, str]:
     """Return the tests' names; with their files, or whole node ids, where those would be ambiguous."""
-    nodeids = [record.nodeid for record in records]
-    # The shortest form that is unique in this table: narrow terminals have little room for names.
-    for short in (name_of, _name_in_file):
-        names = {nodeid: short(nodeid) for nodeid in nodeids}
-        if len(set(names.values())) == len(names):
-            return names
-    return {nodeid: nodeid for nodeid in nodeids}
+    functions = _short_functions({function_of(record.nodeid) for record in records})
+    names = {}
+    for record in records:
+        function = function_of(record.nodeid)
+        names[record.nodeid] = printable(functions[function] + record.nodeid[len(function) :])
+    return names
 
 
-def _name_in_file(nodeid: str) -> str:
-    function = function_of(nodeid)
-    return function.rpartition("/")[2] + nodeid[len(function) :]
+def _short_functions(functions: Collection[str]) -> dict[str, str]:
+    """Return the shortest name of each function that no other has."""
+    shortest: dict[str, str] = {}
+    for shorten_one in (_without_path, name_of):  # the shortest last: it replaces the one before
+        names = {function: shorten_one(function) for function in functions}
+        counts = Counter(names.values())
+        shortest.update({function: name for function, name in names.items() if counts[name] == 1})
+    return {function: shortest.get(function, function) for function in functions}
+
+
+def _without_path(function: str) -> str:
+    return function.rpartition("/")[2]
 
 
 def shorten(name: str, width: int) -> str:
