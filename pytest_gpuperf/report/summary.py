@@ -106,21 +106,31 @@ def reasons_of(record: Record, explained: Collection[str] = ()) -> Iterator[str]
     CPU siblings in `explained` leave out why a GPU sibling has no speedup.
     """
     yield from filter(None, [record.reason, *(comparison.reason for comparison in record.comparisons)])
+    is_explained = _explains_offload(record)
+    diagnoses = [diagnosis.sentence for diagnosis in record.diagnosis] if is_explained else []
+    if record.status == "failed":  # what helps comes first: a narrow terminal may show no more
+        yield from diagnoses
     for note in record.notes:
         if not (note.code == "gpu_sibling_without_speedup" and record.nodeid in explained):
             yield note.text
+    if record.offload is not None and is_explained:
+        yield record.offload.reason
+    if record.status != "failed":
+        yield from diagnoses
+
+
+def _explains_offload(record: Record) -> bool:
+    """Return whether it is to be said what holds a record back, because it failed or is not worth it."""
     offload = record.offload
     if offload is None:
-        return
+        return False
     costs_more = offload.price is not None and offload.price.saves is False
     if offload.worth and not costs_more and record.status != "failed":
-        return
+        return False
     bounds = [link.speedup_at_most for link in offload.links]
     no_link_is_fast_enough = bounds and all(bound is not None and bound < 1 for bound in bounds)
-    if record.gpu is None and not no_link_is_fast_enough:
-        return  # the table shows how long a call may take on a GPU
-    yield offload.reason
-    yield from (diagnosis.sentence for diagnosis in record.diagnosis)
+    # Without a GPU the table shows how long a call may take on one.
+    return record.gpu is not None or bool(no_link_is_fast_enough)
 
 
 def measured_thresholds(run: Run) -> list[Threshold]:
