@@ -134,7 +134,7 @@ class FinishHooks:
             return
         lines = _section(self._run, terminalreporter)
         if lines or self._error_lines:
-            terminalreporter.section("gpuperf", sep="-")
+            terminalreporter.write_sep("-", "gpuperf")
         for line in lines:
             terminalreporter.write(printable(line.text))
             terminalreporter.write_line(

@@ -341,6 +341,9 @@ def test_the_terminal_section_fits_eighty_columns(run, monkeypatch):
     end = next(n for n, line in enumerate(lines) if n > start and line.startswith("==="))
     assert end - start > 8
     assert max(map(len, lines[start:end])) <= 80
+    about = lines[start + 1 : lines.index("", start)]
+    assert "CPU" == about[0].split()[0], "no empty line comes before or between them"
+    assert "emulated: not a GPU's speedup" in " ".join(about)
 
 
 def section_of(result):
