@@ -16,12 +16,10 @@ from pytest_gpuperf.report.comparison_text import (
     baseline_text,
     change_text,
     outcome_text,
-    tolerances_text,
-    worst,
 )
 from pytest_gpuperf.report.escape import markdown_code, markdown_row
 from pytest_gpuperf.report.repeat import repeat_command
-from pytest_gpuperf.report.summary import is_emulated
+from pytest_gpuperf.report.summary import is_emulated, tolerances_text, worst
 
 _MOST_ROWS = 50
 _MOST_REASONS = 15
@@ -128,7 +126,7 @@ def _cells(record: Record) -> dict[str, str]:
         **summary.cells(record),
         "baseline": baseline_text(comparison),
         "change": change_text(comparison),
-        "verdict": verdict,
+        "verdict": summary.expected(verdict, record),
     }
 
 

@@ -1,6 +1,7 @@
 """pytest's hooks around each test of a run that measures."""
 
 from collections.abc import Generator
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 
@@ -10,7 +11,7 @@ from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters
 from pytest_gpuperf.devices import errors
 from pytest_gpuperf.integrations import unittest_cases
 from pytest_gpuperf.model.plain_text import message
-from pytest_gpuperf.model.record import Status, Verdict
+from pytest_gpuperf.model.record import Record, Status, Verdict
 from pytest_gpuperf.options import RECORD_ATTRIBUTE
 from pytest_gpuperf.session.finish_hooks import FinishHooks
 from pytest_gpuperf.session.gpuperf_fixture import MEASURED
@@ -130,9 +131,16 @@ class RunHooks:
             status: Status = "skipped" if report.skipped else "error"
             verdict = Verdict(status=status, reason=_end_reason(report))  # unittest keeps it in the report
             self.session.without_measurement(item, spec, verdict)
+        if report.skipped and hasattr(report, "wasxfail") and spec.nodeid in records:
+            self._expect_failure(records[spec.nodeid])
         if call.when == "teardown" and spec.nodeid in records:
             setattr(report, RECORD_ATTRIBUTE, self.session.records.attach(spec.nodeid))
         return report
+
+    def _expect_failure(self, record: Record) -> None:
+        """Store that a test failed as expected; one that was not run, or ended itself, is a skip."""
+        if record.status != "skipped":
+            self.session.records.keep(replace(record, expected_failure=True))
 
     def _record_error(self, item: pytest.Item, spec: ItemSpec, phase: str, error: BaseException) -> None:
         """Store what a phase of a marked test raised; during the call, a subtest reports here too."""
