@@ -11,9 +11,11 @@ from pytest_gpuperf.devices import errors
 from pytest_gpuperf.integrations import unittest_cases
 from pytest_gpuperf.model.plain_text import message
 from pytest_gpuperf.model.record import Status, Verdict
-from pytest_gpuperf.options import RECORD_ATTRIBUTE
+from pytest_gpuperf.options import RECORD_ATTRIBUTE, shows_words
+from pytest_gpuperf.report import progress
 from pytest_gpuperf.session.finish_hooks import FinishHooks
 from pytest_gpuperf.session.gpuperf_fixture import MEASURED
+from pytest_gpuperf.session.outcome_words import OUTCOME_ATTRIBUTE
 from pytest_gpuperf.session.session import SKIPS, GpuPerfSession, NoGpu
 
 _NO_DEVICE = (
@@ -28,6 +30,7 @@ class RunHooks:
     def __init__(self, config: pytest.Config) -> None:
         self.session = GpuPerfSession(config)
         self.finish_hooks = FinishHooks(config, self.session)
+        self._shows_words = shows_words(config)
         self._running: pytest.Item | None = None
         self._subtest_errors: list[str] = []  # of the running test
 
@@ -130,6 +133,8 @@ class RunHooks:
             status: Status = "skipped" if report.skipped else "error"
             verdict = Verdict(status=status, reason=_end_reason(report))  # unittest keeps it in the report
             self.session.without_measurement(item, spec, verdict)
+        if call.when == "call" and self._shows_words and not _is_plain_skip(report):
+            setattr(report, OUTCOME_ATTRIBUTE, progress.outcome(records[spec.nodeid]))
         if call.when == "teardown" and spec.nodeid in records:
             setattr(report, RECORD_ATTRIBUTE, self.session.records.attach(spec.nodeid))
         return report
@@ -153,6 +158,11 @@ class RunHooks:
 def _uses_gpu(item: pytest.Item) -> bool:
     """Return whether an unmarked test uses our GPU."""
     return "gpu" in getattr(item, "fixturenames", ()) or parameters(item).get("device") == "gpu"
+
+
+def _is_plain_skip(report: pytest.TestReport) -> bool:
+    """Return whether a test was skipped, for a reason that pytest shows; an expected failure is no skip."""
+    return report.skipped and not hasattr(report, "wasxfail")
 
 
 def _end_reason(report: pytest.TestReport) -> str:
