@@ -3,6 +3,7 @@
 import os
 import select
 import termios
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pyte
@@ -28,21 +29,25 @@ class Screen:
         """Return what a reporter of pytest's has to write to it."""
         return SimpleNamespace(_tw=TerminalWriter(self.file))
 
+    def read(self):
+        """Read what can be read."""
+        while select.select([self._master], [], [], 0)[0]:
+            self.written += os.read(self._master, 1 << 16)
+
     def read_to_the_end(self):
-        """Read until nobody can write any more."""
+        """Read until nobody can write any more, which Linux says by an error."""
         self.file.close()
-        while True:
-            try:
+        with suppress(OSError):
+            while True:
                 self.written += os.read(self._master, 1 << 16)
-            except OSError:  # as Linux says it
-                return
 
     def shows(self, written=None):
         """Return its rows, with those that have scrolled away, and the row and column of the cursor."""
-        while written is None and select.select([self._master], [], [], 0)[0]:
-            self.written += os.read(self._master, 1 << 16)
+        if written is None:
+            self.read()
+            written = self.written
         screen = pyte.HistoryScreen(*self._size, history=1000)
-        pyte.ByteStream(screen).feed(self.written if written is None else written)
+        pyte.ByteStream(screen).feed(written)
         columns = range(screen.columns)
         above = ["".join(row[column].data for column in columns) for row in screen.history.top]
         rows = "\n".join(row.rstrip() for row in [*above, *screen.display]).rstrip().split("\n")
