@@ -43,6 +43,7 @@ class FinishHooks:
         self.runs_no_test = runs_no_test(config)
         self.expected_tests = ExpectedTests(config)
         self._arguments = arguments(config, self.expected_tests.command_line)
+        self._config = config
         self._root = config.rootpath
         self._ran_tests = False
         self._crashed: dict[str, str] = {}
@@ -68,7 +69,7 @@ class FinishHooks:
         self._deselected = deselected = [item for item in deselected if SPEC in item.stash]
         specs = [item.stash[SPEC] for item in selected]
         if specs:
-            self.session.prepare()
+            self.session.prepare(self._config)
         partners = (partner for item in finder.found if (partner := item.stash[SPEC].partner) is not None)
         self.session.runner.plan_run(specs, [item.stash[SPEC].nodeid for item in deselected], partners)
         for spec in specs:

@@ -12,9 +12,11 @@ from pytest_gpuperf.devices import errors
 from pytest_gpuperf.integrations import unittest_cases
 from pytest_gpuperf.model.plain_text import message
 from pytest_gpuperf.model.record import Record, Status, Verdict
-from pytest_gpuperf.options import RECORD_ATTRIBUTE
+from pytest_gpuperf.options import RECORD_ATTRIBUTE, shows_words
+from pytest_gpuperf.report import progress
 from pytest_gpuperf.session.finish_hooks import FinishHooks
 from pytest_gpuperf.session.gpuperf_fixture import MEASURED
+from pytest_gpuperf.session.outcome_words import OUTCOME_ATTRIBUTE
 from pytest_gpuperf.session.session import SKIPS, GpuPerfSession, NoGpu
 
 _NO_DEVICE = (
@@ -29,6 +31,7 @@ class RunHooks:
     def __init__(self, config: pytest.Config) -> None:
         self.session = GpuPerfSession(config)
         self.finish_hooks = FinishHooks(config, self.session)
+        self._shows_words = shows_words(config)
         self._running: pytest.Item | None = None
         self._subtest_errors: list[str] = []  # of the running test
 
@@ -133,6 +136,8 @@ class RunHooks:
             self.session.without_measurement(item, spec, verdict)
         if report.skipped and hasattr(report, "wasxfail") and spec.nodeid in records:
             self._expect_failure(records[spec.nodeid])
+        if call.when == "call" and self._shows_words and _has_word(spec, report):
+            setattr(report, OUTCOME_ATTRIBUTE, progress.outcome(records[spec.nodeid]))
         if call.when == "teardown" and spec.nodeid in records:
             setattr(report, RECORD_ATTRIBUTE, self.session.records.attach(spec.nodeid))
         return report
@@ -161,6 +166,14 @@ class RunHooks:
 def _uses_gpu(item: pytest.Item) -> bool:
     """Return whether an unmarked test uses our GPU."""
     return "gpu" in getattr(item, "fixturenames", ()) or parameters(item).get("device") == "gpu"
+
+
+def _has_word(spec: ItemSpec, report: pytest.TestReport) -> bool:
+    """Return whether the line of a test has what was measured: not that of an unmarked one, which stays as is.
+
+    Of a skip pytest shows the reason; an expected failure is no skip.
+    """
+    return spec.source != "all" and (not report.skipped or hasattr(report, "wasxfail"))
 
 
 def _end_reason(report: pytest.TestReport) -> str:
