@@ -101,9 +101,12 @@ def export(chosen: Namespace) -> CommandResult:
 def _forest_plot(run: Run) -> str:
     from pytest_gpuperf.report.html import engine, forest
 
+    engine.check()
+    from pytest_gpuperf.report.html import svg
+
     records = sorted(summary.shown_records(run), key=summary.rank)
     names = summary.short_names(records)
-    return engine.svg(forest.plot(records, [names[record.nodeid] for record in records]))
+    return svg.document(forest.plot(records, [names[record.nodeid] for record in records]))
 
 
 def recover(journal: Path, report: Path) -> CommandResult:

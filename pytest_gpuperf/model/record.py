@@ -302,6 +302,8 @@ class Run:
     """False when the run was interrupted, or the report was recovered from a journal."""
     cost_ratio: Positive | None = None
     """Cost of an hour of a GPU machine over that of a CPU machine; null where it was not given."""
+    arguments: tuple[str, ...] = ()
+    """Options of pytest-gpuperf that were typed, as from the root folder; without those that name outputs."""
     environment: Environment
     """What the numbers depend on."""
     records: tuple[Record, ...] = ()

@@ -19,7 +19,7 @@ from pytest_gpuperf.model.demand import Outputs, Selection, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
-from pytest_gpuperf.options import RECORD_ATTRIBUTE, asks_for_gate
+from pytest_gpuperf.options import RECORD_ATTRIBUTE, arguments, asks_for_gate
 from pytest_gpuperf.report import git, outputs, terminal
 from pytest_gpuperf.report.journal import recovery_command
 from pytest_gpuperf.report.json import codec
@@ -40,6 +40,7 @@ class FinishHooks:
         self._is_worker = hasattr(config, "workerinput")
         self.runs_no_test = runs_no_test(config)
         self.expected_tests = ExpectedTests(config)
+        self._arguments = arguments(config, self.expected_tests.command_line)
         self._root = config.rootpath
         self._ran_tests = False
         self._crashed: dict[str, str] = {}
@@ -167,6 +168,7 @@ class FinishHooks:
             started=session.records.started,
             complete=complete,
             cost_ratio=session.options.cost_ratio,
+            arguments=self._arguments,
             environment=environment,
             records=records,
             thresholds=threshold.find(records),

@@ -60,6 +60,7 @@ class Row:
 class Details:
     """What a test's row opens to."""
 
+    call_time: str | None
     comparisons: Sequence["Change"]
     figures: Sequence[Figure]
     listing: details.Listing
@@ -138,7 +139,7 @@ def _rows(records: Sequence[Record], listings: Sequence[details.Listing], shared
             verdict=summary.verdict(record),
             cells=summary.cells(record),
             forest=forest.row(record, shared),
-            call_time=call_time.small(record),
+            call_time=call_time.figure(record) if index < len(listings) else None,
             change=comparison_text.short_change(record),
             reasons=list(dict.fromkeys(sentences)),
             details=_details(record, listings[index]) if index < len(listings) else None,
@@ -155,6 +156,7 @@ def _sentences(record: Record, reasons: Iterator[str]) -> Iterator[str]:
 
 def _details(record: Record, listing: details.Listing) -> Details:
     return Details(
+        call_time=call_time.sentence(record),
         comparisons=[_change(comparison) for comparison in record.comparisons],
         figures=[shown for draw in _FIGURES if (shown := draw(record)) is not None],
         listing=listing,
