@@ -91,6 +91,11 @@ def test_copies_that_were_not_timed_are_no_part():
     assert "not timed" in sentence(found)
 
 
+def test_copies_that_took_no_time_by_a_file_that_lies_are_no_part():
+    back = replace(DOWN, samples=array("d", [-1.0]))
+    assert "download" not in times(called(transfer=Transfer(h2d=UP, d2h=back)))
+
+
 def test_a_loop_that_takes_another_time_than_the_sum_is_told():
     assert "5.00 ms" in sentence(called(transfer=replace(MOVED, loop=array("d", [5e-3]))))
     assert "loop" not in sentence(called(transfer=replace(MOVED, loop=array("d", [7.1e-3]))))
@@ -98,7 +103,7 @@ def test_a_loop_that_takes_another_time_than_the_sum_is_told():
 
 def test_single_calls_count_where_they_are_required():
     gpu = replace(measurement(GPU, 2e-3), latencies=array("d", [3e-3]))
-    assert 3e-3 == times(called(gpu=GPU) and record(gpu=gpu, demand=Demand(latency=True)))["call"]
+    assert 3e-3 == times(record(gpu=gpu, demand=Demand(latency=True)))["call"]
 
 
 def test_an_emulated_device_is_not_called_a_gpu():
@@ -106,7 +111,14 @@ def test_an_emulated_device_is_not_called_a_gpu():
 
 
 @for_each(
-    "found", [skipped("a"), record(gpu=None), record(gpu=measurement(GPU)), record(gpu=measurement(GPU, 0))]
+    "found",
+    [
+        skipped("a"),
+        record(gpu=None),
+        record(gpu=measurement(GPU)),
+        record(gpu=measurement(GPU, 0)),
+        record(gpu=measurement(GPU, -1.0), transfer=MOVED),
+    ],
 )
 def test_without_a_timed_call_there_is_no_figure(found):
     assert ((), None, None) == (parts(found), figure(found), sentence(found))
