@@ -133,7 +133,7 @@ class RunHooks:
             status: Status = "skipped" if report.skipped else "error"
             verdict = Verdict(status=status, reason=_end_reason(report))  # unittest keeps it in the report
             self.session.without_measurement(item, spec, verdict)
-        if call.when == "call" and self._shows_words and not _is_plain_skip(report):
+        if call.when == "call" and self._shows_words and _has_word(spec, report):
             setattr(report, OUTCOME_ATTRIBUTE, progress.outcome(records[spec.nodeid]))
         if call.when == "teardown" and spec.nodeid in records:
             setattr(report, RECORD_ATTRIBUTE, self.session.records.attach(spec.nodeid))
@@ -160,9 +160,12 @@ def _uses_gpu(item: pytest.Item) -> bool:
     return "gpu" in getattr(item, "fixturenames", ()) or parameters(item).get("device") == "gpu"
 
 
-def _is_plain_skip(report: pytest.TestReport) -> bool:
-    """Return whether a test was skipped, for a reason that pytest shows; an expected failure is no skip."""
-    return report.skipped and not hasattr(report, "wasxfail")
+def _has_word(spec: ItemSpec, report: pytest.TestReport) -> bool:
+    """Return whether the line of a test has what was measured; that of an unmarked one stays as it is.
+
+    Of a skip pytest shows the reason; an expected failure is no skip.
+    """
+    return spec.source != "all" and (not report.skipped or hasattr(report, "wasxfail"))
 
 
 def _end_reason(report: pytest.TestReport) -> str:
