@@ -320,6 +320,13 @@ def test_no_line_ends_in_a_space_or_has_a_tab(failed):
     assert [] == [line for line in found.splitlines() if line != line.rstrip() or "\t" in line]
 
 
+def test_a_failure_that_an_xfail_expects_says_so(failed):
+    worse = record("b", comparisons=(compared("regressed", reason="20 % slower"),), expected_failure=True)
+    run = run_of(replace(failed("a"), expected_failure=True), worse, failed("c"))
+    assert "1 failed, 1 regressed, 1 failed (expected)" in headline(run)
+    assert ["failed (expected)", "passed, regressed (expected)", "failed"] == [row[-1] for row in rows(run)]
+
+
 def test_an_emulated_device_is_never_called_a_gpu():
     run = run_of(record(gpu=measurement(EMULATED, 1e-3)), gpu=EMULATED)
     assert headline(run).startswith("### Speedups on an emulated device: ")
