@@ -420,7 +420,7 @@ def assert_literal(run: Run, anything: str) -> None:
     assert ["<details>\n<summary>Environment</summary>\n", "</details>\n"] == shown.raw
     changes, facts = shown.tables
     assert {9} == {len(row) for row in changes}
-    short = [command for command in dict.fromkeys(commands(run)) if len(command) <= 300]
+    short = [command for command in commands(run) if len(command) <= 300]
     assert shown.blocks == ["".join(f"{command}\n" for command in short)]
     assert {"verdict", "failed", "passed", "passed, regressed"} == {row[-1] for row in changes}
     assert {name.strip(): value.strip() for name, value in facts}["python"] == printable(anything).strip()
