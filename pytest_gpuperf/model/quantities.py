@@ -1,4 +1,4 @@
-"""The numbers of a report and their ranges, which are proved when a document is read or written."""
+"""The numbers of a report, their units, their ranges: proved when a document is read."""
 
 from typing import Annotated
 
@@ -6,12 +6,12 @@ from msgspec import Meta
 
 Alpha = Annotated[float, Meta(gt=0, lt=0.5)]
 AtLeastOne = Annotated[int, Meta(ge=1)]
-Bytes = Annotated[int, Meta(ge=0)]
+Bytes = Annotated[int, Meta(ge=0, extra={"unit": "B"})]
 Confidence = Annotated[float, Meta(gt=0, lt=1)]
 Correlation = Annotated[float, Meta(ge=-1, le=1)]
 Count = Annotated[int, Meta(ge=0)]
 NonNegative = Annotated[float, Meta(ge=0)]
 Positive = Annotated[float, Meta(gt=0)]
-Seconds = Annotated[float, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0, extra={"unit": "s"})]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Text = Annotated[str, Meta(min_length=1)]

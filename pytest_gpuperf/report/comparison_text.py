@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from pytest_gpuperf.gate import text
-from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, Metric, Outcome
+from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, GateResult, Metric, Outcome
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report.summary import tolerances_text
 
 _METRICS: dict[Metric, str] = {"speedup": "", "gpu": "GPU ", "cpu": "CPU ", "always": "with copies "}
 
@@ -59,6 +58,11 @@ def outcome_counts(records: Iterable[Record]) -> str:
     counts = Counter(comparison.outcome for record in records for comparison in record.comparisons)
     shown = (outcome for outcome in WORST_FIRST if outcome in counts)
     return ", ".join(f"{counts[outcome]} {outcome_text(outcome)}" for outcome in shown)
+
+
+def tolerances_text(gate: GateResult) -> str:
+    """Return what may get worse, and by how much: `speedup 10 %, memory 5 %`."""
+    return ", ".join(f"{tolerance.metric} {100 * tolerance.share:g} %" for tolerance in gate.tolerances)
 
 
 def gate_lines(run: Run) -> Iterator[str]:

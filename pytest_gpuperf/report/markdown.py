@@ -3,8 +3,7 @@
 The whole fits a comment, which may have 65,536 characters, and a step summary, which may have 1 MiB.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, islice
 
 from pytest_gpuperf.gate import text as gate_text
@@ -13,26 +12,26 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.units import count, first_few
 from pytest_gpuperf.report import summary
-from pytest_gpuperf.report.comparison_text import baseline_text, change_text, outcome_text, worst
+from pytest_gpuperf.report.comparison_text import (
+    baseline_text,
+    change_text,
+    outcome_text,
+    tolerances_text,
+    worst,
+)
 from pytest_gpuperf.report.escape import markdown_code, markdown_row
 from pytest_gpuperf.report.summary import is_emulated
 
 _MOST_ROWS = 50
-_NOTED = ("regressed", "improved", "undecided", "not_comparable")
 _MOST_REASONS = 15
 _MOST_OTHERS = 10  # thresholds, failures and notes of a gate, differences
 _MOST_FACTS = 40  # of the environment
 _LONGEST_NAME, _LONGEST_FACT = 100, 120
-_COUNTED = (
-    *("failed", "error", "regressed", "improved", "inconclusive", "undecided", "not_comparable"),
-    *("new", "passed", "recorded", "skipped"),
-)
-_PLURALS = {"error": "errors"}
 
 
 def text(run: Run) -> str:
     """Return the whole; what does not fit is named, and how much of it there is."""
-    records = sorted(summary.shown_records(run), key=_rank)
+    records = sorted(summary.shown_records(run), key=summary.rank)
     parts = [
         _headline(run, records),
         *_about(run, records),
@@ -45,42 +44,14 @@ def text(run: Run) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _rank(record: Record) -> int:
-    """Return a record's place: what went wrong, what is inconclusive, what got better, the rest."""
-    comparison = worst(record)
-    outcome = comparison.outcome if comparison else None
-    if record.status in ("failed", "error") or outcome == "regressed":
-        return 0
-    if record.status == "inconclusive" or outcome in ("undecided", "not_comparable"):
-        return 1
-    if outcome == "improved":
-        return 2
-    return 4 if record.status == "skipped" else 3
-
-
 def _headline(run: Run, records: Sequence[Record]) -> str:
     """Return one line: what failed and changed, and how many of each."""
     failed = sum(threshold.status == "failed" for threshold in run.thresholds)
     first = ["the regression check failed"] if run.gate and run.gate.failures else []
     first += [count(failed, "threshold failed", "thresholds failed")] if failed else []
-    counts = ", ".join([*first, *_counts(records)]) or "no test was measured"
+    counts = ", ".join([*first, *summary.counts(records)]) or "no test was measured"
     device = " on an emulated device" if any(map(is_emulated, records)) else ""
     return f"### Speedups{device}: {counts}"
-
-
-def _counts(records: Iterable[Record]) -> list[str]:
-    """Return how many tests there are of each kind: `2 failed`.
-
-    A test may be of two; but what a gate reports of it replaces a verdict that needs no attention.
-    """
-    counted: Counter[str] = Counter()
-    for record in records:
-        counted.update({comparison.outcome for comparison in record.comparisons})
-        is_noted = any(comparison.outcome in _NOTED for comparison in record.comparisons)
-        if not is_noted or record.status not in ("passed", "recorded"):
-            counted[record.status] += 1
-    words = {code: code.replace("_", " ") for code in _COUNTED if counted[code]}
-    return [count(counted[code], word, _PLURALS.get(code, word)) for code, word in words.items()]
 
 
 def _about(run: Run, records: Sequence[Record]) -> Iterator[str]:
@@ -153,7 +124,7 @@ def _cells(record: Record) -> dict[str, str]:
 
 def _left_out(records: Sequence[Record]) -> str:
     tests = count(len(records), "more test is", "more tests are")
-    return f"{tests} not in the table, only in the report: {', '.join(_counts(records))}."
+    return f"{tests} not in the table, only in the report: {', '.join(summary.counts(records))}."
 
 
 def _reasons(records: Sequence[Record]) -> Iterator[str]:
@@ -170,7 +141,7 @@ def _reasons(records: Sequence[Record]) -> Iterator[str]:
 def _noted_reasons(record: Record, explained: Collection[str]) -> Iterator[str]:
     """Yield why a test failed, is inconclusive, got worse or was skipped."""
     for comparison in record.comparisons:
-        if comparison.reason and comparison.outcome in _NOTED:
+        if comparison.reason and comparison.outcome in summary.NOTED:
             yield comparison.reason
     if record.status in ("failed", "error", "inconclusive"):
         yield from summary.reasons_of(record, explained)
@@ -194,7 +165,7 @@ def _gate(gate: GateResult | None) -> Iterator[str]:
     if gate.baseline is None:
         yield "**There is no baseline to compare with.**"
     else:
-        limits = summary.tolerances_text(gate)
+        limits = tolerances_text(gate)
         enforced = f"worse by more than {limits} fails" if limits else "no change fails"
         yield f"Compared with {_fact(gate.baseline)} of {_fact(gate.started)}; {enforced}."
     if gate.failures:
@@ -219,7 +190,7 @@ def _more(left_out: int, one: str, several: str) -> list[str]:
 
 def _environment(environment: Environment) -> str:
     """Return the environment, folded."""
-    facts = list(_facts(environment))
+    facts = list(summary.environment_facts(environment))
     more = [f"{len(facts) - _MOST_FACTS:,} more in the report"] if len(facts) > _MOST_FACTS else []
     table = [f"| {_cell(name)} | {_cell(value)} |" for name, value in facts[:_MOST_FACTS]]
     folded = ["<details>", "<summary>Environment</summary>", "", "| | |", "| :--- | :--- |", *table]
@@ -228,16 +199,3 @@ def _environment(environment: Environment) -> str:
 
 def _cell(value: str) -> str:
     return markdown_code(value, _LONGEST_FACT).replace("|", r"\|")
-
-
-def _facts(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Yield what is known of the environment, name by name."""
-    gpu = environment.gpu
-    names = ("name", "backend", "library", "driver", "runtime")
-    device = {**{name: getattr(gpu, name, None) for name in names}, "missing": environment.gpu_reason}
-    pools = {pool.library: f"{pool.threads} threads" for pool in environment.thread_pools}
-    yield "python", environment.python
-    for group, values in (("host", environment.host), ("CPU", environment.cpu), ("GPU", device)):
-        yield from ((f"{group} {name}", str(value)) for name, value in values.items() if value is not None)
-    for pairs in (environment.packages, pools, environment.variables or {}):
-        yield from ((name, str(value)) for name, value in pairs.items())

@@ -1,14 +1,22 @@
 """From a run to the facts of its summary, which the terminal and Markdown lay out: names, reasons, cells."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.nodeid import function_of, name_of
 from pytest_gpuperf.model.offload import Threshold
-from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.report import comparison_text
+
+NOTED = ("regressed", "improved", "undecided", "not_comparable")
+_COUNTED = (
+    *("failed", "error", "regressed", "improved", "inconclusive", "undecided", "not_comparable"),
+    *("new", "passed", "recorded", "skipped"),
+)
+_PLURALS = {"error": "errors"}
 
 
 def shown_records(run: Run) -> list[Record]:
@@ -106,11 +114,6 @@ def _bracket(threshold: Threshold) -> str:
     return f"the GPU wins from {name} = {won:.16g} on, {below}"
 
 
-def tolerances_text(gate: GateResult) -> str:
-    """Return what may get worse, and by how much: `speedup 10 %, memory 5 %`."""
-    return ", ".join(f"{tolerance.metric} {100 * tolerance.share:g} %" for tolerance in gate.tolerances)
-
-
 def cells(record: Record) -> dict[str, str]:
     """Return the cells of a record that every table has, by their headings."""
     return {
@@ -139,3 +142,50 @@ def _limit(demand: Demand) -> str:
         return "-"
     regime = {"never": "", "always": " always", "once": f" once/{demand.calls}"}[demand.transfer]
     return f"{limits}{regime}{' latency' if demand.latency else ''}"
+
+
+def verdict(record: Record) -> str:
+    """Return the word that stands for how a test ended: a regression before its own status."""
+    is_regressed = any(comparison.outcome == "regressed" for comparison in record.comparisons)
+    return "regressed" if is_regressed else record.status
+
+
+def rank(record: Record) -> int:
+    """Return a record's place: what went wrong, what is inconclusive, what got better, the rest."""
+    comparison = comparison_text.worst(record)
+    outcome = comparison.outcome if comparison else None
+    if record.status in ("failed", "error") or outcome == "regressed":
+        return 0
+    if record.status == "inconclusive" or outcome in ("undecided", "not_comparable"):
+        return 1
+    if outcome == "improved":
+        return 2
+    return 4 if record.status == "skipped" else 3
+
+
+def counts(records: Iterable[Record]) -> list[str]:
+    """Return how many tests there are of each kind: `2 failed`.
+
+    A test may be of two; but what a gate reports of it replaces a verdict that needs no attention.
+    """
+    counted: Counter[str] = Counter()
+    for record in records:
+        counted.update({comparison.outcome for comparison in record.comparisons})
+        is_noted = any(comparison.outcome in NOTED for comparison in record.comparisons)
+        if not is_noted or record.status not in ("passed", "recorded"):
+            counted[record.status] += 1
+    words = {code: code.replace("_", " ") for code in _COUNTED if counted[code]}
+    return [units.count(counted[code], word, _PLURALS.get(code, word)) for code, word in words.items()]
+
+
+def environment_facts(environment: Environment) -> Iterator[tuple[str, str]]:
+    """Yield what is known of the environment, name by name."""
+    gpu = environment.gpu
+    names = ("name", "backend", "library", "driver", "runtime")
+    device = {**{name: getattr(gpu, name, None) for name in names}, "missing": environment.gpu_reason}
+    pools = {pool.library: f"{pool.threads} threads" for pool in environment.thread_pools}
+    yield "python", environment.python
+    for group, values in (("host", environment.host), ("CPU", environment.cpu), ("GPU", device)):
+        yield from ((f"{group} {name}", str(value)) for name, value in values.items() if value is not None)
+    for pairs in (environment.packages, pools, environment.variables or {}):
+        yield from ((name, str(value)) for name, value in pairs.items())

@@ -1,0 +1,90 @@
+"""A figure of the page: marks and words at places in a box, which templates/figure.html writes as SVG.
+
+All marks of one style are one path, so that a page with thousands of figures stays small. Coordinates are in
+pixels from the upper left corner; a place may be fractional, one decimal of it is kept.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Style = Literal[
+    "cpu", "gpu", "copies", "verdict", "passed", "failed", "undecided", "muted", "axis", "limit", "baseline"
+]
+"""What a mark shows. Its colour is in page.css and, for pages whose styles are blocked, in figure.html."""
+Place = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Shapes of one style; `filled` ones are areas, others are lines."""
+
+    style: Style
+    path: str
+    filled: bool = False
+    title: str | None = None
+    """What a pointer on it shows; nothing that is not said elsewhere, too."""
+    move: Place = (0.0, 0.0)
+    """Pixels by which all of it lies further right and down than its path says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Text in a figure."""
+
+    x: float
+    y: float
+    """Of the base line."""
+    text: str
+    anchor: Literal["start", "middle", "end"] = "start"
+    style: Style | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """Marks and words in a box. `finding` is what a reader should see, as a sentence for those who cannot."""
+
+    width: float
+    height: float
+    finding: str
+    marks: Sequence[Mark] = ()
+    words: Sequence[Word] = ()
+    caption: str | None = None
+
+
+def line(*places: Place) -> str:
+    """Return the path of a line through all places."""
+    return "M" + "L".join(f"{short(x)} {short(y)}" for x, y in places)
+
+
+def rule(x: float, top: float, bottom: float) -> str:
+    """Return the path of a vertical line."""
+    return f"M{short(x)} {short(top)}V{short(bottom)}"
+
+
+def bar(x: float, y: float, width: float, height: float) -> str:
+    """Return the path of a rectangle, for a filled mark."""
+    return f"M{short(x)} {short(y)}h{short(width)}v{short(height)}h{short(-width)}z"
+
+
+def dot(x: float, y: float, radius: float = 3) -> str:
+    """Return the path of a circle, for a filled mark."""
+    size = short(radius)
+    twice = short(2 * radius)
+    return f"M{short(x - radius)} {short(y)}a{size} {size} 0 1 0 {twice} 0a{size} {size} 0 1 0 -{twice} 0z"
+
+
+def diamond(x: float, y: float, radius: float = 4) -> str:
+    """Return the path of a square on its tip, for a filled mark: told from a circle without its colour."""
+    return line((x - radius, y), (x, y - radius), (x + radius, y), (x, y + radius)) + "z"
+
+
+def band(upper: Iterable[Place], lower: Iterable[Place]) -> str:
+    """Return the path of the area between two lines, both from left to right, for a filled mark."""
+    return line(*upper, *reversed(list(lower))) + "z"
+
+
+def short(value: float) -> str:
+    """Return a coordinate in few letters: a page has a hundred thousand of them."""
+    text = f"{value:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text

@@ -1,0 +1,124 @@
+"""The forest plot: each test's speedup with its interval, all on one axis, beside what is required of it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pytest_gpuperf.analysis.verdict import ratio
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.comparison import Comparison
+from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.report import summary
+from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, bar, diamond, dot, line, rule
+from pytest_gpuperf.report.scale import LogScale
+
+WIDTH = 260
+_ROW = 24  # pixels from one row to the next
+_MIDDLE, _GHOST = 10.0, 18.0  # heights of the interval and of the baseline's, in a row
+_MARGIN = 6.0  # room for a dot at an end of the axis
+_LONGEST_NAME = 60  # characters in a plot that stands alone
+_LETTER = 6.5  # pixels of a character, about
+_STYLES: dict[str, Style] = {
+    **dict.fromkeys(("passed", "improved"), "passed"),
+    **dict.fromkeys(("failed", "error", "regressed"), "failed"),
+    **dict.fromkeys(("inconclusive", "undecided"), "undecided"),
+}
+
+
+def scale(records: Iterable[Record]) -> LogScale:
+    """Return the axis that all tests share."""
+    shown = [record for record in records if record.speedup]
+    ends: list[float | None] = []
+    for record in shown:
+        if record.speedup:
+            ends += (record.speedup.value, record.speedup.low, record.speedup.high, *record.demand.limits)
+        baseline = baseline_of(record)
+        ends += (baseline.baseline.low, baseline.baseline.high) if baseline and baseline.baseline else ()
+    return LogScale.around(ends, WIDTH - 2 * _MARGIN)
+
+
+def baseline_of(record: Record) -> Comparison | None:
+    """Return the comparison of the speedup with the baseline's, if there is one."""
+    return next((each for each in record.comparisons if each.metric == "speedup" and each.baseline), None)
+
+
+def axis(shared: LogScale) -> Figure:
+    """Return the axis with its ticks, to stand above the rows."""
+    ticks = [(tick, _MARGIN + shared.position(tick)) for tick in shared.ticks(5)]
+    return Figure(
+        width=WIDTH,
+        height=_ROW,
+        finding=f"axis of the speedup, from {units.digits(shared.low)}x to {units.digits(shared.high)}x",
+        marks=[Mark("axis", "".join(rule(x, 17, _ROW) for _, x in ticks))],
+        words=[Word(x, 13, f"{tick:g}x", anchor=_anchor(x)) for tick, x in ticks],
+    )
+
+
+def row(record: Record, shared: LogScale) -> Figure | None:
+    """Return a test's speedup on the shared axis; None where it has none."""
+    if record.speedup is None:
+        return None
+    return Figure(width=WIDTH, height=_ROW, finding=finding(record), marks=list(_marks(record, shared)))
+
+
+def finding(record: Record) -> str:
+    """Return what the plot shows of a test, as a sentence."""
+    parts = [f"speedup {ratio(record.speedup)}"] if record.speedup else ["no speedup"]
+    parts += [f"required {limit:g}x" for limit in record.demand.limits]
+    baseline = baseline_of(record)
+    if baseline and baseline.baseline:
+        parts.append(f"baseline {units.digits(baseline.baseline.value)}x")
+    return ", ".join([*parts, summary.verdict(record)])
+
+
+def plot(records: Sequence[Record], names: Sequence[str]) -> Figure:
+    """Return the whole plot with the tests' names, for a file of its own."""
+    shown = [(record, name) for record, name in zip(records, names, strict=True) if record.speedup]
+    texts = [summary.shorten(name, _LONGEST_NAME) for _, name in shown]
+    left = _LETTER * max(map(len, texts), default=0) + _MARGIN
+    shared = scale(record for record, _ in shown)
+    top = axis(shared)
+    marks = list(_moved(top.marks, left, 0))
+    words = [Word(word.x + left, word.y, word.text, word.anchor) for word in top.words]
+    for number, ((record, _), text) in enumerate(zip(shown, texts, strict=True), start=1):
+        marks += _moved(_marks(record, shared), left, number * _ROW)
+        words.append(Word(left - _MARGIN, number * _ROW + 14, text, anchor="end"))
+        if record.speedup:
+            said = f"{ratio(record.speedup)} {summary.verdict(record)}"
+            words.append(Word(left + WIDTH + _MARGIN, number * _ROW + 14, said))
+    right = _LETTER * max((len(word.text) for word in words if word.x > left + WIDTH), default=0)
+    findings = "; ".join(f"{text}: {finding(record)}" for (record, _), text in zip(shown, texts, strict=True))
+    return Figure(
+        width=left + WIDTH + 2 * _MARGIN + right,
+        height=(len(shown) + 1) * _ROW,
+        finding=findings or "no speedup was measured",
+        marks=marks,
+        words=words,
+    )
+
+
+def _moved(marks: Iterable[Mark], x: float, y: float) -> Iterator[Mark]:
+    for mark in marks:
+        yield Mark(mark.style, mark.path, mark.filled, mark.title, (mark.move[0] + x, mark.move[1] + y))
+
+
+def _anchor(x: float) -> str:
+    return "start" if x < 14 else "end" if x > WIDTH - 14 else "middle"
+
+
+def _marks(record: Record, shared: LogScale) -> Iterator[Mark]:
+    """Yield 1x, the limits, the baseline's interval and the test's own, whose dot has a shape by verdict."""
+    speedup = record.speedup
+    if speedup is None:
+        return
+    place = lambda value: _MARGIN + shared.position(value)  # noqa: E731 - used five times below
+    yield Mark("axis", rule(place(1.0), 0, _ROW))
+    if record.demand.limits:
+        yield Mark("limit", "".join(rule(place(limit), 2, 18) for limit in record.demand.limits))
+    baseline = baseline_of(record)
+    if baseline and baseline.baseline:
+        low, high = place(baseline.baseline.low), place(baseline.baseline.high or shared.high)
+        yield Mark("baseline", bar(low, _GHOST - 2, max(high - low, 1), 4), filled=True, title="baseline")
+    style = _STYLES.get(summary.verdict(record), "muted")
+    low, high = place(speedup.low), place(speedup.high or shared.high)
+    yield Mark(style, line((low, _MIDDLE), (high, _MIDDLE)))
+    shape = diamond if style == "failed" else dot
+    yield Mark(style, shape(place(speedup.value), _MIDDLE), filled=style != "undecided")

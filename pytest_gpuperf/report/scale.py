@@ -1,0 +1,49 @@
+"""From values to places on an axis of ratios: twice as fast lies as far right as half as fast lies left."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil, floor, inf, log10
+
+_NARROWEST = 2.0  # high over low at least, so that noise looks like noise
+_MOST_TICKS = 7
+_STEPS = ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))  # of each decade, from many ticks to few
+
+
+@dataclass(frozen=True, slots=True)
+class LogScale:
+    """An axis from `low` to `high`, both above zero, that is `size` long."""
+
+    low: float
+    high: float
+    size: float
+
+    @classmethod
+    def around(
+        cls, values: Iterable[float | None], size: float, *, include: Iterable[float] = (1.0,)
+    ) -> "LogScale":
+        """Return an axis that shows all values that are positive and finite, and `include`; with a margin."""
+        shown = [value for value in (*values, *include) if value is not None and 0 < value < inf]
+        low, high = min(shown, default=1.0), max(shown, default=1.0)
+        if high < _NARROWEST * low:
+            middle = (low * high) ** 0.5
+            low, high = middle / _NARROWEST**0.5, middle * _NARROWEST**0.5
+        margin = (high / low) ** 0.04
+        return cls(low / margin, high * margin, size)
+
+    def position(self, value: float | None) -> float:
+        """Return the place of a value, from 0 to `size`; one beyond an end, and None for 0, lies on it."""
+        if value is None or value <= self.low:
+            return 0.0
+        if value >= self.high:
+            return self.size
+        return self.size * log10(value / self.low) / log10(self.high / self.low)
+
+    def ticks(self, most: int = _MOST_TICKS) -> list[float]:
+        """Return round values between the ends, lowest first: at most `most`, where there are more steps."""
+        decades = range(floor(log10(self.low)), ceil(log10(self.high)) + 1)
+        for steps in _STEPS:
+            ticks = [step * 10.0**decade for decade in decades for step in steps]
+            ticks = [tick for tick in ticks if self.low <= tick <= self.high]
+            if len(ticks) <= most:
+                return ticks
+        return ticks[:: ceil(len(ticks) / most)]
