@@ -493,6 +493,7 @@ _MARKDOWN = _Option(
     metavar="PATH|github",
     ini="args",
 )
+_HTML = _Option("html", "write the report as one HTML page to PATH", parse=_not_empty, metavar="PATH")
 _EXPORT = _Option(
     "export",
     # The names of report.paths.EXPORTS, which only a run that exports imports.
@@ -506,7 +507,7 @@ GROUPS = {
     "device": _DEVICE,
     "measure": (_ALL, *_MEASURING),
     "gate": (*_VERDICTS, *_GATE),
-    "output": (_JSON, _MARKDOWN, _EXPORT, _HISTORY),
+    "output": (_JSON, _HTML, _MARKDOWN, _EXPORT, _HISTORY),
 }
 """The options, as `pytest --help` groups them."""
 OPTIONS = tuple(chain.from_iterable(GROUPS.values()))
@@ -538,6 +539,10 @@ def outputs(config: pytest.Config) -> Outputs:
     markdown = _MARKDOWN.values(config)
     named = [path for path in markdown if path != _GITHUB]
     files = [_MARKDOWN.output_file(config, path, paths.MARKDOWN, "pytest-gpuperf summary") for path in named]
+    html = _HTML.value(config)
+    if html is not None:
+        html = _HTML.output_file(config, html, paths.PAGE, "page of pytest-gpuperf")
+        _check_pages_can_be_made()
     exports = [
         (name, _EXPORT.output_file(config, path, paths.EXPORTS[name], f"{name} file"))
         for name, path in _EXPORT.values(config)
@@ -552,15 +557,27 @@ def outputs(config: pytest.Config) -> Outputs:
     return Outputs(
         markdown=tuple(files),
         summary=Path(summary) if summary else None,
+        html=html,
         exports=tuple(exports),
         history=history,
     )
+
+
+def _check_pages_can_be_made() -> None:
+    from pytest_gpuperf.model.errors import GpuPerfError
+    from pytest_gpuperf.report.html import engine
+
+    try:
+        engine.check()
+    except GpuPerfError as error:
+        raise pytest.UsageError(f"{_HTML.flag}: {error}") from error
 
 
 def check_paths_differ(gate: GateOptions, report: Path | None, outputs: Outputs) -> None:
     """Raise UsageError where two outputs are one file, or where one would be the next run's baseline."""
     named = [("--gpuperf-json", report)] if report else []
     named += [("--gpuperf-markdown", path) for path in outputs.markdown]
+    named += [("--gpuperf-html", outputs.html)] if outputs.html else []
     named += [("--gpuperf-export", path) for _, path in outputs.exports]
     flags: dict[Path, str] = {}
     for flag, path in named:

@@ -58,6 +58,7 @@ def add(commands: Any) -> None:
         help="how to treat undecided comparisons: fail fails them, warn and pass do not (default: warn)",
     )
     command.add_argument("--markdown", type=Path, metavar="PATH", help="write a summary for pull requests")
+    command.add_argument("--html", type=Path, metavar="PATH", help="write the comparison as an HTML page")
 
 
 def _tolerance(text: str) -> Tolerance | str:
@@ -70,9 +71,11 @@ def _tolerance(text: str) -> Tolerance | str:
 def _compare(chosen: argparse.Namespace) -> CommandResult:
     gate_options = _gate_options(chosen)
     options = RunOptions(inconclusive=chosen.inconclusive)
+    inputs = (chosen.base, chosen.new)
     if chosen.markdown is not None:
-        inputs = (chosen.base, chosen.new)
         output.check_replaceable(chosen.markdown, paths.MARKDOWN, "summary of ours", inputs)
+    if chosen.html is not None:
+        output.check_replaceable(chosen.html, paths.PAGE, "page of ours", inputs)
     candidates = _candidates(gate_options, chosen.base)
     new = reader.load_report(chosen.new)
     gated = new.gate is not None and bool(new.gate.tolerances)
@@ -80,11 +83,23 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
     run = _with_comparisons(new, gate, options)
     if chosen.markdown is not None:
         files.replace(chosen.markdown, markdown.text(run))
+    if chosen.html is not None:
+        from pytest_gpuperf.report.html import page
+
+        files.replace(chosen.html, page.text(run))
     failures = list(_failures(run, gate, options))
     if not run.complete:
         failures.append(f"FAILED: {chosen.new} is incomplete: its run ended early")
     missing = _missing_files(run, gate.base) if gate.base else ()
     return output.lines_result([*_changes(run), *missing, *failures], _exit_code(run, failures, gate_options))
+
+
+def compared_with(run: Run, base: Path) -> Run:
+    """Return a run with its comparisons with an earlier report, which fail nothing."""
+    options = GateOptions(baseline=base)
+    gated = run.gate is not None and bool(run.gate.tolerances)
+    gate = Gate(options, _candidates(options, base), lambda: run.environment, gated=gated)
+    return _with_comparisons(run, gate, RunOptions())
 
 
 def _gate_options(chosen: argparse.Namespace) -> GateOptions:

@@ -13,12 +13,12 @@ from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
-from pytest_gpuperf.report import exports, files, markdown, paths, reader, terminal
+from pytest_gpuperf.report import exports, files, markdown, paths, reader, summary, terminal
 from pytest_gpuperf.report import journal as journals
 from pytest_gpuperf.report.json import document, schema
 
 _QUIET = 3.0  # seconds between two lines about the progress of a check
-_MARKDOWN = "markdown"
+_MARKDOWN, _SVG = "markdown", "svg"
 
 
 def add(commands: Any) -> None:
@@ -29,16 +29,16 @@ def add(commands: Any) -> None:
     purpose = "check a report against its schema"
     command = add_command(commands, "validate", purpose, lambda chosen: validate(chosen.report))
     command.add_argument("report", type=Path, metavar="REPORT")
-    purpose = "convert a report to another tool's format, or to Markdown for a pull request"
+    purpose = "convert a report to another tool's format, to Markdown, or to a picture"
     epilog = "example: gpuperf export report.json --as csv -o speedups.csv"
     command = add_command(commands, "export", purpose, export, epilog)
     command.add_argument("report", type=Path, metavar="REPORT")
     command.add_argument(
         "--as",
         dest="format",
-        choices=[*paths.EXPORTS, _MARKDOWN],
+        choices=[*paths.EXPORTS, _MARKDOWN, _SVG],
         required=True,
-        help="the format: that of a tool, csv for spreadsheets, markdown for pull requests",
+        help="the format: that of a tool, csv for spreadsheets, markdown for pull requests, svg is a picture",
     )
     command.add_argument(
         "-o", "--output", type=Path, metavar="PATH", help="write to this file instead of standard output"
@@ -82,18 +82,28 @@ def validate(report: Path) -> CommandResult:
 
 def export(chosen: Namespace) -> CommandResult:
     """Write a report in another format, to a file or to standard output."""
-    is_markdown = chosen.format == _MARKDOWN
     if chosen.output is not None:
-        begins = paths.MARKDOWN if is_markdown else paths.EXPORTS[chosen.format]
+        begins = {**paths.EXPORTS, _MARKDOWN: paths.MARKDOWN, _SVG: paths.SVG}[chosen.format]
         check_replaceable(chosen.output, begins, f"file of {chosen.format}", [chosen.report])
     run = reader.load_report(chosen.report)
-    text = markdown.text(run) if is_markdown else exports.text(chosen.format, run)
+    if chosen.format == _MARKDOWN:
+        text = markdown.text(run)
+    else:
+        text = _forest_plot(run) if chosen.format == _SVG else exports.text(chosen.format, run)
     if not text:
         raise GpuPerfError(f"{chosen.report}: no file, because {exports.NOTHING}")
     if chosen.output is None:
         return CommandResult(text=text.removesuffix("\n").removesuffix("\r"))
     files.replace(chosen.output, text)
     return lines_result([f"{chosen.output}: {_records(run)} as {chosen.format}"])
+
+
+def _forest_plot(run: Run) -> str:
+    from pytest_gpuperf.report.html import engine, forest
+
+    records = sorted(summary.shown_records(run), key=summary.rank)
+    names = summary.short_names(records)
+    return engine.svg(forest.plot(records, [names[record.nodeid] for record in records]))
 
 
 def recover(journal: Path, report: Path) -> CommandResult:

@@ -10,7 +10,7 @@ from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.threshold import bracket
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.metrics import MetricValue
-from pytest_gpuperf.model.comparison import Comparison, Metric, Outcome, Remedy, Tolerance
+from pytest_gpuperf.model.comparison import Comparison, Legs, Metric, Outcome, Remedy, Tolerance
 from pytest_gpuperf.model.demand import KINDS, Kind
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Threshold
@@ -61,13 +61,27 @@ class Comparer:
     environment: Environment
     gated: bool
 
-    def compare(self, now: Record, tolerances: Iterable[Tolerance]) -> tuple[Comparison, ...]:
-        """Return how each metric of a test compares with its baseline; thresholds are not one test's."""
+    def compare(
+        self, now: Record, tolerances: Iterable[Tolerance], legs: Legs | None = None
+    ) -> tuple[Comparison, ...]:
+        """Return how each metric of a test compares with its baseline; thresholds are not one test's.
+
+        `legs` are how its times changed, where the reasons shall say so.
+        """
         elsewhere = {"threshold"}
         if now.pairing is not None and now.pairing.side == "gpu" and now.pairing.partner is not None:
             elsewhere.add("cpu")  # the CPU sibling has its own record
         compared = (tolerance for tolerance in tolerances if tolerance.metric not in elsewhere)
-        return tuple(filter(None, (self._compare_metric(now, tolerance) for tolerance in compared)))
+        return tuple(filter(None, (self._compare_metric(now, tolerance, legs) for tolerance in compared)))
+
+    def legs(self, now: Record) -> Legs | None:
+        """Return how the time of each device changed; None where neither can be compared."""
+        changes = {kind: self._leg(now, kind) for kind in KINDS}
+        if not any(changes.values()):
+            return None
+        ratios = {kind: change.estimate if change else None for kind, change in changes.items()}
+        certain = {kind: change.estimate for kind, change in changes.items() if change and not change.doubt}
+        return Legs(**ratios, moved=regression.moved(certain.get("cpu"), certain.get("gpu")))
 
     def compare_threshold(self, now: Threshold, records: list[Record], tolerance: Tolerance) -> Comparison:
         """Return how a family's threshold compares with its baseline; `records` are the family's."""
@@ -84,7 +98,19 @@ class Comparer:
             return self._not_comparable(tolerance, dict.fromkeys(differences))
         return self._compare_brackets(bracket(before), bracket(now), tolerance)
 
-    def _compare_metric(self, now: Record, tolerance: Tolerance) -> Comparison | None:
+    def _leg(self, now: Record, kind: Kind) -> MetricValue | None:
+        """Return a device's time now / in the baseline, and what puts it in doubt; None without either."""
+        before = self.baseline.records.get(now.nodeid)
+        value = metrics.value_of(now, kind)
+        earlier = metrics.value_of(before, kind) if before else None
+        tolerance = Tolerance(metric=kind, share=regression.STAYED)
+        if before is None or value is None or earlier is None or self._differences(now, before, tolerance):
+            return None
+        value = self._confirmed(now, earlier, value, tolerance)
+        ratio = regression.ratio(earlier.estimate, value.estimate)
+        return replace(value, estimate=ratio, doubt=value.doubt or earlier.doubt) if ratio else None
+
+    def _compare_metric(self, now: Record, tolerance: Tolerance, legs: Legs | None) -> Comparison | None:
         """Return how one metric compares; None where neither run should have it."""
         metric = tolerance.metric
         value = metrics.value_of(now, metric)
@@ -103,15 +129,25 @@ class Comparer:
         if differences := self._differences(now, before, tolerance):
             values = {"baseline": earlier.estimate, "found": value.estimate}
             return self._not_comparable(tolerance, differences, **values)
-        if regression.is_worse(earlier.estimate, value.estimate, tolerance) and value.doubt is None:
-            limit = regression.limits(earlier.estimate, tolerance)[0]
-            confirmation = metrics.confirmation(now, metric, limit, gated=self.gated)
-            if confirmation in verdict.UNCONFIRMED:
-                doubt = f"{verdict.UNCONFIRMED[confirmation]}; {text.REMEDIES[self._measure_longer]}"
-                value = replace(value, doubt=doubt, remedy=self._measure_longer)
-        return self._compare_values(earlier, value, tolerance)
+        value = self._confirmed(now, earlier, value, tolerance)
+        return self._compare_values(earlier, value, tolerance, legs)
 
-    def _compare_values(self, before: MetricValue, now: MetricValue, tolerance: Tolerance) -> Comparison:
+    def _confirmed(
+        self, now: Record, before: MetricValue, value: MetricValue, tolerance: Tolerance
+    ) -> MetricValue:
+        """Return the value, in doubt where it got worse in a spell that no later rounds confirm."""
+        if value.doubt is not None or not regression.is_worse(before.estimate, value.estimate, tolerance):
+            return value
+        limit = regression.limits(before.estimate, tolerance)[0]
+        confirmation = metrics.confirmation(now, tolerance.metric, limit, gated=self.gated)
+        if confirmation not in verdict.UNCONFIRMED:
+            return value
+        doubt = f"{verdict.UNCONFIRMED[confirmation]}; {text.REMEDIES[self._measure_longer]}"
+        return replace(value, doubt=doubt, remedy=self._measure_longer)
+
+    def _compare_values(
+        self, before: MetricValue, now: MetricValue, tolerance: Tolerance, legs: Legs | None
+    ) -> Comparison:
         """Return what follows from the numbers; a GPU that was slowed down, now or then, does not decide.
 
         It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
@@ -132,7 +168,7 @@ class Comparer:
             numbers = text.describe(earlier, later, tolerance, outcome, widened=now.widened)
             reason = f"{numbers}; {doubt or text.REMEDIES[remedy]}"
         elif outcome != "not_regressed":
-            reason = text.describe(earlier, later, tolerance, outcome)
+            reason = text.describe(earlier, later, tolerance, outcome, legs=legs)
         values = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
         return _comparison(tolerance, outcome, reason, remedy=remedy, **values)
 

@@ -89,7 +89,9 @@ class Gate:
         """Return a record with its comparisons with the baseline."""
         if self._comparer is None:
             return record
-        return replace(record, comparisons=self._comparer.compare(record, self.options.compared))
+        legs = self._comparer.legs(record)
+        comparisons = self._comparer.compare(record, self.options.compared, legs)
+        return replace(record, comparisons=comparisons, legs=legs)
 
     def unmarked_failures(self, record: Record, options: RunOptions) -> list[str]:
         """Return why the gate fails a test without a marker: for what it lost, and for nothing else."""

@@ -2,11 +2,14 @@
 
 from math import inf
 
-from pytest_gpuperf.model.comparison import Metric, Outcome, Tolerance
+from pytest_gpuperf.model.comparison import Metric, Moved, Outcome, Tolerance
 from pytest_gpuperf.model.measurement import Estimate
 
 Range = tuple[float, float]
 """From where to where a limit may lie: it is as uncertain as the estimate that it is made of."""
+
+STAYED = 0.05
+"""Share up to which the times of two runs count as the same: it is about twice what one machine drifts."""
 
 LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu", "cpu", "threshold", "memory"})
 
@@ -55,6 +58,26 @@ def limits(before: Estimate, tolerance: Tolerance) -> tuple[Range, Range]:
     lower = (low * less, high * less if less else 0.0)  # inf * 0 is no number
     upper = (low * more, high * more)
     return (upper, lower) if tolerance.metric in LESS_IS_BETTER else (lower, upper)
+
+
+def moved(cpu: Estimate | None, gpu: Estimate | None) -> Moved | None:
+    """Return which device's time changed, from the ratios of its times; None while either leaves doubt."""
+    cpu_moved, gpu_moved = map(_has_moved, (cpu, gpu))
+    if cpu_moved is None or gpu_moved is None:
+        return None
+    if cpu_moved:
+        return "both" if gpu_moved else "cpu"
+    return "gpu" if gpu_moved else "neither"
+
+
+def _has_moved(ratio: Estimate | None) -> bool | None:
+    """Return whether the whole interval of a ratio of times lies beyond what counts as the same, or in it."""
+    if ratio is None:
+        return None
+    is_longer, is_no_shorter = ratio.is_above(1 + STAYED), ratio.is_above(1 / (1 + STAYED))
+    if is_longer or is_no_shorter is False:
+        return True
+    return False if is_longer is False and is_no_shorter else None
 
 
 def width(estimate: Estimate) -> float:

@@ -162,12 +162,13 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
-    """The files that a run writes besides its report: summaries, exports by format, a folder for the history.
+    """The files that a run writes besides its report: summaries, a page, exports, a folder of history.
 
     `summary` is a file of the CI's to which ours is appended.
     """
 
     markdown: tuple[Path, ...] = ()
     summary: Path | None = None
+    html: Path | None = None
     exports: tuple[tuple[str, Path], ...] = ()
     history: Path | None = None

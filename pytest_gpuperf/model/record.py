@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal, TypedDict
 
-from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult
+from pytest_gpuperf.model.comparison import Commit, Comparison, GateResult, Legs
 from pytest_gpuperf.model.demand import Demand, Family, Kind, Pairing, Selection, Source, UnknownValue
 from pytest_gpuperf.model.measurement import (
     DeviceInfo,
@@ -167,6 +167,8 @@ class Record:
     """Seconds spent waiting while other processes of the machine measured; null when there was no wait."""
     comparisons: tuple[Comparison, ...] = ()
     """Comparisons with the baseline, one for each metric."""
+    legs: Legs | None = None
+    """How the time of each device changed since the baseline; null where it is compared with none."""
 
     def __post_init__(self) -> None:
         """Keep what a test or a device says from steering a terminal, and short."""

@@ -46,6 +46,8 @@ def _steps(
             yield f"export as {name}", partial(_export, path, name, run)
     if outputs.history is not None and not run.is_empty:
         yield "history", partial(_add_to_history, outputs.history, run)
+    if outputs.html is not None and not (run.is_empty and outputs.html.exists()):
+        yield "page", partial(_write_page, outputs.html, run, outputs.history)
     if baseline is not None:
         yield "new baseline", partial(_create_baseline, baseline, run)
 
@@ -83,6 +85,14 @@ def _add_to_history(folder: Path, run: Run) -> Path:
     from pytest_gpuperf.report import history
 
     return history.write(folder, history.entry(run))
+
+
+def _write_page(path: Path, run: Run, folder: Path | None) -> Path:
+    from pytest_gpuperf.report import history
+    from pytest_gpuperf.report.html import page
+
+    files.replace(path, page.text(run, history.read(folder) if folder else None))
+    return path
 
 
 def _create_baseline(path: Path, run: Run) -> Path:

@@ -11,6 +11,10 @@ _ENOUGH = 65_536  # bytes to know a file by: it may begin with a node id, which 
 _TEXT = rb'"(?:[^"\\]|\\.)*+"'
 REPORT = rb'\{"schema_version":"[0-9]+\.[0-9]+","started":"'
 MARKDOWN = rb"###Speedups(?:onanemulateddevice)?:[a-z0-9,]+CPU`"
+PAGE = (
+    rb'<!doctypehtml><htmllang="en"><head><metacharset="utf-8"><metaname="generator"content="pytest-gpuperf">'
+)
+SVG = rb"<!--pytest-gpuperf-->"
 EXPORTS = {
     # In pytest-benchmark's own files, which are not to be lost, the compiler has a name.
     "pytest-benchmark": rb'\{"machine_info":\{"node":(?:null|'

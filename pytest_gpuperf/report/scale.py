@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import ceil, floor, inf, log10
+from math import ceil, floor, log10
 
 _NARROWEST = 2.0  # high over low at least, so that noise looks like noise
 _MOST_TICKS = 7
 _STEPS = ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))  # of each decade, from many ticks to few
+_FINE_STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)  # two of them on an axis that is as short as can be
+_SHORT = 5.0  # high over low: up to there an axis may have one or none of the steps above
+_LEAST, _MOST = 1e-30, 1e30  # of a ratio, a time or a size; beyond are those of files that lie
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +24,8 @@ class LogScale:
     def around(
         cls, values: Iterable[float | None], size: float, *, include: Iterable[float] = (1.0,)
     ) -> "LogScale":
-        """Return an axis that shows all values that are positive and finite, and `include`; with a margin."""
-        shown = [value for value in (*values, *include) if value is not None and 0 < value < inf]
+        """Return an axis that shows all values above zero, and `include`, with a margin."""
+        shown = [value for value in (*values, *include) if value is not None and _LEAST < value < _MOST]
         low, high = min(shown, default=1.0), max(shown, default=1.0)
         if high < _NARROWEST * low:
             middle = (low * high) ** 0.5
@@ -41,7 +44,7 @@ class LogScale:
     def ticks(self, most: int = _MOST_TICKS) -> list[float]:
         """Return round values between the ends, lowest first: at most `most`, where there are more steps."""
         decades = range(floor(log10(self.low)), ceil(log10(self.high)) + 1)
-        for steps in _STEPS:
+        for steps in (_FINE_STEPS, *_STEPS) if self.high < _SHORT * self.low else _STEPS:
             ticks = [step * 10.0**decade for decade in decades for step in steps]
             ticks = [tick for tick in ticks if self.low <= tick <= self.high]
             if len(ticks) <= most:

@@ -446,7 +446,7 @@ def test_a_baseline_holds_no_comparison_and_no_gate(call):
     update(call, "base.json", "old.json", "--accept-regressions")
     assert values("base.json") == {"test_a.py::test_1": 5.0}
     assert read("base.json")["gate"] is None
-    assert [each["comparisons"] for each in read("base.json")["records"]] == [[]]
+    assert [(each["comparisons"], each["legs"]) for each in read("base.json")["records"]] == [([], None)]
 
 
 def test_two_runs_that_write_one_baseline_leave_a_whole_one(folder):

@@ -1,8 +1,12 @@
-"""From a record to all that it says, as rows of names and texts with units: nothing is left out but samples."""
+"""From records to all that they say, as names and texts with units; samples and defaults are left out.
+
+What all measured tests share is said once, beside their table.
+"""
 
 from array import array
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
@@ -10,19 +14,17 @@ from msgspec import Meta
 
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.measurement import Estimate, Measurement, Speedup
+from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Speedup
+from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Record
 
-_SHOWN_ELSEWHERE = {"nodeid", "status", "reason", "cpu", "gpu", "notes", "diagnosis", "comparisons"}
-_EMPTY: tuple[Any, ...] = (None, (), {}, [])
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """One value of a record: its name in the report, and its text with its unit."""
-
-    name: str
-    text: str
+_SHOWN_ELSEWHERE = {
+    Record: {"nodeid", "status", "reason", "cpu", "gpu", "notes", "diagnosis", "comparisons", "legs"},
+    Offload: {"reason"},
+    Speedup: {"value", "low", "high"},
+}
+Leaf = tuple[str, str]
+"""The path of a value in a record, and its text with its unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,83 +36,124 @@ class Timing:
     gpu: str
 
 
-def facts(record: Record) -> list[Fact]:
-    """Return what a record says beside its times and sentences."""
-    return [
-        Fact(name, text) for name, text in _walk(record, "") if name.partition(".")[0] not in _SHOWN_ELSEWHERE
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a record says beside its sentences."""
+
+    timings: Sequence[Timing]
+    facts: Sequence[Leaf]
+
+
+def listings(records: Sequence[Record]) -> tuple[list[Listing], list[Leaf]]:
+    """Return the listing of each record, and what all those that were measured have in common."""
+    leaves = [list(_leaves(record)) for record in records]
+    measured = [each for each, record in zip(leaves, records, strict=True) if record.cpu or record.gpu]
+    counts = Counter(leaf for each in measured for leaf in each)
+    shared = {leaf for leaf, count in counts.items() if count == len(measured) > 1}
+    return [_listing(each, shared) for each in leaves], _joined(
+        leaf for leaf in (measured[0] if measured else ()) if leaf in shared
+    )
+
+
+def _listing(leaves: Sequence[Leaf], shared: set[Leaf]) -> Listing:
+    own = [leaf for leaf in leaves if leaf not in shared]
+    sides: dict[str, dict[str, str]] = {"cpu": {}, "gpu": {}}
+    for path, text in own:
+        side, _, name = path.partition(".")
+        if side in sides:
+            sides[side][name] = text
+    cpu, gpu = sides["cpu"], sides["gpu"]
+    timings = [
+        Timing(_words(name), cpu.get(name, "-"), gpu.get(name, "-")) for name in dict.fromkeys((*cpu, *gpu))
     ]
+    return Listing(timings, _joined(leaf for leaf in own if leaf[0].partition(".")[0] not in sides))
 
 
-def timings(record: Record) -> list[Timing]:
-    """Return what was measured on each device, side by side."""
-    cpu, gpu = (_of_device(measurement) for measurement in (record.cpu, record.gpu))
-    return [Timing(name, cpu.get(name, "-"), gpu.get(name, "-")) for name in dict.fromkeys((*cpu, *gpu))]
+def _joined(leaves: Iterator[Leaf]) -> list[Leaf]:
+    """Return one line for all values that lie in the same one: `3.4x [3.3, 3.5], rounds 6`."""
+    lines: dict[str, list[str]] = {}
+    for path, text in leaves:
+        group, _, name = path.rpartition(".")
+        lines.setdefault(_words(group or path), []).append(
+            f"{_words(name)} {text}" if group and name else text
+        )
+    return [(group, ", ".join(texts)) for group, texts in lines.items()]
 
 
-def _of_device(measurement: Measurement | None) -> dict[str, str]:
-    if measurement is None:
-        return {}
-    rounds = {"samples": f"{len(measurement.samples):,}"} if measurement.samples else {}
-    return {**rounds, **dict(_walk(measurement, ""))}
+def _words(path: str) -> str:
+    return path.replace(".", " ").replace("_", " ")
 
 
-def _walk(value: Any, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield each field's name, with those of the values around it, and its text."""
-    for name, unit in _units(type(value)).items():
-        part = getattr(value, name)
-        if isinstance(part, array) or any(part is empty or part == empty for empty in _EMPTY):
-            continue
-        if prefix == "" and name in _SHOWN_ELSEWHERE and isinstance(value, Record):
-            continue
-        if isinstance(part, Speedup):
-            yield f"{prefix}{name}", ratio(part)
-            yield from (pair for pair in _walk(part, f"{prefix}{name}.") if not _is_of_ratio(pair[0]))
-        elif isinstance(part, Estimate):
-            yield (
-                f"{prefix}{name}",
-                f"{_text(part.value, unit)} {units.interval(part.low, part.high, _number)}",
-            )
-        elif is_dataclass(part):
-            yield from _walk(part, f"{prefix}{name}.")
-        elif isinstance(part, tuple) and is_dataclass(part[0]):
-            for number, each in enumerate(part, start=1):
-                yield from _walk(each, f"{prefix}{name} {number}.")
-        elif isinstance(part, tuple):
-            yield f"{prefix}{name}", ", ".join(_text(each, unit) for each in part)
-        elif isinstance(part, dict):
-            yield from ((f"{prefix}{name}.{key}", _text(each, None)) for key, each in part.items())
-        else:
-            yield f"{prefix}{name}", _text(part, unit)
+def _leaves(record: Record) -> Iterator[Leaf]:
+    yield from _walk(record, "")
+    for side, measurement in (("cpu", record.cpu), ("gpu", record.gpu)):
+        if measurement is not None:
+            yield from _walk(measurement, f"{side}.")
 
 
-def _is_of_ratio(name: str) -> bool:
-    return name.rpartition(".")[2] in ("value", "low", "high")
+@dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+    default: Any
+    text: Callable[[Any], str]
 
 
 @cache
-def _units(kind: type) -> dict[str, str | None]:
-    """Return the fields of a class of the model with their units."""
+def _fields(kind: type) -> tuple[_Field, ...]:
+    """Return the fields of a class of the model, with what makes a text of their values."""
     hints = get_type_hints(kind, include_extras=True)
-    return {field.name: next(_units_in(hints[field.name]), None) for field in fields(kind)}
+    found = []
+    for field in fields(kind):
+        if field.name in _SHOWN_ELSEWHERE.get(kind, ()):
+            continue
+        default = None if field.default is MISSING else field.default
+        found.append(_Field(field.name, default, _TEXTS[next(_units(hints[field.name]), "")]))
+    return tuple(found)
 
 
-def _units_in(hint: Any) -> Iterator[str]:
+def _units(hint: Any) -> Iterator[str]:
     for part in get_args(hint):
         if isinstance(part, Meta):
             yield from filter(None, [(part.extra or {}).get("unit")])
         else:
-            yield from _units_in(part)
+            yield from _units(part)
 
 
-def _text(value: object, unit: str | None) -> str:
+def _walk(value: Any, prefix: str) -> Iterator[Leaf]:
+    """Yield the path and the text of each value that is not its default, and is no sample."""
+    for field in _fields(type(value)):
+        part = getattr(value, field.name)
+        if part is None or part == field.default or isinstance(part, array):
+            continue
+        path = f"{prefix}{field.name}"
+        if isinstance(part, str | int | float):
+            yield path, field.text(part)
+        elif isinstance(part, DeviceInfo):
+            yield path, f"{part.name} ({part.library})"
+        elif isinstance(part, Estimate):
+            yield path, _interval(part)
+        elif isinstance(part, Speedup):
+            yield f"{path}.", ratio(part)
+            yield from _walk(part, f"{path}.")
+        elif is_dataclass(part):
+            yield from _walk(part, f"{path}.")
+        elif isinstance(part, dict):
+            yield from ((f"{path}.{key}", _plain(each)) for key, each in part.items())
+        elif part and is_dataclass(part[0]):
+            for each in part:
+                yield path, ", ".join(text for _, text in _walk(each, ""))
+        elif part:
+            yield path, ", ".join(map(field.text, part))
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{_plain(estimate.value)} {units.interval(estimate.low, estimate.high, _plain)}"
+
+
+def _plain(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int | float) and unit is not None:
-        return units.seconds(value) if unit == "s" else units.size(value)
-    return (
-        _number(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
-    )
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _number(value: float) -> str:
-    return f"{value:.4g}"
+_TEXTS: dict[str, Callable[[Any], str]] = {"s": units.seconds, "B": units.size, "": _plain}

@@ -26,6 +26,10 @@ class Mark:
     """What a pointer on it shows; nothing that is not said elsewhere, too."""
     move: Place = (0.0, 0.0)
     """Pixels by which all of it lies further right and down than its path says."""
+    dots: Literal["round", "square"] | None = None
+    """Shape of the dots that its path consists of: see `scatter`."""
+    faint: bool = False
+    """Whether what lies below an area shines through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,15 @@ class Word:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Marks and words in a box. `finding` is what a reader should see, as a sentence for those who cannot."""
+    """Marks and words in a box.
+
+    `finding` is what a reader should see, as a sentence for those who cannot; None where the page says all of
+    it right beside the figure.
+    """
 
     width: float
     height: float
-    finding: str
+    finding: str | None
     marks: Sequence[Mark] = ()
     words: Sequence[Word] = ()
     caption: str | None = None
@@ -77,6 +85,24 @@ def dot(x: float, y: float, radius: float = 3) -> str:
 def diamond(x: float, y: float, radius: float = 4) -> str:
     """Return the path of a square on its tip, for a filled mark: told from a circle without its colour."""
     return line((x - radius, y), (x, y - radius), (x + radius, y), (x, y + radius)) + "z"
+
+
+def square(x: float, y: float, radius: float = 3) -> str:
+    """Return the path of a square, for a filled mark."""
+    return bar(x - radius, y - radius, 2 * radius, 2 * radius)
+
+
+def scatter(places: Iterable[tuple[int, int]]) -> str:
+    """Return the path of dots in about five letters each, for a mark with `dots`: lines without a length.
+
+    Such lines show as their ends, which are round or square.
+    """
+    path, last = "", (0, 0)
+    for x, y in places:
+        right, down = x - last[0], y - last[1]
+        path += f"m{right}{'' if down < 0 else ' '}{down}z"
+        last = (x, y)
+    return path
 
 
 def band(upper: Iterable[Place], lower: Iterable[Place]) -> str:

@@ -1,6 +1,7 @@
 """The forest plot: each test's speedup with its interval, all on one axis, beside what is required of it."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
@@ -10,7 +11,7 @@ from pytest_gpuperf.report import summary
 from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, bar, diamond, dot, line, rule
 from pytest_gpuperf.report.scale import LogScale
 
-WIDTH = 260
+WIDTH = 220
 _ROW = 24  # pixels from one row to the next
 _MIDDLE, _GHOST = 10.0, 18.0  # heights of the interval and of the baseline's, in a row
 _MARGIN = 6.0  # room for a dot at an end of the axis
@@ -53,10 +54,10 @@ def axis(shared: LogScale) -> Figure:
 
 
 def row(record: Record, shared: LogScale) -> Figure | None:
-    """Return a test's speedup on the shared axis; None where it has none."""
+    """Return a test's speedup on the shared axis, as the cells beside it say it; None where it has none."""
     if record.speedup is None:
         return None
-    return Figure(width=WIDTH, height=_ROW, finding=finding(record), marks=list(_marks(record, shared)))
+    return Figure(width=WIDTH, height=_ROW, finding=None, marks=list(_marks(record, shared)))
 
 
 def finding(record: Record) -> str:
@@ -100,7 +101,7 @@ def _moved(marks: Iterable[Mark], x: float, y: float) -> Iterator[Mark]:
         yield Mark(mark.style, mark.path, mark.filled, mark.title, (mark.move[0] + x, mark.move[1] + y))
 
 
-def _anchor(x: float) -> str:
+def _anchor(x: float) -> Literal["start", "middle", "end"]:
     return "start" if x < 14 else "end" if x > WIDTH - 14 else "middle"
 
 
@@ -109,14 +110,17 @@ def _marks(record: Record, shared: LogScale) -> Iterator[Mark]:
     speedup = record.speedup
     if speedup is None:
         return
-    place = lambda value: _MARGIN + shared.position(value)  # noqa: E731 - used five times below
+
+    def place(value: float | None) -> float:
+        return _MARGIN + shared.position(value)
+
     yield Mark("axis", rule(place(1.0), 0, _ROW))
     if record.demand.limits:
         yield Mark("limit", "".join(rule(place(limit), 2, 18) for limit in record.demand.limits))
     baseline = baseline_of(record)
     if baseline and baseline.baseline:
         low, high = place(baseline.baseline.low), place(baseline.baseline.high or shared.high)
-        yield Mark("baseline", bar(low, _GHOST - 2, max(high - low, 1), 4), filled=True, title="baseline")
+        yield Mark("baseline", bar(low, _GHOST, max(high - low, 3), 4), filled=True, title="baseline")
     style = _STYLES.get(summary.verdict(record), "muted")
     low, high = place(speedup.low), place(speedup.high or shared.high)
     yield Mark(style, line((low, _MIDDLE), (high, _MIDDLE)))

@@ -166,10 +166,16 @@ def test_without_a_gate_the_speedup_is_compared_all_the_same():
     assert ("speedup", "regressed") == (found.metric, found.outcome)
 
 
+@for_each("asked", [GateOptions(), GateOptions(tolerances=(within("memory"),))])
+def test_which_device_moved_is_found_whatever_is_compared(asked):
+    assert gating(base_of(record()), asked=asked).with_comparisons(record(value=8.0)).legs.moved == "gpu"
+
+
 def test_without_a_baseline_nothing_is_compared():
     held = gating(asked=GateOptions(tolerances=(within(),), create=True))
     assert held.base is None
     assert held.with_comparisons(record()) == record()
+    assert held.with_comparisons(record()).legs is None
     assert held.threshold_comparisons(threshold(), [record()]) == ()
 
 

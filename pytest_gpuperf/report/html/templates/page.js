@@ -3,11 +3,15 @@
 {
   const table = document.getElementById("table");
   if (table) {
+    const units = {ns: 1e-9, us: 1e-6, ms: 1e-3, s: 1};
+    const number = (text) => {
+      const [, digits, unit] = /^([\d.e+-]+)(?: (\w+))?/.exec(text) ?? [];
+      return Number(digits) * (units[unit] ?? 1);
+    };
     const bodies = [...table.tBodies].map((body, order) => {
-      const [name, ...cells] = body.rows[0].cells;
-      const value = (at) => cells[at].dataset.v === undefined ? NaN : Number(cells[at].dataset.v);
-      const sortable = {order, name: name.textContent, CPU: value(0), GPU: value(1), speedup: value(2)};
-      return {body, sortable, text: name.textContent.toLowerCase(), verdict: body.dataset.verdict};
+      const [verdict, name, ...cells] = [...body.rows[0].cells].map((cell) => cell.textContent.trim());
+      const sortable = {order, name, CPU: number(cells[0]), GPU: number(cells[1]), speedup: number(cells[2])};
+      return {body, sortable, text: name.toLowerCase(), verdict};
     });
     const filter = document.getElementById("filter");
     const verdict = document.getElementById("verdict");

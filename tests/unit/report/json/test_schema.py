@@ -14,7 +14,15 @@ import pytest
 from cases import for_each
 from jsonschema import Draft202012Validator
 
-from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, GateNote, GateResult, Tolerance
+from pytest_gpuperf.model.comparison import (
+    Commit,
+    Comparison,
+    GateFailure,
+    GateNote,
+    GateResult,
+    Legs,
+    Tolerance,
+)
 from pytest_gpuperf.model.demand import Demand, Family, Pairing, Selection, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import (
@@ -202,6 +210,7 @@ def full_record() -> Record:
         reruns=2,
         turn_wait=0.25,
         comparisons=(full_comparison(),),
+        legs=full_legs(),
     )
 
 
@@ -218,6 +227,11 @@ def full_comparison() -> Comparison:
         ratio=estimate,
         differences=("CPU: EPYC, Xeon",),
     )
+
+
+def full_legs() -> Legs:
+    cpu, gpu = Estimate(value=1.0, low=0.98, high=1.02), Estimate(value=1.5, low=1.25, high=None)
+    return Legs(cpu=cpu, gpu=gpu, moved="gpu")
 
 
 def full_gate() -> GateResult:

@@ -1,0 +1,183 @@
+"""From a record to the cost of so many calls on each device, and where the GPU's start-up has paid off."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, inf
+from statistics import median
+
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.measurement import Estimate, Measurement
+from pytest_gpuperf.model.offload import BreakEven, Price
+from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.report.html import plot
+from pytest_gpuperf.report.html.figure import Figure, Mark, Place, Style, Word, bar, line, rule
+from pytest_gpuperf.report.html.plot import Plot
+from pytest_gpuperf.report.scale import LogScale
+
+_LEFT, _TOP = 54.0, 36.0
+_HEIGHT = 130.0
+_PRICE = 168  # where its entry in the legend begins
+_FEWEST, _MOST = 10.0, 1e6  # calls at the right end, where no crossing says where that is
+_BEYOND = 10.0  # times the crossing: so far the axis goes on
+_FARTHEST = 1e15
+_STEPS = 24  # of a curve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cost:
+    """Seconds of k calls: those before the first and those of each."""
+
+    start: float
+    call: float
+
+    def of(self, calls: float) -> float:
+        return self.start + calls * self.call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """The costs on both devices, of which `calls` are the crossing; `start` says what the start-up is."""
+
+    cpu: _Cost
+    gpu: _Cost
+    calls: Estimate | None
+    start: str
+    reason: str | None
+    """Why there is no crossing."""
+
+
+def figure(record: Record) -> Figure | None:
+    """Return both devices' cost of k calls, with the interval of the k from which the GPU's is lower.
+
+    The GPU's begins with what its first call took longer than a later one, and with the copies, once for all
+    calls: what `BreakEven.both` is about, or `first_call` where the copies were not timed. With a cost ratio
+    it has a second line, the GPU's cost in seconds of a CPU machine. None where nothing was measured.
+    """
+    case = _case(record)
+    if case is None:
+        return None
+    last = _last(case.calls)
+    price = record.offload.price if record.offload else None
+    costs = [case.cpu, case.gpu]
+    if price:
+        costs.append(_Cost(start=price.ratio * case.gpu.start, call=price.ratio * case.gpu.call))
+    x = LogScale(1.0, last, plot.WIDTH - _LEFT - 12)
+    ends = [cost.of(calls) for cost in costs for calls in (1.0, last)]
+    box = Plot(left=_LEFT, top=_TOP, x=x, y=LogScale.around(ends, _HEIGHT, include=()))
+    ticks = box.y.ticks(5)
+    marks, words = plot.legend([("cpu", "CPU"), ("gpu", "GPU")], _LEFT)
+    marks = [*_crossing(case.calls, box), box.grid(ticks), *marks]
+    marks += _line("cpu", case.cpu, box, last)
+    marks += _line("gpu", case.gpu, box, last)
+    if price:
+        marks.append(Mark("gpu", f"{_dashed(_curve(costs[-1], box, last))}M{_PRICE} 8h5m3 0h5m3 0h5"))
+        words.append(Word(_PRICE + 25, 12, f"GPU at {price.ratio:g} times the price"))
+    if case.calls:
+        words.append(box.beside(box.place(case.calls.value, None)[0], _TOP - 6, _calls(case.calls)))
+    words += box.words_left(ticks, plot.time)
+    words += box.words_below((tick, plot.size(tick)) for tick in x.ticks(6))
+    words.append(Word(box.right, box.bottom + 26, "calls", "end"))
+    return Figure(
+        width=plot.WIDTH,
+        height=box.bottom + 32,
+        finding=_finding(case, price),
+        marks=marks,
+        words=words,
+        caption=f"Time of so many calls; the GPU's begins with {case.start}.",
+    )
+
+
+def _case(record: Record) -> _Case | None:
+    even = record.offload.break_even_calls if record.offload else None
+    if even is None or record.cpu is None or record.gpu is None:
+        return None
+    calls = [record.cpu.samples_for(record.demand), record.gpu.samples_for(record.demand)]
+    if not all(calls):
+        return None
+    on_cpu, on_gpu = map(median, calls)
+    extra = _extra(record.gpu)
+    copies = _copies(record, calls[1])
+    start = f"what its first call took longer than a later one ({units.seconds(extra)})"
+    if copies:
+        start = f"its copies ({units.seconds(copies)}), once, and {start}"
+    return _Case(
+        cpu=_Cost(start=0.0, call=on_cpu),
+        gpu=_Cost(start=extra + (copies or 0.0), call=on_gpu),
+        calls=_both(even, copies),
+        start=start,
+        reason=even.reason,
+    )
+
+
+def _both(even: BreakEven, copies: float | None) -> Estimate | None:
+    return even.first_call if copies is None else even.both
+
+
+def _extra(gpu: Measurement) -> float:
+    """Return what the first call took longer than a later one that is waited for, too."""
+    later = gpu.median if gpu.latency is None else gpu.latency
+    return max(0.0, gpu.first_call - later) if later is not None else 0.0
+
+
+def _copies(record: Record, calls: Sequence[float]) -> float | None:
+    """Return the seconds that the copies add to a call; None where they were not timed."""
+    transfer = record.transfer
+    if transfer is None or transfer.bytes == 0:
+        return 0.0 if transfer else None
+    added = transfer.beside(calls)
+    return max(0.0, median(added)) if added else None
+
+
+def _last(calls: Estimate | None) -> float:
+    """Return the right end of the axis of calls."""
+    if calls is None:
+        return _MOST
+    beyond = max(_BEYOND * calls.value, min(2 * (calls.high or 0.0), _BEYOND**2 * calls.value))
+    return min(max(_FEWEST, beyond), _FARTHEST)
+
+
+def _curve(cost: _Cost, box: Plot, last: float) -> list[Place]:
+    steps = (last ** (step / _STEPS) for step in range(_STEPS + 1))
+    return [box.place(calls, cost.of(calls)) for calls in steps]
+
+
+def _line(style: Style, cost: _Cost, box: Plot, last: float) -> Iterator[Mark]:
+    """Yield a line, with its shape at both ends."""
+    places = _curve(cost, box, last)
+    yield Mark(style, line(*places))
+    yield Mark(style, "".join(plot.SHAPES[style](*place) for place in (places[0], places[-1])), filled=True)
+
+
+def _dashed(places: Sequence[Place]) -> str:
+    return "".join(line(*pair) for pair in zip(places[::2], places[1::2], strict=False))
+
+
+def _crossing(calls: Estimate | None, box: Plot) -> Iterator[Mark]:
+    """Yield the interval of the crossing, and the crossing."""
+    if calls is None:
+        return
+    low, middle, high = (box.place(end, None)[0] for end in (calls.lower, calls.value, calls.upper))
+    yield Mark("muted", bar(low, _TOP, max(high - low, 1), box.y.size), filled=True, faint=True)
+    yield Mark("verdict", rule(middle, _TOP, box.bottom))
+
+
+def _calls(calls: Estimate) -> str:
+    """Return the crossing with its interval, as `from 12 calls on [9, 20]`."""
+    return f"{_count(calls.value)} {units.interval(calls.low, calls.high, plot.size)}"
+
+
+def _count(calls: float) -> str:
+    return f"{plot.size(calls)} {'call' if calls == 1 else 'calls'}"
+
+
+def _finding(case: _Case, price: Price | None) -> str:
+    if case.calls is None:
+        said = f"The GPU's start-up is not known to pay off: {case.reason or 'some rounds show no saving'}"
+    else:
+        said = f"The GPU's start-up pays off after {_calls(case.calls)}"
+    if price is None:
+        return said
+    saving = case.cpu.call - price.ratio * case.gpu.call
+    calls = price.ratio * case.gpu.start / saving if saving > 0 else inf
+    after = f"after about {_count(ceil(calls))}" if calls < inf else "never"
+    return f"{said}; at {price.ratio:g} times the price {after}"

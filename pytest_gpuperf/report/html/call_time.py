@@ -1,0 +1,179 @@
+"""From a record to where the time of a call on the GPU goes: copies, work of the device, and the rest."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+from statistics import median
+from typing import Literal
+
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, bar
+from pytest_gpuperf.report.html.plot import WIDTH
+
+PartName = Literal["upload", "device busy", "launch and idle", "call", "download"]
+"""`call` is a call as a whole, where the device does not say how long it worked on it."""
+_STYLES: dict[PartName, Style] = {
+    "upload": "copies",
+    "device busy": "gpu",
+    "launch and idle": "muted",
+    "call": "gpu",
+    "download": "copies",
+}
+_HEIGHTS: dict[PartName, float] = {  # shares of the bar's: what a part is shows without its colour, too
+    "upload": 0.6,
+    "device busy": 1.0,
+    "launch and idle": 0.2,
+    "call": 1.0,
+    "download": 0.6,
+}
+_BAR = 20.0
+_LINE = 16.0
+_TIME_END, _PERCENT_END = 190.0, 240.0
+_SMALL = (90.0, 14.0)
+_APART = 0.1  # of the sum: by so much a loop differs from it before that is worth a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the time of a call on the GPU."""
+
+    name: PartName
+    seconds: float
+
+
+def parts(record: Record) -> tuple[Part, ...]:
+    """Return the parts of a call with its copies, in order; none where no call on the GPU was timed.
+
+    The device is busy for no longer than a call takes: its own events may see one call alone take longer than
+    each of many in a row. Copies that several calls share count for each by its share.
+    """
+    call = _call(record)
+    if call is None:
+        return ()
+    upload, download = _copies(record)
+    busy = _busy(record)
+    middle = [Part("call", call)]
+    if busy is not None:
+        middle = [Part("device busy", min(busy, call)), Part("launch and idle", max(0.0, call - busy))]
+    found = (Part("upload", upload), *middle, Part("download", download))
+    return tuple(part for part in found if part.seconds) if sum(part.seconds for part in found) < inf else ()
+
+
+def figure(record: Record) -> Figure | None:
+    """Return the parts of a call as a bar, and each of them in words; None where no call was timed."""
+    shown = parts(record)
+    if not shown:
+        return None
+    total = sum(part.seconds for part in shown)
+    marks, words = list(_bar(shown, WIDTH, _BAR)), []
+    for number, part in enumerate(shown, start=1):
+        y = _BAR + number * _LINE
+        height = 10 * _HEIGHTS[part.name]
+        marks.append(Mark(_STYLES[part.name], bar(0, y - 4 - height / 2, 14, height), filled=True))
+        words += (
+            Word(20, y, part.name),
+            Word(_TIME_END, y, units.seconds(part.seconds), "end"),
+            Word(_PERCENT_END, y, _percent(part, total), "end"),
+        )
+    return Figure(
+        width=WIDTH,
+        height=_BAR + len(shown) * _LINE + 6,
+        finding=_finding(record, shown),
+        marks=marks,
+        words=words,
+        caption=" ".join(_caveats(record, total)) or None,
+    )
+
+
+def small(record: Record) -> Figure | None:
+    """Return the bar alone, for a row of a table; None where no call was timed."""
+    shown = parts(record)
+    if not shown:
+        return None
+    width, height = _SMALL
+    return Figure(
+        width=width, height=height, finding=_finding(record, shown), marks=list(_bar(shown, width, height))
+    )
+
+
+def _call(record: Record) -> float | None:
+    """Return the typical seconds of a call, of the kind that the speedup is about."""
+    samples = record.gpu.samples_for(record.demand) if record.gpu else ()
+    return (median(samples) or None) if samples else None
+
+
+def _copies(record: Record) -> tuple[float, float]:
+    """Return the seconds of the copies to the device and back, as far as they were timed."""
+    transfer, demand = record.transfer, record.demand
+    if transfer is None or transfer.h2d is None or transfer.d2h is None:
+        return 0.0, 0.0
+    calls = demand.calls if demand.transfer == "once" and demand.calls else 1
+    return (transfer.h2d.median or 0.0) / calls, (transfer.d2h.median or 0.0) / calls
+
+
+def _busy(record: Record) -> float | None:
+    """Return the seconds that the device worked on a call; None where that is not all of its work."""
+    if record.gpu is None or _is_body(record) or _works_aside(record):
+        return None
+    return record.gpu.device_time
+
+
+def _is_body(record: Record) -> bool:
+    """Return whether the times are those of a body, whose copies are a part of it."""
+    return record.scope == "body" or (record.transfer is not None and record.transfer.h2d is None)
+
+
+def _works_aside(record: Record) -> bool:
+    return any(diagnosis.code == "side_stream" for diagnosis in record.diagnosis)
+
+
+def _bar(shown: tuple[Part, ...], width: float, height: float) -> Iterator[Mark]:
+    total = sum(part.seconds for part in shown)
+    left = 0.0
+    for part in shown:
+        share = part.seconds / total * width
+        tall = height * _HEIGHTS[part.name]
+        path = bar(left, (height - tall) / 2, share, tall)
+        said = f"{part.name} {units.seconds(part.seconds)}"
+        yield Mark(_STYLES[part.name], path, filled=True, title=said)
+        left += share
+
+
+def _percent(part: Part, total: float) -> str:
+    return f"{100 * (part.seconds / total):.0f} %"
+
+
+def _finding(record: Record, shown: tuple[Part, ...]) -> str:
+    total = sum(part.seconds for part in shown)
+    device = "an emulated device" if record.gpu and record.gpu.device.emulated else "the GPU"
+    names = {part.name for part in shown}
+    copies = " with its copies" if names & {"upload", "download"} else ""
+    said = f"A call{copies} on {device} takes {units.seconds(total)}"
+    if len(shown) == 1:
+        return said
+    each = (f"{part.name} {units.seconds(part.seconds)} ({_percent(part, total)})" for part in shown)
+    return f"{said}: {', '.join(each)}"
+
+
+def _caveats(record: Record, total: float) -> Iterator[str]:
+    """Yield what the parts are not."""
+    transfer, demand = record.transfer, record.demand
+    if _is_body(record):
+        yield "The body of the test is timed as a whole, with the copies that it makes."
+    elif _works_aside(record):
+        yield "The device works on other streams, too, so a call is one part."
+    elif _busy(record) is None:
+        yield "The device does not say how long it works on a call, so a call is one part."
+    if transfer is None or transfer.h2d is None or not transfer.bytes:
+        return
+    if transfer.median is None:
+        yield "The copies were not timed."
+    elif demand.transfer == "once" and demand.calls:
+        yield f"The copies are shared by {units.count(demand.calls, 'call')}."
+    else:
+        if demand.transfer == "never":
+            yield "The speedup leaves the copies out."
+        loop = median(transfer.loop) if transfer.loop else total
+        if abs(loop - total) > _APART * total:
+            yield f"In a loop, a call with its copies takes {units.seconds(loop)}."

@@ -1,0 +1,55 @@
+"""Jinja2, imported when the first page is made: templates and values in, escaped text out."""
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.plain_text import printable
+from pytest_gpuperf.report.html.figure import Figure, short
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def check() -> None:
+    """Raise GpuPerfError where no page can be made."""
+    _environment()
+
+
+def render(template: str, **values: Any) -> str:
+    """Return what a template makes of values; any text in them is escaped, and steers no terminal."""
+    return _environment().get_template(template).render(values)
+
+
+def asset(name: str) -> str:
+    """Return a file that a page holds as it is."""
+    return (_TEMPLATES / name).read_text(encoding="utf-8").strip()
+
+
+def svg(figure: Figure) -> str:
+    """Return a figure as a file of its own."""
+    template = '<!-- pytest-gpuperf -->\n{% from "figure.html" import draw %}{{ draw(figure, alone=true) }}\n'
+    return _environment().from_string(template).render(figure=figure)
+
+
+@cache
+def _environment() -> "Environment":
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ImportError as error:
+        cause = "the page needs Jinja2, which is not installed"
+        raise GpuPerfError(f"{cause}; run pip install jinja2") from error
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+    )
+    environment.filters["short"] = short
+    return environment

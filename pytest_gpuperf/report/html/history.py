@@ -1,0 +1,151 @@
+"""From a history to a small figure for each test: its speedup over the runs, and where it changed."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from pytest_gpuperf.analysis.changepoint import FEWEST, Change
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.report import trend
+from pytest_gpuperf.report.history import History
+from pytest_gpuperf.report.html import plot
+from pytest_gpuperf.report.html.figure import Figure, Mark, Place, Word, band, dot, line, rule
+from pytest_gpuperf.report.scale import LogScale
+from pytest_gpuperf.report.trend import Series
+
+MOST = 60
+"""Tests that are shown, those with the worst changes first."""
+_LEFT, _RIGHT = 40.0, 308.0
+_TOP, _HEIGHT = 18.0, 64.0
+_MOST_POINTS = 60
+_COMMIT = 7  # letters
+_FARTHEST = 2.0  # times the largest speedup: so far the axis shows an interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histories:
+    """The figures of a history, and how many tests with a speedup are not among them."""
+
+    shown: tuple[tuple[Series, Figure], ...]
+    hidden: int
+
+
+def figures(history: History) -> Histories:
+    """Return a figure for each test, largest loss first, then largest gain, at most `MOST` of them."""
+    timed = [one for one in trend.series(history.entries) if len(one.timed) > 1]
+    timed.sort(key=_rank)
+    drawn = ((one, figure(one)) for one in timed[:MOST])
+    return Histories(
+        shown=tuple((one, shown) for one, shown in drawn if shown), hidden=max(0, len(timed) - MOST)
+    )
+
+
+def figure(series: Series) -> Figure | None:
+    """Return the speedup with its interval over the runs, and its changes; None with fewer than two runs."""
+    found = [point.result.speedup for point in series.timed if point.result.speedup]
+    if len(found) < 2:
+        return None
+    scale = _scale(found)
+    step = (_RIGHT - _LEFT) / (len(found) - 1)
+    shown = [(_LEFT + number * step, estimate) for number, estimate in _thinned(found)]
+    place = lambda x, value: (x, _TOP + _HEIGHT - scale.position(value))  # noqa: E731 - what the loops share
+    middle: list[Place] = [place(x, estimate.value) for x, estimate in shown]
+    upper = [place(x, estimate.upper) for x, estimate in shown]
+    lower = [place(x, estimate.lower) for x, estimate in shown]
+    changes = [(_LEFT + (change.index - 0.5) * step, change) for change in series.changes]
+    ticks = scale.ticks(4)
+    heights = [_TOP + _HEIGHT - scale.position(tick) for tick in ticks]
+    first, last = (point.entry for point in (series.timed[0], series.timed[-1]))
+    return Figure(
+        width=plot.WIDTH,
+        height=_TOP + _HEIGHT + 18,
+        finding=_finding(series, found),
+        marks=[
+            Mark("axis", "".join(f"M{_LEFT:.0f} {y:.0f}H{_RIGHT:.0f}" for y in heights)),
+            Mark("gpu", band(upper, lower), filled=True, faint=True),
+            Mark("limit", "".join(rule(x, _TOP, _TOP + _HEIGHT) for x, _ in changes)),
+            Mark("gpu", line(*middle)),
+            Mark("gpu", dot(*middle[-1]), filled=True),
+        ],
+        words=[
+            *_words_of(changes, series),
+            *(Word(_LEFT - 5, y + 4, plot.ratio(tick), "end") for tick, y in _apart(ticks, heights)),
+            Word(_LEFT, _TOP + _HEIGHT + 14, f"{first.time:%Y-%m-%d}"),
+            Word(_RIGHT, _TOP + _HEIGHT + 14, f"{last.time:%Y-%m-%d}", "end"),
+        ],
+        caption=_caption(series, len(found)),
+    )
+
+
+def _rank(series: Series) -> tuple[int, float]:
+    """Return what sorts the largest loss first, then the largest gain, and last what did not change."""
+    ratios = [change.after / change.before for change in series.changes]
+    if not ratios:
+        return 2, 0.0
+    return (0, min(ratios)) if min(ratios) < 1 else (1, -max(ratios))
+
+
+def _scale(found: Sequence[Estimate]) -> LogScale:
+    values = [estimate.value for estimate in found]
+    least, most = min(values) / _FARTHEST, max(values) * _FARTHEST
+    ends = [min(max(end, least), most) for estimate in found for end in (estimate.lower, estimate.upper)]
+    return LogScale.around([*values, *ends], _HEIGHT, include=())
+
+
+def _thinned(found: Sequence[Estimate]) -> Iterator[tuple[int, Estimate]]:
+    """Yield the estimates with their places: all, or of each few the middle one, in all their intervals."""
+    count = len(found)
+    shown = min(count, _MOST_POINTS)
+    for number in range(shown):
+        begin, end = count * number // shown, count * (number + 1) // shown
+        few = sorted(found[begin:end], key=lambda estimate: estimate.value)
+        low, high = min(each.lower for each in few), max(each.upper for each in few)
+        value = few[len(few) // 2].value
+        at = (begin + end - 1) // 2 if 0 < number < shown - 1 else begin if number == 0 else end - 1
+        yield at, Estimate(value=value, low=low, high=None if high == inf else high)
+
+
+def _apart(ticks: Iterable[float], heights: Iterable[float]) -> Iterator[tuple[float, float]]:
+    """Yield the ticks whose words do not overlap, lowest first."""
+    above = inf
+    for tick, y in zip(ticks, heights, strict=True):
+        if above - y >= plot.LINE:
+            yield tick, y
+            above = y
+
+
+def _words_of(changes: Sequence[tuple[float, Change]], series: Series) -> list[Word]:
+    """Return the words of the changes, the largest first where there is no room for all."""
+    sized = sorted(changes, key=lambda pair: abs(pair[1].percent), reverse=True)
+    words = (Word(x, _TOP - 6, _label(change, series), "middle") for x, change in sized)
+    return plot.row(words)
+
+
+def _label(change: Change, series: Series) -> str:
+    """Return the change in percent and the commit, or the day, that it came with."""
+    entry = series.timed[change.index].entry
+    origin = entry.commit.id[:_COMMIT] if entry.commit else f"{entry.time:%Y-%m-%d}"
+    return f"{_percent(change)} {origin}"
+
+
+def _percent(change: Change) -> str:
+    return f"{change.percent:+.0f} %" if abs(change.percent) >= 9.95 else f"{change.percent:+.1f} %"
+
+
+def _finding(series: Series, found: Sequence[Estimate]) -> str:
+    last = found[-1]
+    said = f"{units.digits(last.value)}x {units.interval(last.low, last.high, units.digits)}"
+    runs = units.count(len(found), "run")
+    changes = ", ".join(_label(change, series) for change in series.changes)
+    return f"Speedup {said} in the last of {runs}; {changes or 'no change'}"
+
+
+def _caption(series: Series, runs: int) -> str:
+    if runs < FEWEST:
+        return f"{units.count(runs, 'run')}: changes are looked for in {FEWEST} or more"
+    changes = (
+        f"{units.digits(change.before)}x to {units.digits(change.after)}x ({_label(change, series)})"
+        for change in series.changes
+    )
+    return "; ".join(changes) or f"no change in {runs} runs"

@@ -1,0 +1,172 @@
+"""From an offload threshold to its curves: time over size on the CPU, the GPU, and the GPU with copies."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.offload import Point, Threshold
+from pytest_gpuperf.report import summary
+from pytest_gpuperf.report.html import plot
+from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, band, bar, line, rule
+from pytest_gpuperf.report.html.plot import Plot
+from pytest_gpuperf.report.scale import LogScale
+
+_LEFT, _TOP = 54.0, 22.0
+_HEIGHT, _LINE = 140.0, 13.0
+_FARTHEST = 3.0  # times the largest time, or a third of the smallest: so far the axis shows an interval
+_LONGEST_NAME = 24
+
+
+@dataclass(frozen=True, slots=True)
+class _Time:
+    """A time at a size; the ends of its interval may be 0 and infinite."""
+
+    size: float
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    style: Style
+    name: str
+    times: Sequence[_Time]
+
+
+def figure(threshold: Threshold) -> Figure | None:
+    """Return the times over the size with the threshold; None with fewer than two sizes on a GPU.
+
+    The interval of a time on the GPU is that of its ratio to the CPU's: the CPU's own lies in it.
+    """
+    points = [point for point in threshold.curve if 0 < point.size < inf]
+    curves = [curve for curve in _curves(threshold, points) if curve.times]
+    if sum(1 for point in points if point.gpu) < 2:
+        return None
+    labels = [*_labels(threshold)]
+    top = _TOP + _LINE * len(labels)
+    box = Plot(
+        left=_LEFT,
+        top=top,
+        x=LogScale.around(
+            [*(point.size for point in points), threshold.at_least, threshold.at_most],
+            plot.WIDTH - _LEFT - 12,
+            include=(),
+        ),
+        y=_scale(curves),
+    )
+    ticks = box.y.ticks(6)
+    marks, words = plot.legend([(curve.style, curve.name) for curve in curves], 8)
+    marks += [*_doubt(threshold, box), box.grid(ticks), *_marks(curves, box)]
+    for number, (size, text, style) in enumerate(labels, start=1):
+        x, y = box.place(size, None)[0], _TOP + number * _LINE - 4
+        marks.append(Mark(style, rule(x, y - 8, box.bottom if style == "verdict" else top + 8)))
+        words.append(box.beside(x, y, text))
+    words += box.words_left(ticks, plot.time)
+    words += box.words_below((point.size, plot.size(point.size)) for point in points)
+    name = summary.shorten(threshold.parameter, _LONGEST_NAME)
+    words.append(Word(box.right, box.bottom + 27, name, "end"))
+    return Figure(
+        width=plot.WIDTH,
+        height=box.bottom + 33,
+        finding=_finding(threshold),
+        marks=marks,
+        words=words,
+        caption=" ".join(_caveats(threshold, len(points))) or None,
+    )
+
+
+def _curves(threshold: Threshold, points: Sequence[Point]) -> Iterator[_Curve]:
+    yield _Curve("cpu", "CPU", [_Time(p.size, p.cpu, p.cpu, p.cpu) for p in points if p.cpu])
+    # Speedups of single calls say nothing of the time of calls in a row.
+    exact = threshold.by_latency
+    is_shared = threshold.regime == "once"
+    on_gpu = [(p, p.never or (p.speedup if threshold.regime == "body" else None)) for p in points]
+    yield _Curve(
+        "gpu", "GPU", [_time(p.size, p.gpu, p.cpu, None if exact else found) for p, found in on_gpu if p.gpu]
+    )
+    with_copies = [] if exact else [(p, p.once if is_shared else p.always) for p in points]
+    yield _Curve(
+        "copies",
+        "GPU, copies shared" if is_shared else "GPU with copies",
+        [
+            _time(p.size, p.cpu / found.value, p.cpu, found)
+            for p, found in with_copies
+            if p.cpu and found and found.value > 0
+        ],
+    )
+
+
+def _time(size: float, value: float, cpu: float | None, found: Estimate | None) -> _Time:
+    """Return a time with the interval that its ratio to the CPU's has."""
+    if cpu is None or found is None:
+        return _Time(size, value, value, value)
+    # The median of the ratios is not the ratio of the medians: the interval may miss what is drawn in it.
+    low = cpu / found.high if found.high else 0.0
+    high = cpu / found.low if found.low else inf
+    return _Time(size, value, min(low, value), max(high, value))
+
+
+def _scale(curves: Sequence[_Curve]) -> LogScale:
+    times = [time for curve in curves for time in curve.times]
+    middle = [time.value for time in times]
+    least, most = min(middle) / _FARTHEST, max(middle) * _FARTHEST
+    ends = [max(time.low, least) for time in times] + [min(time.high, most) for time in times]
+    return LogScale.around([*middle, *ends], _HEIGHT, include=())
+
+
+def _marks(curves: Sequence[_Curve], box: Plot) -> Iterator[Mark]:
+    for curve in curves:
+        upper = [box.place(time.size, time.high) for time in curve.times]
+        lower = [box.place(time.size, time.low) for time in curve.times]
+        if upper != lower:
+            yield Mark(curve.style, band(upper, lower), filled=True, faint=True)
+    for curve in curves:
+        places = [box.place(time.size, time.value) for time in curve.times]
+        yield Mark(curve.style, line(*places))
+        yield Mark(curve.style, "".join(plot.SHAPES[curve.style](*place) for place in places), filled=True)
+
+
+def _doubt(threshold: Threshold, box: Plot) -> Iterator[Mark]:
+    """Yield where the threshold may lie: above the largest size that is not won."""
+    if threshold.smallest_won is None or threshold.largest_not_won is None:
+        return
+    low, high = (box.place(size, None)[0] for size in (threshold.largest_not_won, threshold.smallest_won))
+    yield Mark("muted", bar(low, box.top, max(high - low, 1), box.y.size), filled=True, faint=True)
+
+
+def _labels(threshold: Threshold) -> Iterator[tuple[float, str, Style]]:
+    """Yield the threshold and its limits: a size, its words, and what it is."""
+    if threshold.smallest_won is not None:
+        yield threshold.smallest_won, f"GPU faster from {plot.size(threshold.smallest_won)}", "verdict"
+    if threshold.at_least is not None:
+        yield threshold.at_least, f"at least {plot.size(threshold.at_least)}", "limit"
+    if threshold.at_most is not None:
+        yield threshold.at_most, f"at most {plot.size(threshold.at_most)}", "limit"
+
+
+def _finding(threshold: Threshold) -> str:
+    """Return from which size on the GPU is faster, and what is required."""
+    name, won, lost = threshold.parameter, threshold.smallest_won, threshold.largest_not_won
+    if won is not None:
+        said = f"The GPU is faster from {name}={plot.size(won)} on"
+        said += f", and not surely at {plot.size(lost)}" if lost is not None else ", the smallest size"
+    elif threshold.outcome is None:
+        said = f"No threshold of {name} is known: sizes are missing"
+    else:
+        said = f"The GPU is not surely faster from any size of {name} on"
+    if threshold.outcome == "not_monotone":
+        said += "; it wins at a smaller size, too, and loses between them"
+    limits = [f"at least {plot.size(threshold.at_least)}"] if threshold.at_least is not None else []
+    limits += [f"at most {plot.size(threshold.at_most)}"] if threshold.at_most is not None else []
+    return f"{said}; required {' and '.join(limits)}, {threshold.status}" if limits else said
+
+
+def _caveats(threshold: Threshold, shown: int) -> Iterator[str]:
+    if threshold.by_latency:
+        yield "Times of calls in a row; the threshold is that of single calls, each waited for."
+    else:
+        yield "Time per call; a band is the interval of the speedup."
+    if hidden := len(threshold.curve) - shown:
+        yield f"Sizes that are not above zero have no place on this axis: {hidden}."
