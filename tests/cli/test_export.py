@@ -16,6 +16,7 @@ FORMS = {
     "bencher": "{",
     "csv": "test,",
     "markdown": "### Speedups",
+    "svg": "<!-- pytest-gpuperf -->",
 }
 
 

@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pytest_gpuperf.cli import main
+from pytest_gpuperf.report.html import engine
 from pytest_gpuperf.report.json import schema
 
 SUITE = """
@@ -232,12 +233,13 @@ def test_the_folders_of_every_output_are_made(run, pytester):
         "--gpuperf-json=a/b/report.json",
         "--gpuperf-markdown=c/d/it.md",
         "--gpuperf-export=csv:e/f/it.csv",
+        "--gpuperf-html=i/j/it.html",
     )
     run(SUITE, *outputs, "--gpuperf-history=g/h", "-k", "bare")
-    assert ["b", "d", "f", "h"] == sorted(path.parent.name for path in pytester.path.glob("?/?/*"))
+    assert ["b", "d", "f", "h", "j"] == sorted(path.parent.name for path in pytester.path.glob("?/?/*"))
 
 
-@pytest.mark.parametrize("option", ["json=", "markdown=", "export=csv:", "history="])
+@pytest.mark.parametrize("option", ["json=", "html=", "markdown=", "export=csv:", "history="])
 def test_a_link_to_no_file_is_a_usage_error(run, pytester, option):
     (pytester.path / "loop").symlink_to(pytester.path / "loop")
     (pytester.path / "dangling").symlink_to(pytester.path / "nothing")
@@ -265,6 +267,32 @@ def test_a_number_that_a_test_made_impossible_costs_its_record_and_no_other(run,
 BROKEN = """name = "pytest_gpuperf.timing.time_budget.TimeBudget.elapsed"
         monkeypatch.setattr(name, property(lambda _: -1559.0))
         return lambda: device.launch()"""
+
+
+def test_a_run_writes_its_page_with_what_changed_over_earlier_runs(run, pytester):
+    for _ in range(2):
+        result = run(SUITE, "--gpuperf-html=it.html", "--gpuperf-history=runs", "-k", "fast or slow")
+    result.stdout.fnmatch_lines(["history: *", "page: *it.html"])
+    content = (pytester.path / "it.html").read_text()
+    assert content.index("test_slow") < content.index("test_fast")
+    assert 'id="history"' in content
+
+
+def test_a_page_that_cannot_be_made_ends_the_run_before_the_first_test(run, pytester, monkeypatch):
+    (pytester.path / "mine.html").write_text("<!doctype html><title>mine</title>")
+    result = run(SUITE, "--gpuperf-html=mine.html")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*mine.html exists and is not a page of pytest-gpuperf; choose another file"]
+    )
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    engine._environment.cache_clear()
+    result = run(SUITE, "--gpuperf-html=it.html")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*--gpuperf-html: the page needs Jinja2, which is not installed; run pip install jinja2"]
+    )
+    assert not (pytester.path / "it.html").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_a_usage_error(run):

@@ -16,11 +16,12 @@ from pytest_gpuperf.report.scale import LogScale
 
 _LEFT, _TOP = 54.0, 36.0
 _HEIGHT = 130.0
-_PRICE = 168  # where its entry in the legend begins
-_FEWEST, _MOST = 10.0, 1e6  # calls at the right end, where no crossing says where that is
+_PRICE = 112  # where its entry in the legend begins
+_FEWEST, _MOST = 10.0, 1e4  # calls at the right end, where no crossing says where that is
 _BEYOND = 10.0  # times the crossing: so far the axis goes on
 _FARTHEST = 1e15
 _STEPS = 24  # of a curve
+_AT_ONCE = "The GPU has no start-up to pay off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +66,14 @@ def figure(record: Record) -> Figure | None:
     ends = [cost.of(calls) for cost in costs for calls in (1.0, last)]
     box = Plot(left=_LEFT, top=_TOP, x=x, y=LogScale.around(ends, _HEIGHT, include=()))
     ticks = box.y.ticks(5)
-    marks, words = plot.legend([("cpu", "CPU"), ("gpu", "GPU")], _LEFT)
+    marks, words = plot.legend([("cpu", "CPU"), ("gpu", "GPU")], 8)
     marks = [*_crossing(case.calls, box), box.grid(ticks), *marks]
     marks += _line("cpu", case.cpu, box, last)
     marks += _line("gpu", case.gpu, box, last)
     if price:
         marks.append(Mark("gpu", f"{_dashed(_curve(costs[-1], box, last))}M{_PRICE} 8h5m3 0h5m3 0h5"))
         words.append(Word(_PRICE + 25, 12, f"GPU at {price.ratio:g} times the price"))
-    if case.calls:
+    if case.calls and case.calls.value:
         words.append(box.beside(box.place(case.calls.value, None)[0], _TOP - 6, _calls(case.calls)))
     words += box.words_left(ticks, plot.time)
     words += box.words_below((tick, plot.size(tick)) for tick in x.ticks(6))
@@ -158,11 +159,12 @@ def _crossing(calls: Estimate | None, box: Plot) -> Iterator[Mark]:
         return
     low, middle, high = (box.place(end, None)[0] for end in (calls.lower, calls.value, calls.upper))
     yield Mark("muted", bar(low, _TOP, max(high - low, 1), box.y.size), filled=True, faint=True)
-    yield Mark("verdict", rule(middle, _TOP, box.bottom))
+    if calls.value:
+        yield Mark("verdict", rule(middle, _TOP, box.bottom))
 
 
 def _calls(calls: Estimate) -> str:
-    """Return the crossing with its interval, as `from 12 calls on [9, 20]`."""
+    """Return the crossing with its interval: `12 calls [9, 20]`."""
     return f"{_count(calls.value)} {units.interval(calls.low, calls.high, plot.size)}"
 
 
@@ -174,7 +176,7 @@ def _finding(case: _Case, price: Price | None) -> str:
     if case.calls is None:
         said = f"The GPU's start-up is not known to pay off: {case.reason or 'some rounds show no saving'}"
     else:
-        said = f"The GPU's start-up pays off after {_calls(case.calls)}"
+        said = f"The GPU's start-up pays off after {_calls(case.calls)}" if case.calls.value else _AT_ONCE
     if price is None:
         return said
     saving = case.cpu.call - price.ratio * case.gpu.call

@@ -66,7 +66,7 @@ def figure(record: Record) -> Figure | None:
     if not shown:
         return None
     total = sum(part.seconds for part in shown)
-    marks, words = list(_bar(shown, WIDTH, _BAR)), []
+    marks, words = list(_bar(shown, WIDTH, _BAR)), list[Word]()
     for number, part in enumerate(shown, start=1):
         y = _BAR + number * _LINE
         height = 10 * _HEIGHTS[part.name]
@@ -100,7 +100,8 @@ def small(record: Record) -> Figure | None:
 def _call(record: Record) -> float | None:
     """Return the typical seconds of a call, of the kind that the speedup is about."""
     samples = record.gpu.samples_for(record.demand) if record.gpu else ()
-    return (median(samples) or None) if samples else None
+    call = median(samples) if samples else 0.0
+    return call if call > 0 else None
 
 
 def _copies(record: Record) -> tuple[float, float]:
@@ -109,7 +110,8 @@ def _copies(record: Record) -> tuple[float, float]:
     if transfer is None or transfer.h2d is None or transfer.d2h is None:
         return 0.0, 0.0
     calls = demand.calls if demand.transfer == "once" and demand.calls else 1
-    return (transfer.h2d.median or 0.0) / calls, (transfer.d2h.median or 0.0) / calls
+    upload, download = (max(0.0, copies.median or 0.0) / calls for copies in (transfer.h2d, transfer.d2h))
+    return upload, download
 
 
 def _busy(record: Record) -> float | None:

@@ -1,8 +1,9 @@
 """From a history to a small figure for each test: its speedup over the runs, and where it changed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
+from operator import attrgetter
 
 from pytest_gpuperf.analysis.changepoint import FEWEST, Change
 from pytest_gpuperf.model import units
@@ -49,10 +50,11 @@ def figure(series: Series) -> Figure | None:
     scale = _scale(found)
     step = (_RIGHT - _LEFT) / (len(found) - 1)
     shown = [(_LEFT + number * step, estimate) for number, estimate in _thinned(found)]
-    place = lambda x, value: (x, _TOP + _HEIGHT - scale.position(value))  # noqa: E731 - what the loops share
-    middle: list[Place] = [place(x, estimate.value) for x, estimate in shown]
-    upper = [place(x, estimate.upper) for x, estimate in shown]
-    lower = [place(x, estimate.lower) for x, estimate in shown]
+
+    def places(value: Callable[[Estimate], float]) -> list[Place]:
+        return [(x, _TOP + _HEIGHT - scale.position(value(estimate))) for x, estimate in shown]
+
+    middle = places(attrgetter("value"))
     changes = [(_LEFT + (change.index - 0.5) * step, change) for change in series.changes]
     ticks = scale.ticks(4)
     heights = [_TOP + _HEIGHT - scale.position(tick) for tick in ticks]
@@ -63,7 +65,9 @@ def figure(series: Series) -> Figure | None:
         finding=_finding(series, found),
         marks=[
             Mark("axis", "".join(f"M{_LEFT:.0f} {y:.0f}H{_RIGHT:.0f}" for y in heights)),
-            Mark("gpu", band(upper, lower), filled=True, faint=True),
+            Mark(
+                "gpu", band(places(attrgetter("upper")), places(attrgetter("lower"))), filled=True, faint=True
+            ),
             Mark("limit", "".join(rule(x, _TOP, _TOP + _HEIGHT) for x, _ in changes)),
             Mark("gpu", line(*middle)),
             Mark("gpu", dot(*middle[-1]), filled=True),

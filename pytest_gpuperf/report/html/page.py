@@ -15,7 +15,16 @@ from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import comparison_text, summary
-from pytest_gpuperf.report.html import break_even, call_time, details, engine, forest, rounds, threshold
+from pytest_gpuperf.report.html import (
+    break_even,
+    call_time,
+    details,
+    engine,
+    forest,
+    legs,
+    rounds,
+    threshold,
+)
 from pytest_gpuperf.report.html.figure import Figure
 from pytest_gpuperf.report.scale import LogScale
 
@@ -74,6 +83,7 @@ def text(run: Run, history: "History | None" = None) -> str:
     gate = run.gate
     not_run = gate_text.not_run(gate) if gate else None
     shared = forest.scale(records)
+    names = summary.short_names(records)
     listings, in_common = details.listings(records[:_MOST_DETAILED])
     return engine.render(
         "page.html",
@@ -88,6 +98,7 @@ def text(run: Run, history: "History | None" = None) -> str:
         in_common=in_common,
         confidence=next((record.speedup.confidence for record in records if record.speedup), 0.95),
         has_changes=any(record.comparisons for record in records),
+        legs=legs.figure(records, [names[record.nodeid] for record in records]),
         thresholds=[
             (each, summary.threshold_sentence(each), threshold.figure(each))
             for each in summary.measured_thresholds(run)

@@ -11,7 +11,7 @@ WIDTH = 320.0
 """Pixels: whole on a telephone, where a wider figure would be scaled until nobody can read its words."""
 SHAPES: dict[Style, Callable[[float, float], str]] = {"cpu": dot, "gpu": diamond, "copies": square}
 """By which a line is known without its colour."""
-_LETTER = 6.5  # pixels of a character, about
+_LETTER = 7.0  # pixels of a character, about
 _SPACE = 4.0
 LINE = 12.0
 """Pixels from one line of words to the next, at least."""
@@ -63,7 +63,7 @@ class Plot:
         for tick in ticks:
             y = self.place(None, tick)[1] + 4
             if not words or words[-1].y - y >= LINE:
-                words.append(Word(self.left - 4, y, text(tick), "end"))
+                words.append(Word(self.left - 7, y, text(tick), "end"))
         return words
 
 
@@ -92,7 +92,7 @@ def legend(entries: Sequence[tuple[Style, str]], left: float) -> tuple[list[Mark
         marks.append(Mark(style, f"M{left:.0f} 8h18"))
         marks.append(Mark(style, SHAPES[style](left + 9, 8), filled=True))
         words.append(Word(left + 23, 12, name))
-        left += 23 + width(name) + 10
+        left += 23 + width(name) + 6
     return marks, words
 
 

@@ -15,7 +15,7 @@ from pytest_gpuperf.report.scale import LogScale
 MOST = 60
 """Dots of one device: of more rounds, the fastest and the slowest of each few are shown."""
 _LEFT, _RIGHT = 54.0, 250.0
-_STRIP, _GAP, _MARGIN = 36.0, 10.0, 4.0
+_STRIP, _GAP, _MARGIN = 36.0, 14.0, 4.0
 _LEAST, _MOST = 1e-30, 1e30  # seconds; beyond are those of files that lie
 _NARROWEST = 1.1  # high over low at least: noise of a percent looks like one
 _DRIFT = 0.05  # of the first half: by so much the second differs before that is worth a word

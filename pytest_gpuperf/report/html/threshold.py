@@ -137,13 +137,13 @@ def _doubt(threshold: Threshold, box: Plot) -> Iterator[Mark]:
 
 
 def _labels(threshold: Threshold) -> Iterator[tuple[float, str, Style]]:
-    """Yield the threshold and its limits: a size, its words, and what it is."""
-    if threshold.smallest_won is not None:
-        yield threshold.smallest_won, f"GPU faster from {plot.size(threshold.smallest_won)}", "verdict"
+    """Yield the limits of the threshold and the threshold: a size, its words, and what it is."""
     if threshold.at_least is not None:
         yield threshold.at_least, f"at least {plot.size(threshold.at_least)}", "limit"
     if threshold.at_most is not None:
         yield threshold.at_most, f"at most {plot.size(threshold.at_most)}", "limit"
+    if threshold.smallest_won is not None:
+        yield threshold.smallest_won, f"GPU faster from {plot.size(threshold.smallest_won)}", "verdict"
 
 
 def _finding(threshold: Threshold) -> str:

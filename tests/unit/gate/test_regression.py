@@ -6,7 +6,7 @@ from cases import for_each
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_gpuperf.gate.regression import LESS_IS_BETTER, STAYED, compare_intervals, limits, moved, ratio
+from pytest_gpuperf.gate.regression import LESS_IS_BETTER, compare_intervals, limits, moved, ratio
 from pytest_gpuperf.gate.text import describe, format_change, format_metric, legs_text
 from pytest_gpuperf.model.comparison import METRICS, Legs, Tolerance
 from pytest_gpuperf.model.measurement import Estimate
@@ -248,15 +248,20 @@ SAME, OPEN = about(1.01, 0.98, 1.04), about(1.1, 0.99, 1.2)
         ("gpu", SAME, about(1.3, 1.2, None)),
         ("gpu", SAME, about(0.8, None, 0.9)),
         (None, SAME, about(1.0, 0.98, None)),
+        ("gpu", about(1.0, 0.93, 1.08), about(1.5, 1.4, 1.6)),
+        ("cpu", about(0.6, 0.5, 0.7), about(1.0, 0.9, 1.1)),
+        (None, about(0.6, 0.5, 0.7), about(1.0, 0.8, 1.1)),
+        ("both", about(3.0, 2.9, 3.1), about(1.1, 1.06, 1.15)),
+        (None, about(3.0, 2.9, None), about(1.1, 1.04, None)),
     ],
 )
 def test_a_device_moved_if_its_whole_interval_says_so_and_the_others_leaves_no_doubt(expected, cpu, gpu):
     assert expected == moved(cpu, gpu)
 
 
-@for_each("edge", [1 + STAYED, 1 / (1 + STAYED)])
-def test_at_the_edge_of_what_counts_as_the_same_nothing_is_sure(edge):
-    assert moved(SAME, exactly(edge)) is None
+@for_each(("expected", "ratio"), [("neither", 1.04), ("gpu", 1.06), ("neither", 0.96), ("gpu", 0.94)])
+def test_five_percent_more_or_less_is_no_move(expected, ratio):
+    assert expected == moved(SAME, exactly(ratio))
 
 
 @for_each(

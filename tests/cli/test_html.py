@@ -1,0 +1,72 @@
+"""gpuperf html and gpuperf badge."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from command import record, written
+
+from pytest_gpuperf.report.html import engine
+
+
+def test_a_report_becomes_a_page(call):
+    written("r.json", record("test_a.py::test_fft[4096]"))
+    assert (0, ["page.html"], "") == call("html", "r.json", "-o", "page.html")
+    content = Path("page.html").read_text()
+    assert content.startswith("<!doctype html>")
+    assert content.endswith("</html>\n")
+    assert "[4096]" in content
+    assert 0 == call("html", "r.json", "-o", "page.html")[0], "a page of ours is replaced"
+
+
+def test_a_baseline_adds_what_changed(call):
+    written("base.json", record(value=20))
+    written("r.json", record(value=10))
+    call("html", "r.json", "-o", "alone.html")
+    call("html", "r.json", "--baseline", "base.json", "-o", "page.html")
+    assert "regressed" not in Path("alone.html").read_text().partition("<body>")[2]
+    assert "regressed" in Path("page.html").read_text().partition("<body>")[2]
+
+
+def test_a_comparison_becomes_a_page(call):
+    written("base.json", record(value=20))
+    written("r.json", record(value=10))
+    assert 1 == call("compare", "base.json", "r.json", "--html", "page.html")[0]
+    assert "regressed" in Path("page.html").read_text().partition("<body>")[2]
+
+
+@pytest.mark.parametrize("broken", ["", "{", '{"schema_version": "9.0", "started": "x"}', "\x00\x01"])
+def test_a_broken_report_leaves_no_half_page(refused, broken):
+    Path("r.json").write_text(broken)
+    assert refused("html", "r.json", "-o", "page.html").startswith("r.json")
+
+
+@pytest.mark.parametrize("command", ["html", "badge"])
+def test_files_of_others_are_left_as_they_are(refused, command):
+    written("r.json", record())
+    Path("mine").write_text("<!doctype html><html><svg>mine</svg></html>")
+    assert "exists and is not a" in refused(command, "r.json", "-o", "mine")
+    assert "is an input of this command" in refused(command, "r.json", "-o", "r.json")
+
+
+def test_a_missing_jinja2_is_one_line_with_its_remedy(refused, monkeypatch):
+    written("r.json", record())
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    engine._environment.cache_clear()
+    for arguments in (("html", "r.json", "-o", "page.html"), ("badge", "r.json")):
+        assert refused(*arguments).endswith("needs Jinja2, which is not installed; run pip install jinja2")
+
+
+def test_a_badge_is_printed_or_written(call):
+    written("r.json", record("test_a.py::test_fft"))
+    code, lines, _ = call("badge", "r.json", "--only", "fft")
+    assert 0 == code
+    call("badge", "r.json", "--only", "fft", "-o", "badge.svg")
+    assert lines == Path("badge.svg").read_text().splitlines()
+    assert ["<!-- pytest-gpuperf -->", "</svg>"] == [lines[0], lines[-1]]
+
+
+def test_a_badge_of_no_test_says_which_there_are(refused):
+    written("r.json", record("test_a.py::test_one"), record("test_a.py::test_two"))
+    said = refused("badge", "r.json", "--only", "test_a")
+    assert said.endswith("it names test_a.py::test_one, test_a.py::test_two")

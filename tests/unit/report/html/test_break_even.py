@@ -1,0 +1,111 @@
+"""Break-even: the lines cross where the offload says, the interval is shaded, and a price has a line."""
+
+from array import array
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from cases import for_each
+from factories import CPU, GPU, measurement, record, skipped
+from figures import is_whole, numbers, paths, places, texts
+from hypothesis import given
+from strategies import records
+
+from pytest_gpuperf.model.measurement import Copies, Estimate, Transfer
+from pytest_gpuperf.model.offload import BreakEven, Offload, Price
+from pytest_gpuperf.report.html.break_even import figure
+
+pytestmark = pytest.mark.unit
+
+CALLS = Estimate(value=20, low=16, high=25)
+
+
+def moved():
+    copies = Copies(bytes=8, arrays=1, samples=array("d", [0.05]))
+    return Transfer(h2d=copies, d2h=copies)
+
+
+def even(both=CALLS, price=None, reason=None, first_call=None, **changes):
+    """Return a record of 10 ms on a CPU, 1 ms on a GPU, 80 ms for its first call and 100 ms of copies."""
+    gpu = replace(measurement(GPU, 1e-3), first_call=0.081, block_calls=1)
+    offload = Offload(
+        worth=True,
+        reason="-",
+        regime="never",
+        by_latency=False,
+        price=price and Price(ratio=price, needed=price, saves=None, saving_percent=None),
+        break_even_calls=BreakEven(transfer=None, first_call=first_call, both=both, reason=reason),
+    )
+    return record(
+        **{"cpu": measurement(CPU, 1e-2), "gpu": gpu, "transfer": moved(), "offload": offload, **changes}
+    )
+
+
+def crossing(shown):
+    """Return the place where the lines of both devices meet."""
+    cpu, gpu = (places(paths(shown, style)[-1]) for style in ("cpu", "gpu"))
+    for (one, one_later), (other, other_later) in zip(pairwise(cpu), pairwise(gpu), strict=True):
+        if one[1] >= other[1] and one_later[1] <= other_later[1]:
+            return one[0], one_later[0]
+    return None
+
+
+def test_the_lines_cross_at_the_break_even():
+    shown = figure(even())
+    (rule,) = paths(shown, "verdict")
+    left, right = crossing(shown)
+    assert left - 1 <= numbers(rule)[0] <= right + 1
+
+
+def test_the_interval_is_shaded_around_the_break_even():
+    (shade,) = paths(figure(even()), "muted", filled=True, faint=True)
+    left, _, width, *_ = numbers(shade)
+    (rule,) = paths(figure(even()), "verdict")
+    assert left < numbers(rule)[0] < left + width
+
+
+def test_an_unbounded_interval_is_shaded_to_the_edge():
+    (shade,) = paths(figure(even(both=replace(CALLS, high=None))), "muted", filled=True, faint=True)
+    left, _, width, *_ = numbers(shade)
+    assert 308 == pytest.approx(left + width)
+
+
+def test_the_finding_and_the_words_name_the_number_of_calls():
+    shown = figure(even())
+    assert "The GPU's start-up pays off after 20 calls [16, 25]" == shown.finding
+    assert "20 calls [16, 25]" in texts(shown)
+    assert (
+        "its copies (100 ms), once, and what its first call took longer than a later one (80.0 ms)"
+        in shown.caption
+    )
+
+
+def test_where_it_never_pays_off_the_reason_is_told():
+    shown = figure(even(both=None, reason="never: a call on the GPU takes no less time than on the CPU"))
+    assert "never: a call on the GPU" in shown.finding
+    assert [] == paths(shown, "verdict") == paths(shown, "muted", filled=True, faint=True)
+
+
+def test_without_times_of_the_copies_the_first_call_counts_alone():
+    found = even(both=None, first_call=Estimate(value=9, low=8, high=10), transfer=None)
+    assert "9 calls [8, 10]" in figure(found).finding
+    assert "copies" not in figure(found).caption
+
+
+def test_a_price_has_a_line_of_its_own_and_its_break_even():
+    shown = figure(even(price=2.5))
+    assert "GPU at 2.5 times the price" in texts(shown)
+    assert shown.finding.endswith("at 2.5 times the price after about 60 calls")  # 450 ms / 7.5 ms
+    assert "price" not in " ".join(texts(figure(even()))) + figure(even()).finding
+    assert figure(even(price=10)).finding.endswith("at 10 times the price never")
+
+
+@for_each("found", [skipped("a"), record(), even(cpu=None), even(gpu=measurement(GPU))])
+def test_without_a_break_even_there_is_no_figure(found):
+    assert figure(found) is None
+
+
+@given(records())
+def test_any_record_has_a_figure_that_can_be_drawn(found):
+    shown = figure(found)
+    assert shown is None or is_whole(shown)

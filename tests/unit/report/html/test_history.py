@@ -1,0 +1,132 @@
+"""Histories: a small figure for each test, with its changes and their commits, the worst first."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from figures import is_whole, numbers, paths, places, texts
+
+from pytest_gpuperf.model.comparison import Commit
+from pytest_gpuperf.report import trend
+from pytest_gpuperf.report.history import History
+from pytest_gpuperf.report.html import history
+from pytest_gpuperf.report.html.history import figure, figures
+from pytest_gpuperf.report.json.history import Entry, Group, Interval
+from pytest_gpuperf.report.json.history import Tested as OneTest  # pytest collects what is called Test...
+
+pytestmark = pytest.mark.unit
+
+STEP = [9.9, 9.95, 9.85, 9.9, 10.0, 9.8, 8.1, 8.15, 8.05, 8.1, 8.2, 8.0]
+
+
+def told(runs, *, open_ends=False, commits=True):
+    """Return a history of tests by name, each a list of speedups; None where a run has none."""
+    entries = []
+    for number, values in enumerate(zip(*runs.values(), strict=True)):
+        tests = tuple(
+            OneTest(
+                nodeid=name,
+                status="passed",
+                speedup=value
+                and Interval(
+                    value=value,
+                    low=None if open_ends else value * 0.9,
+                    high=None if open_ends else value * 1.1,
+                ),
+            )
+            for name, value in zip(runs, values, strict=True)
+        )
+        started = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number)
+        entries.append(
+            Entry(
+                history_version="1.0",
+                started=started.isoformat(),
+                commit=Commit(id=f"{number:07x}ffff") if commits else None,
+                measured=(Group(fingerprint="here", tests=tests),),
+            )
+        )
+    return History(entries=tuple(entries))
+
+
+def series_of(values, **how):
+    return trend.series(told({"test_a": values}, **how).entries)[0]
+
+
+def test_a_change_is_a_rule_between_its_runs_with_percent_and_commit():
+    shown = figure(series_of(STEP))
+    x = numbers(paths(shown, "limit")[0])[0]
+    runs = [place[0] for place in places(paths(shown, "gpu")[0])]
+    assert runs[5] < x < runs[6]
+    assert "-18 % 0000006" in texts(shown)
+    assert "9.90x to 8.10x (-18 % 0000006)" == shown.caption
+    assert "Speedup 8.00x [7.20, 8.80] in the last of 12 runs; -18 % 0000006" == shown.finding
+
+
+def test_without_a_commit_the_day_tells_the_change():
+    assert "-18 % 2026-01-07" in texts(figure(series_of(STEP, commits=False)))
+
+
+def test_a_run_without_a_speedup_has_no_place():
+    assert 12 == len(places(paths(figure(series_of([*STEP[:6], None, *STEP[6:]])), "gpu")[0]))
+
+
+def test_an_open_interval_ends_at_the_edges():
+    band = places(paths(figure(series_of(STEP, open_ends=True)), "gpu", filled=True, faint=True)[0])
+    assert 64 == pytest.approx(max(y for _, y in band) - min(y for _, y in band), abs=0.2)
+
+
+def test_few_runs_are_told():
+    shown = figure(series_of(STEP[:3]))
+    assert "3 runs: changes are looked for in 10 or more" == shown.caption
+    assert shown.finding.endswith("no change")
+    assert figure(series_of(STEP[:1])) is None
+
+
+def test_the_path_of_a_long_history_is_small_and_reaches_both_ends():
+    values = [10.0 + 0.1 * (number % 7) for number in range(10_000)]
+    values[5000] = 30.0
+    shown = figure(replace(series_of(values[:2]), points=series_points(values), changes=()))
+    (line,) = paths(shown, "gpu")
+    assert (40.0, 308.0) == (places(line)[0][0], places(line)[-1][0])
+    assert sum(len(mark.path) for mark in shown.marks) < 4000
+    (band,) = paths(shown, "gpu", filled=True, faint=True)
+    assert min(y for _, y in places(band)) < min(y for _, y in places(line)) - 20
+
+
+def series_points(values):
+    one = told({"test_a": values[:1]}).entries[0]
+    return tuple(
+        trend.Point(
+            entry=one,
+            result=OneTest(nodeid="a", status="passed", speedup=Interval(value=value, low=value, high=value)),
+        )
+        for value in values
+    )
+
+
+def test_the_largest_loss_is_first_then_gains_and_the_rest_is_counted(monkeypatch):
+    monkeypatch.setattr(history, "MOST", 3)
+    runs = {
+        "same": [2.0] * 12,
+        "gain": STEP[::-1],
+        "loss": STEP,
+        "large loss": [*STEP[:6], *(value / 2 for value in STEP[6:])],
+        "untimed": [None] * 12,
+    }
+    found = figures(told(runs))
+    assert ["large loss", "loss", "gain"] == [one.nodeid for one, _ in found.shown]
+    assert 1 == found.hidden
+
+
+def test_words_of_changes_do_not_overlap():
+    values = [10.0 * 1.5 ** (number // 6) for number in range(60)]
+    shown = figure(series_of(values))
+    labels = [word for word in shown.words if "%" in word.text]
+    assert 1 <= len(labels) < shown.finding.count("%")
+    assert is_whole(shown)
+
+
+def test_extreme_speedups_can_be_drawn():
+    for values in ([1e-12, 1e12], [1e12, 1e12], [1e-12, 1e-12]):
+        assert is_whole(figure(series_of(values)))
+        assert is_whole(figure(series_of(values, open_ends=True)))

@@ -1,0 +1,133 @@
+"""Thresholds: three curves over the size, bands from the intervals, and where the threshold may lie."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from cases import for_each
+from figures import is_whole, numbers, paths, places, texts
+from hypothesis import given
+from strategies import thresholds
+
+from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.offload import Point, Threshold
+from pytest_gpuperf.report.html.threshold import figure
+
+pytestmark = pytest.mark.unit
+
+
+def point(size, speedup, **changes):
+    """Return a size at which a call takes 1 us for each element on the CPU; copies double the GPU's time."""
+    known = {"cpu": size * 1e-6, "gpu": size * 1e-6 / speedup, "nodeid": "a"}
+    resident = Estimate(value=speedup, low=speedup / 1.5, high=speedup * 1.5)
+    always = Estimate(value=speedup / 2, low=speedup / 3, high=speedup / 1.5)
+    return Point(
+        **{**known, "size": size, "speedup": resident, "never": resident, "always": always, **changes}
+    )
+
+
+SWEEP = Threshold(
+    name="a",
+    parameter="n",
+    at_most=4096,
+    at_least=None,
+    regime="never",
+    by_latency=False,
+    status="passed",
+    reason=None,
+    outcome="bracket",
+    largest_not_won=256,
+    smallest_won=1024,
+    curve=(point(64, 0.2), point(256, 0.9), point(1024, 3.0), point(4096, 10.0)),
+)
+
+
+def test_each_device_has_a_curve_and_each_size_a_dot_of_its_shape():
+    shown = figure(SWEEP)
+    curves = {style: places(paths(shown, style)[-1]) for style in ("cpu", "gpu", "copies")}
+    assert [4, 4, 4] == [len(curve) for curve in curves.values()]
+    assert all(gpu[1] > copies[1] for gpu, copies in zip(curves["gpu"], curves["copies"], strict=True))
+    assert {"CPU", "GPU", "GPU with copies"} <= set(texts(shown))
+    assert {"64", "256", "1024", "4096", "n"} <= set(texts(shown))
+
+
+def test_bands_are_the_intervals_of_the_speedup():
+    shown = figure(SWEEP)
+    band = places(paths(shown, "gpu", filled=True, faint=True)[0])
+    line = places(paths(shown, "gpu")[-1])
+    upper, lower = band[:4], band[:3:-1]
+    assert all(high[1] < middle[1] < low[1] for high, middle, low in zip(upper, line, lower, strict=True))
+    assert [] == paths(shown, "cpu", filled=True, faint=True)
+
+
+def test_an_unbounded_interval_ends_at_the_edges():
+    loose = point(256, 0.9, never=Estimate(value=0.9, low=None, high=None))
+    band = places(
+        paths(figure(replace(SWEEP, curve=(point(64, 0.2), loose))), "gpu", filled=True, faint=True)[0]
+    )
+    (_, _), (_, top), (_, bottom), (_, _) = band
+    assert 140 == pytest.approx(bottom - top, abs=0.2)
+
+
+def test_the_threshold_is_a_line_at_the_upper_end_of_its_doubt():
+    shown = figure(SWEEP)
+    left, _, width, *_ = numbers(paths(shown, "muted", filled=True, faint=True)[0])
+    x = numbers(paths(shown, "verdict")[0])[0]
+    assert x == pytest.approx(left + width, abs=0.2)
+    sizes = [place[0] for place in places(paths(shown, "cpu")[-1])]
+    assert [pytest.approx(sizes[1], abs=0.2), pytest.approx(sizes[2], abs=0.2)] == [left, x]
+
+
+def test_the_finding_names_the_threshold_and_what_is_required():
+    assert (
+        "The GPU is faster from n=1024 on, and not surely at 256; required at most 4096, passed"
+    ) == figure(SWEEP).finding
+    assert {"GPU faster from 1024", "at most 4096"} <= set(texts(figure(SWEEP)))
+
+
+@for_each(
+    ("changes", "said"),
+    [
+        ({"smallest_won": None, "outcome": "none"}, "not surely faster from any size"),
+        ({"smallest_won": None, "outcome": None}, "sizes are missing"),
+        ({"outcome": "not_monotone"}, "wins at a smaller size, too"),
+        ({"largest_not_won": None}, "the smallest size"),
+    ],
+)
+def test_a_threshold_that_is_not_between_two_sizes_is_told(changes, said):
+    assert said in figure(replace(SWEEP, **changes)).finding
+
+
+def test_shared_copies_are_those_that_the_threshold_includes():
+    curve = tuple(replace(each, once=each.always, always=None) for each in SWEEP.curve)
+    assert "GPU, copies shared" in texts(figure(replace(SWEEP, regime="once", curve=curve)))
+
+
+def test_ratios_of_single_calls_draw_no_times_of_calls_in_a_row():
+    shown = figure(replace(SWEEP, by_latency=True))
+    assert [] == paths(shown, "copies") == paths(shown, "gpu", filled=True, faint=True)
+    assert "single calls" in shown.caption
+
+
+def test_a_size_of_zero_is_left_out_and_told():
+    shown = figure(replace(SWEEP, curve=(point(0, 1.0), *SWEEP.curve)))
+    assert 4 == len(places(paths(shown, "cpu")[-1]))
+    assert shown.caption.endswith("on this axis: 1.")
+
+
+def test_words_do_not_overlap_where_sizes_are_many():
+    curve = tuple(point(1000 + step, 2.0) for step in range(0, 1000, 20))
+    below = [word for word in figure(replace(SWEEP, curve=curve)).words if word.text.isdigit()]
+    assert all(other.x - one.x >= 26 for one, other in pairwise(below))
+    assert 3 <= len(below)
+
+
+@for_each("curve", [(), SWEEP.curve[:1], tuple(replace(each, gpu=None) for each in SWEEP.curve)])
+def test_without_two_sizes_on_a_gpu_there_is_no_figure(curve):
+    assert figure(replace(SWEEP, curve=curve)) is None
+
+
+@given(thresholds())
+def test_any_threshold_has_a_figure_that_can_be_drawn(found):
+    shown = figure(found)
+    assert shown is None or is_whole(shown)
