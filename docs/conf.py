@@ -10,7 +10,7 @@ version = release = installed("pytest-gpuperf")
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 nitpicky = True  # a reference to what is not there is a warning, and the build fails on those
 nitpick_ignore_regex = [
-    ("py:.*", r"(collections|contextlib|msgspec)\..*|[A-Z]\w*")
+    ("py:.*", r"(collections|contextlib|msgspec|typing\.Annotated)\b.*|[A-Z]\w*")
 ]  # types of others, and of type hints
 
 myst_enable_extensions = ["attrs_inline", "deflist", "dollarmath"]

@@ -121,7 +121,7 @@ def _units(hint: Any) -> Iterator[str]:
 
 def _walk(value: Any, prefix: str) -> Iterator[Leaf]:
     """Yield the path and the text of each value that is not its default, and is no sample."""
-    for field in _fields(type(value)):
+    for field in _fields(value.__class__):
         part = getattr(value, field.name)
         if part is None or part == field.default or isinstance(part, array):
             continue

@@ -83,7 +83,8 @@ def plot(records: Sequence[Record], names: Sequence[str]) -> Figure:
         marks += _moved(_marks(record, shared), left, number * _ROW)
         words.append(Word(left - _MARGIN, number * _ROW + 14, text, anchor="end"))
         if record.speedup:
-            said = f"{ratio(record.speedup)} {summary.verdict(record)}"
+            emulated = ", emulated" if summary.is_emulated(record) else ""
+            said = f"{ratio(record.speedup)} {summary.verdict(record)}{emulated}"
             words.append(Word(left + WIDTH + _MARGIN, number * _ROW + 14, said))
     right = _LETTER * max((len(word.text) for word in words if word.x > left + WIDTH), default=0)
     findings = "; ".join(f"{text}: {finding(record)}" for (record, _), text in zip(shown, texts, strict=True))
