@@ -108,7 +108,7 @@ def test_fft(device, n):
 
 @pytest.mark.speedup(min=2)
 def test_sosfilt(device):
-    return workload(device, cpu=2.4e-3, gpu=3e-3, launches=240)
+    return workload(device, cpu=2e-3, gpu=0.4e-3, launches=240)
 
 
 @pytest.mark.speedup(min=2.5)
