@@ -28,7 +28,7 @@ SMALL, MIDDLE, LARGE = 500, 5_000, 10_000
 MOST_BYTES = 1_000_000
 MOST_SECONDS = {"write": 0.1, "open and filter": 1.0}
 BROWSERS = ("chromium", "google-chrome")
-SOUGHT = "test_7.py"  # a hundred tests of each report are in this file
+SOUGHT = "test_3.py"  # a hundred tests of each report are in this file
 PAINTED = "() => new Promise(done => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))"
 FILTER = """
 ([sought, expected]) => new Promise((done, fail) => {
