@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -350,6 +351,11 @@ def patterns(config: pytest.Config) -> list[str]:
     return _ini_list(config, "gpuperf_speedup")
 
 
+def shows_words(config: pytest.Config) -> bool:
+    """Return whether pytest shows a word for each outcome (-v), rather than a letter."""
+    return config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
+
+
 def has_foreign_marker(config: pytest.Config) -> bool:
     """Return whether the suite registers a marker called speedup for a purpose of its own.
 
@@ -430,7 +436,7 @@ _GATE = (_BASELINE, _BASELINE_MISSING, _FAIL_ON, _STRICT, _ALLOW_NO_GPU, _ALLOW_
 
 def asks_for_gate(command_line: argparse.Namespace) -> bool:
     """Return whether the command itself, and not the ini file alone, asks for a gate."""
-    return bool(getattr(command_line, _FAIL_ON.key, None))
+    return any(option is _FAIL_ON for option, _ in command_line.ours)
 
 
 def gate_options(config: pytest.Config) -> GateOptions:
@@ -513,6 +519,44 @@ GROUPS = {
 OPTIONS = tuple(chain.from_iterable(GROUPS.values()))
 INI_KEYS = ("gpuperf_device_params", "gpuperf_device_values", "gpuperf_speedup")
 """The keys without an option of the command line."""
+
+
+def add_ours(parser: argparse.ArgumentParser) -> None:
+    """Let a parser collect our options as `ours`: each with its value, in the order in which it is typed."""
+    parser.set_defaults(ours=[])
+    for option in OPTIONS:
+        if option.is_flag:
+            parser.add_argument(option.flag, dest="ours", action="append_const", const=(option, None))
+        else:
+            parser.add_argument(option.flag, dest="ours", action="append", type=partial(_typed, option))
+
+
+def _typed(option: _Option, value: str) -> tuple[_Option, str]:
+    return option, value
+
+
+def arguments(config: pytest.Config, command_line: argparse.Namespace) -> tuple[str, ...]:
+    """Return the options of ours that the user typed, a word each, as they are typed in the root folder.
+
+    Without those that name outputs, or that make a missing baseline: a test that is repeated writes nothing.
+    """
+    words = []
+    for option, value in command_line.ours:
+        if option in GROUPS["output"] or option is _BASELINE_MISSING:
+            continue
+        if option in (_BASELINE, _LOCK) and value not in (_NO_BASELINE, "auto"):
+            value = _from_root(config, value)
+        words.append(option.flag if option.is_flag else f"{option.flag}={value}")
+    return tuple(words)
+
+
+def _from_root(config: pytest.Config, typed: str) -> str:
+    """Return a path that was typed elsewhere as it is typed in the root folder."""
+    folder, root = config.invocation_params.dir, config.rootpath
+    if folder == root or Path(typed).is_absolute():
+        return typed
+    path = Path(os.path.normpath(folder / typed))
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
 def json_path(config: pytest.Config) -> Path | None:

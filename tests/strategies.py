@@ -18,7 +18,9 @@ HARD = st.sampled_from((*FORMULAS, *",;\"'[]:\x1b\ud800\ud801\\x\u202e"))
 
 HOSTILE = st.lists(HARD | st.characters(), max_size=60).map("".join)
 
-TIMES = st.floats(1e-9, 1e3) | st.floats(0, allow_infinity=False) | st.sampled_from([0.0, 5e-324, 1.7e308])
+TIMES = (
+    st.floats(1e-9, 1e3) | st.floats(0, allow_infinity=False) | st.sampled_from([-1.0, 0.0, 5e-324, 1.7e308])
+)
 SAMPLES = st.lists(TIMES, max_size=8).map(lambda times: array("d", times))
 ESTIMATES = st.builds(Estimate, value=TIMES, low=st.none() | TIMES, high=st.none() | TIMES)
 COPIES = st.none() | st.builds(Copies, bytes=st.sampled_from([0, 8]), arrays=st.just(1), samples=SAMPLES)

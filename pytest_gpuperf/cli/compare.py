@@ -176,11 +176,7 @@ def _changes(run: Run) -> Iterator[str]:
     """Yield the changes with their numbers, the worst first, and the counts."""
     changed = [record for record in run.records if any(each.reason for each in record.comparisons)]
     changed.sort(key=comparison_text.severity)
-    for record in changed[:_MOST_TESTS]:
-        for comparison in record.comparisons:
-            if comparison.reason is not None:
-                outcome = comparison_text.outcome_text(comparison.outcome)
-                yield f"{record.nodeid}: {outcome}: {comparison.reason}"
+    yield from comparison_text.changes(changed[:_MOST_TESTS], output.width())
     if rest := changed[_MOST_TESTS:]:
         yield f"and {count(len(rest), 'more test')}: {comparison_text.outcome_counts(rest)}"
     if changed:

@@ -16,7 +16,7 @@ import pytest
 from pytest_gpuperf.collection.items import SPEC
 from pytest_gpuperf.model.comparison import Absence, LeftOutBy
 from pytest_gpuperf.model.nodeid import file_of, split
-from pytest_gpuperf.options import times_all
+from pytest_gpuperf.options import add_ours, times_all
 
 Deselection = tuple[LeftOutBy, ...] | None
 """The options that exclude a test, whoever set them; None for a test that lost its marker."""
@@ -170,8 +170,9 @@ def _command_line(config: pytest.Config) -> argparse.Namespace:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, fromfile_prefix_chars="@")
     parser.add_argument("-k", dest="keyword")
     parser.add_argument("-m", dest="markexpr")
-    for name in ("deselect", "ignore", "ignore-glob", "gpuperf-fail-on"):
+    for name in ("deselect", "ignore", "ignore-glob"):
         parser.add_argument(f"--{name}", action="append")
+    add_ours(parser)
     parser.add_argument("--lf", "--last-failed", action="store_true")
     parser.add_argument("--stepwise", "--sw", action="store_true")
     parser.add_argument("--stepwise-skip", "--sw-skip", action="store_true")

@@ -9,7 +9,7 @@ Range = tuple[float, float]
 """From where to where a limit may lie: it is as uncertain as the estimate that it is made of."""
 
 STAYED = 0.05
-"""Share up to which the times of two runs count as the same; those of one machine differ by about 3 %."""
+"""Share up to which the times of two runs count as the same: half of what a check allows by default."""
 
 LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu", "cpu", "threshold", "memory"})
 

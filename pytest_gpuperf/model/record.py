@@ -119,6 +119,8 @@ class Record:
     """Why it ended so, as a sentence; null for passed and recorded, and only for them."""
     reason_code: ReasonCode | None = None
     """The kind of reason, for programs; null where there is none, or no code for it."""
+    expected_failure: bool = False
+    """Whether the test failed, as pytest was told to expect (`xfail`): then it fails no run."""
     demand: Demand
     """What the marker asked."""
     scope: Literal["body", "call"] | None = None
@@ -302,6 +304,8 @@ class Run:
     """False when the run was interrupted, or the report was recovered from a journal."""
     cost_ratio: Positive | None = None
     """Cost of an hour of a GPU machine over that of a CPU machine; null where it was not given."""
+    arguments: tuple[str, ...] = ()
+    """Options of pytest-gpuperf that were typed, as from the root folder; without those that name outputs."""
     environment: Environment
     """What the numbers depend on."""
     records: tuple[Record, ...] = ()

@@ -11,21 +11,22 @@ from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.units import count, first_few
-from pytest_gpuperf.report import summary
+from pytest_gpuperf.report import summary, text_plot
 from pytest_gpuperf.report.comparison_text import (
     baseline_text,
     change_text,
     outcome_text,
-    tolerances_text,
-    worst,
 )
 from pytest_gpuperf.report.escape import markdown_code, markdown_row
-from pytest_gpuperf.report.summary import is_emulated
+from pytest_gpuperf.report.repeat import repeat_command
+from pytest_gpuperf.report.summary import is_emulated, tolerances_text, worst
 
 _MOST_ROWS = 50
 _MOST_REASONS = 15
 _MOST_OTHERS = 10  # thresholds, failures and notes of a gate, differences
 _MOST_FACTS = 40  # of the environment
+_MOST_OPEN = 3  # commands that are not folded
+_LONGEST_COMMAND = 300
 _LONGEST_NAME, _LONGEST_FACT = 100, 120
 
 
@@ -39,6 +40,7 @@ def text(run: Run) -> str:
         _left_out(records[_MOST_ROWS:]) if len(records) > _MOST_ROWS else "",
         "\n".join(chain(_reasons(records), _thresholds(run))),
         *_gate(run.gate),
+        _commands(run, records),
         _environment(run.environment),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -97,12 +99,18 @@ def _table(records: Sequence[Record]) -> Iterator[str]:
     limits = any(record.demand.limits for record in records)
     compared = any(record.comparisons for record in records)
     optional = [*(["limit"] if limits else []), *(["baseline", "change"] if compared else [])]
-    headings = ["CPU", "GPU", "speedup", *optional, "verdict"]
+    shown = records[:_MOST_ROWS]
+    axis = text_plot.axis(shown)
+    plot = [f"`{text_plot.heading(axis)}`"] if any(record.speedup for record in shown) else []
+    headings = ["CPU", "GPU", "speedup", *plot, *optional, "verdict"]
     yield markdown_row("test", headings)
-    yield markdown_row(":---", [*("---:" for _ in headings[1:]), ":---"])
-    for record in records[:_MOST_ROWS]:
-        cells = _cells(record)
+    yield markdown_row(":---", [":---" if each in (*plot, "verdict") else "---:" for each in headings])
+    for record in shown:
+        row = text_plot.row(record, axis)
+        cells = _cells(record) | dict.fromkeys(plot, f"`{row}`" if row else "-")
         yield markdown_row(_name(names[record.nodeid]), [cells[heading] for heading in headings])
+    if plot:
+        yield f"\n{text_plot.legend(shown)}"
 
 
 def _name(name: str) -> str:
@@ -118,7 +126,7 @@ def _cells(record: Record) -> dict[str, str]:
         **summary.cells(record),
         "baseline": baseline_text(comparison),
         "change": change_text(comparison),
-        "verdict": verdict,
+        "verdict": summary.expected(verdict, record),
     }
 
 
@@ -177,6 +185,26 @@ def _gate(gate: GateResult | None) -> Iterator[str]:
         notes.insert(0, not_run)
     if notes:
         yield "\n".join(_bullets(notes))
+
+
+def _commands(run: Run, records: Sequence[Record]) -> str:
+    """Return the commands that repeat the tests that failed or regressed, folded if they are many."""
+    missed = {
+        threshold.curve[-1].nodeid
+        for threshold in run.thresholds
+        if threshold.status == "failed" and threshold.curve
+    }
+    repeated = [record for record in records if summary.rank(record) == 0 or record.nodeid in missed]
+    commands = dict.fromkeys(repeat_command(run, record) for record in repeated)
+    shown = [command for command in commands if len(command) <= _LONGEST_COMMAND][:_MOST_OTHERS]
+    if not shown:
+        return ""
+    more = f" ({len(shown)} of {len(commands)})" if len(shown) < len(commands) else ""
+    title = f"Repeat what failed or regressed{more}, in the root folder"
+    block = "\n".join(["```sh", *shown, "```"])
+    if len(shown) <= _MOST_OPEN:
+        return f"{title}:\n\n{block}"
+    return f"<details>\n<summary>{title}</summary>\n\n{block}\n\n</details>"
 
 
 def _bullets(texts: Sequence[str]) -> Iterator[str]:

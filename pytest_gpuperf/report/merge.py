@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TypeVar
 
 from pytest_gpuperf.analysis import threshold
 from pytest_gpuperf.gate import fingerprint, policy
@@ -11,6 +12,8 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Merged, Record, Run, Status
 from pytest_gpuperf.report.merge_record import ReportedRecord, merge_results, unpaired
 from pytest_gpuperf.report.reader import Report
+
+_Value = TypeVar("_Value")
 
 _MOST_SEVERE_FIRST: tuple[Status, ...] = ("error", "failed", "inconclusive", "passed", "recorded", "skipped")
 
@@ -133,7 +136,7 @@ def _most_severe(copies: Sequence[ReportedRecord]) -> Record:
 def _run(
     reports: Sequence[Report], records: tuple[Record, ...], cpu: Run, gpu: Run, ratio: float | None
 ) -> Run:
-    commit, *others = (report.run.commit for report in reports)
+    commit = _shared([report.run.commit for report in reports])
     return Run(
         environment=_environment(cpu.environment, gpu.environment),
         started=min(report.run.started for report in reports),
@@ -144,8 +147,14 @@ def _run(
         selections=_selections(reports),
         unknown_values=_unknown_values(reports),
         merged=_merged(reports),
-        commit=commit if all(other == commit for other in others) else None,
+        arguments=_shared([report.run.arguments for report in reports]) or (),
+        commit=commit,
     )
+
+
+def _shared(values: Sequence[_Value]) -> _Value | None:
+    """Return what all runs have; None where they differ."""
+    return values[0] if all(value == values[0] for value in values) else None
 
 
 def _environment(cpu: Environment, gpu: Environment) -> Environment:

@@ -1,6 +1,7 @@
 """The workflows for CI are valid, and their commands end as their comments say, run in their order."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -82,6 +83,7 @@ def action(file, name):
 def job(pytester, monkeypatch):
     """Run a workflow's commands on a suite; return the exit code of each, by its line."""
     (pytester.path / "benchmarks").mkdir()
+    monkeypatch.setenv("GITHUB_RUN_ATTEMPT", "1")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
 
     def call(name, source, *, gpu="simulated", by_hand=False):
@@ -92,7 +94,7 @@ def job(pytester, monkeypatch):
         for step in the_job(FOLDER / name)["steps"]:
             if CONDITIONS[step.get("if")](not any(codes.values()), by_hand):
                 for line in commands(step):
-                    codes[line] = code(shlex.split(line), gpu)
+                    codes[line] = code(shlex.split(os.path.expandvars(line)), gpu)
         return codes
 
     def code(words, gpu):
@@ -172,10 +174,28 @@ def test_every_line_of_a_workflow_is_run_here_or_known_not_to_be(file):
 @each_file
 def test_a_report_is_uploaded_after_a_red_run_too(file):
     steps = the_job(file)["steps"]
-    (upload,) = [step for step in steps if step.get("uses", "").startswith("actions/upload-artifact@")]
-    assert upload["if"] == "always()"
+    upload, page = [step for step in steps if step.get("uses", "").startswith("actions/upload-artifact@")]
+    assert upload["if"] == page["if"] == "always()"
     assert "report.json*" in upload["with"]["path"].split()
     assert "github.run_attempt" in upload["with"]["name"]
+
+
+@each_file
+def test_the_page_is_uploaded_as_one_file_that_a_browser_opens(file):
+    _, page = action(file, "actions/upload-artifact")
+    written = {
+        word.partition("=")[2]
+        for step in the_job(file)["steps"]
+        for line in commands(step)
+        for word in line.split()
+        if word.startswith("--gpuperf-html=")
+    }
+    assert page["archive"] is False
+    assert "name" not in page  # the file's name is the artifact's, and no two attempts may upload one
+    assert {page["path"]} == {
+        name.replace("$GITHUB_RUN_ATTEMPT", "${{ github.run_attempt }}") for name in written
+    }
+    assert "github.run_attempt" in page["path"]
 
 
 def test_every_option_of_pytest_in_the_workflows_exists(run):
@@ -206,7 +226,8 @@ def test_the_cpu_job_is_green_without_a_gpu_and_says_what_one_must_reach(job):
     assert [0] == list(job("cpu.yml", SUITE, gpu="none").values())
     records = json.loads(Path("report.json").read_text(encoding="utf-8"))["records"]
     assert ["skipped", "skipped"] == [record["status"] for record in records]
-    assert "test_filter" in Path("summary.md").read_text(encoding="utf-8")
+    for name in ("summary.md", "speedups-cpu-1.html"):
+        assert "test_filter" in Path(name).read_text(encoding="utf-8")
 
 
 def test_the_cpu_job_is_green_where_the_ini_file_has_the_gate(job, gate, pytester):

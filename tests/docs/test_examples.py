@@ -2,10 +2,16 @@
 
 import ast
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from pytest_gpuperf.report.reader import load_report
+from pytest_gpuperf.report.repeat import repeat_command
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("test_*.py"))
@@ -46,6 +52,28 @@ def ran(pytester):
         ]
 
     return call
+
+
+def test_the_command_that_repeats_a_test_does_so(ran, pytester, monkeypatch):
+    """As it is printed, in a shell: the last size of a group reaches the threshold's verdict, too."""
+    example = ROOT / "examples" / "test_larger_data_pays.py"
+    source = smaller(example.read_text(encoding="utf-8"))
+    ran({example.name: source}, "--gpuperf-gpu=simulated", "--gpuperf-json=report.json")
+    run = load_report(pytester.path / "report.json")
+    *_, last = (record for record in run.records if record.family)
+    command = repeat_command(run, last)
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    printed = ["/bin/sh", "-c", f"{command} --gpuperf-json=again.json"]
+    done = subprocess.run(printed, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    again = load_report(pytester.path / "again.json")
+    assert f"pytest {example.name}::test_density --gpuperf-gpu=simulated" == command
+    for one in (run, again):
+        statuses = {record.nodeid: record.status for record in one.records}
+        assert {"failed", "recorded", "passed"} == {*statuses.values()}
+        assert statuses == {record.nodeid: record.status for record in run.records}
+        assert ["failed"] == [threshold.status for threshold in one.thresholds]
 
 
 def test_the_examples_run_on_both_devices(ran, pytester):

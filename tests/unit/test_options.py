@@ -4,6 +4,7 @@ import pytest
 from _pytest.config.argparsing import Parser
 
 from pytest_gpuperf import options
+from pytest_gpuperf.collection.expected_tests import ExpectedTests
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.report import paths
 
@@ -61,6 +62,45 @@ def test_the_command_line_wins_over_the_ini_file(pytester):
     pytester.makeini("[pytest]\ngpuperf_alpha = 0.1\ngpuperf_max_time = 7\n")
     run = options.run_options(pytester.parseconfig("--gpuperf-alpha=0.01"))
     assert (0.01, 7.0) == (run.alpha, run.max_time)
+
+
+def typed(pytester, *arguments):
+    config = pytester.parseconfig(*arguments)
+    return options.arguments(config, ExpectedTests(config).command_line)
+
+
+def test_what_was_typed_of_our_options_is_kept_in_order_without_outputs(pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--gpuperf-report-only")
+    pytester.makeini("[pytest]\naddopts = --gpuperf-strict\ngpuperf_cost_ratio = 3\n")
+    outputs = ("--gpuperf-json=r.json", "--gpuperf-markdown", "m.md", "--gpuperf-history=h")
+    outputs += ("--gpuperf-export=csv:e.csv", "--gpuperf-baseline-missing=create")
+    ours = ("--gpuperf-max-time", "3", "--gpuperf-require-gpu", "--gpuperf-fail-on=gpu:5%")
+    ours += ("--gpuperf-baseline=b.json", "--gpuperf-fail-on=speedup:10%", "--gpuperf-lock=none")
+    assert (
+        "--gpuperf-max-time=3",
+        "--gpuperf-require-gpu",
+        "--gpuperf-fail-on=gpu:5%",
+        "--gpuperf-baseline=b.json",
+        "--gpuperf-fail-on=speedup:10%",
+        "--gpuperf-lock=none",
+    ) == typed(pytester, "-q", *outputs, *ours, "-k", "not slow")
+
+
+def test_a_path_that_was_typed_in_a_folder_is_kept_as_from_the_root(pytester, monkeypatch):
+    pytester.makeini("[pytest]")
+    monkeypatch.chdir(pytester.mkdir("folder"))
+    root = pytester.path
+    for expected, path in {
+        "folder/b.json": "b.json",
+        "b.json": "../b.json",
+        "/b.json": "/b.json",
+        "none": "none",
+        str(root.parent / "b.json"): "../../b.json",
+    }.items():
+        assert (f"--gpuperf-baseline={expected}",) == typed(pytester, f"--gpuperf-baseline={path}")
+    assert ("--gpuperf-lock=folder/l", "--gpuperf-side=b.json") == typed(
+        pytester, "--gpuperf-lock=l", "--gpuperf-side=b.json"
+    )
 
 
 def test_a_usage_error_of_a_worker_is_left_for_its_controller(pytester):

@@ -20,7 +20,7 @@ _PRICE = 112  # where its entry in the legend begins
 _FEWEST, _MOST = 10.0, 1e4  # calls at the right end, where no crossing says where that is
 _BEYOND = 10.0  # times the crossing: so far the axis goes on
 _FARTHEST = 1e15
-_STEPS = 24  # of a curve
+_STEPS = 8  # of a curve
 _AT_ONCE = "The GPU has no start-up to pay off"
 
 
@@ -52,13 +52,14 @@ def figure(record: Record) -> Figure | None:
 
     The GPU's begins with what its first call took longer than a later one, and with the copies, once for all
     calls: what `BreakEven.both` is about, or `first_call` where the copies were not timed. With a cost ratio
-    it has a second line, the GPU's cost in seconds of a CPU machine. None where nothing was measured.
+    it has a second line, the GPU's cost in seconds of a CPU machine. None where nothing was measured, and
+    where the first call has paid off already, which takes no figure to say.
     """
     case = _case(record)
-    if case is None:
+    if case is None or (case.calls and case.calls.upper <= 1 and not _price(record)):
         return None
     last = _last(case.calls)
-    price = record.offload.price if record.offload else None
+    price = _price(record)
     costs = [case.cpu, case.gpu]
     if price:
         costs.append(_Cost(start=price.ratio * case.gpu.start, call=price.ratio * case.gpu.call))
@@ -86,6 +87,10 @@ def figure(record: Record) -> Figure | None:
         words=words,
         caption=f"Time of so many calls; the GPU's begins with {case.start}.",
     )
+
+
+def _price(record: Record) -> Price | None:
+    return record.offload.price if record.offload else None
 
 
 def _case(record: Record) -> _Case | None:

@@ -8,8 +8,7 @@ from typing import Literal
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, bar
-from pytest_gpuperf.report.html.plot import WIDTH
+from pytest_gpuperf.report.html.figure import Figure, Mark, Style, bar
 
 PartName = Literal["upload", "device busy", "launch and idle", "call", "download"]
 """`call` is a call as a whole, where the device does not say how long it worked on it."""
@@ -27,10 +26,7 @@ _HEIGHTS: dict[PartName, float] = {  # shares of the bar's: what a part is shows
     "call": 1.0,
     "download": 0.6,
 }
-_BAR = 20.0
-_LINE = 16.0
-_TIME_END, _PERCENT_END = 190.0, 240.0
-_SMALL = (90.0, 14.0)
+_WIDTH, _HEIGHT = 90.0, 14.0
 _APART = 0.1  # of the sum: by so much a loop differs from it before that is worth a sentence
 
 
@@ -61,40 +57,23 @@ def parts(record: Record) -> tuple[Part, ...]:
 
 
 def figure(record: Record) -> Figure | None:
-    """Return the parts of a call as a bar, and each of them in words; None where no call was timed."""
+    """Return the parts of a call as a bar for a row of the table; None where no call was timed.
+
+    `sentence` says the same in words.
+    """
+    shown = parts(record)
+    if not shown:
+        return None
+    return Figure(width=_WIDTH, height=_HEIGHT, finding=None, marks=list(_bar(shown)))
+
+
+def sentence(record: Record) -> str | None:
+    """Return the parts of a call in words, with what they are not; None where no call was timed."""
     shown = parts(record)
     if not shown:
         return None
     total = sum(part.seconds for part in shown)
-    marks, words = list(_bar(shown, WIDTH, _BAR)), list[Word]()
-    for number, part in enumerate(shown, start=1):
-        y = _BAR + number * _LINE
-        height = 10 * _HEIGHTS[part.name]
-        marks.append(Mark(_STYLES[part.name], bar(0, y - 4 - height / 2, 14, height), filled=True))
-        words += (
-            Word(20, y, part.name),
-            Word(_TIME_END, y, units.seconds(part.seconds), "end"),
-            Word(_PERCENT_END, y, _percent(part, total), "end"),
-        )
-    return Figure(
-        width=WIDTH,
-        height=_BAR + len(shown) * _LINE + 6,
-        finding=_finding(record, shown),
-        marks=marks,
-        words=words,
-        caption=" ".join(_caveats(record, total)) or None,
-    )
-
-
-def small(record: Record) -> Figure | None:
-    """Return the bar alone, for a row of a table; None where no call was timed."""
-    shown = parts(record)
-    if not shown:
-        return None
-    width, height = _SMALL
-    return Figure(
-        width=width, height=height, finding=_finding(record, shown), marks=list(_bar(shown, width, height))
-    )
+    return " ".join([f"{_finding(record, shown)}.", *_caveats(record, total)])
 
 
 def _call(record: Record) -> float | None:
@@ -130,15 +109,13 @@ def _works_aside(record: Record) -> bool:
     return any(diagnosis.code == "side_stream" for diagnosis in record.diagnosis)
 
 
-def _bar(shown: tuple[Part, ...], width: float, height: float) -> Iterator[Mark]:
+def _bar(shown: tuple[Part, ...]) -> Iterator[Mark]:
     total = sum(part.seconds for part in shown)
     left = 0.0
     for part in shown:
-        share = part.seconds / total * width
-        tall = height * _HEIGHTS[part.name]
-        path = bar(left, (height - tall) / 2, share, tall)
-        said = f"{part.name} {units.seconds(part.seconds)}"
-        yield Mark(_STYLES[part.name], path, filled=True, title=said)
+        share = part.seconds / total * _WIDTH
+        tall = _HEIGHT * _HEIGHTS[part.name]
+        yield Mark(_STYLES[part.name], bar(left, (_HEIGHT - tall) / 2, share, tall), filled=True)
         left += share
 
 

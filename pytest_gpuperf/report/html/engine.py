@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.report.html.figure import Figure, short
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -29,16 +28,12 @@ def asset(name: str) -> str:
     return (_TEMPLATES / name).read_text(encoding="utf-8").strip()
 
 
-def svg(figure: Figure) -> str:
-    """Return a figure as a file of its own."""
-    template = '<!-- pytest-gpuperf -->\n{% from "figure.html" import draw %}{{ draw(figure, alone=true) }}\n'
-    return _environment().from_string(template).render(figure=figure)
-
-
 @cache
 def _environment() -> "Environment":
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+        from pytest_gpuperf.report.html import svg
     except ImportError as error:
         cause = "the page needs Jinja2, which is not installed"
         raise GpuPerfError(f"{cause}; run pip install jinja2") from error
@@ -49,7 +44,12 @@ def _environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,
+        finalize=_shown,
     )
-    environment.filters["short"] = short
+    environment.filters["draw"] = svg.draw
     return environment
+
+
+def _shown(value: object) -> object:
+    """Return what a template writes of a value: no text steers a terminal that shows the page's source."""
+    return printable(value) if type(value) is str else value

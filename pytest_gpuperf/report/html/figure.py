@@ -1,4 +1,4 @@
-"""A figure of the page: marks and words at places in a box, which templates/figure.html writes as SVG.
+"""A figure of the page: marks and words at places in a box, which svg.py writes as SVG.
 
 All marks of one style are one path, so that a page with thousands of figures stays small. Coordinates are in
 pixels from the upper left corner; a place may be fractional, one decimal of it is kept.
@@ -11,7 +11,7 @@ from typing import Literal
 Style = Literal[
     "cpu", "gpu", "copies", "verdict", "passed", "failed", "undecided", "muted", "axis", "limit", "baseline"
 ]
-"""What a mark shows. Its colour is in page.css and, for pages whose styles are blocked, in figure.html."""
+"""What a mark shows. Its colour is in page.css and, for pages whose styles are blocked, in svg.py."""
 Place = tuple[float, float]
 
 

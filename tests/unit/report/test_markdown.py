@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, GateNote, GateResult, Tolerance
-from pytest_gpuperf.model.demand import Demand, UnknownValue
+from pytest_gpuperf.model.demand import Demand, Family, UnknownValue
 from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.model.offload import Threshold
+from pytest_gpuperf.model.offload import Point, Threshold
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Merged, Note, Record, Run
 from pytest_gpuperf.report.escape import markdown_code
 from pytest_gpuperf.report.markdown import text
+from pytest_gpuperf.report.repeat import repeat_command
 
 EMULATED = replace(GPU, backend="sycl", name="a CPU", emulated=True)
 A_COMMENT = 65_536  # characters that GitHub takes
@@ -104,10 +105,11 @@ PARSER = MarkdownIt("gfm-like", {"html": True})
 
 def rendered(markdown: str) -> SimpleNamespace:
     """Return what a renderer of GitHub's Markdown with raw HTML makes of it: elements, tables and code."""
-    elements, tables, spans, raw = set(), [], [], []
+    elements, tables, spans, raw, blocks = set(), [], [], [], []
     for token in PARSER.parse(markdown):
         elements.add(token.tag)
         raw += [token.content] if token.type == "html_block" else []
+        blocks += [token.content] if token.type == "fence" else []
         if token.type == "table_open":
             tables.append([])
         elif token.type == "tr_open":
@@ -118,7 +120,7 @@ def rendered(markdown: str) -> SimpleNamespace:
             spans += [child.content] if child.type == "code_inline" else []
         if token.type == "inline" and token.level == 4 and tables:
             tables[-1][-1].append("".join(child.content for child in token.children))
-    return SimpleNamespace(elements=elements - {""}, tables=tables, spans=spans, raw=raw)
+    return SimpleNamespace(elements=elements - {""}, tables=tables, spans=spans, raw=raw, blocks=blocks)
 
 
 def test_the_headline_counts_what_failed_and_changed_first(failed):
@@ -205,6 +207,7 @@ def test_a_row_holds_times_speedup_demand_baseline_and_verdict():
         "20.0 ms",
         "1.75 ms",
         "10.0x [9.00, 11.0]",
+        "·│··········║··········├●┤○·",
         ">=3x",
         "12.5x",
         "-20.0 % [-30.0, -10.0]",
@@ -226,7 +229,7 @@ def test_a_row_holds_times_speedup_demand_baseline_and_verdict():
 def test_a_baseline_has_its_metric_and_its_unit(expected, metric, baseline):
     estimate = Estimate(value=baseline, low=None, high=None)
     one = compared("regressed", metric=metric, baseline=estimate)
-    assert expected == rows(run_of(record(comparisons=(one,))))[0][5]
+    assert expected == rows(run_of(record(comparisons=(one,))))[0][6]
 
 
 def test_columns_that_no_test_needs_are_left_out():
@@ -250,6 +253,71 @@ def test_reasons_of_regressions_and_failures_are_told(failed):
     found = text(run_of(failed("a"), record("b", comparisons=(compared("regressed", reason="20 % slower"),))))
     assert "- `a`: `speedup 2.1x [1.9, 2.3], required at least 3x`" in found
     assert "- `b`: `20 % slower`" in found
+
+
+def commands(run: Run) -> list[str]:
+    """Return the commands that repeat what went wrong, in the order of the records."""
+    return [
+        repeat_command(run, each)
+        for each in run.records
+        if each.status == "failed" or any(one.outcome == "regressed" for one in each.comparisons)
+    ]
+
+
+def test_what_failed_or_regressed_comes_with_the_command_that_repeats_it(failed):
+    arguments = ("--gpuperf-gpu=sycl:cpu",)
+    lost = record("b", comparisons=(compared("regressed"),))
+    run = run_of(failed("a[1]"), record("fine"), lost, arguments=arguments)
+    block = "```sh\npytest 'a[1]' --gpuperf-gpu=sycl:cpu\npytest b --gpuperf-gpu=sycl:cpu\n```\n"
+    assert f"Repeat what failed or regressed, in the root folder:\n\n{block}" in text(run)
+    assert "Repeat" not in text(run_of(record("fine")))
+
+
+def test_more_than_a_few_commands_are_folded_and_the_rest_is_counted(failed):
+    many = [failed(f"a[{n}]") for n in range(4)]
+    assert "<details>\n<summary>Repeat what failed or regressed, in the root folder</summary>" in text(
+        run_of(*many)
+    )
+    many += [failed(f"a[{n}]") for n in range(4, 9)] + [failed("a" * 300), failed("b"), failed("c")]
+    found = text(run_of(*many))
+    assert "<summary>Repeat what failed or regressed (10 of 12), in the root folder</summary>" in found
+    assert "aaaa\n" not in found
+
+
+def test_the_size_with_the_verdict_of_a_failed_threshold_is_repeated():
+    one = record("a[1]", family=Family(name="a", parameter="n", size=1, sizes=(1,)))
+    point = Point(size=1, nodeid="a[1]", cpu=None, gpu=None)
+    missed = Threshold(
+        name="a",
+        parameter="n",
+        at_most=1,
+        at_least=None,
+        regime="never",
+        by_latency=False,
+        status="failed",
+        reason="the GPU does not win",
+        outcome="none",
+        largest_not_won=1,
+        smallest_won=None,
+        curve=(point,),
+    )
+    assert "pytest 'a[1]'" in text(run_of(one, thresholds=(missed,)))
+    assert "pytest" not in text(run_of(one, thresholds=(replace(missed, status="passed", reason=None),)))
+
+
+def test_a_plot_has_one_axis_for_all_tests_and_a_legend():
+    run = run_of(record("a"), record("b", speedup=speedup(0.5, 0.4, None)), skipped("c"))
+    heading, *found = rendered(text(run)).tables[0]
+    assert heading[4].startswith("0.3")
+    assert ["├", "►", "-"] == [next(mark for mark in "►├-" if mark in row[4]) for row in found]
+    assert {28} == {len(row[4]) for row in (heading, *found[:2])}
+    assert "`║` required" in text(run)
+    assert "required" not in text(run_of(skipped("c", reason="no GPU")))
+
+
+def test_no_line_ends_in_a_space_or_has_a_tab(failed):
+    found = text(run_of(failed("a"), record("b", comparisons=(compared("regressed"),)), skipped("c")))
+    assert [] == [line for line in found.splitlines() if line != line.rstrip() or "\t" in line]
 
 
 def test_an_emulated_device_is_never_called_a_gpu():
@@ -344,7 +412,9 @@ def assert_literal(run: Run, anything: str) -> None:
     assert shown.elements <= OURS
     assert ["<details>\n<summary>Environment</summary>\n", "</details>\n"] == shown.raw
     changes, facts = shown.tables
-    assert {8} == {len(row) for row in changes}
+    assert {9} == {len(row) for row in changes}
+    short = [command for command in dict.fromkeys(commands(run)) if len(command) <= 300]
+    assert shown.blocks == ["".join(f"{command}\n" for command in short)]
     assert {"verdict", "failed", "passed", "passed, regressed"} == {row[-1] for row in changes}
     assert {name.strip(): value.strip() for name, value in facts}["python"] == printable(anything).strip()
     assert printable(anything).strip() in {span.strip() for span in shown.spans}

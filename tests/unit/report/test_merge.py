@@ -694,6 +694,13 @@ def test_the_price_is_the_gpu_runs_and_another_is_told():
     assert made.merged.differences == ("cost ratio: 2.5, 4",)
 
 
+@for_each(("expected", "others"), [(("--gpuperf-all",), "all"), ((), "require-gpu")])
+def test_options_that_all_runs_had_are_those_of_the_whole(expected, others):
+    options = (("cpu", "all"), ("gpu", others))
+    made = merge([report(kind, side(kind, 1.0), arguments=(f"--gpuperf-{name}",)) for kind, name in options])
+    assert expected == made.run.arguments
+
+
 def test_a_price_that_a_report_lacks_is_the_others():
     sides = (("cpu", 3.0), ("gpu", None))
     made = merge([report(kind, side(kind, 1.0), cost_ratio=ratio) for kind, ratio in sides])

@@ -100,6 +100,25 @@ def test_a_price_has_a_line_of_its_own_and_its_break_even():
     assert figure(even(price=10)).finding.endswith("at 10 times the price never")
 
 
+def test_what_pays_off_at_once_has_no_crossing():
+    shown = figure(even(both=Estimate(value=0, low=0, high=0)))
+    assert ("The GPU has no start-up to pay off", []) == (shown.finding, paths(shown, "verdict"))
+
+
+def test_copies_that_are_quicker_than_none_by_noise_are_free():
+    quick = figure(even(transfer=replace(moved(), loop=array("d", [0.9e-3]))))
+    nothing = Copies(bytes=0, arrays=0)
+    free = figure(even(transfer=Transfer(h2d=nothing, d2h=nothing)))
+    assert "copies" not in quick.caption
+    assert paths(free, "gpu")[-1] == paths(quick, "gpu")[-1]
+
+
+@for_each("calls", [1.7e308, 2.0**50, 5e-324])
+def test_any_number_of_calls_can_be_drawn(calls):
+    for high in (None, calls, 1.7e308):
+        assert is_whole(figure(even(price=2.5, both=Estimate(value=calls, low=None, high=high))))
+
+
 @for_each("found", [skipped("a"), record(), even(cpu=None), even(gpu=measurement(GPU))])
 def test_without_a_break_even_there_is_no_figure(found):
     assert figure(found) is None

@@ -62,6 +62,12 @@ def test_of_many_tests_the_rest_is_counted():
     assert "50 tests: CPU moved in 50" in shown.finding
 
 
+def test_a_ratio_of_zero_has_no_place():
+    broken = record(legs=Legs(cpu=Estimate(value=0.0, low=None, high=1.0), gpu=ratio(2.0), moved="gpu"))
+    assert [] == [path for path in paths(figure([broken], ["a"]), "cpu", filled=True) if path.count("M") > 1]
+    assert "0x" not in texts(figure([broken], ["a"]))
+
+
 def test_without_legs_there_is_no_figure():
     none = record(legs=Legs(cpu=None, gpu=None, moved=None))
     assert figure([], []) is None

@@ -69,6 +69,31 @@ def test_an_unbounded_interval_ends_at_the_edges():
     assert 140 == pytest.approx(bottom - top, abs=0.2)
 
 
+def test_a_wide_interval_leaves_room_for_the_times():
+    wide = Estimate(value=0.9, low=1e-9, high=1e9)
+    heights = [
+        [y for _, y in places(paths(figure(replace(SWEEP, curve=curve)), "cpu")[-1])]
+        for curve in (SWEEP.curve, (SWEEP.curve[0], replace(SWEEP.curve[1], never=wide), *SWEEP.curve[2:]))
+    ]
+    usual, shown = (max(each) - min(each) for each in heights)
+    assert shown > usual / 2
+
+
+def test_a_time_lies_in_its_band_although_the_median_ratio_is_another():
+    off = Estimate(value=0.5, low=0.4, high=0.6)
+    shown = figure(replace(SWEEP, curve=(point(64, 0.2, never=off), point(256, 2.0, never=off))))
+    (one, other, other_low, one_low) = (y for _, y in places(paths(shown, "gpu", filled=True, faint=True)[0]))
+    first, second = (y for _, y in places(paths(shown, "gpu")[-1]))
+    assert one <= first <= one_low
+    assert other <= second <= other_low
+
+
+def test_a_limit_beyond_all_sizes_has_a_place_of_its_own():
+    shown = figure(replace(SWEEP, at_most=65536))
+    last = places(paths(shown, "cpu")[-1])[-1][0]
+    assert numbers(paths(shown, "limit")[0])[0] > last + 20
+
+
 def test_the_threshold_is_a_line_at_the_upper_end_of_its_doubt():
     shown = figure(SWEEP)
     left, _, width, *_ = numbers(paths(shown, "muted", filled=True, faint=True)[0])

@@ -262,6 +262,7 @@ def run_of(*records: Record, **changes) -> Run:
         "started": "2026-01-01T00:00:00+00:00",
         "records": records,
         "cost_ratio": 2.5,
+        "arguments": ("--gpuperf-gpu=sycl:cpu", "--gpuperf-require-gpu"),
     }
     return Run(**{**known, **changes})
 

@@ -1,0 +1,112 @@
+"""Repeat: a short command, true for what a verdict needs, and nothing else whatever a report holds."""
+
+import shlex
+import subprocess
+from dataclasses import replace
+
+from cases import for_each
+from factories import record, run_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_gpuperf.model.comparison import GateResult, Tolerance
+from pytest_gpuperf.model.demand import Family, Pairing
+from pytest_gpuperf.model.offload import Point, Threshold
+from pytest_gpuperf.report.repeat import repeat_command
+
+FFT = "tests/test_x.py::test_fft"
+
+
+def command(one, *others, **changes) -> str:
+    return repeat_command(run_of(one, *others, **changes), one)
+
+
+def member(size: int, nodeid: str = FFT, **changes):
+    family = Family(name=FFT, parameter="n", size=size, sizes=(1, 2))
+    return record(f"{nodeid}[{size}]", family=family, **changes)
+
+
+def threshold(*nodeids: str) -> Threshold:
+    points = (Point(size=size, nodeid=nodeid, cpu=None, gpu=None) for size, nodeid in enumerate(nodeids))
+    return Threshold(
+        name=FFT,
+        parameter="n",
+        at_most=1,
+        at_least=None,
+        regime="never",
+        by_latency=False,
+        status="failed",
+        reason="too late",
+        outcome="none",
+        largest_not_won=2,
+        smallest_won=None,
+        curve=tuple(points),
+    )
+
+
+def test_a_test_is_repeated_with_the_options_of_its_run():
+    expected = "pytest 'tests/test_x.py::test_fft[n=4096]' --gpuperf-gpu=sycl:cpu"
+    assert expected == command(record(f"{FFT}[n=4096]"), arguments=("--gpuperf-gpu=sycl:cpu",))
+    assert f"pytest {FFT}" == command(record(FFT))
+
+
+def test_a_gpu_sibling_comes_with_its_cpu_sibling():
+    pairing = Pairing(side="gpu", library="cupy", partner=f"{FFT}[numpy]")
+    gpu, cpu = record(f"{FFT}[cupy]", pairing=pairing), record(f"{FFT}[numpy]")
+    other = record(f"{FFT}[torch]")
+    assert f"pytest '{FFT}[numpy]' '{FFT}[cupy]'" == command(gpu, cpu, other)
+    assert f"pytest {FFT}" == command(gpu, cpu)
+    assert f"pytest '{FFT}[numpy]'" == command(cpu, gpu)
+
+
+def test_the_size_with_the_verdict_of_the_threshold_comes_with_the_others():
+    small, large, other = member(1), member(2), record(f"{FFT}[another]")
+    curve = (threshold(small.nodeid, large.nodeid),)
+    assert f"pytest {FFT}" == command(large, small, thresholds=curve)
+    assert f"pytest '{FFT}[2]' '{FFT}[1]'" == command(large, small, other, thresholds=curve)
+    assert f"pytest '{FFT}[1]'" == command(small, large, thresholds=curve)
+
+
+@for_each(
+    ("expected", "arguments"),
+    [
+        ("--gpuperf-baseline=b.json --gpuperf-strict --gpuperf-allow-missing", ("--gpuperf-strict",)),
+        ("--gpuperf-baseline=b.json --gpuperf-fail-on=gpu:5%", ("--gpuperf-fail-on=gpu:5%",)),
+        (
+            "--gpuperf-baseline=b.json --gpuperf-allow-missing --gpuperf-strict",
+            ("--gpuperf-allow-missing", "--gpuperf-strict"),
+        ),
+    ],
+)
+def test_a_strict_check_allows_that_the_other_tests_do_not_run(expected, arguments):
+    gate = GateResult(baseline="b.json", started=None, tolerances=(Tolerance(metric="gpu", share=0.05),))
+    found = command(record(FFT), gate=gate, arguments=("--gpuperf-baseline=b.json", *arguments))
+    assert f"pytest {FFT} {expected}" == found
+
+
+@for_each("hostile", ["-p", "--pdbcls=os:system", "; rm -rf /", "tests/other.py", "@file", "-c", "", "\n"])
+def test_a_report_names_no_options_but_ours(hostile):
+    assert f"pytest {FFT}" == command(record(FFT), arguments=(hostile,))
+
+
+@for_each("nodeid", ["-x/test_a.py::test", "--help", "@arguments", "-k"])
+def test_no_node_id_is_an_option_or_a_file_of_arguments(nodeid):
+    _, word = shlex.split(command(record(nodeid)))
+    assert f"./{nodeid}" == word
+
+
+HARD = st.sampled_from(tuple("'\"\\`$!;&|<>*?[]{}()~# \n\r\t\x1b\x7f\u202e\udc80é😀09afnx"))
+
+
+@given(st.lists(HARD, min_size=1, max_size=12).map("".join))
+def test_a_shell_reads_the_node_id_and_shows_no_control_character(text):
+    found = command(record(f"a{text}"), arguments=(f"--gpuperf-gpu={text}",))
+    assert found.isprintable()
+    echo = found.replace("pytest", "printf '%s\\0'", 1)
+    read = subprocess.run(["bash", "-c", echo], capture_output=True, check=True)  # noqa: S607 - wherever it is
+    expected = [f"a{text}", f"--gpuperf-gpu={text}"]
+    assert expected == read.stdout.decode(errors="surrogateescape").split("\0")[:-1]
+
+
+def test_a_lone_surrogate_is_escaped_too():
+    assert command(replace(record(FFT), nodeid="a\ud800")).isprintable()
