@@ -13,6 +13,7 @@ from threading import Thread
 
 import pytest
 import simulated_suite
+
 from pytest_gpuperf.report.html import page
 
 NAMES = (

@@ -4,6 +4,7 @@ import re
 
 import factories
 from cases import for_each
+
 from pytest_gpuperf.report.html import page
 
 WIDTHS = (360, 768, 1280, 1600)
