@@ -32,10 +32,11 @@ class OutcomeWords:
     @pytest.hookimpl(wrapper=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Generator[None, Status, Status]:
         """Add what was measured to the word; the category and the colours stay as others have chosen them."""
-        category, letter, word = yield
+        status = yield
         text: str | None = getattr(report, OUTCOME_ATTRIBUTE, None)
         if text is None or report is not self._shown:
-            return category, letter, word
+            return status
+        category, letter, word = status
         if isinstance(word, str):
             return category, letter, f"{word} ({text})"
         return category, letter, (f"{word[0]} ({text})", word[1])

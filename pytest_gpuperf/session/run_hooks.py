@@ -169,7 +169,7 @@ def _uses_gpu(item: pytest.Item) -> bool:
 
 
 def _has_word(spec: ItemSpec, report: pytest.TestReport) -> bool:
-    """Return whether the line of a test has what was measured: not that of an unmarked one, which stays as is.
+    """Return whether the line of a test has what was measured: that of an unmarked one stays as it is.
 
     Of a skip pytest shows the reason; an expected failure is no skip.
     """
