@@ -20,7 +20,7 @@ _PRICE = 112  # where its entry in the legend begins
 _FEWEST, _MOST = 10.0, 1e4  # calls at the right end, where no crossing says where that is
 _BEYOND = 10.0  # times the crossing: so far the axis goes on
 _FARTHEST = 1e15
-_STEPS = 8  # of a curve
+_AROUND_THE_BEND = (0.1, 0.3, 0.6, 1.0, 1.7, 3.0, 10.0)
 _AT_ONCE = "The GPU has no start-up to pay off"
 
 
@@ -72,7 +72,7 @@ def figure(record: Record) -> Figure | None:
     marks += _line("cpu", case.cpu, box, last)
     marks += _line("gpu", case.gpu, box, last)
     if price:
-        marks.append(Mark("gpu", f"{_dashed(_curve(costs[-1], box, last))}M{_PRICE} 8h5m3 0h5m3 0h5"))
+        marks.append(Mark("gpu", f"{line(*_curve(costs[-1], box, last))}M{_PRICE} 8h21", dashed=True))
         words.append(Word(_PRICE + 25, 12, f"GPU at {price.ratio:g} times the price"))
     if case.calls and case.calls.value:
         words.append(box.beside(box.place(case.calls.value, None)[0], _TOP - 6, _calls(case.calls)))
@@ -143,8 +143,10 @@ def _last(calls: Estimate | None) -> float:
 
 
 def _curve(cost: _Cost, box: Plot, last: float) -> list[Place]:
-    steps = (last ** (step / _STEPS) for step in range(_STEPS + 1))
-    return [box.place(calls, cost.of(calls)) for calls in steps]
+    """Return the places of a cost, close together around its bend, where calls cost as much as the start."""
+    bend = cost.start / cost.call if cost.call > 0 else inf
+    between = (share * bend for share in _AROUND_THE_BEND)
+    return [box.place(calls, cost.of(calls)) for calls in (1.0, *between, last) if 1.0 <= calls <= last]
 
 
 def _line(style: Style, cost: _Cost, box: Plot, last: float) -> Iterator[Mark]:
@@ -152,10 +154,6 @@ def _line(style: Style, cost: _Cost, box: Plot, last: float) -> Iterator[Mark]:
     places = _curve(cost, box, last)
     yield Mark(style, line(*places))
     yield Mark(style, "".join(plot.SHAPES[style](*place) for place in (places[0], places[-1])), filled=True)
-
-
-def _dashed(places: Sequence[Place]) -> str:
-    return "".join(line(*pair) for pair in zip(places[::2], places[1::2], strict=False))
 
 
 def _crossing(calls: Estimate | None, box: Plot) -> Iterator[Mark]:

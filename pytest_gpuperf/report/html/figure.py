@@ -28,6 +28,7 @@ class Mark:
     """Pixels by which all of it lies further right and down than its path says."""
     dots: Literal["round", "square"] | None = None
     """Shape of the dots that its path consists of: see `scatter`."""
+    dashed: bool = False
     faint: bool = False
     """Whether what lies below an area shines through."""
 

@@ -95,13 +95,14 @@ def test_without_times_of_the_copies_the_first_call_counts_alone():
 def test_a_price_has_a_line_of_its_own_and_its_break_even():
     shown = figure(even(price=2.5))
     assert "GPU at 2.5 times the price" in texts(shown)
+    assert ["gpu"] == [mark.style for mark in shown.marks if mark.dashed]
     assert shown.finding.endswith("at 2.5 times the price after about 60 calls")  # 450 ms / 7.5 ms
     assert "price" not in " ".join(texts(figure(even()))) + figure(even()).finding
     assert figure(even(price=10)).finding.endswith("at 10 times the price never")
 
 
 def test_what_pays_off_at_once_has_no_crossing():
-    shown = figure(even(both=Estimate(value=0, low=0, high=0)))
+    shown = figure(even(both=Estimate(value=0, low=0, high=3)))
     assert ("The GPU has no start-up to pay off", []) == (shown.finding, paths(shown, "verdict"))
 
 
@@ -111,6 +112,12 @@ def test_copies_that_are_quicker_than_none_by_noise_are_free():
     free = figure(even(transfer=Transfer(h2d=nothing, d2h=nothing)))
     assert "copies" not in quick.caption
     assert paths(free, "gpu")[-1] == paths(quick, "gpu")[-1]
+
+
+def test_what_surely_pays_off_in_the_first_call_takes_no_figure():
+    at_once = Estimate(value=0, low=0, high=1)
+    assert figure(even(both=at_once)) is None
+    assert figure(even(both=at_once, price=2.5))
 
 
 @for_each("calls", [1.7e308, 2.0**50, 5e-324])
