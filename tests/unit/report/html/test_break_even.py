@@ -80,12 +80,6 @@ def test_the_finding_and_the_words_name_the_number_of_calls():
     )
 
 
-def test_where_it_never_pays_off_the_reason_is_told():
-    shown = figure(even(both=None, reason="never: a call on the GPU takes no less time than on the CPU"))
-    assert "never: a call on the GPU" in shown.finding
-    assert [] == paths(shown, "verdict") == paths(shown, "muted", filled=True, faint=True)
-
-
 def test_without_times_of_the_copies_the_first_call_counts_alone():
     found = even(both=None, first_call=Estimate(value=9, low=8, high=10), transfer=None)
     assert "9 calls [8, 10]" in figure(found).finding
@@ -126,7 +120,7 @@ def test_any_number_of_calls_can_be_drawn(calls):
         assert is_whole(figure(even(price=2.5, both=Estimate(value=calls, low=None, high=high))))
 
 
-@for_each("found", [skipped("a"), record(), even(cpu=None), even(gpu=measurement(GPU))])
+@for_each("found", [skipped("a"), record(), even(cpu=None), even(both=None), even(gpu=measurement(GPU))])
 def test_without_a_break_even_there_is_no_figure(found):
     assert figure(found) is None
 
