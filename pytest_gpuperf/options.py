@@ -351,6 +351,11 @@ def patterns(config: pytest.Config) -> list[str]:
     return _ini_list(config, "gpuperf_speedup")
 
 
+def shows_words(config: pytest.Config) -> bool:
+    """Return whether pytest shows a word for each outcome (-v), rather than a letter."""
+    return config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
+
+
 def has_foreign_marker(config: pytest.Config) -> bool:
     """Return whether the suite registers a marker called speedup for a purpose of its own.
 

@@ -9,6 +9,7 @@ this module       at start                            addoption, addhooks, confi
                                                       make_collect_report (wrapper),
                                                       collection_modifyitems (last), runtest_call (wrapper)
 CollectionHooks   with the first speedup test         collection_modifyitems (outermost wrapper), deselected,
+                                                      report_collectionfinish,
                                                       runtestloop (first: creates the session)
 RunHooks          with the session (`_hooks`): a      runtest_setup, pyfunc_call (first),
                   speedup test is about to run, or    runtest_call (innermost wrapper: within pytest's
@@ -19,6 +20,8 @@ FinishHooks       with RunHooks                       runtest_logreport, testnod
                                                       unconfigure
 ExpectedTests     with RunHooks                       collectreport, itemcollected, deselected
 TimeoutPauser     with RunHooks                       timeout_set_timer, timeout_cancel_timer (both first)
+OutcomeWords      with -v: with RunHooks; with        runtest_logreport (outermost wrapper),
+                  --dist at start                     report_teststatus (wrapper)
 xdist._Worker     at start, in a worker               collection_finish (first)
 xdist._Controller at start, with --dist               configure_node, xdist_make_scheduler (wrapper),
                                                       xdist_node_collection_finished (outermost wrapper),
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 
 _RUN_HOOKS = "gpuperf-hooks"
 _COLLECTION_HOOKS = "gpuperf-collecting"
+_OUTCOME_WORDS = "gpuperf-outcomes"
 _IS_OFF = pytest.StashKey[bool]()
 _SELECTS_UNMARKED = pytest.StashKey[bool]()  # with a pattern, or --gpuperf-all
 _FINDER = pytest.StashKey["Finder"]()
@@ -94,6 +98,7 @@ def pytest_configure(config: pytest.Config) -> None:
             if not config.pluginmanager.has_plugin(_RUN_HOOKS):
                 _hooks(config).finish_hooks.pytest_runtest_logreport(report)
 
+        _register_outcome_words(config)  # the first report has one
         xdist.register(config, lambda: config.pluginmanager.has_plugin(_COLLECTION_HOOKS), on_record)
 
 
@@ -239,7 +244,18 @@ def _hooks(config: pytest.Config) -> RunHooks:
         config.pluginmanager.register(hooks.finish_hooks)
         config.pluginmanager.register(hooks.finish_hooks.expected_tests)
         config.pluginmanager.register(hooks.session.timers)
+        _register_outcome_words(config)
     return hooks  # type: ignore[no-any-return]  # pluggy's registry is untyped
+
+
+def _register_outcome_words(config: pytest.Config) -> None:
+    """Register what `-v` shows of each test."""
+    from pytest_gpuperf import options
+
+    if options.shows_words(config) and not config.pluginmanager.has_plugin(_OUTCOME_WORDS):
+        from pytest_gpuperf.session.outcome_words import OutcomeWords
+
+        config.pluginmanager.register(OutcomeWords(), _OUTCOME_WORDS)
 
 
 def _register_collection_hooks(config: pytest.Config) -> None:

@@ -79,7 +79,9 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
     candidates = _candidates(gate_options, chosen.base)
     new = reader.load_report(chosen.new)
     gated = new.gate is not None and bool(new.gate.tolerances)
-    gate = Gate(gate_options, candidates, lambda: new.environment, gated=gated)
+    # Only a page shows the times of tests that did not change.
+    all_legs = chosen.html is not None
+    gate = Gate(gate_options, candidates, lambda: new.environment, gated=gated, all_legs=all_legs)
     run = _with_comparisons(new, gate, options)
     if chosen.markdown is not None:
         files.replace(chosen.markdown, markdown.text(run))
@@ -176,11 +178,7 @@ def _changes(run: Run) -> Iterator[str]:
     """Yield the changes with their numbers, the worst first, and the counts."""
     changed = [record for record in run.records if any(each.reason for each in record.comparisons)]
     changed.sort(key=comparison_text.severity)
-    for record in changed[:_MOST_TESTS]:
-        for comparison in record.comparisons:
-            if comparison.reason is not None:
-                outcome = comparison_text.outcome_text(comparison.outcome)
-                yield f"{record.nodeid}: {outcome}: {comparison.reason}"
+    yield from comparison_text.changes(changed[:_MOST_TESTS], output.width())
     if rest := changed[_MOST_TESTS:]:
         yield f"and {count(len(rest), 'more test')}: {comparison_text.outcome_counts(rest)}"
     if changed:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpuperf.cli.command import add_command
-from pytest_gpuperf.cli.output import CommandResult
+from pytest_gpuperf.cli.output import CommandResult, width
 
 _EPILOG = """\
 example: gpuperf history speedups/ --only test_fft
@@ -45,5 +45,5 @@ def _history(chosen: argparse.Namespace) -> CommandResult:
     if chosen.json:
         return CommandResult(text=codec.indented(trend.document(runs, only=chosen.only)))
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    lines = trend.lines(runs, only=chosen.only, last=chosen.last, unicode=unicode)
+    lines = trend.lines(runs, only=chosen.only, last=chosen.last, unicode=unicode, width=width())
     return CommandResult(text="\n".join(lines))

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpuperf.cli.command import add_command
-from pytest_gpuperf.cli.output import FAILED, FINE, CommandResult, check_replaceable, lines_result
-from pytest_gpuperf.cli.reports import width
+from pytest_gpuperf.cli.output import FAILED, FINE, CommandResult, check_replaceable, lines_result, width
 from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -50,7 +49,7 @@ def _lines(
 ) -> Iterator[str]:
     """Yield what failed or is inconclusive, the table, and what was merged."""
     yield from (*failures, *merged.doubts(options), "")
-    yield from (*terminal.lines(merged.run, width()), "")
+    yield from (*map(str, terminal.lines(merged.run, width(), all_notes=True)), "")
     if merged.run.merged and merged.run.merged.differences:
         yield f"the runs differ: {'; '.join(merged.run.merged.differences)}"
     for report in (report for report in reports if not report.run.complete):

@@ -1,12 +1,13 @@
-"""From a command's lines to its result: the text, the exit code; and which files it may replace."""
+"""From a command's lines to its result: the text, its width, the exit code; and the files it may replace."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import get_terminal_size
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.report import paths
+from pytest_gpuperf.report import paths, table
 
 FINE, FAILED, WRONG, INCOMPARABLE = 0, 1, 2, 3
 """Exit codes: 1 a required speedup was missed or a metric regressed, 2 an error, 3 nothing to compare."""
@@ -18,6 +19,11 @@ class CommandResult:
 
     text: str
     code: int = FINE
+
+
+def width() -> int:
+    """Return the columns of the terminal, or the fewest that a table needs."""
+    return max(table.NARROWEST, get_terminal_size().columns)
 
 
 def lines_result(lines: Iterable[str], code: int = FINE) -> CommandResult:

@@ -3,12 +3,11 @@
 import sys
 from argparse import Namespace
 from pathlib import Path
-from shutil import get_terminal_size
 from time import perf_counter
 from typing import Any
 
 from pytest_gpuperf.cli.command import add_command
-from pytest_gpuperf.cli.output import CommandResult, check_replaceable, lines_result
+from pytest_gpuperf.cli.output import CommandResult, check_replaceable, lines_result, width
 from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
@@ -51,15 +50,10 @@ def add(commands: Any) -> None:
     command.add_argument("report", type=Path, metavar="REPORT", help="the report to write; it must not exist")
 
 
-def width() -> int:
-    """Return the columns of the terminal, or the fewest that a table needs."""
-    return max(80, get_terminal_size().columns)
-
-
 def show(report: Path) -> CommandResult:
-    """Print a report's table, and the reasons of its tests."""
+    """Print a report's table and notes, without colours: they may go to a file or another program."""
     run = reader.load_report(report)
-    lines = terminal.lines(run, width())
+    lines = [str(line) for line in terminal.lines(run, width(), all_notes=True)]
     early = [] if run.complete else ["", "the run ended early: this is not all of it"]
     not_run = gate_text.not_run(run.gate) if run.gate else None
     rest = ["", not_run] if not_run else []

@@ -4,7 +4,9 @@ from collections.abc import Callable, Generator, Sequence
 
 import pytest
 
+from pytest_gpuperf import options
 from pytest_gpuperf.collection import siblings
+from pytest_gpuperf.collection.items import SPEC
 
 
 class CollectionHooks:
@@ -36,6 +38,20 @@ class CollectionHooks:
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember what will not run: each speedup test among them gets a record."""
         self._deselected += items
+
+    def pytest_report_collectionfinish(
+        self, config: pytest.Config, items: Sequence[pytest.Item]
+    ) -> str | list[str]:
+        """Say how long the run may take, if that is long; pytest itself would say it with -q, too."""
+        if config.getoption("verbose") < 0 or runs_no_test(config):
+            return []
+        from pytest_gpuperf.report import progress  # which --collect-only would import for nothing
+
+        longest = options.run_options(config).max_time
+        specs = [item.stash[SPEC] for item in items if SPEC in item.stash]
+        limits = [spec.demand.max_time or longest for spec in specs if spec.has_device]
+        text = progress.time_limits(limits)
+        return f"gpuperf: {text}" if text else []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:

@@ -119,6 +119,8 @@ class Record:
     """Why it ended so, as a sentence; null for passed and recorded, and only for them."""
     reason_code: ReasonCode | None = None
     """The kind of reason, for programs; null where there is none, or no code for it."""
+    expected_failure: bool = False
+    """Whether the test failed, as pytest was told to expect (`xfail`): then it fails no run."""
     demand: Demand
     """What the marker asked."""
     scope: Literal["body", "call"] | None = None

@@ -16,12 +16,10 @@ from pytest_gpuperf.report.comparison_text import (
     baseline_text,
     change_text,
     outcome_text,
-    tolerances_text,
-    worst,
 )
 from pytest_gpuperf.report.escape import markdown_code, markdown_row
 from pytest_gpuperf.report.repeat import repeat_command
-from pytest_gpuperf.report.summary import is_emulated
+from pytest_gpuperf.report.summary import is_emulated, tolerances_text, worst
 
 _MOST_ROWS = 50
 _MOST_REASONS = 15
@@ -128,7 +126,7 @@ def _cells(record: Record) -> dict[str, str]:
         **summary.cells(record),
         "baseline": baseline_text(comparison),
         "change": change_text(comparison),
-        "verdict": verdict,
+        "verdict": summary.expected(verdict, record),
     }
 
 
@@ -197,11 +195,11 @@ def _commands(run: Run, records: Sequence[Record]) -> str:
         if threshold.status == "failed" and threshold.curve
     }
     repeated = [record for record in records if summary.rank(record) == 0 or record.nodeid in missed]
-    commands = dict.fromkeys(repeat_command(run, record) for record in repeated)
-    shown = [command for command in commands if len(command) <= _LONGEST_COMMAND][:_MOST_OTHERS]
+    commands = (repeat_command(run, record) for record in repeated)
+    shown = list(islice((each for each in commands if len(each) <= _LONGEST_COMMAND), _MOST_OTHERS))
     if not shown:
         return ""
-    more = f" ({len(shown)} of {len(commands)})" if len(shown) < len(commands) else ""
+    more = f" ({len(shown)} of {len(repeated)})" if len(shown) < len(repeated) else ""
     title = f"Repeat what failed or regressed{more}, in the root folder"
     block = "\n".join(["```sh", *shown, "```"])
     if len(shown) <= _MOST_OPEN:

@@ -5,16 +5,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
+from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, GateResult
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.nodeid import function_of, name_of
 from pytest_gpuperf.model.offload import Threshold
+from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run
-from pytest_gpuperf.report import comparison_text
 
 NOTED = ("regressed", "improved", "undecided", "not_comparable")
 _COUNTED = (
-    *("failed", "error", "regressed", "improved", "inconclusive", "undecided", "not_comparable"),
-    *("new", "passed", "recorded", "skipped"),
+    *("failed", "error", "regressed", "failed (expected)", "error (expected)", "improved"),
+    *("inconclusive", "undecided", "not_comparable", "new", "passed", "recorded", "skipped"),
 )
 _PLURALS = {"error": "errors"}
 
@@ -24,25 +25,74 @@ def shown_records(run: Run) -> list[Record]:
     return [record for record in run.records if not (record.is_deselected and record.cpu is None)]
 
 
+def verdict(record: Record) -> str:
+    """Return how a test ended, in words: with a remark where that was expected."""
+    return expected(verdict_code(record), record)
+
+
+def verdict_code(record: Record) -> str:
+    """Return the word for how a test ended: its status, or `regressed`."""
+    return "regressed" if _is_regressed(record) else record.status
+
+
+def expected(text: str, record: Record) -> str:
+    """Return a text on how a test ended, with a remark if that is a failure that its `xfail` expects."""
+    return f"{text} (expected)" if is_expected_failure(record) else text
+
+
+def is_expected_failure(record: Record) -> bool:
+    """Return whether a test failed as its `xfail` expects."""
+    has_failed = record.status in ("failed", "error") or _is_regressed(record)
+    return record.expected_failure and has_failed
+
+
+def _is_regressed(record: Record) -> bool:
+    return any(comparison.outcome == "regressed" for comparison in record.comparisons)
+
+
+def rows_of(records: Sequence[Record]) -> list[Record]:
+    """Return the records without those of CPU siblings of which a GPU sibling's row says all."""
+    told = {
+        record.pairing.partner
+        for record in records
+        if record.pairing and record.pairing.partner and record.speedup
+    }
+    return [record for record in records if record.nodeid not in told or not _is_plain(record)]
+
+
+def _is_plain(record: Record) -> bool:
+    """Return whether a CPU sibling ended as it does where nothing is to be said of it."""
+    outcomes = {comparison.outcome for comparison in record.comparisons}
+    return record.status == "recorded" and outcomes <= {"new", "not_regressed"}
+
+
 def is_emulated(record: Record) -> bool:
     """Return whether a test's speedup is not one of a GPU."""
     return record.gpu is not None and record.gpu.device.emulated
 
 
-def short_names(records: Sequence[Record]) -> dict[str, str]:
+def short_names(records: Iterable[Record]) -> dict[str, str]:
     """Return the tests' names; with their files, or whole node ids, where those would be ambiguous."""
-    nodeids = [record.nodeid for record in records]
-    # The shortest form that is unique in this table: narrow terminals have little room for names.
-    for short in (name_of, _name_in_file):
-        names = {nodeid: short(nodeid) for nodeid in nodeids}
-        if len(set(names.values())) == len(names):
-            return names
-    return {nodeid: nodeid for nodeid in nodeids}
+    functions = _short_functions({function_of(record.nodeid) for record in records})
+    names = {}
+    for record in records:
+        function = function_of(record.nodeid)
+        names[record.nodeid] = printable(functions[function] + record.nodeid[len(function) :])
+    return names
 
 
-def _name_in_file(nodeid: str) -> str:
-    function = function_of(nodeid)
-    return function.rpartition("/")[2] + nodeid[len(function) :]
+def _short_functions(functions: Collection[str]) -> dict[str, str]:
+    """Return the shortest name of each function that no other has."""
+    shortest: dict[str, str] = {}
+    for shorten_one in (_without_path, name_of):  # the shortest last: it replaces the one before
+        names = {function: shorten_one(function) for function in functions}
+        counts = Counter(names.values())
+        shortest.update({function: name for function, name in names.items() if counts[name] == 1})
+    return {function: shortest.get(function, function) for function in functions}
+
+
+def _without_path(function: str) -> str:
+    return function.rpartition("/")[2]
 
 
 def shorten(name: str, width: int) -> str:
@@ -73,21 +123,31 @@ def reasons_of(record: Record, explained: Collection[str] = ()) -> Iterator[str]
     CPU siblings in `explained` leave out why a GPU sibling has no speedup.
     """
     yield from filter(None, [record.reason, *(comparison.reason for comparison in record.comparisons)])
+    is_explained = _explains_offload(record)
+    diagnoses = [diagnosis.sentence for diagnosis in record.diagnosis] if is_explained else []
+    if record.status == "failed":  # what helps comes first: a narrow terminal may show no more
+        yield from diagnoses
     for note in record.notes:
         if not (note.code == "gpu_sibling_without_speedup" and record.nodeid in explained):
             yield note.text
+    if record.offload is not None and is_explained:
+        yield record.offload.reason
+    if record.status != "failed":
+        yield from diagnoses
+
+
+def _explains_offload(record: Record) -> bool:
+    """Return whether it is to be said what holds a record back, because it failed or is not worth it."""
     offload = record.offload
     if offload is None:
-        return
+        return False
     costs_more = offload.price is not None and offload.price.saves is False
     if offload.worth and not costs_more and record.status != "failed":
-        return
+        return False
     bounds = [link.speedup_at_most for link in offload.links]
     no_link_is_fast_enough = bounds and all(bound is not None and bound < 1 for bound in bounds)
-    if record.gpu is None and not no_link_is_fast_enough:
-        return  # the table shows how long a call may take on a GPU
-    yield offload.reason
-    yield from (diagnosis.sentence for diagnosis in record.diagnosis)
+    # Without a GPU the table shows how long a call may take on one.
+    return record.gpu is not None or bool(no_link_is_fast_enough)
 
 
 def measured_thresholds(run: Run) -> list[Threshold]:
@@ -112,6 +172,11 @@ def _bracket(threshold: Threshold) -> str:
         return f"the GPU does not win at the largest {name}, {lost:.16g}"
     below = f"not at {lost:.16g}" if lost is not None else "the smallest"
     return f"the GPU wins from {name} = {won:.16g} on, {below}"
+
+
+def tolerances_text(gate: GateResult) -> str:
+    """Return what may get worse, and by how much: `speedup 10 %, memory 5 %`."""
+    return ", ".join(f"{tolerance.metric} {100 * tolerance.share:g} %" for tolerance in gate.tolerances)
 
 
 def cells(record: Record) -> dict[str, str]:
@@ -144,15 +209,14 @@ def _limit(demand: Demand) -> str:
     return f"{limits}{regime}{' latency' if demand.latency else ''}"
 
 
-def verdict(record: Record) -> str:
-    """Return the word that stands for how a test ended: a regression before its own status."""
-    is_regressed = any(comparison.outcome == "regressed" for comparison in record.comparisons)
-    return "regressed" if is_regressed else record.status
+def worst(record: Record) -> Comparison | None:
+    """Return the comparison that a reader must see first: a regression before doubt before the rest."""
+    return min(record.comparisons, key=lambda each: WORST_FIRST.index(each.outcome), default=None)
 
 
 def rank(record: Record) -> int:
     """Return a record's place: what went wrong, what is inconclusive, what got better, the rest."""
-    comparison = comparison_text.worst(record)
+    comparison = worst(record)
     outcome = comparison.outcome if comparison else None
     if record.status in ("failed", "error") or outcome == "regressed":
         return 0
@@ -173,7 +237,8 @@ def counts(records: Iterable[Record]) -> list[str]:
         counted.update({comparison.outcome for comparison in record.comparisons})
         is_noted = any(comparison.outcome in NOTED for comparison in record.comparisons)
         if not is_noted or record.status not in ("passed", "recorded"):
-            counted[record.status] += 1
+            failed = record.status in ("failed", "error")
+            counted[expected(record.status, record) if failed else record.status] += 1
     words = {code: code.replace("_", " ") for code in _COUNTED if counted[code]}
     return [units.count(counted[code], word, _PLURALS.get(code, word)) for code, word in words.items()]
 

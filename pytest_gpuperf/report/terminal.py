@@ -1,41 +1,93 @@
-"""From a run to the lines of the terminal's section: devices, table, reasons, thresholds, gate."""
+"""From a run to the lines of the terminal's section: devices, table, notes, thresholds, gate."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from textwrap import wrap
+from types import MappingProxyType
 
 from pytest_gpuperf.model import units
+from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import comparison_text, summary
+from pytest_gpuperf.report import comparison_text, summary, table
+from pytest_gpuperf.report.table import Colour, Line, Row
 
-_HEADINGS = ("test", "CPU", "GPU", "speedup", "with copies", "limit", "change", "verdict")
-_SHORTEST_NAME = 24  # a column that leaves less for a test's name is left out
-_GAP = "  "
+_HEADINGS = ("CPU", "GPU", "speedup", "with copies", "limit", "change", "verdict")
+_MOVABLE = (("with copies",), ("limit",), ("change",), ("CPU", "GPU"))
+_COLOURS: dict[str, Colour] = {
+    "failed": "red",
+    "error": "red",
+    "regressed": "red",
+    "inconclusive": "yellow",
+    "skipped": "yellow",
+    "passed": "green",
+}
 _MOST_UNMARKED = 20  # rows for tests that only --gpuperf-all measured
+_WIDEST_TEXT = 120  # columns: longer lines of words are hard to read
+_MOST_NOTED, _LONGEST_NOTE = 10, 3  # tests, and lines for each
+_CUT = " ..."
+
+ShownAbove = Mapping[str, str]
+"""What pytest has shown of failed tests above the section, by their node ids."""
+NOTHING_ABOVE: ShownAbove = MappingProxyType({})
 
 
-def lines(run: Run, width: int) -> list[str]:
-    """Return the section's lines, none of them longer than `width` (at least 80) columns."""
+def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes: bool = False) -> list[Line]:
+    """Return the section's lines, none of them longer than `width` (at least 60) columns.
+
+    What pytest has shown `above` is not said again. Without `all_notes` the rest of many or long notes is
+    counted only.
+    """
     records = summary.shown_records(run)
-    gate = _wrapped(comparison_text.gate_lines(run), width)
+    text_width = min(width, _WIDEST_TEXT)
+    gate = _wrapped(comparison_text.gate_lines(run), text_width)
+    left_alone = _left_alone(run, text_width)
     if not records:
-        return [*_after_gap(_selections(run, ())), *_after_gap(_left_alone(run, width)), *_after_gap(gate)]
-    rows = _with_rows(records)
-    names = summary.short_names(rows)
-    measured = summary.measured_thresholds(run)
-    thresholds = (f"threshold of {each.name}: {summary.threshold_sentence(each)}" for each in measured)
+        return [
+            Line(text) for block in (_selections(run, ()), left_alone, gate) for text in _after_gap(block)
+        ]
+    told = _with_rows(records)
+    rows = summary.rows_of(told)
+    names = summary.short_names(told)
     blocks = [
-        _table(rows, names, width) if rows else [],
-        _reasons(rows, names, width),
-        _limits(rows, run.cost_ratio, width),
-        _wrapped(thresholds, width),
+        _notes(told, names, text_width, above, all_notes=all_notes),
+        _limits(rows, run.cost_ratio, text_width),
+        _thresholds(summary.measured_thresholds(run), text_width, above),
         _worth(records, run.cost_ratio),
         _waits(records),
         _selections(run, rows),
-        _left_alone(run, width),
+        left_alone,
         _undecided(records),
         gate,
     ]
-    return [*_devices(run, width), *(line for block in blocks for line in _after_gap(block))]
+    return [
+        *map(Line, _devices(run, text_width)),
+        *([Line(""), *_table(rows, names, width)] if rows else []),
+        *(Line(text) for block in blocks for text in _after_gap(block)),
+    ]
+
+
+def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> list[Line]:
+    """Return how many tests ended how, and why those failed that did: what `pytest -q` shows."""
+    records = summary.rows_of(summary.shown_records(run))
+    if not records:
+        return []
+    counts = Counter(map(summary.verdict, records))
+    order = [*_COLOURS, *counts]  # the gravest first
+    counted = ", ".join(f"{counts[word]:,} {word}" for word in dict.fromkeys(order) if counts[word])
+    failed = [
+        replace(record, notes=(), offload=None)  # without what only explains the reason
+        for record in records
+        if _colour(record) == "red"
+    ]
+    text_width = min(width, _WIDEST_TEXT)
+    notes = _notes(failed, summary.short_names(failed), text_width, above, all_notes=False)
+    thresholds = [each for each in run.thresholds if each.status == "failed"]
+    return [
+        Line(text)
+        for text in (*_wrapped([counted], text_width), *notes, *_thresholds(thresholds, text_width, above))
+    ]
 
 
 def _after_gap(block: list[str]) -> list[str]:
@@ -43,10 +95,7 @@ def _after_gap(block: list[str]) -> list[str]:
 
 
 def _wrapped(texts: Iterable[str], width: int) -> list[str]:
-    # Hyphens are parts of node ids and options, which should stay whole to be copied.
-    return [
-        line for text in texts for line in wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
-    ]
+    return [line for text in texts for line in table.wrapped(text, width)]
 
 
 def _with_rows(records: Sequence[Record]) -> list[Record]:
@@ -92,41 +141,32 @@ def _devices(run: Run, width: int) -> list[str]:
     return wrap(f"CPU {environment.cpu.get('name') or 'unknown'} | GPU {shown}", width)
 
 
-def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> list[str]:
-    """Return the table; where names would be cut short, the columns that can be spared are left out.
-
-    The limit cannot be spared where it shows what a speedup includes.
-    """
+def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> Iterator[Line]:
     has_copies = any(record.offload is not None and record.offload.always is not None for record in records)
     unused = set() if has_copies else {"with copies"}
     if not any(record.comparisons for record in records):
         unused.add("change")
     headings = [heading for heading in _HEADINGS if heading not in unused]
-    plain = all(record.demand.transfer == "never" and not record.demand.latency for record in records)
-    for spare in (None, "with copies", "limit") if plain else (None, "with copies"):
-        headings = [heading for heading in headings if heading != spare]
-        cells = [headings, *(_row(record, names, headings) for record in records)]
-        widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
-        room = width - sum(widths[1:]) - len(_GAP) * (len(widths) - 1)
-        if room >= min(widths[0], _SHORTEST_NAME):
-            break
-    # The name is the only column that still identifies its row when it is cut.
-    widths[0] = min(widths[0], room)
-    return [_line(row, widths) for row in cells]
+    return table.lines([_row(record, names) for record in records], headings, width, _MOVABLE)
 
 
-def _row(record: Record, names: Mapping[str, str], headings: Iterable[str]) -> list[str]:
+def _row(record: Record, names: Mapping[str, str]) -> Row:
     always = record.offload.always if record.offload else None
-    is_regressed = any(comparison.outcome == "regressed" for comparison in record.comparisons)
     cells = {
         **summary.cells(record),
         **({} if record.gpu else {"GPU": _allowed(record)}),
-        "test": names[record.nodeid],
         "with copies": f"{units.digits(always.value)}x" if always else "-",
         "change": comparison_text.short_change(record),
-        "verdict": "regressed" if is_regressed else record.status,
+        "verdict": summary.verdict(record),
     }
-    return [cells[heading] for heading in headings]
+    return Row(name=names[record.nodeid], cells=cells, colour=_colour(record))
+
+
+def _colour(record: Record) -> Colour | None:
+    """Return the colour of a verdict: yellow for a failure that is expected, as pytest has it."""
+    if summary.is_expected_failure(record):
+        return "yellow"
+    return _COLOURS.get(summary.verdict_code(record))
 
 
 def _allowed(record: Record) -> str:
@@ -136,18 +176,92 @@ def _allowed(record: Record) -> str:
     return f"<={units.seconds(most)}" if most is not None else "-"
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    name, *others, status = row
-    cells = [summary.shorten(name, widths[0]).ljust(widths[0])]
-    cells += [cell.rjust(size) for cell, size in zip(others, widths[1:], strict=False)]
-    return _GAP.join([*cells, status])
+def _notes(
+    records: Sequence[Record], names: Mapping[str, str], width: int, above: ShownAbove, *, all_notes: bool
+) -> list[str]:
+    """Return the reasons and notes of tests, the failed ones first; what tests share is said once.
+
+    Texts with the same tests stand together.
+    """
+    texts = _noted(sorted(records, key=_gravity), names, above)
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for text, tests in texts.items():
+        groups.setdefault(tuple(tests), []).append(text)
+    shown = list(groups.items())[: None if all_notes else _MOST_NOTED]
+    blocks = [_note(units.first_few(tests, most=1), texts, width) for tests, texts in shown]
+    if all_notes:
+        return list(chain.from_iterable(blocks))
+    cut = sum(max(0, len(block) - _LONGEST_NOTE) for block in blocks)
+    named = {test for tests, _ in shown for test in tests}
+    others = {test for tests in groups for test in tests} - named
+    left_out = [units.count(cut, "more line")] if cut else []
+    left_out += [f"notes on {units.count(len(others), 'more test')}"] if others else []
+    where = "pytest -v shows all, and so does gpuperf show with the report"
+    rest = _wrapped([f"{' and '.join(left_out)}: {where}"], width) if left_out else []
+    return [*(line for block in blocks for line in _shortened(block, width)), *rest]
 
 
-def _reasons(records: Sequence[Record], names: Mapping[str, str], width: int) -> list[str]:
-    """Return why, once for all tests that share a reason."""
+def _noted(
+    records: Iterable[Record], names: Mapping[str, str], above: ShownAbove
+) -> dict[str, dict[str, None]]:
+    """Return the names of the tests, each once and in order, of which each text is to be said."""
+    records = list(records)
     explained = summary.explained_by_sibling(records)
-    reasons = summary.shared_reasons(records, names, lambda record: summary.reasons_of(record, explained))
-    return _wrapped((f"{units.first_few(tests, most=1)}: {text}" for text, tests in reasons.items()), width)
+    by_gpu_siblings: dict[str, set[str]] = {}
+    texts: dict[str, list[str]] = {}
+    for record in records:
+        said = texts[record.nodeid] = list(summary.reasons_of(record, explained))
+        if record.pairing and record.pairing.partner:
+            by_gpu_siblings.setdefault(record.pairing.partner, set()).update(said)
+    tests: dict[str, dict[str, None]] = {}
+    for record in records:
+        told = by_gpu_siblings.get(record.nodeid, ())
+        for text in texts[record.nodeid]:
+            if text not in told and not _is_above(text, record, above):
+                tests.setdefault(text, {})[names[record.nodeid]] = None
+    return tests
+
+
+def _is_above(text: str, record: Record, above: ShownAbove) -> bool:
+    """Return whether pytest has shown a text above, or the exception that it is about."""
+    if record.nodeid not in above:
+        return False
+    is_of_exception = text == record.reason and record.status == "error"
+    return is_of_exception or text in above[record.nodeid]
+
+
+def _gravity(record: Record) -> int:
+    """Return a record's place in an order of what needs most attention first."""
+    colour = _colour(record)
+    return 0 if colour == "red" else 1 if record.status == "inconclusive" else 2
+
+
+def _note(head: str, texts: Sequence[str], width: int) -> list[str]:
+    """Return what is said of some tests: the first text beside their names, the others below."""
+    said = (f"{head}: {texts[0]}", *(f"  {text}" for text in texts[1:]))
+    return [line for text in said for line in table.wrapped(text, width, "    ")]
+
+
+def _shortened(block: list[str], width: int) -> list[str]:
+    """Return the lines of a note as far as they are shown, with a mark where that is not all."""
+    if len(block) <= _LONGEST_NOTE:
+        return block
+    *shown, last = block[:_LONGEST_NOTE]
+    if len(last) > width - len(_CUT):
+        last = last[: width - len(_CUT)].rpartition(" ")[0]
+    return [*shown, last + _CUT]
+
+
+def _thresholds(thresholds: Iterable[Threshold], width: int, above: ShownAbove) -> list[str]:
+    """Return each threshold's sizes and status, and its reason unless pytest has shown that above."""
+    sentences = []
+    for threshold in thresholds:
+        reason = threshold.reason
+        nodeids = (point.nodeid for point in threshold.curve)
+        if reason is not None and any(reason in above.get(nodeid, "") for nodeid in nodeids):
+            threshold = replace(threshold, reason=None)
+        sentences.append(f"threshold of {threshold.name}: {summary.threshold_sentence(threshold)}")
+    return _wrapped(sentences, width)
 
 
 def _limits(records: Iterable[Record], price: float | None, width: int) -> list[str]:

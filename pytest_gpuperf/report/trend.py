@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby, pairwise
-from math import log
+from math import exp, log
 from statistics import median
 from typing import Any
 
@@ -15,9 +15,10 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.report.history import History
 from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.report.json.history import Entry, Tested
+from pytest_gpuperf.report.table import folded, wrapped
 
-_BLOCKS, _LETTERS = "▁▂▃▄▅▆▇", "_.-~+*#"  # an odd number: one is the middle
-_WIDEST = 40  # marks of a sparkline
+_BLOCKS, _LETTERS = "▁▂▃▄▅▆▇│", "_.-~+*#|"  # an odd number: one is the middle; and what marks a change
+_SCALE = 22  # columns for the values of the lowest and the highest mark
 _NARROWEST = log(1.1)  # what its height stands for at least, so that noise looks like noise
 _SHORT = 7  # letters of a commit
 _INDENT = "  "
@@ -61,7 +62,12 @@ def series(entries: Iterable[Entry], *, only: str | None = None) -> tuple[Series
 
 
 def lines(
-    history: History, *, only: str | None = None, last: int | None = 10, unicode: bool = True
+    history: History,
+    *,
+    only: str | None = None,
+    last: int | None = 10,
+    unicode: bool = True,
+    width: int = 80,
 ) -> list[str]:
     """Return the lines that show the history of each test, with its `last` runs (None: all of them).
 
@@ -71,12 +77,12 @@ def lines(
     text = [_heading(history, shown, only)]
     for fingerprint, group in groupby(shown, key=lambda one: one.fingerprint):
         comparable = list(group)
-        text += ["", f"== {printable(fingerprint)}"]
+        text += ["", *wrapped(f"== {printable(fingerprint)}", width, "   ")]
         for one in comparable:
             if one.timed:
-                text += _lines(one, last, unicode=unicode)
-        text += _untimed([one for one in comparable if not one.timed])
-    return [*text, *_rejected(history)]
+                text += _lines(one, last, width, _BLOCKS if unicode else _LETTERS)
+        text += _untimed([one for one in comparable if not one.timed], width)
+    return [*text, *_rejected(history, width)]
 
 
 def document(history: History, *, only: str | None = None) -> dict[str, Any]:
@@ -111,11 +117,11 @@ def _heading(history: History, shown: Sequence[Series], only: str | None) -> str
     return f"{runs}, {units.count(len({one.nodeid for one in shown}), 'test')}"
 
 
-def _lines(one: Series, last: int | None, *, unicode: bool) -> Iterator[str]:
-    """Yield a test's name and sparkline, its last runs, and its changes."""
-    values = [point.result.speedup.value for point in one.timed if point.result.speedup]
+def _lines(one: Series, last: int | None, width: int, marks: str) -> Iterator[str]:
+    """Yield a test's name, its series as a sparkline, its last runs, and its changes."""
     yield ""
-    yield f"{printable(one.nodeid)}  {_sparkline(values, _BLOCKS if unicode else _LETTERS)}"
+    yield from folded(printable(one.nodeid), width)
+    yield f"{_INDENT}{_sparkline(one, width - len(_INDENT), marks)}"
     shown = one.points if last is None else one.points[max(0, len(one.points) - last) :]
     if hidden := len(one.points) - len(shown):
         yield f"{_INDENT}... {hidden} earlier"
@@ -154,34 +160,46 @@ def _result(point: Point) -> str:
     return ratio(speedup) + (f"  {status}" if status in ("failed", "inconclusive", "error") else "")
 
 
-def _untimed(without: Sequence[Series]) -> Iterator[str]:
+def _untimed(without: Sequence[Series], width: int) -> Iterator[str]:
     """Yield the tests that have no speedup in any of these runs, and how they ended."""
     if without:
         yield ""
     for one in without:
         counts = Counter(point.result.status for point in one.points)
         ended = ", ".join(f"{count} {status}" for status, count in counts.items())
-        yield f"{printable(one.nodeid)}  no speedup in {units.count(len(one.points), 'run')}: {ended}"
+        text = f"{_INDENT}no speedup in {units.count(len(one.points), 'run')}: {ended}"
+        name = printable(one.nodeid)
+        yield from [name + text] if len(name + text) <= width else [*folded(name, width), text]
 
 
-def _rejected(history: History) -> Iterator[str]:
+def _rejected(history: History, width: int) -> Iterator[str]:
     if history.rejected:
         yield ""
         yield f"{units.count(len(history.rejected), 'file')} left out:"
     for name, reason in history.rejected.items():
-        yield f"{_INDENT}{printable(name)}: {printable(reason)}"
+        text = f"{_INDENT}{printable(name)}: {printable(reason)}"
+        yield from wrapped(text, width, _INDENT * 2)
 
 
-def _sparkline(values: Sequence[float], marks: str) -> str:
-    """Return a mark for each value on a scale of ratios, or for each few of them their median's."""
+def _sparkline(one: Series, width: int, marks: str) -> str:
+    """Return a mark for each value, or for each few of them their median's, and what its ends stand for.
+
+    The scale is one of ratios. The last of the marks stands before the first value after each change.
+    """
     # On a scale of ratios twice as fast rises as far as half as fast falls.
-    logs = [log(value) for value in values]
-    count = min(len(logs), _WIDEST)
+    logs = [log(point.result.speedup.value) for point in one.timed if point.result.speedup]
+    levels, bar = marks[:-1], marks[-1]
+    room = width - _SCALE
+    count = min(len(logs), max(room // 2, room - len(one.changes)))
     ends = [len(logs) * end // count for end in range(count + 1)]
     shown = [median(logs[begin:end]) for begin, end in pairwise(ends)]
     middle, span = (max(shown) + min(shown)) / 2, max(max(shown) - min(shown), _NARROWEST)
     heights = (0.5 + (value - middle) / span for value in shown)
-    return "".join(marks[min(max(int(height * len(marks)), 0), len(marks) - 1)] for height in heights)
+    line = [levels[min(max(int(height * len(levels)), 0), len(levels) - 1)] for height in heights]
+    for place in {min(round(change.index * count / len(logs)), count - 1) for change in one.changes}:
+        line[place] = bar + line[place]
+    low, high = (f"{units.digits(exp(middle + end * span))}x" for end in (-0.5, 0.5))
+    return f"{''.join(line)}{_INDENT}{levels[0]} {low}{_INDENT}{levels[-1]} {high}"
 
 
 def _date(entry: Entry) -> str:

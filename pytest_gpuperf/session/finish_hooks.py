@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -20,9 +21,10 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.options import RECORD_ATTRIBUTE, arguments, asks_for_gate
-from pytest_gpuperf.report import git, outputs, terminal
+from pytest_gpuperf.report import git, outputs, table, terminal
 from pytest_gpuperf.report.journal import recovery_command
 from pytest_gpuperf.report.json import codec
+from pytest_gpuperf.report.table import Line
 from pytest_gpuperf.session.session import GpuPerfSession
 
 _DESELECTED = Verdict(
@@ -41,6 +43,7 @@ class FinishHooks:
         self.runs_no_test = runs_no_test(config)
         self.expected_tests = ExpectedTests(config)
         self._arguments = arguments(config, self.expected_tests.command_line)
+        self._config = config
         self._root = config.rootpath
         self._ran_tests = False
         self._crashed: dict[str, str] = {}
@@ -66,7 +69,7 @@ class FinishHooks:
         self._deselected = deselected = [item for item in deselected if SPEC in item.stash]
         specs = [item.stash[SPEC] for item in selected]
         if specs:
-            self.session.prepare()
+            self.session.prepare(self._config)
         partners = (partner for item in finder.found if (partner := item.stash[SPEC].partner) is not None)
         self.session.runner.plan_run(specs, [item.stash[SPEC].nodeid for item in deselected], partners)
         for spec in specs:
@@ -128,16 +131,20 @@ class FinishHooks:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the table and the reasons; nothing if there was no speedup test."""
+        """Print the table and the notes, or less if less is asked for; what fails the run in any case."""
         if self._run is None or not (self._ran_tests or self._error_lines):
             return
-        width = max(80, min(terminalreporter._tw.fullwidth, 120))  # noqa: SLF001 - plugins have no other way
-        lines = terminal.lines(self._run, width)
+        lines = _section(self._run, terminalreporter)
         if lines or self._error_lines:
-            terminalreporter.section("gpuperf", sep="-")
-        _write(terminalreporter, lines)
+            terminalreporter.write_sep("-", "gpuperf")
+        for line in lines:
+            terminalreporter.write(printable(line.text))
+            terminalreporter.write_line(
+                printable(line.verdict), **({line.colour: True} if line.colour else {})
+            )
         _write(terminalreporter, self._error_lines, red=True)
-        _write(terminalreporter, self._info_lines if lines else ())
+        if terminalreporter.verbosity >= 0:
+            _write(terminalreporter, self._info_lines if lines else ())
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """Print what the gate did not see below pytest's own last line, which says `4 passed`."""
@@ -242,6 +249,27 @@ class FinishHooks:
     def _without_record(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         records = self.session.records.by_nodeid
         return [item for item in items if SPEC in item.stash and item.stash[SPEC].nodeid not in records]
+
+
+def _section(run: Run, reporter: pytest.TerminalReporter) -> list[Line]:
+    """Return the lines of our section, which are fewer with each `-q` and none with `--no-summary`."""
+    width = max(table.NARROWEST, reporter._tw.fullwidth)  # noqa: SLF001 - plugins have no other way
+    verbosity = reporter.verbosity
+    if reporter.no_summary or verbosity < -1:
+        return []
+    above = _shown_above(reporter)
+    if verbosity < 0:
+        return terminal.short_lines(run, width, above=above)
+    return terminal.lines(run, width, above=above, all_notes=verbosity > 0)
+
+
+def _shown_above(reporter: pytest.TerminalReporter) -> dict[str, str]:
+    """Return what pytest's sections FAILURES and ERRORS say of each test."""
+    shown: dict[str, str] = {}
+    if reporter.config.getoption("tbstyle") not in ("no", "line"):
+        for report in chain.from_iterable(reporter.stats.get(key, ()) for key in ("failed", "error")):
+            shown[report.nodeid] = f"{shown.get(report.nodeid, '')}\n{report.longreprtext}"
+    return shown
 
 
 def _write(reporter: pytest.TerminalReporter, lines: Iterable[str], **markup: bool) -> None:

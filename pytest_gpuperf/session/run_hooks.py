@@ -1,6 +1,7 @@
 """pytest's hooks around each test of a run that measures."""
 
 from collections.abc import Generator
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 
@@ -10,10 +11,12 @@ from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters
 from pytest_gpuperf.devices import errors
 from pytest_gpuperf.integrations import unittest_cases
 from pytest_gpuperf.model.plain_text import message
-from pytest_gpuperf.model.record import Status, Verdict
-from pytest_gpuperf.options import RECORD_ATTRIBUTE
+from pytest_gpuperf.model.record import Record, Status, Verdict
+from pytest_gpuperf.options import RECORD_ATTRIBUTE, shows_words
+from pytest_gpuperf.report import progress
 from pytest_gpuperf.session.finish_hooks import FinishHooks
 from pytest_gpuperf.session.gpuperf_fixture import MEASURED
+from pytest_gpuperf.session.outcome_words import OUTCOME_ATTRIBUTE
 from pytest_gpuperf.session.session import SKIPS, GpuPerfSession, NoGpu
 
 _NO_DEVICE = (
@@ -28,6 +31,7 @@ class RunHooks:
     def __init__(self, config: pytest.Config) -> None:
         self.session = GpuPerfSession(config)
         self.finish_hooks = FinishHooks(config, self.session)
+        self._shows_words = shows_words(config)
         self._running: pytest.Item | None = None
         self._subtest_errors: list[str] = []  # of the running test
 
@@ -130,9 +134,18 @@ class RunHooks:
             status: Status = "skipped" if report.skipped else "error"
             verdict = Verdict(status=status, reason=_end_reason(report))  # unittest keeps it in the report
             self.session.without_measurement(item, spec, verdict)
+        if report.skipped and hasattr(report, "wasxfail") and spec.nodeid in records:
+            self._expect_failure(records[spec.nodeid])
+        if call.when == "call" and self._shows_words and _has_word(spec, report):
+            setattr(report, OUTCOME_ATTRIBUTE, progress.outcome(records[spec.nodeid]))
         if call.when == "teardown" and spec.nodeid in records:
             setattr(report, RECORD_ATTRIBUTE, self.session.records.attach(spec.nodeid))
         return report
+
+    def _expect_failure(self, record: Record) -> None:
+        """Store that a test failed as expected; one that was not run, or ended itself, is a skip."""
+        if record.status != "skipped":
+            self.session.records.keep(replace(record, expected_failure=True))
 
     def _record_error(self, item: pytest.Item, spec: ItemSpec, phase: str, error: BaseException) -> None:
         """Store what a phase of a marked test raised; during the call, a subtest reports here too."""
@@ -153,6 +166,14 @@ class RunHooks:
 def _uses_gpu(item: pytest.Item) -> bool:
     """Return whether an unmarked test uses our GPU."""
     return "gpu" in getattr(item, "fixturenames", ()) or parameters(item).get("device") == "gpu"
+
+
+def _has_word(spec: ItemSpec, report: pytest.TestReport) -> bool:
+    """Return whether the line of a test has what was measured: that of an unmarked one stays as it is.
+
+    Of a skip pytest shows the reason; an expected failure is no skip.
+    """
+    return spec.source != "all" and (not report.skipped or hasattr(report, "wasxfail"))
 
 
 def _end_reason(report: pytest.TestReport) -> str:

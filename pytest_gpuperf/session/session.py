@@ -3,6 +3,8 @@
 import unittest
 import warnings
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -31,8 +33,9 @@ from pytest_gpuperf.model.errors import (
 from pytest_gpuperf.model.plain_text import message
 from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Verdict
 from pytest_gpuperf.report import junit
-from pytest_gpuperf.session import baseline_files, hints, isolation, timed_call
+from pytest_gpuperf.session import baseline_files, hints, isolation, live_line, timed_call
 from pytest_gpuperf.session.item_runner import ItemRunner
+from pytest_gpuperf.session.live_line import LiveLine
 from pytest_gpuperf.session.records import RecordStore
 from pytest_gpuperf.session.threshold_families import ThresholdFamilies
 from pytest_gpuperf.timing import presets
@@ -88,6 +91,7 @@ class GpuPerfSession:
         self._lock = MeasurementLock.from_option(self.options.lock)
         self.is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
         self.runs: Counter[str] = Counter()
+        self._live_line: LiveLine | None = None
         self._warned_differences: set[str] = set()
 
     def check(self) -> None:
@@ -98,9 +102,10 @@ class GpuPerfSession:
             except GpuPerfError as error:
                 raise pytest.UsageError(f"--gpuperf-gpu: {error}") from error
 
-    def prepare(self) -> None:
-        """Import what the first measured test would wait for."""
+    def prepare(self, config: pytest.Config) -> None:
+        """Import what the first measured test would wait for, and look for a terminal to show it on."""
         self._lock.prepare()
+        self._live_line = live_line.of_run(config)
 
     def gpu(self, device: DeviceSpec | None = None) -> TimedDevice:
         """Return the GPU, or end the test: a skip with the reason, an error where a GPU is required."""
@@ -182,6 +187,9 @@ class GpuPerfSession:
             self.store_record(self._with_pairing(trial.record(verdict), spec), item)
             if fault is None:
                 raise
+        finally:
+            if self._live_line is not None:
+                self._live_line.erase()
         if fault is not None and verdict.status == "error":
             # Raised out here, so that no traceback keeps the arrays of the failed test alive.
             trial.release()
@@ -210,9 +218,18 @@ class GpuPerfSession:
             demand=spec.demand,
             options=trial_options,
             family=spec.family,
-            acquire_lock=partial(self._lock.acquire, partial(self.timers.stopped, item)),
+            acquire_lock=partial(self._lock.acquire, partial(self._waiting, item)),
             exclusions=self.gate.limits(spec.nodeid),
+            on_round=self._live_line.begin(spec.nodeid, spec.demand) if self._live_line else None,
         )
+
+    @contextmanager
+    def _waiting(self, item: pytest.Item) -> Iterator[None]:
+        """Wait for another process that measures, outside the time limits of a test."""
+        if self._live_line is not None:
+            self._live_line.show_wait()
+        with self.timers.stopped(item):
+            yield
 
     def apply_verdict(self, record: Record, item: pytest.Function) -> None:
         """End the test: pass, warn, skip or fail; the last test of a family reports its threshold too."""

@@ -7,6 +7,10 @@ from random import Random
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.measurement import Speedup
+
+OnRound = Callable[[int, Callable[[], Speedup | None]], None]
+"""Called between rounds, with how many there are by now and with what estimates the speedup from them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +19,7 @@ class TrialContext:
 
     `remaining` returns the seconds that the test has left, below zero when time is up. A trial passes
     `TimeBudget.remaining`. `pause` lets seconds pass on a device's clock, between rounds: `TimeBudget.pause`.
+    `on_round` is called after each round, outside what is timed; None where nobody watches.
     """
 
     demand: Demand
@@ -22,3 +27,4 @@ class TrialContext:
     order: Random
     remaining: Callable[[], float]
     pause: Callable[[TimedDevice, float], None] = capabilities.pause
+    on_round: OnRound | None = None

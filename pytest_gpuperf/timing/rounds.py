@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pytest_gpuperf.analysis import noise, spacing
 from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator
@@ -132,6 +133,7 @@ class RoundSampler:
             started = timer.device.clock()
             timer.take_sample()
             self._add_time(seconds_between(started, timer.device.clock()), idle)
+            self._report_round()
             if is_apart:
                 pause = spacing.pause_alone(self.round_time, seconds)
                 if not plan.apart:
@@ -168,6 +170,7 @@ class RoundSampler:
             if spell and not due:
                 self._estimator.add(spacing.middle(spell, self._estimator))
                 spell = []
+            self._report_round()
 
     def _is_over(self, may_stop: Callable[[], bool] | None) -> bool:
         """Return whether no more rounds are taken."""
@@ -180,6 +183,11 @@ class RoundSampler:
         """Add the seconds of the round that has begun, and of the pause before it."""
         self.elapsed = (self.elapsed or 0.0) + idle + working
         self.round_time += (working - self.round_time) / self.begun
+
+    def _report_round(self, confirming: int = 0) -> None:
+        """Tell who watches that a round has ended, of all or of those that confirm them."""
+        if self._context.on_round is not None:
+            self._context.on_round(self.begun + confirming, partial(self.speedup, "interleaved"))
 
     def _confirm(self, missed: frozenset[str], source: "_RoundSource") -> Confirmation:
         """Return whether rounds far apart miss the same limits; they are weighed alone, and are not kept."""
@@ -203,6 +211,7 @@ class RoundSampler:
             if not spell:
                 continue
             again.add(spacing.middle(spell, again))
+            self._report_round(again.taken)
             if again.taken < plan.min_rounds:
                 continue
             missed_again = again.missed.keys()

@@ -22,7 +22,7 @@ from pytest_gpuperf.timing import outcome, secondary, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.checks import CpuResult, ResultChecks
 from pytest_gpuperf.timing.clock import ClockError
-from pytest_gpuperf.timing.context import TrialContext
+from pytest_gpuperf.timing.context import OnRound, TrialContext
 from pytest_gpuperf.timing.kept_results import Returned, are_same, look_for_kept, remember
 from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.rounds import RoundSampler
@@ -51,6 +51,7 @@ class Trial:
         family: Family | None = None,
         acquire_lock: AcquireLock | None = None,
         exclusions: Sequence[Exclusion] = (),
+        on_round: OnRound | None = None,
     ) -> None:
         self.nodeid = nodeid
         self.demand = demand
@@ -64,6 +65,7 @@ class Trial:
             order=Random(crc32(nodeid.encode("utf-8", "surrogatepass"))),  # noqa: S311 - an order, not a secret
             remaining=self._budget.remaining,
             pause=self._budget.pause,
+            on_round=on_round,
         )
         if family is not None:
             # The threshold of a sweep lies where the speedup crosses 1: each size must be clear of it.

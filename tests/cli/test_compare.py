@@ -34,7 +34,7 @@ def test_nothing_got_worse(call):
     assert (0, [told], "") == call("compare", "base.json", "new.json")
 
 
-def test_what_got_worse_is_a_line_the_gravest_first_and_the_exit_code(call):
+def test_what_got_worse_is_a_row_the_gravest_first_and_the_exit_code(call):
     written("base.json", *(record(f"test_a.py::test_{number}") for number in range(3)))
     new = [record("test_a.py::test_0", 9.1), record("test_a.py::test_1", 5.0), record("test_a.py::test_2")]
     written("new.json", *new)
@@ -44,10 +44,36 @@ def test_what_got_worse_is_a_line_the_gravest_first_and_the_exit_code(call):
         "10 % less is allowed; the GPU's time rose by 100 %, the CPU's stayed"
     )
     assert code == 1
-    assert lines[0] == f"test_a.py::test_1: regressed: {worse}"
-    assert lines[1].startswith("test_a.py::test_0: undecided: speedup is undecided: 9.10x")
-    assert lines[3].endswith("1 regressed, 1 undecided, 1 not regressed")
-    assert lines[4:] == [f"FAILED: test_a.py::test_1: {worse}"]
+    assert lines[:3] == [
+        "test     metric            baseline                 now                  change  outcome",
+        "test_1  speedup  10.0x [9.80, 10.2]  5.00x [4.90, 5.10]  -50.0 % [-51.9, -48.0]  regressed",
+        "test_0  speedup  10.0x [9.80, 10.2]  9.10x [8.92, 9.28]    -9.0 % [-12.5, -5.3]  undecided",
+    ]
+    assert lines[3].startswith("test_0: speedup is undecided: 9.10x")
+    assert lines[-2].endswith("1 regressed, 1 undecided, 1 not regressed")
+    assert lines[-1] == f"FAILED: test_a.py::test_1: {worse}"
+
+
+def test_on_a_narrow_terminal_names_stay_whole_and_values_stand_below(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    name = "test_a.py::test_of_a_name_with_forty_characters_in[64]"
+    written("base.json", record(name))
+    lines = call("compare", "base.json", written("new.json", record(name, 5.0)))[1]
+    assert lines[:5] == [
+        "test     metric                  change  outcome",
+        "test_of_a_name_with_forty_characters_in",
+        "  [64]  speedup  -50.0 % [-51.9, -48.0]  regressed",
+        "    baseline 10.0x [9.80, 10.2], now 5.00x [4.90, 5.10]",
+        "",
+    ]
+
+
+def test_metrics_of_one_test_stand_together(call):
+    written("base.json", record())
+    written("new.json", record(value=5.0))
+    lines = call("compare", "base.json", "new.json", "--fail-on=speedup:10%", "--fail-on=gpu:10%")[1]
+    rows = [line for line in lines if line.endswith("  regressed")]
+    assert ["test_1   speedup", "        GPU time"] == [row[:16] for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -98,9 +124,7 @@ def test_what_would_decide_a_doubt_depends_on_how_the_new_run_was_measured(call,
     written("new.json", record(value=9.0, speedup=speedup(9.0, width=1.1)), gate=gate)
     code, lines, _ = call("compare", "base.json", "new.json", "--inconclusive=fail")
     assert code == 1
-    assert [True, True] == [
-        line.endswith(expected) for line in lines if "undecided" in line and "x [" in line
-    ]
+    assert 2 == " ".join(" ".join(lines).split()).count(expected), "below the table, and where it fails"
 
 
 @pytest.mark.parametrize(
@@ -253,8 +277,9 @@ def test_of_many_changes_the_gravest_have_rows_and_all_are_counted(call):
     written("new.json", *(record(name, 5.0 if number >= 30 else 20.0) for number, name in enumerate(names)))
     code, lines, _ = call("compare", "base.json", "new.json")
     assert code == 1
-    assert [": regressed: " in line for line in lines[:50]] == [True] * 30 + [False] * 20
-    assert lines[50] == "and 10 more tests: 10 improved"
+    assert [line.endswith("  regressed") for line in lines[1:51]] == [True] * 30 + [False] * 20
+    assert [line.endswith("  improved") for line in lines[1:51]] == [False] * 30 + [True] * 20
+    assert lines[51] == "and 10 more tests: 10 improved"
     assert sum(line.startswith("FAILED: ") for line in lines) == 30
 
 
@@ -327,15 +352,19 @@ def test_compare_says_what_pytest_says_of_the_same_two_reports(pytester, capsys)
     code = main(["compare", "base.json", "new.json"])
     lines = capsys.readouterr().out.splitlines()
     report = read("new.json")
-    reasons = {
-        (each["nodeid"], found["reason"])
+    found = {
+        each["nodeid"].rpartition("::")[2]: comparison
         for each in report["records"]
-        for found in each["comparisons"]
-        if found["reason"]
+        for comparison in each["comparisons"]
+        if comparison["reason"]
     }
-    assert (failed, 1, 2) == (1, code, len(reasons))
-    for nodeid, reason in reasons:
-        assert any(line.startswith(f"{nodeid}: ") and line.endswith(reason) for line in lines)
+    assert (failed, 1, 2) == (1, code, len(found))
+    for name, comparison in found.items():
+        (row,) = [line for line in lines if line.startswith(f"{name} ")]
+        change = 100 * (comparison["ratio"]["value"] - 1)
+        assert f" {change:+.1f} % [" in row or f" {change:+.0f} % [" in row
+        assert row.endswith(f"  {comparison['outcome']}")
+        assert comparison["outcome"] == "improved" or any(comparison["reason"] in line for line in lines)
     assert report["gate"]["notes"]
     assert [note for note in report["gate"]["notes"] if note["text"] not in lines] == []
     assert {line.split(": ")[1] for line in lines if line.startswith("FAILED")} == {

@@ -223,9 +223,10 @@ def test_a_test_that_never_ran_has_its_record(run, pytester, mark, status, reaso
     found = records(pytester)["test_it"]
     assert found["status"] == status
     assert reason in found["reason"]
+    assert found["expected_failure"] is False, "it was not run, or ended itself: no failure"
 
 
-def test_a_strict_xfail_is_pytests_to_judge(run):
+def test_a_strict_xfail_is_pytests_to_judge(run, pytester):
     result = run(
         """
         import pytest
@@ -239,9 +240,36 @@ def test_a_strict_xfail_is_pytests_to_judge(run):
         @pytest.mark.speedup(min=3)
         def test_fast_after_all(device):
             return lambda: device.launch()
-        """
+
+        @pytest.mark.xfail(strict=False)
+        @pytest.mark.speedup(min=3)
+        def test_passes_nevertheless(device):
+            return lambda: device.launch()
+
+        @pytest.mark.xfail(strict=True)
+        @pytest.mark.speedup(min=3)
+        def test_raises(device):
+            raise ValueError("known")
+
+        @pytest.mark.xfail(strict=True, raises=KeyError)
+        @pytest.mark.speedup(min=3)
+        def test_raises_another(device):
+            raise ValueError("not known")
+        """,
+        "--gpuperf-json=report.json",
     )
-    result.assert_outcomes(xfailed=1, failed=1)
+    result.assert_outcomes(xfailed=2, failed=2, xpassed=1)
+    found = {
+        name: (record["status"], record["expected_failure"]) for name, record in records(pytester).items()
+    }
+    assert {
+        "test_known_slow": ("failed", True),
+        "test_fast_after_all": ("passed", False),
+        "test_passes_nevertheless": ("passed", False),
+        "test_raises": ("error", True),
+        "test_raises_another": ("error", False),
+    } == found
+    result.stdout.fnmatch_lines(["test_known_slow *  failed (expected)", "test_raises *  error (expected)"])
 
 
 def test_a_warm_up_that_never_settles_ends(run):
@@ -372,7 +400,7 @@ def test_plain():
     found.says(
         "E*ValueError: first",
         "test_it.py::test_mistaken: @pytest.mark.speedup: has no argument 'least'*",
-        "test_late[[]numpy] and 4 more: the speedup marker was added while the test was*",
+        "test_bare: the speedup marker was added while the test was*",
     )
 
 

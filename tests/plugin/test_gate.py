@@ -176,6 +176,7 @@ def test_a_strict_xfail_expects_the_loss(held):
     marked = BARE.replace("@pytest.mark.speedup", "@pytest.mark.xfail(strict=True)\n@pytest.mark.speedup")
     result = held(BARE, then=marked, gpu=SLOWER)
     result.assert_outcomes(xfailed=1)
+    result.stdout.fnmatch_lines(["test_bare *  regressed (expected)"])
 
 
 def test_last_failed_runs_the_loss_again_and_asks_for_no_other_test(held, ends):

@@ -4,15 +4,21 @@ import subprocess
 import sys
 import time
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from real_clock import NAP, REAL_TIME, held
 
 from pytest_gpuperf import options
+from pytest_gpuperf.session import live_line
+from pytest_gpuperf.session.live_line import LiveLine
 from pytest_gpuperf.timing import lock
 
 
-def test_a_record_and_the_terminal_say_how_long_a_test_waited(on_hosts, pytester, lock_file):
+def test_a_record_and_the_terminal_say_how_long_a_test_waited(on_hosts, pytester, lock_file, monkeypatch):
+    shown = []
+    terminal = SimpleNamespace(columns=80, write=shown.append)
+    monkeypatch.setattr(live_line, "of_run", lambda _: LiveLine(terminal))
     with held(lock_file, 2, after=pytester.path / "begun"):
         result, (record,) = on_hosts(NAP.format(seconds=1e-3), "--gpuperf-max-time=0.3")
     assert "recorded" == record["status"]
@@ -20,6 +26,8 @@ def test_a_record_and_the_terminal_say_how_long_a_test_waited(on_hosts, pytester
     assert record["elapsed"] < record["turn_wait"]
     assert record["gpu"]["samples"]
     result.stdout.fnmatch_lines(["waited * in all for other processes that measured"])
+    assert "test_nap  waits for another process that measures" in shown[0]
+    assert live_line._ERASE == shown[-1]
 
 
 def test_a_test_that_did_not_wait_says_so(on_hosts):
@@ -65,7 +73,8 @@ def test_a_measurement_without_a_turn_says_why_once(on_hosts):
     assert ["recorded"] * 3 == [record["status"] for record in records]
     said = [line for line in result.outlines if "the measurement lock was unavailable" in line]
     assert len(said) == 1
-    assert said[0].startswith("test_nap[0] and 2 more: ")
+    assert said[0].strip().startswith(("test_nap[0] and 2 more: ", "the measurement lock"))
+    assert 1 == sum(line.startswith("test_nap[0] and 2 more: ") for line in result.outlines)
 
 
 @pytest.mark.parametrize(

@@ -371,6 +371,64 @@ def test_the_terminal_section_fits_eighty_columns(run, monkeypatch):
     assert max(map(len, lines[start:end])) <= 80
 
 
+def section_of(result):
+    """Return the lines of our section without the heading."""
+    shown = str(result.stdout).partition("- gpuperf -")[2].split("\n=====")[0]
+    return [line for line in shown.splitlines()[1:] if line]
+
+
+def test_what_pytest_has_shown_of_a_failure_is_not_said_a_third_time(run):
+    def times(sentence, *options):
+        return str(run(SUITE, "-k", "slow or lonely", *options).stdout).count(sentence)
+
+    too_slow, no_device = ", required at least 300x", "a speedup test must use a device"
+    assert (1, 1) == (times(too_slow, "-rN"), times(no_device, "-rN")), "in FAILURES and ERRORS alone"
+    assert 1 == times(too_slow, "-rN", "--tb=no"), "in our section alone"
+    assert 1 == times(too_slow, "-rN", "--tb=no", "-q")
+
+
+def test_the_quieter_pytest_the_less_is_shown(run):
+    counts = "1 failed, 1 error, 1 skipped, 1 passed, 1 recorded"
+    assert [counts] == section_of(run(SUITE, "-q", "--gpuperf-json=report.json"))
+    assert [counts, "test_slow: *", "test_lonely: *"] == [
+        line.partition(": ")[0] + ": *" if ": " in line else line
+        for line in section_of(run(SUITE, "-q", "--tb=no"))
+        if not line.startswith("  ")
+    ]
+    for option in ("-qq", "--no-summary"):
+        assert "gpuperf -" not in str(run(SUITE, option, "--gpuperf-json=report.json").stdout)
+
+
+@pytest.mark.parametrize("option", ["-qq", "--no-summary"])
+def test_a_report_that_cannot_be_written_is_told_however_quiet(run, pytester, monkeypatch, option):
+    monkeypatch.setattr("pytest_gpuperf.report.files.replace", lambda *_: 1 / 0)
+    (shown,) = section_of(run(SUITE, option, "--gpuperf-json=report.json", "-k", "fast"))
+    assert shown.startswith("the report ")
+    assert "was not written: division by zero" in shown
+
+
+def test_the_verdict_is_coloured_where_pytest_colours(run, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured = str(run(SUITE, "--color=yes").stdout)
+    for row in ("test_fast *passed\x1b[0m", "test_slow *failed\x1b[0m", "test_bare *recorded"):
+        name, word = row.split(" *")
+        assert any(line.startswith(name) and line.endswith(word) for line in coloured.splitlines())
+    assert "  \x1b[32mpassed" in coloured
+    assert "  \x1b[31mfailed" in coloured
+    assert "\x1b" not in str(run(SUITE, "--color=no").stdout)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in str(run(SUITE).stdout)
+
+
+def test_no_empty_line_comes_into_the_first_of_the_section(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = run(SUITE, "-k", "fast").outlines
+    start = next(n for n, line in enumerate(lines) if "- gpuperf -" in line)
+    about = " ".join(lines[start + 1 : lines.index("", start)])
+    assert about.startswith("CPU ")
+    assert about.endswith("emulated: not a GPU's speedup")
+
+
 def test_one_line_names_both_devices(whole):
     whole.result.stdout.fnmatch_lines(["CPU * | GPU simulated GPU through simulated, emulated*"])
 
@@ -398,5 +456,5 @@ def test_xdist_prints_the_table_without_any_option_of_ours(run, forked_workers):
 
 def test_notes_name_their_files_where_names_are_alike(run, pytester):
     pytester.makepyfile(test_other=SUITE)
-    result = run(SUITE)
+    result = run(SUITE, "--tb=no")
     result.stdout.fnmatch_lines(["test_it.py::test_slow and 1 more: speedup*"])

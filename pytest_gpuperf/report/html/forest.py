@@ -122,7 +122,9 @@ def _marks(record: Record, shared: LogScale) -> Iterator[Mark]:
     if baseline and baseline.baseline:
         low, high = place(baseline.baseline.low), place(baseline.baseline.high or shared.high)
         yield Mark("baseline", bar(low, _GHOST, max(high - low, 3), 4), filled=True, title="baseline")
-    style = _STYLES.get(summary.verdict(record), "muted")
+    style = (
+        "muted" if summary.is_expected_failure(record) else _STYLES.get(summary.verdict_code(record), "muted")
+    )
     low, high = place(speedup.low), place(speedup.high or shared.high)
     yield Mark(style, line((low, _MIDDLE), (high, _MIDDLE)))
     shape = diamond if style == "failed" else dot

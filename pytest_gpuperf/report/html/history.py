@@ -68,7 +68,7 @@ def figure(series: Series) -> Figure | None:
             Mark(
                 "gpu", band(places(attrgetter("upper")), places(attrgetter("lower"))), filled=True, faint=True
             ),
-            Mark("limit", "".join(rule(x, _TOP, _TOP + _HEIGHT) for x, _ in changes)),
+            *(Mark("limit", rule(x, _TOP, _TOP + _HEIGHT)) for x, _ in changes),
             Mark("gpu", line(*middle)),
             Mark("gpu", dot(*middle[-1]), filled=True),
         ],

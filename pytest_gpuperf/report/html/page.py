@@ -26,6 +26,7 @@ from pytest_gpuperf.report.html import (
     threshold,
 )
 from pytest_gpuperf.report.html.figure import Figure
+from pytest_gpuperf.report.repeat import repeat_command
 from pytest_gpuperf.report.scale import LogScale
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Row:
     name: str
     parameters: str
     verdict: str
+    kind: str
+    """Of the verdict, by which its style is chosen."""
     cells: dict[str, str]
     forest: Figure | None
     call_time: Figure | None
@@ -60,6 +63,8 @@ class Row:
 class Details:
     """What a test's row opens to."""
 
+    command: str
+    """The one that repeats the test."""
     call_time: str | None
     comparisons: Sequence["Change"]
     figures: Sequence[Figure]
@@ -79,7 +84,7 @@ class Change:
 
 def text(run: Run, history: "History | None" = None) -> str:
     """Return the page of a run; a history adds how each test's speedup changed over its runs."""
-    records = sorted(summary.shown_records(run), key=summary.rank)
+    records = sorted(summary.rows_of(summary.shown_records(run)), key=summary.rank)
     styles, script = engine.asset("page.css"), engine.asset("page.js")
     gate = run.gate
     not_run = gate_text.not_run(gate) if gate else None
@@ -93,7 +98,7 @@ def text(run: Run, history: "History | None" = None) -> str:
         emulated=sum(map(summary.is_emulated, records)),
         gate_lines=[*comparison_text.gate_lines(run), *([not_run] if not_run else [])],
         axis=forest.axis(shared),
-        rows=_rows(records, listings, shared),
+        rows=_rows(run, records, listings, shared),
         counted=len(records),
         with_details=len(listings),
         in_common=in_common,
@@ -126,7 +131,9 @@ def _digest(content: str) -> str:
     return f"sha256-{b64encode(sha256(content.encode()).digest()).decode()}"
 
 
-def _rows(records: Sequence[Record], listings: Sequence[details.Listing], shared: LogScale) -> Iterator[Row]:
+def _rows(
+    run: Run, records: Sequence[Record], listings: Sequence[details.Listing], shared: LogScale
+) -> Iterator[Row]:
     explained = summary.explained_by_sibling(records)
     for index, record in enumerate(records):
         function = function_of(record.nodeid)
@@ -137,12 +144,13 @@ def _rows(records: Sequence[Record], listings: Sequence[details.Listing], shared
             name=name,
             parameters=record.nodeid[len(function) :],
             verdict=summary.verdict(record),
+            kind="expected" if summary.is_expected_failure(record) else summary.verdict_code(record),
             cells=summary.cells(record),
             forest=forest.row(record, shared),
             call_time=call_time.figure(record) if index < len(listings) else None,
             change=comparison_text.short_change(record),
             reasons=list(dict.fromkeys(sentences)),
-            details=_details(record, listings[index]) if index < len(listings) else None,
+            details=_details(run, record, listings[index]) if index < len(listings) else None,
         )
 
 
@@ -154,8 +162,9 @@ def _sentences(record: Record, reasons: Iterator[str]) -> Iterator[str]:
     yield from (diagnosis.sentence for diagnosis in record.diagnosis)
 
 
-def _details(record: Record, listing: details.Listing) -> Details:
+def _details(run: Run, record: Record, listing: details.Listing) -> Details:
     return Details(
+        command=repeat_command(run, record),
         call_time=call_time.sentence(record),
         comparisons=[_change(comparison) for comparison in record.comparisons],
         figures=[shown for draw in _FIGURES if (shown := draw(record)) is not None],

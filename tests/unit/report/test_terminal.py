@@ -1,26 +1,38 @@
 """Terminal: the section's lines, their columns, units and width."""
 
+import os
 from dataclasses import replace
+from pathlib import Path
+from time import process_time
 
 import pytest
 from cases import for_each
 from factories import GPU, record, run_of, skipped, speedup
 
+from pytest_gpuperf.model.comparison import Comparison, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Pairing
+from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link, Offload, Point, Price, Threshold
 from pytest_gpuperf.model.record import Note, Record
+from pytest_gpuperf.report import terminal
 from pytest_gpuperf.report.summary import format_time
-from pytest_gpuperf.report.terminal import lines
 
-WIDTHS = [80, 120]
+WIDTHS = [60, 80, 100, 120, 200]
+GOLDEN = Path(__file__).parents[2] / "data" / "terminal"
+
+
+def lines(run, width, **options) -> list[str]:
+    return [str(line) for line in terminal.lines(run, width, **options)]
 
 
 @pytest.fixture(scope="module")
 def section():
     """Return the lines about a run of these records."""
 
-    def call(*records: Record, width=80, **changes) -> list[str]:
-        return lines(run_of(*records, **changes), width)
+    def call(
+        *records: Record, width=80, all_notes=True, above=terminal.NOTHING_ABOVE, **changes
+    ) -> list[str]:
+        return lines(run_of(*records, **changes), width, all_notes=all_notes, above=above)
 
     return call
 
@@ -131,27 +143,58 @@ def test_no_line_is_wider_than_the_terminal(section, wide, name, width):
     assert [line for line in shown if len(line) > width] == []
 
 
-@for_each("name", ["long name", "long parameter", "long word", "note", "skipped"])
-def test_long_texts_fit_into_sixty_columns_too(section, wide, name):
-    shown = section(wide[name], width=60)
-    assert [line for line in shown if len(line) > 60] == []
-
-
 @for_each("width", WIDTHS)
 def test_all_records_together_fit_too(section, wide, width):
     shown = section(*wide.values(), width=width)
     assert [line for line in shown if len(line) > width] == []
 
 
-def test_a_long_name_keeps_its_end_which_tells_tests_apart(section):
-    shown = section(record("test_x.py::test_" + "x" * 100 + "[cpu-17]"))
-    assert any(line.startswith("~") and "xx[cpu-17]  " in line for line in shown)
+@for_each("width", WIDTHS)
+@for_each("name", WIDE)
+def test_every_test_is_named_in_full(section, wide, name, width):
+    others = [record(f"tests/test_other.py::test_other[{n}]") for n in range(3)]
+    shown = "".join(line.strip() for line in section(*others, wide[name], width=width))
+    function, bracket, parameters = wide[name].nodeid.rpartition("::")[2].partition("[")
+    assert function in shown
+    assert bracket + parameters in shown
+
+
+def test_names_that_leave_room_for_the_numbers_stand_beside_them(section):
+    shown = section(record("test_x.py::test_x[float32-4096]"), width=80)
+    assert row_of("test_x[float32-4096]", shown)
+
+
+def test_parameters_stand_below_their_function_where_whole_names_leave_too_little_room(section):
+    function = "test_x.py::test_of_a_name_with_forty_characters_in"
+    shown = section(record(f"{function}[64]"), record("test_y.py::test_y"), record(f"{function}[4096]"))
+    assert [
+        "test_of_a_name_with_forty_characters_in",
+        "  [64]    20.0 ms  1.75 ms  10.0x [9.00, 11.0]   >=3x  passed",
+        "  [4096]  20.0 ms  1.75 ms  10.0x [9.00, 11.0]   >=3x  passed",
+        "test_y    20.0 ms  1.75 ms  10.0x [9.00, 11.0]   >=3x  passed",
+    ] == shown[3:7]
+
+
+def test_parameters_that_are_long_themselves_stand_above_their_numbers(section):
+    parameters = "[" + "float32-" * 8 + "]"
+    assert [
+        "test_x",
+        f"  {parameters}",
+        "      20.0 ms  1.75 ms  10.0x [9.00, 11.0]   >=3x  passed",
+    ] == section(record(f"test_x.py::test_x{parameters}"))[3:6]
 
 
 def test_names_alike_are_shown_with_their_files(section):
     shown = section(record("a/test_one.py::test_fft"), record("b/test_two.py::test_fft"))
     assert row_of("test_one.py::test_fft", shown)
     assert row_of("test_two.py::test_fft", shown)
+
+
+def test_only_names_that_are_alike_are_shown_with_their_files(section):
+    alike = [record("test_one.py::test_fft[1]"), record("test_two.py::test_fft[2]")]
+    shown = section(*alike, record("test_two.py::test_sort"))
+    assert row_of("test_one.py::test_fft[1]", shown)
+    assert row_of("test_sort", shown)
 
 
 def test_names_and_files_alike_are_told_apart_by_their_folders(section):
@@ -195,7 +238,7 @@ def test_what_became_of_a_gpu_sibling_is_told_with_it_and_not_again_with_the_oth
 
 def test_a_note_is_given_like_a_reason(section):
     failed = record(notes=(noted("dependent samples"),), status="failed", reason="too slow")
-    assert ["", "test_fft: too slow", "test_fft: dependent samples"] == section(failed)[-3:]
+    assert ["", "test_fft: too slow", "  dependent samples"] == section(failed)[-3:]
 
 
 def test_a_pass_needs_no_reasons(section):
@@ -248,21 +291,17 @@ def test_the_speedup_with_copies_stands_beside_the_one_without(section):
 LONG = "tests/test_fft.py::test_of_a_name_with_forty_characters_in"
 
 
-@for_each(
-    ("shown", "hidden", "width"),
-    [
-        ({"with copies", "limit"}, set(), 130),
-        ({"with copies", "limit"}, set(), 95),
-        ({"limit"}, {"with copies"}, 80),
-        (set(), {"with copies", "limit"}, 80),
-    ],
-)
-def test_columns_that_leave_a_name_too_little_room_are_left_out(section, shown, hidden, width):
-    least = 3 if shown else 3.14159e-100
-    wide = record(LONG, demand=Demand(min=least), offload=offload(always=speedup()))
-    heading = section(wide, width=width)[2]
-    assert all(name in heading for name in shown)
-    assert not any(name in heading for name in hidden)
+def test_columns_for_which_the_terminal_is_too_narrow_are_written_out_below_the_row(section):
+    wide = record(LONG, demand=Demand(min=3), offload=offload(always=speedup(2.34, 2, 3)))
+    plain = record("test_x.py::test_x", demand=Demand(), status="recorded")
+    assert [
+        "test        CPU      GPU             speedup  verdict",
+        "test_of_a_name_with_forty_characters_in",
+        "        20.0 ms  1.75 ms  10.0x [9.00, 11.0]  passed",
+        "    with copies 2.34x, limit >=3x",
+        "test_x  20.0 ms  1.75 ms  10.0x [9.00, 11.0]  recorded",
+    ] == section(wide, plain, width=60)[2:7]
+    assert "with copies" in section(wide, width=80)[2]
 
 
 @for_each(
@@ -279,14 +318,14 @@ def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one(
     shown = section(without_gpu(limits, demand), gpu=None)
     assert expected in row_of("test_fft", shown)
     assert any(line.startswith("GPU times after <= ") for line in shown) == ("<=" in expected)
-    assert "test_fft: it cannot pay" not in shown
+    assert not any("it cannot pay" in line for line in shown)
 
 
 @for_each(("expected", "bound"), [(True, 0.9), (False, 1.0), (False, None)])
 def test_without_a_gpu_only_what_no_link_allows_is_said_in_words(section, without_gpu, expected, bound):
     links = (Link(name="a wire", bandwidth=1e9, seconds=1.0, speedup_at_most=bound),)
     shown = section(without_gpu(GpuLimits(demand=None, price=5e-3), links=links), gpu=None)
-    assert expected == ("test_fft: it cannot pay" in shown)
+    assert expected == ("  it cannot pay" in shown)
 
 
 WHY = Diagnosis(code="float64", sentence="float64: it is slow", numbers={})
@@ -299,13 +338,13 @@ WHY = Diagnosis(code="float64", sentence="float64: it is slow", numbers={})
 def test_what_holds_a_speedup_back_is_said_of_tests_that_fail_or_do_not_pay(section, expected, status, worth):
     reason = "too slow" if status == "failed" else None
     shown = section(record(status=status, reason=reason, offload=offload(worth=worth), diagnosis=(WHY,)))
-    assert expected == ("test_fft: float64: it is slow" in shown)
-    assert expected == ("test_fft: it is what it is" in shown)
+    assert expected == any(line.endswith(" float64: it is slow") for line in shown)
+    assert expected == any(line.endswith(" it is what it is") for line in shown)
 
 
 def test_a_doubt_that_is_noted_and_diagnosed_is_said_once(section):
     twice = record(offload=offload(worth=False), notes=(noted("float64: it is slow"),), diagnosis=(WHY,))
-    assert section(twice).count("test_fft: float64: it is slow") == 1
+    assert sum("float64: it is slow" in line for line in section(twice)) == 1
 
 
 def test_how_many_tests_pay_and_save_money_is_counted(section):
@@ -357,7 +396,7 @@ def test_a_threshold_that_was_skipped_with_its_tests_is_not_told_again():
 
 def test_what_is_wanted_stays_where_it_says_what_the_speedup_includes(section):
     wide = record(LONG, demand=Demand(min=3, transfer="once", calls=1000), offload=offload(always=speedup()))
-    assert ">=3x once/1000" in section(wide)[3]
+    assert ">=3x once/1000" in section(wide)[4]
 
 
 def test_a_largest_size_in_doubt_is_not_called_lost():
@@ -381,3 +420,243 @@ def test_another_note_is_not_taken_for_that_of_a_gpu_sibling(section):
     pairing = Pairing(side="gpu", library="cupy", partner=numpy.nodeid)
     cupy = skipped("test_x.py::test_a[cupy]", "no GPU here", pairing=pairing)
     assert any("its GPU variant" in line for line in section(numpy, cupy))
+
+
+def said_of(number: int, text: str) -> list[Record]:
+    return [record(f"test_x.py::test_{n}", notes=(noted(f"{text} {n}"),)) for n in range(number)]
+
+
+def test_of_many_notes_ten_are_shown_and_the_others_counted(section):
+    shown = section(*said_of(12, "doubt"), all_notes=False, width=100)
+    assert [f"test_{n}: doubt {n}" for n in range(10)] == [line for line in shown if "doubt" in line]
+    assert "notes on 2 more tests: pytest -v shows all, and so does gpuperf show with the report" in shown
+    assert 12 == sum("doubt" in line for line in section(*said_of(12, "doubt")))
+
+
+def test_of_a_long_note_three_lines_are_shown(section):
+    long = record(notes=(noted("word " * 50),))
+    shown = section(long, all_notes=False)
+    assert 3 == sum("word" in line for line in shown)
+    assert any(line.endswith("word ...") for line in shown)
+    assert "1 more line: pytest -v shows all, and so does gpuperf show with the report" in shown
+    assert 4 == sum("word" in line for line in section(long))
+
+
+def test_what_failed_is_among_the_notes_that_are_shown(section):
+    failed = record("test_x.py::test_failed", status="failed", reason="too slow")
+    assert "test_failed: too slow" in section(*said_of(12, "doubt"), failed, all_notes=False)
+
+
+def test_texts_with_the_same_tests_stand_together(section):
+    first, second, other = noted("one"), noted("two"), noted("three")
+    tests = [
+        record("test_x.py::test_a", notes=(first, second)),
+        record("test_x.py::test_b", notes=(second, first)),
+    ]
+    shown = section(*tests, record("test_x.py::test_c", notes=(other,)))
+    assert ["test_a and 1 more: one", "  two", "test_c: three"] == shown[-3:]
+
+
+def test_what_pytest_has_shown_of_a_failed_test_is_not_said_again(section):
+    why = "speedup 2x, required at least 3x"
+    failed = record(status="failed", reason=why, diagnosis=(WHY,), offload=offload())
+    above = {failed.nodeid: f"\n{why}"}
+    shown = section(failed, above=above)
+    assert not any(why in line for line in shown)
+    assert any("float64: it is slow" in line for line in shown), "how to help it is not above"
+    assert any(why in line for line in section(failed))
+    assert any(why in line for line in section(failed, above={"test_other": why}))
+
+
+def test_an_exception_that_pytest_has_shown_is_not_said_again(section):
+    failed = record(status="error", reason="ValueError: lost, raised on the GPU", speedup=None)
+    above = {failed.nodeid: "E  ValueError: lost\nE  raised on the GPU"}
+    assert not any("ValueError" in line for line in section(failed, above=above))
+
+
+def paired(status="passed", **changes) -> tuple[Record, Record]:
+    cpu = record("test_x.py::test_a[numpy]", status="recorded", gpu=None, speedup=None)
+    pairing = Pairing(side="gpu", library="cupy", partner=cpu.nodeid)
+    return cpu, record("test_x.py::test_a[cupy]", status=status, pairing=pairing, **changes)
+
+
+def test_a_cpu_sibling_has_no_row_beside_its_gpu_sibling_s(section):
+    shown = section(*paired())
+    assert row_of("test_a[cupy]", shown)
+    assert not any("numpy" in line for line in shown)
+
+
+@for_each(
+    "changes",
+    [
+        {"status": "failed", "reason": "why"},
+        {"status": "error", "reason": "why"},
+        {"comparisons": (Comparison(metric="cpu", tolerance=0.1, outcome="regressed", reason="why"),)},
+    ],
+)
+def test_a_cpu_sibling_of_which_there_is_more_to_say_has_its_row(section, changes):
+    cpu, gpu = paired()
+    assert row_of("test_a[numpy]", section(replace(cpu, **changes), gpu))
+
+
+def test_a_cpu_sibling_whose_gpu_sibling_has_no_speedup_has_its_row(section):
+    cpu, gpu = paired(status="skipped", reason="no GPU", speedup=None, gpu=None)
+    assert row_of("test_a[numpy]", section(cpu, gpu))
+
+
+def test_a_note_on_both_siblings_is_said_once(section):
+    cpu, gpu = paired(notes=(noted("the same"),))
+    both, own = noted("the same"), noted("its own")
+    shown = section(replace(cpu, notes=(both, own)), gpu)
+    assert ["test_a[numpy]: its own", "test_a[cupy]: the same"] == shown[-2:]
+
+
+@for_each(
+    ("verdict", "colour", "changes"),
+    [
+        ("passed", "green", {}),
+        ("recorded", None, {"status": "recorded"}),
+        ("failed", "red", {"status": "failed"}),
+        ("error", "red", {"status": "error"}),
+        ("inconclusive", "yellow", {"status": "inconclusive"}),
+        ("skipped", "yellow", {"status": "skipped"}),
+        ("failed (expected)", "yellow", {"status": "failed", "expected_failure": True}),
+        ("error (expected)", "yellow", {"status": "error", "expected_failure": True}),
+    ],
+)
+def test_the_verdict_alone_has_a_colour(verdict, colour, changes):
+    reason = None if changes.get("status", "passed") in ("passed", "recorded") else "why"
+    shown = terminal.lines(run_of(record(**{"reason": reason, **changes})), 80)
+    row = next(line for line in shown if line.text.startswith("test_fft "))
+    assert (verdict, colour) == (row.verdict, row.colour)
+    assert {None} == {line.colour for line in shown if line is not row}
+
+
+REGRESSED = Comparison(
+    metric="speedup",
+    tolerance=0.1,
+    outcome="regressed",
+    reason="speedup got worse: 5.00x [4.90, 5.10], baseline 10.0x [9.80, 10.2]: -50.0 % [-51.9, -48.0], 10 % "
+    "less is allowed",
+    ratio=Estimate(value=0.5, low=0.48, high=0.52),
+)
+
+
+@for_each(("colour", "is_expected"), [("red", False), ("yellow", True)])
+def test_a_regression_is_the_verdict(colour, is_expected):
+    lost = record(comparisons=(REGRESSED,), expected_failure=is_expected)
+    (row,) = [line for line in terminal.lines(run_of(lost), 80) if line.colour]
+    assert ("regressed (expected)" if is_expected else "regressed", colour) == (row.verdict, row.colour)
+
+
+def short(*records: Record, **options) -> list[str]:
+    return [str(line) for line in terminal.short_lines(run_of(*records), 80, **options)]
+
+
+def test_in_short_verdicts_are_counted_and_failures_explained():
+    failed = record("test_x.py::test_slow", status="failed", reason="too slow")
+    known = record("test_x.py::test_known", status="failed", reason="known", expected_failure=True)
+    noted_only = record("test_x.py::test_fast", notes=(noted("doubt"),))
+    shown = short(*paired(), noted_only, known, failed, skipped("test_x.py::test_none", "no GPU"))
+    assert ["1 failed, 1 skipped, 2 passed, 1 failed (expected)", "test_slow: too slow"] == shown
+    assert 1 == len(short(failed, above={failed.nodeid: "too slow"}))
+    assert [] == short()
+
+
+def test_in_short_a_threshold_that_failed_is_told():
+    run = run_of(
+        record(), thresholds=(threshold(status="failed", reason="too large"), threshold(name="test_b"))
+    )
+    shown = [str(line) for line in terminal.short_lines(run, 100)]
+    assert "threshold of test_fft: the GPU wins from n = 256 on, not at 64, failed: too large" in shown
+    assert 2 == len(shown)
+
+
+def test_a_threshold_s_reason_is_not_said_again():
+    point = Point(size=64, nodeid="test_fft[64]", cpu=1.0, gpu=1.0)
+    run = run_of(record(), thresholds=(threshold(status="failed", reason="too large", curve=(point,)),))
+    assert not any("too large" in line for line in lines(run, 120, above={"test_fft[64]": "too large"}))
+
+
+def test_the_time_grows_no_faster_than_the_number_of_tests():
+    def seconds(number: int) -> float:
+        names = [f"tests/test_{n % 50}.py::test_it[{'float32-' * (n % 3)}{n}]" for n in range(number)]
+        run = run_of(*(record(name, notes=(noted(f"doubt {name}"),)) for name in names))
+        begin = process_time()
+        lines(run, 80, all_notes=False)
+        return process_time() - begin
+
+    assert min(seconds(5_000) for _ in range(3)) < 3 * 10 * min(seconds(500) for _ in range(3))
+
+
+def hard_cases():
+    """Return a run with what is hard to show: its lines at each width are in tests/data/terminal."""
+    solver = (
+        "tests/linalg/test_solvers.py::TestConjugateGradient::test_converges_for_badly_conditioned_matrices"
+    )
+    cpu, gpu = paired(offload=offload(always=speedup(4.56, 4, 5)))
+    regressed = replace(REGRESSED, outcome="regressed")
+    records = [
+        *(
+            record(f"tests/test_fft.py::test_fft[{n}-{dtype}]", offload=offload(always=speedup(2.34, 2, 3)))
+            for n in (64, 4096, 1048576)
+            for dtype in ("float32", "complex128")
+        ),
+        record("tests/test_one.py::test_alike", demand=Demand(), status="recorded"),
+        record("tests/test_two.py::test_alike", demand=Demand(max=20, transfer="always")),
+        record(f"{solver}[numpy-to-cupy-double-precision-with-jacobi-preconditioner-131072]"),
+        record(f"{solver}[8]", demand=Demand(min=2, max=40, transfer="once", calls=1000)),
+        record("tests/test_two.py::test_latency", demand=Demand(min=1.5, latency=True)),
+        cpu,
+        gpu,
+        record("tests/test_gate.py::test_lost[16]", comparisons=(regressed,)),
+        record(
+            "tests/test_gate.py::test_slow",
+            status="failed",
+            reason="speedup 10.0x [9.00, 11.0], required at least 30x",
+            demand=Demand(min=30),
+            diagnosis=(
+                Diagnosis(code="float64", sentence="float64: use float32 where its digits do", numbers={}),
+            ),
+            offload=offload(reason="worth it: 10.0x with the data on the device"),
+        ),
+        record(
+            "tests/test_gate.py::test_known", status="failed", reason="as it should", expected_failure=True
+        ),
+        record(
+            "tests/test_gate.py::test_near",
+            status="inconclusive",
+            reason="speedup 3.05x [2.95, 3.15], required at least 3x: inconclusive after 60 rounds; use a "
+            "quieter machine, or move the limit further from the measured value",
+            notes=(
+                noted("dependent samples: lag-1 autocorrelation 0.42, so the interval may be too narrow"),
+            ),
+        ),
+        *(skipped(f"tests/test_skip.py::test_skip[{n}]", "CuPy has no such function") for n in range(3)),
+        record(
+            "tests/test_two.py::test_broken", status="error", reason="ValueError: shapes differ", speedup=None
+        ),
+    ]
+    points = tuple(Point(size=n, nodeid=f"test_fft[{n}]", cpu=1.0, gpu=1.0) for n in (64, 4096))
+    gate = GateResult(
+        baseline="base.json",
+        started="2026-11-20T10:00:00+00:00",
+        tolerances=(Tolerance(metric="speedup", share=0.1),),
+    )
+    return run_of(
+        *records,
+        gpu=replace(GPU, name="a stand-in", emulated=True),
+        thresholds=(threshold(name="test_fft[float32]", curve=points),),
+        gate=gate,
+    )
+
+
+@for_each("width", WIDTHS)
+def test_the_hard_cases_look_at_each_width_as_they_did(width):
+    """To write the files again: GPUPERF_GOLDEN=write pytest tests/unit/report/test_terminal.py."""
+    shown = "".join(f"{line}\n" for line in lines(hard_cases(), width, all_notes=False))
+    path = GOLDEN / f"{width}.txt"
+    if os.environ.get("GPUPERF_GOLDEN") == "write":
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(shown, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == shown

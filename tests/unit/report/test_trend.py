@@ -44,7 +44,8 @@ def test_a_history_in_full():
         "",
         "== here",
         "",
-        "test_a  ▇▇▇▇▇▇▁▁▁▁▁▁",
+        "test_a",
+        "  ▇▇▇▇▇▇│▁▁▁▁▁▁  ▁ 8.00x  ▇ 10.0x",
         "  ... 10 earlier",
         "  2026-01-11  000000b   8.20x [7.70, 8.70]",
         "  2026-01-12  000000c   8.00x [7.50, 8.50]",
@@ -159,9 +160,22 @@ def test_all_marks_can_be_of_ascii():
 
 def test_a_long_series_has_a_short_sparkline_and_noise_a_flat_one():
     told = lines(history_of([5.0, 5.01] * 14))
-    assert "test_a  " + "▄" * 28 in told
+    assert "  " + "▄" * 28 + "  ▁ 4.77x  ▇ 5.25x" in told
     many = History(entries=tuple(entry(day % 28 + 1, result(5.0 + (day >= 150))) for day in range(300)))
-    assert "test_a  " + "▁" * 20 + "▇" * 20 in lines(many)
+    assert "  " + "▁" * 28 + "│" + "▇" * 27 + "  ▁ 5.00x  ▇ 6.00x" in lines(many)
+    assert "  " + "▁" * 88 + "│" + "▇" * 87 + "  ▁ 5.00x  ▇ 6.00x" in lines(many, width=200)
+
+
+@for_each("width", [60, 80, 200])
+def test_a_history_fits_its_width_and_names_tests_in_full(width):
+    name, other = "test_" + "long_name_" * 30 + "end", "test_" + "untimed_" * 30
+    level = [10.0 if run // 8 % 2 else 5.0 for run in range(400)]  # with as many changes as there can be
+    runs = [entry(day % 28 + 1, result(value, name), result(None, other)) for day, value in enumerate(level)]
+    there = History(entries=tuple(runs), rejected={"a" * 300: "not " * 100})
+    told = lines(there, width=width, unicode=False)
+    assert [line for line in told if len(line) > width] == []
+    assert "".join(line.strip() for line in told).count(name) == 1
+    assert other in "".join(line.strip() for line in told)
 
 
 @for_each("hostile", ["\x1b[2J", "a\nb", "\r", "\u202e", "\ud800", "\x9b"])

@@ -95,9 +95,12 @@ def test_a_price_has_a_line_of_its_own_and_its_break_even():
     assert figure(even(price=10)).finding.endswith("at 10 times the price never")
 
 
-def test_what_pays_off_at_once_has_no_crossing():
-    shown = figure(even(both=Estimate(value=0, low=0, high=3)))
-    assert ("The GPU has no start-up to pay off", []) == (shown.finding, paths(shown, "verdict"))
+def test_what_has_paid_off_after_one_call_needs_no_figure_but_with_a_price():
+    assert figure(even(both=Estimate(value=1, low=0, high=1))) is None
+    assert figure(even(both=Estimate(value=1, low=0, high=2))) is not None
+    priced = figure(even(both=Estimate(value=0, low=0, high=0), price=2.5))
+    assert priced.finding.startswith("The GPU has no start-up to pay off")
+    assert [] == paths(priced, "verdict")
 
 
 def test_a_first_call_that_is_quicker_than_a_later_one_costs_nothing():

@@ -1,0 +1,94 @@
+"""From tests that are to be measured, are measured or were to one line each, for the terminal."""
+
+from collections.abc import Sequence
+from math import ceil
+
+from pytest_gpuperf.analysis.verdict import ratio
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import Speedup
+from pytest_gpuperf.model.nodeid import name_of
+from pytest_gpuperf.model.plain_text import printable
+from pytest_gpuperf.model.record import Record
+
+_GAP = "  "
+_SHORTEST_NAME = 8  # a name that is cut shorter says nothing
+_SOON = 60.0  # seconds, which nobody has to be prepared for
+
+
+def measuring(
+    nodeid: str, demand: Demand, rounds: int, speedup: Speedup | None, seconds: float, width: int
+) -> str:
+    """Return what is known of a test by now: `test_fft  12 rounds  2.9x [2.4, 3.6]  required 3x  4 s`."""
+    facts = [units.count(rounds, "round"), ratio(speedup) if speedup else "", _required(demand)]
+    return _fitted(nodeid, [*facts, f"{seconds:.0f} s"], width)
+
+
+def waiting(nodeid: str, width: int) -> str:
+    """Return that a test waits for its turn to be measured."""
+    return _fitted(nodeid, ["waits for another process that measures"], width)
+
+
+def outcome(record: Record) -> str | None:
+    """Return what a finished test has measured: `2.9x [2.8, 3.0], required 3x, 12 rounds, 412 ms`.
+
+    None where it has measured nothing.
+    """
+    speedup = record.speedup
+    if speedup is None:
+        sides = (("CPU", record.cpu), ("GPU", record.gpu))
+        facts = [f"{name} {units.seconds(side.median)}" for name, side in sides if side and side.median]
+    else:
+        is_regressed = any(comparison.outcome == "regressed" for comparison in record.comparisons)
+        facts = [
+            ratio(speedup),
+            _required(record.demand),
+            "undecided" if record.status == "inconclusive" else "",
+            "regressed" if is_regressed else "",
+            units.count(speedup.rounds, "round"),
+        ]
+    if facts and record.elapsed:
+        facts.append(units.seconds(record.elapsed))
+    return ", ".join(filter(None, facts)) or None
+
+
+def time_limits(limits: Sequence[float]) -> str | None:
+    """Return how many tests are measured, and for how long at most; None for a run that is short anyway.
+
+    `limits` are those of the tests, in seconds.
+    """
+    longest = sum(limits)
+    if longest <= _SOON:
+        return None
+    tests = units.count(len(limits), "test is", "tests are")
+    if len(limits) > 1 and len({*limits}) == 1:
+        return f"{tests} measured, each for at most {limits[0]:g} s ({_rounded_up(longest)} in all)"
+    return f"{tests} measured, for at most {_rounded_up(longest)}"
+
+
+def _required(demand: Demand) -> str:
+    """Return the limits of the speedup: `required 3x`; nothing where there are none."""
+    if not demand.limits:
+        return ""
+    if demand.min is None:
+        limits = f"at most {demand.max:g}x"
+    else:
+        limits = " to ".join(f"{limit:g}x" for limit in demand.limits)
+    return f"required {limits}{' with copies' if demand.transfer != 'never' else ''}"
+
+
+def _fitted(nodeid: str, facts: Sequence[str], width: int) -> str:
+    """Return a line of at most `width` columns: the name is cut in its middle, as its ends differ most."""
+    told = _GAP.join(filter(None, facts))
+    name = printable(name_of(nodeid))
+    room = max(width - len(_GAP) - len(told), _SHORTEST_NAME)
+    if len(name) > room:
+        name = f"{name[: room // 2]}…{name[len(name) - (room - 1 - room // 2) :]}"
+    return f"{name}{_GAP}{told}"[: max(width, 0)]
+
+
+def _rounded_up(seconds: float) -> str:
+    """Return a time that is not exceeded, in a unit for people: `90 s`, `6 min`, `2.5 h`."""
+    if seconds < 120:
+        return f"{ceil(seconds)} s"
+    return f"{ceil(seconds / 60)} min" if seconds < 7200 else f"{ceil(seconds / 360) / 10:g} h"

@@ -1,0 +1,153 @@
+"""From rows of names and cells to lines of a width: no name is cut, and no column is left out."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from textwrap import wrap
+from typing import Literal
+
+from pytest_gpuperf.model.nodeid import function_of
+
+Colour = Literal["green", "red", "yellow"]
+"""A keyword of the writer of pytest's terminal."""
+NARROWEST = 60
+"""The fewest columns that a table is made for."""
+_HEADING = "test"
+_GAP = _INDENT = "  "
+_BELOW = _INDENT * 2  # of what is said below a row
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the terminal: `text`, and behind it the verdict, which alone has a colour."""
+
+    text: str
+    verdict: str = ""
+    colour: Colour | None = None
+
+    def __str__(self) -> str:
+        """Return the whole line."""
+        return self.text + self.verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One test: its name, its cells by their headings, and the colour of the last of them."""
+
+    name: str
+    cells: Mapping[str, str]
+    colour: Colour | None = None
+    function: str = field(init=False)
+    """The name without its parameters."""
+
+    def __post_init__(self) -> None:
+        """Derive the function once: it is needed for each layout that is tried."""
+        object.__setattr__(self, "function", function_of(self.name))
+
+
+def lines(
+    rows: Sequence[Row], headings: Sequence[str], width: int, movable: Sequence[Sequence[str]]
+) -> Iterator[Line]:
+    """Yield a table's lines; the last column is the verdict.
+
+    Names stand beside their cells where all of them fit. Where they do not, the tests of one function stand
+    together: their parameters beside their cells, below the function's name; or, where that is too long
+    still, above them. Of several rows of one test the first has the name. If the width is not enough, or if
+    that takes fewer lines, columns are written out below their rows, the first of `movable` first.
+    """
+    sizes = {name: max(len(name), *(len(row.cells[name]) for row in rows)) for name in headings}
+    layout = _best(rows, sizes, width, movable)
+    kept = [name for name in headings if name not in layout.below]
+    longest = max(len(_HEADING), *(len(entry.label) for entry in layout.entries))
+    columns = [longest, *(sizes[name] for name in kept)]
+    yield Line(_joined([_HEADING, *kept], columns) + kept[-1])
+    for entry in layout.entries:
+        for name in entry.above:
+            yield from map(Line, folded(name, width))
+        row = entry.row
+        cells = [row.cells[name] for name in kept]
+        yield Line(_joined([entry.label, *cells], columns), cells[-1], row.colour)
+        rest = ", ".join(f"{name} {row.cells[name]}" for name in layout.below if row.cells[name] != "-")
+        yield from map(Line, wrap(rest, width, initial_indent=_BELOW, subsequent_indent=_BELOW))
+
+
+def wrapped(text: str, width: int, indent: str = _INDENT) -> list[str]:
+    """Return a text in lines, the second and later ones indented."""
+    # Hyphens are parts of node ids and options, which should stay whole to be copied.
+    return wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def folded(name: str, width: int) -> Iterator[str]:
+    """Yield a name in as few lines as hold it, the second and later ones indented."""
+    yield name[:width]
+    size = width - len(_BELOW)
+    yield from (_BELOW + name[start : start + size] for start in range(width, len(name), size))
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A row as it is laid out: its label, and the names that stand in lines of their own above it."""
+
+    label: str
+    row: Row
+    above: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The rows of a table, and the columns that are written out below them."""
+
+    entries: Sequence[_Entry]
+    below: Sequence[str]
+
+    @property
+    def height(self) -> int:
+        """How many lines it takes, if none is too long."""
+        values = ([entry.row.cells[name] for name in self.below] for entry in self.entries)
+        extra = sum(any(value != "-" for value in of_row) for of_row in values)
+        return sum(1 + len(entry.above) for entry in self.entries) + extra
+
+
+def _best(
+    rows: Sequence[Row], sizes: Mapping[str, int], width: int, movable: Sequence[Sequence[str]]
+) -> _Layout:
+    """Return the layout with the fewest lines; of several, the one with the most columns."""
+    layouts = []
+    for count in range(len(movable) + 1):
+        moved = {name for names in movable[:count] for name in names}
+        room = width - sum(len(_GAP) + size for name, size in sizes.items() if name not in moved)
+        if room >= len(_HEADING) or count == len(movable):
+            below = [name for name in sizes if name in moved]
+            layouts.append(_Layout(list(_entries(rows, room)), below))
+            if not below and layouts[0].height == len(rows):
+                break
+    return min(layouts, key=lambda layout: layout.height)
+
+
+def _entries(rows: Sequence[Row], room: int) -> Iterator[_Entry]:
+    """Yield the rows in the order in which they stand, with labels of at most `room` columns."""
+    functions: dict[str, list[Row]] = {}
+    if all(len(row.name) <= room for row in rows):
+        functions[""] = list(rows)
+    else:
+        for row in rows:
+            functions.setdefault(row.function, []).append(row)
+    for function, members in functions.items():
+        is_beside = all(len(row.name) <= room for row in members)
+        above = [] if is_beside else [function]
+        previous = None
+        for row in members:
+            label = row.name if is_beside else _INDENT + row.name[len(function) :]
+            if row.name == previous:
+                label = ""
+            elif len(label) > room:
+                above.append(label)
+                label = ""
+            yield _Entry(label.rstrip(), row, above)
+            above, previous = [], row.name
+
+
+def _joined(cells: Sequence[str], columns: Sequence[int]) -> str:
+    """Return all cells of a line but the last, with the gap before that: the label begins on the left."""
+    label, *others = cells[:-1]
+    aligned = (cell.rjust(size) for cell, size in zip(others, columns[1:], strict=False))
+    return "".join(f"{cell}{_GAP}" for cell in (label.ljust(columns[0]), *aligned))
