@@ -103,6 +103,11 @@ def test_what_has_paid_off_after_one_call_needs_no_figure_but_with_a_price():
     assert [] == paths(priced, "verdict")
 
 
+def test_a_first_call_that_is_quicker_than_a_later_one_costs_nothing():
+    gpu = replace(measurement(GPU, 1e-3), first_call=0.5e-3, block_calls=1)
+    assert "(0 ns)" in figure(even(gpu=gpu)).caption
+
+
 def test_copies_that_are_quicker_than_none_by_noise_are_free():
     quick = figure(even(transfer=replace(moved(), loop=array("d", [0.9e-3]))))
     nothing = Copies(bytes=0, arrays=0)
