@@ -18,7 +18,7 @@ from pytest_gpuperf.report.comparison_text import (
     outcome_text,
 )
 from pytest_gpuperf.report.escape import markdown_code, markdown_row
-from pytest_gpuperf.report.repeat import repeat_command
+from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.summary import is_emulated, tolerances_text, worst
 
 _MOST_ROWS = 50
@@ -195,7 +195,7 @@ def _commands(run: Run, records: Sequence[Record]) -> str:
         if threshold.status == "failed" and threshold.curve
     }
     repeated = [record for record in records if summary.rank(record) == 0 or record.nodeid in missed]
-    commands = (repeat_command(run, record) for record in repeated)
+    commands = map(Repeater(run).command, repeated)
     shown = list(islice((each for each in commands if len(each) <= _LONGEST_COMMAND), _MOST_OTHERS))
     if not shown:
         return ""

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.record import Record, Run
@@ -10,35 +11,49 @@ _OURS = "--gpuperf-"
 _STRICT, _ALLOW_MISSING = f"{_OURS}strict", f"{_OURS}allow-missing"
 
 
-def repeat_command(run: Run, record: Record) -> str:
-    """Return the command that reaches a test's verdict again, when it is called in the root folder.
+class Repeater:
+    """Makes the commands that repeat tests of a run."""
 
-    A GPU sibling comes with its CPU sibling, and the last test of a size group, which has the threshold's
-    verdict, with the others. Whatever a report holds, the command is one printable line, and calls pytest
-    with node ids and options of ours.
-    """
-    tests = [_path(nodeid) for nodeid in _tests(run, record)]
-    return " ".join(map(_quoted, ["pytest", *tests, *_options(run)]))
+    def __init__(self, run: Run) -> None:
+        self._run = run
 
+    def command(self, record: Record) -> str:
+        """Return the command that reaches a test's verdict again, when it is called in the root folder.
 
-def _tests(run: Run, record: Record) -> Sequence[str]:
-    """Return the node ids that a test's verdict needs: in short, the function that makes all of them."""
-    members = _members(run, record)
-    nodeids = list(dict.fromkeys(nodeid for member in members for nodeid in _with_partner(member)))
-    if len(nodeids) == 1:
-        return nodeids
-    function = function_of(record.nodeid)
-    of_function = {other.nodeid for other in run.records if function_of(other.nodeid) == function}
-    return [function] if of_function == {*nodeids} else nodeids
+        A GPU sibling comes with its CPU sibling, and the last test of a size group, which has the threshold's
+        verdict, with the others. Whatever a report holds, the command is one printable line, and calls pytest
+        with node ids and options of ours.
+        """
+        tests = [_path(nodeid) for nodeid in self._tests(record)]
+        return " ".join(map(_quoted, ["pytest", *tests, *_options(self._run)]))
 
+    def _tests(self, record: Record) -> Sequence[str]:
+        """Return the node ids that a test's verdict needs: in short, the function that makes all of them."""
+        family = record.family if record.nodeid in self._last_of_curves else None
+        members = self._families[family.name] if family else [record]
+        nodeids = list(dict.fromkeys(nodeid for member in members for nodeid in _with_partner(member)))
+        function = function_of(record.nodeid)
+        return [function] if len(nodeids) > 1 and self._functions.get(function) == {*nodeids} else nodeids
 
-def _members(run: Run, record: Record) -> Sequence[Record]:
-    """Return the records of a size group, where this one has its verdict; else this one alone."""
-    curves = (threshold.curve for threshold in run.thresholds)
-    if not any(curve and curve[-1].nodeid == record.nodeid for curve in curves):
-        return [record]
-    family = record.family
-    return [other for other in run.records if other.family and family and other.family.name == family.name]
+    @cached_property
+    def _last_of_curves(self) -> set[str]:
+        return {threshold.curve[-1].nodeid for threshold in self._run.thresholds if threshold.curve}
+
+    @cached_property
+    def _families(self) -> dict[str, list[Record]]:
+        families: dict[str, list[Record]] = {}
+        for record in self._run.records:
+            if record.family:
+                families.setdefault(record.family.name, []).append(record)
+        return families
+
+    @cached_property
+    def _functions(self) -> dict[str, set[str]]:
+        """The node ids of each function's tests."""
+        functions: dict[str, set[str]] = {}
+        for record in self._run.records:
+            functions.setdefault(function_of(record.nodeid), set()).add(record.nodeid)
+        return functions
 
 
 def _with_partner(record: Record) -> Iterator[str]:

@@ -77,6 +77,13 @@ def test_metrics_of_one_test_stand_together(call):
     assert ["test_1   speedup", "        GPU time"] == [row[:16] for row in rows]
 
 
+def test_a_page_shows_the_times_of_tests_that_did_not_change(call):
+    written("base.json", record())
+    written("new.json", record())
+    assert call("compare", "base.json", "new.json", "--html=page.html")[0] == 0
+    assert "neither moved" in Path("page.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("expected", "options"),
     [

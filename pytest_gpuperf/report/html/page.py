@@ -26,7 +26,7 @@ from pytest_gpuperf.report.html import (
     threshold,
 )
 from pytest_gpuperf.report.html.figure import Figure
-from pytest_gpuperf.report.repeat import repeat_command
+from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.scale import LogScale
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ def _rows(
     run: Run, records: Sequence[Record], listings: Sequence[details.Listing], shared: LogScale
 ) -> Iterator[Row]:
     explained = summary.explained_by_sibling(records)
+    repeater = Repeater(run)
     for index, record in enumerate(records):
         function = function_of(record.nodeid)
         place, separator, name = function.rpartition("::")
@@ -150,7 +151,7 @@ def _rows(
             call_time=call_time.figure(record) if index < len(listings) else None,
             change=comparison_text.short_change(record),
             reasons=list(dict.fromkeys(sentences)),
-            details=_details(run, record, listings[index]) if index < len(listings) else None,
+            details=_details(repeater, record, listings[index]) if index < len(listings) else None,
         )
 
 
@@ -162,9 +163,9 @@ def _sentences(record: Record, reasons: Iterator[str]) -> Iterator[str]:
     yield from (diagnosis.sentence for diagnosis in record.diagnosis)
 
 
-def _details(run: Run, record: Record, listing: details.Listing) -> Details:
+def _details(repeater: Repeater, record: Record, listing: details.Listing) -> Details:
     return Details(
-        command=repeat_command(run, record),
+        command=repeater.command(record),
         call_time=call_time.sentence(record),
         comparisons=[_change(comparison) for comparison in record.comparisons],
         figures=[shown for draw in _FIGURES if (shown := draw(record)) is not None],

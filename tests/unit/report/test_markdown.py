@@ -18,7 +18,7 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Merged, Note, Record, Run
 from pytest_gpuperf.report.escape import markdown_code
 from pytest_gpuperf.report.markdown import text
-from pytest_gpuperf.report.repeat import repeat_command
+from pytest_gpuperf.report.repeat import Repeater
 
 EMULATED = replace(GPU, backend="sycl", name="a CPU", emulated=True)
 A_COMMENT = 65_536  # characters that GitHub takes
@@ -258,7 +258,7 @@ def test_reasons_of_regressions_and_failures_are_told(failed):
 def commands(run: Run) -> list[str]:
     """Return the commands that repeat what went wrong, in the order of the records."""
     return [
-        repeat_command(run, each)
+        Repeater(run).command(each)
         for each in run.records
         if each.status == "failed" or any(one.outcome == "regressed" for one in each.comparisons)
     ]

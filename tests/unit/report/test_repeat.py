@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from pytest_gpuperf.model.comparison import GateResult, Tolerance
 from pytest_gpuperf.model.demand import Family, Pairing
 from pytest_gpuperf.model.offload import Point, Threshold
-from pytest_gpuperf.report.repeat import repeat_command
+from pytest_gpuperf.report.repeat import Repeater
 
 FFT = "tests/test_x.py::test_fft"
 
 
 def command(one, *others, **changes) -> str:
-    return repeat_command(run_of(one, *others, **changes), one)
+    return Repeater(run_of(one, *others, **changes)).command(one)
 
 
 def member(size: int, nodeid: str = FFT, **changes):
