@@ -16,13 +16,13 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from common import Target, conclude, table
-from pytest_gpuperf.report.html import page
 from reports import made
 
 from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.measurement import Estimate, Measurement
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Record, Run
+from pytest_gpuperf.report.html import page
 
 SMALL, MIDDLE, LARGE = 500, 5_000, 10_000
 MOST_BYTES = 1_000_000
