@@ -9,8 +9,10 @@ from typing import Literal, NamedTuple
 from pytest_gpuperf.analysis import noise, verdict
 from pytest_gpuperf.analysis.evidence import LARGEST_EXPONENT, Evidence, autocorrelation, e_value
 from pytest_gpuperf.analysis.noise import Disturbance
-from pytest_gpuperf.model.demand import Demand, Kind, RunOptions
+from pytest_gpuperf.model.demand import Demand, Kind, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Confirmation, Estimate, Interference, Neighbours, Round, Speedup
+
+_RESOLUTION = log(1 + SamplingPlan().resolution)
 
 
 def estimate(
@@ -19,6 +21,31 @@ def estimate(
     """Return the speedup of which ratios, in the order in which they were taken, are samples."""
     rounds = (Round(cpu=ratio, gpu=1.0) for ratio in ratios)
     return estimate_for_demand(rounds, Demand(), options, sampling, alpha_share=alpha_share)
+
+
+def estimate_time(samples: Iterable[float], alpha: float) -> Estimate | None:
+    """Return the median of one device's times, with the interval that `estimate` gives it; None for none.
+
+    Reports have thousands of them: no round and no speedup is made for a time.
+    """
+    evidence = Evidence(alpha=alpha, resolution=_RESOLUTION)
+    for sample in samples:
+        evidence.add(log(sample))
+    return _estimate(evidence) if evidence.values else None
+
+
+def _estimate(evidence: Evidence) -> Estimate:
+    """Return the median of what was sampled, with its interval."""
+    low, high = _few_rounds_interval(evidence) or evidence.interval
+    return Estimate(
+        value=exp(evidence.median),
+        low=exp(low) if low > -inf else None,
+        high=exp(high) if high < inf else None,
+    )
+
+
+def _few_rounds_interval(evidence: Evidence) -> tuple[float, float] | None:
+    return None if evidence.has_enough_rounds else evidence.few_rounds_interval
 
 
 def estimate_for_demand(
@@ -131,21 +158,19 @@ class SequentialEstimator:
         values = self._evidence.values
         if not values:
             return None
-        value = exp(self._evidence.median)
-        few = None if self._evidence.has_enough_rounds else self._evidence.few_rounds_interval
-        low, high = few or self._evidence.interval
-        nearest = min(self._strongest, key=lambda limit: abs(log(value / limit)), default=None)
+        found = _estimate(self._evidence)
+        nearest = min(self._strongest, key=lambda limit: abs(log(found.value / limit)), default=None)
         return Speedup(
-            value=value,
-            low=exp(low) if low > -inf else None,
-            high=exp(high) if high < inf else None,
+            value=found.value,
+            low=found.low,
+            high=found.high,
             confidence=1 - 2 * self.options.alpha,
             resolution=self.options.sampling.resolution,
             rounds=len(values),
             evidence=None if nearest is None else self._strongest[nearest],
             autocorrelation=self.autocorrelation,
             sampling=sampling,
-            rule="few_rounds" if few else "sign_test",
+            rule="few_rounds" if _few_rounds_interval(self._evidence) else "sign_test",
             confirmation=confirmation,
         )
 

@@ -79,7 +79,9 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
     candidates = _candidates(gate_options, chosen.base)
     new = reader.load_report(chosen.new)
     gated = new.gate is not None and bool(new.gate.tolerances)
-    gate = Gate(gate_options, candidates, lambda: new.environment, gated=gated)
+    # Only a page shows the times of tests that did not change.
+    all_legs = chosen.html is not None
+    gate = Gate(gate_options, candidates, lambda: new.environment, gated=gated, all_legs=all_legs)
     run = _with_comparisons(new, gate, options)
     if chosen.markdown is not None:
         files.replace(chosen.markdown, markdown.text(run))

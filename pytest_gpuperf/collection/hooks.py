@@ -7,7 +7,6 @@ import pytest
 from pytest_gpuperf import options
 from pytest_gpuperf.collection import siblings
 from pytest_gpuperf.collection.items import SPEC
-from pytest_gpuperf.report import progress
 
 
 class CollectionHooks:
@@ -46,6 +45,8 @@ class CollectionHooks:
         """Say how long the run may take, if that is long; pytest itself would say it with -q, too."""
         if config.getoption("verbose") < 0 or runs_no_test(config):
             return []
+        from pytest_gpuperf.report import progress  # which --collect-only would import for nothing
+
         longest = options.run_options(config).max_time
         specs = [item.stash[SPEC] for item in items if SPEC in item.stash]
         limits = [spec.demand.max_time or longest for spec in specs if spec.has_device]

@@ -1,6 +1,6 @@
 """An earlier run, matched with a later one and compared: records in, comparisons out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -18,6 +18,9 @@ from pytest_gpuperf.model.record import Environment, Record, Run
 
 # Metrics of one device: the other may have changed between the runs.
 _DEVICES: dict[Metric, tuple[Kind, ...]] = {"cpu": ("cpu",), "gpu": ("gpu",), "memory": ("gpu",)}
+
+
+_GetLegs = Callable[[], Legs | None]
 
 
 class Baseline:
@@ -62,11 +65,11 @@ class Comparer:
     gated: bool
 
     def compare(
-        self, now: Record, tolerances: Iterable[Tolerance], legs: Legs | None = None
+        self, now: Record, tolerances: Iterable[Tolerance], legs: _GetLegs = lambda: None
     ) -> tuple[Comparison, ...]:
         """Return how each metric of a test compares with its baseline; thresholds are not one test's.
 
-        `legs` are how its times changed, where the reasons shall say so.
+        `legs` returns how its times changed, where the reasons shall say so.
         """
         elsewhere = {"threshold"}
         if now.pairing is not None and now.pairing.side == "gpu" and now.pairing.partner is not None:
@@ -110,7 +113,7 @@ class Comparer:
         ratio = regression.ratio(earlier.estimate, value.estimate)
         return replace(value, estimate=ratio, doubt=value.doubt or earlier.doubt) if ratio else None
 
-    def _compare_metric(self, now: Record, tolerance: Tolerance, legs: Legs | None) -> Comparison | None:
+    def _compare_metric(self, now: Record, tolerance: Tolerance, legs: _GetLegs) -> Comparison | None:
         """Return how one metric compares; None where neither run should have it."""
         metric = tolerance.metric
         value = metrics.value_of(now, metric)
@@ -146,7 +149,7 @@ class Comparer:
         return replace(value, doubt=doubt, remedy=self._measure_longer)
 
     def _compare_values(
-        self, before: MetricValue, now: MetricValue, tolerance: Tolerance, legs: Legs | None
+        self, before: MetricValue, now: MetricValue, tolerance: Tolerance, legs: _GetLegs
     ) -> Comparison:
         """Return what follows from the numbers; a GPU that was slowed down, now or then, does not decide.
 
@@ -168,7 +171,7 @@ class Comparer:
             numbers = text.describe(earlier, later, tolerance, outcome, widened=now.widened)
             reason = f"{numbers}; {doubt or text.REMEDIES[remedy]}"
         elif outcome != "not_regressed":
-            reason = text.describe(earlier, later, tolerance, outcome, legs=legs)
+            reason = text.describe(earlier, later, tolerance, outcome, legs=legs())
         values = {"baseline": earlier, "found": later, "ratio": regression.ratio(earlier, later)}
         return _comparison(tolerance, outcome, reason, remedy=remedy, **values)
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import chain
 from math import inf
 from pathlib import Path
@@ -49,13 +49,15 @@ class Gate:
     """Compares a run with the one of `candidates` (newest first) that was made in conditions like its own.
 
     `environment` returns that of the run; it is called when the devices are open. `gated` says that the run
-    was measured for a gate, and not only until its own verdict.
+    was measured for a gate, and not only until its own verdict. Without `all_legs` only what got worse or
+    better says which device's time changed: thousands of tests have times that nothing shows.
     """
 
     options: GateOptions
     candidates: Sequence[Baseline]
     environment: Callable[[], Environment]
     gated: bool
+    all_legs: bool = True
 
     @cached_property
     def base(self) -> Baseline | None:
@@ -89,9 +91,10 @@ class Gate:
         """Return a record with its comparisons with the baseline."""
         if self._comparer is None:
             return record
-        legs = self._comparer.legs(record)
+        legs = cache(partial(self._comparer.legs, record))
         comparisons = self._comparer.compare(record, self.options.compared, legs)
-        return replace(record, comparisons=comparisons, legs=legs)
+        has_legs = self.all_legs or any(each.outcome in ("regressed", "improved") for each in comparisons)
+        return replace(record, comparisons=comparisons, legs=legs() if has_legs else None)
 
     def unmarked_failures(self, record: Record, options: RunOptions) -> list[str]:
         """Return why the gate fails a test without a marker: for what it lost, and for nothing else."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from math import inf, log
 
 from pytest_gpuperf.analysis import noise, spacing
-from pytest_gpuperf.analysis.estimation import estimate
+from pytest_gpuperf.analysis.estimation import estimate_time
 from pytest_gpuperf.gate.regression import LESS_IS_BETTER, Range
 from pytest_gpuperf.model.comparison import Metric, Remedy
-from pytest_gpuperf.model.demand import Kind, RunOptions
+from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.measurement import Confirmation, Estimate, Speedup
 from pytest_gpuperf.model.record import Record
 
@@ -36,9 +36,7 @@ def has(record: Record, metric: Metric) -> bool:
 def estimate_of(record: Record, metric: Metric) -> Estimate | None:
     """Return a metric with its interval, in seconds, bytes or as a ratio; None where a record has none."""
     if metric == "cpu" or metric == "gpu":  # not `in`, by which mypy narrows no type
-        # Times of one device have no partner in a round, like those of siblings.
-        time = estimate(_samples(record, metric), RunOptions(alpha=record.demand.alpha), "siblings")
-        return time.estimate if time else None
+        return estimate_time(_samples(record, metric), record.demand.alpha)
     if not _is_valid(record, metric):
         return None
     if metric == "memory":

@@ -12,6 +12,7 @@ from pytest_gpuperf.model.demand import Demand, Kind
 from pytest_gpuperf.model.plain_text import keep_plain
 from pytest_gpuperf.model.quantities import (
     AtLeastOne,
+    Bandwidth,
     Bytes,
     Confidence,
     Correlation,
@@ -223,7 +224,7 @@ class Copies:
     """Kind of the host's memory; null where the device does not report it."""
     median: Seconds | None = field(init=False)
     """Median of `samples`, in seconds; 0 when there is nothing to copy, null when it was not timed."""
-    bandwidth: NonNegative | None = field(init=False)
+    bandwidth: Bandwidth | None = field(init=False)
     """Bytes per second; null when nothing was copied, or the copies were not timed."""
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pytest_gpuperf.model.measurement import Estimate, Speedup
-from pytest_gpuperf.model.quantities import NonNegative, Positive, Seconds
+from pytest_gpuperf.model.quantities import Bandwidth, NonNegative, Positive, Seconds
 
 Regime = Literal["never", "once", "always", "body"]
 DiagnosisCode = Literal[
@@ -69,7 +69,7 @@ class Link:
 
     name: str
     """Name of the kind of link."""
-    bandwidth: Positive
+    bandwidth: Bandwidth
     """Bytes per second in one direction, by the specification of the link."""
     seconds: Seconds
     """Seconds of the copies of one call."""

@@ -195,11 +195,11 @@ def _commands(run: Run, records: Sequence[Record]) -> str:
         if threshold.status == "failed" and threshold.curve
     }
     repeated = [record for record in records if summary.rank(record) == 0 or record.nodeid in missed]
-    commands = dict.fromkeys(repeat_command(run, record) for record in repeated)
-    shown = [command for command in commands if len(command) <= _LONGEST_COMMAND][:_MOST_OTHERS]
+    commands = (repeat_command(run, record) for record in repeated)
+    shown = list(islice((each for each in commands if len(each) <= _LONGEST_COMMAND), _MOST_OTHERS))
     if not shown:
         return ""
-    more = f" ({len(shown)} of {len(commands)})" if len(shown) < len(commands) else ""
+    more = f" ({len(shown)} of {len(repeated)})" if len(shown) < len(repeated) else ""
     title = f"Repeat what failed or regressed{more}, in the root folder"
     block = "\n".join(["```sh", *shown, "```"])
     if len(shown) <= _MOST_OPEN:

@@ -25,9 +25,11 @@ def _tests(run: Run, record: Record) -> Sequence[str]:
     """Return the node ids that a test's verdict needs: in short, the function that makes all of them."""
     members = _members(run, record)
     nodeids = list(dict.fromkeys(nodeid for member in members for nodeid in _with_partner(member)))
+    if len(nodeids) == 1:
+        return nodeids
     function = function_of(record.nodeid)
     of_function = {other.nodeid for other in run.records if function_of(other.nodeid) == function}
-    return [function] if len(nodeids) > 1 and of_function == {*nodeids} else nodeids
+    return [function] if of_function == {*nodeids} else nodeids
 
 
 def _members(run: Run, record: Record) -> Sequence[Record]:

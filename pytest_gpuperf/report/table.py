@@ -1,7 +1,7 @@
 """From rows of names and cells to lines of a width: no name is cut, and no column is left out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import Literal
 
@@ -36,16 +36,12 @@ class Row:
     name: str
     cells: Mapping[str, str]
     colour: Colour | None = None
+    function: str = field(init=False)
+    """The name without its parameters."""
 
-    @property
-    def function(self) -> str:
-        """The name without its parameters."""
-        return function_of(self.name)
-
-    @property
-    def parameters(self) -> str:
-        """The parameters in their brackets: `[gpu-64]`; empty where there are none."""
-        return self.name[len(self.function) :]
+    def __post_init__(self) -> None:
+        """Derive the function once: it is needed for each layout that is tried."""
+        object.__setattr__(self, "function", function_of(self.name))
 
 
 def lines(
@@ -140,13 +136,13 @@ def _entries(rows: Sequence[Row], room: int) -> Iterator[_Entry]:
         above = [] if is_beside else [function]
         previous = None
         for row in members:
-            label = row.name if is_beside else f"{_INDENT}{row.parameters}".rstrip()
+            label = row.name if is_beside else _INDENT + row.name[len(function) :]
             if row.name == previous:
                 label = ""
             elif len(label) > room:
                 above.append(label)
                 label = ""
-            yield _Entry(label, row, above)
+            yield _Entry(label.rstrip(), row, above)
             above, previous = [], row.name
 
 

@@ -21,8 +21,7 @@ from command import (
     written,
 )
 
-from pytest_gpuperf.cli import main
-from pytest_gpuperf.model.comparison import GateResult, Tolerance
+from pytest_gpuperf.model.comparison import Comparison, GateResult, Legs, Tolerance
 from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.measurement import Parity
 
@@ -441,8 +440,9 @@ def test_a_run_that_ended_early_adds_what_it_measured_and_makes_no_baseline(call
 
 def test_a_baseline_holds_no_comparison_and_no_gate(call):
     written("base.json", record())
-    written("old.json", record(value=5.0))
-    assert main(["compare", "base.json", "old.json"]) == 1
+    legs = Legs(cpu=None, gpu=None, moved=None)
+    compared = Comparison(metric="speedup", tolerance=0.1, outcome="new", reason="it is new")
+    written("old.json", record(value=5.0, comparisons=(compared,), legs=legs))
     update(call, "base.json", "old.json", "--accept-regressions")
     assert values("base.json") == {"test_a.py::test_1": 5.0}
     assert read("base.json")["gate"] is None

@@ -205,7 +205,11 @@ def test_what_holds_a_speedup_back_is_shown_where_it_does_not_pay(suite, report)
     source = of("min=3, transfer='always'")
     result = suite(source, gpu=SLOW_LINK)
     assert "transfer_bound" in [found["code"] for found in report()["records"][0]["diagnosis"]]
-    result.stdout.fnmatch_lines(["test_it: transfer-bound: *", "*keep the data on the device and*"])
+    rest = "* more lines: pytest -v shows all, *"
+    result.stdout.fnmatch_lines(["test_it: transfer-bound: *", "*keep the data on the device and*", rest])
+    whole = suite(source, "-v", gpu=SLOW_LINK).stdout
+    whole.no_fnmatch_line(rest)
+    whole.fnmatch_lines(["  not worth it: *"])
 
 
 def test_what_pays_and_passes_is_shown_in_the_table_alone(suite):

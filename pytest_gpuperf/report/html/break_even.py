@@ -7,7 +7,7 @@ from statistics import median
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import Estimate, Measurement
-from pytest_gpuperf.model.offload import BreakEven, Price
+from pytest_gpuperf.model.offload import Price
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.html import plot
 from pytest_gpuperf.report.html.figure import Figure, Mark, Place, Style, Word, bar, line, rule
@@ -17,10 +17,10 @@ from pytest_gpuperf.report.scale import LogScale
 _LEFT, _TOP = 54.0, 36.0
 _HEIGHT = 130.0
 _PRICE = 112  # where its entry in the legend begins
-_FEWEST, _MOST = 10.0, 1e4  # calls at the right end, where no crossing says where that is
+_FEWEST = 10.0  # calls at the right end of the axis
 _BEYOND = 10.0  # times the crossing: so far the axis goes on
 _FARTHEST = 1e15
-_STEPS = 8  # of a curve
+_AROUND_THE_BEND = (0.1, 0.3, 0.6, 1.0, 1.7, 3.0, 10.0)
 _AT_ONCE = "The GPU has no start-up to pay off"
 
 
@@ -41,10 +41,8 @@ class _Case:
 
     cpu: _Cost
     gpu: _Cost
-    calls: Estimate | None
+    calls: Estimate
     start: str
-    reason: str | None
-    """Why there is no crossing."""
 
 
 def figure(record: Record) -> Figure | None:
@@ -52,11 +50,11 @@ def figure(record: Record) -> Figure | None:
 
     The GPU's begins with what its first call took longer than a later one, and with the copies, once for all
     calls: what `BreakEven.both` is about, or `first_call` where the copies were not timed. With a cost ratio
-    it has a second line, the GPU's cost in seconds of a CPU machine. None where nothing was measured, and
+    it has a second line, the GPU's cost in seconds of a CPU machine. None where there is no crossing, and
     where the first call has paid off already, which takes no figure to say.
     """
     case = _case(record)
-    if case is None or (case.calls and case.calls.upper <= 1 and not _price(record)):
+    if case is None or (case.calls.upper <= 1 and not _price(record)):
         return None
     last = _last(case.calls)
     price = _price(record)
@@ -72,9 +70,9 @@ def figure(record: Record) -> Figure | None:
     marks += _line("cpu", case.cpu, box, last)
     marks += _line("gpu", case.gpu, box, last)
     if price:
-        marks.append(Mark("gpu", f"{_dashed(_curve(costs[-1], box, last))}M{_PRICE} 8h5m3 0h5m3 0h5"))
+        marks.append(Mark("gpu", f"{line(*_curve(costs[-1], box, last))}M{_PRICE} 8h21", dashed=True))
         words.append(Word(_PRICE + 25, 12, f"GPU at {price.ratio:g} times the price"))
-    if case.calls and case.calls.value:
+    if case.calls.value:
         words.append(box.beside(box.place(case.calls.value, None)[0], _TOP - 6, _calls(case.calls)))
     words += box.words_left(ticks, plot.time)
     words += box.words_below((tick, plot.size(tick)) for tick in x.ticks(6))
@@ -103,20 +101,18 @@ def _case(record: Record) -> _Case | None:
     on_cpu, on_gpu = map(median, calls)
     extra = _extra(record.gpu)
     copies = _copies(record, calls[1])
+    crossing = even.first_call if copies is None else even.both
+    if crossing is None:
+        return None
     start = f"what its first call took longer than a later one ({units.seconds(extra)})"
     if copies:
         start = f"its copies ({units.seconds(copies)}), once, and {start}"
     return _Case(
         cpu=_Cost(start=0.0, call=on_cpu),
         gpu=_Cost(start=extra + (copies or 0.0), call=on_gpu),
-        calls=_both(even, copies),
+        calls=crossing,
         start=start,
-        reason=even.reason,
     )
-
-
-def _both(even: BreakEven, copies: float | None) -> Estimate | None:
-    return even.first_call if copies is None else even.both
 
 
 def _extra(gpu: Measurement) -> float:
@@ -134,17 +130,17 @@ def _copies(record: Record, calls: Sequence[float]) -> float | None:
     return max(0.0, median(added)) if added else None
 
 
-def _last(calls: Estimate | None) -> float:
+def _last(calls: Estimate) -> float:
     """Return the right end of the axis of calls."""
-    if calls is None:
-        return _MOST
     beyond = max(_BEYOND * calls.value, min(2 * (calls.high or 0.0), _BEYOND**2 * calls.value))
     return min(max(_FEWEST, beyond), _FARTHEST)
 
 
 def _curve(cost: _Cost, box: Plot, last: float) -> list[Place]:
-    steps = (last ** (step / _STEPS) for step in range(_STEPS + 1))
-    return [box.place(calls, cost.of(calls)) for calls in steps]
+    """Return the places of a cost, close together around its bend, where calls cost as much as the start."""
+    bend = cost.start / cost.call if cost.call > 0 else inf
+    between = (share * bend for share in _AROUND_THE_BEND)
+    return [box.place(calls, cost.of(calls)) for calls in (1.0, *between, last) if 1.0 <= calls <= last]
 
 
 def _line(style: Style, cost: _Cost, box: Plot, last: float) -> Iterator[Mark]:
@@ -154,14 +150,8 @@ def _line(style: Style, cost: _Cost, box: Plot, last: float) -> Iterator[Mark]:
     yield Mark(style, "".join(plot.SHAPES[style](*place) for place in (places[0], places[-1])), filled=True)
 
 
-def _dashed(places: Sequence[Place]) -> str:
-    return "".join(line(*pair) for pair in zip(places[::2], places[1::2], strict=False))
-
-
-def _crossing(calls: Estimate | None, box: Plot) -> Iterator[Mark]:
+def _crossing(calls: Estimate, box: Plot) -> Iterator[Mark]:
     """Yield the interval of the crossing, and the crossing."""
-    if calls is None:
-        return
     low, middle, high = (box.place(end, None)[0] for end in (calls.lower, calls.value, calls.upper))
     yield Mark("muted", bar(low, _TOP, max(high - low, 1), box.y.size), filled=True, faint=True)
     if calls.value:
@@ -178,10 +168,7 @@ def _count(calls: float) -> str:
 
 
 def _finding(case: _Case, price: Price | None) -> str:
-    if case.calls is None:
-        said = f"The GPU's start-up is not known to pay off: {case.reason or 'some rounds show no saving'}"
-    else:
-        said = f"The GPU's start-up pays off after {_calls(case.calls)}" if case.calls.value else _AT_ONCE
+    said = f"The GPU's start-up pays off after {_calls(case.calls)}" if case.calls.value else _AT_ONCE
     if price is None:
         return said
     saving = case.cpu.call - price.ratio * case.gpu.call

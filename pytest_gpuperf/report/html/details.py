@@ -140,8 +140,8 @@ def _walk(value: Any, prefix: str) -> Iterator[Leaf]:
         elif isinstance(part, dict):
             yield from ((f"{path}.{key}", _plain(each)) for key, each in part.items())
         elif part and is_dataclass(part[0]):
-            for each in part:
-                yield path, ", ".join(text for _, text in _walk(each, ""))
+            for number, each in enumerate(part, start=1):
+                yield from _walk(each, f"{path} {number}.")
         elif part:
             yield path, ", ".join(map(field.text, part))
 
@@ -156,4 +156,9 @@ def _plain(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-_TEXTS: dict[str, Callable[[Any], str]] = {"s": units.seconds, "B": units.size, "": _plain}
+_TEXTS: dict[str, Callable[[Any], str]] = {
+    "s": units.seconds,
+    "B": units.size,
+    "B/s": units.bandwidth,
+    "": _plain,
+}

@@ -28,6 +28,7 @@ class Mark:
     """Pixels by which all of it lies further right and down than its path says."""
     dots: Literal["round", "square"] | None = None
     """Shape of the dots that its path consists of: see `scatter`."""
+    dashed: bool = False
     faint: bool = False
     """Whether what lies below an area shines through."""
 
@@ -97,12 +98,13 @@ def scatter(places: Iterable[tuple[int, int]]) -> str:
 
     Such lines show as their ends, which are round or square.
     """
-    path, last = "", (0, 0)
+    path = []
+    left = top = 0
     for x, y in places:
-        right, down = x - last[0], y - last[1]
-        path += f"m{right}{'' if down < 0 else ' '}{down}z"
-        last = (x, y)
-    return path
+        down = y - top
+        path.append(f"m{x - left}{'' if down < 0 else ' '}{down}z")
+        left, top = x, y
+    return "".join(path)
 
 
 def band(upper: Iterable[Place], lower: Iterable[Place]) -> str:

@@ -19,6 +19,7 @@ _LEFT, _TOP = 8.0, 56.0
 _RIGHT = 262.0  # of the axis; the ratios in words follow
 _ROW = 38.0
 _HEIGHTS: dict[Style, float] = {"cpu": 20.0, "gpu": 31.0}  # of the intervals, in a row
+_NAME = 15.0  # height of a test's name, above its intervals
 _LONGEST_NAME = 34
 _FARTHEST = 3.0  # times the largest ratio: so far the axis shows an interval
 _MOVED = {"cpu": "CPU moved", "gpu": "GPU moved", "both": "both moved", "neither": "neither moved"}
@@ -45,8 +46,11 @@ def figure(records: Sequence[Record], names: Sequence[str]) -> Figure | None:
     ticks = scale.ticks(5)
     places = [box.place(tick, None)[0] for tick in ticks]
     one = box.place(1.0, None)[0]
-    marks.append(Mark("axis", "".join(f"M{x:.0f} {_TOP:.0f}v{height:.0f}" for x in places)))
-    marks.append(Mark("limit", f"M{one:.0f} {_TOP - 6:.0f}v{height + 6:.0f}"))
+    # Upright lines leave out the names, which lie in their way.
+    tops = [_TOP + number * _ROW + _NAME for number in range(len(shown))]
+    upright = "".join(f"M{{x:.0f}} {top:.0f}v{_ROW - _NAME:.0f}" for top in tops)
+    marks.append(Mark("axis", "".join(upright.format(x=x) for x in places)))
+    marks.append(Mark("limit", f"M{one:.0f} {_TOP - 6:.0f}v6{upright.format(x=one)}"))
     words += plot.row(
         Word(x, _TOP - 8, plot.ratio(tick), "middle") for x, tick in zip(places, ticks, strict=True)
     )

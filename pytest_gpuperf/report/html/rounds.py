@@ -1,7 +1,8 @@
 """From a record to its rounds in order: whether times drift, or have two levels, is seen at a glance."""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from dataclasses import dataclass
+from math import log
 from statistics import median
 from typing import Literal
 
@@ -10,17 +11,27 @@ from pytest_gpuperf.model.demand import KINDS, Kind
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.html.figure import Figure, Mark, Word, scatter
 from pytest_gpuperf.report.html.plot import WIDTH
-from pytest_gpuperf.report.scale import LogScale
 
 MOST = 60
 """Dots of one device: of more rounds, the fastest and the slowest of each few are shown."""
-_LEFT, _RIGHT = 54.0, 250.0
-_STRIP, _GAP, _MARGIN = 36.0, 14.0, 4.0
+_BINS = MOST // 2
+_LEFT, _RIGHT = 54, 250
+_STRIP, _GAP, _MARGIN = 36, 14, 4
 _LEAST, _MOST = 1e-30, 1e30  # seconds; beyond are those of files that lie
 _NARROWEST = 1.1  # high over low at least: noise of a percent looks like one
 _DRIFT = 0.05  # of the first half: by so much the second differs before that is worth a word
 _DOTS: dict[Kind, Literal["round", "square"]] = {"cpu": "round", "gpu": "square"}
-_NAMES: dict[Kind, str] = {"cpu": "CPU", "gpu": "GPU"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Strip:
+    """The rounds of one device."""
+
+    kind: Kind
+    samples: Sequence[float]
+    fastest: float
+    slowest: float
+    median: float
 
 
 def figure(record: Record) -> Figure | None:
@@ -28,46 +39,59 @@ def figure(record: Record) -> Figure | None:
 
     A dot is a round's time of a call; the line is their median. None where nothing was sampled twice.
     """
-    found = {kind: samples for kind in KINDS if len(samples := _samples(record, kind)) > 1}
-    if not found:
+    strips = list(_strips(record))
+    if not strips:
         return None
-    span = max(_NARROWEST, *(max(samples) / min(samples) for samples in found.values()))
+    span = max(_NARROWEST, *(strip.slowest / strip.fastest for strip in strips))
     marks: list[Mark] = []
     words: list[Word] = []
-    for number, (kind, samples) in enumerate(found.items()):
+    for number, strip in enumerate(strips):
         top = _MARGIN + number * (_STRIP + _GAP)
-        middle = min(samples) ** 0.5 * max(samples) ** 0.5
-        scale = LogScale(middle / span**0.5, middle * span**0.5, _STRIP)
-        typical = round(top + _STRIP - scale.position(median(samples)))
-        marks.append(Mark("axis", f"M{_LEFT:.0f} {typical}H{_RIGHT:.0f}"))
-        marks.append(Mark(kind, scatter(_places(samples, scale, top)), dots=_DOTS[kind]))
+        low = (strip.slowest / strip.fastest / span) ** 0.5 * strip.fastest
+        typical = round(top + _STRIP * (1 - log(strip.median / low) / log(span)))
+        marks.append(Mark("axis", f"M{_LEFT} {typical}H{_RIGHT}"))
+        marks.append(Mark(strip.kind, scatter(_places(strip, low, span, top)), dots=_DOTS[strip.kind]))
         words += (
-            Word(_LEFT - 6, top + 8, units.seconds(scale.high), "end"),
-            Word(_LEFT - 6, top + _STRIP, units.seconds(scale.low), "end"),
-            Word(_RIGHT + 6, top + 15, _NAMES[kind]),
-            Word(_RIGHT + 6, top + 28, units.seconds(median(samples))),
+            Word(_LEFT - 6, top + 8, units.seconds(low * span), "end"),
+            Word(_LEFT - 6, top + _STRIP, units.seconds(low), "end"),
+            Word(_RIGHT + 6, top + 15, strip.kind.upper()),
+            Word(_RIGHT + 6, top + 28, units.seconds(strip.median)),
         )
-    rounds = max(map(len, found.values()))
+    rounds = max(len(strip.samples) for strip in strips)
     return Figure(
         width=WIDTH,
-        height=2 * _MARGIN + len(found) * (_STRIP + _GAP) - _GAP,
-        finding=f"{units.count(rounds, 'round')} in order: {'; '.join(_findings(found))}",
+        height=2 * _MARGIN + len(strips) * (_STRIP + _GAP) - _GAP,
+        finding=f"{units.count(rounds, 'round')} in order: {'; '.join(map(_finding, strips))}",
         marks=marks,
         words=words,
         caption=_caption(rounds),
     )
 
 
-def _samples(record: Record, kind: Kind) -> Sequence[float]:
-    measurement = record.measurement(kind)
-    samples = measurement.samples_for(record.demand) if measurement else ()
-    return [sample for sample in samples if _LEAST < sample < _MOST]
+def _strips(record: Record) -> Iterator[_Strip]:
+    for kind in KINDS:
+        measurement = record.measurement(kind)
+        taken = measurement.samples_for(record.demand) if measurement else ()
+        samples = [sample for sample in taken if _LEAST < sample < _MOST]
+        if len(samples) > 1:
+            ordered = sorted(samples)
+            yield _Strip(
+                kind=kind,
+                samples=samples,
+                fastest=ordered[0],
+                slowest=ordered[-1],
+                median=median(ordered),
+            )
 
 
-def _places(samples: Sequence[float], scale: LogScale, top: float) -> Iterator[tuple[int, int]]:
+def _places(strip: _Strip, low: float, span: float, top: int) -> list[tuple[int, int]]:
+    samples = strip.samples
     step = (_RIGHT - _LEFT) / (len(samples) - 1)
-    for number in _shown(samples):
-        yield round(_LEFT + number * step), round(top + _STRIP - scale.position(samples[number]))
+    bottom, lowest, slope = top + _STRIP, log(low), _STRIP / log(span)
+    return [
+        (round(_LEFT + number * step), round(bottom - slope * (log(samples[number]) - lowest)))
+        for number in _shown(samples)
+    ]
 
 
 def _shown(samples: Sequence[float]) -> Sequence[int]:
@@ -75,26 +99,28 @@ def _shown(samples: Sequence[float]) -> Sequence[int]:
     count = len(samples)
     if count <= MOST:
         return range(count)
-    ends = [count * end // (MOST // 2) for end in range(MOST // 2 + 1)]
-    bins = [range(begin, end) for begin, end in pairwise(ends)]
-    pairs = ((min(few, key=samples.__getitem__), max(few, key=samples.__getitem__)) for few in bins)
-    return sorted({number for pair in pairs for number in pair})
+    shown: list[int] = []
+    for number in range(_BINS):
+        begin, end = count * number // _BINS, count * (number + 1) // _BINS
+        few = samples[begin:end]
+        fastest, slowest = begin + few.index(min(few)), begin + few.index(max(few))
+        shown += sorted({fastest, slowest})
+    return shown
 
 
-def _findings(found: dict[Kind, Sequence[float]]) -> Iterator[str]:
-    for kind, samples in found.items():
-        half = len(samples) // 2
-        drift = median(samples[half:]) / median(samples[:half]) - 1
-        how = "slower" if drift > 0 else "faster"
-        drifts = (
-            f", the second half {abs(100 * drift):.0f} % {how} than the first" if abs(drift) > _DRIFT else ""
-        )
-        ends = f"{units.seconds(min(samples))} to {units.seconds(max(samples))}"
-        yield f"{_NAMES[kind]} {units.seconds(median(samples))} ({ends}){drifts}"
+def _finding(strip: _Strip) -> str:
+    half = len(strip.samples) // 2
+    drift = median(strip.samples[half:]) / median(strip.samples[:half]) - 1
+    ends = f"{units.seconds(strip.fastest)} to {units.seconds(strip.slowest)}"
+    said = f"{strip.kind.upper()} {units.seconds(strip.median)} ({ends})"
+    if abs(drift) <= _DRIFT:
+        return said
+    how = "slower" if drift > 0 else "faster"
+    return f"{said}, the second half {abs(100 * drift):.0f} % {how} than the first"
 
 
 def _caption(rounds: int) -> str:
     if rounds <= MOST:
         return f"{units.count(rounds, 'round')} in order, with their median"
-    few = round(rounds / (MOST // 2))
+    few = round(rounds / _BINS)
     return f"{rounds:,} rounds in order: the fastest and the slowest of each {few}, and the median"

@@ -55,6 +55,8 @@ def _mark(mark: Mark) -> str:
     shape = f'<path class="{mark.style}" {paint}="{_COLOURS[mark.style]}"'
     if mark.dots:
         shape += f' stroke-linecap="{mark.dots}" stroke-width="3"'
+    if mark.dashed:
+        shape += ' stroke-dasharray="5 3"'
     if mark.faint:
         shape += ' fill-opacity=".2"'
     if mark.move != (0, 0):

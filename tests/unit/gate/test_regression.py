@@ -251,6 +251,7 @@ SAME, OPEN = about(1.01, 0.98, 1.04), about(1.1, 0.99, 1.2)
         ("gpu", about(1.0, 0.93, 1.08), about(1.5, 1.4, 1.6)),
         ("cpu", about(0.6, 0.5, 0.7), about(1.0, 0.9, 1.1)),
         (None, about(0.6, 0.5, 0.7), about(1.0, 0.8, 1.1)),
+        (None, about(1.0, 0.8, 1.1), about(0.6, 0.5, 0.7)),
         ("both", about(3.0, 2.9, 3.1), about(1.1, 1.06, 1.15)),
         (None, about(3.0, 2.9, None), about(1.1, 1.04, None)),
     ],

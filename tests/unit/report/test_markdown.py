@@ -320,6 +320,13 @@ def test_no_line_ends_in_a_space_or_has_a_tab(failed):
     assert [] == [line for line in found.splitlines() if line != line.rstrip() or "\t" in line]
 
 
+def test_a_failure_that_an_xfail_expects_says_so(failed):
+    worse = record("b", comparisons=(compared("regressed", reason="20 % slower"),), expected_failure=True)
+    run = run_of(replace(failed("a"), expected_failure=True), worse, failed("c"))
+    assert "1 failed, 1 regressed, 1 failed (expected)" in headline(run)
+    assert ["failed (expected)", "passed, regressed (expected)", "failed"] == [row[-1] for row in rows(run)]
+
+
 def test_an_emulated_device_is_never_called_a_gpu():
     run = run_of(record(gpu=measurement(EMULATED, 1e-3)), gpu=EMULATED)
     assert headline(run).startswith("### Speedups on an emulated device: ")
@@ -413,7 +420,7 @@ def assert_literal(run: Run, anything: str) -> None:
     assert ["<details>\n<summary>Environment</summary>\n", "</details>\n"] == shown.raw
     changes, facts = shown.tables
     assert {9} == {len(row) for row in changes}
-    short = [command for command in dict.fromkeys(commands(run)) if len(command) <= 300]
+    short = [command for command in commands(run) if len(command) <= 300]
     assert shown.blocks == ["".join(f"{command}\n" for command in short)]
     assert {"verdict", "failed", "passed", "passed, regressed"} == {row[-1] for row in changes}
     assert {name.strip(): value.strip() for name, value in facts}["python"] == printable(anything).strip()

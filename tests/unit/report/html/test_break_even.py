@@ -80,12 +80,6 @@ def test_the_finding_and_the_words_name_the_number_of_calls():
     )
 
 
-def test_where_it_never_pays_off_the_reason_is_told():
-    shown = figure(even(both=None, reason="never: a call on the GPU takes no less time than on the CPU"))
-    assert "never: a call on the GPU" in shown.finding
-    assert [] == paths(shown, "verdict") == paths(shown, "muted", filled=True, faint=True)
-
-
 def test_without_times_of_the_copies_the_first_call_counts_alone():
     found = even(both=None, first_call=Estimate(value=9, low=8, high=10), transfer=None)
     assert "9 calls [8, 10]" in figure(found).finding
@@ -95,6 +89,7 @@ def test_without_times_of_the_copies_the_first_call_counts_alone():
 def test_a_price_has_a_line_of_its_own_and_its_break_even():
     shown = figure(even(price=2.5))
     assert "GPU at 2.5 times the price" in texts(shown)
+    assert ["gpu"] == [mark.style for mark in shown.marks if mark.dashed]
     assert shown.finding.endswith("at 2.5 times the price after about 60 calls")  # 450 ms / 7.5 ms
     assert "price" not in " ".join(texts(figure(even()))) + figure(even()).finding
     assert figure(even(price=10)).finding.endswith("at 10 times the price never")
@@ -108,6 +103,11 @@ def test_what_has_paid_off_after_one_call_needs_no_figure_but_with_a_price():
     assert [] == paths(priced, "verdict")
 
 
+def test_a_first_call_that_is_quicker_than_a_later_one_costs_nothing():
+    gpu = replace(measurement(GPU, 1e-3), first_call=0.5e-3, block_calls=1)
+    assert "(0 ns)" in figure(even(gpu=gpu)).caption
+
+
 def test_copies_that_are_quicker_than_none_by_noise_are_free():
     quick = figure(even(transfer=replace(moved(), loop=array("d", [0.9e-3]))))
     nothing = Copies(bytes=0, arrays=0)
@@ -116,13 +116,19 @@ def test_copies_that_are_quicker_than_none_by_noise_are_free():
     assert paths(free, "gpu")[-1] == paths(quick, "gpu")[-1]
 
 
+def test_what_surely_pays_off_in_the_first_call_takes_no_figure():
+    at_once = Estimate(value=0, low=0, high=1)
+    assert figure(even(both=at_once)) is None
+    assert figure(even(both=at_once, price=2.5))
+
+
 @for_each("calls", [1.7e308, 2.0**50, 5e-324])
 def test_any_number_of_calls_can_be_drawn(calls):
     for high in (None, calls, 1.7e308):
         assert is_whole(figure(even(price=2.5, both=Estimate(value=calls, low=None, high=high))))
 
 
-@for_each("found", [skipped("a"), record(), even(cpu=None), even(gpu=measurement(GPU))])
+@for_each("found", [skipped("a"), record(), even(cpu=None), even(both=None), even(gpu=measurement(GPU))])
 def test_without_a_break_even_there_is_no_figure(found):
     assert figure(found) is None
 

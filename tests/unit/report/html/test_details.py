@@ -15,7 +15,7 @@ def test_seconds_and_bytes_have_their_unit():
     (listing,), shared = listings([record(elapsed=0.25, transfer=Transfer(h2d=copies, d2h=None))])
     facts = dict(listing.facts)
     assert "250 ms" == facts["elapsed"]
-    assert "bytes 4.00 MB, arrays 1, median 1.00 ms, bandwidth 4e+09" == facts["transfer h2d"]
+    assert "bytes 4.00 MB, arrays 1, median 1.00 ms, bandwidth 4.00 GB/s" == facts["transfer h2d"]
     assert [] == shared
 
 
@@ -55,7 +55,7 @@ def test_values_in_a_row_stand_together():
     )
     offload = Offload(worth=True, reason="said elsewhere", regime="never", by_latency=False, links=links)
     (listing,), _ = listings([record(offload=offload)])
-    said = dict(listing.facts)["offload"]
-    assert "link 1, 1e+09, 1.00 ms, 2" in said
-    assert "link 2" in said
-    assert "said elsewhere" not in said
+    said = dict(listing.facts)
+    assert "name link 1, bandwidth 1.00 GB/s, seconds 1.00 ms, speedup at most 2" == said["offload links 1"]
+    assert "name link 2" in said["offload links 2"]
+    assert "said elsewhere" not in said["offload"]

@@ -44,6 +44,11 @@ def test_the_same_ratio_is_as_high_on_both_devices():
     assert pytest.approx(2 * (cpu[0][1] - cpu[1][1]), abs=2) == gpu[1][1] - gpu[0][1]
 
 
+def test_a_quiet_device_is_in_the_middle_of_its_strip():
+    shown = figure(timed([1, 2], [1, 1.01]))
+    assert 72 == pytest.approx(dots(shown, "gpu")[0][1], abs=1)
+
+
 def test_the_devices_are_told_by_the_shape_of_their_dots():
     assert {"cpu": "round", "gpu": "square"} == {
         mark.style: mark.dots for mark in figure(timed([1, 2], [1, 2])).marks if mark.dots
@@ -73,10 +78,12 @@ def test_the_path_of_sixty_rounds_is_small():
 
 def test_of_many_rounds_the_extremes_stay():
     times = [1.0] * 10_000
-    times[4321], times[7000] = 5.0, 0.2
+    times[4321], times[7000], times[7300] = 5.0, 0.2, 3.0
     shown = figure(timed(times, times))
     heights = [y for _, y in dots(shown, "cpu")]
     assert 2 < len(heights) <= MOST
+    rounds = [x for x, _ in dots(shown, "cpu")]
+    assert sorted(rounds) == rounds
     assert 36 == pytest.approx(max(heights) - min(heights), abs=1)
     assert sum(len(mark.path) for mark in shown.marks) <= 700
     assert "10,000 rounds in order: the fastest and the slowest of each 333, and the median" == shown.caption
