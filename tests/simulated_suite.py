@@ -166,7 +166,13 @@ def measured(folder: Path) -> tuple[Run, History]:
     for state, report in (("before", "base.json"), ("later", "report.json")):
         _run(folder, state, report)
     run = load_report(folder / "report.json")
-    run = replace(run, environment=_environment(run), started=_time(RUNS - 1), commit=_commit(RUNS - 1))
+    run = replace(
+        run,
+        environment=_environment(run),
+        started=_time(RUNS - 1),
+        commit=_commit(RUNS - 1),
+        gate=replace(run.gate, started=_time(SLOWER_SINCE - 1)),
+    )
     return run, History(entries=tuple(map(history.entry, _runs(run))))
 
 

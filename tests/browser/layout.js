@@ -1,5 +1,5 @@
-// Return what is wrong in a page's layout: texts that lie over each other, texts that are cut, a page that is
-// wider than its window. What a reader can scroll to is not cut.
+// Return what is wrong in a page's layout: texts that lie over each other, texts that are cut, and what is wider
+// than its window, or than the part of it that a reader can scroll.
 () => {
     const wrong = [];
     const page = document.documentElement;
@@ -8,6 +8,10 @@
             each => each.getBoundingClientRect().right > page.clientWidth + 1 && !scrolls(each)
         );
         wrong.push(`the page is ${page.scrollWidth} wide in ${page.clientWidth}: ${beyond?.outerHTML.slice(0, 200)}`);
+    }
+
+    for (const each of document.querySelectorAll(".scroll")) {
+        if (each.scrollWidth > each.clientWidth) wrong.push(`${each.scrollWidth} wide in ${each.clientWidth}: the table`);
     }
 
     function scrolls(element) {

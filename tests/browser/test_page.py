@@ -7,7 +7,7 @@ from cases import for_each
 
 from pytest_gpuperf.report.html import page
 
-WIDTHS = (360, 768, 1280, 1600)
+WIDTHS = (360, 768, 1200, 1280, 1600)
 SCHEMES = ("light", "dark")
 OPEN_ALL = "() => document.querySelectorAll('details').forEach(each => each.open = true)"
 VISIBLE = "#table > tbody:not([hidden])"
