@@ -22,7 +22,7 @@ def test_the_help_has_each_option_in_the_group_where_a_reader_looks():
         "measure": "all off alpha max-time cost-ratio lock",
         "gate": "report-only inconclusive baseline baseline-missing fail-on strict allow-no-gpu"
         " allow-missing",
-        "output": "json markdown export history",
+        "output": "json html markdown export history",
     }
     assert named == {
         f"gpuperf {group}": [f"--gpuperf-{name}" for name in names.split()]
