@@ -71,8 +71,8 @@ def figure(record: Record) -> Figure | None:
 def _strips(record: Record) -> Iterator[_Strip]:
     for kind in KINDS:
         measurement = record.measurement(kind)
-        samples = measurement.samples_for(record.demand) if measurement else ()
-        samples = [sample for sample in samples if _LEAST < sample < _MOST]
+        timed = measurement.samples_for(record.demand) if measurement else ()
+        samples = [sample for sample in timed if _LEAST < sample < _MOST]
         if len(samples) > 1:
             ordered = sorted(samples)
             yield _Strip(
