@@ -64,6 +64,8 @@ def changes(records: Sequence[Record], width: int) -> Iterator[str]:
     if rows:
         yield from map(str, table.lines(rows, _HEADINGS, width, _MOVABLE))
     reasons = summary.shared_reasons(records, names, _unexplained)
+    if reasons:
+        yield ""
     for reason, tests in reasons.items():
         yield from table.wrapped(f"{units.first_few(tests, most=1)}: {reason}", width)
 

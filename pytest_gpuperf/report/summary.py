@@ -8,7 +8,7 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, GateResult
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.nodeid import function_of, name_of
-from pytest_gpuperf.model.offload import Threshold
+from pytest_gpuperf.model.offload import Offload, Threshold
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run
 
@@ -123,31 +123,33 @@ def reasons_of(record: Record, explained: Collection[str] = ()) -> Iterator[str]
     CPU siblings in `explained` leave out why a GPU sibling has no speedup.
     """
     yield from filter(None, [record.reason, *(comparison.reason for comparison in record.comparisons)])
-    is_explained = _explains_offload(record)
+    is_explained = _is_offload_explained(record)
     diagnoses = [diagnosis.sentence for diagnosis in record.diagnosis] if is_explained else []
     if record.status == "failed":  # what helps comes first: a narrow terminal may show no more
         yield from diagnoses
     for note in record.notes:
         if not (note.code == "gpu_sibling_without_speedup" and record.nodeid in explained):
             yield note.text
-    if record.offload is not None and is_explained:
+    if record.offload is not None and is_explained and not _is_worth_it(record.offload):
         yield record.offload.reason
     if record.status != "failed":
         yield from diagnoses
 
 
-def _explains_offload(record: Record) -> bool:
-    """Return whether it is to be said what holds a record back, because it failed or is not worth it."""
+def _is_offload_explained(record: Record) -> bool:
+    """Return whether it is said what holds a record back: it failed, or is not worth it."""
     offload = record.offload
-    if offload is None:
-        return False
-    costs_more = offload.price is not None and offload.price.saves is False
-    if offload.worth and not costs_more and record.status != "failed":
+    if offload is None or (_is_worth_it(offload) and record.status != "failed"):
         return False
     bounds = [link.speedup_at_most for link in offload.links]
     no_link_is_fast_enough = bounds and all(bound is not None and bound < 1 for bound in bounds)
     # Without a GPU the table shows how long a call may take on one.
     return record.gpu is not None or bool(no_link_is_fast_enough)
+
+
+def _is_worth_it(offload: Offload) -> bool:
+    """Return whether moving the work to the GPU surely saves time, and costs no more."""
+    return offload.worth is True and not (offload.price is not None and offload.price.saves is False)
 
 
 def measured_thresholds(run: Run) -> list[Threshold]:

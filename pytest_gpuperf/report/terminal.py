@@ -15,14 +15,20 @@ from pytest_gpuperf.report.table import Colour, Line, Row
 
 _HEADINGS = ("CPU", "GPU", "speedup", "with copies", "limit", "change", "verdict")
 _MOVABLE = (("with copies",), ("limit",), ("change",), ("CPU", "GPU"))
-_COLOURS: dict[str, Colour] = {
+_COLOURS: dict[str, Colour | None] = {
     "failed": "red",
     "error": "red",
     "regressed": "red",
+    "failed (expected)": "yellow",
+    "error (expected)": "yellow",
+    "regressed (expected)": "yellow",
     "inconclusive": "yellow",
     "skipped": "yellow",
     "passed": "green",
+    "recorded": None,
 }
+"""The colours of all verdicts, the gravest first."""
+_GRAVEST_FIRST = {verdict: place for place, verdict in enumerate(_COLOURS)}
 _MOST_UNMARKED = 20  # rows for tests that only --gpuperf-all measured
 _WIDEST_TEXT = 120  # columns: longer lines of words are hard to read
 _MOST_NOTED, _LONGEST_NOTE = 10, 3  # tests, and lines for each
@@ -74,12 +80,11 @@ def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> l
     if not records:
         return []
     counts = Counter(map(summary.verdict, records))
-    order = [*_COLOURS, *counts]  # the gravest first
-    counted = ", ".join(f"{counts[word]:,} {word}" for word in dict.fromkeys(order) if counts[word])
+    counted = ", ".join(f"{counts[word]:,} {word}" for word in _COLOURS if counts[word])
     failed = [
         replace(record, notes=(), offload=None)  # without what only explains the reason
         for record in records
-        if _colour(record) == "red"
+        if _COLOURS[summary.verdict(record)] == "red"
     ]
     text_width = min(width, _WIDEST_TEXT)
     notes = _notes(failed, summary.short_names(failed), text_width, above, all_notes=False)
@@ -159,14 +164,7 @@ def _row(record: Record, names: Mapping[str, str]) -> Row:
         "change": comparison_text.short_change(record),
         "verdict": summary.verdict(record),
     }
-    return Row(name=names[record.nodeid], cells=cells, colour=_colour(record))
-
-
-def _colour(record: Record) -> Colour | None:
-    """Return the colour of a verdict: yellow for a failure that is expected, as pytest has it."""
-    if summary.is_expected_failure(record):
-        return "yellow"
-    return _COLOURS.get(summary.verdict_code(record))
+    return Row(name=names[record.nodeid], cells=cells, colour=_COLOURS[summary.verdict(record)])
 
 
 def _allowed(record: Record) -> str:
@@ -179,11 +177,12 @@ def _allowed(record: Record) -> str:
 def _notes(
     records: Sequence[Record], names: Mapping[str, str], width: int, above: ShownAbove, *, all_notes: bool
 ) -> list[str]:
-    """Return the reasons and notes of tests, the failed ones first; what tests share is said once.
+    """Return the reasons and notes of tests, the gravest first; what tests share is said once.
 
     Texts with the same tests stand together.
     """
-    texts = _noted(sorted(records, key=_gravity), names, above)
+    in_order = sorted(records, key=lambda record: _GRAVEST_FIRST[summary.verdict(record)])
+    texts = _noted(in_order, names, above)
     groups: dict[tuple[str, ...], list[str]] = {}
     for text, tests in texts.items():
         groups.setdefault(tuple(tests), []).append(text)
@@ -228,12 +227,6 @@ def _is_above(text: str, record: Record, above: ShownAbove) -> bool:
         return False
     is_of_exception = text == record.reason and record.status == "error"
     return is_of_exception or text in above[record.nodeid]
-
-
-def _gravity(record: Record) -> int:
-    """Return a record's place in an order of what needs most attention first."""
-    colour = _colour(record)
-    return 0 if colour == "red" else 1 if record.status == "inconclusive" else 2
 
 
 def _note(head: str, texts: Sequence[str], width: int) -> list[str]:

@@ -142,18 +142,28 @@ class FinishHooks:
             terminalreporter.write_line(
                 printable(line.verdict), **({line.colour: True} if line.colour else {})
             )
-        _write(terminalreporter, self._error_lines, red=True)
+        self._write_errors(terminalreporter)
         if terminalreporter.verbosity >= 0:
             _write(terminalreporter, self._info_lines if lines else ())
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """Print what the gate did not see below pytest's own last line, which says `4 passed`."""
+        """Print what the gate did not see below pytest's own last line, which says `4 passed`.
+
+        Before pytest 9, `--no-summary` leaves out the other plugins' summaries, too.
+        """
         gate = self._run.gate if self._run else None
         reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            self._write_errors(reporter)
         if gate is None or reporter is None or not gate.tolerances:
             return
         if (line := text.not_run(gate)) is not None:
             reporter.write_line(line, red=bool(gate.failures), yellow=not gate.failures)
+
+    def _write_errors(self, reporter: pytest.TerminalReporter) -> None:
+        """Print what fails the run, once."""
+        _write(reporter, self._error_lines, red=True)
+        self._error_lines.clear()
 
     def _build_run(self, *, complete: bool) -> Run:
         """Return the run with the gate's result."""

@@ -71,8 +71,8 @@ def figure(record: Record) -> Figure | None:
 def _strips(record: Record) -> Iterator[_Strip]:
     for kind in KINDS:
         measurement = record.measurement(kind)
-        timed = measurement.samples_for(record.demand) if measurement else ()
-        samples = [sample for sample in timed if _LEAST < sample < _MOST]
+        taken = measurement.samples_for(record.demand) if measurement else ()
+        samples = [sample for sample in taken if _LEAST < sample < _MOST]
         if len(samples) > 1:
             ordered = sorted(samples)
             yield _Strip(
