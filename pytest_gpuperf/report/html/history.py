@@ -1,7 +1,7 @@
 """From a history to a small figure for each test: its speedup over the runs, and where it changed."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from operator import attrgetter
 
@@ -33,13 +33,18 @@ class Histories:
 
 
 def figures(history: History) -> Histories:
-    """Return a figure for each test, largest loss first, then largest gain, at most `MOST` of them."""
-    timed = [one for one in trend.series(history.entries) if len(one.timed) > 1]
-    timed.sort(key=_rank)
-    drawn = ((one, figure(one)) for one in timed[:MOST])
-    return Histories(
-        shown=tuple((one, shown) for one, shown in drawn if shown), hidden=max(0, len(timed) - MOST)
-    )
+    """Return a figure for each test, largest loss first, then largest gain, at most `MOST` of them.
+
+    Where the runs cannot all be compared, as those of two machines, each figure says which its are.
+    """
+    timed = sorted((one for one in trend.series(history.entries) if len(one.timed) > 1), key=_rank)
+    is_mixed = len({one.fingerprint for one in timed}) > 1
+    shown = []
+    for one in timed[:MOST]:
+        if drawn := figure(one):
+            caption = f"{drawn.caption}; {one.fingerprint}" if is_mixed else drawn.caption
+            shown.append((one, replace(drawn, caption=caption)))
+    return Histories(shown=tuple(shown), hidden=max(0, len(timed) - MOST))
 
 
 def figure(series: Series) -> Figure | None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.unit
 STEP = [9.9, 9.95, 9.85, 9.9, 10.0, 9.8, 8.1, 8.15, 8.05, 8.1, 8.2, 8.0]
 
 
-def told(runs, *, open_ends=False, commits=True):
+def told(runs, *, open_ends=False, commits=True, fingerprint="here"):
     """Return a history of tests by name, each a list of speedups; None where a run has none."""
     entries = []
     for number, values in enumerate(zip(*runs.values(), strict=True)):
@@ -42,7 +42,7 @@ def told(runs, *, open_ends=False, commits=True):
                 history_version="1.0",
                 started=started.isoformat(),
                 commit=Commit(id=f"{number:07x}ffff") if commits else None,
-                measured=(Group(fingerprint="here", tests=tests),),
+                measured=(Group(fingerprint=fingerprint, tests=tests),),
             )
         )
     return History(entries=tuple(entries))
@@ -116,6 +116,13 @@ def test_the_largest_loss_is_first_then_gains_and_the_rest_is_counted(monkeypatc
     found = figures(told(runs))
     assert ["large loss", "loss", "gain"] == [one.nodeid for one, _ in found.shown]
     assert 1 == found.hidden
+
+
+def test_runs_that_cannot_be_compared_say_which_they_are():
+    here, there = (told({"test_a": [2.0] * 3}, fingerprint=each).entries for each in ("here", "there"))
+    captions = [shown.caption for _, shown in figures(History(entries=(*here, *there))).shown]
+    assert ["; here", "; there"] == [caption[caption.index(";") :] for caption in captions]
+    assert ";" not in figures(History(entries=here)).shown[0][1].caption
 
 
 def test_words_of_changes_do_not_overlap():
