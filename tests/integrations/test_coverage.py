@@ -28,7 +28,7 @@ def test_coverage_is_noted_in_each_record_because_it_distorts_the_times(suite, m
     assert 3 == len(found.records)
     for record in found.records.values():
         assert [note["code"] for note in record["notes"]].count("traced") == 1
-    found.says("test_ones[[]numpy] and 2 more: coverage, a debugger or a profiler traces the timed*")
+    found.says("test_ones[[]cupy] and 1 more: coverage, a debugger or a profiler traces the timed*")
 
 
 def test_without_coverage_nothing_is_noted(suite):
