@@ -157,15 +157,14 @@ def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> I
 
 def _row(record: Record, names: Mapping[str, str]) -> Row:
     always = record.offload.always if record.offload else None
-    verdict = summary.verdict(record)
     cells = {
         **summary.cells(record),
         **({} if record.gpu else {"GPU": _allowed(record)}),
         "with copies": f"{units.digits(always.value)}x" if always else "-",
         "change": comparison_text.short_change(record),
-        "verdict": verdict,
+        "verdict": summary.verdict(record),
     }
-    return Row(name=names[record.nodeid], cells=cells, colour=_COLOURS[verdict])
+    return Row(name=names[record.nodeid], cells=cells, colour=_COLOURS[summary.verdict(record)])
 
 
 def _allowed(record: Record) -> str:
