@@ -69,7 +69,7 @@ def test_a_measurement_without_a_turn_says_why_once(on_hosts):
             Path("turn.lock").write_text("somebody else's")
             return lambda: time.sleep(1e-3)
     """
-    result, records = on_hosts(source, "--gpuperf-lock=turn.lock", "--gpuperf-max-time=0.3")
+    result, records = on_hosts(source, "--gpuperf-lock=turn.lock", "--gpuperf-max-time=0.3", "-v")
     assert ["recorded"] * 3 == [record["status"] for record in records]
     said = [line for line in result.outlines if "the measurement lock was unavailable" in line]
     assert len(said) == 1
