@@ -74,8 +74,20 @@ class Opened:
         """All that a reader sees."""
         return self.view.inner_text("body")
 
+    def lay_out(self):
+        """Have all of it laid out, what is far from the window, too."""
+        self.view.eval_on_selector_all(
+            "#table > tbody", "all => all.forEach(each => each.style.contentVisibility = 'visible')"
+        )
+
+    def open_all(self):
+        """Open all details."""
+        self.lay_out()
+        self.view.eval_on_selector_all("details", "all => all.forEach(each => each.open = true)")
+
     def misplaced(self):
         """Return what is wrong in the layout, a sentence each."""
+        self.lay_out()
         return self.view.evaluate(LAYOUT)
 
 

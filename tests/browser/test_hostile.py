@@ -12,7 +12,6 @@ from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.report.html import page
 
 SENTINEL = "window.ran = true"
-OPEN_ALL = "() => document.querySelectorAll('details').forEach(each => each.open = true)"
 HOSTILE = {
     "script": f"<script>{SENTINEL}</script>",
     "attribute": f'"><img src=x onerror="{SENTINEL}">',
@@ -78,7 +77,7 @@ def hostile():
 
 def test_nothing_that_a_stranger_wrote_runs_or_loads(opened, hostile):
     shown = opened(hostile)
-    shown.evaluate(OPEN_ALL)
+    shown.open_all()
     for each in shown.query_selector_all("summary, #table > tbody > tr:first-child > th, figure")[:60]:
         each.hover()
     assert not shown.evaluate("() => 'ran' in window")
@@ -90,7 +89,7 @@ def test_nothing_that_a_stranger_wrote_runs_or_loads(opened, hostile):
 def test_nothing_that_a_stranger_wrote_breaks_the_layout(opened, hostile, width):
     shown = opened(hostile, width=width)
     assert [] == shown.misplaced()
-    shown.evaluate(OPEN_ALL)
+    shown.open_all()
     assert [] == shown.misplaced()
 
 

@@ -56,6 +56,7 @@ def outline(path):
 def test_the_pictures_can_be_taken(opened, example, tmp_path, scheme):
     folder = PICTURES if "GPUPERF_PICTURES" in os.environ else tmp_path
     shown = opened(example, width=WIDTH, scheme=scheme)
+    shown.lay_out()
     for name, (selector, widest, highest) in SHOTS.items():
         if scheme == "dark" and name != PAGE:  # of README, where GitHub takes the one of its reader's scheme
             continue
@@ -68,6 +69,7 @@ def test_the_pictures_can_be_taken(opened, example, tmp_path, scheme):
         shown.screenshot(path=folder / f"{name}-{scheme}.png", clip=clip, full_page=True)
 
 
+@pytest.mark.usefixtures("browser")
 def test_the_pictures_show_the_page_as_it_is(example):
     if "GPUPERF_PICTURES" in os.environ:
         OUTLINE.write_text(outline(example), encoding="utf-8")
