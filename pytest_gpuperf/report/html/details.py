@@ -5,7 +5,7 @@ What all measured tests share is said once, beside their table.
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, get_args, get_type_hints
@@ -46,7 +46,7 @@ class Listing:
 
 def listings(records: Sequence[Record]) -> tuple[list[Listing], list[Leaf]]:
     """Return the listing of each record, and what all those that were measured have in common."""
-    leaves = [list(_leaves(record)) for record in records]
+    leaves = [_leaves(record) for record in records]
     measured = [each for each, record in zip(leaves, records, strict=True) if record.cpu or record.gpu]
     counts = Counter(leaf for each in measured for leaf in each)
     shared = {leaf for leaf, count in counts.items() if count == len(measured) > 1}
@@ -69,7 +69,7 @@ def _listing(leaves: Sequence[Leaf], shared: set[Leaf]) -> Listing:
     return Listing(timings, _joined(leaf for leaf in own if leaf[0].partition(".")[0] not in sides))
 
 
-def _joined(leaves: Iterator[Leaf]) -> list[Leaf]:
+def _joined(leaves: Iterable[Leaf]) -> list[Leaf]:
     """Return one line for all values that lie in the same one: `3.4x [3.3, 3.5], rounds 6`."""
     lines: dict[str, list[str]] = {}
     for path, text in leaves:
@@ -84,11 +84,13 @@ def _words(path: str) -> str:
     return path.replace(".", " ").replace("_", " ")
 
 
-def _leaves(record: Record) -> Iterator[Leaf]:
-    yield from _walk(record, "")
+def _leaves(record: Record) -> list[Leaf]:
+    found: list[Leaf] = []
+    _walk(record, "", found)
     for side, measurement in (("cpu", record.cpu), ("gpu", record.gpu)):
         if measurement is not None:
-            yield from _walk(measurement, f"{side}.")
+            _walk(measurement, f"{side}.", found)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,31 +121,31 @@ def _units(hint: Any) -> Iterator[str]:
             yield from _units(part)
 
 
-def _walk(value: Any, prefix: str) -> Iterator[Leaf]:
-    """Yield the path and the text of each value that is not its default, and is no sample."""
+def _walk(value: Any, prefix: str, found: list[Leaf]) -> None:
+    """Add the path and the text of each value that is not its default, and is no sample."""
     for field in _fields(value.__class__):
         part = getattr(value, field.name)
         if part is None or part == field.default or isinstance(part, array):
             continue
         path = f"{prefix}{field.name}"
         if isinstance(part, str | int | float):
-            yield path, field.text(part)
+            found.append((path, field.text(part)))
         elif isinstance(part, DeviceInfo):
-            yield path, f"{part.name} ({part.library})"
+            found.append((path, f"{part.name} ({part.library})"))
         elif isinstance(part, Estimate):
-            yield path, _interval(part)
+            found.append((path, _interval(part)))
         elif isinstance(part, Speedup):
-            yield f"{path}.", ratio(part)
-            yield from _walk(part, f"{path}.")
+            found.append((f"{path}.", ratio(part)))
+            _walk(part, f"{path}.", found)
         elif is_dataclass(part):
-            yield from _walk(part, f"{path}.")
+            _walk(part, f"{path}.", found)
         elif isinstance(part, dict):
-            yield from ((f"{path}.{key}", _plain(each)) for key, each in part.items())
+            found += ((f"{path}.{key}", _plain(each)) for key, each in part.items())
         elif part and is_dataclass(part[0]):
             for number, each in enumerate(part, start=1):
-                yield from _walk(each, f"{path} {number}.")
+                _walk(each, f"{path} {number}.", found)
         elif part:
-            yield path, ", ".join(map(field.text, part))
+            found.append((path, ", ".join(map(field.text, part))))
 
 
 def _interval(estimate: Estimate) -> str:

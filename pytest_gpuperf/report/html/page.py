@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytest_gpuperf.report.history import History
     from pytest_gpuperf.report.html.history import Histories
 
-_MOST_DETAILED = 150
+_MOST_DETAILED = 100
 """Tests with all details, those first that need a look: a page of ten thousand opens in a browser, too."""
 
 _FIGURES = (rounds.figure, break_even.figure)
