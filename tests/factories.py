@@ -11,6 +11,7 @@ import numpy as np
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Round, Speedup
+from pytest_gpuperf.model.offload import GpuLimits, Link, Offload, Price
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.timing.leaves import Leaf, snapshot
 
@@ -77,6 +78,22 @@ def skipped(nodeid: str, reason: str = "no GPU: CuPy is not installed", **change
     """Return the record of a test that was skipped with nothing measured, but for `changes`."""
     absent = dict.fromkeys(("cpu", "gpu", "speedup"))
     return record(nodeid, **{**absent, "status": "skipped", "reason": reason, **changes})
+
+
+def on_cpu_only(limits: GpuLimits, demand: Demand | None = None, links: tuple[Link, ...] = ()) -> Record:
+    """Return the record of a test for which there was no GPU, with what a call may take on one."""
+    offload = Offload(
+        worth=None,
+        reason="it cannot pay",
+        regime="never",
+        by_latency=False,
+        price=Price(ratio=2.5, needed=2.5, saves=None, saving_percent=None),
+        gpu_limits=limits,
+        links=links,
+    )
+    absent = dict.fromkeys(("gpu", "speedup"))
+    changes = {**absent, "status": "skipped", "reason": "no GPU", "demand": demand or Demand()}
+    return record(offload=offload, **changes)
 
 
 def run_of(*records: Record, gpu: DeviceInfo | None = GPU, **changes: Any) -> Run:

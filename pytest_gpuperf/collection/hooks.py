@@ -42,7 +42,8 @@ class CollectionHooks:
     def pytest_report_collectionfinish(
         self, config: pytest.Config, items: Sequence[pytest.Item]
     ) -> str | list[str]:
-        """Say how long the run may take, if that is long; pytest itself would say it with -q, too."""
+        """Return a line on how long the run may take, if that is long; pytest prints it."""
+        # pytest would print it under -q, too.
         if config.getoption("verbose") < 0 or runs_no_test(config):
             return []
         from pytest_gpuperf.report import progress  # which --collect-only would import for nothing

@@ -120,7 +120,7 @@ class Record:
     reason_code: ReasonCode | None = None
     """The kind of reason, for programs; null where there is none, or no code for it."""
     expected_failure: bool = False
-    """Whether the test failed, as pytest was told to expect (`xfail`): then it fails no run."""
+    """Whether the test failed as its `xfail` marker expects: such a failure fails no run."""
     demand: Demand
     """What the marker asked."""
     scope: Literal["body", "call"] | None = None
@@ -305,7 +305,8 @@ class Run:
     cost_ratio: Positive | None = None
     """Cost of an hour of a GPU machine over that of a CPU machine; null where it was not given."""
     arguments: tuple[str, ...] = ()
-    """Options of pytest-gpuperf that were typed, as from the root folder; without those that name outputs."""
+    """Options of pytest-gpuperf on the command line, their paths relative to the root folder; without those
+    that name outputs."""
     environment: Environment
     """What the numbers depend on."""
     records: tuple[Record, ...] = ()

@@ -37,6 +37,7 @@ def text(run: Run) -> str:
         _headline(run, records),
         *_about(run, records),
         "\n".join(_table(records)),
+        summary.about_gpu_limits(records[:_MOST_ROWS], run.cost_ratio) or "",
         _left_out(records[_MOST_ROWS:]) if len(records) > _MOST_ROWS else "",
         "\n".join(chain(_reasons(records), _thresholds(run))),
         *_gate(run.gate),
@@ -64,11 +65,8 @@ def _about(run: Run, records: Sequence[Record]) -> Iterator[str]:
         yield f"**{tests} measured on an emulated device: this is not a GPU's speedup.**"
     if not any(record.speedup for record in records):
         yield "**No speedup was measured.**"
-    if run.unknown_values:
-        tests = count(sum(value.tests for value in run.unknown_values), "test")
-        values = sorted(f"{value.parameter}={value.value}" for value in run.unknown_values)
-        shown = first_few((markdown_code(value, _LONGEST_NAME) for value in values), most=6)
-        yield f"Left alone: {tests} on devices that are not known ({shown})."
+    if left_alone := summary.left_alone(run, lambda value: markdown_code(value, _LONGEST_NAME)):
+        yield f"{left_alone[0].upper()}{left_alone[1:]}."
     if not run.complete:
         yield "**The run ended early: this is not all of it.**"
     if run.merged and run.merged.differences:

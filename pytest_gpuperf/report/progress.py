@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import ceil
 
-from pytest_gpuperf.analysis.verdict import ratio
+from pytest_gpuperf.analysis.verdict import describe_demand, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Speedup
@@ -70,11 +70,9 @@ def _required(demand: Demand) -> str:
     """Return the limits of the speedup: `required 3x`; nothing where there are none."""
     if not demand.limits:
         return ""
-    if demand.min is None:
-        limits = f"at most {demand.max:g}x"
-    else:
-        limits = " to ".join(f"{limit:g}x" for limit in demand.limits)
-    return f"required {limits}{' with copies' if demand.transfer != 'never' else ''}"
+    limits = describe_demand(demand)
+    # A line has little room, and a limit is a lower one unless something else is said.
+    return f"required {limits.removeprefix('at least ') if demand.max is None else limits}"
 
 
 def _fitted(nodeid: str, facts: Sequence[str], width: int) -> str:

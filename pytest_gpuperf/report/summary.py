@@ -176,6 +176,19 @@ def _bracket(threshold: Threshold) -> str:
     return f"the GPU wins from {name} = {won:.16g} on, {below}"
 
 
+def left_alone(run: Run, shown: Callable[[str], str] = str) -> str | None:
+    """Return how many marked tests ran as if they had no marker, because no backend knows their device.
+
+    `shown` returns a value as it is to be written. None where there are no such tests.
+    """
+    if not run.unknown_values:
+        return None
+    tests = units.count(sum(value.tests for value in run.unknown_values), "test")
+    values = sorted(f"{value.parameter}={value.value}" for value in run.unknown_values)
+    few = units.first_few(map(shown, values), most=6)
+    return f"left alone: {tests} on devices that are not known ({few}); gpuperf_device_values can map them"
+
+
 def tolerances_text(gate: GateResult) -> str:
     """Return what may get worse, and by how much: `speedup 10 %, memory 5 %`."""
     return ", ".join(f"{tolerance.metric} {100 * tolerance.share:g} %" for tolerance in gate.tolerances)
@@ -185,10 +198,27 @@ def cells(record: Record) -> dict[str, str]:
     """Return the cells of a record that every table has, by their headings."""
     return {
         "CPU": format_time(record.cpu.median if record.cpu else None),
-        "GPU": format_time(record.gpu.median if record.gpu else None),
+        "GPU": format_time(record.gpu.median) if record.gpu else _longest_gpu_call(record),
         "speedup": ratio(record.speedup) if record.speedup else "-",
         "limit": _limit(record.demand),
     }
+
+
+def _longest_gpu_call(record: Record) -> str:
+    """Return how long a call may take on a GPU that was not measured: for the demand, or for the price."""
+    limits = record.offload.gpu_limits if record.offload else None
+    most = (limits.demand or limits.price) if limits and record.demand.max is None else None
+    return f"<={units.seconds(most)}" if most is not None else "-"
+
+
+def about_gpu_limits(records: Iterable[Record], price: float | None) -> str | None:
+    """Return what the times after <= in the GPU column are; None where there are none."""
+    if all(record.gpu or _longest_gpu_call(record) == "-" for record in records):
+        return None
+    aim = "to meet its limit"
+    if price is not None:
+        aim += f", or to cost less at {price:g} times the price"
+    return f"GPU times after <= were not measured: a call may take as long as that {aim}"
 
 
 def format_time(seconds: float | None) -> str:

@@ -48,7 +48,7 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     records = summary.shown_records(run)
     text_width = min(width, _WIDEST_TEXT)
     gate = _wrapped(comparison_text.gate_lines(run), text_width)
-    left_alone = _left_alone(run, text_width)
+    left_alone = _wrapped(filter(None, [summary.left_alone(run)]), text_width)
     if not records:
         return [
             Line(text) for block in (_selections(run, ()), left_alone, gate) for text in _after_gap(block)
@@ -58,7 +58,7 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     names = summary.short_names(told)
     blocks = [
         _notes(told, names, text_width, above, all_notes=all_notes),
-        _limits(rows, run.cost_ratio, text_width),
+        wrap(summary.about_gpu_limits(rows, run.cost_ratio) or "", text_width),
         _thresholds(summary.measured_thresholds(run), text_width, above),
         _worth(records, run.cost_ratio),
         _waits(records),
@@ -126,17 +126,6 @@ def _selections(run: Run, rows: Sequence[Record]) -> list[str]:
     return shown
 
 
-def _left_alone(run: Run, width: int) -> list[str]:
-    """Return how many marked tests ran as if they had no marker, because no backend knows their device."""
-    if not run.unknown_values:
-        return []
-    tests = units.count(sum(value.tests for value in run.unknown_values), "test")
-    values = sorted(f"{value.parameter}={value.value}" for value in run.unknown_values)
-    shown = units.first_few(values, most=6)
-    text = f"left alone: {tests} on devices that are not known ({shown}); gpuperf_device_values can map them"
-    return _wrapped([text], width)
-
-
 def _devices(run: Run, width: int) -> list[str]:
     environment = run.environment
     gpu = environment.gpu
@@ -159,19 +148,11 @@ def _row(record: Record, names: Mapping[str, str]) -> Row:
     always = record.offload.always if record.offload else None
     cells = {
         **summary.cells(record),
-        **({} if record.gpu else {"GPU": _allowed(record)}),
         "with copies": f"{units.digits(always.value)}x" if always else "-",
         "change": comparison_text.short_change(record),
         "verdict": summary.verdict(record),
     }
     return Row(name=names[record.nodeid], cells=cells, colour=_COLOURS[summary.verdict(record)])
-
-
-def _allowed(record: Record) -> str:
-    """Return how long a call may take on a GPU that was not measured: for the demand, or for the price."""
-    limits = record.offload.gpu_limits if record.offload else None
-    most = (limits.demand or limits.price) if limits and record.demand.max is None else None
-    return f"<={units.seconds(most)}" if most is not None else "-"
 
 
 def _notes(
@@ -255,18 +236,6 @@ def _thresholds(thresholds: Iterable[Threshold], width: int, above: ShownAbove) 
             threshold = replace(threshold, reason=None)
         sentences.append(f"threshold of {threshold.name}: {summary.threshold_sentence(threshold)}")
     return _wrapped(sentences, width)
-
-
-def _limits(records: Iterable[Record], price: float | None, width: int) -> list[str]:
-    """Return what the times in the GPU column are that were not measured, where there are any."""
-    if all(record.gpu or _allowed(record) == "-" for record in records):
-        return []
-    aim = (
-        "to meet its limit"
-        if price is None
-        else f"to meet its limit, or to cost less at {price:g} times the price"
-    )
-    return wrap(f"GPU times after <= were not measured: a call may take as long as that {aim}", width)
 
 
 def _worth(records: Sequence[Record], price: float | None) -> list[str]:

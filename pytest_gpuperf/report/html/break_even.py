@@ -83,7 +83,7 @@ def figure(record: Record) -> Figure | None:
         finding=_finding(case, price),
         marks=marks,
         words=words,
-        caption=f"Time of so many calls; the GPU's begins with {case.start}.",
+        caption=f"Time of k calls; the GPU's begins with {case.start}.",
     )
 
 

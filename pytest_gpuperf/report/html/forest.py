@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from pytest_gpuperf.analysis.verdict import ratio
+from pytest_gpuperf.analysis.verdict import describe_demand, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.record import Record
@@ -63,7 +63,8 @@ def row(record: Record, shared: LogScale) -> Figure | None:
 def finding(record: Record) -> str:
     """Return what the plot shows of a test, as a sentence."""
     parts = [f"speedup {ratio(record.speedup)}"] if record.speedup else ["no speedup"]
-    parts += [f"required {limit:g}x" for limit in record.demand.limits]
+    if record.demand.limits:
+        parts.append(f"required {describe_demand(record.demand)}")
     baseline = baseline_of(record)
     if baseline and baseline.baseline:
         parts.append(f"baseline {units.digits(baseline.baseline.value)}x")

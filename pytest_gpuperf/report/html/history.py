@@ -17,6 +17,7 @@ from pytest_gpuperf.report.trend import Series
 
 MOST = 60
 """Tests that are shown, those with the worst changes first."""
+_MOST_REJECTED = 20  # files: who gives a wrong folder needs no list of all that is in it
 _LEFT, _RIGHT = 40.0, 308.0
 _TOP, _HEIGHT = 18.0, 64.0
 _MOST_POINTS = 60
@@ -26,10 +27,11 @@ _FARTHEST = 2.0  # times the largest speedup: so far the axis shows an interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histories:
-    """The figures of a history, and how many tests with a speedup are not among them."""
+    """The figures of a history, and what is not among them: tests with a speedup, files with the reason."""
 
     shown: tuple[tuple[Series, Figure], ...]
     hidden: int
+    rejected: tuple[tuple[str, str], ...]
 
 
 def figures(history: History) -> Histories:
@@ -44,7 +46,11 @@ def figures(history: History) -> Histories:
         if drawn := figure(one):
             caption = f"{drawn.caption}; {one.fingerprint}" if is_mixed else drawn.caption
             shown.append((one, replace(drawn, caption=caption)))
-    return Histories(shown=tuple(shown), hidden=max(0, len(timed) - MOST))
+    return Histories(
+        shown=tuple(shown),
+        hidden=max(0, len(timed) - MOST),
+        rejected=tuple(history.rejected.items())[:_MOST_REJECTED],
+    )
 
 
 def figure(series: Series) -> Figure | None:

@@ -96,13 +96,15 @@ def text(run: Run, history: "History | None" = None) -> str:
         run=run,
         counts=summary.counts(records),
         emulated=sum(map(summary.is_emulated, records)),
+        cautions=list(_cautions(run)),
         gate_lines=[*comparison_text.gate_lines(run), *([not_run] if not_run else [])],
         axis=forest.axis(shared),
         rows=_rows(run, records, listings, shared),
         counted=len(records),
         with_details=len(listings),
         in_common=in_common,
-        confidence=next((record.speedup.confidence for record in records if record.speedup), 0.95),
+        gpu_limits=summary.about_gpu_limits(records, run.cost_ratio),
+        confidences={record.speedup.confidence for record in records if record.speedup},
         has_changes=any(record.comparisons for record in records),
         legs=legs.figure(records, [names[record.nodeid] for record in records]),
         thresholds=[
@@ -116,6 +118,16 @@ def text(run: Run, history: "History | None" = None) -> str:
         policy=f"default-src 'none'; style-src '{_digest(styles)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'",
     )
+
+
+def _cautions(run: Run) -> Iterator[str]:
+    """Yield what the page does not show of the run, or shows as one that was none."""
+    if not run.complete:
+        yield "The run ended early: this is not all of it."
+    if left_alone := summary.left_alone(run):
+        yield f"{left_alone[0].upper()}{left_alone[1:]}."
+    if run.merged and run.merged.differences:
+        yield f"The runs that were merged differ: {'; '.join(run.merged.differences)}."
 
 
 def _histories(history: "History | None") -> "Histories | None":

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from cases import for_each
-from factories import GPU, measurement, record, run_of, skipped, speedup
+from factories import GPU, measurement, on_cpu_only, record, run_of, skipped, speedup
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, GateNote, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Family, UnknownValue
 from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.model.offload import Point, Threshold
+from pytest_gpuperf.model.offload import GpuLimits, Point, Threshold
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Merged, Note, Record, Run
 from pytest_gpuperf.report.escape import markdown_code
@@ -180,10 +180,21 @@ def test_tests_on_unknown_devices_are_counted():
         UnknownValue(parameter="backend", value="'dask'", tests=2),
         UnknownValue(parameter="xp", value="'a|b`'"),
     )
-    said = "Left alone: 3 tests on devices that are not known (`backend='dask'`, ``xp='a|b`'``)."
+    said = (
+        "Left alone: 3 tests on devices that are not known (`backend='dask'`, ``xp='a|b`'``); "
+        "gpuperf_device_values can map them."
+    )
     assert said in text(run_of(record(), unknown_values=values)).splitlines()
     many = tuple(UnknownValue(parameter="xp", value=str(index)) for index in range(9))
     assert text(run_of(record(), unknown_values=many)).count("`xp=") == 6
+
+
+def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one():
+    limited = on_cpu_only(GpuLimits(demand=4e-3, price=None), Demand(min=3))
+    shown = text(run_of(limited, gpu=None))
+    assert "| <=4.00 ms |" in shown
+    assert "GPU times after <= were not measured: a call may take as long as that to meet its limit" in shown
+    assert "after <=" not in text(run_of(record()))
 
 
 def test_failures_and_regressions_stand_first_and_skipped_tests_last(failed):

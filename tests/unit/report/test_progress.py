@@ -28,9 +28,9 @@ def test_without_an_estimate_or_a_limit_there_is_none():
     [
         ("required 3x", Demand(min=3)),
         ("required at most 3x", Demand(max=3)),
-        ("required 2x to 3x", Demand(min=2, max=3)),
-        ("required 3x with copies", Demand(min=3, transfer="always")),
-        ("required 3x with copies", Demand(min=3, transfer="once", calls=10)),
+        ("required at least 2x and at most 3x", Demand(min=2, max=3)),
+        ("required 3x with copies at every call", Demand(min=3, transfer="always")),
+        ("required 3x with one transfer for 10 calls", Demand(min=3, transfer="once", calls=10)),
     ],
 )
 def test_what_is_required_is_that_of_the_demand(expected, demand):

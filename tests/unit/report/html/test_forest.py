@@ -38,6 +38,12 @@ def test_each_limit_has_its_line():
     assert 2 == mark.path.count("V")
 
 
+def test_the_finding_says_in_which_direction_a_limit_is_one():
+    at_most = record(demand=Demand(max=3, transfer="always"))
+    assert "required at most 3x with copies at every call" in forest.finding(at_most)
+    assert "required" not in forest.finding(record(demand=Demand()))
+
+
 def test_the_baseline_is_a_ghost_of_its_interval():
     compared = Comparison(
         metric="speedup",
@@ -78,5 +84,5 @@ def test_the_plot_in_a_file_of_its_own_is_whole_xml_and_says_what_it_shows():
     assert "test_<a>" in texts
     assert "test_b" not in texts
     assert "10.0x [9.00, 11.0] passed" in texts
-    assert "test_<a>: speedup 10.0x [9.00, 11.0], required 3x, passed" in plot.get("aria-label")
+    assert "test_<a>: speedup 10.0x [9.00, 11.0], required at least 3x, passed" in plot.get("aria-label")
     ElementTree.fromstring(svg.document(forest.plot([], [])))

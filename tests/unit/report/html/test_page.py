@@ -7,13 +7,15 @@ from hashlib import sha256
 from html.parser import HTMLParser
 
 from cases import for_each
-from factories import GPU, measurement, record, run_of, skipped, speedup
+from factories import GPU, measurement, on_cpu_only, record, run_of, skipped, speedup
 
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, GateResult
+from pytest_gpuperf.model.demand import Demand, UnknownValue
 from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.model.offload import Threshold
-from pytest_gpuperf.model.record import Note
+from pytest_gpuperf.model.offload import GpuLimits, Threshold
+from pytest_gpuperf.model.record import Merged, Note
 from pytest_gpuperf.report import paths
+from pytest_gpuperf.report.history import History
 from pytest_gpuperf.report.html import page
 from pytest_gpuperf.report.html.page import text
 
@@ -97,6 +99,37 @@ def test_an_emulated_device_is_named_in_words():
     assert "emulated" not in " ".join(Page(text(run_of(record()))).texts)
 
 
+def test_what_the_page_does_not_show_of_a_run_stands_above_the_tests():
+    run = run_of(
+        record(),
+        unknown_values=(UnknownValue(parameter="backend", value="'dask'", tests=2),),
+        merged=Merged(reports=("a.json", "b.json"), hosts_differ=True, differences=("numpy 1 and 2",)),
+    )
+    warnings = [words for words in Page(text(run)).texts if words.startswith(("Left alone", "The runs"))]
+    assert "2 tests on devices that are not known (backend='dask')" in warnings[0]
+    assert "The runs that were merged differ: numpy 1 and 2." == warnings[1]
+
+
+def test_files_of_the_history_that_are_none_are_named():
+    left_out = History(rejected={"notes<.txt": "it is no JSON"})
+    shown = Page(text(run_of(record()), left_out)).texts
+    assert "it is no JSON" == shown[shown.index("notes<.txt") + 1]
+
+
+def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one():
+    limited = on_cpu_only(GpuLimits(demand=4e-3, price=None), Demand(min=3))
+    shown = Page(text(run_of(limited, gpu=None)))
+    assert "<=4.00 ms" in shown.rows[0]
+    assert any(words.startswith("GPU times after <= were not measured") for words in shown.texts)
+
+
+def test_a_confidence_is_named_where_all_intervals_have_it():
+    narrow = record("b.py::test_b", speedup=replace(speedup(), confidence=0.8))
+    captions = [" ".join(Page(text(run_of(record(), *more))).texts) for more in ((), (narrow,))]
+    assert ["with its 95 % interval" in caption for caption in captions] == [True, False]
+    assert "the speedup with its interval" in captions[1]
+
+
 def test_the_result_of_the_regression_check_stands_above_the_tests():
     failure = GateFailure(code="nothing_measured", text="nothing was measured: no GPU")
     gate = GateResult(baseline="base.json", started=None, tolerances=(), failures=(failure,))
@@ -128,14 +161,14 @@ def test_what_all_tests_share_is_said_once():
 
 def test_beyond_the_first_tests_a_row_keeps_its_reason_and_the_page_says_where_the_rest_is():
     most = page._MOST_DETAILED
-    records = [
-        record(f"a.py::test_{index}", status="failed", reason=f"why {index}") for index in range(most + 2)
-    ]
+    tests = most + 2
+    records = [record(f"a.py::test_{n}", status="failed", reason=f"why {n}") for n in range(tests)]
     shown = text(run_of(*records))
-    assert all(f"why {index}" in shown for index in range(most + 2))
-    assert f"The {most} tests that come first open" in shown
-    assert f"has the same of all {most + 2}" in shown
-    assert "open to all" not in text(run_of(*records[:most]))
+    assert all(f"why {n}" in shown for n in range(tests))
+    assert (
+        f"Only the first {most} tests have details here; the JSON report has them for all {tests}." in shown
+    )
+    assert "have details here" not in text(run_of(*records[:most]))
 
 
 def test_the_sizes_thresholds_are_figures_with_their_sentence():
