@@ -422,8 +422,8 @@ _FAIL_ON = _Option(
 )
 _STRICT = _Option(
     "strict",
-    "fail tests that cannot be compared with the baseline (e.g. a different machine), and tests that the "
-    "command line left out",
+    "fail tests that cannot be compared with the baseline (e.g. a different machine), that skip themselves, "
+    "or that the command line left out",
 )
 _ALLOW_NO_GPU = _Option(
     "allow-no-gpu", "let a regression check pass that measured nothing because there was no GPU"

@@ -7,6 +7,7 @@ from functools import cache, cached_property, partial
 from itertools import chain
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.gate import baseline, metrics, policy, regression, text
@@ -323,13 +324,26 @@ def _tests_missing(case: _Case) -> Iterator[GateFailure]:
             prefix=case.coverage.flag_prefix,
             baseline=case.baseline.name,
         )
+    if case.options.strict and not case.may_lack_gpu and (skipped := _skipped(case, case.baseline)):
+        yield text.failure("tests_skipped", **skipped, prefix=case.coverage.flag_prefix)
+
+
+def _skipped(case: _Case, baseline: Baseline) -> dict[str, Any] | None:
+    """Return what is to be said of tests that the baseline measured and this run skipped."""
+    compared = {*baseline.tests(case.options.compared)} - {record.nodeid for record in case.measured}
+    skipped = [record for record in case.selected if record.status == "skipped" and record.nodeid in compared]
+    if not skipped:
+        return None
+    were = "was" if len(skipped) == 1 else "were"
+    return {"count": len(skipped), "were": were, "first": _outcome(skipped[0])}
 
 
 def _notes(case: _Case, baseline: Baseline, *, enforced: bool) -> Iterator[GateNote]:
     """Yield what could not be compared, and what got better."""
     if not baseline.run.complete:
         yield text.note("baseline_incomplete", baseline=baseline.name)
-    yield from _tests_skipped(case, baseline)
+    if skipped := _skipped(case, baseline):
+        yield text.note("tests_skipped", **skipped)
     yield from _threshold_not_compared(case, baseline)
     comparisons = [comparison for record in case.records for comparison in record.comparisons]
     if unlike := [comparison.differences for comparison in comparisons if comparison.differences]:
@@ -344,14 +358,6 @@ def _notes(case: _Case, baseline: Baseline, *, enforced: bool) -> Iterator[GateN
     is_failure = enforced and case.options.strict
     if case.options.is_gate and not is_failure and (undecided := case.all_undecided):
         yield text.note("nothing_decided", count=units.count(undecided, "comparison"))
-
-
-def _tests_skipped(case: _Case, baseline: Baseline) -> Iterator[GateNote]:
-    compared = {*baseline.tests(case.options.compared)} - {record.nodeid for record in case.measured}
-    skipped = [record for record in case.selected if record.status == "skipped" and record.nodeid in compared]
-    if skipped:
-        were = "was" if len(skipped) == 1 else "were"
-        yield text.note("tests_skipped", count=len(skipped), were=were, first=_outcome(skipped[0]))
 
 
 def _threshold_not_compared(case: _Case, baseline: Baseline) -> Iterator[GateNote]:

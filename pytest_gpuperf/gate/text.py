@@ -61,6 +61,8 @@ _FAILURES: dict[GateFailureCode, str] = {
     f"Run them, {_ALLOW_OR_REMOVE}",
     "tests_left_out": "{count} of the baseline's tests {were} {by}, which {prefix}strict forbids: {tests}; "
     "run them, or pass {prefix}allow-missing",
+    "tests_skipped": "{count} of the baseline's tests {were} skipped, which {prefix}strict forbids: {first}; "
+    "run them, or pass {prefix}allow-missing",
     "test_lost": "{nodeid} was lost when its process crashed: {reason}",
 }
 _NOTES: dict[GateNoteCode, str] = {

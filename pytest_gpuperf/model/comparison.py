@@ -29,6 +29,7 @@ GateFailureCode = Literal[
     "files_skipped",
     "tests_hidden",
     "tests_left_out",
+    "tests_skipped",
     "test_lost",
 ]
 AbsenceCause = Literal["command_line", "configuration", "skipped", "gone"]

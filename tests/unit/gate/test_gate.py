@@ -328,6 +328,25 @@ def test_a_test_that_did_not_run_fails_unless_the_command_line_or_an_option_allo
     )
 
 
+@for_each(
+    ("codes", "has_gpu", "changes"),
+    [
+        ([], True, {}),
+        (["tests_skipped"], True, {"strict": True}),
+        ([], True, {"strict": True, "allow_missing": True}),
+        (["tests_skipped"], True, {"strict": True, "allow_no_gpu": True}),
+        ([], False, {"strict": True, "allow_no_gpu": True}),
+    ],
+)
+def test_a_test_of_the_baseline_that_was_skipped_fails_a_strict_check_of_a_machine_with_a_gpu(
+    codes, has_gpu, changes
+):
+    now, before = [record(), skipped("b")], (record(), record("b"))
+    found = ended(now, *before, asked=replace(GATE, **changes), has_gpu=has_gpu)
+    assert codes == [failure.code for failure in found.failures]
+    assert ["tests_skipped"] == [note.code for note in found.notes]
+
+
 @pytest.mark.parametrize(
     ("now", "gate_requested", "changes", "codes"),
     [
