@@ -30,7 +30,9 @@ _MAX_WARMUP_FACTOR = 10  # of the plan's warm-up time, for a workload too slow t
 _MIN_CALLS = 3
 _AGREEING_BLOCKS = 3
 _MAX_CALLS = 10**7
-_MAX_CALLS_OF_NO_TIME = 1000  # when so many calls show no time at all, more of them would not either
+_ROUNDED = 1.001  # what a sum of floats may be off, and more
+# When so many calls show no time at all, or calls for so many seconds of the host's clock, no more of them will.
+_MAX_CALLS_OF_NO_TIME, _SECONDS_OF_NO_TIME = 1000, 1.0
 # Seconds for which a GPU's blocks must be steady, and how often that is tried.
 _WINDOW, _MOST_WINDOWS = 0.25, 4
 _COMPARED, _PAUSE = 5, 0.05  # blocks that follow others, and that follow a pause of so many seconds
@@ -159,7 +161,7 @@ class BlockTimer:
             self.synchronize_cost = min(time_block(lambda: None, 1, device) for _ in range(5))
         block_time = max(plan.block_time, 20 * self.synchronize_cost, 1000 * _resolution())
         self.block_time = block_time
-        started = device.clock()
+        started, hopeless = device.clock(), perf_counter() + _SECONDS_OF_NO_TIME
         recent: list[float] = []
         while not self.steady and not self._is_warm(seconds_between(started, device.clock()), options):
             with gc_paused():
@@ -168,15 +170,25 @@ class BlockTimer:
             self.note_time(sample)
             recent = [*recent[-2:], sample]
             if sample * self.block_calls < block_time:
-                enough = _MAX_CALLS if sample > 0 else min(max_calls, _MAX_CALLS_OF_NO_TIME)
-                if self.block_calls >= enough:
+                shows_calls = sample > 0 and not self._shows_wait_only(sample * self.block_calls)
+                enough = _MAX_CALLS if shows_calls else min(max_calls, _MAX_CALLS_OF_NO_TIME)
+                if self.block_calls >= enough or (not shows_calls and perf_counter() > hopeless):
                     raise GpuPerfError(f"{self.block_calls} calls take no time that the clock can show")
                 if self.block_calls < max_calls:
-                    self.block_calls = min(max_calls, _more_calls(self.block_calls, sample, block_time))
+                    more = _more_calls(self.block_calls, sample, block_time)
+                    self.block_calls = min(max_calls, enough, more)
                     recent.clear()
             tolerated = (1 + plan.warmup_tolerance) * min(recent, default=0.0)
             self.steady = len(recent) == _AGREEING_BLOCKS and max(recent) <= tolerated
         self.warmup += seconds_between(started, device.clock())
+
+    def _shows_wait_only(self, lasted: float) -> bool:
+        """Return whether a clock of the device's own showed no more than the wait at a block's end.
+
+        Such a clock may never see the calls, as one of simulated times for arrays of NumPy: more and more calls
+        would take hours. By the host's clock a wait may be shorter than an empty one was.
+        """
+        return self.device.clock is not perf_counter and lasted <= _ROUNDED * self.synchronize_cost
 
     def settle_clocks(self, options: RunOptions, remaining: float) -> None:
         """Bring a GPU's clocks to those of steady work, and compare blocks after a pause with blocks without.

@@ -212,12 +212,28 @@ def test_the_time_and_the_calls_of_warm_up_are_counted():
     assert timer.warmup_calls == 1 + device.launches
 
 
-def test_a_workload_that_takes_no_time_is_an_error_and_no_hang(monkeypatch):
-    monkeypatch.setattr(blocks, "_MAX_CALLS", 1000)
+@for_each("wait", [0.0, 1e-6])
+def test_a_workload_that_takes_no_time_of_a_simulated_clock_is_an_error_and_no_hang(wait):
     calls = count()
     with pytest.raises(GpuPerfError, match="calls take no time that the clock can show"):
-        warmed_up(simulated(), call=lambda: next(calls))
-    assert next(calls) <= 1 + 100 + 1000, "a block has at most that many calls"
+        warmed_up(simulated(synchronize=wait), call=lambda: next(calls))
+    assert next(calls) <= 1 + 1 + 100 + 1000, "blocks of that many calls, and the first call"
+
+
+@for_each("is_host_s", [False, True])
+def test_by_the_host_s_clock_a_block_may_be_shorter_than_an_empty_one_was(is_host_s, monkeypatch):
+    device, waits = simulated(kernel=1e-7), count()
+    synchronize = device.synchronize
+
+    def slow_at_first():
+        device.clock.advance(1e-3 if next(waits) < 10 else 0.0)
+        synchronize()
+
+    monkeypatch.setattr(device, "synchronize", slow_at_first)
+    if is_host_s:
+        monkeypatch.setattr(blocks, "perf_counter", device.clock)
+    with nullcontext() if is_host_s else pytest.raises(GpuPerfError, match="no time that the clock can show"):
+        assert warmed_up(device).steady
 
 
 @for_each("step", [BlockTimer.take_sample, partial(BlockTimer.warm_up, options=RunOptions())])
