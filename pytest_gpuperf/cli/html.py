@@ -36,7 +36,7 @@ def add(commands: Any) -> None:
 
 
 def _html(chosen: argparse.Namespace) -> CommandResult:
-    from pytest_gpuperf.report import history
+    from pytest_gpuperf.report.history import folder
     from pytest_gpuperf.report.html import page
 
     inputs = [path for path in (chosen.report, chosen.baseline) if path is not None]
@@ -44,7 +44,7 @@ def _html(chosen: argparse.Namespace) -> CommandResult:
     run = reader.load_report(chosen.report)
     if chosen.baseline is not None:
         run = compare.compared_with(run, chosen.baseline)
-    earlier = history.read(chosen.history) if chosen.history else None
+    earlier = folder.read(chosen.history) if chosen.history else None
     files.replace(chosen.output, page.text(run, earlier))
     return lines_result([str(chosen.output)])
 

@@ -45,7 +45,7 @@ class CollectionHooks:
         """Say how long the run may take, if that is long; pytest itself would say it with -q, too."""
         if config.getoption("verbose") < 0 or runs_no_test(config):
             return []
-        from pytest_gpuperf.report import progress  # which --collect-only would import for nothing
+        from pytest_gpuperf.report.text import progress  # which --collect-only would import for nothing
 
         longest = options.run_options(config).max_time
         specs = [item.stash[SPEC] for item in items if SPEC in item.stash]

@@ -8,12 +8,11 @@ from operator import attrgetter
 from pytest_gpuperf.analysis.changepoint import FEWEST, Change
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.report import trend
-from pytest_gpuperf.report.history import History
+from pytest_gpuperf.report.history.folder import History
+from pytest_gpuperf.report.history.series import Series, series
 from pytest_gpuperf.report.html import plot
 from pytest_gpuperf.report.html.figure import Figure, Mark, Place, Word, band, dot, line, rule
 from pytest_gpuperf.report.scale import LogScale
-from pytest_gpuperf.report.trend import Series
 
 MOST = 60
 """Tests that are shown, those with the worst changes first."""
@@ -37,7 +36,7 @@ def figures(history: History) -> Histories:
 
     Where the runs cannot all be compared, as those of two machines, each figure says which its are.
     """
-    timed = sorted((one for one in trend.series(history.entries) if len(one.timed) > 1), key=_rank)
+    timed = sorted((one for one in series(history.entries) if len(one.timed) > 1), key=_rank)
     is_mixed = len({one.fingerprint for one in timed}) > 1
     shown = []
     for one in timed[:MOST]:

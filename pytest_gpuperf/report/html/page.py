@@ -14,7 +14,7 @@ from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import comparison_text, summary
+from pytest_gpuperf.report import summary
 from pytest_gpuperf.report.html import (
     break_even,
     call_time,
@@ -28,9 +28,10 @@ from pytest_gpuperf.report.html import (
 from pytest_gpuperf.report.html.figure import Figure
 from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.scale import LogScale
+from pytest_gpuperf.report.text import comparisons
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.report.history import History
+    from pytest_gpuperf.report.history.folder import History
     from pytest_gpuperf.report.html.history import Histories
 
 _MOST_DETAILED = 100
@@ -96,7 +97,7 @@ def text(run: Run, history: "History | None" = None) -> str:
         run=run,
         counts=summary.counts(records),
         emulated=sum(map(summary.is_emulated, records)),
-        gate_lines=[*comparison_text.gate_lines(run), *([not_run] if not_run else [])],
+        gate_lines=[*comparisons.gate_lines(run), *([not_run] if not_run else [])],
         axis=forest.axis(shared),
         rows=_rows(run, records, listings, shared),
         counted=len(records),
@@ -149,7 +150,7 @@ def _rows(
             cells=summary.cells(record),
             forest=forest.row(record, shared),
             call_time=call_time.figure(record) if index < len(listings) else None,
-            change=comparison_text.short_change(record),
+            change=comparisons.short_change(record),
             reasons=list(dict.fromkeys(sentences)),
             details=_details(repeater, record, listings[index]) if index < len(listings) else None,
         )
@@ -177,8 +178,8 @@ def _change(comparison: Comparison) -> Change:
     found = comparison.found
     return Change(
         metric=gate_text.METRIC_NAMES[comparison.metric],
-        baseline=comparison_text.baseline_text(comparison),
+        baseline=comparisons.baseline_text(comparison),
         found=gate_text.format_value(comparison.metric, found.value) if found else "-",
-        change=comparison_text.change_text(comparison),
-        outcome=comparison_text.outcome_text(comparison.outcome),
+        change=comparisons.change_text(comparison),
+        outcome=comparisons.outcome_text(comparison.outcome),
     )

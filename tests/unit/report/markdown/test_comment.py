@@ -17,7 +17,7 @@ from pytest_gpuperf.model.offload import Point, Threshold
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Merged, Note, Record, Run
 from pytest_gpuperf.report.escape import markdown_code
-from pytest_gpuperf.report.markdown import text
+from pytest_gpuperf.report.markdown.comment import text
 from pytest_gpuperf.report.repeat import Repeater
 
 EMULATED = replace(GPU, backend="sycl", name="a CPU", emulated=True)

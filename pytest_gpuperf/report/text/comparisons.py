@@ -8,9 +8,10 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, Metric, Outcome
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import summary, table
+from pytest_gpuperf.report import summary
 from pytest_gpuperf.report.summary import tolerances_text, worst
-from pytest_gpuperf.report.table import Row
+from pytest_gpuperf.report.text import table
+from pytest_gpuperf.report.text.table import Row
 
 _HEADINGS = ("metric", "baseline", "now", "change", "outcome")
 _MOVABLE = (("baseline", "now"), ("metric",))

@@ -11,15 +11,16 @@ from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.units import count, first_few
-from pytest_gpuperf.report import summary, text_plot
-from pytest_gpuperf.report.comparison_text import (
+from pytest_gpuperf.report import summary
+from pytest_gpuperf.report.escape import markdown_code, markdown_row
+from pytest_gpuperf.report.markdown import forest
+from pytest_gpuperf.report.repeat import Repeater
+from pytest_gpuperf.report.summary import is_emulated, tolerances_text, worst
+from pytest_gpuperf.report.text.comparisons import (
     baseline_text,
     change_text,
     outcome_text,
 )
-from pytest_gpuperf.report.escape import markdown_code, markdown_row
-from pytest_gpuperf.report.repeat import Repeater
-from pytest_gpuperf.report.summary import is_emulated, tolerances_text, worst
 
 _MOST_ROWS = 50
 _MOST_REASONS = 15
@@ -100,17 +101,17 @@ def _table(records: Sequence[Record]) -> Iterator[str]:
     compared = any(record.comparisons for record in records)
     optional = [*(["limit"] if limits else []), *(["baseline", "change"] if compared else [])]
     shown = records[:_MOST_ROWS]
-    axis = text_plot.axis(shown)
-    plot = [f"`{text_plot.heading(axis)}`"] if any(record.speedup for record in shown) else []
+    axis = forest.axis(shown)
+    plot = [f"`{forest.heading(axis)}`"] if any(record.speedup for record in shown) else []
     headings = ["CPU", "GPU", "speedup", *plot, *optional, "verdict"]
     yield markdown_row("test", headings)
     yield markdown_row(":---", [":---" if each in (*plot, "verdict") else "---:" for each in headings])
     for record in shown:
-        row = text_plot.row(record, axis)
+        row = forest.row(record, axis)
         cells = _cells(record) | dict.fromkeys(plot, f"`{row}`" if row else "-")
         yield markdown_row(_name(names[record.nodeid]), [cells[heading] for heading in headings])
     if plot:
-        yield f"\n{text_plot.legend(shown)}"
+        yield f"\n{forest.legend(shown)}"
 
 
 def _name(name: str) -> str:

@@ -10,8 +10,9 @@ from types import MappingProxyType
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import comparison_text, summary, table
-from pytest_gpuperf.report.table import Colour, Line, Row
+from pytest_gpuperf.report import summary
+from pytest_gpuperf.report.text import comparisons, table
+from pytest_gpuperf.report.text.table import Colour, Line, Row
 
 _HEADINGS = ("CPU", "GPU", "speedup", "with copies", "limit", "change", "verdict")
 _MOVABLE = (("with copies",), ("limit",), ("change",), ("CPU", "GPU"))
@@ -47,7 +48,7 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     """
     records = summary.shown_records(run)
     text_width = min(width, _WIDEST_TEXT)
-    gate = _wrapped(comparison_text.gate_lines(run), text_width)
+    gate = _wrapped(comparisons.gate_lines(run), text_width)
     left_alone = _left_alone(run, text_width)
     if not records:
         return [
@@ -161,7 +162,7 @@ def _row(record: Record, names: Mapping[str, str]) -> Row:
         **summary.cells(record),
         **({} if record.gpu else {"GPU": _allowed(record)}),
         "with copies": f"{units.digits(always.value)}x" if always else "-",
-        "change": comparison_text.short_change(record),
+        "change": comparisons.short_change(record),
         "verdict": summary.verdict(record),
     }
     return Row(name=names[record.nodeid], cells=cells, colour=_COLOURS[summary.verdict(record)])
