@@ -21,7 +21,8 @@ from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count, first_few
 from pytest_gpuperf.report import files, paths, reader
 from pytest_gpuperf.report.markdown import comment
-from pytest_gpuperf.report.text import comparisons
+from pytest_gpuperf.report.summary.comparisons import gate_lines, outcome_counts, severity
+from pytest_gpuperf.report.text import changes
 
 _MOST_TESTS = 50
 _EPILOG = """\
@@ -179,10 +180,10 @@ def _exit_code(run: Run, failures: Sequence[str], options: GateOptions) -> int:
 def _changes(run: Run) -> Iterator[str]:
     """Yield the changes with their numbers, the worst first, and the counts."""
     changed = [record for record in run.records if any(each.reason for each in record.comparisons)]
-    changed.sort(key=comparisons.severity)
-    yield from comparisons.changes(changed[:_MOST_TESTS], output.width())
+    changed.sort(key=severity)
+    yield from changes.lines(changed[:_MOST_TESTS], output.width())
     if rest := changed[_MOST_TESTS:]:
-        yield f"and {count(len(rest), 'more test')}: {comparisons.outcome_counts(rest)}"
+        yield f"and {count(len(rest), 'more test')}: {outcome_counts(rest)}"
     if changed:
         yield ""
-    yield from comparisons.gate_lines(run)
+    yield from gate_lines(run)

@@ -12,10 +12,13 @@ from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
-from pytest_gpuperf.report import exports, files, paths, reader, summary
+from pytest_gpuperf.report import exports, files, paths, reader
 from pytest_gpuperf.report import journal as journals
 from pytest_gpuperf.report.json import document, schema
 from pytest_gpuperf.report.markdown import comment
+from pytest_gpuperf.report.summary.counts import shown_records
+from pytest_gpuperf.report.summary.names import short_names
+from pytest_gpuperf.report.summary.verdicts import rank
 from pytest_gpuperf.report.text import section
 
 _QUIET = 3.0  # seconds between two lines about the progress of a check
@@ -100,8 +103,8 @@ def _forest_plot(run: Run) -> str:
     engine.check()
     from pytest_gpuperf.report.html import svg
 
-    records = sorted(summary.shown_records(run), key=summary.rank)
-    names = summary.short_names(records)
+    records = sorted(shown_records(run), key=rank)
+    names = short_names(records)
     return svg.document(forest.plot(records, [names[record.nodeid] for record in records]))
 
 

@@ -10,9 +10,10 @@ from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.report import files, summary
+from pytest_gpuperf.report import files
 from pytest_gpuperf.report.json import codec, schema
 from pytest_gpuperf.report.json.history import Entry, Group, Interval, Tested
+from pytest_gpuperf.report.summary.counts import shown_records
 
 _MOST_BYTES = 8_000_000  # of a file that is read: forty thousand tests
 _LONGEST_REASON = 200
@@ -32,7 +33,7 @@ def entry(run: Run) -> Entry:
     Left out are deselected tests, and CPU siblings, whose times stand with the GPU siblings.
     """
     partners = {record.pairing.partner for record in run.records if record.pairing}
-    kept = [record for record in summary.shown_records(run) if record.nodeid not in partners]
+    kept = [record for record in shown_records(run) if record.nodeid not in partners]
     devices = ((record.cpu.device, record.gpu.device) for record in kept if record.cpu and record.gpu)
     cpu, gpu = next(devices, (None, None))
     gpu = run.environment.gpu or gpu

@@ -7,9 +7,10 @@ from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.report import summary
 from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, bar, diamond, dot, line, rule
 from pytest_gpuperf.report.scale import LogScale
+from pytest_gpuperf.report.summary.names import shorten
+from pytest_gpuperf.report.summary.verdicts import is_expected_failure, verdict, verdict_code
 
 WIDTH = 220
 _ROW = 24  # pixels from one row to the next
@@ -67,13 +68,13 @@ def finding(record: Record) -> str:
     baseline = baseline_of(record)
     if baseline and baseline.baseline:
         parts.append(f"baseline {units.digits(baseline.baseline.value)}x")
-    return ", ".join([*parts, summary.verdict(record)])
+    return ", ".join([*parts, verdict(record)])
 
 
 def plot(records: Sequence[Record], names: Sequence[str]) -> Figure:
     """Return the whole plot with the tests' names, for a file of its own."""
     shown = [(record, name) for record, name in zip(records, names, strict=True) if record.speedup]
-    texts = [summary.shorten(name, _LONGEST_NAME) for _, name in shown]
+    texts = [shorten(name, _LONGEST_NAME) for _, name in shown]
     left = _LETTER * max(map(len, texts), default=0) + _MARGIN
     shared = scale(record for record, _ in shown)
     top = axis(shared)
@@ -83,8 +84,8 @@ def plot(records: Sequence[Record], names: Sequence[str]) -> Figure:
         marks += _moved(_marks(record, shared), left, number * _ROW)
         words.append(Word(left - _MARGIN, number * _ROW + 14, text, anchor="end"))
         if record.speedup:
-            emulated = ", emulated" if summary.is_emulated(record) else ""
-            said = f"{ratio(record.speedup)} {summary.verdict(record)}{emulated}"
+            emulated = ", emulated" if record.is_emulated else ""
+            said = f"{ratio(record.speedup)} {verdict(record)}{emulated}"
             words.append(Word(left + WIDTH + _MARGIN, number * _ROW + 14, said))
     right = _LETTER * max((len(word.text) for word in words if word.x > left + WIDTH), default=0)
     findings = "; ".join(f"{text}: {finding(record)}" for (record, _), text in zip(shown, texts, strict=True))
@@ -122,9 +123,7 @@ def _marks(record: Record, shared: LogScale) -> Iterator[Mark]:
     if baseline and baseline.baseline:
         low, high = place(baseline.baseline.low), place(baseline.baseline.high or shared.high)
         yield Mark("baseline", bar(low, _GHOST, max(high - low, 3), 4), filled=True, title="baseline")
-    style = (
-        "muted" if summary.is_expected_failure(record) else _STYLES.get(summary.verdict_code(record), "muted")
-    )
+    style = "muted" if is_expected_failure(record) else _STYLES.get(verdict_code(record), "muted")
     low, high = place(speedup.low), place(speedup.high or shared.high)
     yield Mark(style, line((low, _MIDDLE), (high, _MIDDLE)))
     shape = diamond if style == "failed" else dot

@@ -7,11 +7,11 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Legs
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.report import summary
 from pytest_gpuperf.report.html import plot
 from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, line
 from pytest_gpuperf.report.html.plot import Plot
 from pytest_gpuperf.report.scale import LogScale
+from pytest_gpuperf.report.summary.names import shorten
 
 MOST = 40
 """Tests that are shown, those with a device that moved first."""
@@ -61,7 +61,7 @@ def figure(records: Sequence[Record], names: Sequence[str]) -> Figure | None:
     lines, dots = dict.fromkeys(_HEIGHTS, ""), dict.fromkeys(_HEIGHTS, "")
     for number, (legs, name) in enumerate(shown):
         top = _TOP + number * _ROW
-        words.append(Word(_LEFT, top + 12, summary.shorten(name, _LONGEST_NAME)))
+        words.append(Word(_LEFT, top + 12, shorten(name, _LONGEST_NAME)))
         if legs.moved:
             words.append(Word(plot.WIDTH, top + 12, _MOVED[legs.moved], "end"))
         for style, ratio in _ratios(legs):

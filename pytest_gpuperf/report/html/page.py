@@ -14,7 +14,6 @@ from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import summary
 from pytest_gpuperf.report.html import (
     break_even,
     call_time,
@@ -28,7 +27,20 @@ from pytest_gpuperf.report.html import (
 from pytest_gpuperf.report.html.figure import Figure
 from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.scale import LogScale
-from pytest_gpuperf.report.text import comparisons
+from pytest_gpuperf.report.summary.cells import common_cells
+from pytest_gpuperf.report.summary.comparisons import (
+    baseline_text,
+    change_text,
+    gate_lines,
+    outcome_text,
+    short_change,
+)
+from pytest_gpuperf.report.summary.counts import counts, rows_of, shown_records
+from pytest_gpuperf.report.summary.environment import environment_facts
+from pytest_gpuperf.report.summary.names import short_names
+from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of
+from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
+from pytest_gpuperf.report.summary.verdicts import is_expected_failure, rank, verdict, verdict_code
 
 if TYPE_CHECKING:
     from pytest_gpuperf.report.history.folder import History
@@ -85,19 +97,19 @@ class Change:
 
 def text(run: Run, history: "History | None" = None) -> str:
     """Return the page of a run; a history adds how each test's speedup changed over its runs."""
-    records = sorted(summary.rows_of(summary.shown_records(run)), key=summary.rank)
+    records = sorted(rows_of(shown_records(run)), key=rank)
     styles, script = engine.asset("page.css"), engine.asset("page.js")
     gate = run.gate
     not_run = gate_text.not_run(gate) if gate else None
     shared = forest.scale(records)
-    names = summary.short_names(records)
+    names = short_names(records)
     listings, in_common = details.listings(records[:_MOST_DETAILED])
     return engine.render(
         "page.html",
         run=run,
-        counts=summary.counts(records),
-        emulated=sum(map(summary.is_emulated, records)),
-        gate_lines=[*comparisons.gate_lines(run), *([not_run] if not_run else [])],
+        counts=counts(records),
+        emulated=sum(record.is_emulated for record in records),
+        gate_lines=[*gate_lines(run), *([not_run] if not_run else [])],
         axis=forest.axis(shared),
         rows=_rows(run, records, listings, shared),
         counted=len(records),
@@ -107,11 +119,10 @@ def text(run: Run, history: "History | None" = None) -> str:
         has_changes=any(record.comparisons for record in records),
         legs=legs.figure(records, [names[record.nodeid] for record in records]),
         thresholds=[
-            (each, summary.threshold_sentence(each), threshold.figure(each))
-            for each in summary.measured_thresholds(run)
+            (each, threshold_sentence(each), threshold.figure(each)) for each in measured_thresholds(run)
         ],
         histories=_histories(history),
-        environment=list(summary.environment_facts(run.environment)),
+        environment=list(environment_facts(run.environment)),
         styles=styles,
         script=script,
         policy=f"default-src 'none'; style-src '{_digest(styles)}'; script-src '{_digest(script)}'; "
@@ -135,22 +146,22 @@ def _digest(content: str) -> str:
 def _rows(
     run: Run, records: Sequence[Record], listings: Sequence[details.Listing], shared: LogScale
 ) -> Iterator[Row]:
-    explained = summary.explained_by_sibling(records)
+    explained = explained_by_sibling(records)
     repeater = Repeater(run)
     for index, record in enumerate(records):
         function = function_of(record.nodeid)
         place, separator, name = function.rpartition("::")
-        sentences = _sentences(record, summary.reasons_of(record, explained))
+        sentences = _sentences(record, reasons_of(record, explained))
         yield Row(
             place=place + separator,
             name=name,
             parameters=record.nodeid[len(function) :],
-            verdict=summary.verdict(record),
-            kind="expected" if summary.is_expected_failure(record) else summary.verdict_code(record),
-            cells=summary.cells(record),
+            verdict=verdict(record),
+            kind="expected" if is_expected_failure(record) else verdict_code(record),
+            cells=common_cells(record),
             forest=forest.row(record, shared),
             call_time=call_time.figure(record) if index < len(listings) else None,
-            change=comparisons.short_change(record),
+            change=short_change(record),
             reasons=list(dict.fromkeys(sentences)),
             details=_details(repeater, record, listings[index]) if index < len(listings) else None,
         )
@@ -178,8 +189,8 @@ def _change(comparison: Comparison) -> Change:
     found = comparison.found
     return Change(
         metric=gate_text.METRIC_NAMES[comparison.metric],
-        baseline=comparisons.baseline_text(comparison),
+        baseline=baseline_text(comparison),
         found=gate_text.format_value(comparison.metric, found.value) if found else "-",
-        change=comparisons.change_text(comparison),
-        outcome=comparisons.outcome_text(comparison.outcome),
+        change=change_text(comparison),
+        outcome=outcome_text(comparison.outcome),
     )

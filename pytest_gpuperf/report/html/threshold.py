@@ -6,11 +6,11 @@ from math import inf
 
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Point, Threshold
-from pytest_gpuperf.report import summary
 from pytest_gpuperf.report.html import plot
 from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, band, bar, line, rule
 from pytest_gpuperf.report.html.plot import Plot
 from pytest_gpuperf.report.scale import LogScale
+from pytest_gpuperf.report.summary.names import shorten
 
 _LEFT, _TOP = 54.0, 22.0
 _HEIGHT, _LINE = 140.0, 13.0
@@ -65,7 +65,7 @@ def figure(threshold: Threshold) -> Figure | None:
         words.append(box.beside(x, y, text))
     words += box.words_left(ticks, plot.time)
     words += box.words_below((point.size, plot.size(point.size)) for point in points)
-    name = summary.shorten(threshold.parameter, _LONGEST_NAME)
+    name = shorten(threshold.parameter, _LONGEST_NAME)
     words.append(Word(box.right, box.bottom + 27, name, "end"))
     return Figure(
         width=plot.WIDTH,

@@ -11,16 +11,24 @@ from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.units import count, first_few
-from pytest_gpuperf.report import summary
 from pytest_gpuperf.report.escape import markdown_code, markdown_row
 from pytest_gpuperf.report.markdown import forest
 from pytest_gpuperf.report.repeat import Repeater
-from pytest_gpuperf.report.summary import is_emulated, tolerances_text, worst
-from pytest_gpuperf.report.text.comparisons import (
+from pytest_gpuperf.report.summary.cells import common_cells
+from pytest_gpuperf.report.summary.comparisons import (
+    NOTED,
     baseline_text,
     change_text,
     outcome_text,
+    tolerances_text,
+    worst,
 )
+from pytest_gpuperf.report.summary.counts import counts, shown_records
+from pytest_gpuperf.report.summary.environment import environment_facts
+from pytest_gpuperf.report.summary.names import short_names, shorten
+from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of, shared_reasons
+from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
+from pytest_gpuperf.report.summary.verdicts import expected, rank
 
 _MOST_ROWS = 50
 _MOST_REASONS = 15
@@ -33,7 +41,7 @@ _LONGEST_NAME, _LONGEST_FACT = 100, 120
 
 def text(run: Run) -> str:
     """Return the whole; what does not fit is named, and how much of it there is."""
-    records = sorted(summary.shown_records(run), key=summary.rank)
+    records = sorted(shown_records(run), key=rank)
     parts = [
         _headline(run, records),
         *_about(run, records),
@@ -52,15 +60,15 @@ def _headline(run: Run, records: Sequence[Record]) -> str:
     failed = sum(threshold.status == "failed" for threshold in run.thresholds)
     first = ["the regression check failed"] if run.gate and run.gate.failures else []
     first += [count(failed, "threshold failed", "thresholds failed")] if failed else []
-    counts = ", ".join([*first, *summary.counts(records)]) or "no test was measured"
-    device = " on an emulated device" if any(map(is_emulated, records)) else ""
-    return f"### Speedups{device}: {counts}"
+    counted = ", ".join([*first, *counts(records)]) or "no test was measured"
+    device = " on an emulated device" if any(record.is_emulated for record in records) else ""
+    return f"### Speedups{device}: {counted}"
 
 
 def _about(run: Run, records: Sequence[Record]) -> Iterator[str]:
     """Yield what the numbers are of, and what they are not."""
     yield _measured(run)
-    if emulated := sum(map(is_emulated, records)):
+    if emulated := sum(record.is_emulated for record in records):
         tests = count(emulated, "test was", "tests were")
         yield f"**{tests} measured on an emulated device: this is not a GPU's speedup.**"
     if not any(record.speedup for record in records):
@@ -96,7 +104,7 @@ def _table(records: Sequence[Record]) -> Iterator[str]:
     """Yield the rows of the first records, with the columns that any record needs."""
     if not records:
         return
-    names = summary.short_names(records)
+    names = short_names(records)
     limits = any(record.demand.limits for record in records)
     compared = any(record.comparisons for record in records)
     optional = [*(["limit"] if limits else []), *(["baseline", "change"] if compared else [])]
@@ -115,7 +123,7 @@ def _table(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _name(name: str) -> str:
-    return markdown_code(summary.shorten(printable(name), _LONGEST_NAME), _LONGEST_NAME)
+    return markdown_code(shorten(printable(name), _LONGEST_NAME), _LONGEST_NAME)
 
 
 def _cells(record: Record) -> dict[str, str]:
@@ -124,24 +132,22 @@ def _cells(record: Record) -> dict[str, str]:
     if comparison and comparison.outcome != "not_regressed":
         verdict += f", {outcome_text(comparison.outcome)}"
     return {
-        **summary.cells(record),
+        **common_cells(record),
         "baseline": baseline_text(comparison),
         "change": change_text(comparison),
-        "verdict": summary.expected(verdict, record),
+        "verdict": expected(verdict, record),
     }
 
 
 def _left_out(records: Sequence[Record]) -> str:
     tests = count(len(records), "more test is", "more tests are")
-    return f"{tests} not in the table, only in the report: {', '.join(summary.counts(records))}."
+    return f"{tests} not in the table, only in the report: {', '.join(counts(records))}."
 
 
 def _reasons(records: Sequence[Record]) -> Iterator[str]:
     """Yield why, once for all tests that share a reason."""
-    explained = summary.explained_by_sibling(records)
-    reasons = summary.shared_reasons(
-        records, summary.short_names(records), lambda record: _noted_reasons(record, explained)
-    )
+    explained = explained_by_sibling(records)
+    reasons = shared_reasons(records, short_names(records), lambda record: _noted_reasons(record, explained))
     for reason, tests in islice(reasons.items(), _MOST_REASONS):
         yield f"- {first_few([_name(tests[0]), *tests[1:]], most=1)}: {markdown_code(reason)}"
     yield from _more(len(reasons) - _MOST_REASONS, "more reason is", "more reasons are")
@@ -150,19 +156,19 @@ def _reasons(records: Sequence[Record]) -> Iterator[str]:
 def _noted_reasons(record: Record, explained: Collection[str]) -> Iterator[str]:
     """Yield why a test failed, is inconclusive, got worse or was skipped."""
     for comparison in record.comparisons:
-        if comparison.reason and comparison.outcome in summary.NOTED:
+        if comparison.reason and comparison.outcome in NOTED:
             yield comparison.reason
     if record.status in ("failed", "error", "inconclusive"):
-        yield from summary.reasons_of(record, explained)
+        yield from reasons_of(record, explained)
     elif record.status == "skipped" and record.reason:
         yield record.reason
 
 
 def _thresholds(run: Run) -> Iterator[str]:
-    measured = summary.measured_thresholds(run)
+    measured = measured_thresholds(run)
     measured.sort(key=lambda each: ("failed", "inconclusive", "passed", "recorded").index(each.status))
     for threshold in measured[:_MOST_OTHERS]:
-        sentence = summary.threshold_sentence(threshold)
+        sentence = threshold_sentence(threshold)
         yield f"- threshold of {_name(threshold.name)}: {markdown_code(sentence)}"
     yield from _more(len(measured) - _MOST_OTHERS, "more threshold is", "more thresholds are")
 
@@ -195,7 +201,7 @@ def _commands(run: Run, records: Sequence[Record]) -> str:
         for threshold in run.thresholds
         if threshold.status == "failed" and threshold.curve
     }
-    repeated = [record for record in records if summary.rank(record) == 0 or record.nodeid in missed]
+    repeated = [record for record in records if rank(record) == 0 or record.nodeid in missed]
     commands = map(Repeater(run).command, repeated)
     shown = list(islice((each for each in commands if len(each) <= _LONGEST_COMMAND), _MOST_OTHERS))
     if not shown:
@@ -219,7 +225,7 @@ def _more(left_out: int, one: str, several: str) -> list[str]:
 
 def _environment(environment: Environment) -> str:
     """Return the environment, folded."""
-    facts = list(summary.environment_facts(environment))
+    facts = list(environment_facts(environment))
     more = [f"{len(facts) - _MOST_FACTS:,} more in the report"] if len(facts) > _MOST_FACTS else []
     table = [f"| {_cell(name)} | {_cell(value)} |" for name, value in facts[:_MOST_FACTS]]
     folded = ["<details>", "<summary>Environment</summary>", "", "| | |", "| :--- | :--- |", *table]

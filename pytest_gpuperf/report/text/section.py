@@ -10,8 +10,14 @@ from types import MappingProxyType
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import summary
-from pytest_gpuperf.report.text import comparisons, table
+from pytest_gpuperf.report.summary.cells import common_cells
+from pytest_gpuperf.report.summary.comparisons import gate_lines, short_change
+from pytest_gpuperf.report.summary.counts import rows_of, shown_records
+from pytest_gpuperf.report.summary.names import short_names
+from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of
+from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
+from pytest_gpuperf.report.summary.verdicts import verdict
+from pytest_gpuperf.report.text import table
 from pytest_gpuperf.report.text.table import Colour, Line, Row
 
 _HEADINGS = ("CPU", "GPU", "speedup", "with copies", "limit", "change", "verdict")
@@ -46,21 +52,21 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     What pytest has shown `above` is not said again. Without `all_notes` the rest of many or long notes is
     counted only.
     """
-    records = summary.shown_records(run)
+    records = shown_records(run)
     text_width = min(width, _WIDEST_TEXT)
-    gate = _wrapped(comparisons.gate_lines(run), text_width)
+    gate = _wrapped(gate_lines(run), text_width)
     left_alone = _left_alone(run, text_width)
     if not records:
         return [
             Line(text) for block in (_selections(run, ()), left_alone, gate) for text in _after_gap(block)
         ]
     told = _with_rows(records)
-    rows = summary.rows_of(told)
-    names = summary.short_names(told)
+    rows = rows_of(told)
+    names = short_names(told)
     blocks = [
         _notes(told, names, text_width, above, all_notes=all_notes),
         _limits(rows, run.cost_ratio, text_width),
-        _thresholds(summary.measured_thresholds(run), text_width, above),
+        _thresholds(measured_thresholds(run), text_width, above),
         _worth(records, run.cost_ratio),
         _waits(records),
         _selections(run, rows),
@@ -77,18 +83,18 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
 
 def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> list[Line]:
     """Return how many tests ended how, and why those failed that did: what `pytest -q` shows."""
-    records = summary.rows_of(summary.shown_records(run))
+    records = rows_of(shown_records(run))
     if not records:
         return []
-    counts = Counter(map(summary.verdict, records))
+    counts = Counter(map(verdict, records))
     counted = ", ".join(f"{counts[word]:,} {word}" for word in _COLOURS if counts[word])
     failed = [
         replace(record, notes=(), offload=None)  # without what only explains the reason
         for record in records
-        if _COLOURS[summary.verdict(record)] == "red"
+        if _COLOURS[verdict(record)] == "red"
     ]
     text_width = min(width, _WIDEST_TEXT)
-    notes = _notes(failed, summary.short_names(failed), text_width, above, all_notes=False)
+    notes = _notes(failed, short_names(failed), text_width, above, all_notes=False)
     thresholds = [each for each in run.thresholds if each.status == "failed"]
     return [
         Line(text)
@@ -159,13 +165,13 @@ def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> I
 def _row(record: Record, names: Mapping[str, str]) -> Row:
     always = record.offload.always if record.offload else None
     cells = {
-        **summary.cells(record),
+        **common_cells(record),
         **({} if record.gpu else {"GPU": _allowed(record)}),
         "with copies": f"{units.digits(always.value)}x" if always else "-",
-        "change": comparisons.short_change(record),
-        "verdict": summary.verdict(record),
+        "change": short_change(record),
+        "verdict": verdict(record),
     }
-    return Row(name=names[record.nodeid], cells=cells, colour=_COLOURS[summary.verdict(record)])
+    return Row(name=names[record.nodeid], cells=cells, colour=_COLOURS[verdict(record)])
 
 
 def _allowed(record: Record) -> str:
@@ -182,7 +188,7 @@ def _notes(
 
     Texts with the same tests stand together.
     """
-    in_order = sorted(records, key=lambda record: _GRAVEST_FIRST[summary.verdict(record)])
+    in_order = sorted(records, key=lambda record: _GRAVEST_FIRST[verdict(record)])
     texts = _noted(in_order, names, above)
     groups: dict[tuple[str, ...], list[str]] = {}
     for text, tests in texts.items():
@@ -206,11 +212,11 @@ def _noted(
 ) -> dict[str, dict[str, None]]:
     """Return the names of the tests, each once and in order, of which each text is to be said."""
     records = list(records)
-    explained = summary.explained_by_sibling(records)
+    explained = explained_by_sibling(records)
     by_gpu_siblings: dict[str, set[str]] = {}
     texts: dict[str, list[str]] = {}
     for record in records:
-        said = texts[record.nodeid] = list(summary.reasons_of(record, explained))
+        said = texts[record.nodeid] = list(reasons_of(record, explained))
         if record.pairing and record.pairing.partner:
             by_gpu_siblings.setdefault(record.pairing.partner, set()).update(said)
     tests: dict[str, dict[str, None]] = {}
@@ -254,7 +260,7 @@ def _thresholds(thresholds: Iterable[Threshold], width: int, above: ShownAbove) 
         nodeids = (point.nodeid for point in threshold.curve)
         if reason is not None and any(reason in above.get(nodeid, "") for nodeid in nodeids):
             threshold = replace(threshold, reason=None)
-        sentences.append(f"threshold of {threshold.name}: {summary.threshold_sentence(threshold)}")
+        sentences.append(f"threshold of {threshold.name}: {threshold_sentence(threshold)}")
     return _wrapped(sentences, width)
 
 

@@ -14,7 +14,6 @@ from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link, Offload, Point, Price, Threshold
 from pytest_gpuperf.model.record import Note, Record
-from pytest_gpuperf.report.summary import format_time
 from pytest_gpuperf.report.text.section import NOTHING_ABOVE, short_lines
 from pytest_gpuperf.report.text.section import lines as section_lines
 
@@ -39,30 +38,6 @@ def section():
 def row_of(name: str, shown: list[str]) -> str:
     (row,) = [line for line in shown if line.startswith(f"{name} ")]
     return row
-
-
-@for_each(
-    ("expected", "seconds"),
-    [
-        ("-", None),
-        ("0 ns", 0.0),
-        ("1.00 ns", 1e-9),
-        ("12.3 ns", 12.34e-9),
-        ("0.500 ns", 0.5e-9),
-        ("999 ns", 999e-9),
-        ("1.00 us", 1e-6),
-        ("999 us", 999e-6),
-        ("1.00 ms", 1e-3),
-        ("1.23 ms", 1.234e-3),
-        ("1.00 s", 1.0),
-        ("3600 s", 3600.0),
-        ("1.00 ms", 999.9e-6),
-        ("1.00 s", 0.99996),
-        ("100 us", 99.97e-6),
-    ],
-)
-def test_a_time_has_three_digits_and_its_unit(expected, seconds):
-    assert expected == format_time(seconds)
 
 
 def test_without_records_nothing_is_shown(section):

@@ -1,0 +1,36 @@
+"""From a record to the cells that every table has: times, speedup, limits."""
+
+from pytest_gpuperf.analysis.verdict import ratio
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.record import Record
+
+
+def common_cells(record: Record) -> dict[str, str]:
+    """Return the cells of a record that every table has, by their headings."""
+    return {
+        "CPU": format_time(record.cpu.median if record.cpu else None),
+        "GPU": format_time(record.gpu.median if record.gpu else None),
+        "speedup": ratio(record.speedup) if record.speedup else "-",
+        "limit": _limit(record.demand),
+    }
+
+
+def format_time(seconds: float | None) -> str:
+    """Return a time with three digits and its unit: `1.23 ms`; a dash for None."""
+    return "-" if seconds is None else units.seconds(seconds)
+
+
+def _limit(demand: Demand) -> str:
+    """Return the limits of the speedup as short as a cell: `>=3x always`; a dash where there are none."""
+    least, most = demand.min, demand.max
+    if least is not None and most is not None:
+        limits = f"{least:g}..{most:g}x"
+    elif least is not None:
+        limits = f">={least:g}x"
+    elif most is not None:
+        limits = f"<={most:g}x"
+    else:
+        return "-"
+    regime = {"never": "", "always": " always", "once": f" once/{demand.calls}"}[demand.transfer]
+    return f"{limits}{regime}{' latency' if demand.latency else ''}"
