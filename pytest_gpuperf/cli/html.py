@@ -29,7 +29,9 @@ def add(commands: Any) -> None:
     epilog = "example: gpuperf badge report.json --only test_matmul -o speedup.svg"
     command = add_command(commands, "badge", purpose, _badge, epilog)
     command.add_argument("report", type=Path, metavar="REPORT")
-    command.add_argument("--only", metavar="TEXT", help="the test with this in its node id")
+    command.add_argument(
+        "--only", metavar="TEXT", help="the test with this name, or with this in its node id"
+    )
     command.add_argument(
         "-o", "--output", type=Path, metavar="PATH", help="write to this file instead of standard output"
     )

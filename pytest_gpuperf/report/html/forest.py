@@ -10,7 +10,7 @@ from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, bar, diamond, dot, line, rule
 from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary.names import shorten
-from pytest_gpuperf.report.summary.verdicts import is_expected_failure, verdict, verdict_code
+from pytest_gpuperf.report.summary.verdicts import verdict, verdict_code
 
 WIDTH = 220
 _ROW = 24  # pixels from one row to the next
@@ -123,7 +123,7 @@ def _marks(record: Record, shared: LogScale) -> Iterator[Mark]:
     if baseline and baseline.baseline:
         low, high = place(baseline.baseline.low), place(baseline.baseline.high or shared.high)
         yield Mark("baseline", bar(low, _GHOST, max(high - low, 3), 4), filled=True, title="baseline")
-    style = "muted" if is_expected_failure(record) else _STYLES.get(verdict_code(record), "muted")
+    style = _STYLES.get(verdict_code(record), "muted")
     low, high = place(speedup.low), place(speedup.high or shared.high)
     yield Mark(style, line((low, _MIDDLE), (high, _MIDDLE)))
     shape = diamond if style == "failed" else dot

@@ -40,7 +40,7 @@ from pytest_gpuperf.report.summary.environment import environment_facts
 from pytest_gpuperf.report.summary.names import short_names
 from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
-from pytest_gpuperf.report.summary.verdicts import is_expected_failure, rank, verdict, verdict_code
+from pytest_gpuperf.report.summary.verdicts import VerdictCode, rank, verdict, verdict_code
 
 if TYPE_CHECKING:
     from pytest_gpuperf.report.history.folder import History
@@ -62,7 +62,7 @@ class Row:
     name: str
     parameters: str
     verdict: str
-    kind: str
+    code: VerdictCode
     """Of the verdict, by which its style is chosen."""
     cells: dict[str, str]
     forest: Figure | None
@@ -157,7 +157,7 @@ def _rows(
             name=name,
             parameters=record.nodeid[len(function) :],
             verdict=verdict(record),
-            kind="expected" if is_expected_failure(record) else verdict_code(record),
+            code=verdict_code(record),
             cells=common_cells(record),
             forest=forest.row(record, shared),
             call_time=call_time.figure(record) if index < len(listings) else None,

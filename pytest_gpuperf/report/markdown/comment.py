@@ -23,12 +23,12 @@ from pytest_gpuperf.report.summary.comparisons import (
     tolerances_text,
     worst,
 )
-from pytest_gpuperf.report.summary.counts import counts, shown_records
+from pytest_gpuperf.report.summary.counts import counts, rows_of, shown_records
 from pytest_gpuperf.report.summary.environment import environment_facts
 from pytest_gpuperf.report.summary.names import short_names, shorten
 from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of, shared_reasons
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
-from pytest_gpuperf.report.summary.verdicts import expected, rank
+from pytest_gpuperf.report.summary.verdicts import is_expected_failure, rank
 
 _MOST_ROWS = 50
 _MOST_REASONS = 15
@@ -41,7 +41,7 @@ _LONGEST_NAME, _LONGEST_FACT = 100, 120
 
 def text(run: Run) -> str:
     """Return the whole; what does not fit is named, and how much of it there is."""
-    records = sorted(shown_records(run), key=rank)
+    records = sorted(rows_of(shown_records(run)), key=rank)
     parts = [
         _headline(run, records),
         *_about(run, records),
@@ -60,7 +60,7 @@ def _headline(run: Run, records: Sequence[Record]) -> str:
     failed = sum(threshold.status == "failed" for threshold in run.thresholds)
     first = ["the regression check failed"] if run.gate and run.gate.failures else []
     first += [count(failed, "threshold failed", "thresholds failed")] if failed else []
-    counted = ", ".join([*first, *counts(records)]) or "no test was measured"
+    counted = ", ".join([*first, *map(str, counts(records))]) or "no test was measured"
     device = " on an emulated device" if any(record.is_emulated for record in records) else ""
     return f"### Speedups{device}: {counted}"
 
@@ -135,13 +135,13 @@ def _cells(record: Record) -> dict[str, str]:
         **common_cells(record),
         "baseline": baseline_text(comparison),
         "change": change_text(comparison),
-        "verdict": expected(verdict, record),
+        "verdict": f"{verdict} (expected)" if is_expected_failure(record) else verdict,
     }
 
 
 def _left_out(records: Sequence[Record]) -> str:
     tests = count(len(records), "more test is", "more tests are")
-    return f"{tests} not in the table, only in the report: {', '.join(counts(records))}."
+    return f"{tests} not in the table, only in the report: {', '.join(map(str, counts(records)))}."
 
 
 def _reasons(records: Sequence[Record]) -> Iterator[str]:

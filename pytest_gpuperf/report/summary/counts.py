@@ -1,18 +1,20 @@
 """From a run to the tests that have a row, and to how many of them there are of each kind."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pytest_gpuperf.model import units
+from pytest_gpuperf.model.comparison import Outcome
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.summary.comparisons import NOTED
-from pytest_gpuperf.report.summary.verdicts import expected
+from pytest_gpuperf.report.summary.verdicts import FAILURES, VerdictCode, in_words, is_expected_failure
 
-_COUNTED = (
-    *("failed", "error", "regressed", "failed (expected)", "error (expected)", "improved"),
+CountedCode = VerdictCode | Outcome
+_ORDER: tuple[CountedCode, ...] = (
+    *("failed", "error", "regressed", "failed_expected", "error_expected", "regressed_expected", "improved"),
     *("inconclusive", "undecided", "not_comparable", "new", "passed", "recorded", "skipped"),
 )
-_PLURALS = {"error": "errors"}
 
 
 def shown_records(run: Run) -> list[Record]:
@@ -36,17 +38,29 @@ def _is_plain(record: Record) -> bool:
     return record.status == "recorded" and outcomes <= {"new", "not_regressed"}
 
 
-def counts(records: Iterable[Record]) -> list[str]:
-    """Return how many tests there are of each kind: `2 failed`.
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many tests have a verdict, or a comparison with an outcome."""
+
+    code: CountedCode
+    number: int
+
+    def __str__(self) -> str:
+        """Return it in words: `2 failed`, `2 errors (expected)`."""
+        words = in_words(self.code)
+        return units.count(self.number, words, words.replace("error", "errors"))
+
+
+def counts(records: Sequence[Record]) -> list[Count]:
+    """Return how many tests there are of each kind, without siblings that have no row.
 
     A test may be of two; but what a gate reports of it replaces a verdict that needs no attention.
     """
     counted: Counter[str] = Counter()
-    for record in records:
-        counted.update({comparison.outcome for comparison in record.comparisons})
-        is_noted = any(comparison.outcome in NOTED for comparison in record.comparisons)
-        if not is_noted or record.status not in ("passed", "recorded"):
-            failed = record.status in ("failed", "error")
-            counted[expected(record.status, record) if failed else record.status] += 1
-    words = {code: code.replace("_", " ") for code in _COUNTED if counted[code]}
-    return [units.count(counted[code], word, _PLURALS.get(code, word)) for code, word in words.items()]
+    for record in rows_of(records):
+        codes: set[str] = {comparison.outcome for comparison in record.comparisons}
+        if record.status not in ("passed", "recorded") or codes.isdisjoint(NOTED):
+            codes.add(record.status)
+        is_expected = is_expected_failure(record)
+        counted.update(f"{code}_expected" if is_expected and code in FAILURES else code for code in codes)
+    return [Count(code, counted[code]) for code in _ORDER if counted[code]]

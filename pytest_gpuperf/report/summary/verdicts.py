@@ -1,22 +1,31 @@
 """From a record to how its test ended, in a code and in words, and to its place among others."""
 
-from pytest_gpuperf.model.record import Record
+from typing import Literal, cast
+
+from pytest_gpuperf.model.record import Record, Status
 from pytest_gpuperf.report.summary.comparisons import worst
+
+ExpectedFailure = Literal["failed_expected", "error_expected", "regressed_expected"]
+"""A failure that the test's `xfail` expects."""
+VerdictCode = Status | Literal["regressed"] | ExpectedFailure
+FAILURES: tuple[VerdictCode, ...] = ("failed", "error", "regressed")
 
 
 def verdict(record: Record) -> str:
     """Return how a test ended, in words: with a remark where that was expected."""
-    return expected(verdict_code(record), record)
+    return in_words(verdict_code(record))
 
 
-def verdict_code(record: Record) -> str:
-    """Return the word for how a test ended: its status, or `regressed`."""
-    return "regressed" if _is_regressed(record) else record.status
+def verdict_code(record: Record) -> VerdictCode:
+    """Return how a test ended: its status, or that it regressed, and whether such a failure was expected."""
+    code: Status | Literal["regressed"] = "regressed" if _is_regressed(record) else record.status
+    return cast("ExpectedFailure", f"{code}_expected") if is_expected_failure(record) else code
 
 
-def expected(text: str, record: Record) -> str:
-    """Return a text on how a test ended, with a remark if that is a failure that its `xfail` expects."""
-    return f"{text} (expected)" if is_expected_failure(record) else text
+def in_words(code: str) -> str:
+    """Return a code of a verdict or of an outcome as it is written: `not comparable`, `failed (expected)`."""
+    words = code.removesuffix("_expected").replace("_", " ")
+    return f"{words} (expected)" if code.endswith("_expected") else words
 
 
 def is_expected_failure(record: Record) -> bool:

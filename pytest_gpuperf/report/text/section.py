@@ -1,6 +1,5 @@
 """From a run to the lines of the terminal's section: devices, table, notes, thresholds, gate."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -12,30 +11,30 @@ from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.summary.cells import common_cells
 from pytest_gpuperf.report.summary.comparisons import gate_lines, short_change
-from pytest_gpuperf.report.summary.counts import rows_of, shown_records
+from pytest_gpuperf.report.summary.counts import counts, rows_of, shown_records
 from pytest_gpuperf.report.summary.names import short_names
 from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
-from pytest_gpuperf.report.summary.verdicts import verdict
+from pytest_gpuperf.report.summary.verdicts import VerdictCode, verdict, verdict_code
 from pytest_gpuperf.report.text import table
 from pytest_gpuperf.report.text.table import Colour, Line, Row
 
 _HEADINGS = ("CPU", "GPU", "speedup", "with copies", "limit", "change", "verdict")
 _MOVABLE = (("with copies",), ("limit",), ("change",), ("CPU", "GPU"))
-_COLOURS: dict[str, Colour | None] = {
+_COLOURS: dict[VerdictCode, Colour | None] = {
     "failed": "red",
     "error": "red",
     "regressed": "red",
-    "failed (expected)": "yellow",
-    "error (expected)": "yellow",
-    "regressed (expected)": "yellow",
+    "failed_expected": "yellow",
+    "error_expected": "yellow",
+    "regressed_expected": "yellow",
     "inconclusive": "yellow",
     "skipped": "yellow",
     "passed": "green",
     "recorded": None,
 }
 """The colours of all verdicts, the gravest first."""
-_GRAVEST_FIRST = {verdict: place for place, verdict in enumerate(_COLOURS)}
+_GRAVEST_FIRST = {code: place for place, code in enumerate(_COLOURS)}
 _MOST_UNMARKED = 20  # rows for tests that only --gpuperf-all measured
 _WIDEST_TEXT = 120  # columns: longer lines of words are hard to read
 _MOST_NOTED, _LONGEST_NOTE = 10, 3  # tests, and lines for each
@@ -86,12 +85,11 @@ def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> l
     records = rows_of(shown_records(run))
     if not records:
         return []
-    counts = Counter(map(verdict, records))
-    counted = ", ".join(f"{counts[word]:,} {word}" for word in _COLOURS if counts[word])
+    counted = ", ".join(map(str, counts(records)))
     failed = [
         replace(record, notes=(), offload=None)  # without what only explains the reason
         for record in records
-        if _COLOURS[verdict(record)] == "red"
+        if _COLOURS[verdict_code(record)] == "red"
     ]
     text_width = min(width, _WIDEST_TEXT)
     notes = _notes(failed, short_names(failed), text_width, above, all_notes=False)
@@ -171,7 +169,7 @@ def _row(record: Record, names: Mapping[str, str]) -> Row:
         "change": short_change(record),
         "verdict": verdict(record),
     }
-    return Row(name=names[record.nodeid], cells=cells, colour=_COLOURS[verdict(record)])
+    return Row(name=names[record.nodeid], cells=cells, colour=_COLOURS[verdict_code(record)])
 
 
 def _allowed(record: Record) -> str:
@@ -188,7 +186,7 @@ def _notes(
 
     Texts with the same tests stand together.
     """
-    in_order = sorted(records, key=lambda record: _GRAVEST_FIRST[verdict(record)])
+    in_order = sorted(records, key=lambda record: _GRAVEST_FIRST[verdict_code(record)])
     texts = _noted(in_order, names, above)
     groups: dict[tuple[str, ...], list[str]] = {}
     for text, tests in texts.items():

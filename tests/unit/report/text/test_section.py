@@ -540,7 +540,7 @@ def test_in_short_verdicts_are_counted_and_failures_explained():
     known = record("test_x.py::test_known", status="failed", reason="known", expected_failure=True)
     noted_only = record("test_x.py::test_fast", notes=(noted("doubt"),))
     shown = short(*paired(), noted_only, known, failed, skipped("test_x.py::test_none", "no GPU"))
-    assert ["1 failed, 1 failed (expected), 1 skipped, 2 passed", "test_slow: too slow"] == shown
+    assert ["1 failed, 1 failed (expected), 2 passed, 1 skipped", "test_slow: too slow"] == shown
     assert 1 == len(short(failed, above={failed.nodeid: "too slow"}))
     assert [] == short()
 
