@@ -1,8 +1,10 @@
 """From values to places on an axis of ratios: twice as fast lies as far right as half as fast lies left."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
+
+from pytest_gpuperf.model.measurement import Estimate
 
 _NARROWEST = 2.0  # high over low at least, so that noise looks like noise
 _MOST_TICKS = 7
@@ -32,6 +34,19 @@ class LogScale:
             low, high = middle / _NARROWEST**0.5, middle * _NARROWEST**0.5
         margin = (high / low) ** 0.04
         return cls(low / margin, high * margin, size)
+
+    @classmethod
+    def of_estimates(
+        cls, estimates: Sequence[Estimate], size: float, *, farthest: float, include: Iterable[float] = ()
+    ) -> "LogScale":
+        """Return an axis that shows all estimates, their intervals as far as they lie near to any of them.
+
+        That is up to `farthest` times the largest value, and down to the smallest over `farthest`.
+        """
+        values = [estimate.value for estimate in estimates]
+        least, most = min(values) / farthest, max(values) * farthest
+        ends = (min(max(end, least), most) for each in estimates for end in (each.lower, each.upper))
+        return cls.around([*values, *ends], size, include=include)
 
     def position(self, value: float | None) -> float:
         """Return the place of a value, from 0 to `size`; one beyond an end, and None for 0, lies on it."""

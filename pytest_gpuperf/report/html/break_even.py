@@ -6,7 +6,7 @@ from math import ceil, inf
 from statistics import median
 
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.measurement import Estimate, Measurement
+from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Price
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.html import plot
@@ -99,26 +99,20 @@ def _case(record: Record) -> _Case | None:
     if not all(calls):
         return None
     on_cpu, on_gpu = map(median, calls)
-    extra = _extra(record.gpu)
+    startup = record.gpu.startup or 0.0
     copies = _copies(record, calls[1])
     crossing = even.first_call if copies is None else even.both
     if crossing is None:
         return None
-    start = f"what its first call took longer than a later one ({units.seconds(extra)})"
+    start = f"what its first call took longer than a later one ({units.seconds(startup)})"
     if copies:
         start = f"its copies ({units.seconds(copies)}), once, and {start}"
     return _Case(
         cpu=_Cost(start=0.0, call=on_cpu),
-        gpu=_Cost(start=extra + (copies or 0.0), call=on_gpu),
+        gpu=_Cost(start=startup + (copies or 0.0), call=on_gpu),
         calls=crossing,
         start=start,
     )
-
-
-def _extra(gpu: Measurement) -> float:
-    """Return what the first call took longer than a later one that is waited for, too."""
-    later = gpu.median if gpu.latency is None else gpu.latency
-    return max(0.0, gpu.first_call - later) if later is not None else 0.0
 
 
 def _copies(record: Record, calls: Sequence[float]) -> float | None:

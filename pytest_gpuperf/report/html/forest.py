@@ -5,10 +5,10 @@ from typing import Literal
 
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, bar, diamond, dot, line, rule
 from pytest_gpuperf.report.scale import LogScale
+from pytest_gpuperf.report.summary.comparisons import baseline_of
 from pytest_gpuperf.report.summary.names import shorten
 from pytest_gpuperf.report.summary.verdicts import verdict, verdict_code
 
@@ -33,13 +33,8 @@ def scale(records: Iterable[Record]) -> LogScale:
         if record.speedup:
             ends += (record.speedup.value, record.speedup.low, record.speedup.high, *record.demand.limits)
         baseline = baseline_of(record)
-        ends += (baseline.baseline.low, baseline.baseline.high) if baseline and baseline.baseline else ()
+        ends += (baseline.low, baseline.high) if baseline else ()
     return LogScale.around(ends, WIDTH - 2 * _MARGIN)
-
-
-def baseline_of(record: Record) -> Comparison | None:
-    """Return the comparison of the speedup with the baseline's, if there is one."""
-    return next((each for each in record.comparisons if each.metric == "speedup" and each.baseline), None)
 
 
 def axis(shared: LogScale) -> Figure:
@@ -66,8 +61,8 @@ def finding(record: Record) -> str:
     parts = [f"speedup {ratio(record.speedup)}"] if record.speedup else ["no speedup"]
     parts += [f"required {limit:g}x" for limit in record.demand.limits]
     baseline = baseline_of(record)
-    if baseline and baseline.baseline:
-        parts.append(f"baseline {units.digits(baseline.baseline.value)}x")
+    if baseline:
+        parts.append(f"baseline {units.digits(baseline.value)}x")
     return ", ".join([*parts, verdict(record)])
 
 
@@ -119,9 +114,8 @@ def _marks(record: Record, shared: LogScale) -> Iterator[Mark]:
     yield Mark("axis", rule(place(1.0), 0, _ROW))
     if record.demand.limits:
         yield Mark("limit", "".join(rule(place(limit), 2, 18) for limit in record.demand.limits))
-    baseline = baseline_of(record)
-    if baseline and baseline.baseline:
-        low, high = place(baseline.baseline.low), place(baseline.baseline.high or shared.high)
+    if baseline := baseline_of(record):
+        low, high = place(baseline.low), place(baseline.high or shared.high)
         yield Mark("baseline", bar(low, _GHOST, max(high - low, 3), 4), filled=True, title="baseline")
     style = _STYLES.get(verdict_code(record), "muted")
     low, high = place(speedup.low), place(speedup.high or shared.high)

@@ -51,7 +51,7 @@ def figure(series: Series) -> Figure | None:
     found = [point.result.speedup for point in series.timed if point.result.speedup]
     if len(found) < 2:
         return None
-    scale = _scale(found)
+    scale = LogScale.of_estimates(found, _HEIGHT, farthest=_FARTHEST)
     step = (_RIGHT - _LEFT) / (len(found) - 1)
     shown = [(_LEFT + number * step, estimate) for number, estimate in _thinned(found)]
 
@@ -92,13 +92,6 @@ def _rank(series: Series) -> tuple[int, float]:
     if not ratios:
         return 2, 0.0
     return (0, min(ratios)) if min(ratios) < 1 else (1, -max(ratios))
-
-
-def _scale(found: Sequence[Estimate]) -> LogScale:
-    values = [estimate.value for estimate in found]
-    least, most = min(values) / _FARTHEST, max(values) * _FARTHEST
-    ends = [min(max(end, least), most) for estimate in found for end in (estimate.lower, estimate.upper)]
-    return LogScale.around([*values, *ends], _HEIGHT, include=())
 
 
 def _thinned(found: Sequence[Estimate]) -> Iterator[tuple[int, Estimate]]:

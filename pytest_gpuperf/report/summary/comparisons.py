@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from pytest_gpuperf.gate import text
 from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, GateResult, Metric, Outcome
+from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record, Run
 
 NOTED: tuple[Outcome, ...] = ("regressed", "improved", "undecided", "not_comparable")
@@ -15,6 +16,12 @@ _METRICS: dict[Metric, str] = {"speedup": "", "gpu": "GPU ", "cpu": "CPU ", "alw
 def worst(record: Record) -> Comparison | None:
     """Return the comparison that a reader must see first: a regression before doubt before the rest."""
     return min(record.comparisons, key=lambda each: WORST_FIRST.index(each.outcome), default=None)
+
+
+def baseline_of(record: Record) -> Estimate | None:
+    """Return the speedup that a record's is compared with."""
+    compared = (each.baseline for each in record.comparisons if each.metric == "speedup")
+    return next(filter(None, compared), None)
 
 
 def severity(record: Record) -> int:
