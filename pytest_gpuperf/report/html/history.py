@@ -19,7 +19,6 @@ MOST = 60
 _LEFT, _RIGHT = 40.0, 308.0
 _TOP, _HEIGHT = 18.0, 64.0
 _MOST_POINTS = 60
-_COMMIT = 7  # letters
 _FARTHEST = 2.0  # times the largest speedup: so far the axis shows an interval
 
 
@@ -79,8 +78,8 @@ def figure(series: Series) -> Figure | None:
         words=[
             *_words_of(changes, series),
             *(Word(_LEFT - 5, y + 4, plot.ratio(tick), "end") for tick, y in _apart(ticks, heights)),
-            Word(_LEFT, _TOP + _HEIGHT + 14, f"{first.time:%Y-%m-%d}"),
-            Word(_RIGHT, _TOP + _HEIGHT + 14, f"{last.time:%Y-%m-%d}", "end"),
+            Word(_LEFT, _TOP + _HEIGHT + 14, first.day),
+            Word(_RIGHT, _TOP + _HEIGHT + 14, last.day, "end"),
         ],
         caption=_caption(series, len(found)),
     )
@@ -126,12 +125,8 @@ def _words_of(changes: Sequence[tuple[float, Change]], series: Series) -> list[W
 def _label(change: Change, series: Series) -> str:
     """Return the change in percent and the commit, or the day, that it came with."""
     entry = series.timed[change.index].entry
-    origin = entry.commit.id[:_COMMIT] if entry.commit else f"{entry.time:%Y-%m-%d}"
-    return f"{_percent(change)} {origin}"
-
-
-def _percent(change: Change) -> str:
-    return f"{change.percent:+.0f} %" if abs(change.percent) >= 9.95 else f"{change.percent:+.1f} %"
+    origin = entry.commit.short if entry.commit else entry.day
+    return f"{units.change(change.after / change.before)} {origin}"
 
 
 def _finding(series: Series, found: Sequence[Estimate]) -> str:

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from pytest_gpuperf.gate import text as gate_text
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.record import Record, Run
@@ -36,7 +37,7 @@ from pytest_gpuperf.report.summary.comparisons import (
     short_change,
 )
 from pytest_gpuperf.report.summary.counts import counts, rows_of, shown_records
-from pytest_gpuperf.report.summary.environment import environment_facts
+from pytest_gpuperf.report.summary.environment import environment_facts, gpu_text
 from pytest_gpuperf.report.summary.names import short_names
 from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
@@ -107,6 +108,8 @@ def text(run: Run, history: "History | None" = None) -> str:
     return engine.render(
         "page.html",
         run=run,
+        gpu=gpu_text(run.environment),
+        started=units.minute(run.started),
         counts=counts(records),
         emulated=sum(record.is_emulated for record in records),
         gate_lines=[*gate_lines(run), *([not_run] if not_run else [])],

@@ -24,7 +24,7 @@ from pytest_gpuperf.report.summary.comparisons import (
     worst,
 )
 from pytest_gpuperf.report.summary.counts import counts, rows_of, shown_records
-from pytest_gpuperf.report.summary.environment import environment_facts
+from pytest_gpuperf.report.summary.environment import environment_facts, gpu_text
 from pytest_gpuperf.report.summary.names import short_names, shorten
 from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of, shared_reasons
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
@@ -86,9 +86,7 @@ def _about(run: Run, records: Sequence[Record]) -> Iterator[str]:
 
 def _measured(run: Run) -> str:
     environment, commit = run.environment, run.commit
-    gpu = environment.gpu
-    there = f"{_fact(gpu.name)} through {_fact(gpu.backend)}" if gpu else "none"
-    parts = [f"CPU {_fact(environment.cpu.get('name'))}", f"GPU {there}"]
+    parts = [f"CPU {_fact(environment.cpu.get('name'))}", f"GPU {gpu_text(environment, _fact)}"]
     if commit:
         branch = f" of {_fact(commit.branch)}" if commit.branch else ""
         changed = ", with files that differ from it" if commit.changed else ""

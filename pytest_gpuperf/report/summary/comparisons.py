@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from pytest_gpuperf.gate import text
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, GateResult, Metric, Outcome
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record, Run
@@ -78,11 +79,11 @@ def gate_lines(run: Run) -> Iterator[str]:
         tolerances = tolerances_text(gate)
         limits = f" (tolerance: {tolerances})" if tolerances else ""
         outcomes = outcome_counts(run.records) or "nothing was compared"
-        minute = gate.started[:16].replace("T", " ") if gate.started else "an unknown time"
+        minute = units.minute(gate.started) if gate.started else "an unknown time"
         yield f"baseline {gate.baseline} of {minute}{limits}: {outcomes}"
     yield from (note.text for note in gate.notes)
 
 
 def tolerances_text(gate: GateResult) -> str:
     """Return what may get worse, and by how much: `speedup 10 %, memory 5 %`."""
-    return ", ".join(f"{tolerance.metric} {100 * tolerance.share:g} %" for tolerance in gate.tolerances)
+    return ", ".join(f"{tolerance.metric} {units.percent(tolerance.share)}" for tolerance in gate.tolerances)

@@ -1,8 +1,14 @@
 """From the environment of a run to what is known of it, name by name."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from pytest_gpuperf.model.record import Environment
+
+
+def gpu_text(environment: Environment, shown: Callable[[object], str] = str) -> str:
+    """Return the GPU and its backend: `H200 through cupy`; `shown` returns a name as it is written."""
+    gpu = environment.gpu
+    return f"{shown(gpu.name)} through {shown(gpu.backend)}" if gpu else "none"
 
 
 def environment_facts(environment: Environment) -> Iterator[tuple[str, str]]:

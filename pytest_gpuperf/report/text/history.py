@@ -18,7 +18,6 @@ from pytest_gpuperf.report.text.table import folded, wrapped
 _BLOCKS, _LETTERS = "▁▂▃▄▅▆▇│", "_.-~+*#|"  # an odd number: one is the middle; and what marks a change
 _SCALE = 22  # columns for the values of the lowest and the highest mark
 _NARROWEST = log(1.1)  # what its height stands for at least, so that noise looks like noise
-_SHORT = 7  # letters of a commit
 _INDENT = "  "
 
 
@@ -51,7 +50,7 @@ def _heading(history: History, shown: Sequence[Series], only: str | None) -> str
     entries = history.entries
     if not entries:
         return "no runs yet: run pytest with --gpuperf-history=DIR"
-    runs = f"{units.count(len(entries), 'run')} from {_date(entries[0])} to {_date(entries[-1])}"
+    runs = f"{units.count(len(entries), 'run')} from {entries[0].day} to {entries[-1].day}"
     if not shown:
         return f"{runs}, and no test in them" + (f" whose name contains {only!r}" if only else "")
     return f"{runs}, {units.count(len({one.nodeid for one in shown}), 'test')}"
@@ -66,7 +65,7 @@ def _lines(one: Series, last: int | None, width: int, marks: str) -> Iterator[st
     if hidden := len(one.points) - len(shown):
         yield f"{_INDENT}... {hidden} earlier"
     for point in shown:
-        yield f"{_INDENT}{_date(point.entry)}  {_commit(point.entry):{_SHORT + 1}}  {_result(point)}"
+        yield f"{_INDENT}{point.entry.day}  {_commit(point.entry):8}  {_result(point)}"
     yield from (f"{_INDENT}{sentence}" for sentence in _changes(one))
 
 
@@ -80,16 +79,14 @@ def _changes(one: Series) -> Iterator[str]:
     for change in one.changes:
         entry = one.timed[change.index].entry
         # Where no commit is known, the start of the run tells it from the others of that day.
-        origin = f"{_commit(entry)} of {_date(entry)}" if entry.commit else f"{entry.time:%Y-%m-%d %H:%M}"
+        origin = f"{_commit(entry)} of {entry.day}" if entry.commit else f"{entry.time:%Y-%m-%d %H:%M}"
         yield f"{_step(change.before, change.after)} at {origin}"
     if len(one.changes) > 1:
         yield f"in all {_step(one.changes[0].before, one.changes[-1].after)}"
 
 
 def _step(before: float, after: float) -> str:
-    percent = 100 * (after / before - 1)
-    share = f"{percent:+.0f}" if abs(percent) >= 9.95 else f"{percent:+.1f}"
-    return f"from {units.digits(before)}x to {units.digits(after)}x ({share} %)"
+    return f"from {units.digits(before)}x to {units.digits(after)}x ({units.change(after / before)})"
 
 
 def _result(point: Point) -> str:
@@ -142,12 +139,8 @@ def _sparkline(one: Series, width: int, marks: str) -> str:
     return f"{''.join(line)}{_INDENT}{levels[0]} {low}{_INDENT}{levels[-1]} {high}"
 
 
-def _date(entry: Entry) -> str:
-    return f"{entry.time:%Y-%m-%d}"
-
-
 def _commit(entry: Entry) -> str:
     """Return the first letters of the commit; a plus means that files differed from it."""
     if entry.commit is None:
         return "unknown"
-    return printable(entry.commit.id[:_SHORT]) + ("+" if entry.commit.changed else "")
+    return printable(entry.commit.short) + ("+" if entry.commit.changed else "")

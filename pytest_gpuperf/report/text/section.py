@@ -12,6 +12,7 @@ from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.summary.cells import common_cells
 from pytest_gpuperf.report.summary.comparisons import gate_lines, short_change
 from pytest_gpuperf.report.summary.counts import counts, rows_of, shown_records
+from pytest_gpuperf.report.summary.environment import gpu_text
 from pytest_gpuperf.report.summary.names import short_names
 from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
@@ -145,10 +146,9 @@ def _left_alone(run: Run, width: int) -> list[str]:
 def _devices(run: Run, width: int) -> list[str]:
     environment = run.environment
     gpu = environment.gpu
-    shown = f"{gpu.name} through {gpu.backend}" if gpu else "none"
-    if gpu and gpu.emulated:
-        shown += ", emulated: not a GPU's speedup"
-    return wrap(f"CPU {environment.cpu.get('name') or 'unknown'} | GPU {shown}", width)
+    emulated = ", emulated: not a GPU's speedup" if gpu and gpu.emulated else ""
+    cpu = environment.cpu.get("name") or "unknown"
+    return wrap(f"CPU {cpu} | GPU {gpu_text(environment)}{emulated}", width)
 
 
 def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> Iterator[Line]:
