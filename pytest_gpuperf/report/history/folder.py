@@ -45,8 +45,8 @@ def entry(run: Run) -> Entry:
             nodeid=record.nodeid,
             status=record.status,
             speedup=_interval(record.speedup.estimate) if record.speedup else None,
-            cpu=_short(record.cpu.median) if record.cpu else None,
-            gpu=_short(record.gpu.median) if record.gpu else None,
+            cpu=_six_digits(record.cpu.median) if record.cpu else None,
+            gpu=_six_digits(record.gpu.median) if record.gpu else None,
         )
         groups.setdefault(fingerprint.key(run.environment, *both, record.demand), []).append(test)
     measured = tuple(Group(fingerprint=shared, tests=tuple(tests)) for shared, tests in groups.items())
@@ -97,10 +97,10 @@ def read(folder: Path) -> History:
 
 def _interval(speedup: Estimate) -> Interval:
     value = float(f"{speedup.value:.6g}")
-    return Interval(value=value, low=_short(speedup.low), high=_short(speedup.high))
+    return Interval(value=value, low=_six_digits(speedup.low), high=_six_digits(speedup.high))
 
 
-def _short(number: float | None) -> float | None:
+def _six_digits(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.6g}")
 
 

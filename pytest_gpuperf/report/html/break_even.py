@@ -75,7 +75,7 @@ def figure(record: Record) -> Figure | None:
     if case.calls.value:
         words.append(box.beside(box.place(case.calls.value, None)[0], _TOP - 6, _calls(case.calls)))
     words += box.words_left(ticks, plot.time)
-    words += box.words_below((tick, plot.size(tick)) for tick in x.ticks(6))
+    words += box.words_below((tick, plot.number(tick)) for tick in x.ticks(6))
     words.append(Word(box.right, box.bottom + 26, "calls", "end"))
     return Figure(
         width=plot.WIDTH,
@@ -147,18 +147,18 @@ def _line(style: Style, cost: _Cost, box: Plot, last: float) -> Iterator[Mark]:
 def _crossing(calls: Estimate, box: Plot) -> Iterator[Mark]:
     """Yield the interval of the crossing, and the crossing."""
     low, middle, high = (box.place(end, None)[0] for end in (calls.lower, calls.value, calls.upper))
-    yield Mark("muted", bar(low, _TOP, max(high - low, 1), box.y.size), filled=True, faint=True)
+    yield Mark("muted", bar(low, _TOP, max(high - low, 1), box.y.length), filled=True, faint=True)
     if calls.value:
         yield Mark("verdict", rule(middle, _TOP, box.bottom))
 
 
 def _calls(calls: Estimate) -> str:
     """Return the crossing with its interval: `12 calls [9, 20]`."""
-    return f"{_count(calls.value)} {units.interval(calls.low, calls.high, plot.size)}"
+    return f"{_count(calls.value)} {units.interval(calls.low, calls.high, plot.number)}"
 
 
 def _count(calls: float) -> str:
-    return f"{plot.size(calls)} {'call' if calls == 1 else 'calls'}"
+    return f"{plot.number(calls)} {'call' if calls == 1 else 'calls'}"
 
 
 def _finding(case: _Case, price: Price | None) -> str:

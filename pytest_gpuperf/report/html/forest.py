@@ -73,10 +73,10 @@ def plot(records: Sequence[Record], names: Sequence[str]) -> Figure:
     left = _LETTER * max(map(len, texts), default=0) + _MARGIN
     shared = scale(record for record, _ in shown)
     top = axis(shared)
-    marks = list(_moved(top.marks, left, 0))
+    marks = list(_shifted(top.marks, left, 0))
     words = [Word(word.x + left, word.y, word.text, word.anchor) for word in top.words]
     for number, ((record, _), text) in enumerate(zip(shown, texts, strict=True), start=1):
-        marks += _moved(_marks(record, shared), left, number * _ROW)
+        marks += _shifted(_marks(record, shared), left, number * _ROW)
         words.append(Word(left - _MARGIN, number * _ROW + 14, text, anchor="end"))
         if record.speedup:
             emulated = ", emulated" if record.is_emulated else ""
@@ -93,7 +93,7 @@ def plot(records: Sequence[Record], names: Sequence[str]) -> Figure:
     )
 
 
-def _moved(marks: Iterable[Mark], x: float, y: float) -> Iterator[Mark]:
+def _shifted(marks: Iterable[Mark], x: float, y: float) -> Iterator[Mark]:
     for mark in marks:
         yield Mark(mark.style, mark.path, mark.filled, mark.title, (mark.move[0] + x, mark.move[1] + y))
 

@@ -55,7 +55,7 @@ _FIGURES = (rounds.figure, break_even.figure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TestRow:
     """A test in the page's table; `details` is None where there are too many tests for it."""
 
     place: str
@@ -80,13 +80,13 @@ class Details:
     command: str
     """The one that repeats the test."""
     call_time: str | None
-    comparisons: Sequence["Change"]
+    comparisons: Sequence["ComparisonRow"]
     figures: Sequence[Figure]
     listing: details.Listing
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ComparisonRow:
     """A comparison with the baseline, as the cells of a table."""
 
     metric: str
@@ -148,14 +148,14 @@ def _digest(content: str) -> str:
 
 def _rows(
     run: Run, records: Sequence[Record], listings: Sequence[details.Listing], shared: LogScale
-) -> Iterator[Row]:
+) -> Iterator[TestRow]:
     explained = explained_by_sibling(records)
     repeater = Repeater(run)
     for index, record in enumerate(records):
         function = function_of(record.nodeid)
         place, separator, name = function.rpartition("::")
         sentences = _sentences(record, reasons_of(record, explained))
-        yield Row(
+        yield TestRow(
             place=place + separator,
             name=name,
             parameters=record.nodeid[len(function) :],
@@ -182,15 +182,15 @@ def _details(repeater: Repeater, record: Record, listing: details.Listing) -> De
     return Details(
         command=repeater.command(record),
         call_time=call_time.sentence(record),
-        comparisons=[_change(comparison) for comparison in record.comparisons],
+        comparisons=[_comparison_row(comparison) for comparison in record.comparisons],
         figures=[shown for draw in _FIGURES if (shown := draw(record)) is not None],
         listing=listing,
     )
 
 
-def _change(comparison: Comparison) -> Change:
+def _comparison_row(comparison: Comparison) -> ComparisonRow:
     found = comparison.found
-    return Change(
+    return ComparisonRow(
         metric=gate_text.METRIC_NAMES[comparison.metric],
         baseline=baseline_text(comparison),
         found=gate_text.format_value(comparison.metric, found.value) if found else "-",

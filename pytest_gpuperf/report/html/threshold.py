@@ -64,7 +64,7 @@ def figure(threshold: Threshold) -> Figure | None:
         marks.append(Mark(style, rule(x, y - 8, box.bottom if style == "verdict" else top + 8)))
         words.append(box.beside(x, y, text))
     words += box.words_left(ticks, plot.time)
-    words += box.words_below((point.size, plot.size(point.size)) for point in points)
+    words += box.words_below((point.size, plot.number(point.size)) for point in points)
     name = shorten(threshold.parameter, _LONGEST_NAME)
     words.append(Word(box.right, box.bottom + 27, name, "end"))
     return Figure(
@@ -125,25 +125,25 @@ def _doubt(threshold: Threshold, box: Plot) -> Iterator[Mark]:
     if threshold.smallest_won is None or threshold.largest_not_won is None:
         return
     low, high = (box.place(size, None)[0] for size in (threshold.largest_not_won, threshold.smallest_won))
-    yield Mark("muted", bar(low, box.top, max(high - low, 1), box.y.size), filled=True, faint=True)
+    yield Mark("muted", bar(low, box.top, max(high - low, 1), box.y.length), filled=True, faint=True)
 
 
 def _labels(threshold: Threshold) -> Iterator[tuple[float, str, Style]]:
     """Yield the limits of the threshold and the threshold: a size, its words, and what it is."""
     if threshold.at_least is not None:
-        yield threshold.at_least, f"at least {plot.size(threshold.at_least)}", "limit"
+        yield threshold.at_least, f"at least {plot.number(threshold.at_least)}", "limit"
     if threshold.at_most is not None:
-        yield threshold.at_most, f"at most {plot.size(threshold.at_most)}", "limit"
+        yield threshold.at_most, f"at most {plot.number(threshold.at_most)}", "limit"
     if threshold.smallest_won is not None:
-        yield threshold.smallest_won, f"GPU faster from {plot.size(threshold.smallest_won)}", "verdict"
+        yield threshold.smallest_won, f"GPU faster from {plot.number(threshold.smallest_won)}", "verdict"
 
 
 def _finding(threshold: Threshold) -> str:
     """Return from which size on the GPU is faster, and what is required."""
     name, won, lost = threshold.parameter, threshold.smallest_won, threshold.largest_not_won
     if won is not None:
-        said = f"The GPU is faster from {name}={plot.size(won)} on"
-        said += f", and not surely at {plot.size(lost)}" if lost is not None else ", the smallest size"
+        said = f"The GPU is faster from {name}={plot.number(won)} on"
+        said += f", and not surely at {plot.number(lost)}" if lost is not None else ", the smallest size"
     elif threshold.outcome is None:
         said = f"No threshold of {name} is known: sizes are missing"
     else:

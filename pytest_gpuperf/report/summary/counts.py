@@ -24,12 +24,12 @@ def shown_records(run: Run) -> list[Record]:
 
 def rows_of(records: Sequence[Record]) -> list[Record]:
     """Return the records without those of CPU siblings of which a GPU sibling's row says all."""
-    told = {
+    partners = {
         record.pairing.partner
         for record in records
         if record.pairing and record.pairing.partner and record.speedup
     }
-    return [record for record in records if record.nodeid not in told or not _is_plain(record)]
+    return [record for record in records if record.nodeid not in partners or not _is_plain(record)]
 
 
 def _is_plain(record: Record) -> bool:

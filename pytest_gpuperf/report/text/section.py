@@ -60,11 +60,11 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
         return [
             Line(text) for block in (_selections(run, ()), left_alone, gate) for text in _after_gap(block)
         ]
-    told = _with_rows(records)
-    rows = rows_of(told)
-    names = short_names(told)
+    listed = _with_rows(records)
+    rows = rows_of(listed)
+    names = short_names(listed)
     blocks = [
-        _notes(told, names, text_width, above, all_notes=all_notes),
+        _notes(listed, names, text_width, above, all_notes=all_notes),
         _limits(rows, run.cost_ratio, text_width),
         _thresholds(measured_thresholds(run), text_width, above),
         _worth(records, run.cost_ratio),
@@ -219,9 +219,9 @@ def _noted(
             by_gpu_siblings.setdefault(record.pairing.partner, set()).update(said)
     tests: dict[str, dict[str, None]] = {}
     for record in records:
-        told = by_gpu_siblings.get(record.nodeid, ())
+        said_by_gpu = by_gpu_siblings.get(record.nodeid, ())
         for text in texts[record.nodeid]:
-            if text not in told and not _is_above(text, record, above):
+            if text not in said_by_gpu and not _is_above(text, record, above):
                 tests.setdefault(text, {})[names[record.nodeid]] = None
     return tests
 
