@@ -14,8 +14,7 @@ from random import Random
 
 from pytest_gpuperf.model.comparison import Commit
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.report import history
-from pytest_gpuperf.report.history import History
+from pytest_gpuperf.report.history.folder import History, entry
 from pytest_gpuperf.report.reader import load_report
 
 SEED = 7
@@ -173,7 +172,7 @@ def measured(folder: Path) -> tuple[Run, History]:
         commit=_commit(RUNS - 1),
         gate=replace(run.gate, started=_time(SLOWER_SINCE - 1)),
     )
-    return run, History(entries=tuple(map(history.entry, _runs(run))))
+    return run, History(entries=tuple(map(entry, _runs(run))))
 
 
 def _run(folder, state, report):

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pytest_gpuperf.model.demand import Demand, Family, Pairing
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement
 from pytest_gpuperf.model.record import Clocks, Environment, Record, Run, ThreadPool
-from pytest_gpuperf.report.merge import Report, merge
+from pytest_gpuperf.report.merge.run import merge
+from pytest_gpuperf.report.reader import Report
 
 TEST = "tests/test_fft.py::test_fft[64]"
 

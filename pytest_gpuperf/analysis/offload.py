@@ -181,19 +181,17 @@ def _price(measured: OffloadInput, options: RunOptions) -> Price | None:
 def _break_even(measured: OffloadInput, options: RunOptions) -> BreakEven | None:
     """Return after how many calls the copies and the first call are amortized.
 
-    A call saves cpu - gpu. What the first call cost is what it took longer than a later one that is waited
-    for, on the GPU and in this process: kernels that were compiled before, or come from a cache on disk,
-    make it smaller.
+    A call saves cpu - gpu. What the first call cost is the GPU's start-up in this process: kernels that were
+    compiled before, or come from a cache on disk, make it smaller.
     """
-    later = measured.gpu.median if measured.gpu.latency is None else measured.gpu.latency
-    if measured.regime == "body" or later is None:
+    startup = measured.gpu.startup
+    if measured.regime == "body" or startup is None:
         return None
-    extra = max(0.0, measured.gpu.first_call - later)
     is_free = measured.transfer is not None and measured.transfer.bytes == 0
     with_copies = [(one_round, 0.0) for one_round in measured.rounds] if is_free else measured.with_copies
     alpha = measured.alpha_share * options.alpha
     transfer = _calls(with_copies, options, alpha)
-    first_call = _calls([(one_round, extra) for one_round in measured.rounds], options, alpha)
+    first_call = _calls([(one_round, startup) for one_round in measured.rounds], options, alpha)
     reason = None
     if first_call is None and measured.is_beyond(1.0) is False:
         reason = "never: a call on the GPU takes no less time than on the CPU"
@@ -206,7 +204,7 @@ def _break_even(measured: OffloadInput, options: RunOptions) -> BreakEven | None
     return BreakEven(
         transfer=transfer,
         first_call=first_call,
-        both=_calls([(one_round, copies + extra) for one_round, copies in with_copies], options, alpha),
+        both=_calls([(one_round, copies + startup) for one_round, copies in with_copies], options, alpha),
         reason=reason,
     )
 

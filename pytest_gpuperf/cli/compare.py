@@ -19,7 +19,10 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import file_of
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count, first_few
-from pytest_gpuperf.report import comparison_text, files, markdown, paths, reader
+from pytest_gpuperf.report import files, paths, reader
+from pytest_gpuperf.report.markdown import comment
+from pytest_gpuperf.report.summary.comparisons import gate_lines, outcome_counts, severity
+from pytest_gpuperf.report.text import changes
 
 _MOST_TESTS = 50
 _EPILOG = """\
@@ -84,7 +87,7 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
     gate = Gate(gate_options, candidates, lambda: new.environment, gated=gated, all_legs=all_legs)
     run = _with_comparisons(new, gate, options)
     if chosen.markdown is not None:
-        files.replace(chosen.markdown, markdown.text(run))
+        files.replace(chosen.markdown, comment.text(run))
     if chosen.html is not None:
         from pytest_gpuperf.report.html import page
 
@@ -177,10 +180,10 @@ def _exit_code(run: Run, failures: Sequence[str], options: GateOptions) -> int:
 def _changes(run: Run) -> Iterator[str]:
     """Yield the changes with their numbers, the worst first, and the counts."""
     changed = [record for record in run.records if any(each.reason for each in record.comparisons)]
-    changed.sort(key=comparison_text.severity)
-    yield from comparison_text.changes(changed[:_MOST_TESTS], output.width())
+    changed.sort(key=severity)
+    yield from changes.lines(changed[:_MOST_TESTS], output.width())
     if rest := changed[_MOST_TESTS:]:
-        yield f"and {count(len(rest), 'more test')}: {comparison_text.outcome_counts(rest)}"
+        yield f"and {count(len(rest), 'more test')}: {outcome_counts(rest)}"
     if changed:
         yield ""
-    yield from comparison_text.gate_lines(run)
+    yield from gate_lines(run)

@@ -38,12 +38,13 @@ def _number(text: str) -> int:
 
 
 def _history(chosen: argparse.Namespace) -> CommandResult:
-    from pytest_gpuperf.report import history, trend
+    from pytest_gpuperf.report.history import folder, series
     from pytest_gpuperf.report.json import codec
+    from pytest_gpuperf.report.text import history
 
-    runs = history.read(chosen.folder)
+    runs = folder.read(chosen.folder)
     if chosen.json:
-        return CommandResult(text=codec.indented(trend.document(runs, only=chosen.only)))
+        return CommandResult(text=codec.indented(series.document(runs, only=chosen.only)))
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    lines = trend.lines(runs, only=chosen.only, last=chosen.last, unicode=unicode, width=width())
+    lines = history.lines(runs, only=chosen.only, last=chosen.last, unicode=unicode, width=width())
     return CommandResult(text="\n".join(lines))

@@ -29,14 +29,16 @@ def add(commands: Any) -> None:
     epilog = "example: gpuperf badge report.json --only test_matmul -o speedup.svg"
     command = add_command(commands, "badge", purpose, _badge, epilog)
     command.add_argument("report", type=Path, metavar="REPORT")
-    command.add_argument("--only", metavar="TEXT", help="the test with this in its node id")
+    command.add_argument(
+        "--only", metavar="TEXT", help="the test with this name, or with this in its node id"
+    )
     command.add_argument(
         "-o", "--output", type=Path, metavar="PATH", help="write to this file instead of standard output"
     )
 
 
 def _html(chosen: argparse.Namespace) -> CommandResult:
-    from pytest_gpuperf.report import history
+    from pytest_gpuperf.report.history import folder
     from pytest_gpuperf.report.html import page
 
     inputs = [path for path in (chosen.report, chosen.baseline) if path is not None]
@@ -44,7 +46,7 @@ def _html(chosen: argparse.Namespace) -> CommandResult:
     run = reader.load_report(chosen.report)
     if chosen.baseline is not None:
         run = compare.compared_with(run, chosen.baseline)
-    earlier = history.read(chosen.history) if chosen.history else None
+    earlier = folder.read(chosen.history) if chosen.history else None
     files.replace(chosen.output, page.text(run, earlier))
     return lines_result([str(chosen.output)])
 

@@ -12,10 +12,11 @@ from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
-from pytest_gpuperf.report import files, paths, reader, terminal
+from pytest_gpuperf.report import files, paths, reader
 from pytest_gpuperf.report.json import document
-from pytest_gpuperf.report.merge import MergedRun, merge
+from pytest_gpuperf.report.merge.run import MergedRun, merge
 from pytest_gpuperf.report.reader import Report
+from pytest_gpuperf.report.text import section
 
 _INCONCLUSIVE = "whether undecided tests fail; warn and pass let them pass (default: warn)"
 
@@ -49,7 +50,7 @@ def _lines(
 ) -> Iterator[str]:
     """Yield what failed or is inconclusive, the table, and what was merged."""
     yield from (*failures, *merged.doubts(options), "")
-    yield from (*map(str, terminal.lines(merged.run, width(), all_notes=True)), "")
+    yield from (*map(str, section.lines(merged.run, width(), all_notes=True)), "")
     if merged.run.merged and merged.run.merged.differences:
         yield f"the runs differ: {'; '.join(merged.run.merged.differences)}"
     for report in (report for report in reports if not report.run.complete):

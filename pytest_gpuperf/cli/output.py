@@ -7,7 +7,8 @@ from shutil import get_terminal_size
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.report import paths, table
+from pytest_gpuperf.report import paths
+from pytest_gpuperf.report.text import table
 
 FINE, FAILED, WRONG, INCOMPARABLE = 0, 1, 2, 3
 """Exit codes: 1 a required speedup was missed or a metric regressed, 2 an error, 3 nothing to compare."""

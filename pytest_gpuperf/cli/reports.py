@@ -12,9 +12,14 @@ from pytest_gpuperf.gate import text as gate_text
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.units import count
-from pytest_gpuperf.report import exports, files, markdown, paths, reader, summary, terminal
+from pytest_gpuperf.report import exports, files, paths, reader
 from pytest_gpuperf.report import journal as journals
 from pytest_gpuperf.report.json import document, schema
+from pytest_gpuperf.report.markdown import comment
+from pytest_gpuperf.report.summary.counts import shown_records
+from pytest_gpuperf.report.summary.names import short_names
+from pytest_gpuperf.report.summary.verdicts import rank
+from pytest_gpuperf.report.text import section
 
 _QUIET = 3.0  # seconds between two lines about the progress of a check
 _MARKDOWN, _SVG = "markdown", "svg"
@@ -53,7 +58,7 @@ def add(commands: Any) -> None:
 def show(report: Path) -> CommandResult:
     """Print a report's table and notes, without colours: they may go to a file or another program."""
     run = reader.load_report(report)
-    lines = [str(line) for line in terminal.lines(run, width(), all_notes=True)]
+    lines = [str(line) for line in section.lines(run, width(), all_notes=True)]
     early = [] if run.complete else ["", "the run ended early: this is not all of it"]
     not_run = gate_text.not_run(run.gate) if run.gate else None
     rest = ["", not_run] if not_run else []
@@ -81,7 +86,7 @@ def export(chosen: Namespace) -> CommandResult:
         check_replaceable(chosen.output, begins, f"file of {chosen.format}", [chosen.report])
     run = reader.load_report(chosen.report)
     if chosen.format == _MARKDOWN:
-        text = markdown.text(run)
+        text = comment.text(run)
     else:
         text = _forest_plot(run) if chosen.format == _SVG else exports.text(chosen.format, run)
     if not text:
@@ -98,8 +103,8 @@ def _forest_plot(run: Run) -> str:
     engine.check()
     from pytest_gpuperf.report.html import svg
 
-    records = sorted(summary.shown_records(run), key=summary.rank)
-    names = summary.short_names(records)
+    records = sorted(shown_records(run), key=rank)
+    names = short_names(records)
     return svg.document(forest.plot(records, [names[record.nodeid] for record in records]))
 
 

@@ -46,7 +46,7 @@ class CollectionHooks:
         # pytest would print it under -q, too.
         if config.getoption("verbose") < 0 or runs_no_test(config):
             return []
-        from pytest_gpuperf.report import progress  # which --collect-only would import for nothing
+        from pytest_gpuperf.report.text import progress  # which --collect-only would import for nothing
 
         longest = options.run_options(config).max_time
         specs = [item.stash[SPEC] for item in items if SPEC in item.stash]

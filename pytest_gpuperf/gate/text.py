@@ -215,7 +215,7 @@ def _consequence(tolerance: Tolerance, outcome: Outcome) -> str:
     if outcome == "improved":
         return "the baseline is out of date"
     direction = "more" if tolerance.metric in regression.LESS_IS_BETTER else "less"
-    return f"{100 * tolerance.share:g} % {direction} is allowed"
+    return f"{units.percent(tolerance.share)} {direction} is allowed"
 
 
 def _sizes_from(size: float) -> str:

@@ -117,6 +117,11 @@ class Commit:
     changed: bool | None = None
     """Whether files differed from the commit; null when that is not known."""
 
+    @property
+    def short(self) -> str:
+        """The first seven letters of the hash, as git shows it."""
+        return self.id[:7]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateFailure:

@@ -185,6 +185,12 @@ class Measurement:
         """The samples of calls that were waited for one by one."""
         return self.samples if self.block_calls == 1 else self.latencies
 
+    @property
+    def startup(self) -> float | None:
+        """Seconds that the first call took longer than a later one that is waited for; None without one."""
+        later = self.median if self.latency is None else self.latency
+        return None if later is None else max(0.0, self.first_call - later)
+
     def samples_for(self, demand: Demand) -> Samples:
         """Return the samples that count for the demand, in order."""
         return self.waited_for if demand.latency else self.samples

@@ -190,6 +190,11 @@ class Record:
         """Whether the session ended before the test's turn came."""
         return self.reason_code == "session_ended"
 
+    @property
+    def is_emulated(self) -> bool:
+        """Whether the speedup is not one of a GPU."""
+        return self.gpu is not None and self.gpu.device.emulated
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadPool:

@@ -1,4 +1,4 @@
-"""From seconds, bytes and counts to words: three digits and a unit, a plural."""
+"""From seconds, bytes, shares and counts to words: three digits and a unit, a plural."""
 
 from collections.abc import Callable, Iterable
 
@@ -36,6 +36,22 @@ def digits(value: float) -> str:
 def interval(low: float | None, high: float | None, shown: Callable[[float], str]) -> str:
     """Return an interval: `[2.6, 3.2]`, with a question mark for an unbounded end."""
     return f"[{', '.join('?' if end is None else shown(end) for end in (low, high))}]"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent: `2.5 %`."""
+    return f"{100 * share:g} %"
+
+
+def change(ratio: float) -> str:
+    """Return a ratio as a change in percent, with its sign: `-18 %`, `+3.5 %`."""
+    percent = 100 * (ratio - 1)
+    return f"{percent:+.0f} %" if abs(percent) >= 9.95 else f"{percent:+.1f} %"
+
+
+def minute(time: str) -> str:
+    """Return a time that is written as in ISO 8601, up to its minute: `2026-11-20 10:00`."""
+    return time[:16].replace("T", " ")
 
 
 def count(number: int, one: str, several: str | None = None) -> str:

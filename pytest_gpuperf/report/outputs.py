@@ -9,8 +9,9 @@ from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.demand import Outputs
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.report import exports, files, markdown, paths, reader
+from pytest_gpuperf.report import exports, files, paths, reader
 from pytest_gpuperf.report.json import document
+from pytest_gpuperf.report.markdown import comment
 
 
 def publish(run: Run, outputs: Outputs, baseline: Path | None) -> tuple[list[str], list[str]]:
@@ -38,7 +39,7 @@ def _steps(
     """
     for path in outputs.markdown:
         if not (run.is_empty and path.exists()):
-            yield "summary", partial(_replace, path, markdown.text, run)
+            yield "summary", partial(_replace, path, comment.text, run)
     if outputs.summary is not None:
         yield "job's summary", partial(_append_summary, outputs.summary, run)
     for name, path in outputs.exports:
@@ -77,21 +78,21 @@ def _export(path: Path, format: str, run: Run) -> Path | str:
 
 def _append_summary(path: Path, run: Run) -> Path:
     with path.open("a", encoding="utf-8") as file:
-        file.write(f"\n{markdown.text(run)}")
+        file.write(f"\n{comment.text(run)}")
     return path
 
 
 def _add_to_history(folder: Path, run: Run) -> Path:
-    from pytest_gpuperf.report import history
+    from pytest_gpuperf.report.history.folder import entry, write
 
-    return history.write(folder, history.entry(run))
+    return write(folder, entry(run))
 
 
 def _write_page(path: Path, run: Run, folder: Path | None) -> Path:
-    from pytest_gpuperf.report import history
+    from pytest_gpuperf.report.history.folder import read
     from pytest_gpuperf.report.html import page
 
-    files.replace(path, page.text(run, history.read(folder) if folder else None))
+    files.replace(path, page.text(run, read(folder) if folder else None))
     return path
 
 

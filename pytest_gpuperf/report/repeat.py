@@ -7,8 +7,8 @@ from functools import cached_property
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.record import Record, Run
 
-_OURS = "--gpuperf-"
-_STRICT, _ALLOW_MISSING = f"{_OURS}strict", f"{_OURS}allow-missing"
+_PREFIX = "--gpuperf-"
+_STRICT, _ALLOW_MISSING = f"{_PREFIX}strict", f"{_PREFIX}allow-missing"
 
 
 class Repeater:
@@ -64,7 +64,7 @@ def _with_partner(record: Record) -> Iterator[str]:
 
 def _options(run: Run) -> Iterator[str]:
     """Yield the options of ours; a report may have been made by anyone, and name others."""
-    options = [option for option in run.arguments if option.startswith(_OURS)]
+    options = [option for option in run.arguments if option.startswith(_PREFIX)]
     yield from options
     if _STRICT in options and _ALLOW_MISSING not in options:
         yield _ALLOW_MISSING  # the other tests of the baseline are left out on purpose

@@ -1,8 +1,10 @@
 """From values to places on an axis of ratios: twice as fast lies as far right as half as fast lies left."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
+
+from pytest_gpuperf.model.measurement import Estimate
 
 _NARROWEST = 2.0  # high over low at least, so that noise looks like noise
 _MOST_TICKS = 7
@@ -14,15 +16,15 @@ _LEAST, _MOST = 1e-30, 1e30  # of a ratio, a time or a size; beyond are those of
 
 @dataclass(frozen=True, slots=True)
 class LogScale:
-    """An axis from `low` to `high`, both above zero, that is `size` long."""
+    """An axis from `low` to `high`, both above zero, that is `length` long."""
 
     low: float
     high: float
-    size: float
+    length: float
 
     @classmethod
     def around(
-        cls, values: Iterable[float | None], size: float, *, include: Iterable[float] = (1.0,)
+        cls, values: Iterable[float | None], length: float, *, include: Iterable[float] = (1.0,)
     ) -> "LogScale":
         """Return an axis that shows all values above zero, and `include`, with a margin."""
         shown = [value for value in (*values, *include) if value is not None and _LEAST < value < _MOST]
@@ -31,15 +33,28 @@ class LogScale:
             middle = (low * high) ** 0.5
             low, high = middle / _NARROWEST**0.5, middle * _NARROWEST**0.5
         margin = (high / low) ** 0.04
-        return cls(low / margin, high * margin, size)
+        return cls(low / margin, high * margin, length)
+
+    @classmethod
+    def of_estimates(
+        cls, estimates: Sequence[Estimate], length: float, *, farthest: float, include: Iterable[float] = ()
+    ) -> "LogScale":
+        """Return an axis that shows all estimates, their intervals as far as they lie near to any of them.
+
+        That is up to `farthest` times the largest value, and down to the smallest over `farthest`.
+        """
+        values = [estimate.value for estimate in estimates]
+        least, most = min(values) / farthest, max(values) * farthest
+        ends = (min(max(end, least), most) for each in estimates for end in (each.lower, each.upper))
+        return cls.around([*values, *ends], length, include=include)
 
     def position(self, value: float | None) -> float:
-        """Return the place of a value, from 0 to `size`; one beyond an end, and None for 0, lies on it."""
+        """Return the place of a value, from 0 to `length`; one beyond an end, and None for 0, lies on it."""
         if value is None or value <= self.low:
             return 0.0
         if value >= self.high:
-            return self.size
-        return self.size * log10(value / self.low) / log10(self.high / self.low)
+            return self.length
+        return self.length * log10(value / self.low) / log10(self.high / self.low)
 
     def ticks(self, most: int = _MOST_TICKS) -> list[float]:
         """Return round values between the ends, lowest first: at most `most`, where there are more steps."""

@@ -21,10 +21,11 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run, Verdict
 from pytest_gpuperf.options import RECORD_ATTRIBUTE, arguments, asks_for_gate
-from pytest_gpuperf.report import git, outputs, table, terminal
+from pytest_gpuperf.report import git, outputs
 from pytest_gpuperf.report.journal import recovery_command
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.report.table import Line
+from pytest_gpuperf.report.text import section, table
+from pytest_gpuperf.report.text.table import Line
 from pytest_gpuperf.session.session import GpuPerfSession
 
 _DESELECTED = Verdict(
@@ -269,8 +270,8 @@ def _section(run: Run, reporter: pytest.TerminalReporter) -> list[Line]:
         return []
     above = _shown_above(reporter)
     if verbosity < 0:
-        return terminal.short_lines(run, width, above=above)
-    return terminal.lines(run, width, above=above, all_notes=verbosity > 0)
+        return section.short_lines(run, width, above=above)
+    return section.lines(run, width, above=above, all_notes=verbosity > 0)
 
 
 def _shown_above(reporter: pytest.TerminalReporter) -> dict[str, str]:

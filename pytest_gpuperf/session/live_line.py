@@ -13,7 +13,7 @@ import pytest
 
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Speedup
-from pytest_gpuperf.report import progress
+from pytest_gpuperf.report.text import progress
 from pytest_gpuperf.timing.context import OnRound
 
 _QUIET = 0.5  # seconds: most tests end before, and leave the terminal alone

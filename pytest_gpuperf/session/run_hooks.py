@@ -13,7 +13,7 @@ from pytest_gpuperf.integrations import unittest_cases
 from pytest_gpuperf.model.plain_text import message
 from pytest_gpuperf.model.record import Record, Status, Verdict
 from pytest_gpuperf.options import RECORD_ATTRIBUTE, shows_words
-from pytest_gpuperf.report import progress
+from pytest_gpuperf.report.text import progress
 from pytest_gpuperf.session.finish_hooks import FinishHooks
 from pytest_gpuperf.session.gpuperf_fixture import MEASURED
 from pytest_gpuperf.session.outcome_words import OUTCOME_ATTRIBUTE

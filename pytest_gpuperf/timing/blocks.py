@@ -33,6 +33,7 @@ _MAX_CALLS = 10**7
 _ROUNDED = 1.001  # what a sum of floats may be off, and more
 # When so many calls, or calls for so many seconds, show no time at all, more of them would not either.
 _MAX_CALLS_OF_NO_TIME, _SECONDS_OF_NO_TIME = 1000, 1.0
+_NO_TIME = "{} calls take no time that the clock can show: does the workload use the device?"
 # Seconds for which a GPU's blocks must be steady, and how often that is tried.
 _WINDOW, _MOST_WINDOWS = 0.25, 4
 _COMPARED, _PAUSE = 5, 0.05  # blocks that follow others, and that follow a pause of so many seconds
@@ -173,10 +174,7 @@ class BlockTimer:
                 shows_calls = sample > 0 and not self._shows_wait_only(sample * self.block_calls)
                 enough = _MAX_CALLS if shows_calls else min(max_calls, _MAX_CALLS_OF_NO_TIME)
                 if self.block_calls >= enough or (not shows_calls and perf_counter() > hopeless):
-                    raise GpuPerfError(
-                        f"{self.block_calls} calls take no time that the clock can show: does the workload use "
-                        f"the device?"
-                    )
+                    raise GpuPerfError(_NO_TIME.format(self.block_calls))
                 if self.block_calls < max_calls:
                     more = _more_calls(self.block_calls, sample, block_time)
                     self.block_calls = min(max_calls, enough, more)
@@ -188,8 +186,8 @@ class BlockTimer:
     def _shows_wait_only(self, lasted: float) -> bool:
         """Return whether a clock of the device's own showed no more than the wait at a block's end.
 
-        Such a clock may never see the calls, as one of simulated times for arrays of NumPy: more and more would
-        take hours. By the host's clock a wait may be shorter than an empty one was.
+        Such a clock may never see the calls, as one of simulated times for arrays of NumPy: more and more
+        would take hours. By the host's clock a wait may be shorter than an empty one was.
         """
         return self.device.clock is not perf_counter and lasted <= _ROUNDED * self.synchronize_cost
 

@@ -7,7 +7,7 @@ import pytest
 from command import record, run_of, usage
 
 from pytest_gpuperf.model.comparison import Commit
-from pytest_gpuperf.report import history
+from pytest_gpuperf.report.history.folder import entry, write
 
 
 def remembered(*speedups, folder="speedups") -> str:
@@ -15,7 +15,7 @@ def remembered(*speedups, folder="speedups") -> str:
         began = f"2026-01-{number + 1:02}T00:00:00+00:00"
         commit = Commit(id=f"{number:040x}", branch=None, time=None, changed=False)
         run = run_of(record(value=value), record("test_b.py::other"), started=began, commit=commit)
-        history.write(Path(folder), history.entry(run))
+        write(Path(folder), entry(run))
     return folder
 
 

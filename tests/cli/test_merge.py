@@ -9,7 +9,7 @@ from two_runs import ELSEWHERE, HERE, OTHER, ROUNDS, TEST, TWICE, family_of, rep
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.report.json import document, schema
-from pytest_gpuperf.report.merge import Report
+from pytest_gpuperf.report.reader import Report
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.escape import distinct
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.report.summary import format_time, is_emulated
+from pytest_gpuperf.report.summary.cells import format_time
 
 
 def text(run: Run) -> str:
@@ -18,7 +18,7 @@ def text(run: Run) -> str:
 
 
 def _entry(record: Record, speedup: Speedup) -> dict[str, Any]:
-    suffix = " (emulated)" if is_emulated(record) else ""  # no chart mixes the two
+    suffix = " (emulated)" if record.is_emulated else ""  # no chart mixes the two
     name = distinct(record.nodeid).replace("|", r"\|")  # the action writes it into a table as it is
     return {
         "name": f"{name}{suffix}",
@@ -37,6 +37,6 @@ def _tooltip(record: Record, speedup: Speedup) -> str:
         if measurement
     ]
     lines.append(f"{record.status}, {speedup.rounds} rounds, {speedup.confidence:.0%} interval")
-    if is_emulated(record):
+    if record.is_emulated:
         lines.append("emulated: not a GPU's speedup")
     return "\n".join(lines)

@@ -4,41 +4,49 @@ from collections.abc import Sequence
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.nodeid import name_of
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import summary
 from pytest_gpuperf.report.html import engine
+from pytest_gpuperf.report.summary.counts import counts, rows_of, shown_records
+from pytest_gpuperf.report.summary.names import short_names
+from pytest_gpuperf.report.summary.verdicts import FAILURES, VerdictCode, verdict, verdict_code
 
 _LETTER = 6.6  # pixels of a character, about; the browser fits the text to what it is given
 _PADDING = 6
 _GOOD, _BAD, _DOUBT, _PLAIN = "#00664b", "#a83c00", "#755700", "#5a6270"
-_COLOURS = {
-    **dict.fromkeys(("failed", "error", "regressed"), _BAD),
+_COLOURS: dict[VerdictCode, str] = {
+    **dict.fromkeys(FAILURES, _BAD),
     "inconclusive": _DOUBT,
     "passed": _GOOD,
 }
 
 
 def svg(run: Run, only: str | None = None) -> str:
-    """Return the badge of a run, or of the one test whose node id contains `only`; raises GpuPerfError."""
-    records = [record for record in summary.shown_records(run) if only is None or only in record.nodeid]
-    if only is not None and len(records) != 1:
-        found = units.first_few([record.nodeid for record in records]) or "no test"
-        raise GpuPerfError(f"--only {only!r} must name one test of the report; it names {found}")
-    message = _one(records[0]) if only is not None else _all(records)
-    verdicts = {summary.verdict(record) for record in records}
-    colour = next((colour for verdict, colour in _COLOURS.items() if verdict in verdicts), _PLAIN)
-    label = "speedup, emulated" if any(map(summary.is_emulated, records)) else "GPU speedup"
+    """Return the badge of a run, or of the one test that `only` names; raises GpuPerfError.
+
+    A whole node id or name comes before a part of a node id, which those of other tests may contain, too.
+    """
+    records = shown_records(run) if only is None else [_named(shown_records(run), only)]
+    message = ", ".join(map(str, counts(records))) or "not measured" if only is None else _one(records[0])
+    verdicts = set(map(verdict_code, records))
+    colour = next((colour for code, colour in _COLOURS.items() if code in verdicts), _PLAIN)
+    label = "speedup, emulated" if any(record.is_emulated for record in records) else "GPU speedup"
     widths = [2 * _PADDING + round(_LETTER * len(text)) for text in (label, message)]
     return engine.render("badge.svg", label=label, message=message, colour=colour, widths=widths)
 
 
+def _named(records: Sequence[Record], only: str) -> Record:
+    names = short_names(records)
+    whole = [each for each in records if only in (each.nodeid, names[each.nodeid], name_of(each.nodeid))]
+    found = whole or [record for record in rows_of(records) if only in record.nodeid]
+    if len(found) != 1:
+        shown = units.first_few([record.nodeid for record in found]) or "no test"
+        raise GpuPerfError(f"--only {only!r} must name one test of the report; it names {shown}")
+    return found[0]
+
+
 def _one(record: Record) -> str:
     if record.speedup is None:
-        return summary.verdict(record)
-    word = summary.verdict(record)
+        return verdict(record)
     shown = f"{units.digits(record.speedup.value)}x"
-    return shown if word in ("passed", "recorded") else f"{shown} {word}"
-
-
-def _all(records: Sequence[Record]) -> str:
-    return ", ".join(summary.counts(records)) or "not measured"
+    return shown if verdict_code(record) in ("passed", "recorded") else f"{shown} {verdict(record)}"

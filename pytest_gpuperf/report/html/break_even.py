@@ -6,7 +6,7 @@ from math import ceil, inf
 from statistics import median
 
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.measurement import Estimate, Measurement
+from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Price
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.html import plot
@@ -75,7 +75,7 @@ def figure(record: Record) -> Figure | None:
     if case.calls.value:
         words.append(box.beside(box.place(case.calls.value, None)[0], _TOP - 6, _calls(case.calls)))
     words += box.words_left(ticks, plot.time)
-    words += box.words_below((tick, plot.size(tick)) for tick in x.ticks(6))
+    words += box.words_below((tick, plot.number(tick)) for tick in x.ticks(6))
     words.append(Word(box.right, box.bottom + 26, "calls", "end"))
     return Figure(
         width=plot.WIDTH,
@@ -99,26 +99,20 @@ def _case(record: Record) -> _Case | None:
     if not all(calls):
         return None
     on_cpu, on_gpu = map(median, calls)
-    extra = _extra(record.gpu)
+    startup = record.gpu.startup or 0.0
     copies = _copies(record, calls[1])
     crossing = even.first_call if copies is None else even.both
     if crossing is None:
         return None
-    start = f"what its first call took longer than a later one ({units.seconds(extra)})"
+    start = f"what its first call took longer than a later one ({units.seconds(startup)})"
     if copies:
         start = f"its copies ({units.seconds(copies)}), once, and {start}"
     return _Case(
         cpu=_Cost(start=0.0, call=on_cpu),
-        gpu=_Cost(start=extra + (copies or 0.0), call=on_gpu),
+        gpu=_Cost(start=startup + (copies or 0.0), call=on_gpu),
         calls=crossing,
         start=start,
     )
-
-
-def _extra(gpu: Measurement) -> float:
-    """Return what the first call took longer than a later one that is waited for, too."""
-    later = gpu.median if gpu.latency is None else gpu.latency
-    return max(0.0, gpu.first_call - later) if later is not None else 0.0
 
 
 def _copies(record: Record, calls: Sequence[float]) -> float | None:
@@ -153,18 +147,18 @@ def _line(style: Style, cost: _Cost, box: Plot, last: float) -> Iterator[Mark]:
 def _crossing(calls: Estimate, box: Plot) -> Iterator[Mark]:
     """Yield the interval of the crossing, and the crossing."""
     low, middle, high = (box.place(end, None)[0] for end in (calls.lower, calls.value, calls.upper))
-    yield Mark("muted", bar(low, _TOP, max(high - low, 1), box.y.size), filled=True, faint=True)
+    yield Mark("muted", bar(low, _TOP, max(high - low, 1), box.y.length), filled=True, faint=True)
     if calls.value:
         yield Mark("verdict", rule(middle, _TOP, box.bottom))
 
 
 def _calls(calls: Estimate) -> str:
     """Return the crossing with its interval: `12 calls [9, 20]`."""
-    return f"{_count(calls.value)} {units.interval(calls.low, calls.high, plot.size)}"
+    return f"{_count(calls.value)} {units.interval(calls.low, calls.high, plot.number)}"
 
 
 def _count(calls: float) -> str:
-    return f"{plot.size(calls)} {'call' if calls == 1 else 'calls'}"
+    return f"{plot.number(calls)} {'call' if calls == 1 else 'calls'}"
 
 
 def _finding(case: _Case, price: Price | None) -> str:

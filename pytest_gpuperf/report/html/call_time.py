@@ -125,7 +125,7 @@ def _percent(part: Part, total: float) -> str:
 
 def _finding(record: Record, shown: tuple[Part, ...]) -> str:
     total = sum(part.seconds for part in shown)
-    device = "an emulated device" if record.gpu and record.gpu.device.emulated else "the GPU"
+    device = "an emulated device" if record.is_emulated else "the GPU"
     names = {part.name for part in shown}
     copies = " with its copies" if names & {"upload", "download"} else ""
     said = f"A call{copies} on {device} takes {units.seconds(total)}"

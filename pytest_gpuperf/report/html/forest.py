@@ -5,11 +5,12 @@ from typing import Literal
 
 from pytest_gpuperf.analysis.verdict import describe_demand, ratio
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.report import summary
 from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, bar, diamond, dot, line, rule
 from pytest_gpuperf.report.scale import LogScale
+from pytest_gpuperf.report.summary.comparisons import baseline_of
+from pytest_gpuperf.report.summary.names import shorten
+from pytest_gpuperf.report.summary.verdicts import verdict, verdict_code
 
 WIDTH = 220
 _ROW = 24  # pixels from one row to the next
@@ -32,13 +33,8 @@ def scale(records: Iterable[Record]) -> LogScale:
         if record.speedup:
             ends += (record.speedup.value, record.speedup.low, record.speedup.high, *record.demand.limits)
         baseline = baseline_of(record)
-        ends += (baseline.baseline.low, baseline.baseline.high) if baseline and baseline.baseline else ()
+        ends += (baseline.low, baseline.high) if baseline else ()
     return LogScale.around(ends, WIDTH - 2 * _MARGIN)
-
-
-def baseline_of(record: Record) -> Comparison | None:
-    """Return the comparison of the speedup with the baseline's, if there is one."""
-    return next((each for each in record.comparisons if each.metric == "speedup" and each.baseline), None)
 
 
 def axis(shared: LogScale) -> Figure:
@@ -66,26 +62,26 @@ def finding(record: Record) -> str:
     if record.demand.limits:
         parts.append(f"required {describe_demand(record.demand)}")
     baseline = baseline_of(record)
-    if baseline and baseline.baseline:
-        parts.append(f"baseline {units.digits(baseline.baseline.value)}x")
-    return ", ".join([*parts, summary.verdict(record)])
+    if baseline:
+        parts.append(f"baseline {units.digits(baseline.value)}x")
+    return ", ".join([*parts, verdict(record)])
 
 
 def plot(records: Sequence[Record], names: Sequence[str]) -> Figure:
     """Return the whole plot with the tests' names, for a file of its own."""
     shown = [(record, name) for record, name in zip(records, names, strict=True) if record.speedup]
-    texts = [summary.shorten(name, _LONGEST_NAME) for _, name in shown]
+    texts = [shorten(name, _LONGEST_NAME) for _, name in shown]
     left = _LETTER * max(map(len, texts), default=0) + _MARGIN
     shared = scale(record for record, _ in shown)
     top = axis(shared)
-    marks = list(_moved(top.marks, left, 0))
+    marks = list(_shifted(top.marks, left, 0))
     words = [Word(word.x + left, word.y, word.text, word.anchor) for word in top.words]
     for number, ((record, _), text) in enumerate(zip(shown, texts, strict=True), start=1):
-        marks += _moved(_marks(record, shared), left, number * _ROW)
+        marks += _shifted(_marks(record, shared), left, number * _ROW)
         words.append(Word(left - _MARGIN, number * _ROW + 14, text, anchor="end"))
         if record.speedup:
-            emulated = ", emulated" if summary.is_emulated(record) else ""
-            said = f"{ratio(record.speedup)} {summary.verdict(record)}{emulated}"
+            emulated = ", emulated" if record.is_emulated else ""
+            said = f"{ratio(record.speedup)} {verdict(record)}{emulated}"
             words.append(Word(left + WIDTH + _MARGIN, number * _ROW + 14, said))
     right = _LETTER * max((len(word.text) for word in words if word.x > left + WIDTH), default=0)
     findings = "; ".join(f"{text}: {finding(record)}" for (record, _), text in zip(shown, texts, strict=True))
@@ -98,7 +94,7 @@ def plot(records: Sequence[Record], names: Sequence[str]) -> Figure:
     )
 
 
-def _moved(marks: Iterable[Mark], x: float, y: float) -> Iterator[Mark]:
+def _shifted(marks: Iterable[Mark], x: float, y: float) -> Iterator[Mark]:
     for mark in marks:
         yield Mark(mark.style, mark.path, mark.filled, mark.title, (mark.move[0] + x, mark.move[1] + y))
 
@@ -119,13 +115,10 @@ def _marks(record: Record, shared: LogScale) -> Iterator[Mark]:
     yield Mark("axis", rule(place(1.0), 0, _ROW))
     if record.demand.limits:
         yield Mark("limit", "".join(rule(place(limit), 2, 18) for limit in record.demand.limits))
-    baseline = baseline_of(record)
-    if baseline and baseline.baseline:
-        low, high = place(baseline.baseline.low), place(baseline.baseline.high or shared.high)
+    if baseline := baseline_of(record):
+        low, high = place(baseline.low), place(baseline.high or shared.high)
         yield Mark("baseline", bar(low, _GHOST, max(high - low, 3), 4), filled=True, title="baseline")
-    style = (
-        "muted" if summary.is_expected_failure(record) else _STYLES.get(summary.verdict_code(record), "muted")
-    )
+    style = _STYLES.get(verdict_code(record), "muted")
     low, high = place(speedup.low), place(speedup.high or shared.high)
     yield Mark(style, line((low, _MIDDLE), (high, _MIDDLE)))
     shape = diamond if style == "failed" else dot

@@ -8,12 +8,11 @@ from operator import attrgetter
 from pytest_gpuperf.analysis.changepoint import FEWEST, Change
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.report import trend
-from pytest_gpuperf.report.history import History
+from pytest_gpuperf.report.history.folder import History
+from pytest_gpuperf.report.history.series import Series, series
 from pytest_gpuperf.report.html import plot
 from pytest_gpuperf.report.html.figure import Figure, Mark, Place, Word, band, dot, line, rule
 from pytest_gpuperf.report.scale import LogScale
-from pytest_gpuperf.report.trend import Series
 
 MOST = 60
 """Tests that are shown, those with the worst changes first."""
@@ -21,7 +20,6 @@ _MOST_REJECTED = 20  # files: who gives a wrong folder needs no list of all that
 _LEFT, _RIGHT = 40.0, 308.0
 _TOP, _HEIGHT = 18.0, 64.0
 _MOST_POINTS = 60
-_COMMIT = 7  # letters
 _FARTHEST = 2.0  # times the largest speedup: so far the axis shows an interval
 
 
@@ -39,7 +37,7 @@ def figures(history: History) -> Histories:
 
     Where the runs cannot all be compared, as those of two machines, each figure says which its are.
     """
-    timed = sorted((one for one in trend.series(history.entries) if len(one.timed) > 1), key=_rank)
+    timed = sorted((one for one in series(history.entries) if len(one.timed) > 1), key=_rank)
     is_mixed = len({one.fingerprint for one in timed}) > 1
     shown = []
     for one in timed[:MOST]:
@@ -58,7 +56,7 @@ def figure(series: Series) -> Figure | None:
     found = [point.result.speedup for point in series.timed if point.result.speedup]
     if len(found) < 2:
         return None
-    scale = _scale(found)
+    scale = LogScale.of_estimates(found, _HEIGHT, farthest=_FARTHEST)
     step = (_RIGHT - _LEFT) / (len(found) - 1)
     shown = [(_LEFT + number * step, estimate) for number, estimate in _thinned(found)]
 
@@ -86,8 +84,8 @@ def figure(series: Series) -> Figure | None:
         words=[
             *_words_of(changes, series),
             *(Word(_LEFT - 5, y + 4, plot.ratio(tick), "end") for tick, y in _apart(ticks, heights)),
-            Word(_LEFT, _TOP + _HEIGHT + 14, f"{first.time:%Y-%m-%d}"),
-            Word(_RIGHT, _TOP + _HEIGHT + 14, f"{last.time:%Y-%m-%d}", "end"),
+            Word(_LEFT, _TOP + _HEIGHT + 14, first.day),
+            Word(_RIGHT, _TOP + _HEIGHT + 14, last.day, "end"),
         ],
         caption=_caption(series, len(found)),
     )
@@ -99,13 +97,6 @@ def _rank(series: Series) -> tuple[int, float]:
     if not ratios:
         return 2, 0.0
     return (0, min(ratios)) if min(ratios) < 1 else (1, -max(ratios))
-
-
-def _scale(found: Sequence[Estimate]) -> LogScale:
-    values = [estimate.value for estimate in found]
-    least, most = min(values) / _FARTHEST, max(values) * _FARTHEST
-    ends = [min(max(end, least), most) for estimate in found for end in (estimate.lower, estimate.upper)]
-    return LogScale.around([*values, *ends], _HEIGHT, include=())
 
 
 def _thinned(found: Sequence[Estimate]) -> Iterator[tuple[int, Estimate]]:
@@ -140,12 +131,8 @@ def _words_of(changes: Sequence[tuple[float, Change]], series: Series) -> list[W
 def _label(change: Change, series: Series) -> str:
     """Return the change in percent and the commit, or the day, that it came with."""
     entry = series.timed[change.index].entry
-    origin = entry.commit.id[:_COMMIT] if entry.commit else f"{entry.time:%Y-%m-%d}"
-    return f"{_percent(change)} {origin}"
-
-
-def _percent(change: Change) -> str:
-    return f"{change.percent:+.0f} %" if abs(change.percent) >= 9.95 else f"{change.percent:+.1f} %"
+    origin = entry.commit.short if entry.commit else entry.day
+    return f"{units.change(change.after / change.before)} {origin}"
 
 
 def _finding(series: Series, found: Sequence[Estimate]) -> str:

@@ -7,11 +7,11 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Legs
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.report import summary
 from pytest_gpuperf.report.html import plot
 from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, line
 from pytest_gpuperf.report.html.plot import Plot
 from pytest_gpuperf.report.scale import LogScale
+from pytest_gpuperf.report.summary.names import shorten
 
 MOST = 40
 """Tests that are shown, those with a device that moved first."""
@@ -40,7 +40,8 @@ def figure(records: Sequence[Record], names: Sequence[str]) -> Figure | None:
     found.sort(key=lambda pair: _rank(pair[0]))  # stable: otherwise tests stay in the order of the table
     shown = found[:MOST]
     height = len(shown) * _ROW
-    scale = _scale([ratio for legs, _ in shown for _, ratio in _ratios(legs)])
+    ratios = [ratio for legs, _ in shown for _, ratio in _ratios(legs)]
+    scale = LogScale.of_estimates(ratios, _RIGHT - _LEFT, farthest=_FARTHEST, include=(1.0,))
     box = Plot(left=_LEFT, top=_TOP, x=scale, y=LogScale(1.0, 2.0, height))
     marks, words = plot.legend([("cpu", "CPU"), ("gpu", "GPU")], _LEFT)
     ticks = scale.ticks(5)
@@ -61,7 +62,7 @@ def figure(records: Sequence[Record], names: Sequence[str]) -> Figure | None:
     lines, dots = dict.fromkeys(_HEIGHTS, ""), dict.fromkeys(_HEIGHTS, "")
     for number, (legs, name) in enumerate(shown):
         top = _TOP + number * _ROW
-        words.append(Word(_LEFT, top + 12, summary.shorten(name, _LONGEST_NAME)))
+        words.append(Word(_LEFT, top + 12, shorten(name, _LONGEST_NAME)))
         if legs.moved:
             words.append(Word(plot.WIDTH, top + 12, _MOVED[legs.moved], "end"))
         for style, ratio in _ratios(legs):
@@ -95,13 +96,6 @@ def _rank(legs: Legs) -> tuple[int, float]:
     if legs.moved in (None, "neither"):
         return (1 if legs.moved is None else 2), 0.0
     return 0, -max(abs(log(ratio.value)) for _, ratio in _ratios(legs))
-
-
-def _scale(ratios: Sequence[Estimate]) -> LogScale:
-    values = [ratio.value for ratio in ratios]
-    least, most = min(values) / _FARTHEST, max(values) * _FARTHEST
-    ends = [min(max(end, least), most) for ratio in ratios for end in (ratio.lower, ratio.upper)]
-    return LogScale.around([*values, *ends], _RIGHT - _LEFT)
 
 
 def _finding(found: Sequence[Legs], first: str) -> str:

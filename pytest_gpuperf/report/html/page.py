@@ -11,10 +11,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from pytest_gpuperf.gate import text as gate_text
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import comparison_text, summary
 from pytest_gpuperf.report.html import (
     break_even,
     call_time,
@@ -28,9 +28,23 @@ from pytest_gpuperf.report.html import (
 from pytest_gpuperf.report.html.figure import Figure
 from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.scale import LogScale
+from pytest_gpuperf.report.summary.cells import about_gpu_limits, common_cells
+from pytest_gpuperf.report.summary.comparisons import (
+    baseline_text,
+    change_text,
+    gate_lines,
+    outcome_text,
+    short_change,
+)
+from pytest_gpuperf.report.summary.counts import counts, left_alone_text, rows_of, shown_records
+from pytest_gpuperf.report.summary.environment import environment_facts, gpu_text
+from pytest_gpuperf.report.summary.names import short_names
+from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of
+from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
+from pytest_gpuperf.report.summary.verdicts import VerdictCode, rank, verdict, verdict_code
 
 if TYPE_CHECKING:
-    from pytest_gpuperf.report.history import History
+    from pytest_gpuperf.report.history.folder import History
     from pytest_gpuperf.report.html.history import Histories
 
 _MOST_DETAILED = 100
@@ -41,7 +55,7 @@ _FIGURES = (rounds.figure, break_even.figure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TestRow:
     """A test in the page's table; `details` is None where there are too many tests for it."""
 
     place: str
@@ -49,7 +63,7 @@ class Row:
     name: str
     parameters: str
     verdict: str
-    kind: str
+    code: VerdictCode
     """Of the verdict, by which its style is chosen."""
     cells: dict[str, str]
     forest: Figure | None
@@ -66,13 +80,13 @@ class Details:
     command: str
     """The one that repeats the test."""
     call_time: str | None
-    comparisons: Sequence["Change"]
+    comparisons: Sequence["ComparisonRow"]
     figures: Sequence[Figure]
     listing: details.Listing
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ComparisonRow:
     """A comparison with the baseline, as the cells of a table."""
 
     metric: str
@@ -84,35 +98,36 @@ class Change:
 
 def text(run: Run, history: "History | None" = None) -> str:
     """Return the page of a run; a history adds how each test's speedup changed over its runs."""
-    records = sorted(summary.rows_of(summary.shown_records(run)), key=summary.rank)
+    records = sorted(rows_of(shown_records(run)), key=rank)
     styles, script = engine.asset("page.css"), engine.asset("page.js")
     gate = run.gate
     not_run = gate_text.not_run(gate) if gate else None
     shared = forest.scale(records)
-    names = summary.short_names(records)
+    names = short_names(records)
     listings, in_common = details.listings(records[:_MOST_DETAILED])
     return engine.render(
         "page.html",
         run=run,
-        counts=summary.counts(records),
-        emulated=sum(map(summary.is_emulated, records)),
+        gpu=gpu_text(run.environment),
+        started=units.minute(run.started),
+        counts=counts(records),
+        emulated=sum(record.is_emulated for record in records),
         cautions=list(_cautions(run)),
-        gate_lines=[*comparison_text.gate_lines(run), *([not_run] if not_run else [])],
+        gate_lines=[*gate_lines(run), *([not_run] if not_run else [])],
         axis=forest.axis(shared),
         rows=_rows(run, records, listings, shared),
         counted=len(records),
         with_details=len(listings),
         in_common=in_common,
-        gpu_limits=summary.about_gpu_limits(records, run.cost_ratio),
+        gpu_limits=about_gpu_limits(records, run.cost_ratio),
         confidences={record.speedup.confidence for record in records if record.speedup},
         has_changes=any(record.comparisons for record in records),
         legs=legs.figure(records, [names[record.nodeid] for record in records]),
         thresholds=[
-            (each, summary.threshold_sentence(each), threshold.figure(each))
-            for each in summary.measured_thresholds(run)
+            (each, threshold_sentence(each), threshold.figure(each)) for each in measured_thresholds(run)
         ],
         histories=_histories(history),
-        environment=list(summary.environment_facts(run.environment)),
+        environment=list(environment_facts(run.environment)),
         styles=styles,
         script=script,
         policy=f"default-src 'none'; style-src '{_digest(styles)}'; script-src '{_digest(script)}'; "
@@ -124,7 +139,7 @@ def _cautions(run: Run) -> Iterator[str]:
     """Yield what the page does not show of the run, or shows as one that was none."""
     if not run.complete:
         yield "The run ended early: this is not all of it."
-    if left_alone := summary.left_alone(run):
+    if left_alone := left_alone_text(run):
         yield f"{left_alone[0].upper()}{left_alone[1:]}."
     if run.merged and run.merged.differences:
         yield f"The runs that were merged differ: {'; '.join(run.merged.differences)}."
@@ -145,23 +160,23 @@ def _digest(content: str) -> str:
 
 def _rows(
     run: Run, records: Sequence[Record], listings: Sequence[details.Listing], shared: LogScale
-) -> Iterator[Row]:
-    explained = summary.explained_by_sibling(records)
+) -> Iterator[TestRow]:
+    explained = explained_by_sibling(records)
     repeater = Repeater(run)
     for index, record in enumerate(records):
         function = function_of(record.nodeid)
         place, separator, name = function.rpartition("::")
-        sentences = _sentences(record, summary.reasons_of(record, explained))
-        yield Row(
+        sentences = _sentences(record, reasons_of(record, explained))
+        yield TestRow(
             place=place + separator,
             name=name,
             parameters=record.nodeid[len(function) :],
-            verdict=summary.verdict(record),
-            kind="expected" if summary.is_expected_failure(record) else summary.verdict_code(record),
-            cells=summary.cells(record),
+            verdict=verdict(record),
+            code=verdict_code(record),
+            cells=common_cells(record),
             forest=forest.row(record, shared),
             call_time=call_time.figure(record) if index < len(listings) else None,
-            change=comparison_text.short_change(record),
+            change=short_change(record),
             reasons=list(dict.fromkeys(sentences)),
             details=_details(repeater, record, listings[index]) if index < len(listings) else None,
         )
@@ -179,18 +194,18 @@ def _details(repeater: Repeater, record: Record, listing: details.Listing) -> De
     return Details(
         command=repeater.command(record),
         call_time=call_time.sentence(record),
-        comparisons=[_change(comparison) for comparison in record.comparisons],
+        comparisons=[_comparison_row(comparison) for comparison in record.comparisons],
         figures=[shown for draw in _FIGURES if (shown := draw(record)) is not None],
         listing=listing,
     )
 
 
-def _change(comparison: Comparison) -> Change:
+def _comparison_row(comparison: Comparison) -> ComparisonRow:
     found = comparison.found
-    return Change(
+    return ComparisonRow(
         metric=gate_text.METRIC_NAMES[comparison.metric],
-        baseline=comparison_text.baseline_text(comparison),
+        baseline=baseline_text(comparison),
         found=gate_text.format_value(comparison.metric, found.value) if found else "-",
-        change=comparison_text.change_text(comparison),
-        outcome=comparison_text.outcome_text(comparison.outcome),
+        change=change_text(comparison),
+        outcome=outcome_text(comparison.outcome),
     )

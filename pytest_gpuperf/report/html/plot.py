@@ -15,7 +15,7 @@ _LETTER = 7.0  # pixels of a character, about
 _SPACE = 4.0
 LINE = 12.0
 """Pixels from one line of words to the next, at least."""
-_WHOLE_SIZE = 1e9  # up to there a size is written in full
+_MOST_IN_FULL = 1e9  # larger numbers are written with three digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +30,12 @@ class Plot:
     @property
     def right(self) -> float:
         """The right edge."""
-        return self.left + self.x.size
+        return self.left + self.x.length
 
     @property
     def bottom(self) -> float:
         """The lower edge."""
-        return self.top + self.y.size
+        return self.top + self.y.length
 
     def place(self, x: float | None, y: float | None) -> Place:
         """Return where two values meet; what lies beyond an axis is on its edge."""
@@ -48,7 +48,7 @@ class Plot:
 
     def beside(self, x: float, y: float, text: str, style: Style | None = None) -> Word:
         """Return a word at the side of an upright line where there is more room."""
-        if x < self.left + self.x.size / 2:
+        if x < self.left + self.x.length / 2:
             return Word(x + 4, y, text, style=style)
         return Word(x - 4, y, text, "end", style)
 
@@ -107,6 +107,6 @@ def ratio(value: float) -> str:
     return f"{value:g}x"
 
 
-def size(value: float) -> str:
+def number(value: float) -> str:
     """Return a size or a number: `4096`."""
-    return f"{value:.0f}" if float(value).is_integer() and abs(value) < _WHOLE_SIZE else f"{value:.3g}"
+    return f"{value:.0f}" if float(value).is_integer() and abs(value) < _MOST_IN_FULL else f"{value:.3g}"

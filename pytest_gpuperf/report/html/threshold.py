@@ -6,11 +6,11 @@ from math import inf
 
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Point, Threshold
-from pytest_gpuperf.report import summary
 from pytest_gpuperf.report.html import plot
 from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, band, bar, line, rule
 from pytest_gpuperf.report.html.plot import Plot
 from pytest_gpuperf.report.scale import LogScale
+from pytest_gpuperf.report.summary.names import shorten
 
 _LEFT, _TOP = 54.0, 22.0
 _HEIGHT, _LINE = 140.0, 13.0
@@ -20,12 +20,10 @@ _LONGEST_NAME = 24
 
 @dataclass(frozen=True, slots=True)
 class _Time:
-    """A time at a size; the ends of its interval may be 0 and infinite."""
+    """A time at a size."""
 
     size: float
-    value: float
-    low: float
-    high: float
+    time: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,9 @@ def figure(threshold: Threshold) -> Figure | None:
             plot.WIDTH - _LEFT - 12,
             include=(),
         ),
-        y=_scale(curves),
+        y=LogScale.of_estimates(
+            [each.time for curve in curves for each in curve.times], _HEIGHT, farthest=_FARTHEST
+        ),
     )
     ticks = box.y.ticks(6)
     marks, words = plot.legend([(curve.style, curve.name) for curve in curves], 8)
@@ -64,8 +64,8 @@ def figure(threshold: Threshold) -> Figure | None:
         marks.append(Mark(style, rule(x, y - 8, box.bottom if style == "verdict" else top + 8)))
         words.append(box.beside(x, y, text))
     words += box.words_left(ticks, plot.time)
-    words += box.words_below((point.size, plot.size(point.size)) for point in points)
-    name = summary.shorten(threshold.parameter, _LONGEST_NAME)
+    words += box.words_below((point.size, plot.number(point.size)) for point in points)
+    name = shorten(threshold.parameter, _LONGEST_NAME)
     words.append(Word(box.right, box.bottom + 27, name, "end"))
     return Figure(
         width=plot.WIDTH,
@@ -78,7 +78,7 @@ def figure(threshold: Threshold) -> Figure | None:
 
 
 def _curves(threshold: Threshold, points: Sequence[Point]) -> Iterator[_Curve]:
-    yield _Curve("cpu", "CPU", [_Time(p.size, p.cpu, p.cpu, p.cpu) for p in points if p.cpu])
+    yield _Curve("cpu", "CPU", [_time(p.size, p.cpu, None, None) for p in points if p.cpu])
     # Speedups of single calls say nothing of the time of calls in a row.
     exact = threshold.by_latency
     is_shared = threshold.regime == "once"
@@ -101,29 +101,21 @@ def _curves(threshold: Threshold, points: Sequence[Point]) -> Iterator[_Curve]:
 def _time(size: float, value: float, cpu: float | None, found: Estimate | None) -> _Time:
     """Return a time with the interval that its ratio to the CPU's has."""
     if cpu is None or found is None:
-        return _Time(size, value, value, value)
+        return _Time(size, Estimate(value=value, low=value, high=value))
     # The median of the ratios is not the ratio of the medians: the interval may miss what is drawn in it.
-    low = cpu / found.high if found.high else 0.0
-    high = cpu / found.low if found.low else inf
-    return _Time(size, value, min(low, value), max(high, value))
-
-
-def _scale(curves: Sequence[_Curve]) -> LogScale:
-    times = [time for curve in curves for time in curve.times]
-    middle = [time.value for time in times]
-    least, most = min(middle) / _FARTHEST, max(middle) * _FARTHEST
-    ends = [max(time.low, least) for time in times] + [min(time.high, most) for time in times]
-    return LogScale.around([*middle, *ends], _HEIGHT, include=())
+    low = min(cpu / found.high, value) if found.high else None
+    high = max(cpu / found.low, value) if found.low else None
+    return _Time(size, Estimate(value=value, low=low, high=high))
 
 
 def _marks(curves: Sequence[_Curve], box: Plot) -> Iterator[Mark]:
     for curve in curves:
-        upper = [box.place(time.size, time.high) for time in curve.times]
-        lower = [box.place(time.size, time.low) for time in curve.times]
+        upper = [box.place(each.size, each.time.upper) for each in curve.times]
+        lower = [box.place(each.size, each.time.lower) for each in curve.times]
         if upper != lower:
             yield Mark(curve.style, band(upper, lower), filled=True, faint=True)
     for curve in curves:
-        places = [box.place(time.size, time.value) for time in curve.times]
+        places = [box.place(each.size, each.time.value) for each in curve.times]
         yield Mark(curve.style, line(*places))
         yield Mark(curve.style, "".join(plot.SHAPES[curve.style](*place) for place in places), filled=True)
 
@@ -133,33 +125,32 @@ def _doubt(threshold: Threshold, box: Plot) -> Iterator[Mark]:
     if threshold.smallest_won is None or threshold.largest_not_won is None:
         return
     low, high = (box.place(size, None)[0] for size in (threshold.largest_not_won, threshold.smallest_won))
-    yield Mark("muted", bar(low, box.top, max(high - low, 1), box.y.size), filled=True, faint=True)
+    yield Mark("muted", bar(low, box.top, max(high - low, 1), box.y.length), filled=True, faint=True)
 
 
 def _labels(threshold: Threshold) -> Iterator[tuple[float, str, Style]]:
     """Yield the limits of the threshold and the threshold: a size, its words, and what it is."""
     if threshold.at_least is not None:
-        yield threshold.at_least, f"at least {plot.size(threshold.at_least)}", "limit"
+        yield threshold.at_least, f"at least {plot.number(threshold.at_least)}", "limit"
     if threshold.at_most is not None:
-        yield threshold.at_most, f"at most {plot.size(threshold.at_most)}", "limit"
+        yield threshold.at_most, f"at most {plot.number(threshold.at_most)}", "limit"
     if threshold.smallest_won is not None:
-        yield threshold.smallest_won, f"GPU faster from {plot.size(threshold.smallest_won)}", "verdict"
+        yield threshold.smallest_won, f"GPU faster from {plot.number(threshold.smallest_won)}", "verdict"
 
 
 def _finding(threshold: Threshold) -> str:
     """Return from which size on the GPU is faster, and what is required."""
     name, won, lost = threshold.parameter, threshold.smallest_won, threshold.largest_not_won
     if won is not None:
-        said = f"The GPU is faster from {name}={plot.size(won)} on"
-        said += f", and not surely at {plot.size(lost)}" if lost is not None else ", the smallest size"
+        said = f"The GPU is faster from {name}={plot.number(won)} on"
+        said += f", and not surely at {plot.number(lost)}" if lost is not None else ", the smallest size"
     elif threshold.outcome is None:
         said = f"No threshold of {name} is known: sizes are missing"
     else:
         said = f"The GPU is not surely faster from any size of {name} on"
     if threshold.outcome == "not_monotone":
         said += "; it wins at a smaller size, too, and loses between them"
-    limits = [f"at least {plot.size(threshold.at_least)}"] if threshold.at_least is not None else []
-    limits += [f"at most {plot.size(threshold.at_most)}"] if threshold.at_most is not None else []
+    limits = [text for _, text, style in _labels(threshold) if style == "limit"]
     return f"{said}; required {' and '.join(limits)}, {threshold.status}" if limits else said
 
 

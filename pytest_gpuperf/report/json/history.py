@@ -77,3 +77,8 @@ class Entry:
             return (started if started.tzinfo else started.replace(tzinfo=UTC)).astimezone(UTC)
         except (ValueError, OverflowError) as error:
             raise GpuPerfError(f"$.started is {self.started[:80]!r}, which is no time: {error}") from error
+
+    @property
+    def day(self) -> str:
+        """The day on which the run began, in UTC: `2026-01-31`."""
+        return f"{self.time:%Y-%m-%d}"

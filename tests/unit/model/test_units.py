@@ -2,7 +2,18 @@
 
 from cases import for_each
 
-from pytest_gpuperf.model.units import bandwidth, count, digits, first_few, interval, seconds, size
+from pytest_gpuperf.model.units import (
+    bandwidth,
+    change,
+    count,
+    digits,
+    first_few,
+    interval,
+    minute,
+    percent,
+    seconds,
+    size,
+)
 
 
 @for_each(
@@ -62,3 +73,23 @@ def test_a_count_takes_a_plural_of_its_own():
 @for_each(("expected", "names"), [("a", "a"), ("a, b, c", "abc"), ("a, b, c and 1 more", "abcd"), ("", "")])
 def test_of_many_names_the_first_three_are_listed(expected, names):
     assert expected == first_few(names)
+
+
+@for_each(
+    ("expected", "ratio"),
+    [
+        ("-18 %", 0.82),
+        ("+3.5 %", 1.035),
+        ("+9.9 %", 1.099),
+        ("+10 %", 1.0996),
+        ("+100 %", 2.0),
+        ("+0.0 %", 1.0),
+    ],
+)
+def test_a_change_has_its_sign_and_a_digit_more_where_it_is_small(expected, ratio):
+    assert expected == change(ratio)
+
+
+def test_a_share_is_in_percent_and_a_time_ends_with_its_minute():
+    assert ("10 %", "2.5 %") == (percent(0.1), percent(0.025))
+    assert minute("2026-11-20T10:00:31+00:00") == "2026-11-20 10:00"

@@ -11,15 +11,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_gpuperf.model.measurement import DeviceInfo
-from pytest_gpuperf.report import exports, markdown, paths
+from pytest_gpuperf.report import exports, paths
 from pytest_gpuperf.report.json import document
+from pytest_gpuperf.report.markdown import comment
 
 EMULATED = DeviceInfo(kind="gpu", backend="sycl", name="a CPU", library="dpnp 0.17", emulated=True)
 HARD = st.sampled_from(tuple(",;\"'[]{}:`\\ \n\r\t\x1b\ud800\u2028"))
 HOSTILE = st.lists(HARD | st.characters(), max_size=60).map("".join)
 WRITTEN = {
     "report": document.text,
-    "markdown": markdown.text,
+    "markdown": comment.text,
     **{name: lambda run, name=name: exports.text(name, run) for name in paths.EXPORTS},
 }
 BEGINS = {"report": paths.REPORT, "markdown": paths.MARKDOWN, **paths.EXPORTS}

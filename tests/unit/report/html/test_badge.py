@@ -7,11 +7,16 @@ import pytest
 from cases import for_each
 from factories import GPU, measurement, record, run_of, skipped
 
+from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.report.html import badge
 
 EMULATED = replace(GPU, emulated=True)
 FAILED = record("b.py::test_b", status="failed", reason="slow")
+PAIR = [
+    record("a.py::test_a[cpu]", status="recorded", gpu=None, speedup=None),
+    record("a.py::test_a[gpu]", pairing=Pairing(side="gpu", library="cupy", partner="a.py::test_a[cpu]")),
+]
 
 
 @for_each(
@@ -24,6 +29,10 @@ FAILED = record("b.py::test_b", status="failed", reason="slow")
         ([skipped("c.py::test_c")], "test_c", "GPU speedup: skipped"),
         ([record(gpu=measurement(EMULATED, 1e-3))], "fft", "speedup, emulated: 10.0x"),
         ([], None, "GPU speedup: not measured"),
+        ([record("a.py::test_b[0]"), FAILED], "test_b", "GPU speedup: 10.0x failed"),
+        ([record("c/b.py::test_b"), FAILED], "b.py::test_b", "GPU speedup: 10.0x failed"),
+        (PAIR, "test_a", "GPU speedup: 10.0x"),
+        (PAIR, "a.py::test_a[cpu]", "GPU speedup: recorded"),
     ],
 )
 def test_a_badge_says_the_verdicts_or_one_speedup(records, only, said):

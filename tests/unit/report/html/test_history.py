@@ -7,8 +7,8 @@ import pytest
 from figures import is_whole, numbers, paths, places, texts
 
 from pytest_gpuperf.model.comparison import Commit
-from pytest_gpuperf.report import trend
-from pytest_gpuperf.report.history import History
+from pytest_gpuperf.report.history.folder import History
+from pytest_gpuperf.report.history.series import Point, series
 from pytest_gpuperf.report.html import history
 from pytest_gpuperf.report.html.history import figure, figures
 from pytest_gpuperf.report.json.history import Entry, Group, Interval
@@ -49,7 +49,7 @@ def told(runs, *, open_ends=False, commits=True, fingerprint="here"):
 
 
 def series_of(values, **how):
-    return trend.series(told({"test_a": values}, **how).entries)[0]
+    return series(told({"test_a": values}, **how).entries)[0]
 
 
 def test_a_change_is_a_rule_between_its_runs_with_percent_and_commit():
@@ -96,7 +96,7 @@ def test_the_path_of_a_long_history_is_small_and_reaches_both_ends():
 def series_points(values):
     one = told({"test_a": values[:1]}).entries[0]
     return tuple(
-        trend.Point(
+        Point(
             entry=one,
             result=OneTest(nodeid="a", status="passed", speedup=Interval(value=value, low=value, high=value)),
         )

@@ -15,7 +15,7 @@ from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import GpuLimits, Threshold
 from pytest_gpuperf.model.record import Merged, Note
 from pytest_gpuperf.report import paths
-from pytest_gpuperf.report.history import History
+from pytest_gpuperf.report.history.folder import History
 from pytest_gpuperf.report.html import page
 from pytest_gpuperf.report.html.page import text
 

@@ -23,10 +23,10 @@ pytestmark = pytest.mark.unit
         ("1.5 s", plot.time(1.5)),
         ("10x", plot.ratio(10.0)),
         ("0.5x", plot.ratio(0.5)),
-        ("4096", plot.size(4096.0)),
-        ("1e+12", plot.size(1e12)),
-        ("0.25", plot.size(0.25)),
-        ("3", plot.size(3)),
+        ("4096", plot.number(4096.0)),
+        ("1e+12", plot.number(1e12)),
+        ("0.25", plot.number(0.25)),
+        ("3", plot.number(3)),
     ],
 )
 def test_ticks_are_short_words_with_units(expected, text):
@@ -49,7 +49,7 @@ def test_words_of_a_row_neither_overlap_nor_leave_the_figure():
 
 def test_words_at_the_left_do_not_overlap():
     box = Plot(left=50, top=0, x=LogScale(1, 2, 100), y=LogScale(1, 100, 40))
-    words = box.words_left(range(1, 100), plot.size)
+    words = box.words_left(range(1, 100), plot.number)
     assert all(low.y - high.y >= plot.LINE for low, high in pairwise(words))
     assert len(words) in (3, 4)
 

@@ -11,15 +11,24 @@ from pytest_gpuperf.model.comparison import GateResult
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.units import count, first_few
-from pytest_gpuperf.report import summary, text_plot
-from pytest_gpuperf.report.comparison_text import (
+from pytest_gpuperf.report.escape import markdown_code, markdown_row
+from pytest_gpuperf.report.markdown import forest
+from pytest_gpuperf.report.repeat import Repeater
+from pytest_gpuperf.report.summary.cells import about_gpu_limits, common_cells
+from pytest_gpuperf.report.summary.comparisons import (
+    NOTED,
     baseline_text,
     change_text,
     outcome_text,
+    tolerances_text,
+    worst,
 )
-from pytest_gpuperf.report.escape import markdown_code, markdown_row
-from pytest_gpuperf.report.repeat import Repeater
-from pytest_gpuperf.report.summary import is_emulated, tolerances_text, worst
+from pytest_gpuperf.report.summary.counts import counts, left_alone_text, rows_of, shown_records
+from pytest_gpuperf.report.summary.environment import environment_facts, gpu_text
+from pytest_gpuperf.report.summary.names import short_names, shorten
+from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of, shared_reasons
+from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
+from pytest_gpuperf.report.summary.verdicts import is_expected_failure, rank
 
 _MOST_ROWS = 50
 _MOST_REASONS = 15
@@ -32,12 +41,12 @@ _LONGEST_NAME, _LONGEST_FACT = 100, 120
 
 def text(run: Run) -> str:
     """Return the whole; what does not fit is named, and how much of it there is."""
-    records = sorted(summary.shown_records(run), key=summary.rank)
+    records = sorted(rows_of(shown_records(run)), key=rank)
     parts = [
         _headline(run, records),
         *_about(run, records),
         "\n".join(_table(records)),
-        summary.about_gpu_limits(records[:_MOST_ROWS], run.cost_ratio) or "",
+        about_gpu_limits(records[:_MOST_ROWS], run.cost_ratio) or "",
         _left_out(records[_MOST_ROWS:]) if len(records) > _MOST_ROWS else "",
         "\n".join(chain(_reasons(records), _thresholds(run))),
         *_gate(run.gate),
@@ -52,20 +61,20 @@ def _headline(run: Run, records: Sequence[Record]) -> str:
     failed = sum(threshold.status == "failed" for threshold in run.thresholds)
     first = ["the regression check failed"] if run.gate and run.gate.failures else []
     first += [count(failed, "threshold failed", "thresholds failed")] if failed else []
-    counts = ", ".join([*first, *summary.counts(records)]) or "no test was measured"
-    device = " on an emulated device" if any(map(is_emulated, records)) else ""
-    return f"### Speedups{device}: {counts}"
+    counted = ", ".join([*first, *map(str, counts(records))]) or "no test was measured"
+    device = " on an emulated device" if any(record.is_emulated for record in records) else ""
+    return f"### Speedups{device}: {counted}"
 
 
 def _about(run: Run, records: Sequence[Record]) -> Iterator[str]:
     """Yield what the numbers are of, and what they are not."""
     yield _measured(run)
-    if emulated := sum(map(is_emulated, records)):
+    if emulated := sum(record.is_emulated for record in records):
         tests = count(emulated, "test was", "tests were")
         yield f"**{tests} measured on an emulated device: this is not a GPU's speedup.**"
     if not any(record.speedup for record in records):
         yield "**No speedup was measured.**"
-    if left_alone := summary.left_alone(run, lambda value: markdown_code(value, _LONGEST_NAME)):
+    if left_alone := left_alone_text(run, lambda value: markdown_code(value, _LONGEST_NAME)):
         yield f"{left_alone[0].upper()}{left_alone[1:]}."
     if not run.complete:
         yield "**The run ended early: this is not all of it.**"
@@ -75,9 +84,7 @@ def _about(run: Run, records: Sequence[Record]) -> Iterator[str]:
 
 def _measured(run: Run) -> str:
     environment, commit = run.environment, run.commit
-    gpu = environment.gpu
-    there = f"{_fact(gpu.name)} through {_fact(gpu.backend)}" if gpu else "none"
-    parts = [f"CPU {_fact(environment.cpu.get('name'))}", f"GPU {there}"]
+    parts = [f"CPU {_fact(environment.cpu.get('name'))}", f"GPU {gpu_text(environment, _fact)}"]
     if commit:
         branch = f" of {_fact(commit.branch)}" if commit.branch else ""
         changed = ", with files that differ from it" if commit.changed else ""
@@ -93,26 +100,26 @@ def _table(records: Sequence[Record]) -> Iterator[str]:
     """Yield the rows of the first records, with the columns that any record needs."""
     if not records:
         return
-    names = summary.short_names(records)
+    names = short_names(records)
     limits = any(record.demand.limits for record in records)
     compared = any(record.comparisons for record in records)
     optional = [*(["limit"] if limits else []), *(["baseline", "change"] if compared else [])]
     shown = records[:_MOST_ROWS]
-    axis = text_plot.axis(shown)
-    plot = [f"`{text_plot.heading(axis)}`"] if any(record.speedup for record in shown) else []
+    axis = forest.axis(shown)
+    plot = [f"`{forest.heading(axis)}`"] if any(record.speedup for record in shown) else []
     headings = ["CPU", "GPU", "speedup", *plot, *optional, "verdict"]
     yield markdown_row("test", headings)
     yield markdown_row(":---", [":---" if each in (*plot, "verdict") else "---:" for each in headings])
     for record in shown:
-        row = text_plot.row(record, axis)
+        row = forest.row(record, axis)
         cells = _cells(record) | dict.fromkeys(plot, f"`{row}`" if row else "-")
         yield markdown_row(_name(names[record.nodeid]), [cells[heading] for heading in headings])
     if plot:
-        yield f"\n{text_plot.legend(shown)}"
+        yield f"\n{forest.legend(shown)}"
 
 
 def _name(name: str) -> str:
-    return markdown_code(summary.shorten(printable(name), _LONGEST_NAME), _LONGEST_NAME)
+    return markdown_code(shorten(printable(name), _LONGEST_NAME), _LONGEST_NAME)
 
 
 def _cells(record: Record) -> dict[str, str]:
@@ -121,24 +128,22 @@ def _cells(record: Record) -> dict[str, str]:
     if comparison and comparison.outcome != "not_regressed":
         verdict += f", {outcome_text(comparison.outcome)}"
     return {
-        **summary.cells(record),
+        **common_cells(record),
         "baseline": baseline_text(comparison),
         "change": change_text(comparison),
-        "verdict": summary.expected(verdict, record),
+        "verdict": f"{verdict} (expected)" if is_expected_failure(record) else verdict,
     }
 
 
 def _left_out(records: Sequence[Record]) -> str:
     tests = count(len(records), "more test is", "more tests are")
-    return f"{tests} not in the table, only in the report: {', '.join(summary.counts(records))}."
+    return f"{tests} not in the table, only in the report: {', '.join(map(str, counts(records)))}."
 
 
 def _reasons(records: Sequence[Record]) -> Iterator[str]:
     """Yield why, once for all tests that share a reason."""
-    explained = summary.explained_by_sibling(records)
-    reasons = summary.shared_reasons(
-        records, summary.short_names(records), lambda record: _noted_reasons(record, explained)
-    )
+    explained = explained_by_sibling(records)
+    reasons = shared_reasons(records, short_names(records), lambda record: _noted_reasons(record, explained))
     for reason, tests in islice(reasons.items(), _MOST_REASONS):
         yield f"- {first_few([_name(tests[0]), *tests[1:]], most=1)}: {markdown_code(reason)}"
     yield from _more(len(reasons) - _MOST_REASONS, "more reason is", "more reasons are")
@@ -147,19 +152,19 @@ def _reasons(records: Sequence[Record]) -> Iterator[str]:
 def _noted_reasons(record: Record, explained: Collection[str]) -> Iterator[str]:
     """Yield why a test failed, is inconclusive, got worse or was skipped."""
     for comparison in record.comparisons:
-        if comparison.reason and comparison.outcome in summary.NOTED:
+        if comparison.reason and comparison.outcome in NOTED:
             yield comparison.reason
     if record.status in ("failed", "error", "inconclusive"):
-        yield from summary.reasons_of(record, explained)
+        yield from reasons_of(record, explained)
     elif record.status == "skipped" and record.reason:
         yield record.reason
 
 
 def _thresholds(run: Run) -> Iterator[str]:
-    measured = summary.measured_thresholds(run)
+    measured = measured_thresholds(run)
     measured.sort(key=lambda each: ("failed", "inconclusive", "passed", "recorded").index(each.status))
     for threshold in measured[:_MOST_OTHERS]:
-        sentence = summary.threshold_sentence(threshold)
+        sentence = threshold_sentence(threshold)
         yield f"- threshold of {_name(threshold.name)}: {markdown_code(sentence)}"
     yield from _more(len(measured) - _MOST_OTHERS, "more threshold is", "more thresholds are")
 
@@ -192,7 +197,7 @@ def _commands(run: Run, records: Sequence[Record]) -> str:
         for threshold in run.thresholds
         if threshold.status == "failed" and threshold.curve
     }
-    repeated = [record for record in records if summary.rank(record) == 0 or record.nodeid in missed]
+    repeated = [record for record in records if rank(record) == 0 or record.nodeid in missed]
     commands = map(Repeater(run).command, repeated)
     shown = list(islice((each for each in commands if len(each) <= _LONGEST_COMMAND), _MOST_OTHERS))
     if not shown:
@@ -216,7 +221,7 @@ def _more(left_out: int, one: str, several: str) -> list[str]:
 
 def _environment(environment: Environment) -> str:
     """Return the environment, folded."""
-    facts = list(summary.environment_facts(environment))
+    facts = list(environment_facts(environment))
     more = [f"{len(facts) - _MOST_FACTS:,} more in the report"] if len(facts) > _MOST_FACTS else []
     table = [f"| {_cell(name)} | {_cell(value)} |" for name, value in facts[:_MOST_FACTS]]
     folded = ["<details>", "<summary>Environment</summary>", "", "| | |", "| :--- | :--- |", *table]

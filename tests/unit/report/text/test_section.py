@@ -14,24 +14,22 @@ from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link, Offload, Point, Price, Threshold
 from pytest_gpuperf.model.record import Note, Record
-from pytest_gpuperf.report import terminal
-from pytest_gpuperf.report.summary import format_time
+from pytest_gpuperf.report.text.section import NOTHING_ABOVE, short_lines
+from pytest_gpuperf.report.text.section import lines as section_lines
 
 WIDTHS = [60, 80, 100, 120, 200]
-GOLDEN = Path(__file__).parents[2] / "data" / "terminal"
+GOLDEN = Path(__file__).parents[3] / "data" / "terminal"
 
 
 def lines(run, width, **options) -> list[str]:
-    return [str(line) for line in terminal.lines(run, width, **options)]
+    return [str(line) for line in section_lines(run, width, **options)]
 
 
 @pytest.fixture(scope="module")
 def section():
     """Return the lines about a run of these records."""
 
-    def call(
-        *records: Record, width=80, all_notes=True, above=terminal.NOTHING_ABOVE, **changes
-    ) -> list[str]:
+    def call(*records: Record, width=80, all_notes=True, above=NOTHING_ABOVE, **changes) -> list[str]:
         return lines(run_of(*records, **changes), width, all_notes=all_notes, above=above)
 
     return call
@@ -40,30 +38,6 @@ def section():
 def row_of(name: str, shown: list[str]) -> str:
     (row,) = [line for line in shown if line.startswith(f"{name} ")]
     return row
-
-
-@for_each(
-    ("expected", "seconds"),
-    [
-        ("-", None),
-        ("0 ns", 0.0),
-        ("1.00 ns", 1e-9),
-        ("12.3 ns", 12.34e-9),
-        ("0.500 ns", 0.5e-9),
-        ("999 ns", 999e-9),
-        ("1.00 us", 1e-6),
-        ("999 us", 999e-6),
-        ("1.00 ms", 1e-3),
-        ("1.23 ms", 1.234e-3),
-        ("1.00 s", 1.0),
-        ("3600 s", 3600.0),
-        ("1.00 ms", 999.9e-6),
-        ("1.00 s", 0.99996),
-        ("100 us", 99.97e-6),
-    ],
-)
-def test_a_time_has_three_digits_and_its_unit(expected, seconds):
-    assert expected == format_time(seconds)
 
 
 def test_without_records_nothing_is_shown(section):
@@ -516,7 +490,7 @@ def test_a_note_on_both_siblings_is_said_once(section):
 )
 def test_the_verdict_alone_has_a_colour(verdict, colour, changes):
     reason = None if changes.get("status", "passed") in ("passed", "recorded") else "why"
-    shown = terminal.lines(run_of(record(**{"reason": reason, **changes})), 80)
+    shown = section_lines(run_of(record(**{"reason": reason, **changes})), 80)
     row = next(line for line in shown if line.text.startswith("test_fft "))
     assert (verdict, colour) == (row.verdict, row.colour)
     assert {None} == {line.colour for line in shown if line is not row}
@@ -535,12 +509,12 @@ REGRESSED = Comparison(
 @for_each(("colour", "is_expected"), [("red", False), ("yellow", True)])
 def test_a_regression_is_the_verdict(colour, is_expected):
     lost = record(comparisons=(REGRESSED,), expected_failure=is_expected)
-    (row,) = [line for line in terminal.lines(run_of(lost), 80) if line.colour]
+    (row,) = [line for line in section_lines(run_of(lost), 80) if line.colour]
     assert ("regressed (expected)" if is_expected else "regressed", colour) == (row.verdict, row.colour)
 
 
 def short(*records: Record, **options) -> list[str]:
-    return [str(line) for line in terminal.short_lines(run_of(*records), 80, **options)]
+    return [str(line) for line in short_lines(run_of(*records), 80, **options)]
 
 
 def test_in_short_verdicts_are_counted_and_failures_explained():
@@ -548,7 +522,7 @@ def test_in_short_verdicts_are_counted_and_failures_explained():
     known = record("test_x.py::test_known", status="failed", reason="known", expected_failure=True)
     noted_only = record("test_x.py::test_fast", notes=(noted("doubt"),))
     shown = short(*paired(), noted_only, known, failed, skipped("test_x.py::test_none", "no GPU"))
-    assert ["1 failed, 1 failed (expected), 1 skipped, 2 passed", "test_slow: too slow"] == shown
+    assert ["1 failed, 1 failed (expected), 2 passed, 1 skipped", "test_slow: too slow"] == shown
     assert 1 == len(short(failed, above={failed.nodeid: "too slow"}))
     assert [] == short()
 
@@ -557,7 +531,7 @@ def test_in_short_a_threshold_that_failed_is_told():
     run = run_of(
         record(), thresholds=(threshold(status="failed", reason="too large"), threshold(name="test_b"))
     )
-    shown = [str(line) for line in terminal.short_lines(run, 100)]
+    shown = [str(line) for line in short_lines(run, 100)]
     assert "threshold of test_fft: the GPU wins from n = 256 on, not at 64, failed: too large" in shown
     assert 2 == len(shown)
 
@@ -643,7 +617,7 @@ def hard_cases():
 
 @for_each("width", WIDTHS)
 def test_the_hard_cases_look_at_each_width_as_they_did(width):
-    """To write the files again: GPUPERF_GOLDEN=write pytest tests/unit/report/test_terminal.py."""
+    """To write the files again: GPUPERF_GOLDEN=write pytest tests/unit/report/text/test_section.py."""
     shown = "".join(f"{line}\n" for line in lines(hard_cases(), width, all_notes=False))
     path = GOLDEN / f"{width}.txt"
     if os.environ.get("GPUPERF_GOLDEN") == "write":

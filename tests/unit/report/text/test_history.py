@@ -1,40 +1,16 @@
-"""Trend: each test's speedup over commits, and where it changed, in words and in JSON."""
+"""A history in the terminal: each test's speedup over its runs, and where it changed, in words."""
 
-import json
 from dataclasses import replace
 
-import pytest
 from cases import for_each
+from histories import STEP, entry, history_of, result
 
 from pytest_gpuperf.model.comparison import Commit
-from pytest_gpuperf.report.history import History
-from pytest_gpuperf.report.json.history import Entry, Group, Interval
+from pytest_gpuperf.report.history.folder import History
+from pytest_gpuperf.report.history.series import document
+from pytest_gpuperf.report.json.history import Group, Interval
 from pytest_gpuperf.report.json.history import Tested as OneTest  # pytest collects what is called Test...
-from pytest_gpuperf.report.trend import document, lines, series
-
-STEP = [9.9, 9.95, 9.85, 9.9, 10.0, 9.8, 8.1, 8.15, 8.05, 8.1, 8.2, 8.0]
-
-
-def result(value: float | None, nodeid: str = "test_a", fingerprint: str = "here", **changes) -> Group:
-    speedup = value and Interval(value=value, low=value - 0.5, high=value + 0.5)
-    known = {"status": "passed" if value else "skipped", "cpu": 0.1, "gpu": None}
-    test = OneTest(nodeid=nodeid, speedup=speedup, **{**known, **changes})
-    return Group(fingerprint=fingerprint, tests=(test,))
-
-
-def entry(day: int, *results: Group, **changes) -> Entry:
-    commit = Commit(id=f"{day:07x}" + 33 * "f", branch="main")
-    known = {
-        "history_version": "1.0",
-        "started": f"2026-01-{day:02}T12:00:00+00:00",
-        "commit": commit,
-        "measured": results,
-    }
-    return Entry(**{**known, **changes})
-
-
-def history_of(values, **changes) -> History:
-    return History(entries=tuple(entry(day, result(value, **changes)) for day, value in enumerate(values, 1)))
+from pytest_gpuperf.report.text.history import lines
 
 
 def test_a_history_in_full():
@@ -75,28 +51,11 @@ def test_a_test_with_few_runs_says_that_it_needs_more(runs, word):
     assert expected == lines(history_of([5.0] * runs))[-1]
 
 
-def test_a_change_is_at_the_run_that_has_it_where_others_have_no_speedup():
-    found = series(history_of([None, *STEP]).entries)[0]
-    assert [("2026-01-08", -18)] == [
-        (found.timed[change.index].entry.started[:10], round(change.percent)) for change in found.changes
-    ]
-
-
 def test_runs_that_cannot_be_compared_stand_apart():
     there = history_of([value * 2 for value in STEP[6:]], fingerprint="there").entries
     told = lines(History(entries=(*history_of(STEP[:6]).entries, *there)))
     assert ["== here", "== there"] == [line for line in told if line.startswith("==")]
     assert 2 == sum("changes are looked for" in line for line in told)
-
-
-def test_series_of_different_fingerprints_are_never_mixed():
-    mixed = [
-        entry(day, result(value, fingerprint="ab"[day % 2]))
-        for day, value in enumerate([10.0 if day % 2 else 5.0 for day in range(1, 25)], 1)
-    ]
-    found = series(mixed)
-    assert [{10.0}, {5.0}] == [{finding.result.speedup.value for finding in each.timed} for each in found]
-    assert [(), ()] == [each.changes for each in found]
 
 
 def test_a_failed_test_s_speedup_is_a_point_of_its_series():
@@ -183,23 +142,3 @@ def test_nothing_in_a_file_steers_the_terminal(hostile):
     strange = entry(1, result(2.0, hostile, fingerprint=hostile), commit=Commit(id=hostile))
     told = lines(History(entries=(strange,), rejected={hostile: hostile}))
     assert all(letter.isprintable() for line in told for letter in line)
-
-
-def test_the_object_of_json_has_series_and_changes():
-    found = document(replace(history_of(STEP), rejected={"a": "b"}))
-    assert found == json.loads(json.dumps(found, allow_nan=False))
-    assert (12, 10, [{"name": "a", "reason": "b"}]) == (found["runs"], found["fewest"], found["rejected"])
-    (one,) = found["series"]
-    assert ("here", "test_a", 12) == (one["fingerprint"], one["nodeid"], len(one["findings"]))
-    assert {
-        "started": "2026-01-01T12:00:00+00:00",
-        "commit": {"id": "0000001" + 33 * "f", "branch": "main", "time": None, "changed": None},
-        "status": "passed",
-        "speedup": {"value": 9.9, "low": 9.4, "high": 10.4},
-        "cpu": 0.1,
-        "gpu": None,
-    } == one["findings"][0]
-    (change,) = one["changes"]
-    assert (6, "2026-01-07T12:00:00+00:00") == (change["index"], change["started"])
-    assert pytest.approx((9.9, 8.1, -18.2), abs=0.1) == (change["before"], change["after"], change["percent"])
-    assert 0 < change["p"] <= 0.01

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.report.scale import LogScale
+from pytest_gpuperf.report.summary.comparisons import baseline_of
 
 _WIDTH = 28
 # What becomes of a character that a line crosses; characters that every monospaced font has (WGL4).
@@ -22,7 +22,7 @@ def legend(records: Iterable[Record]) -> str:
     """Return what the marks of the records' rows stand for, in Markdown."""
     records = [record for record in records if record.speedup]
     limits = ", `║` required" if any(map(_limits, records)) else ""
-    baseline = ", `○` baseline" if any(map(_baseline, records)) else ""
+    baseline = ", `○` baseline" if any(map(baseline_of, records)) else ""
     return f"`├─●─┤` speedup with its interval (`◄` and `►`: no end), `│` 1x{limits}{baseline}"
 
 
@@ -45,7 +45,7 @@ def row(record: Record, axis: LogScale) -> str | None:
     _mark(cells, _column(axis, 1.0), _AT_ONE)
     for limit in _limits(record):
         _mark(cells, _column(axis, limit), _AT_LIMIT)
-    if baseline := _baseline(record):
+    if baseline := baseline_of(record):
         _mark(cells, _column(axis, baseline.value), _AT_BASELINE)
     cells[_column(axis, speedup.value)] = "●"
     return "".join(cells)
@@ -59,17 +59,12 @@ def _values(record: Record) -> Iterable[float | None]:
     if record.speedup:
         yield from (record.speedup.value, record.speedup.low, record.speedup.high)
         yield from _limits(record)
-        if baseline := _baseline(record):
+        if baseline := baseline_of(record):
             yield baseline.value
 
 
 def _limits(record: Record) -> Sequence[float]:
     return [limit for limit in (record.demand.min, record.demand.max) if limit is not None]
-
-
-def _baseline(record: Record) -> Estimate | None:
-    """Return the speedup that a record's is compared with."""
-    return next((each.baseline for each in record.comparisons if each.metric == "speedup"), None)
 
 
 def _column(axis: LogScale, value: float) -> int:

@@ -10,9 +10,10 @@ from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Run
-from pytest_gpuperf.report import files, summary
+from pytest_gpuperf.report import files
 from pytest_gpuperf.report.json import codec, schema
 from pytest_gpuperf.report.json.history import Entry, Group, Interval, Tested
+from pytest_gpuperf.report.summary.counts import shown_records
 
 _MOST_BYTES = 8_000_000  # of a file that is read: forty thousand tests
 _LONGEST_REASON = 200
@@ -32,7 +33,7 @@ def entry(run: Run) -> Entry:
     Left out are deselected tests, and CPU siblings, whose times stand with the GPU siblings.
     """
     partners = {record.pairing.partner for record in run.records if record.pairing}
-    kept = [record for record in summary.shown_records(run) if record.nodeid not in partners]
+    kept = [record for record in shown_records(run) if record.nodeid not in partners]
     devices = ((record.cpu.device, record.gpu.device) for record in kept if record.cpu and record.gpu)
     cpu, gpu = next(devices, (None, None))
     gpu = run.environment.gpu or gpu
@@ -44,8 +45,8 @@ def entry(run: Run) -> Entry:
             nodeid=record.nodeid,
             status=record.status,
             speedup=_interval(record.speedup.estimate) if record.speedup else None,
-            cpu=_short(record.cpu.median) if record.cpu else None,
-            gpu=_short(record.gpu.median) if record.gpu else None,
+            cpu=_six_digits(record.cpu.median) if record.cpu else None,
+            gpu=_six_digits(record.gpu.median) if record.gpu else None,
         )
         groups.setdefault(fingerprint.key(run.environment, *both, record.demand), []).append(test)
     measured = tuple(Group(fingerprint=shared, tests=tuple(tests)) for shared, tests in groups.items())
@@ -96,10 +97,10 @@ def read(folder: Path) -> History:
 
 def _interval(speedup: Estimate) -> Interval:
     value = float(f"{speedup.value:.6g}")
-    return Interval(value=value, low=_short(speedup.low), high=_short(speedup.high))
+    return Interval(value=value, low=_six_digits(speedup.low), high=_six_digits(speedup.high))
 
 
-def _short(number: float | None) -> float | None:
+def _six_digits(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.6g}")
 
 

@@ -1,6 +1,5 @@
 """From a run to the lines of the terminal's section: devices, table, notes, thresholds, gate."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -10,25 +9,33 @@ from types import MappingProxyType
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import comparison_text, summary, table
-from pytest_gpuperf.report.table import Colour, Line, Row
+from pytest_gpuperf.report.summary.cells import about_gpu_limits, common_cells
+from pytest_gpuperf.report.summary.comparisons import gate_lines, short_change
+from pytest_gpuperf.report.summary.counts import counts, left_alone_text, rows_of, shown_records
+from pytest_gpuperf.report.summary.environment import gpu_text
+from pytest_gpuperf.report.summary.names import short_names
+from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of
+from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
+from pytest_gpuperf.report.summary.verdicts import VerdictCode, verdict, verdict_code
+from pytest_gpuperf.report.text import table
+from pytest_gpuperf.report.text.table import Colour, Line, Row
 
 _HEADINGS = ("CPU", "GPU", "speedup", "with copies", "limit", "change", "verdict")
 _MOVABLE = (("with copies",), ("limit",), ("change",), ("CPU", "GPU"))
-_COLOURS: dict[str, Colour | None] = {
+_COLOURS: dict[VerdictCode, Colour | None] = {
     "failed": "red",
     "error": "red",
     "regressed": "red",
-    "failed (expected)": "yellow",
-    "error (expected)": "yellow",
-    "regressed (expected)": "yellow",
+    "failed_expected": "yellow",
+    "error_expected": "yellow",
+    "regressed_expected": "yellow",
     "inconclusive": "yellow",
     "skipped": "yellow",
     "passed": "green",
     "recorded": None,
 }
 """The colours of all verdicts, the gravest first."""
-_GRAVEST_FIRST = {verdict: place for place, verdict in enumerate(_COLOURS)}
+_GRAVEST_FIRST = {code: place for place, code in enumerate(_COLOURS)}
 _MOST_UNMARKED = 20  # rows for tests that only --gpuperf-all measured
 _WIDEST_TEXT = 120  # columns: longer lines of words are hard to read
 _MOST_NOTED, _LONGEST_NOTE = 10, 3  # tests, and lines for each
@@ -45,21 +52,21 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     What pytest has shown `above` is not said again. Without `all_notes` the rest of many or long notes is
     counted only.
     """
-    records = summary.shown_records(run)
+    records = shown_records(run)
     text_width = min(width, _WIDEST_TEXT)
-    gate = _wrapped(comparison_text.gate_lines(run), text_width)
-    left_alone = _wrapped(filter(None, [summary.left_alone(run)]), text_width)
+    gate = _wrapped(gate_lines(run), text_width)
+    left_alone = _wrapped(filter(None, [left_alone_text(run)]), text_width)
     if not records:
         return [
             Line(text) for block in (_selections(run, ()), left_alone, gate) for text in _after_gap(block)
         ]
-    told = _with_rows(records)
-    rows = summary.rows_of(told)
-    names = summary.short_names(told)
+    listed = _with_rows(records)
+    rows = rows_of(listed)
+    names = short_names(listed)
     blocks = [
-        _notes(told, names, text_width, above, all_notes=all_notes),
-        wrap(summary.about_gpu_limits(rows, run.cost_ratio) or "", text_width),
-        _thresholds(summary.measured_thresholds(run), text_width, above),
+        _notes(listed, names, text_width, above, all_notes=all_notes),
+        wrap(about_gpu_limits(rows, run.cost_ratio) or "", text_width),
+        _thresholds(measured_thresholds(run), text_width, above),
         _worth(records, run.cost_ratio),
         _waits(records),
         _selections(run, rows),
@@ -76,18 +83,17 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
 
 def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> list[Line]:
     """Return how many tests ended how, and why those failed that did: what `pytest -q` shows."""
-    records = summary.rows_of(summary.shown_records(run))
+    records = rows_of(shown_records(run))
     if not records:
         return []
-    counts = Counter(map(summary.verdict, records))
-    counted = ", ".join(f"{counts[word]:,} {word}" for word in _COLOURS if counts[word])
+    counted = ", ".join(map(str, counts(records)))
     failed = [
         replace(record, notes=(), offload=None)  # without what only explains the reason
         for record in records
-        if _COLOURS[summary.verdict(record)] == "red"
+        if _COLOURS[verdict_code(record)] == "red"
     ]
     text_width = min(width, _WIDEST_TEXT)
-    notes = _notes(failed, summary.short_names(failed), text_width, above, all_notes=False)
+    notes = _notes(failed, short_names(failed), text_width, above, all_notes=False)
     thresholds = [each for each in run.thresholds if each.status == "failed"]
     return [
         Line(text)
@@ -129,10 +135,9 @@ def _selections(run: Run, rows: Sequence[Record]) -> list[str]:
 def _devices(run: Run, width: int) -> list[str]:
     environment = run.environment
     gpu = environment.gpu
-    shown = f"{gpu.name} through {gpu.backend}" if gpu else "none"
-    if gpu and gpu.emulated:
-        shown += ", emulated: not a GPU's speedup"
-    return wrap(f"CPU {environment.cpu.get('name') or 'unknown'} | GPU {shown}", width)
+    emulated = ", emulated: not a GPU's speedup" if gpu and gpu.emulated else ""
+    cpu = environment.cpu.get("name") or "unknown"
+    return wrap(f"CPU {cpu} | GPU {gpu_text(environment)}{emulated}", width)
 
 
 def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> Iterator[Line]:
@@ -147,12 +152,12 @@ def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> I
 def _row(record: Record, names: Mapping[str, str]) -> Row:
     always = record.offload.always if record.offload else None
     cells = {
-        **summary.cells(record),
+        **common_cells(record),
         "with copies": f"{units.digits(always.value)}x" if always else "-",
-        "change": comparison_text.short_change(record),
-        "verdict": summary.verdict(record),
+        "change": short_change(record),
+        "verdict": verdict(record),
     }
-    return Row(name=names[record.nodeid], cells=cells, colour=_COLOURS[summary.verdict(record)])
+    return Row(name=names[record.nodeid], cells=cells, colour=_COLOURS[verdict_code(record)])
 
 
 def _notes(
@@ -162,7 +167,7 @@ def _notes(
 
     Texts with the same tests stand together.
     """
-    in_order = sorted(records, key=lambda record: _GRAVEST_FIRST[summary.verdict(record)])
+    in_order = sorted(records, key=lambda record: _GRAVEST_FIRST[verdict_code(record)])
     texts = _noted(in_order, names, above)
     groups: dict[tuple[str, ...], list[str]] = {}
     for text, tests in texts.items():
@@ -186,18 +191,18 @@ def _noted(
 ) -> dict[str, dict[str, None]]:
     """Return the names of the tests, each once and in order, of which each text is to be said."""
     records = list(records)
-    explained = summary.explained_by_sibling(records)
+    explained = explained_by_sibling(records)
     by_gpu_siblings: dict[str, set[str]] = {}
     texts: dict[str, list[str]] = {}
     for record in records:
-        said = texts[record.nodeid] = list(summary.reasons_of(record, explained))
+        said = texts[record.nodeid] = list(reasons_of(record, explained))
         if record.pairing and record.pairing.partner:
             by_gpu_siblings.setdefault(record.pairing.partner, set()).update(said)
     tests: dict[str, dict[str, None]] = {}
     for record in records:
-        told = by_gpu_siblings.get(record.nodeid, ())
+        said_by_gpu = by_gpu_siblings.get(record.nodeid, ())
         for text in texts[record.nodeid]:
-            if text not in told and not _is_above(text, record, above):
+            if text not in said_by_gpu and not _is_above(text, record, above):
                 tests.setdefault(text, {})[names[record.nodeid]] = None
     return tests
 
@@ -234,7 +239,7 @@ def _thresholds(thresholds: Iterable[Threshold], width: int, above: ShownAbove) 
         nodeids = (point.nodeid for point in threshold.curve)
         if reason is not None and any(reason in above.get(nodeid, "") for nodeid in nodeids):
             threshold = replace(threshold, reason=None)
-        sentences.append(f"threshold of {threshold.name}: {summary.threshold_sentence(threshold)}")
+        sentences.append(f"threshold of {threshold.name}: {threshold_sentence(threshold)}")
     return _wrapped(sentences, width)
 
 

@@ -10,7 +10,7 @@ from pytest_gpuperf.gate import fingerprint, policy
 from pytest_gpuperf.model.demand import KINDS, Kind, RunOptions, Selection, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Merged, Record, Run, Status
-from pytest_gpuperf.report.merge_record import ReportedRecord, merge_results, unpaired
+from pytest_gpuperf.report.merge.record import ReportedRecord, merge_results, unpaired
 from pytest_gpuperf.report.reader import Report
 
 _Value = TypeVar("_Value")

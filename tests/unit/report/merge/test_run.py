@@ -41,7 +41,8 @@ from pytest_gpuperf.model.record import (
     Verdict,
 )
 from pytest_gpuperf.report.json import document
-from pytest_gpuperf.report.merge import Report, merge
+from pytest_gpuperf.report.merge.run import merge
+from pytest_gpuperf.report.reader import Report
 from pytest_gpuperf.timing.trial import Trial
 
 FIRST, SECOND, THIRD = (Note(code="traced", text=text) for text in ("a", "b", "c"))

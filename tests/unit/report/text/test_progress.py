@@ -5,7 +5,7 @@ from factories import CPU, GPU, measurement, record, skipped, speedup
 
 from pytest_gpuperf.model.comparison import Comparison
 from pytest_gpuperf.model.demand import Demand
-from pytest_gpuperf.report import progress
+from pytest_gpuperf.report.text import progress
 
 NODEID = "tests/test_fft.py::TestFft::test_fft[n=4096]"
 

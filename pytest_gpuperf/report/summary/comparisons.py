@@ -1,20 +1,28 @@
-"""From records' comparisons with their baseline to the one to show, its text, and a table of all."""
+"""From records' comparisons with their baseline to the one to show, its text, and the gate's lines."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from pytest_gpuperf.gate import text
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, Metric, Outcome
+from pytest_gpuperf.model.comparison import WORST_FIRST, Comparison, GateResult, Metric, Outcome
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record, Run
-from pytest_gpuperf.report import summary, table
-from pytest_gpuperf.report.summary import tolerances_text, worst
-from pytest_gpuperf.report.table import Row
 
-_HEADINGS = ("metric", "baseline", "now", "change", "outcome")
-_MOVABLE = (("baseline", "now"), ("metric",))
+NOTED: tuple[Outcome, ...] = ("regressed", "improved", "undecided", "not_comparable")
+"""The outcomes that a reader is told of."""
 _METRICS: dict[Metric, str] = {"speedup": "", "gpu": "GPU ", "cpu": "CPU ", "always": "with copies "}
+
+
+def worst(record: Record) -> Comparison | None:
+    """Return the comparison that a reader must see first: a regression before doubt before the rest."""
+    return min(record.comparisons, key=lambda each: WORST_FIRST.index(each.outcome), default=None)
+
+
+def baseline_of(record: Record) -> Estimate | None:
+    """Return the speedup that a record's is compared with."""
+    compared = (each.baseline for each in record.comparisons if each.metric == "speedup")
+    return next(filter(None, compared), None)
 
 
 def severity(record: Record) -> int:
@@ -55,43 +63,6 @@ def _label(comparison: Comparison) -> str:
     return _METRICS.get(comparison.metric, f"{comparison.metric} ")
 
 
-def changes(records: Sequence[Record], width: int) -> Iterator[str]:
-    """Yield a table of what changed or cannot be compared, and why the latter."""
-    names = summary.short_names(records)
-    rows = [
-        _row(names[record.nodeid], each) for record in records for each in record.comparisons if each.reason
-    ]
-    if rows:
-        yield from map(str, table.lines(rows, _HEADINGS, width, _MOVABLE))
-    reasons = summary.shared_reasons(records, names, _unexplained)
-    if reasons:
-        yield ""
-    for reason, tests in reasons.items():
-        yield from table.wrapped(f"{units.first_few(tests, most=1)}: {reason}", width)
-
-
-def _row(name: str, comparison: Comparison) -> Row:
-    cells = {
-        "metric": text.METRIC_NAMES[comparison.metric],
-        "baseline": _value(comparison.metric, comparison.baseline),
-        "now": _value(comparison.metric, comparison.found),
-        "change": change_text(comparison),
-        "outcome": outcome_text(comparison.outcome),
-    }
-    return Row(name=name, cells=cells)
-
-
-def _value(metric: Metric, estimate: Estimate | None) -> str:
-    return "-" if estimate is None else text.format_metric(metric, estimate)
-
-
-def _unexplained(record: Record) -> Iterator[str]:
-    """Yield why comparisons ended as they did whose numbers alone do not say it."""
-    for comparison in record.comparisons:
-        if comparison.reason and (comparison.ratio is None or comparison.outcome == "undecided"):
-            yield comparison.reason
-
-
 def outcome_counts(records: Iterable[Record]) -> str:
     """Return how many comparisons have each outcome, the worst first: `1 regressed, 2 new`."""
     counts = Counter(comparison.outcome for record in records for comparison in record.comparisons)
@@ -108,6 +79,11 @@ def gate_lines(run: Run) -> Iterator[str]:
         tolerances = tolerances_text(gate)
         limits = f" (tolerance: {tolerances})" if tolerances else ""
         outcomes = outcome_counts(run.records) or "nothing was compared"
-        minute = gate.started[:16].replace("T", " ") if gate.started else "an unknown time"
+        minute = units.minute(gate.started) if gate.started else "an unknown time"
         yield f"baseline {gate.baseline} of {minute}{limits}: {outcomes}"
     yield from (note.text for note in gate.notes)
+
+
+def tolerances_text(gate: GateResult) -> str:
+    """Return what may get worse, and by how much: `speedup 10 %, memory 5 %`."""
+    return ", ".join(f"{tolerance.metric} {units.percent(tolerance.share)}" for tolerance in gate.tolerances)

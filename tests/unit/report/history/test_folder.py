@@ -21,8 +21,9 @@ from pytest_gpuperf.model.demand import Demand, Pairing
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import DeviceInfo
 from pytest_gpuperf.model.record import STATUSES, Environment
-from pytest_gpuperf.report import files, history
-from pytest_gpuperf.report.history import entry, read, write
+from pytest_gpuperf.report import files
+from pytest_gpuperf.report.history import folder as history
+from pytest_gpuperf.report.history.folder import History, entry, read, write
 from pytest_gpuperf.report.json import codec, schema
 from pytest_gpuperf.report.json.history import Entry, Group, Interval
 from pytest_gpuperf.report.json.history import Tested as OneTest  # pytest collects what is called Test...
@@ -293,7 +294,7 @@ def test_a_reader_never_sees_half_a_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "replace", move)
     write(tmp_path, KEPT)
-    assert [history.History()] == seen
+    assert [History()] == seen
 
 
 def test_a_file_is_small(tmp_path):
@@ -343,7 +344,7 @@ def test_no_folder_is_an_error_that_says_how_to_make_one(tmp_path):
 
 
 def test_an_empty_folder_is_an_empty_history(tmp_path):
-    assert history.History() == read(tmp_path)
+    assert History() == read(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -467,7 +468,7 @@ def test_a_file_that_vanishes_is_no_error(tmp_path, monkeypatch):
 def test_hidden_files_are_those_of_writers(tmp_path):
     (tmp_path / ".20260101.json.17.tmp").write_text("{", encoding="utf-8")
     (tmp_path / ".gitignore").write_text("*", encoding="utf-8")
-    assert history.History() == read(tmp_path)
+    assert History() == read(tmp_path)
 
 
 def test_a_file_of_another_name_is_an_entry_if_it_holds_one(tmp_path):

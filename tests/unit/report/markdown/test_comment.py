@@ -17,7 +17,7 @@ from pytest_gpuperf.model.offload import GpuLimits, Point, Threshold
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Merged, Note, Record, Run
 from pytest_gpuperf.report.escape import markdown_code
-from pytest_gpuperf.report.markdown import text
+from pytest_gpuperf.report.markdown.comment import text
 from pytest_gpuperf.report.repeat import Repeater
 
 EMULATED = replace(GPU, backend="sycl", name="a CPU", emulated=True)
@@ -334,7 +334,7 @@ def test_no_line_ends_in_a_space_or_has_a_tab(failed):
 def test_a_failure_that_an_xfail_expects_says_so(failed):
     worse = record("b", comparisons=(compared("regressed", reason="20 % slower"),), expected_failure=True)
     run = run_of(replace(failed("a"), expected_failure=True), worse, failed("c"))
-    assert "1 failed, 1 regressed, 1 failed (expected)" in headline(run)
+    assert "1 failed, 1 failed (expected), 1 regressed (expected)" in headline(run)
     assert ["failed (expected)", "passed, regressed (expected)", "failed"] == [row[-1] for row in rows(run)]
 
 

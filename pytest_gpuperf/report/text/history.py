@@ -1,64 +1,24 @@
-"""From a history to each test's speedup over commits, and where it changed: lines, or an object of JSON."""
+"""From a history to lines for the terminal: each test's series as a sparkline, its last runs, its changes."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from math import exp, log
 from statistics import median
-from typing import Any
 
-from pytest_gpuperf.analysis.changepoint import FEWEST, Change, changes
+from pytest_gpuperf.analysis.changepoint import FEWEST
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.plain_text import printable
-from pytest_gpuperf.report.history import History
-from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.report.json.history import Entry, Tested
-from pytest_gpuperf.report.table import folded, wrapped
+from pytest_gpuperf.report.history.folder import History
+from pytest_gpuperf.report.history.series import Point, Series, series
+from pytest_gpuperf.report.json.history import Entry
+from pytest_gpuperf.report.text.table import folded, wrapped
 
 _BLOCKS, _LETTERS = "▁▂▃▄▅▆▇│", "_.-~+*#|"  # an odd number: one is the middle; and what marks a change
 _SCALE = 22  # columns for the values of the lowest and the highest mark
 _NARROWEST = log(1.1)  # what its height stands for at least, so that noise looks like noise
-_SHORT = 7  # letters of a commit
 _INDENT = "  "
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """One test in one run."""
-
-    entry: Entry
-    result: Tested
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
-    """One test in all runs that can be compared, earliest first; changes are counted in `timed`."""
-
-    fingerprint: str
-    nodeid: str
-    points: tuple[Point, ...]
-    changes: tuple[Change, ...]
-
-    @property
-    def timed(self) -> tuple[Point, ...]:
-        """The points that have a speedup."""
-        return tuple(point for point in self.points if point.result.speedup)
-
-
-def series(entries: Iterable[Entry], *, only: str | None = None) -> tuple[Series, ...]:
-    """Return a series for each test and fingerprint; `only` is what a node id has to contain."""
-    points: dict[tuple[str, str], list[Point]] = {}
-    for entry in entries:
-        for group in entry.measured:
-            for result in group.tests:
-                if only is None or only in result.nodeid:
-                    point = Point(entry=entry, result=result)
-                    points.setdefault((group.fingerprint, result.nodeid), []).append(point)
-    ranks = {shared: rank for rank, shared in enumerate(dict.fromkeys(shared for shared, _ in points))}
-    keys = sorted(points, key=lambda key: ranks[key[0]])  # stable: tests stay in the order of the runs
-    return tuple(_series(*key, points[key]) for key in keys)
 
 
 def lines(
@@ -85,33 +45,12 @@ def lines(
     return [*text, *_rejected(history, width)]
 
 
-def document(history: History, *, only: str | None = None) -> dict[str, Any]:
-    """Return the same as an object of JSON: runs, series with their changes, and files that are no entries.
-
-    An index of a change counts the points that have a speedup.
-    """
-    content: dict[str, Any] = codec.dump(
-        {
-            "runs": len(history.entries),
-            "fewest": FEWEST,
-            "series": [_content(one) for one in series(history.entries, only=only)],
-            "rejected": [{"name": name, "reason": reason} for name, reason in history.rejected.items()],
-        }
-    )
-    return content
-
-
-def _series(fingerprint: str, nodeid: str, points: Sequence[Point]) -> Series:
-    values = [point.result.speedup.value for point in points if point.result.speedup]
-    return Series(fingerprint=fingerprint, nodeid=nodeid, points=tuple(points), changes=changes(values))
-
-
 def _heading(history: History, shown: Sequence[Series], only: str | None) -> str:
     """Return how many runs and tests there are, or why there are none."""
     entries = history.entries
     if not entries:
         return "no runs yet: run pytest with --gpuperf-history=DIR"
-    runs = f"{units.count(len(entries), 'run')} from {_date(entries[0])} to {_date(entries[-1])}"
+    runs = f"{units.count(len(entries), 'run')} from {entries[0].day} to {entries[-1].day}"
     if not shown:
         return f"{runs}, and no test in them" + (f" whose name contains {only!r}" if only else "")
     return f"{runs}, {units.count(len({one.nodeid for one in shown}), 'test')}"
@@ -126,7 +65,7 @@ def _lines(one: Series, last: int | None, width: int, marks: str) -> Iterator[st
     if hidden := len(one.points) - len(shown):
         yield f"{_INDENT}... {hidden} earlier"
     for point in shown:
-        yield f"{_INDENT}{_date(point.entry)}  {_commit(point.entry):{_SHORT + 1}}  {_result(point)}"
+        yield f"{_INDENT}{point.entry.day}  {_commit(point.entry):8}  {_result(point)}"
     yield from (f"{_INDENT}{sentence}" for sentence in _changes(one))
 
 
@@ -140,16 +79,14 @@ def _changes(one: Series) -> Iterator[str]:
     for change in one.changes:
         entry = one.timed[change.index].entry
         # Where no commit is known, the start of the run tells it from the others of that day.
-        origin = f"{_commit(entry)} of {_date(entry)}" if entry.commit else f"{entry.time:%Y-%m-%d %H:%M}"
+        origin = f"{_commit(entry)} of {entry.day}" if entry.commit else f"{entry.time:%Y-%m-%d %H:%M}"
         yield f"{_step(change.before, change.after)} at {origin}"
     if len(one.changes) > 1:
         yield f"in all {_step(one.changes[0].before, one.changes[-1].after)}"
 
 
 def _step(before: float, after: float) -> str:
-    percent = 100 * (after / before - 1)
-    share = f"{percent:+.0f}" if abs(percent) >= 9.95 else f"{percent:+.1f}"
-    return f"from {units.digits(before)}x to {units.digits(after)}x ({share} %)"
+    return f"from {units.digits(before)}x to {units.digits(after)}x ({units.change(after / before)})"
 
 
 def _result(point: Point) -> str:
@@ -202,32 +139,8 @@ def _sparkline(one: Series, width: int, marks: str) -> str:
     return f"{''.join(line)}{_INDENT}{levels[0]} {low}{_INDENT}{levels[-1]} {high}"
 
 
-def _date(entry: Entry) -> str:
-    return f"{entry.time:%Y-%m-%d}"
-
-
 def _commit(entry: Entry) -> str:
     """Return the first letters of the commit; a plus means that files differed from it."""
     if entry.commit is None:
         return "unknown"
-    return printable(entry.commit.id[:_SHORT]) + ("+" if entry.commit.changed else "")
-
-
-def _content(one: Series) -> dict[str, Any]:
-    measured = ("status", "speedup", "cpu", "gpu")
-    return {
-        "fingerprint": one.fingerprint,
-        "nodeid": one.nodeid,
-        "findings": [
-            {**_origin_content(point), **{name: getattr(point.result, name) for name in measured}}
-            for point in one.points
-        ],
-        "changes": [
-            {**asdict(change), "percent": change.percent, **_origin_content(one.timed[change.index])}
-            for change in one.changes
-        ],
-    }
-
-
-def _origin_content(point: Point) -> dict[str, Any]:
-    return {"started": point.entry.started, "commit": point.entry.commit}
+    return printable(entry.commit.short) + ("+" if entry.commit.changed else "")

@@ -54,11 +54,11 @@ def lines(
     still, above them. Of several rows of one test the first has the name. If the width is not enough, or if
     that takes fewer lines, columns are written out below their rows, the first of `movable` first.
     """
-    sizes = {name: max(len(name), *(len(row.cells[name]) for row in rows)) for name in headings}
-    layout = _best(rows, sizes, width, movable)
+    widths = {name: max(len(name), *(len(row.cells[name]) for row in rows)) for name in headings}
+    layout = _best(rows, widths, width, movable)
     kept = [name for name in headings if name not in layout.below]
     longest = max(len(_HEADING), *(len(entry.label) for entry in layout.entries))
-    columns = [longest, *(sizes[name] for name in kept)]
+    columns = [longest, *(widths[name] for name in kept)]
     yield Line(_joined([_HEADING, *kept], columns) + kept[-1])
     for entry in layout.entries:
         for name in entry.above:
@@ -108,15 +108,15 @@ class _Layout:
 
 
 def _best(
-    rows: Sequence[Row], sizes: Mapping[str, int], width: int, movable: Sequence[Sequence[str]]
+    rows: Sequence[Row], widths: Mapping[str, int], width: int, movable: Sequence[Sequence[str]]
 ) -> _Layout:
     """Return the layout with the fewest lines; of several, the one with the most columns."""
     layouts = []
     for count in range(len(movable) + 1):
-        moved = {name for names in movable[:count] for name in names}
-        room = width - sum(len(_GAP) + size for name, size in sizes.items() if name not in moved)
+        moved_below = {name for names in movable[:count] for name in names}
+        room = width - sum(len(_GAP) + size for name, size in widths.items() if name not in moved_below)
         if room >= len(_HEADING) or count == len(movable):
-            below = [name for name in sizes if name in moved]
+            below = [name for name in widths if name in moved_below]
             layouts.append(_Layout(list(_entries(rows, room)), below))
             if not below and layouts[0].height == len(rows):
                 break

@@ -77,12 +77,12 @@ def _required(demand: Demand) -> str:
 
 def _fitted(nodeid: str, facts: Sequence[str], width: int) -> str:
     """Return a line of at most `width` columns: the name is cut in its middle, as its ends differ most."""
-    told = _GAP.join(filter(None, facts))
+    shown = _GAP.join(filter(None, facts))
     name = printable(name_of(nodeid))
-    room = max(width - len(_GAP) - len(told), _SHORTEST_NAME)
+    room = max(width - len(_GAP) - len(shown), _SHORTEST_NAME)
     if len(name) > room:
         name = f"{name[: room // 2]}…{name[len(name) - (room - 1 - room // 2) :]}"
-    return f"{name}{_GAP}{told}"[: max(width, 0)]
+    return f"{name}{_GAP}{shown}"[: max(width, 0)]
 
 
 def _rounded_up(seconds: float) -> str:

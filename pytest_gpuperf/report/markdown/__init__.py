@@ -1,0 +1,1 @@
+"""The report as Markdown, for comments on pull requests and the summaries of CI's jobs."""

@@ -1,0 +1,1 @@
+"""Reports of several runs merged to one."""

@@ -1,0 +1,1 @@
+"""What all forms of a report say of a run, by subject: they lay it out."""

@@ -1,0 +1,55 @@
+"""From a record to the cells that every table has: times, speedup, limits."""
+
+from collections.abc import Iterable
+
+from pytest_gpuperf.analysis.verdict import ratio
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.record import Record
+
+
+def common_cells(record: Record) -> dict[str, str]:
+    """Return the cells of a record that every table has, by their headings."""
+    return {
+        "CPU": format_time(record.cpu.median if record.cpu else None),
+        "GPU": format_time(record.gpu.median) if record.gpu else _longest_gpu_call(record),
+        "speedup": ratio(record.speedup) if record.speedup else "-",
+        "limit": _limit(record.demand),
+    }
+
+
+def _longest_gpu_call(record: Record) -> str:
+    """Return how long a call may take on a GPU that was not measured: for the demand, or for the price."""
+    limits = record.offload.gpu_limits if record.offload else None
+    most = (limits.demand or limits.price) if limits and record.demand.max is None else None
+    return f"<={units.seconds(most)}" if most is not None else "-"
+
+
+def about_gpu_limits(records: Iterable[Record], price: float | None) -> str | None:
+    """Return what the times after <= in the GPU column are; None where there are none."""
+    if all(record.gpu or _longest_gpu_call(record) == "-" for record in records):
+        return None
+    aim = "to meet its limit"
+    if price is not None:
+        aim += f", or to cost less at {price:g} times the price"
+    return f"GPU times after <= were not measured: a call may take as long as that {aim}"
+
+
+def format_time(seconds: float | None) -> str:
+    """Return a time with three digits and its unit: `1.23 ms`; a dash for None."""
+    return "-" if seconds is None else units.seconds(seconds)
+
+
+def _limit(demand: Demand) -> str:
+    """Return the limits of the speedup as short as a cell: `>=3x always`; a dash where there are none."""
+    least, most = demand.min, demand.max
+    if least is not None and most is not None:
+        limits = f"{least:g}..{most:g}x"
+    elif least is not None:
+        limits = f">={least:g}x"
+    elif most is not None:
+        limits = f"<={most:g}x"
+    else:
+        return "-"
+    regime = {"never": "", "always": " always", "once": f" once/{demand.calls}"}[demand.transfer]
+    return f"{limits}{regime}{' latency' if demand.latency else ''}"

@@ -1,0 +1,37 @@
+"""From node ids to names that are as short as can be while no two tests share one."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+from pytest_gpuperf.model.nodeid import function_of, name_of
+from pytest_gpuperf.model.plain_text import printable
+from pytest_gpuperf.model.record import Record
+
+
+def short_names(records: Iterable[Record]) -> dict[str, str]:
+    """Return the tests' names; with their files, or whole node ids, where those would be ambiguous."""
+    functions = _short_functions({function_of(record.nodeid) for record in records})
+    names = {}
+    for record in records:
+        function = function_of(record.nodeid)
+        names[record.nodeid] = printable(functions[function] + record.nodeid[len(function) :])
+    return names
+
+
+def _short_functions(functions: Collection[str]) -> dict[str, str]:
+    """Return the shortest name of each function that no other has."""
+    shortest: dict[str, str] = {}
+    for shorten_one in (_without_path, name_of):  # the shortest last: it replaces the one before
+        names = {function: shorten_one(function) for function in functions}
+        counts = Counter(names.values())
+        shortest.update({function: name for function, name in names.items() if counts[name] == 1})
+    return {function: shortest.get(function, function) for function in functions}
+
+
+def _without_path(function: str) -> str:
+    return function.rpartition("/")[2]
+
+
+def shorten(name: str, width: int) -> str:
+    """Return the end of a name, which differs between tests, where the whole does not fit."""
+    return name if len(name) <= width else f"~{name[len(name) - width + 1 :]}"

@@ -1,0 +1,58 @@
+"""From records to why their tests ended as they did, their doubts, and what holds them back."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+from pytest_gpuperf.model.offload import Offload
+from pytest_gpuperf.model.record import Record
+
+
+def shared_reasons(
+    records: Sequence[Record], names: Mapping[str, str], reasons: Callable[[Record], Iterable[str]]
+) -> dict[str, list[str]]:
+    """Return the short names of the tests by reason; `reasons` returns those of one record."""
+    tests: dict[str, dict[str, None]] = {}
+    for record in records:
+        for reason in reasons(record):
+            tests.setdefault(reason, {})[names[record.nodeid]] = None
+    return {reason: list(shared) for reason, shared in tests.items()}
+
+
+def explained_by_sibling(records: Iterable[Record]) -> frozenset[str]:
+    """Return the CPU siblings whose GPU siblings explain themselves why they have no speedup."""
+    pairings = (record.pairing for record in records if record.speedup is None and record.reason)
+    return frozenset(pairing.partner for pairing in pairings if pairing and pairing.partner)
+
+
+def reasons_of(record: Record, explained: Collection[str] = ()) -> Iterator[str]:
+    """Yield a record's reason and its doubts, and what holds it back where it failed or is not worth it.
+
+    CPU siblings in `explained` leave out why a GPU sibling has no speedup.
+    """
+    yield from filter(None, [record.reason, *(comparison.reason for comparison in record.comparisons)])
+    is_explained = _is_offload_explained(record)
+    diagnoses = [diagnosis.sentence for diagnosis in record.diagnosis] if is_explained else []
+    if record.status == "failed":  # what helps comes first: a narrow terminal may show no more
+        yield from diagnoses
+    for note in record.notes:
+        if not (note.code == "gpu_sibling_without_speedup" and record.nodeid in explained):
+            yield note.text
+    if record.offload is not None and is_explained and not _is_worth_it(record.offload):
+        yield record.offload.reason
+    if record.status != "failed":
+        yield from diagnoses
+
+
+def _is_offload_explained(record: Record) -> bool:
+    """Return whether it is said what holds a record back: it failed, or is not worth it."""
+    offload = record.offload
+    if offload is None or (_is_worth_it(offload) and record.status != "failed"):
+        return False
+    bounds = [link.speedup_at_most for link in offload.links]
+    no_link_is_fast_enough = bounds and all(bound is not None and bound < 1 for bound in bounds)
+    # Without a GPU the table shows how long a call may take on one.
+    return record.gpu is not None or bool(no_link_is_fast_enough)
+
+
+def _is_worth_it(offload: Offload) -> bool:
+    """Return whether moving the work to the GPU surely saves time, and costs no more."""
+    return offload.worth is True and not (offload.price is not None and offload.price.saves is False)

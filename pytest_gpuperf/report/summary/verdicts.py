@@ -1,0 +1,51 @@
+"""From a record to how its test ended, in a code and in words, and to its place among others."""
+
+from typing import Literal, cast
+
+from pytest_gpuperf.model.record import Record, Status
+from pytest_gpuperf.report.summary.comparisons import worst
+
+ExpectedFailure = Literal["failed_expected", "error_expected", "regressed_expected"]
+"""A failure that the test's `xfail` expects."""
+VerdictCode = Status | Literal["regressed"] | ExpectedFailure
+FAILURES: tuple[VerdictCode, ...] = ("failed", "error", "regressed")
+
+
+def verdict(record: Record) -> str:
+    """Return how a test ended, in words: with a remark where that was expected."""
+    return in_words(verdict_code(record))
+
+
+def verdict_code(record: Record) -> VerdictCode:
+    """Return how a test ended: its status, or that it regressed, and whether such a failure was expected."""
+    code: Status | Literal["regressed"] = "regressed" if _is_regressed(record) else record.status
+    return cast("ExpectedFailure", f"{code}_expected") if is_expected_failure(record) else code
+
+
+def in_words(code: str) -> str:
+    """Return a code of a verdict or of an outcome as it is written: `not comparable`, `failed (expected)`."""
+    words = code.removesuffix("_expected").replace("_", " ")
+    return f"{words} (expected)" if code.endswith("_expected") else words
+
+
+def is_expected_failure(record: Record) -> bool:
+    """Return whether a test failed as its `xfail` expects."""
+    has_failed = record.status in ("failed", "error") or _is_regressed(record)
+    return record.expected_failure and has_failed
+
+
+def _is_regressed(record: Record) -> bool:
+    return any(comparison.outcome == "regressed" for comparison in record.comparisons)
+
+
+def rank(record: Record) -> int:
+    """Return a record's place: what went wrong, what is inconclusive, what got better, the rest."""
+    comparison = worst(record)
+    outcome = comparison.outcome if comparison else None
+    if record.status in ("failed", "error") or outcome == "regressed":
+        return 0
+    if record.status == "inconclusive" or outcome in ("undecided", "not_comparable"):
+        return 1
+    if outcome == "improved":
+        return 2
+    return 4 if record.status == "skipped" else 3

@@ -1,0 +1,29 @@
+"""Cells: what every table says of a test."""
+
+from cases import for_each
+
+from pytest_gpuperf.report.summary.cells import format_time
+
+
+@for_each(
+    ("expected", "seconds"),
+    [
+        ("-", None),
+        ("0 ns", 0.0),
+        ("1.00 ns", 1e-9),
+        ("12.3 ns", 12.34e-9),
+        ("0.500 ns", 0.5e-9),
+        ("999 ns", 999e-9),
+        ("1.00 us", 1e-6),
+        ("999 us", 999e-6),
+        ("1.00 ms", 1e-3),
+        ("1.23 ms", 1.234e-3),
+        ("1.00 s", 1.0),
+        ("3600 s", 3600.0),
+        ("1.00 ms", 999.9e-6),
+        ("1.00 s", 0.99996),
+        ("100 us", 99.97e-6),
+    ],
+)
+def test_a_time_has_three_digits_and_its_unit(expected, seconds):
+    assert expected == format_time(seconds)

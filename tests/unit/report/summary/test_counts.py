@@ -1,0 +1,68 @@
+"""Counts: how many tests ended in which way, the same number wherever it stands."""
+
+import re
+from xml.etree import ElementTree
+
+from cases import for_each
+from factories import record, run_of, skipped
+
+from pytest_gpuperf.model.comparison import Comparison
+from pytest_gpuperf.model.demand import Pairing
+from pytest_gpuperf.report.html import badge, page
+from pytest_gpuperf.report.markdown import comment
+from pytest_gpuperf.report.text import section
+
+WORSE = Comparison(metric="speedup", tolerance=0.1, outcome="regressed", reason="it got worse")
+BETTER = Comparison(metric="speedup", tolerance=0.1, outcome="improved", reason="it got better")
+
+
+def pair(name: str, **changes):
+    """Return the records of two siblings: the GPU's has the verdict, of the CPU's there is nothing to say."""
+    cpu = record(f"a.py::{name}[cpu]", status="recorded", gpu=None, speedup=None)
+    pairing = Pairing(side="gpu", library="cupy", partner=cpu.nodeid)
+    return cpu, record(f"a.py::{name}[gpu]", pairing=pairing, **changes)
+
+
+RUNS = {
+    "1 passed": pair("test_a"),
+    "1 failed, 2 passed": (*pair("test_a"), *pair("test_b", status="failed", reason="slow"), record()),
+    "1 recorded": [record(gpu=None, speedup=None, status="recorded")],
+    "1 regressed (expected), 1 passed": (
+        record("a.py::test_known", comparisons=(WORSE,), expected_failure=True),
+        record(),
+    ),
+    "1 failed (expected), 1 regressed (expected)": [
+        record(status="failed", reason="slow", comparisons=(WORSE,), expected_failure=True)
+    ],
+    "1 failed, 1 regressed, 1 improved, 1 skipped": (
+        record("a.py::test_a", status="failed", reason="slow", comparisons=(WORSE,)),
+        record("a.py::test_b", comparisons=(BETTER,)),
+        skipped("a.py::test_c"),
+    ),
+    "2 errors": [record(f"a.py::test_{n}", status="error", reason="lost", speedup=None) for n in range(2)],
+}
+
+
+@for_each("counted", RUNS)
+def test_all_forms_of_a_report_count_alike(counted):
+    run = run_of(*RUNS[counted])
+    assert f"<title>Speedups: {counted}</title>" in page.text(run)
+    assert f"### Speedups: {counted}" == comment.text(run).splitlines()[0]
+    assert f"GPU speedup: {counted}" == ElementTree.fromstring(badge.svg(run)).get("aria-label")
+    assert counted == str(section.short_lines(run, 80)[0])
+
+
+def test_the_page_shows_each_number_in_the_style_of_its_code():
+    records = [record(f"a.py::test_{n}", status="error", reason="lost", speedup=None) for n in range(2)]
+    differs = Comparison(metric="speedup", tolerance=0.1, outcome="not_comparable", reason="other machine")
+    shown = page.text(run_of(*records, record(comparisons=(differs,))))
+    header = shown[shown.index('<p class="counts">') : shown.index("</p>")]
+    assert [("error", "2 errors"), ("not_comparable", "1 not comparable")] == re.findall(
+        r'<span class="v (\w+)">([^<]*)</span>', header
+    )
+
+
+def test_a_sibling_that_is_not_counted_has_no_row():
+    run = run_of(*pair("test_a"))
+    assert 1 == page.text(run).count("<tbody>")
+    assert 1 == comment.text(run).count("| `test_a[")
