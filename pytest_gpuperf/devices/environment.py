@@ -106,13 +106,17 @@ def one_thread() -> Iterator[int | None]:
 
     Yield among how many threads they could share the work of this one; None where they cannot be limited.
     """
-    threads = max((pool.threads for pool in _thread_pools()), default=1)
+    threads, limits = 1, None
     try:
-        from threadpoolctl import threadpool_limits
+        from threadpoolctl import ThreadpoolController
 
-        limits = threadpool_limits(1)
-    except Exception:  # noqa: BLE001 - it calls into foreign libraries, and only a bound is lost
-        limits = None
+        controller = (
+            ThreadpoolController()
+        )  # one for both: it looks at all loaded libraries, which takes 2 ms
+        threads = max((pool["num_threads"] or 1 for pool in controller.info()), default=1)
+        limits = controller.limit(limits=1)
+    except Exception:  # noqa: BLE001, S110 - it calls into foreign libraries, and only a bound is lost
+        pass
     with limits or nullcontext():
         yield min(threads, _usable() or threads) if limits else None
 
