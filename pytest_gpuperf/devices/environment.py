@@ -3,7 +3,7 @@
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from math import inf
 from pathlib import Path, PurePosixPath
@@ -59,6 +59,12 @@ def survey(gpu: DeviceInfo | None, gpu_reason: str | None) -> Environment:
         thread_pools=_thread_pools(),
         variables={name: os.environ[name] for name in _VARIABLES if name in os.environ},
     )
+
+
+def prepare() -> None:
+    """Import what the survey, the diagnosis and `one_thread` would wait for."""
+    with suppress(Exception):  # foreign libraries: only what it knows of their threads is lost
+        import threadpoolctl  # noqa: F401 - 3 ms that no test shall take
 
 
 def blocking_setting(variables: Mapping[str, str] = os.environ) -> str | None:

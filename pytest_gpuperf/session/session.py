@@ -106,6 +106,7 @@ class GpuPerfSession:
     def prepare(self, config: pytest.Config) -> None:
         """Import and make what the first measured test would wait for; look for a terminal to show it on."""
         self._lock.prepare()
+        environment.prepare()
         codec.prepare(Record)
         self._live_line = live_line.of_run(config)
 

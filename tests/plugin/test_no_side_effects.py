@@ -183,7 +183,8 @@ def test_what_measuring_needs_is_there_before_the_first_test_only_if_one_is_meas
     pytester, monkeypatch, options, is_there
 ):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.delitem(sys.modules, "filelock", raising=False)
+    for library in ("filelock", "threadpoolctl"):
+        monkeypatch.delitem(sys.modules, library, raising=False)
     monkeypatch.setattr(codec, "_decoder", cache(codec._decoder.__wrapped__))
     pytester.makepyfile(test_it=MARKED)
     pytester.makeconftest(
@@ -195,7 +196,7 @@ def test_what_measuring_needs_is_there_before_the_first_test_only_if_one_is_meas
             return {"filelock" in sys.modules, codec._decoder.cache_info().currsize > 0}
 
         def pytest_runtest_logstart():
-            print("BEFORE", there())
+            print("BEFORE", there() | {"threadpoolctl" in sys.modules})
 
         def pytest_unconfigure():
             print("AFTER", there())
