@@ -137,7 +137,7 @@ def _with_comparisons(run: Run, gate: Gate, options: RunOptions) -> Run:
             records[last] = replace(records[last], comparisons=(*records[last].comparisons, *comparisons))
     measured = {file_of(record.nodeid) for record in run.records}
     coverage = RunCoverage(
-        absence=lambda nodeid: Absence(cause="gone") if file_of(nodeid) in measured else None,
+        absence=lambda record: Absence(cause="gone") if file_of(record.nodeid) in measured else None,
         crashed={},
         has_gpu=run.environment.gpu is not None,
         flag_prefix="--",

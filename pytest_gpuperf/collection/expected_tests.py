@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from copy import copy
 from fnmatch import fnmatch
 from functools import cached_property
@@ -16,11 +16,13 @@ import pytest
 from pytest_gpuperf.collection.items import SPEC
 from pytest_gpuperf.model.comparison import Absence, LeftOutBy
 from pytest_gpuperf.model.nodeid import file_of, split
+from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.options import add_ours, times_all
 
-Deselection = tuple[LeftOutBy, ...] | None
-"""The options that exclude a test, whoever set them; None for a test that lost its marker."""
+Deselection = tuple[bool, tuple[LeftOutBy, ...]]
+"""Whether a marker or a pattern asks for a test, and the options that exclude it, whoever set them."""
 _EXPRESSIONS: dict[str, LeftOutBy] = {"keyword": "-k", "markexpr": "-m"}
+_UNREAD = "unread"  # the outcome of a file in which nothing failed, which --lf does not read
 _RERUN: dict[str, LeftOutBy] = {"lf": "--lf", "stepwise": "--sw", "stepwise_skip": "--sw"}
 
 
@@ -43,11 +45,22 @@ class ExpectedTests:
         self._folder = config.invocation_params.dir
         self._source = config.args_source
         self._reruns_failures = _reruns_failures(config)
+        self._failed_files = _failed_files(config)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Add the outcome of a file, or of a folder, which has no tests of its own."""
         if report.nodeid and "::" not in report.nodeid:
-            self.outcomes[report.nodeid] = report.outcome
+            is_empty = report.passed and not report.result
+            is_unread = is_empty and self._failed_files and report.nodeid not in self._failed_files
+            self.outcomes[report.nodeid] = _UNREAD if is_unread else report.outcome
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Add the tests of a file before --lf removes from them, unannounced, what did not fail."""
+        report = yield
+        if self._failed_files:
+            self.pytest_deselected([each for each in report.result or () if isinstance(each, pytest.Item)])
+        return report
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Add the file of a test: pytest reports no outcome for one requested by node ids."""
@@ -72,20 +85,23 @@ class ExpectedTests:
         """What pytest collects; found when it has collected, because --pyargs imports packages for it."""
         return _places(self._config)
 
-    def absence(self, nodeid: str, *, skipped_files: bool = True) -> Absence | None:
-        """Return why a test did not run; None where nobody asked for it.
+    def absence(self, record: Record, *, skipped_files: bool = True) -> Absence | None:
+        """Return why a test that has this record in the baseline did not run; None where nobody asked for it.
 
         A file or folder that skips itself counts as collected, unless `skipped_files` is False.
         """
+        nodeid = record.nodeid
         file, name = split(nodeid)
         deselections = self._deselected_in_workers | self.deselections([nodeid])
         if nodeid in deselections:
-            options = deselections[nodeid]
-            return Absence(cause="gone") if options is None else self._left_out(nodeid, options)
-        if self._reruns_failures:
-            return self._left_out(nodeid, ())
+            is_marked, options = deselections[nodeid]
+            # --gpuperf-all measures what has no marker: it is missed if the baseline has it for its marker.
+            is_expected = is_marked or (self._times_all and record.source == "all")
+            return self._left_out(nodeid, options) if is_expected else Absence(cause="gone")
         exists = (self._root / file).exists()
         outcome = self._outcome(file)
+        if outcome == _UNREAD:
+            return self._left_out(nodeid, ())
         by_name = any("::" in place for place in self._places)
         if (outcome is None or by_name) and not self._is_requested(file, name):
             return self._outside(exists=exists)
@@ -97,16 +113,15 @@ class ExpectedTests:
         return Absence(cause="gone")
 
     def _deselection(self, item: pytest.Item) -> Deselection:
-        """Return which options exclude a deselected test; None if nothing makes it a speedup test."""
-        # Of tests without a marker, --gpuperf-all and late markers make specs for the selected ones only.
-        if not (SPEC in item.stash or item.get_closest_marker("speedup") or self._times_all):
-            return None
-        return tuple(flag for option, flag in _EXPRESSIONS.items() if _excludes(self._config, option, item))
+        """Return whether a deselected test is marked, and which options exclude it."""
+        is_marked = SPEC in item.stash or item.get_closest_marker("speedup") is not None
+        options = (flag for option, flag in _EXPRESSIONS.items() if _excludes(self._config, option, item))
+        return is_marked, tuple(options)
 
-    def _left_out(self, nodeid: str, options: Deselection) -> Absence:
+    def _left_out(self, nodeid: str, options: tuple[LeftOutBy, ...]) -> Absence:
         """Return who left a test out, which these options exclude, too: other plugins may have done it."""
         given, typed = (
-            (*self._effective(source, options or ()), *self._others(source, nodeid))
+            (*self._effective(source, options), *self._others(source, nodeid))
             for source in (self._options, self.command_line)
         )
         if typed:
@@ -242,3 +257,11 @@ def _reruns_failures(config: pytest.Config) -> bool:
         return False
     stopped_at = cache.get("cache/stepwise", None)
     return bool(stopped_at.get("last_failed") if isinstance(stopped_at, dict) else stopped_at)
+
+
+def _failed_files(config: pytest.Config) -> Collection[str]:
+    """Return the files with tests that --lf runs again; none if it runs all tests."""
+    cache = getattr(config, "cache", None)
+    if cache is None or not config.getoption("lf", default=False):
+        return frozenset()
+    return frozenset(map(file_of, cache.get("cache/lastfailed", {})))

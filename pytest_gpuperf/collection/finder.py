@@ -24,15 +24,18 @@ _DIFFERENT = (
 class Finder:
     """The speedup tests of a run: `found` as pytest collects module after module, then among late markers.
 
-    Methods return what is wrong, one sentence for each item.
+    Methods return what is wrong, one sentence for each item. With `require_gpu`, variants that are on the CPU
+    for want of a GPU are wrong, too.
     """
 
-    def __init__(self, reader: ItemReader, patterns: Patterns, *, times_all: bool) -> None:
+    def __init__(self, reader: ItemReader, patterns: Patterns, *, times_all: bool, require_gpu: bool) -> None:
         self.found: list[pytest.Item] = []
         self._reader = reader
         self._patterns = patterns
         self._times_all = times_all
         self._count_of_all = 0
+        self._require_gpu = require_gpu
+        self._lacks_gpu = False  # an unmarked test has variants that are on the CPU only without a GPU
 
     def collect(
         self, items: Sequence[pytest.Item], marked: Iterable[pytest.Item], *, has_threshold: bool
@@ -82,7 +85,9 @@ class Finder:
             selected = select_all(items, self._reader.parser)
             self.found += selected
             siblings.pair_items(selected, across_functions=False)
-            self._count_of_all = len(selected) - len(self._drop_unpaired(selected))
+            dropped = self._drop_unpaired(selected)
+            self._count_of_all = len(selected) - len(dropped)
+            self._lacks_gpu = bool(dropped) and not self._require_gpu
         by_pattern = [item for item in self.found if item.stash[SPEC].source == "pattern"]
         specs = {item: item.stash[SPEC] for item in by_pattern}
         may_use_gpu = {spec.pair for spec in specs.values() if spec.device and spec.device.may_be_on_gpu}
@@ -97,13 +102,18 @@ class Finder:
             "and a test needs CPU and GPU variants, or the fixture device or xp"
             for text in self._patterns.unmatched(root, arguments)
         ]
-        if self._times_all and not self._count_of_all and not self.found:
+        if self._times_all and not self.has_selections:
             names = ", ".join(self._reader.parser.names)
             errors.append(
                 "--gpuperf-all: no test has CPU and GPU variants; a variant is recognized by the parameters "
                 f"{names} (gpuperf_device_params)"
             )
         return errors
+
+    @property
+    def has_selections(self) -> bool:
+        """Whether the run has a test to measure, or one that --gpuperf-all would measure on a GPU."""
+        return bool(self.found) or self._lacks_gpu
 
     @property
     def selections(self) -> tuple[Selection, ...]:
@@ -155,13 +165,14 @@ def create_finder(config: pytest.Config) -> Finder:
         patterns = Patterns(options.patterns(config))
     except ValueError as error:
         raise options.usage_error(config, f"gpuperf_speedup: {error}") from error
+    require_gpu = options.run_options(config).require_gpu
     reader = ItemReader(
         parser,
         default_device=_default_device(config, parser),
         has_foreign_marker=options.has_foreign_marker(config),
-        require_gpu=options.run_options(config).require_gpu,
+        require_gpu=require_gpu,
     )
-    return Finder(reader, patterns, times_all=options.times_all(config))
+    return Finder(reader, patterns, times_all=options.times_all(config), require_gpu=require_gpu)
 
 
 def registered_backends(config: pytest.Config) -> list[Any]:

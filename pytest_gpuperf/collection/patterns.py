@@ -106,7 +106,7 @@ class Patterns:
 
 
 def select_all(items: Iterable[pytest.Item], parser: DeviceParser) -> list[pytest.Item]:
-    """Give specs to all items without one that have a sibling on the other device."""
+    """Give specs to all items without one that have a sibling on the other device, or may where a GPU is."""
     candidates = []
     for item in items:
         if SPEC in item.stash or not isinstance(item, pytest.Function):
@@ -119,7 +119,10 @@ def select_all(items: Iterable[pytest.Item], parser: DeviceParser) -> list[pytes
             candidates.append(item)
     selected = []
     for group in group_by_pair(candidates, across_functions=False):
-        if {spec.kind for _, spec in group} == {"cpu", "gpu"}:
+        devices = [spec.device for _, spec in group if spec.device is not None]
+        here = {device.kind for device in devices}
+        elsewhere = {"gpu" if device.may_be_on_gpu else device.kind for device in devices}
+        if {"cpu", "gpu"} in (here, elsewhere):
             selected += [item for item, _ in group]
         else:
             for item, _ in group:

@@ -1,8 +1,10 @@
 """Optional methods of a device, beyond the protocol; None where it lacks one, or where that raises."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from inspect import signature
 from time import perf_counter, sleep
+from types import FunctionType
 from typing import Any, Literal
 
 from pytest_gpuperf.model.errors import Fault
@@ -119,13 +121,26 @@ def fault(device: Any, error: BaseException) -> Fault | None:
     return None
 
 
-def _takes_one_argument(function: Callable[..., Any]) -> bool:
+def _takes_one_argument(method: Callable[..., Any]) -> bool:
+    function = getattr(method, "__func__", None)
+    if type(function) is FunctionType:  # the function of a class: a method itself would keep its device alive
+        return _takes_both(function)
+    return _takes(method, None)
+
+
+@lru_cache(maxsize=32)  # asked before every block, where a signature takes as long as a short call
+def _takes_both(function: Callable[..., Any]) -> bool:
+    """Return whether a function takes its device and one argument."""
+    return _takes(function, None, None)
+
+
+def _takes(function: Callable[..., Any], *arguments: None) -> bool:
     try:
         found = signature(function)
     except Exception:  # noqa: BLE001 - compiled, or its annotations, which Python 3.14 evaluates, name what is missing
         return True
     try:
-        found.bind(None)
+        found.bind(*arguments)
     except TypeError:
         return False
     return True

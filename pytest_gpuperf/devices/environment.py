@@ -3,7 +3,7 @@
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from math import inf
 from pathlib import Path, PurePosixPath
@@ -61,6 +61,12 @@ def survey(gpu: DeviceInfo | None, gpu_reason: str | None) -> Environment:
     )
 
 
+def prepare() -> None:
+    """Import what the survey, the diagnosis and `one_thread` would wait for."""
+    with suppress(Exception):  # foreign libraries: only what it knows of their threads is lost
+        import threadpoolctl  # noqa: F401 - 3 ms that no test shall take
+
+
 def blocking_setting(variables: Mapping[str, str] = os.environ) -> str | None:
     """Return the setting, if one is made, with which CUDA or HIP waits for each kernel or copy."""
     found = (f"{name}={variables[name]}" for name in _BLOCKING if variables.get(name) in _BLOCKING[name])
@@ -106,13 +112,17 @@ def one_thread() -> Iterator[int | None]:
 
     Yield among how many threads they could share the work of this one; None where they cannot be limited.
     """
-    threads = max((pool.threads for pool in _thread_pools()), default=1)
+    threads, limits = 1, None
     try:
-        from threadpoolctl import threadpool_limits
+        from threadpoolctl import ThreadpoolController
 
-        limits = threadpool_limits(1)
-    except Exception:  # noqa: BLE001 - it calls into foreign libraries, and only a bound is lost
-        limits = None
+        controller = (
+            ThreadpoolController()
+        )  # one for both: it looks at all loaded libraries, which takes 2 ms
+        threads = max((pool["num_threads"] or 1 for pool in controller.info()), default=1)
+        limits = controller.limit(limits=1)
+    except Exception:  # noqa: BLE001, S110 - it calls into foreign libraries, and only a bound is lost
+        pass
     with limits or nullcontext():
         yield min(threads, _usable() or threads) if limits else None
 

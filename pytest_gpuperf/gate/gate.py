@@ -38,7 +38,7 @@ class RunCoverage:
     how the options that remedies name begin.
     """
 
-    absence: Callable[[str], Absence | None]
+    absence: Callable[[Record], Absence | None]
     crashed: Mapping[str, str]
     has_gpu: bool
     gate_requested: bool = True
@@ -205,9 +205,10 @@ class _Case:
     def absent(self) -> tuple[AbsentTests, ...]:
         """The tests of the baseline that did not run, by cause."""
         present = {*(record.nodeid for record in self.selected), *self.cut_off, *self.coverage.crashed}
+        records = self.baseline.records if self.baseline else {}
         groups: dict[Absence, list[str]] = {}
         for nodeid in self.baseline_tests:
-            if nodeid not in present and (absence := self.coverage.absence(nodeid)) is not None:
+            if nodeid not in present and (absence := self.coverage.absence(records[nodeid])) is not None:
                 groups.setdefault(absence, []).append(nodeid)
         return tuple(
             AbsentTests(cause=absence.cause, options=absence.options, tests=tuple(tests))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import inf, log
 
 from pytest_gpuperf.analysis import noise, spacing
-from pytest_gpuperf.analysis.estimation import estimate_time
+from pytest_gpuperf.analysis.estimation import alpha_share, estimate_time
 from pytest_gpuperf.gate.regression import LESS_IS_BETTER, Range
 from pytest_gpuperf.model.comparison import Metric, Remedy
 from pytest_gpuperf.model.demand import Kind
@@ -36,7 +36,8 @@ def has(record: Record, metric: Metric) -> bool:
 def estimate_of(record: Record, metric: Metric) -> Estimate | None:
     """Return a metric with its interval, in seconds, bytes or as a ratio; None where a record has none."""
     if metric == "cpu" or metric == "gpu":  # not `in`, by which mypy narrows no type
-        return estimate_time(_samples(record, metric), record.demand.alpha)
+        alpha = alpha_share(restarted=record.is_restarted) * record.demand.alpha
+        return estimate_time(_samples(record, metric), alpha)
     if not _is_valid(record, metric):
         return None
     if metric == "memory":

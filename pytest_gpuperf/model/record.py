@@ -181,6 +181,11 @@ class Record:
         return self.cpu if kind == "cpu" else self.gpu
 
     @property
+    def is_restarted(self) -> bool:
+        """Whether a restart discarded earlier samples of the CPU, or of both devices."""
+        return any(note.code == "restarted" for note in self.notes)
+
+    @property
     def is_deselected(self) -> bool:
         """Whether the test was not to run at all."""
         return self.reason_code == "deselected"

@@ -33,6 +33,7 @@ from pytest_gpuperf.model.errors import (
 from pytest_gpuperf.model.plain_text import message
 from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Verdict
 from pytest_gpuperf.report import junit
+from pytest_gpuperf.report.json import codec
 from pytest_gpuperf.session import baseline_files, hints, isolation, live_line, timed_call
 from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.live_line import LiveLine
@@ -103,8 +104,10 @@ class GpuPerfSession:
                 raise pytest.UsageError(f"--gpuperf-gpu: {error}") from error
 
     def prepare(self, config: pytest.Config) -> None:
-        """Import what the first measured test would wait for, and look for a terminal to show it on."""
+        """Import and make what the first measured test would wait for; look for a terminal to show it on."""
         self._lock.prepare()
+        environment.prepare()
+        codec.prepare(Record)
         self._live_line = live_line.of_run(config)
 
     def gpu(self, device: DeviceSpec | None = None) -> TimedDevice:

@@ -32,13 +32,15 @@ When = Literal["before", "after"]
 class CpuResult:
     """What a CPU sibling leaves for its GPU sibling: its measurement, and its result on the host.
 
-    So many of its blocks could have been timed in the time that sampling `lasted`, with its pauses.
+    So many of its blocks could have been timed in the time that sampling `lasted`, with its pauses. If it
+    `restarted`, earlier samples were discarded.
     """
 
     measurement: Measurement
     lasted: float
     result: list[Leaf]
     interference: Interference | None
+    restarted: bool
 
 
 class ResultChecks:

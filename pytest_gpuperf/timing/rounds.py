@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pytest_gpuperf.analysis import noise, spacing
-from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator
+from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator, alpha_share
 from pytest_gpuperf.analysis.stopping import is_used_up, should_stop
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.model.measurement import Confirmation, Neighbours, Round, Speedup
@@ -14,7 +14,6 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.context import TrialContext
 
-_FIRST_SHARE = 0.8  # of alpha, for the rounds before any restart; six that agree still decide
 _MIN_ALONE = 2  # samples of one device, taken whatever they cost
 _RESTART_SHARE = 0.5  # of the time that the rounds took must be left for a restart to be worth it
 
@@ -31,16 +30,17 @@ class RoundSampler:
     def __init__(self, context: TrialContext, exclusions: Sequence[Exclusion] = ()) -> None:
         self._context = context
         self._exclusions = exclusions
-        self._begin(_FIRST_SHARE)
+        self._begin(alpha_share(restarted=False))
 
     def restart(self) -> None:
-        """Discard every round; what is left of alpha is divided among all restarts."""
-        self._begin((1 - _FIRST_SHARE) / max(1, self._context.options.sampling.max_restarts))
+        """Discard every round."""
+        max_restarts = self._context.options.sampling.max_restarts
+        self._begin(alpha_share(restarted=True, max_restarts=max_restarts))
 
-    def _begin(self, alpha_share: float) -> None:
+    def _begin(self, share: float) -> None:
         demand, options = self._context.demand, self._context.options
-        self.alpha_share = alpha_share
-        self._estimator = SequentialEstimator(demand, options, self._exclusions, alpha_share=alpha_share)
+        self.alpha_share = share
+        self._estimator = SequentialEstimator(demand, options, self._exclusions, alpha_share=share)
         self.rounds: list[Round] = []
         self.begun = 0
         self.dropped = 0
@@ -108,12 +108,14 @@ class RoundSampler:
         loop: BlockTimer | None = None,
         *,
         cpu_lasted: float,
+        cpu_restarted: bool = False,
     ) -> None:
         """Take a round for each sample that the CPU sibling left; these rounds are never taken again.
 
-        The CPU's samples lasted as long as so many of its blocks, with their pauses.
+        The CPU's samples lasted as long as so many of its blocks, with their pauses; a restart may have
+        discarded earlier ones.
         """
-        self._begin(alpha_share=1.0)
+        self._begin(alpha_share(restarted=cpu_restarted))
         timers = [gpu, *filter(None, [loop])]
         self._take(_RoundSource(_sampled_with(cpu_samples, timers), timers, gpu, loop))
         if self.rounds and self.throttled is None:

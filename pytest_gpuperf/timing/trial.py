@@ -29,6 +29,7 @@ from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
 from pytest_gpuperf.timing.untimed_calls import Bind
 
+_RESTARTED = Note(code="restarted", text="restarted the measurement: the machine was busy with other work")
 _NEXT_TO_NONE = 0.01  # of the time limit: so short a call is made, to look at its result, after that, too
 
 
@@ -104,6 +105,8 @@ class Trial:
     def compare_with(self, cpu_result: CpuResult, bind: Bind, gpu: TimedDevice) -> Verdict:
         """Time the body on the GPU and compare it with the samples that its CPU sibling left."""
         self._cpu = cpu_result
+        if cpu_result.restarted:
+            self.notes.append(_RESTARTED)
         self._gpu, gpu_result = self._first_call(bind, gpu)
         self._checks.compare(cpu_result.result, gpu_result, gpu, "before")
         del gpu_result
@@ -111,7 +114,13 @@ class Trial:
         with self._budget.lock(), self._checks.outlasting_refusals():
             gpu_timer = self._warmed_up(self._gpu)
             loop = self._demanded_loop(self._gpu)
-            self._rounds.take_against(cpu_samples, gpu_timer, loop, cpu_lasted=cpu_result.lasted)
+            self._rounds.take_against(
+                cpu_samples,
+                gpu_timer,
+                loop,
+                cpu_lasted=cpu_result.lasted,
+                cpu_restarted=cpu_result.restarted,
+            )
             self._measure_least_time(self._gpu)
             if self._checks.differ:
                 return self._judge()
@@ -139,6 +148,7 @@ class Trial:
             lasted=self._rounds.lasted,
             result=first_result,
             interference=interference,
+            restarted=_RESTARTED in self.notes,
         )
 
     def time_gpu(self, bind: Bind, gpu: TimedDevice, seconds: float) -> None:
@@ -372,8 +382,7 @@ class Trial:
 
     def _restart(self, *timers: BlockTimer) -> None:
         """Discard the samples that were taken while the machine was busy."""
-        text = "restarted the measurement: the machine was busy with other work"
-        self.notes = [Note(code="restarted", text=text)]
+        self.notes = [_RESTARTED]
         self._rounds.restart()
         self._loop = None
         for timer in timers:

@@ -1,6 +1,7 @@
 """`--gpuperf-all`: every test that has siblings is timed, and none of them notices."""
 
 import re
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -174,6 +175,23 @@ def test_to_time_all_tests_where_none_has_siblings_is_a_usage_error(suite):
     found = suite("def test_it(): raise SystemExit('a test ran')", "--gpuperf-all")
     assert pytest.ExitCode.USAGE_ERROR == found.result.ret
     found.result.stderr.fnmatch_lines(["*--gpuperf-all: no test has CPU and GPU variants; *"])
+
+
+def test_jax_variants_are_left_alone_without_a_gpu_unless_one_is_required(suite, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    source = """
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_ones(backend):
+    conftest.numpy.ones(3)
+"""
+    found = suite(source, "--gpuperf-all")
+    found.ended(passed=2)
+    assert {} == found.records
+    found.says("--gpuperf-all: 0 tests: no unmarked test has variants on the CPU and on a GPU here")
+    required = suite(source, "--gpuperf-all", "--gpuperf-require-gpu")
+    assert pytest.ExitCode.USAGE_ERROR == required.result.ret
+    alike = suite(source.replace('"numpy"', '"jax.numpy"'), "--gpuperf-all")
+    assert pytest.ExitCode.USAGE_ERROR == alike.result.ret
 
 
 def test_a_further_call_that_ends_the_session_ends_it(suite):

@@ -192,6 +192,32 @@ def test_last_failed_runs_the_loss_again_and_asks_for_no_other_test(held, ends):
     )
 
 
+@pytest.mark.parametrize("option", ["--lf", "--sw"])
+def test_running_what_failed_again_misses_a_test_that_was_removed(held, ends, option):
+    failing = FAST.format(gpu=SLOWER)
+    held(BARE + FAST, then=BARE + failing).assert_outcomes(passed=1, failed=1)
+    again = ends(failing, *GATE, option)
+    assert pytest.ExitCode.OK != again.ret
+    assert "regression check failed: 1 of 2 baseline tests did not run: 1 missing" == last(again)
+
+
+@pytest.mark.parametrize("spread", [SERIAL, PARALLEL], ids=["serial", "-n 1"])
+def test_last_failed_leaves_out_a_file_that_has_no_failure_until_the_file_is_gone(
+    two_files, ends, pytester, spread
+):
+    two_files(*GATE)
+    failing = FAST.format(gpu=SLOWER)
+    ends(failing, *GATE).assert_outcomes(passed=1, failed=1)
+    again = ends(failing, *GATE, "--lf", *spread)
+    assert (
+        "regression check: 1 of 2 baseline tests did not run: 1 left out by the command line (--lf)"
+        == last(again)
+    )
+    (pytester.path / "sub" / "test_other.py").unlink()
+    gone = ends(failing, *GATE, "--lf", *spread)
+    assert "regression check failed: 1 of 2 baseline tests did not run: 1 missing" == last(gone)
+
+
 def test_a_rerun_takes_the_loss_back(held):
     pytest.importorskip("pytest_rerunfailures", reason="the extra `test` has pytest-rerunfailures")
     flaky = BARE.replace("import pytest\n", "import pytest\nruns = []\n").replace(
@@ -496,7 +522,11 @@ def test_bare(gpuperf): gpuperf.both(call)
 UNMARKED = BOTH.replace("@pytest.mark.speedup\ndef test_bare", "def test_bare")
 
 
-@pytest.mark.parametrize("options", [("-m", "speedup"), ("-k", "fast")], ids=["-m", "-k"])
+@pytest.mark.parametrize(
+    "options",
+    [("-m", "speedup"), ("-k", "fast"), ("-m", "speedup", "--gpuperf-all")],
+    ids=["-m", "-k", "-m, --gpuperf-all"],
+)
 def test_a_test_that_lost_its_marker_is_missed_although_an_option_deselects_it(held, options):
     result = held(BOTH, *options, then=UNMARKED)
     assert "regression check failed: 1 of 2 baseline tests did not run: 1 missing" == last(result)

@@ -3,10 +3,12 @@
 import re
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
 from pytest_gpuperf import plugin
+from pytest_gpuperf.report.json import codec
 
 pytestmark = pytest.mark.all_plugins
 
@@ -173,31 +175,37 @@ MARKED = """
 
 
 @pytest.mark.parametrize(
-    ("options", "is_imported"),
+    ("options", "is_there"),
     [([], True), (["--collect-only"], False), (["--gpuperf-off"], False), (["-k", "plain"], False)],
     ids=["measured", "collected", "off", "deselected"],
 )
-def test_what_measuring_needs_is_imported_before_the_first_test_only_if_one_is_measured(
-    pytester, monkeypatch, options, is_imported
+def test_what_measuring_needs_is_there_before_the_first_test_only_if_one_is_measured(
+    pytester, monkeypatch, options, is_there
 ):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.delitem(sys.modules, "filelock", raising=False)
+    for library in ("filelock", "threadpoolctl"):
+        monkeypatch.delitem(sys.modules, library, raising=False)
+    monkeypatch.setattr(codec, "_decoder", cache(codec._decoder.__wrapped__))
     pytester.makepyfile(test_it=MARKED)
     pytester.makeconftest(
         """
         import sys
+        from pytest_gpuperf.report.json import codec
+
+        def there():
+            return {"filelock" in sys.modules, codec._decoder.cache_info().currsize > 0}
 
         def pytest_runtest_logstart():
-            print("BEFORE", "filelock" in sys.modules)
+            print("BEFORE", there() | {"threadpoolctl" in sys.modules})
 
         def pytest_unconfigure():
-            print("AFTER", "filelock" in sys.modules)
+            print("AFTER", there())
         """
     )
     ran = pytester.runpytest_inprocess("-s", "-p", "gpuperf", "--gpuperf-gpu=simulated", *options)
-    told = [line for line in ran.outlines if line.startswith(("BEFORE", "AFTER"))]
-    assert set(told) <= {f"BEFORE {is_imported}", f"AFTER {is_imported}"}
-    assert f"AFTER {is_imported}" in told
+    told = re.findall("(?:BEFORE|AFTER) .*", ran.stdout.str())  # pytest's own words stand before them
+    ran_tests = "--collect-only" not in options
+    assert {f"AFTER {{{is_there}}}", *([f"BEFORE {{{is_there}}}"] if ran_tests else [])} == set(told)
 
 
 class Unmarked:

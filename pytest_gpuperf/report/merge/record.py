@@ -56,7 +56,8 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float | 
     times = zip(*sampled, included or repeat(0.0), strict=False)  # in order; the longer ends are left out
     rounds = [Round(cpu=one, gpu=other, copies=copied) for one, other, copied in times]
     sweep = [Exclusion(1.0, 1.0, "either")] if record.family else []
-    estimator = SequentialEstimator(record.demand, options, sweep)
+    alpha_share = estimation.alpha_share(restarted=record.is_restarted)
+    estimator = SequentialEstimator(record.demand, options, sweep, alpha_share=alpha_share)
     for one_round in rounds:
         estimator.add(one_round)
     lasted = min(metrics.lasted(result.record) for result in (cpu, gpu))
@@ -76,9 +77,16 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float | 
         copies=copies[: len(rounds)],
         transfer=record.transfer,
         disturbance=estimation.undisturbed(
-            speedup, rounds, record.demand, options, cpu=interference, gpu=gpu_interference
+            speedup,
+            rounds,
+            record.demand,
+            options,
+            cpu=interference,
+            gpu=gpu_interference,
+            alpha_share=alpha_share,
         ),
         throttled=noise.throttle_reason(dropped, dropped + len(gpu.measurement.samples_for(record.demand))),
+        alpha_share=alpha_share,
     )
     judged = judge_offline(measured, options, record.memory or _MEMORY_NOT_REPORTED)
     joined = replace(

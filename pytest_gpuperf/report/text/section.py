@@ -124,6 +124,9 @@ def _selections(run: Run, rows: Sequence[Record]) -> list[str]:
         if selection.pattern is not None:
             shown.append(f"gpuperf_speedup {selection.pattern}: {units.count(selection.tests, 'test')}")
             continue
+        if not selection.tests:
+            shown.append("--gpuperf-all: 0 tests: no unmarked test has variants on the CPU and on a GPU here")
+            continue
         others = [record for record in run.records if record.source == "all"]
         compared = f"{sum(record.speedup is not None for record in others)} compared with a CPU variant"
         above = sum(record.source == "all" for record in rows)

@@ -1,6 +1,7 @@
 """Evidence: e-values with worked numbers, the running interval, autocorrelation."""
 
 from math import comb, exp, inf, isfinite, log
+from statistics import median
 
 import numpy as np
 import pytest
@@ -121,6 +122,11 @@ def test_few_rounds_leave_an_interval_that_reaches_far_beyond_them(factor, round
 @for_each("rounds", [0, 1])
 def test_one_round_has_no_interval_of_few(rounds):
     assert evidence_of([1.0] * rounds).few_rounds_interval is None
+
+
+@for_each("values", [[3.0], [3.0, 1.0], [3.0, 1.0, 2.0], [0.3, 0.1, 0.2, 0.1], [5.0, 1.0, 4.0, 2.0, 3.0]])
+def test_the_median_is_that_of_the_values_in_any_order(values):
+    assert median(values) == evidence_of(values).median
 
 
 def test_the_interval_only_shrinks():

@@ -1,6 +1,8 @@
 """Abilities: what some devices can tell or do; None, or nothing, where one cannot."""
 
+from inspect import signature
 from types import SimpleNamespace
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -206,3 +208,25 @@ def test_an_ability_that_fails_is_like_one_that_is_not_there(expected, ability):
 )
 def test_a_wait_that_does_not_take_one_result_is_none(expected, wait):
     assert expected is (capabilities.wait_for_result(SimpleNamespace(wait=wait)) is not None)
+
+
+def test_the_wait_of_a_class_is_examined_once_and_keeps_no_device_alive(monkeypatch):
+    """It is asked for before every block."""
+    examined = []
+    monkeypatch.setattr(capabilities, "signature", lambda found: examined.append(found) or signature(found))
+
+    class Waiting:
+        def wait(self, result):
+            return result
+
+    class Draining:
+        def wait(self):
+            pass
+
+    device = Waiting()
+    assert [3, 3] == [capabilities.wait_for_result(device)(3) for _ in range(2)]
+    assert [None, None] == [capabilities.wait_for_result(Draining()) for _ in range(2)]
+    assert [Waiting.wait, Draining.wait] == examined
+    left = ref(device)
+    del device
+    assert left() is None

@@ -331,9 +331,10 @@ def test_the_wait_for_a_processor_only_grows():
         assert all(0 <= wait <= now.get(thread, wait) for thread, wait in first.items())
 
 
-def limited(monkeypatch, pools, limits=nullcontext):
+def limited(monkeypatch, pools, limits=lambda limits: nullcontext()):
     """Return among how many threads the work of one is shared, where these are the pools."""
-    found = SimpleNamespace(threadpool_info=lambda: pools, threadpool_limits=limits)
+    controller = SimpleNamespace(info=lambda: pools, limit=limits)
+    found = SimpleNamespace(ThreadpoolController=lambda: controller)
     monkeypatch.setitem(sys.modules, "threadpoolctl", found)
     monkeypatch.setattr(environment, "_usable", lambda: 6)
     with environment.one_thread() as threads:
@@ -345,6 +346,14 @@ def test_the_work_of_one_thread_is_shared_by_the_largest_pool_on_as_many_process
     monkeypatch, expected, threads
 ):
     assert expected == limited(monkeypatch, [pool("blas", "openblas", each) for each in threads])
+
+
+def test_the_loaded_libraries_are_looked_at_once_to_limit_their_pools(monkeypatch):
+    made, controller = [], SimpleNamespace(info=list, limit=lambda limits: nullcontext())
+    found = SimpleNamespace(ThreadpoolController=lambda: made.append(1) or controller)
+    monkeypatch.setitem(sys.modules, "threadpoolctl", found)
+    with environment.one_thread():
+        assert [1] == made
 
 
 def test_pools_that_cannot_be_limited_tell_no_processor_time(monkeypatch):

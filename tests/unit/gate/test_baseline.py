@@ -24,7 +24,7 @@ from pytest_gpuperf.model.measurement import (
     Speedup,
 )
 from pytest_gpuperf.model.offload import Offload, Point, Price, Threshold
-from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.model.record import Environment, Note, Record, Run
 
 TEST = "tests/test_fft.py::test_fft[64]"
 ROUNDS = 12
@@ -191,12 +191,19 @@ def test_times_that_are_none_are_no_metric(samples):
     assert metrics.estimate_of(record(cpu=none), "cpu") is None
 
 
-@for_each("taken", [2, 3, 10])
-def test_a_time_has_the_interval_of_its_samples(taken):
+RESTARTED = Note(code="restarted", text="restarted the measurement")
+
+
+@for_each("taken", [2, 3, 9, 10])
+@for_each(("notes", "share"), [((), 0.8), ((RESTARTED,), 0.1)])
+def test_a_time_has_the_interval_of_its_samples_at_the_level_that_restarts_leave(taken, notes, share):
+    """Of alpha 0.8 is for the first samples; two restarts share the rest."""
     samples = [1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.1, 0.9, 1.02, 0.98][:taken]
-    expected = estimate(samples, RunOptions(alpha=0.025), "siblings")
-    found = metrics.estimate_of(record(gpu=measured(GPU, *samples)), "gpu")
-    assert (expected.value, expected.low, expected.high) == (found.value, found.low, found.high)
+    expected = estimate(samples, RunOptions(alpha=share * 0.025), "siblings")
+    found = metrics.estimate_of(record(gpu=measured(GPU, *samples), notes=notes), "gpu")
+    assert (expected.value, expected.low, expected.high) == pytest.approx(
+        (found.value, found.low, found.high)
+    )
 
 
 def test_a_time_is_judged_at_the_level_of_its_record():

@@ -100,7 +100,10 @@ GONE = Absence(cause="gone")
 def seen(*, missing=(), absent=None, crashed=None, has_gpu=True, gate_requested=True) -> RunCoverage:
     known = {**dict.fromkeys(missing, GONE), **(absent or {})}
     return RunCoverage(
-        absence=known.get, crashed=crashed or {}, has_gpu=has_gpu, gate_requested=gate_requested
+        absence=lambda each: known.get(each.nodeid),
+        crashed=crashed or {},
+        has_gpu=has_gpu,
+        gate_requested=gate_requested,
     )
 
 

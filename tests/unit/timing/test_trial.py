@@ -774,6 +774,19 @@ def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch
     ]
 
 
+@pytest.mark.parametrize(("shares", "rule"), [([None], "sign_test"), ([0.1, None], "few_rounds")])
+def test_rounds_with_a_cpu_sibling_that_was_timed_again_spend_the_alpha_that_is_left(
+    monkeypatch, shares, rule
+):
+    """At most seven rounds: too few for what a restart leaves."""
+    disturbed(monkeypatch, *shares)
+    bench, options = Bench(), RunOptions(sampling=SamplingPlan(max_rounds=7, record_rounds=7))
+    trials = [Trial(nodeid=NODEID, demand=Demand(), options=options) for _ in range(2)]
+    side = trials[0].time_cpu(bound(quick), bench.cpu, seconds=1.0)
+    record = trials[1].record(trials[1].compare_with(side, bound(quick), bench.gpu))
+    assert (record.speedup.rule, record.is_restarted) == (rule, rule == "few_rounds")
+
+
 def test_a_disturbed_cpu_does_not_say_what_a_gpu_must_reach(monkeypatch):
     disturbed(monkeypatch, *[0.1] * 9)
     trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=RunOptions())

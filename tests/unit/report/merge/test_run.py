@@ -108,6 +108,20 @@ def test_a_failure_near_its_limit_is_one_only_if_the_samples_of_both_runs_sat_ap
     assert found.speedup.confirmation == "not_apart"
 
 
+@for_each(("taken", "rule"), [(9, "few_rounds"), (10, "sign_test")])
+@for_each("kind", ["cpu", "gpu"])
+def test_samples_after_a_restart_spend_the_alpha_that_is_left(kind, taken, rule):
+    """Ten rounds that agree suffice for a tenth of an alpha of 0.025, and six for all of it."""
+    restarted = Note(code="restarted", text="restarted the measurement")
+    sides = {
+        each: side(each, *[seconds] * taken, notes=(restarted,) if each == kind else ())
+        for each, seconds in (("cpu", 10e-3), ("gpu", 1e-3))
+    }
+    found = joined(**sides)
+    assert (rule, rule) == (found.speedup.rule, found.offload.latency.rule)
+    assert "sign_test" == joined(side("cpu", *[10e-3] * 6), side("gpu", *[1e-3] * 6)).speedup.rule
+
+
 def test_a_verdict_has_its_reason_in_numbers():
     found = joined(side("cpu", 10e-3, demand=Demand(min=11)), side("gpu", 1e-3, demand=Demand(min=11)))
     assert found.reason == "speedup 10.0x [9.90, 10.1], required at least 11x"
