@@ -65,8 +65,22 @@ def lost_device() -> SimulatedDevice:
     return device
 
 
-def test_an_error_that_says_nothing_of_the_device_is_followed_by_one_wait_that_does():
-    fault = capabilities.fault(lost_device(), RuntimeError("CUBLAS_STATUS_EXECUTION_FAILED"))
+@for_each(
+    "text",
+    [
+        "CUBLAS_STATUS_EXECUTION_FAILED",
+        "CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling `cublasSgemm(handle)`",
+        "cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+        "cuFFT error: CUFFT_EXEC_FAILED",
+        "CUSOLVER_STATUS_INTERNAL_ERROR",
+        "CUSPARSE_STATUS_EXECUTION_FAILED",
+        "NCCL error: unhandled cuda error",
+        "INTERNAL: Failed to launch CUDA kernel",
+        "unknown error",
+    ],
+)
+def test_an_error_that_says_nothing_of_the_device_is_followed_by_one_wait_that_does(text):
+    fault = capabilities.fault(lost_device(), RuntimeError(text))
     assert fault is not None
     assert fault.kind == "lost"
 
