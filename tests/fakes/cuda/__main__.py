@@ -12,6 +12,8 @@ cuSOLVER or cuSPARSE fails. Settings of the fake, in the environment, which are 
     FAKE_CUDA_TFLOPS      the rate of matrix products (20)
     FAKE_CUDA_MEMORY      the bytes of a device (8 GiB)
     FAKE_CUDA_DEVICES     how many devices there are (1)
+    FAKE_CUDA_DRIVER      the CUDA version that the driver supports: 11040, or 0 without a driver (13020)
+    FAKE_CUDA_REFUSE      the number of the error with which devices refuse to be used: 46 of exclusive mode
     FAKE_CUDA_LOG         1 writes launches, allocations, and what the fake lacks to the standard error
 """
 
