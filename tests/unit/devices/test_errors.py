@@ -33,9 +33,10 @@ def test_every_form_of_out_of_memory_is_told_with_its_bytes(text, requested):
     assert ("out_of_memory", requested) == (fault.kind, fault.requested)
 
 
-def test_a_memory_error_of_the_host_tells_its_bytes():
-    error = MemoryError("Unable to allocate 1.50 GiB for an array with shape (201326592,)")
-    assert errors.parse_error(error).requested == 3 * GIB // 2
+@for_each(("size", "requested"), [("1.50 GiB", 3 * GIB // 2), ("32.0 PiB", 1 << 55), ("2.00 EiB", 1 << 61)])
+def test_a_memory_error_of_the_host_tells_its_bytes(size, requested):
+    error = MemoryError(f"Unable to allocate {size} for an array with shape (201326592,)")
+    assert errors.parse_error(error).requested == requested
 
 
 @for_each(
