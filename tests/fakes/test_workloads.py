@@ -3,6 +3,8 @@
 A kernel is over before Python gets to ask whether it runs, so that nothing here rests on being quick enough.
 """
 
+import json
+
 import pytest
 
 SUITE = """
@@ -143,9 +145,14 @@ def test_after(gpu):
 
 
 @pytest.mark.parametrize("device", ["cupy", "torch"])
-def test_a_device_that_is_lost_before_a_product_is_blamed_on_the_test_that_lost_it(ran, device):
-    output, _ = ran(device, LOSES, FAKE_CUDA_CRASH="sin")
+@pytest.mark.parametrize(
+    "error", [220, 700, 999], ids=["uncorrectable NVLink error", "illegal address", "unknown error"]
+)
+def test_a_device_that_is_lost_before_a_product_is_blamed_on_the_test_that_lost_it(ran, device, error):
+    output, report = ran(device, LOSES, FAKE_CUDA_CRASH="sin", FAKE_CUDA_CRASH_ERROR=str(error))
     assert "was lost in test_it.py::test_crash" in output, output
+    (record,) = json.loads(report.read_text())["records"]
+    assert ("test_it.py::test_crash", "gpu_lost") == (record["nodeid"], record["reason_code"])
 
 
 FULL = """
