@@ -44,7 +44,14 @@ def read_arguments() -> Namespace:
     )
     parser.add_argument("--output", type=Path, default=Path("gpu-results"), help="a folder for what is found")
     parser.add_argument("--seconds", type=float, default=560.0, help="for all parts together")
-    parser.add_argument("--parts", nargs="+", choices=[part.name for part in PARTS], help="these alone")
+    expected = ", ".join(f"{part.name} {part.expected} s" for part in PARTS)
+    parser.add_argument(
+        "--parts",
+        nargs="+",
+        choices=[part.name for part in PARTS],
+        metavar="PART",
+        help=f"these alone; expected on a GPU, for each library: {expected}",
+    )
     parser.add_argument("--short", action="store_true", help="small sizes and few turns, to see that it runs")
     parser.add_argument("--look-at", nargs="+", metavar="PART", help="be one of the processes")
     return parser.parse_args()
@@ -55,10 +62,7 @@ def measure(arguments: Namespace, file: Path) -> list[tuple[Part, str]]:
     ended = {(line["part"], line["gpu"]) for line in read(file) if line["what"] == "ended"}
     parts = [part for part in PARTS if part.name in (arguments.parts or [part.name])]
     wanted = [
-        (part, gpu)
-        for part in parts
-        for gpu in arguments.gpus
-        if gpu.partition(":")[0] in part.libraries and (part.name, gpu) not in ended
+        (part, gpu) for part in parts for gpu in part.choices(arguments.gpus) if (part.name, gpu) not in ended
     ]
     left, started = list[tuple[Part, str]](), perf_counter()
     for together, choice in processes(wanted, share=arguments.short):

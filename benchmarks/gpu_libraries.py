@@ -19,10 +19,12 @@ class Library:
     """One library: what a hand-written benchmark of it would do. Times are in seconds."""
 
     module: str
-    out_of_memory: str
-    """Python code that asks for more memory than any device has."""
-    lost: str | None = None
-    """Python code after which the device cannot be used in its process."""
+    dtypes: tuple[str, ...] = ("float32",)
+    """Of the products whose rounding is looked at: those that the library has on both devices."""
+    settings: tuple[dict[str, str], ...] = ({},)
+    """Environments that may change the precision of float32 products."""
+    faults: dict[str, tuple[str, str]]
+    """By name a kind of fault, and Python code that raises it."""
 
     def __init__(self) -> None:
         self.module_object: Any = import_module(self.module)
@@ -51,21 +53,65 @@ class Library:
         """Return by name what measures a call with the library's own tools, in seconds."""
         return {}
 
+    def cast(self, array: Any, dtype: str) -> Any:
+        """Return an array of either device in another dtype."""
+        return array.astype(dtype)
+
+    def convolve(self, images: Any, weights: Any) -> Any:  # noqa: ARG002 - as above
+        """Return images of the same size after a 3x3 convolution; None for a library without them."""
+        return None
+
+    def compiled(self) -> Callable[[], Any] | None:
+        """Return a compiled call whose result is in memory of its own; None for a library without those."""
+        return None
+
     def unseen(self) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Yield work that asks no pool for memory, or does not run on the default stream."""
         yield from ()
+
+
+_CRASH = """
+crash = cupy.RawKernel('extern "C" __global__ void crash(int* p) { *((volatile int*)16) = 1; }', "crash")
+crash((1,), (1,), (cupy.zeros(1, "i4"),))
+"""
+_PRODUCT = "a = cupy.ones((512, 512), 'f4')\na @ a\n"
+_TORCHS_PRODUCT = "a = torch.ones(512, 512, device='cuda')\na @ a\n"
+_ASSERTION = "torch.ones(3, device='cuda')[torch.tensor([10**9], device='cuda')]"
+# What is left is less than cuBLAS or its work area takes.
+_FULL = """
+a, out = (torch.ones(64, 64, device="cuda") for _ in range(2))
+held, size = [], 1 << 36
+while size >= 1 << 20:
+    try:
+        held.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+    except torch.OutOfMemoryError:
+        size //= 2
+"""
 
 
 class Cupy(Library):
     """CuPy."""
 
     module = "cupy"
-    out_of_memory = "cupy.empty(1 << 45, 'u1')"
-    lost = (
-        'import cupy; cupy.RawKernel(\'extern "C" __global__ void crash(int* p)'
-        " { *((volatile int*)16) = 1; }', 'crash')((1,), (1,), (cupy.zeros(1, 'i4'),));"
-        " cupy.cuda.Device().synchronize()"
+    settings = (
+        {},
+        {"CUPY_TF32": "1"},
+        {"NVIDIA_TF32_OVERRIDE": "1"},
+        {"CUPY_TF32": "1", "NVIDIA_TF32_OVERRIDE": "0"},
     )
+    faults = {  # noqa: RUF012 - as those below, nobody changes it
+        "memory": ("out_of_memory", "cupy.empty(1 << 45, 'u1')"),
+        "memory without a pool": (
+            "out_of_memory",
+            "cupy.cuda.set_allocator(None)\ncupy.empty(1 << 45, 'u1')",
+        ),
+        "illegal address": ("lost", f"{_CRASH}\ncupy.cuda.Device().synchronize()"),
+        "illegal address, met by a copy": ("lost", f"{_CRASH}\ncupy.ones(3).get()"),
+        "illegal address, met by cuBLAS": (
+            "lost",
+            f"{_PRODUCT}{_CRASH}\ntime.sleep(0.05)\na @ a\ncupy.cuda.Device().synchronize()",
+        ),
+    }
 
     def wait(self, result: Any) -> None:  # noqa: ARG002 - of a result of another library
         self.module_object.cuda.Stream.null.synchronize()
@@ -130,11 +176,20 @@ class Torch(Library):
     """PyTorch on CUDA."""
 
     module = "torch"
-    out_of_memory = "torch.empty(1 << 45, dtype=torch.uint8, device='cuda')"
-    lost = (
-        "import torch; torch.ones(3, device='cuda')[torch.tensor([10**9], device='cuda')];"
-        " torch.cuda.synchronize()"
-    )
+    dtypes = ("float32", "bfloat16", "float16")
+    settings = ({}, {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"}, {"NVIDIA_TF32_OVERRIDE": "1"})
+    faults = {  # noqa: RUF012 - as above
+        "memory": ("out_of_memory", "torch.empty(1 << 45, dtype=torch.uint8, device='cuda')"),
+        "memory for cuBLAS": (
+            "out_of_memory",
+            f"{_FULL}\ntorch.matmul(a, a, out=out)\ntorch.cuda.synchronize()",
+        ),
+        "assertion": ("lost", f"{_ASSERTION}\ntorch.cuda.synchronize()"),
+        "assertion, met by cuBLAS": (
+            "lost",
+            f"{_TORCHS_PRODUCT}{_ASSERTION}\ntime.sleep(0.05)\na @ a\ntorch.cuda.synchronize()",
+        ),
+    }
 
     def wait(self, result: Any) -> None:  # noqa: ARG002 - as above
         self.module_object.cuda.synchronize()
@@ -180,7 +235,36 @@ class Torch(Library):
 
             return float(cold(call, return_mode="median")) / 1e3
 
-        return {"torch.utils.benchmark": timer, "triton do_bench, cold L2": do_bench}
+        def do_bench_cudagraph() -> float:
+            from triton.testing import do_bench_cudagraph as replayed
+
+            return float(replayed(call, return_mode="median")) / 1e3
+
+        return {
+            "torch.utils.benchmark": timer,
+            "triton do_bench, cold L2": do_bench,
+            "triton do_bench_cudagraph": do_bench_cudagraph,
+        }
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        return array.to(getattr(self.module_object, dtype))
+
+    def convolve(self, images: Any, weights: Any) -> Any:
+        return self.module_object.nn.functional.conv2d(images, weights, padding=1)
+
+    def compiled(self) -> Callable[[], Any]:
+        torch = self.module_object
+        layers = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU()).cuda()
+        work, values = torch.compile(layers, mode="reduce-overhead"), torch.ones(64, 64, device="cuda")
+
+        def call() -> Any:
+            with torch.no_grad():
+                torch.compiler.cudagraph_mark_step_begin()
+                return work(values)
+
+        for _ in range(4):  # it compiles, warms up, and records its graph
+            call()
+        return call
 
     def unseen(self) -> Iterator[tuple[str, Callable[[], Any]]]:
         torch = self.module_object
@@ -210,7 +294,11 @@ class Jax(Library):
     """JAX, on its first device."""
 
     module = "jax"
-    out_of_memory = "jax.numpy.ones((1 << 42,), 'f4').block_until_ready()"
+    dtypes = ("float32", "bfloat16", "float16")
+    settings = ({}, {"JAX_DEFAULT_MATMUL_PRECISION": "highest"}, {"NVIDIA_TF32_OVERRIDE": "0"})
+    faults = {  # noqa: RUF012 - as above
+        "memory": ("out_of_memory", "jax.numpy.ones((1 << 42,), 'f4').block_until_ready()"),
+    }
 
     def wait(self, result: Any) -> None:
         result.block_until_ready()
@@ -220,6 +308,9 @@ class Jax(Library):
 
     def down(self, array: Any) -> Any:
         return np.asarray(array.addressable_data(0))  # a new view: an array keeps what was copied of it
+
+    def convolve(self, images: Any, weights: Any) -> Any:
+        return self.module_object.lax.conv(images, weights, (1, 1), "SAME")
 
     def unseen(self) -> Iterator[tuple[str, Callable[[], Any]]]:
         jax = self.module_object

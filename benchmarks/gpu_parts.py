@@ -4,13 +4,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib import metadata
+from itertools import product as product_of
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from textwrap import indent
 from time import perf_counter, sleep
 from typing import Any
 
@@ -29,7 +32,9 @@ __all__ = ["PARTS", "Finding", "Part", "Subject"]
 
 ROOT = Path(__file__).parent.parent
 _PACKAGES = """numpy pytest pytest-xdist cupy-cuda12x cupy-cuda13x torch triton jax jaxlib jax-cuda13-plugin
-    nvidia-ml-py nvidia-cublas nvidia-cuda-runtime""".split()  # noqa: SIM905 - as a list each has its line
+    nvidia-ml-py nvidia-cublas nvidia-cuda-runtime cuda-bench""".split()  # noqa: SIM905 - as a list each has its line
+_CUDA_BENCH = {"nv/batch/time/gpu/mean": "warm L2", "nv/cold/time/gpu/mean": "cold L2"}
+_ROUNDED = 1e-5  # the error of a float32 product of normal numbers is below it, with TF32 it is 3e-4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,13 +109,23 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One thing to look at, for so many seconds at most."""
+    """One thing to look at with each library, or `once`, with the first of them.
+
+    It takes so many `seconds` at most. What is `expected` on a GPU is an estimate.
+    """
 
     name: str
     look: Callable[[Subject], Iterator[Finding]]
+    expected: int
     seconds: int
     libraries: tuple[str, ...] = tuple(LIBRARIES)
+    once: bool = False
     needs: str | None = None
+
+    def choices(self, gpus: Sequence[str]) -> list[str]:
+        """Return with which of these GPUs (as in `--gpuperf-gpu`) the part runs."""
+        found = [gpu for gpu in gpus if gpu.partition(":")[0] in self.libraries]
+        return found[:1] if self.once else found
 
     def findings(self, subject: Subject) -> Iterator[Finding]:
         """Yield what is found, or that the device cannot show it."""
@@ -141,16 +156,24 @@ def machine(subject: Subject) -> Iterator[Finding]:
 
 def detection(subject: Subject) -> Iterator[Finding]:
     """How many of twenty measurements refuse ordinary work as none, or as a kept result."""
+
+    def observe() -> None:
+        with subject.gpu.observe():
+            pass
+
+    yield Finding(what="seconds to observe no call", figure=_mean(observe, calls=20))
+    yield Finding(what="seconds to wait for no work", figure=_mean(subject.gpu.synchronize, calls=20))
     for name, call in subject.library.unseen():
-        errors = []
-        for _ in range(2 if subject.short else 20):
-            try:
-                subject.measured(_on_gpu(call), parity=False, max_time=0.2)
-            except GpuPerfError as error:
-                errors.append(str(error))
-        yield Finding(
-            what=f"false errors: {name}", figure=len(errors), limit=0, facts={"errors": sorted({*errors})}
-        )
+        yield _refused(subject, name, call)
+    if "a device that computes" in subject.lacks:
+        return
+    try:
+        compiled = None if subject.short else subject.library.compiled()
+    except Exception as error:  # noqa: BLE001 - of a compiler that may not be there
+        yield Finding(what="no compiled call", facts={"cause": str(error)[:200]})
+    else:
+        if compiled is not None:
+            yield _refused(subject, "compiled, in a graph", compiled)
 
 
 def times(subject: Subject) -> Iterator[Finding]:
@@ -180,6 +203,12 @@ def times(subject: Subject) -> Iterator[Finding]:
         yield _off(
             f"{name}: latency / loop", latency, _loop(subject.library, call, calls), subject.at_most(0.05)
         )
+        host_time = gpu.inspection.host_time if gpu.inspection else None
+        if host_time is not None:
+            submitted = _submission(subject.library, call)
+            yield Finding(
+                what=f"{name}: host time / a call that is not waited for", figure=host_time / submitted
+            )
         device_time = gpu.inspection.device_time if gpu.inspection else None
         if device_time is not None and capabilities.occupy(subject.gpu, 1e-3):
             yield Finding(what=f"{name}: device time", figure=device_time)
@@ -209,52 +238,88 @@ def copies(subject: Subject) -> Iterator[Finding]:
         up, down = _mean(partial(library.up, host), calls), _mean(partial(library.down, there), calls)
         yield _off(f"{4 * size} bytes up / loop", transfer.h2d.median, up, limit)
         yield _off(f"{4 * size} bytes down / loop", transfer.d2h.median, down, limit)
+        if transfer.loop:
+            whole = _mean(lambda host=host: library.down(_plus(library.up(host))), calls)
+            yield _off(f"{4 * size} bytes up, a + 1, down / loop", median(transfer.loop), whole, limit)
 
 
 def clocks(subject: Subject) -> Iterator[Finding]:
     """How much slower a block is after the GPU has idled, and how much faster than under lasting load."""
-    size = 256 if subject.short else 4096
-    array = subject.gpu.asarray(np.random.default_rng(0).random((size, size), dtype="f4"))
+    gpu, short = subject.gpu, subject.short
+    random = np.random.default_rng(0)
+    size, count = (256, 1 << 16) if short else (4096, 1 << 26)
+    host = random.random((1024, 1024), dtype="f4")
+    matrix = gpu.asarray(random.random((size, size), dtype="f4"))
+    vector = gpu.asarray(random.random(count, dtype="f4"))
 
-    def block() -> float:
-        subject.gpu.synchronize()
-        return _seconds(lambda: (_product(array), subject.gpu.synchronize()))
+    def product() -> float:
+        gpu.synchronize()
+        return _seconds(lambda: (_product(matrix), gpu.synchronize()))
 
-    sleep(0.1 if subject.short else 3)
+    def elementwise() -> float:
+        gpu.synchronize()
+        return _seconds(lambda: (_plus(vector), gpu.synchronize()))
+
+    def blas(seconds: float) -> None:
+        end = perf_counter() + seconds
+        while perf_counter() < end:
+            host @ host
+
+    slowed = capabilities.throttle_counters(gpu)
+    sleep(0.1 if short else 3)
     started, series = perf_counter(), []
-    while perf_counter() - started < (0.1 if subject.short else 1.5):
-        series.append((perf_counter() - started, block()))
+    while perf_counter() - started < (0.1 if short else 1.5):
+        series.append((perf_counter() - started, product()))
     steady = median(seconds for _, seconds in series[len(series) // 2 :])
     awake = next((at for at, seconds in series if seconds <= 1.05 * steady), None)
     facts = {
         "first": [seconds for _, seconds in series[:5]],
         "steady": steady,
-        "clocks": repr(capabilities.clocks(subject.gpu)),
+        "clocks": repr(capabilities.clocks(gpu)),
     }
     yield Finding(what="seconds of work until a product is steady", figure=awake, facts=facts)
-    for gap in (0.001, 0.01) if subject.short else (0.001, 0.01, 0.1, 1.0):
-        first = []
-        for _ in range(3 if gap >= 1 else 10):
-            sleep(gap)
-            first.append(block())
-        yield Finding(what=f"block after {gap} s idle / back to back", figure=median(first) / steady)
-    if subject.short:
-        return
+    for load, block, gaps in (
+        ("a @ a", product, (0.001, 0.01) if short else (0.001, 0.01, 0.1, 1.0)),
+        ("a + 1", elementwise, (0.001,) if short else (0.001, 0.01, 0.1)),
+    ):
+        back_to_back = median(block() for _ in range(3 if short else 30))
+        for gap, (how, idle) in product_of(gaps, {"sleep": sleep, "BLAS": blas}.items()):
+            first, clock = [], []
+            for _ in range(3 if gap >= 1 or short else 10):
+                idle(gap)
+                clock.append(capabilities.sm_mhz(gpu))
+                first.append(block())
+            what = f"{load}: block after {gap} s of {how} / back to back"
+            yield Finding(what=what, figure=median(first) / back_to_back, facts={"MHz": clock})
+    reasons = {"work": Counter[str](), "idling": Counter[str]()}
+    for _ in range(2 if short else 20):
+        product()
+        reasons["work"].update(_reasons(gpu))
+        blas(0.02)
+        reasons["idling"].update(_reasons(gpu))
+    yield Finding(what="reasons for lower clocks, after work and after idling", facts=reasons)
     started = perf_counter()
-    while perf_counter() - started < 5:
-        lasting = block()
-    facts = {"clocks": repr(capabilities.clocks(subject.gpu))}
-    yield Finding(what="after 5 s of load / at first", figure=lasting / steady, facts=facts)
+    while perf_counter() - started < (0.1 if short else 5):
+        lasting = product()
+    facts = {
+        "clocks": repr(capabilities.clocks(gpu)),
+        "slowed down, before": slowed,
+        "and now": capabilities.throttle_counters(gpu),
+    }
+    yield Finding(what="a @ a after 5 s of load / at first", figure=lasting / steady, facts=facts)
 
 
 def answers(subject: Subject) -> Iterator[Finding]:
     """The error between CPU and GPU that is no mistake, in the tolerance that it is held to."""
+    library, random = subject.library, np.random.default_rng(1)
     size = 64 if subject.short else 512
-    weights = np.random.default_rng(1).standard_normal((4, size, size), dtype=np.float32) / size**0.5
+    weights = random.standard_normal((4, size, size), dtype=np.float32) / size**0.5
+    images = random.standard_normal((4, 32, 64, 64), dtype=np.float32)
+    kernels = random.standard_normal((4, 32, 32, 3, 3), dtype=np.float32) / 17
 
-    def network(layers: int, device: Device) -> Callable[[], Any]:
+    def products(layers: int, dtype: str, device: Device) -> Callable[[], Any]:
         def body() -> Callable[[], Any]:
-            held = [device.asarray(each) for each in weights[:layers]]
+            held = [library.cast(device.asarray(each), dtype) for each in weights[:layers]]
 
             def run() -> Any:
                 values = held[0]
@@ -266,38 +331,97 @@ def answers(subject: Subject) -> Iterator[Finding]:
 
         return body
 
-    for layers in (1, 2, 4):
-        record = subject.measured(partial(network, layers), max_time=0.5)
-        parity = record.parity
+    def convolutions(layers: int, device: Device) -> Callable[[], Any]:
+        def body() -> Callable[[], Any]:
+            shown, held = device.asarray(images), [device.asarray(each) for each in kernels[:layers]]
+
+            def run() -> Any:
+                values = shown
+                for each in held:
+                    values = library.convolve(values, each)
+                return values
+
+            return run
+
+        return body
+
+    loads = [
+        (f"{dtype}, {layers} products", partial(products, layers, dtype))
+        for dtype in library.dtypes
+        for layers in (1, 2, 4)
+    ]
+    if type(library).convolve is not Library.convolve:
+        loads += [(f"float32, {layers} convolutions", partial(convolutions, layers)) for layers in (1, 2, 4)]
+    for name, bind in loads:
+        parity = subject.measured(bind, max_time=0.5).parity
         assert parity is not None
-        facts = {"reason": parity.reason, "mode": subject.gpu.info.reduced_precision}
+        info = subject.gpu.info
+        facts = {
+            "reason": parity.reason,
+            "mode": [info.reduced_precision, info.reduced_convolutions],
+            "error": parity.error,
+            "tolerance": parity.tolerance,
+        }
         share = None if parity.error is None or not parity.tolerance else parity.error / parity.tolerance
+        yield Finding(what=f"error / tolerance, {name}", figure=share, limit=1, facts=facts)
+    yield from _rounding(subject)
+
+
+def _rounding(subject: Subject) -> Iterator[Finding]:
+    """Yield for each setting whether float32 products are rounded exactly where the device says so."""
+    program = f"""
+import json, sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
+import gpu_libraries, numpy
+gpu = gpu_libraries.devices({subject.choice!r})[1]
+one, other = numpy.random.default_rng(0).standard_normal((2, 512, 512), dtype="f4")
+exact = one.astype("f8") @ other
+found = gpu.asnumpy(gpu.asarray(one) @ gpu.asarray(other))
+error = float(numpy.linalg.norm(found - exact) / numpy.linalg.norm(exact))
+print(json.dumps({{"error": error, "mode": gpu.info.reduced_precision}}))
+"""
+    for setting in subject.library.settings[: 1 if subject.short else None]:
+        lines = _output(sys.executable, "-c", program, **setting).splitlines()
+        name = " ".join(f"{key}={value}" for key, value in setting.items()) or "no setting"
+        try:
+            facts = json.loads(lines[-1])
+            is_wrong = (facts["error"] > _ROUNDED) is not (facts["mode"] is not None)
+        except (IndexError, ValueError):
+            facts, is_wrong = {"said": lines[-1:]}, True
         yield Finding(
-            what=f"error / tolerance, float32, {layers} products", figure=share, limit=1, facts=facts
+            what=f"rounding other than described: {name}", figure=float(is_wrong), limit=0, facts=facts
         )
 
 
 def faults(subject: Subject) -> Iterator[Finding]:
     """What the library raises without memory, and after a crash, and whether it is recognized."""
     library = subject.library
-    for kind, code in (("out_of_memory", library.out_of_memory), ("lost", library.lost)):
-        if code is None:
-            continue
+    for name, (kind, code) in library.faults.items():
         program = f"""
-import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
-import {library.module}, gpu_libraries
+import sys, time; sys.path.insert(0, {str(Path(__file__).parent)!r})
+import {library.module}, gpu_libraries, numpy
+from pytest_gpuperf.devices import capabilities
 gpu = gpu_libraries.devices({subject.choice!r})[1]
 try:
-    {code.replace(f"import {library.module}; ", "")}
+{indent(code, "    ")}
 except Exception as error:
-    print(type(error).__name__, str(error)[:200].replace(chr(10), " "), gpu.fault(error), sep=" | ")
+    fault = capabilities.fault(gpu, error)
+    text = f"{{type(error).__name__}}: {{error}}"[:200].replace(chr(10), " ")
 else:
-    print("nothing was raised")
+    sys.exit("nothing was raised")
+held = a = out = None
+if {kind == "out_of_memory"}:
+    gpu.release()
+    gpu.asarray(numpy.ones(3)) + 1
+    gpu.synchronize()
+print(text, fault, sep=" | ")
 """
         said = _output(sys.executable, "-c", program).splitlines()[-1:]
         is_known = f"kind='{kind}'" in "".join(said)
         yield Finding(
-            what=f"not recognized: {kind}", figure=float(not is_known), limit=0, facts={"raised": said}
+            what=f"not recognized: {kind}, {name}",
+            figure=float(not is_known),
+            limit=0,
+            facts={"raised": said},
         )
 
 
@@ -333,6 +457,48 @@ while time.time() < end:
     )
 
 
+def cuda_bench(subject: Subject) -> Iterator[Finding]:
+    """Compare our block with the times of NVIDIA's own harness, with a warm and with a cold L2."""
+    try:
+        from cuda import bench
+    except ImportError as error:
+        yield Finding(what="not looked at: it needs cuda-bench", facts={"cause": str(error)})
+        return
+    cupy, ours = subject.library.module_object, {}
+    for name, work, shape in (
+        ("a + 1, 1048576", _plus, (1 << 20,)),
+        ("a + 1, 33554432", _plus, (1 << 25,)),
+        ("a @ a, 4096", _product, (4096, 4096)),
+    ):
+        gpu = subject.record(work, *shape, parity=False).gpu
+        ours[name] = (gpu and gpu.median) or 0.0
+
+        def run(state: Any, work: Callable[[Any], Any] = work, shape: tuple[int, ...] = shape) -> None:
+            with cupy.cuda.Stream.from_external(state.get_stream()):
+                array = cupy.asarray(np.random.default_rng(0).random(shape, dtype="f4"))
+                work(array)  # it takes its memory now: nothing may wait for the device while that is blocked
+
+            def launch(one: Any) -> None:
+                with cupy.cuda.Stream.from_external(one.get_stream()):
+                    work(array)
+
+            state.exec(launch)
+
+        bench.register(run).set_name(name)
+    file = subject.folder / "cuda-bench.json"
+    device = subject.choice.partition(":")[2] or "0"
+    options = ["--devices", device, "--json", str(file), "--timeout", "4", "--min-time", "0.3"]
+    bench.run_all_benchmarks(["gpu.py", *options])
+    for benchmark in json.loads(file.read_text(encoding="utf-8"))["benchmarks"]:
+        for summary in benchmark["states"][0]["summaries"]:
+            if summary["tag"] in _CUDA_BENCH:
+                theirs = next(float(one["value"]) for one in summary["data"] if one["name"] == "value")
+                name = benchmark["name"]
+                yield _off(
+                    f"{name}: block / cuda-bench, {_CUDA_BENCH[summary['tag']]}", ours[name], theirs, None
+                )
+
+
 def tests(subject: Subject) -> Iterator[Finding]:
     """The project's own tests of this library on its GPU."""
     name = subject.choice.partition(":")[0]
@@ -352,17 +518,18 @@ def workers(subject: Subject) -> Iterator[Finding]:
 
 
 PARTS = (  # what matters most comes first
-    Part(name="machine", look=machine, seconds=20),
-    Part(name="detection", look=detection, seconds=40),
-    Part(name="times", look=times, seconds=40),
-    Part(name="tests", look=tests, seconds=60, needs="a GPU"),
-    Part(name="copies", look=copies, seconds=25),
-    Part(name="clocks", look=clocks, seconds=20, libraries=("cupy", "torch"), needs="a GPU"),
-    Part(name="answers", look=answers, seconds=20, needs="a device that computes"),
-    Part(name="faults", look=faults, seconds=40),
-    Part(name="examples", look=examples, seconds=90, needs="a GPU"),
-    Part(name="tenants", look=tenants, seconds=30, libraries=("cupy",), needs="a GPU"),
-    Part(name="workers", look=workers, seconds=60, libraries=("cupy",), needs="a GPU"),
+    Part(name="machine", look=machine, expected=5, seconds=20),
+    Part(name="detection", look=detection, expected=20, seconds=90),
+    Part(name="times", look=times, expected=15, seconds=60),
+    Part(name="tests", look=tests, expected=30, seconds=60, needs="a GPU"),
+    Part(name="copies", look=copies, expected=12, seconds=30),
+    Part(name="clocks", look=clocks, expected=25, seconds=45, once=True, needs="a GPU"),
+    Part(name="answers", look=answers, expected=20, seconds=60, needs="a device that computes"),
+    Part(name="faults", look=faults, expected=20, seconds=60),
+    Part(name="examples", look=examples, expected=30, seconds=90, needs="a GPU"),
+    Part(name="tenants", look=tenants, expected=15, seconds=30, once=True, needs="a GPU"),
+    Part(name="cuda_bench", look=cuda_bench, expected=15, seconds=40, libraries=("cupy",), needs="a GPU"),
+    Part(name="workers", look=workers, expected=30, seconds=60, once=True, needs="a GPU"),
 )
 
 
@@ -372,6 +539,25 @@ def _plus(array: Any) -> Any:
 
 def _product(array: Any) -> Any:
     return array @ array
+
+
+def _reasons(gpu: TimedDevice) -> tuple[str, ...]:
+    """Return the reasons for lower clocks at this moment, of which there may be none."""
+    found = capabilities.clocks(gpu)
+    return ("unknown",) if found is None else found.throttle or ("none",)
+
+
+def _refused(subject: Subject, name: str, call: Callable[[], Any]) -> Finding:
+    """Return how often a test that makes this call on the GPU ends in an error."""
+    errors = []
+    for _ in range(2 if subject.short else 20):
+        try:
+            subject.measured(_on_gpu(call), parity=False, max_time=0.2)
+        except GpuPerfError as error:
+            errors.append(str(error))
+    return Finding(
+        what=f"false errors: {name}", figure=len(errors), limit=0, facts={"errors": sorted({*errors})}
+    )
 
 
 def _on_gpu(call: Callable[[], Any]) -> Callable[[Device], Callable[[], Any]]:
@@ -387,6 +573,17 @@ def _on_gpu(call: Callable[[], Any]) -> Callable[[Device], Callable[[], Any]]:
 def _loop(library: Library, call: Callable[[], Any], calls: int) -> float:
     """Return the mean time of calls that are each waited for."""
     return _mean(lambda: library.wait(call()), calls)
+
+
+def _submission(library: Library, call: Callable[[], Any]) -> float:
+    """Return the time until a call returns, on an idle device."""
+    found = []
+    for _ in range(50):
+        started = perf_counter()
+        result = call()
+        found.append(perf_counter() - started)
+        library.wait(result)
+    return median(found)
 
 
 def _mean(call: Callable[[], Any], calls: int) -> float:
@@ -433,10 +630,13 @@ def _pytest(*arguments: str) -> Finding:
     return Finding(what=f"exit code of pytest {arguments[0]}", figure=done.returncode, limit=0, facts=facts)
 
 
-def _output(*command: str) -> str:
-    """Return what a command prints, or why it cannot be run."""
+def _output(*command: str, **settings: str) -> str:
+    """Return what a command prints with some variables of the environment, or why it cannot be run."""
+    environment = {**os.environ, **settings}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=60
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     return (done.stdout or done.stderr).strip()

@@ -11,9 +11,9 @@ _OUT_OF_MEMORY = re.compile(
     re.I,
 )
 _REQUESTED = re.compile(
-    r"(?:allocat(?:e|ing)(?: request for)?|buffer size:) ([\d.]+) ?(bytes|[KMGT](?:i?B)?)\b", re.I
+    r"(?:allocat(?:e|ing)(?: request for)?|buffer size:) ([\d.]+) ?(bytes|[KMGTPE](?:i?B)?)\b", re.I
 )
-_UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50, "e": 1 << 60}
 
 # The texts of cudaGetErrorString (HIP has the same ones) for errors after which the context cannot be used,
 # and SYCL's text for a device that is gone.

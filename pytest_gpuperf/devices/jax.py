@@ -19,6 +19,7 @@ from pytest_gpuperf.devices.library import (
     unusable,
 )
 from pytest_gpuperf.devices.namespaces import Namespace
+from pytest_gpuperf.devices.nvml import MonitoredDevice, cuda_bus_id
 from pytest_gpuperf.devices.precision import BFLOAT16_EPS, TF32_EPS, may_use_tf32
 from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.model.demand import Kind
@@ -40,7 +41,7 @@ _EXACT = (
 _FINER_THAN_TF32 = "BF16_BF16_F32_X3"
 
 
-class JaxDevice(LibraryDevice):
+class JaxDevice(LibraryDevice, MonitoredDevice):
     """One JAX device; work runs asynchronously on it, the CPU's too.
 
     `xp` is jax.numpy: an array that it makes is committed to this device, and a function with an array
@@ -67,7 +68,7 @@ class JaxDevice(LibraryDevice):
     @property
     def info(self) -> DeviceInfo:
         """Describe the device as it is now: the precision of products can be switched at any time."""
-        runtime = str(self._device.client.platform_version).strip().rpartition("\n")[2]
+        runtime = self._runtime
         reduced_precision = self._reduced_precision()
         precision = str(self._jax.config.jax_default_matmul_precision)
         is_coarse = self._rounds_to_bfloat16 and precision != _FINER_THAN_TF32
@@ -171,6 +172,17 @@ class JaxDevice(LibraryDevice):
     def _wait_for_arrays(self) -> None:
         for array in self._jax.live_arrays(self._device.platform):
             _wait_for(array)
+
+    @property
+    def _runtime(self) -> str:
+        return str(self._device.client.platform_version).strip().rpartition("\n")[2]
+
+    def _pci_bus_id(self) -> str:
+        """Return the bus id of CUDA's device with the number that JAX takes and gives in DLPack."""
+        number = getattr(self._device, "local_hardware_id", None)
+        if not self._runtime.startswith("cuda") or not isinstance(number, int):
+            raise GpuPerfError(f"JAX's device {self._device} is no NVIDIA GPU, and NVML knows no other")
+        return cuda_bus_id(number)
 
     def _memory(self) -> dict[str, int]:
         """Return the allocator's counters, or an empty mapping if it keeps none."""

@@ -25,6 +25,7 @@ _COUNTERS = {
     "hardware power brake": "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN",
 }
 _OLDER_COUNTER = "thermal slowdown"
+_BUS_ID = 32  # bytes that hold a bus id
 
 
 class NvmlMonitor:
@@ -166,6 +167,29 @@ def monitor(pci_bus_id: str) -> NvmlMonitor:
     except pynvml.NVMLError as error:
         cause = f"NVML does not know the GPU on bus {pci_bus_id}: {error}"
         raise _unknown(f"{cause}; check that nvidia-smi lists it") from error
+
+
+def cuda_bus_id(ordinal: int) -> str:
+    """Return the PCI bus id of the CUDA device that has this number in this process.
+
+    The driver numbers devices as it does for the process's libraries, whatever CUDA_VISIBLE_DEVICES and
+    CUDA_DEVICE_ORDER are now. Raises GpuPerfError where it does not tell.
+    """
+    from ctypes import CDLL, byref, c_int, create_string_buffer
+
+    device, text = c_int(), create_string_buffer(_BUS_ID)
+    try:
+        driver = CDLL("libcuda.so.1")
+        failed = (
+            driver.cuInit(0)
+            or driver.cuDeviceGet(byref(device), ordinal)
+            or driver.cuDeviceGetPCIBusId(text, _BUS_ID, device)
+        )
+    except (OSError, AttributeError) as error:
+        raise _unknown(f"the driver's library cannot be called: {error}") from error
+    if failed:
+        raise _unknown(f"the driver does not tell the bus of CUDA device {ordinal} (error {failed})")
+    return text.value.decode()
 
 
 def _unknown(cause: str) -> GpuPerfError:

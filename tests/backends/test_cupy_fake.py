@@ -4,7 +4,9 @@ What the vendor's library really does is tests/gpu's; here is what we make of it
 """
 
 import sys
+import tomllib
 from contextlib import nullcontext
+from pathlib import Path
 from time import process_time
 from types import SimpleNamespace
 from typing import ClassVar
@@ -212,7 +214,8 @@ def test_a_driver_too_old_names_both_versions(monkeypatch):
 def test_no_visible_device_says_what_cuda_visible_devices_says(monkeypatch, setting, visible, said):
     fake(monkeypatch, count_error=100)
     setting("CUDA_VISIBLE_DEVICES", visible)
-    assert f"no CUDA device is visible: CUDA_VISIBLE_DEVICES {said}" in cause()
+    assert f"no CUDA device is visible: CUDA_VISIBLE_DEVICES {said}; check `nvidia-smi -L`: " in cause()
+    assert cause().endswith("one in MIG mode needs instances")
 
 
 def test_a_number_beyond_the_devices_says_how_many_there_are(monkeypatch):
@@ -223,6 +226,12 @@ def test_a_number_beyond_the_devices_says_how_many_there_are(monkeypatch):
 def test_any_other_cuda_error_is_passed_on(monkeypatch):
     fake(monkeypatch, count_error=804)
     assert "CUDA cannot be used: cudaError 804" in cause()
+
+
+def test_the_extras_bring_the_parts_of_the_toolkit_that_cupy_compiles_with():
+    project = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text())["project"]
+    for extra, package in (("cuda12", "cupy-cuda12x"), ("cuda13", "cupy-cuda13x")):
+        assert [f"{package}[ctk]>=14"] == project["optional-dependencies"][extra]
 
 
 def test_a_device_that_fails_its_trial_allocation_is_unusable(monkeypatch):

@@ -42,8 +42,9 @@ class FakeArray:
 class FakeDevice:
     client = SimpleNamespace(platform_version="PJRT C API\ncuda 13000")
 
-    def __init__(self, platform="gpu", *, kind="Fake", capability="9.0", counts=None):
+    def __init__(self, platform="gpu", *, kind="Fake", capability="9.0", counts=None, number=0):
         self.platform, self.device_kind, self.counts = platform, kind, counts
+        self.local_hardware_id = number
         if capability is not None:
             self.compute_capability = capability
 
@@ -320,3 +321,63 @@ def test_the_first_accelerator_leaves_jaxs_default_alone(monkeypatch):
     made = fake(monkeypatch, FakeDevice(), FakeDevice())
     JaxBackend("a processor").gpu("")
     assert made.config.jax_default_device is None
+
+
+class Driver:
+    """The part of libcuda that knows a device's bus; `failing` is a function of it that returns an error."""
+
+    def __init__(self, failing=""):
+        self.failing = failing
+
+    def cuInit(self, flags):  # noqa: N802 - NVIDIA's names, here and below
+        return 3 * (self.failing == "cuInit")
+
+    def cuDeviceGet(self, device, ordinal):  # noqa: N802
+        device._obj.value = 100 + ordinal  # a handle, which need not be the number
+        return 101 * (self.failing == "cuDeviceGet")
+
+    def cuDeviceGetPCIBusId(self, text, length, device):  # noqa: N802
+        text.value = b"0000:%02d:00.0" % (device.value - 100)
+        assert len(text.value) < length
+        return 0
+
+
+def test_the_clocks_are_those_of_the_gpu_that_has_jaxs_number_in_this_process(monkeypatch, with_nvml):
+    fake(monkeypatch, FakeDevice(number=3), FakeDevice(number=18))
+    monkeypatch.setattr("ctypes.CDLL", lambda name: Driver() if name == "libcuda.so.1" else None)
+    asked = with_nvml(SimpleNamespace(throttle=lambda: ("heat",), other_processes=lambda: 2))
+    device = JaxBackend("a processor").gpu("1")
+    assert (("heat",), 2) == (capabilities.throttle(device), capabilities.other_processes(device))
+    assert asked == ["0000:18:00.0"]
+
+
+@for_each("failing", ["cuInit", "cuDeviceGet"])
+def test_a_driver_that_does_not_tell_the_bus_leaves_the_clocks_unknown(monkeypatch, device, failing):
+    monkeypatch.setattr("ctypes.CDLL", lambda name: Driver(failing))
+    assert capabilities.clocks(device) is None
+    assert "the driver does not tell the bus of CUDA device 0 (error " in device.clocks_reason
+
+
+def test_without_the_drivers_library_the_clocks_are_unknown(monkeypatch, device):
+    def lacks(name):
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr("ctypes.CDLL", lacks)
+    assert capabilities.clocks(device) is None
+    assert "the driver's library cannot be called: libcuda.so.1: cannot open" in device.clocks_reason
+
+
+@for_each(
+    ("version", "number"), [("PJRT C API\nrocm 60300", 0), ("PJRT C API\nTFRT TPU v2", 0), ("cuda 1", None)]
+)
+def test_a_device_of_another_vendor_is_not_looked_up_in_nvidias_library(
+    monkeypatch, with_nvml, version, number
+):
+    chip = FakeDevice(number=number)
+    chip.client = SimpleNamespace(platform_version=version)
+    fake(monkeypatch, chip)
+    asked = with_nvml(SimpleNamespace(throttle=lambda: ("heat",)))
+    device = JaxBackend("a processor").gpu("")
+    assert () == capabilities.throttle(device)
+    assert "is no NVIDIA GPU" in device.clocks_reason
+    assert asked == []

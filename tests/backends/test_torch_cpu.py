@@ -14,10 +14,11 @@ import pytest
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.torch import _FACTORIES, TorchBackend, TorchDevice
-from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance, StandIn
 from pytest_gpuperf.timing import input_changes, inputs, leaves, parity
+from pytest_gpuperf.timing.trial import Trial
 
 if find_spec("torch") is None:
     if os.environ.get("GPUPERF_NO_SKIP"):
@@ -217,6 +218,31 @@ def test_a_tensor_that_the_workload_changes_is_found(cpu):
     assert input_changes.changes_of(found, call, cpu) == (
         input_changes.Change("float32 array of shape (3,)", may_be_output=False),
     )
+
+
+def test_a_result_that_the_next_call_frees_is_compared_and_copied_while_it_is_there(cpu):
+    """As are those of `torch.compile(mode="reduce-overhead")`, which torch lets nobody read after that."""
+    host = np.ones((100, 100), dtype=np.float32)
+
+    def bind(device):
+        def body():
+            array, earlier = device.asarray(host), []
+
+            def call():
+                for result in earlier:
+                    result.untyped_storage().resize_(0)
+                    torch._C._set_storage_access_error_msg(result, "overwritten by a subsequent run")
+                earlier[:] = [array @ array]
+                return earlier[0]
+
+            return call
+
+        return body
+
+    trial = Trial(nodeid="test_it", demand=Demand(min=1e-7), options=RunOptions(max_time=5))
+    record = trial.record(trial.compare(bind, cpu, StandIn("torch").gpu("")))
+    assert ("passed", True) == (record.status, record.parity.agreed)
+    assert record.transfer.d2h.samples
 
 
 MATMUL = """

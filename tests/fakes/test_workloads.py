@@ -3,6 +3,8 @@
 A kernel is over before Python gets to ask whether it runs, so that nothing here rests on being quick enough.
 """
 
+import json
+
 import pytest
 
 SUITE = """
@@ -143,6 +145,118 @@ def test_after(gpu):
 
 
 @pytest.mark.parametrize("device", ["cupy", "torch"])
-def test_a_device_that_is_lost_before_a_product_is_blamed_on_the_test_that_lost_it(ran, device):
-    output, _ = ran(device, LOSES, FAKE_CUDA_CRASH="sin")
+@pytest.mark.parametrize(
+    "error", [220, 700, 999], ids=["uncorrectable NVLink error", "illegal address", "unknown error"]
+)
+def test_a_device_that_is_lost_before_a_product_is_blamed_on_the_test_that_lost_it(ran, device, error):
+    output, report = ran(device, LOSES, FAKE_CUDA_CRASH="sin", FAKE_CUDA_CRASH_ERROR=str(error))
     assert "was lost in test_it.py::test_crash" in output, output
+    (record,) = json.loads(report.read_text())["records"]
+    assert ("test_it.py::test_crash", "gpu_lost") == (record["nodeid"], record["reason_code"])
+
+
+FULL = """
+import pytest
+
+BYTES = 1 << 45
+
+def no_pool():
+    before = cupy.cuda.get_allocator()
+    cupy.cuda.set_allocator(None)
+    try:
+        cupy.empty(BYTES, "u1")
+    finally:
+        cupy.cuda.set_allocator(before)
+
+def asynchronous_pool():
+    before = cupy.cuda.get_allocator()
+    cupy.cuda.set_allocator(cupy.cuda.MemoryAsyncPool().malloc)
+    try:
+        cupy.empty(BYTES, "u1")
+    finally:
+        cupy.cuda.set_allocator(before)
+
+def fill(take):
+    held, size = [], 1 << 32
+    while size >= 1 << 20:
+        try:
+            held.append(take(size))
+        except Exception:
+            size //= 16
+    return held
+
+def nothing_left_for_cupy():
+    held = fill(lambda size: cupy.empty(size, "u1"))
+    cupy.empty(1 << 30, "u1")
+
+def nothing_left_for_cublas():
+    a, out = (torch.ones(64, 64, device="cuda") for _ in range(2))
+    held = fill(lambda size: torch.empty(size, dtype=torch.uint8, device="cuda"))
+    torch.matmul(a, a, out=out)
+
+def fraction():
+    torch.cuda.set_per_process_memory_fraction(0.01)
+    try:
+        torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+if LIBRARY == "cupy":
+    import cupy
+    from cupy.cuda import runtime
+else:
+    import torch
+FORMS = {
+    "cupy": {
+        "pool": lambda: cupy.empty(BYTES, "u1"),
+        "no_pool": no_pool,
+        "asynchronous_pool": asynchronous_pool,
+        "managed": lambda: runtime.mallocManaged(BYTES),
+        "pinned": lambda: cupy.cuda.alloc_pinned_memory(1 << 50),
+        "nothing_left": nothing_left_for_cupy,
+    },
+    "torch": {
+        "allocator": lambda: torch.empty(BYTES, dtype=torch.uint8, device="cuda"),
+        "pinned": lambda: torch.empty(1 << 50, dtype=torch.uint8, pin_memory=True),
+        "fraction": fraction,
+        "nothing_left": nothing_left_for_cublas,
+    },
+}[LIBRARY]
+
+def plus(device, overflow=lambda: None):
+    a = device.xp.ones(1000)
+    def work():
+        device.kind == "gpu" and overflow()
+        return a + a
+    return work
+
+@pytest.mark.speedup(min=1e-7, parity=False)
+@pytest.mark.parametrize("form", FORMS)
+def test_full(device, form):
+    work = plus(device)
+    work()
+    device.synchronize()  # after the one before it can be used
+    return plus(device, FORMS[form])
+
+@pytest.mark.speedup(min=1e-7, parity=False)
+def test_after(device):
+    free, total = (runtime.memGetInfo if LIBRARY == "cupy" else torch.cuda.mem_get_info)()
+    assert free > 0.9 * total  # what the tests before took is not kept from others
+    return plus(device)
+"""
+NAMED = {  # how many bytes were asked for, where the library says so
+    "cupy": {"pool": 1 << 45, "nothing_left": 1 << 30},
+    "torch": {"allocator": 1 << 45, "fraction": 1 << 30, "nothing_left": 32 << 20},
+}
+
+
+@pytest.mark.parametrize("device", ["cupy", "torch"])
+def test_every_form_of_out_of_memory_leaves_the_device_usable_and_says_the_bytes(ran, records_of, device):
+    output, report = ran(device, f"LIBRARY = {device!r}\n{FULL}")
+    records = records_of(report)
+    assert "passed" == records.pop("after")["status"], output
+    assert len(records) >= 4
+    for name, record in records.items():
+        assert ("error", "out_of_memory") == (record["status"], record["reason_code"]), output
+        named = NAMED[device].get(name.removeprefix("full[").rstrip("]"))
+        assert named is None or f"({named:,} bytes requested)" in record["reason"]

@@ -131,6 +131,11 @@ def test_clocks_are_numbers_or_have_a_reason(cuda, busy):
         assert set(capabilities.throttle(cuda)) <= set(nvml._BAD.values())
 
 
+def test_a_devices_number_leads_to_its_bus_as_it_does_for_jax(cuda):
+    for index in range(CupyBackend("a processor").count()):
+        assert cuda.xp.cuda.Device(index).pci_bus_id.lower() == nvml.cuda_bus_id(index).lower()
+
+
 def test_memory_is_what_the_call_held_at_its_peak(cuda):
     cuda.release()
     with cuda.observe() as fresh:

@@ -11,6 +11,7 @@ from time import perf_counter
 import numpy as np
 import pytest
 
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax import JaxBackend
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import DeviceConformance
@@ -55,6 +56,15 @@ def cpu():
 def test_it_is_no_emulation_and_names_its_runtime(device):
     assert not device.info.emulated
     assert device.info.runtime
+
+
+def test_clocks_are_numbers_or_have_a_reason(device):
+    clocks = capabilities.clocks(device)
+    assert (clocks is None) == (device.clocks_reason is not None)
+    if find_spec("cupy") is not None and device.info.runtime.startswith("cuda"):
+        import cupy
+
+        assert cupy.cuda.Device(0).pci_bus_id.lower() == device._pci_bus_id().lower()
 
 
 def test_the_two_sides_do_not_hold_each_others_arrays(cpu, device):

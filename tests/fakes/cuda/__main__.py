@@ -8,10 +8,13 @@ cuSOLVER or cuSPARSE fails. Settings of the fake, in the environment, which are 
     FAKE_CUDA_KERNEL_NS   what a kernel takes (2000)
     FAKE_CUDA_KERNELS     the same by a part of the kernels' names: "add=20000 gemm=5000"
     FAKE_CUDA_CRASH       a part of the names of kernels that lose their device, beside those called "crash"
+    FAKE_CUDA_CRASH_ERROR the number of the error that a lost device returns (700, an illegal address)
     FAKE_CUDA_GBPS        the bandwidth of copies from and to the host (20)
     FAKE_CUDA_TFLOPS      the rate of matrix products (20)
     FAKE_CUDA_MEMORY      the bytes of a device (8 GiB)
     FAKE_CUDA_DEVICES     how many devices there are (1)
+    FAKE_CUDA_DRIVER      the CUDA version that the driver supports: 11040, or 0 without a driver (13020)
+    FAKE_CUDA_REFUSE      the number of the error with which devices refuse to be used: 46 of exclusive mode
     FAKE_CUDA_LOG         1 writes launches, allocations, and what the fake lacks to the standard error
 """
 

@@ -31,7 +31,7 @@ cudaError_t fake_lost(int device) { return lost[device]; }
 
 cudaError_t fake_enter(void) {
     fake_settle(); // a crash may be due
-    return fake_lost(current);
+    return fake_lost(current) ? fake_lost(current) : (cudaError_t)fake_setting("REFUSE", cudaSuccess);
 }
 
 int fake_unsupported(const char *name, int code) {
@@ -55,10 +55,21 @@ static const struct {
     {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
     {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
     {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver",
+     "CUDA driver version is insufficient for CUDA runtime version"},
+    {cudaErrorDevicesUnavailable, "cudaErrorDevicesUnavailable",
+     "CUDA-capable device(s) is/are busy or unavailable"},
     {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+    {cudaErrorNoKernelImageForDevice, "cudaErrorNoKernelImageForDevice",
+     "no kernel image is available for execution on the device"},
+    {cudaErrorSystemNotReady, "cudaErrorSystemNotReady", "system not yet initialized"},
     {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
     {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
     {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
+    {cudaErrorNvlinkUncorrectable, "cudaErrorNvlinkUncorrectable",
+     "uncorrectable NVLink error detected during the execution"},
+    {cudaErrorECCUncorrectable, "cudaErrorECCUncorrectable", "uncorrectable ECC error encountered"},
+    {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
     {cudaErrorAssert, "cudaErrorAssert", "device-side assert triggered"},
     {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
     {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
@@ -81,7 +92,11 @@ const char *cudaGetErrorString(cudaError_t error) {
 
 // ---- devices
 
+static int driver_version(void) { return (int)fake_setting("DRIVER", VERSION); }
+
 cudaError_t cudaGetDeviceCount(int *count) {
+    *count = 0;
+    if (driver_version() < VERSION) return fake_report(cudaErrorInsufficientDriver);
     *count = fake_device_count();
     return *count ? cudaSuccess : fake_report(cudaErrorNoDevice);
 }
@@ -94,7 +109,7 @@ cudaError_t cudaGetDevice(int *device) {
 cudaError_t cudaSetDevice(int device) {
     if (device < 0 || device >= fake_device_count()) return fake_report(cudaErrorInvalidDevice);
     current = device;
-    return fake_report(fake_lost(device));
+    return fake_report(fake_enter()); // its context begins here
 }
 
 // The numbers are a Hopper GPU's, where a library computes with them.
@@ -182,7 +197,7 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 }
 
 cudaError_t cudaDriverGetVersion(int *version) {
-    *version = VERSION;
+    *version = driver_version();
     return cudaSuccess;
 }
 

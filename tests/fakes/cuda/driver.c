@@ -26,6 +26,10 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     return reported(cudaDeviceGetAttribute(value, (enum cudaDeviceAttr)attribute, device));
 }
 
+CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice device) {
+    return reported(cudaDeviceGetPCIBusId(text, length, device));
+}
+
 CUresult cuGetErrorName(CUresult error, const char **text) {
     *text = cudaGetErrorName((cudaError_t)error);
     return CUDA_SUCCESS;

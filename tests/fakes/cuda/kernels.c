@@ -24,7 +24,9 @@ static int crashes(const char *name) {
     return strstr(name, "crash") || (part && *part && strstr(name, part));
 }
 
-static void lose_now(Effect *effect) { fake_lose(effect->device, cudaErrorIllegalAddress); }
+static void lose_now(Effect *effect) {
+    fake_lose(effect->device, (cudaError_t)fake_setting("CRASH_ERROR", cudaErrorIllegalAddress));
+}
 
 cudaError_t fake_launch(const char *name, ns_t otherwise, cudaStream_t stream) {
     ns_t duration = duration_of(name, otherwise ? otherwise : fake_setting("KERNEL_NS", 2000));

@@ -37,10 +37,13 @@ static cudaError_t allocate(void **pointer, size_t size, enum cudaMemoryType typ
     }
     if (size) {
         // A GPU's memory is as good as endless here: only what is written takes any of the host's.
-        Block *block = malloc(sizeof *block);
         int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
         char *begin = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
-        if (begin == MAP_FAILED) abort();
+        if (begin == MAP_FAILED) { // as pinned memory that the host has not
+            fake_unlock();
+            return fake_report(cudaErrorMemoryAllocation);
+        }
+        Block *block = malloc(sizeof *block);
         *block = (Block){.begin = begin, .size = size, .type = type, .device = device, .next = blocks};
         blocks = block;
         if (on_device) used[device] += size;

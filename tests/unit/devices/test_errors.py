@@ -33,9 +33,10 @@ def test_every_form_of_out_of_memory_is_told_with_its_bytes(text, requested):
     assert ("out_of_memory", requested) == (fault.kind, fault.requested)
 
 
-def test_a_memory_error_of_the_host_tells_its_bytes():
-    error = MemoryError("Unable to allocate 1.50 GiB for an array with shape (201326592,)")
-    assert errors.parse_error(error).requested == 3 * GIB // 2
+@for_each(("size", "requested"), [("1.50 GiB", 3 * GIB // 2), ("32.0 PiB", 1 << 55), ("2.00 EiB", 1 << 61)])
+def test_a_memory_error_of_the_host_tells_its_bytes(size, requested):
+    error = MemoryError(f"Unable to allocate {size} for an array with shape (201326592,)")
+    assert errors.parse_error(error).requested == requested
 
 
 @for_each(
@@ -65,8 +66,22 @@ def lost_device() -> SimulatedDevice:
     return device
 
 
-def test_an_error_that_says_nothing_of_the_device_is_followed_by_one_wait_that_does():
-    fault = capabilities.fault(lost_device(), RuntimeError("CUBLAS_STATUS_EXECUTION_FAILED"))
+@for_each(
+    "text",
+    [
+        "CUBLAS_STATUS_EXECUTION_FAILED",
+        "CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling `cublasSgemm(handle)`",
+        "cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+        "cuFFT error: CUFFT_EXEC_FAILED",
+        "CUSOLVER_STATUS_INTERNAL_ERROR",
+        "CUSPARSE_STATUS_EXECUTION_FAILED",
+        "NCCL error: unhandled cuda error",
+        "INTERNAL: Failed to launch CUDA kernel",
+        "unknown error",
+    ],
+)
+def test_an_error_that_says_nothing_of_the_device_is_followed_by_one_wait_that_does(text):
+    fault = capabilities.fault(lost_device(), RuntimeError(text))
     assert fault is not None
     assert fault.kind == "lost"
 

@@ -1,0 +1,86 @@
+"""Why a GPU cannot be used, by the real libraries: each cause has its own sentence and remedy."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+OPEN = """
+import json, os, sys
+from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.model.errors import Unavailable
+
+library, causes = json.loads(sys.argv[1])
+for setting in causes:
+    name, _, value = setting.partition("=")
+    os.environ[name] = value
+    try:
+        said = Devices(library, backends("the CPU", ())).gpu().name, None
+    except Unavailable as cause:
+        said = str(cause), cause.broken
+    del os.environ[name]
+    print(json.dumps(said))
+"""
+NO_DRIVER, OLD_DRIVER = "FAKE_CUDA_DRIVER=0", "FAKE_CUDA_DRIVER=11040"
+HIDDEN = "FAKE_CUDA_DEVICES=0"  # so is a GPU in MIG mode without an instance
+EXCLUSIVE, NO_KERNELS = "FAKE_CUDA_REFUSE=46", "FAKE_CUDA_REFUSE=209"
+NO_FABRIC, SUSPENDED = "FAKE_CUDA_REFUSE=802", "FAKE_CUDA_REFUSE=999"
+REMEDIES = {  # and whether the GPU is there: then a run that names it fails
+    NO_DRIVER: ("install the driver, or use a machine that has one", False),
+    HIDDEN: ("a container must be given its GPUs, and one in MIG mode needs instances", False),
+    OLD_DRIVER: ("update the", True),
+    EXCLUSIVE: ("wait for the process that has it in exclusive mode, or run `nvidia-smi -c 0`", True),
+    NO_KERNELS: ("install the library's build for this GPU's generation", True),
+    NO_FABRIC: ("systemctl start nvidia-fabricmanager", True),
+    SUSPENDED: ("reload the driver, or restart the machine", True),
+}
+SAID = {
+    "cupy": {
+        NO_DRIVER: "CuPy is installed but no NVIDIA driver is; ",
+        OLD_DRIVER: "the NVIDIA driver is too old: it supports CUDA 11.4, CuPy needs 1",
+        HIDDEN: "no CUDA device is visible: ",
+        EXCLUSIVE: "the CUDA device 0 was found but cannot be used: cudaErrorDevicesUnavailable: ",
+        NO_KERNELS: "the CUDA device 0 was found but cannot be used: cudaErrorNoKernelImageForDevice: ",
+        NO_FABRIC: "the CUDA device 0 was found but cannot be used: cudaErrorSystemNotReady: ",
+        SUSPENDED: "the CUDA device 0 was found but cannot be used: cudaErrorUnknown: unknown error; ",
+    },
+    "torch": {
+        NO_DRIVER: "cannot use cuda:0: Found no NVIDIA driver on your system",
+        OLD_DRIVER: "cannot use cuda:0: The NVIDIA driver on your system is too old (found version 11040)",
+        HIDDEN: "cannot use cuda:0: No CUDA GPUs are available; ",
+        EXCLUSIVE: "cannot use cuda:0: CUDA error: CUDA-capable device(s) is/are busy or unavailable; ",
+        NO_KERNELS: "cannot use cuda:0: CUDA error: no kernel image is available for execution on the device",
+        NO_FABRIC: "cannot use cuda:0: CUDA error: system not yet initialized; ",
+        SUSPENDED: "cannot use cuda:0: CUDA error: unknown error; ",
+    },
+}
+
+
+def opened(library, *causes, **settings):
+    """Return what is said for each cause, and whether the GPU is there, in one process."""
+    command = [sys.executable, "-c", OPEN, json.dumps([library, causes])]
+    done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+# torch counts devices once in a process, so those that it finds come in one of their own.
+@pytest.mark.parametrize("library", SAID)
+@pytest.mark.parametrize(
+    "causes", [(NO_DRIVER, OLD_DRIVER, HIDDEN), (EXCLUSIVE, NO_KERNELS, NO_FABRIC, SUSPENDED)]
+)
+def test_each_cause_has_its_sentence_and_its_remedy(library, causes):
+    for cause, (said, is_broken) in zip(causes, opened(library, *causes), strict=True):
+        assert SAID[library][cause] in said
+        assert (REMEDIES[cause][0] in said, REMEDIES[cause][1]) == (True, is_broken), said
+
+
+def test_two_cupys_that_are_installed_are_named_where_warnings_are_errors(tmp_path):
+    second = tmp_path / "cupy_cuda12x-14.0.dist-info"
+    second.mkdir()
+    (second / "METADATA").write_text("Metadata-Version: 2.1\nName: cupy-cuda12x\nVersion: 14.0\n")
+    path = os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]])
+    ((said, is_broken),) = opened("cupy", "FAKE_CUDA_LOG=0", PYTHONPATH=path, PYTHONWARNINGS="error")
+    assert "multiple CuPy packages are installed; uninstall every CuPy, and install one again" in said
+    assert is_broken
