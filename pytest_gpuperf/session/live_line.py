@@ -87,8 +87,9 @@ class LiveLine:
         self._changed = now
         with suppress(OSError):
             if columns := self._terminal.columns:
-                self._terminal.write(_SHOW.format(text(columns)))
-                self._is_shown = True
+                shown = _SHOW.format(text(columns))
+                self._is_shown = True  # before it is written: whoever interrupts that leaves it to be erased
+                self._terminal.write(shown)
 
 
 def of_run(config: pytest.Config) -> LiveLine | None:
@@ -122,10 +123,14 @@ class _ReportersTerminal:
 
     @property
     def columns(self) -> int:
-        """How wide the terminal is; 0 where pytest's line ends with its row: no cursor returns to there."""
-        columns = os.get_terminal_size(self._descriptor).columns
+        """How wide the terminal is; 0 where no line can be shown.
+
+        Where pytest's line ends with its row no cursor returns to there, and a single row is pytest's own.
+        """
+        columns, rows = os.get_terminal_size(self._descriptor)
         written = self._writer.width_of_current_line
-        return 0 if columns and written and written % columns == 0 else columns
+        is_full = columns and written and written % columns == 0
+        return 0 if is_full or rows == 1 else columns
 
     def write(self, text: str) -> None:
         """Write at once."""

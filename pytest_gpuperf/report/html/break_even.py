@@ -168,4 +168,4 @@ def _finding(case: _Case, price: Price | None) -> str:
     saving = case.cpu.call - price.ratio * case.gpu.call
     calls = price.ratio * case.gpu.start / saving if saving > 0 else inf
     after = f"after about {_count(ceil(calls))}" if calls < inf else "never"
-    return f"{said}; at {price.ratio:g} times the price {after}"
+    return f"{said}; at {price.ratio:g} times the price {after if calls else 'from the first call on'}"

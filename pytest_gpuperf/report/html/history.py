@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from operator import attrgetter
+from statistics import median_high
 
 from pytest_gpuperf.analysis.changepoint import FEWEST, Change
 from pytest_gpuperf.model import units
@@ -20,6 +21,7 @@ _MOST_REJECTED = 20  # files: who gives a wrong folder needs no list of all that
 _LEFT, _RIGHT = 40.0, 308.0
 _TOP, _HEIGHT = 18.0, 64.0
 _MOST_POINTS = 60
+_TOO_FEW = f"changes are looked for in {FEWEST} or more"
 _FARTHEST = 2.0  # times the largest speedup: so far the axis shows an interval
 
 
@@ -100,15 +102,18 @@ def _rank(series: Series) -> tuple[int, float]:
 
 
 def _thinned(found: Sequence[Estimate]) -> Iterator[tuple[int, Estimate]]:
-    """Yield the estimates with their places: all, or of each few the middle one, in all their intervals."""
+    """Yield the estimates with their places: all, or of each few the middle one, in all their intervals.
+
+    The first and the last are those of the runs whose dates the axis has.
+    """
     count = len(found)
     shown = min(count, _MOST_POINTS)
     for number in range(shown):
         begin, end = count * number // shown, count * (number + 1) // shown
-        few = sorted(found[begin:end], key=lambda estimate: estimate.value)
+        few = found[begin:end]
         low, high = min(each.lower for each in few), max(each.upper for each in few)
-        value = few[len(few) // 2].value
-        at = (begin + end - 1) // 2 if 0 < number < shown - 1 else begin if number == 0 else end - 1
+        at = begin if number == 0 else end - 1 if number == shown - 1 else (begin + end - 1) // 2
+        value = found[at].value if at in (0, count - 1) else median_high(each.value for each in few)
         yield at, Estimate(value=value, low=low, high=None if high == inf else high)
 
 
@@ -140,12 +145,13 @@ def _finding(series: Series, found: Sequence[Estimate]) -> str:
     said = f"{units.digits(last.value)}x {units.interval(last.low, last.high, units.digits)}"
     runs = units.count(len(found), "run")
     changes = ", ".join(_label(change, series) for change in series.changes)
-    return f"Speedup {said} in the last of {runs}; {changes or 'no change'}"
+    unchanged = "no change" if len(found) >= FEWEST else _TOO_FEW
+    return f"Speedup {said} in the last of {runs}; {changes or unchanged}"
 
 
 def _caption(series: Series, runs: int) -> str:
     if runs < FEWEST:
-        return f"{units.count(runs, 'run')}: changes are looked for in {FEWEST} or more"
+        return f"{units.count(runs, 'run')}: {_TOO_FEW}"
     changes = (
         f"{units.digits(change.before)}x to {units.digits(change.after)}x ({_label(change, series)})"
         for change in series.changes

@@ -129,6 +129,22 @@ def test_a_line_is_erased_once_and_only_where_it_was_shown():
     assert [live_line._ERASE] == bench.texts[1:]
 
 
+def test_a_line_whose_writing_is_interrupted_is_erased():
+    bench = Bench()
+    write = bench.write
+
+    def interrupted(text):
+        write(text)
+        raise KeyboardInterrupt
+
+    bench.write = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        bench.line.show_wait()
+    bench.write = write
+    bench.line.erase()
+    assert [live_line._ERASE] == bench.texts[1:]
+
+
 @for_each("columns", [OSError(5, "the terminal is gone"), 0])
 def test_where_no_line_can_be_shown_the_test_is_measured_nevertheless(columns):
     class Gone(Bench):
@@ -192,9 +208,10 @@ def test_a_line_never_takes_two_rows(screen_of, columns, letter):
     assert (2, (0, 0)) == (len(rows), cursor)
 
 
-def test_nothing_is_shown_below_a_row_that_is_full(screen_of):
-    screen, line = screen_of(columns=60)
-    line._terminal._writer.write("test_it.py::test_" + 43 * "n", flush=True)
+@for_each(("rows", "begun"), [(6, "test_it.py::test_" + 43 * "n"), (1, "test_it.py ...")])
+def test_nothing_is_shown_below_a_row_that_is_full_or_the_only_one(screen_of, rows, begun):
+    screen, line = screen_of(columns=60, rows=rows)
+    line._terminal._writer.write(begun, flush=True)
     before = screen.shows()
     line.show_wait()
     assert before == screen.shows()

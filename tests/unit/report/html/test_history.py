@@ -78,8 +78,11 @@ def test_an_open_interval_ends_at_the_edges():
 def test_few_runs_are_told():
     shown = figure(series_of(STEP[:3]))
     assert "3 runs: changes are looked for in 10 or more" == shown.caption
-    assert shown.finding.endswith("no change")
+    assert shown.finding.endswith("in the last of 3 runs; changes are looked for in 10 or more")
     assert figure(series_of(STEP[:1])) is None
+    steady = figure(series_of([2.0] * 12))
+    assert "no change in 12 runs" == steady.caption
+    assert steady.finding.endswith("in the last of 12 runs; no change")
 
 
 def test_the_path_of_a_long_history_is_small_and_reaches_both_ends():
@@ -91,6 +94,14 @@ def test_the_path_of_a_long_history_is_small_and_reaches_both_ends():
     assert sum(len(mark.path) for mark in shown.marks) < 4000
     (band,) = paths(shown, "gpu", filled=True, faint=True)
     assert min(y for _, y in places(band)) < min(y for _, y in places(line)) - 20
+
+
+def test_the_ends_of_a_long_history_are_its_first_and_last_run():
+    values = [20.0, *[10.0] * 400, 5.0]
+    shown = figure(replace(series_of(values[:2]), points=series_points(values), changes=()))
+    first, second, *_, before, last = (y for _, y in places(paths(shown, "gpu")[0]))
+    assert first < second == before < last
+    assert shown.finding.startswith("Speedup 5.00x")
 
 
 def series_points(values):
