@@ -27,7 +27,9 @@ def bandwidth(bytes_per_second: float) -> str:
 
 
 def digits(value: float) -> str:
-    """Return a value with three significant digits, or two below a tenth."""
+    """Return a value with three significant digits, or two below a tenth: `2.90`, `1.50e+12`."""
+    if value >= 1e9:
+        return f"{value:.2e}"
     if value >= 99.95:
         return f"{value:.0f}"
     return f"{value:#.3g}" if value >= 0.1 else f"{value:.2g}"

@@ -7,16 +7,16 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import name_of
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.html import engine
-from pytest_gpuperf.report.summary.counts import counts, rows_of, shown_records
+from pytest_gpuperf.report.summary.counts import CountedCode, codes_of, rows_of, run_counts, shown_records
 from pytest_gpuperf.report.summary.names import short_names
-from pytest_gpuperf.report.summary.verdicts import FAILURES, VerdictCode, verdict, verdict_code
+from pytest_gpuperf.report.summary.verdicts import FAILURES, verdict, verdict_code
 
 _LETTER = 6.6  # pixels of a character, about; the browser fits the text to what it is given
 _PADDING = 6
 _GOOD, _BAD, _DOUBT, _PLAIN = "#00664b", "#a83c00", "#755700", "#5a6270"
-_COLOURS: dict[VerdictCode, str] = {
-    **dict.fromkeys(FAILURES, _BAD),
-    "inconclusive": _DOUBT,
+_COLOURS: dict[CountedCode, str] = {
+    **dict.fromkeys((*FAILURES, "check_failed", "threshold_failed"), _BAD),
+    **dict.fromkeys(("inconclusive", "undecided"), _DOUBT),
     "passed": _GOOD,
 }
 
@@ -26,10 +26,14 @@ def svg(run: Run, only: str | None = None) -> str:
 
     A whole node id or name comes before a part of a node id, which those of other tests may contain, too.
     """
-    records = shown_records(run) if only is None else [_named(shown_records(run), only)]
-    message = ", ".join(map(str, counts(records))) or "not measured" if only is None else _one(records[0])
-    verdicts = set(map(verdict_code, records))
-    colour = next((colour for code, colour in _COLOURS.items() if code in verdicts), _PLAIN)
+    if only is None:
+        records, counted = shown_records(run), run_counts(run)
+        message = ", ".join(map(str, counted)) or "not measured"
+        codes = [count.code for count in counted]
+    else:
+        records = [_named(shown_records(run), only)]
+        message, codes = _one(records[0]), codes_of(records[0])
+    colour = next((colour for code, colour in _COLOURS.items() if code in codes), _PLAIN)
     label = "speedup, emulated" if any(record.is_emulated for record in records) else "GPU speedup"
     widths = [2 * _PADDING + round(_LETTER * len(text)) for text in (label, message)]
     return engine.render("badge.svg", label=label, message=message, colour=colour, widths=widths)

@@ -1,6 +1,6 @@
 """From a record to where the time of a call on the GPU goes: copies, work of the device, and the rest."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
 from statistics import median
@@ -67,6 +67,17 @@ def figure(record: Record) -> Figure | None:
     return Figure(width=_WIDTH, height=_HEIGHT, finding=None, marks=list(_bar(shown)))
 
 
+def legend(records: Iterable[Record]) -> list[tuple[str, Figure]]:
+    """Return what the parts of the bars look like, in the order of the parts."""
+    found = {part.name for record in records for part in parts(record)}
+    return [(name.replace("call", "whole call"), _swatch(name)) for name in _STYLES if name in found]
+
+
+def _swatch(name: PartName) -> Figure:
+    """Return a piece of a bar."""
+    return Figure(width=_HEIGHT, height=_HEIGHT, finding=None, marks=[_mark(name, 0.0, _HEIGHT)])
+
+
 def sentence(record: Record) -> str | None:
     """Return the parts of a call in words, with what they are not; None where no call was timed."""
     shown = parts(record)
@@ -114,9 +125,13 @@ def _bar(shown: tuple[Part, ...]) -> Iterator[Mark]:
     left = 0.0
     for part in shown:
         share = part.seconds / total * _WIDTH
-        tall = _HEIGHT * _HEIGHTS[part.name]
-        yield Mark(_STYLES[part.name], bar(left, (_HEIGHT - tall) / 2, share, tall), filled=True)
+        yield _mark(part.name, left, share)
         left += share
+
+
+def _mark(name: PartName, left: float, width: float) -> Mark:
+    tall = _HEIGHT * _HEIGHTS[name]
+    return Mark(_STYLES[name], bar(left, (_HEIGHT - tall) / 2, width, tall), filled=True)
 
 
 def _percent(part: Part, total: float) -> str:

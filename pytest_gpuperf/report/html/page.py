@@ -36,12 +36,12 @@ from pytest_gpuperf.report.summary.comparisons import (
     outcome_text,
     short_change,
 )
-from pytest_gpuperf.report.summary.counts import counts, left_alone_text, rows_of, shown_records
+from pytest_gpuperf.report.summary.counts import codes_of, left_alone_text, rows_of, run_counts, shown_records
 from pytest_gpuperf.report.summary.environment import environment_facts, gpu_text
 from pytest_gpuperf.report.summary.names import short_names
 from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
-from pytest_gpuperf.report.summary.verdicts import VerdictCode, rank, verdict, verdict_code
+from pytest_gpuperf.report.summary.verdicts import in_words, rank
 
 if TYPE_CHECKING:
     from pytest_gpuperf.report.history.folder import History
@@ -62,9 +62,8 @@ class TestRow:
     """Its file, class and function, without the name."""
     name: str
     parameters: str
-    verdict: str
-    code: VerdictCode
-    """Of the verdict, by which its style is chosen."""
+    verdicts: Sequence[tuple[str, str]]
+    """Codes, by which their style is chosen, and their words."""
     cells: dict[str, str]
     forest: Figure | None
     call_time: Figure | None
@@ -110,7 +109,7 @@ def text(run: Run, history: "History | None" = None) -> str:
         run=run,
         gpu=gpu_text(run.environment),
         started=units.minute(run.started),
-        counts=counts(records),
+        counts=run_counts(run),
         emulated=sum(record.is_emulated for record in records),
         cautions=list(_cautions(run)),
         gate_lines=[*gate_lines(run), *([not_run] if not_run else [])],
@@ -121,6 +120,7 @@ def text(run: Run, history: "History | None" = None) -> str:
         in_common=in_common,
         gpu_limits=about_gpu_limits(records, run.cost_ratio),
         confidences={record.speedup.confidence for record in records if record.speedup},
+        parts=call_time.legend(records[: len(listings)]),
         has_changes=any(record.comparisons for record in records),
         legs=legs.figure(records, [names[record.nodeid] for record in records]),
         thresholds=[
@@ -171,8 +171,7 @@ def _rows(
             place=place + separator,
             name=name,
             parameters=record.nodeid[len(function) :],
-            verdict=verdict(record),
-            code=verdict_code(record),
+            verdicts=[(code, in_words(code)) for code in codes_of(record) if code != "new"],
             cells=common_cells(record),
             forest=forest.row(record, shared),
             call_time=call_time.figure(record) if index < len(listings) else None,

@@ -23,7 +23,7 @@ from pytest_gpuperf.report.summary.comparisons import (
     tolerances_text,
     worst,
 )
-from pytest_gpuperf.report.summary.counts import counts, left_alone_text, rows_of, shown_records
+from pytest_gpuperf.report.summary.counts import counts, left_alone_text, rows_of, run_counts, shown_records
 from pytest_gpuperf.report.summary.environment import environment_facts, gpu_text
 from pytest_gpuperf.report.summary.names import short_names, shorten
 from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of, shared_reasons
@@ -58,10 +58,7 @@ def text(run: Run) -> str:
 
 def _headline(run: Run, records: Sequence[Record]) -> str:
     """Return one line: what failed and changed, and how many of each."""
-    failed = sum(threshold.status == "failed" for threshold in run.thresholds)
-    first = ["the regression check failed"] if run.gate and run.gate.failures else []
-    first += [count(failed, "threshold failed", "thresholds failed")] if failed else []
-    counted = ", ".join([*first, *map(str, counts(records))]) or "no test was measured"
+    counted = ", ".join(map(str, run_counts(run))) or "no test was measured"
     device = " on an emulated device" if any(record.is_emulated for record in records) else ""
     return f"### Speedups{device}: {counted}"
 
@@ -143,10 +140,19 @@ def _left_out(records: Sequence[Record]) -> str:
 def _reasons(records: Sequence[Record]) -> Iterator[str]:
     """Yield why, once for all tests that share a reason."""
     explained = explained_by_sibling(records)
-    reasons = shared_reasons(records, short_names(records), lambda record: _noted_reasons(record, explained))
+    names = short_names(records)
+    # Each test's own reason comes before the doubts of any: a long list is cut.
+    reasons = shared_reasons(records, names, _first_reason)
+    reasons |= shared_reasons(records, names, lambda record: _noted_reasons(record, explained))
     for reason, tests in islice(reasons.items(), _MOST_REASONS):
         yield f"- {first_few([_name(tests[0]), *tests[1:]], most=1)}: {markdown_code(reason)}"
     yield from _more(len(reasons) - _MOST_REASONS, "more reason is", "more reasons are")
+
+
+def _first_reason(record: Record) -> Iterator[str]:
+    """Yield why a test did not succeed: its reason, or what its regression check found."""
+    noted = (each.reason for each in record.comparisons if each.outcome in NOTED)
+    yield from islice(filter(None, (record.reason, *noted)), 1)
 
 
 def _noted_reasons(record: Record, explained: Collection[str]) -> Iterator[str]:

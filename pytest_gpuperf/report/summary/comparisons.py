@@ -56,7 +56,8 @@ def short_change(record: Record) -> str:
     if comparison.ratio is None:
         return "differs" if comparison.outcome == "not_comparable" else outcome_text(comparison.outcome)
     doubt = "?" if comparison.outcome == "undecided" else ""
-    return f"{_label(comparison)}{100 * (comparison.ratio.value - 1):+.0f} %{doubt}"
+    percent = f"{100 * (comparison.ratio.value - 1):+.0f}"
+    return f"{_label(comparison)}{percent if percent != '-0' else '0'} %{doubt}"
 
 
 def _label(comparison: Comparison) -> str:

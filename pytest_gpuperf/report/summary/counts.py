@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Outcome
@@ -10,7 +11,9 @@ from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.summary.comparisons import NOTED
 from pytest_gpuperf.report.summary.verdicts import FAILURES, VerdictCode, in_words, is_expected_failure
 
-CountedCode = VerdictCode | Outcome
+RunFailure = Literal["check_failed", "threshold_failed"]
+"""What fails a run beside its tests."""
+CountedCode = VerdictCode | Outcome | RunFailure
 _ORDER: tuple[CountedCode, ...] = (
     *("failed", "error", "regressed", "failed_expected", "error_expected", "regressed_expected", "improved"),
     *("inconclusive", "undecided", "not_comparable", "new", "passed", "recorded", "skipped"),
@@ -40,30 +43,48 @@ def _is_plain(record: Record) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many tests have a verdict, or a comparison with an outcome."""
+    """How many tests have a verdict, or a comparison with an outcome, or what failed beside them."""
 
     code: CountedCode
     number: int
 
     def __str__(self) -> str:
         """Return it in words: `2 failed`, `2 errors (expected)`."""
+        if self.code == "check_failed":
+            return "the regression check failed"
+        if self.code == "threshold_failed":
+            return units.count(self.number, "threshold failed", "thresholds failed")
         words = in_words(self.code)
         return units.count(self.number, words, words.replace("error", "errors"))
 
 
 def counts(records: Sequence[Record]) -> list[Count]:
-    """Return how many tests there are of each kind, without siblings that have no row.
-
-    A test may be of two; but what a gate reports of it replaces a verdict that needs no attention.
-    """
-    counted: Counter[str] = Counter()
-    for record in rows_of(records):
-        codes: set[str] = {comparison.outcome for comparison in record.comparisons}
-        if record.status not in ("passed", "recorded") or codes.isdisjoint(NOTED):
-            codes.add(record.status)
-        is_expected = is_expected_failure(record)
-        counted.update(f"{code}_expected" if is_expected and code in FAILURES else code for code in codes)
+    """Return how many tests there are of each kind, without siblings that have no row."""
+    counted = Counter(code for record in rows_of(records) for code in codes_of(record))
     return [Count(code, counted[code]) for code in _ORDER if counted[code]]
+
+
+def run_counts(run: Run) -> list[Count]:
+    """Return what failed beside the tests of a run, and how many tests there are of each kind."""
+    failed = sum(threshold.status == "failed" for threshold in run.thresholds)
+    beside = [
+        Count("check_failed", int(bool(run.gate and run.gate.failures))),
+        Count("threshold_failed", failed),
+    ]
+    return [*(count for count in beside if count.number), *counts(shown_records(run))]
+
+
+def codes_of(record: Record) -> list[CountedCode]:
+    """Return the kinds that a test is of, the gravest first: one, or what its gate reports of it, too.
+
+    The latter replaces a verdict that needs no attention.
+    """
+    codes: set[str] = {comparison.outcome for comparison in record.comparisons}
+    if record.status not in ("passed", "recorded") or codes.isdisjoint(NOTED):
+        codes.add(record.status)
+    if is_expected_failure(record):
+        codes = {f"{code}_expected" if code in FAILURES else code for code in codes}
+    return [code for code in _ORDER if code in codes]
 
 
 def left_alone_text(run: Run, shown: Callable[[str], str] = str) -> str | None:

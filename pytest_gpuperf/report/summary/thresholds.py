@@ -18,7 +18,7 @@ def threshold_sentence(threshold: Threshold) -> str:
 def _bracket(threshold: Threshold) -> str:
     """Return from which size on the GPU wins, and up to which it does not."""
     name, lost, won = threshold.parameter, threshold.largest_not_won, threshold.smallest_won
-    if threshold.outcome is None:
+    if threshold.outcome is None or (lost is None and won is None):
         return "not known"
     if won is None:
         if threshold.curve and threshold.curve[-1].won is None:

@@ -39,7 +39,12 @@ def _is_regressed(record: Record) -> bool:
 
 
 def rank(record: Record) -> int:
-    """Return a record's place: what went wrong, what is inconclusive, what got better, the rest."""
+    """Return a record's place: what went wrong, what is inconclusive, what got better, the rest.
+
+    A failure that was expected is of the rest.
+    """
+    if is_expected_failure(record):
+        return 3
     comparison = worst(record)
     outcome = comparison.outcome if comparison else None
     if record.status in ("failed", "error") or outcome == "regressed":

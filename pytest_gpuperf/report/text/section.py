@@ -8,10 +8,11 @@ from types import MappingProxyType
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.offload import Threshold
+from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.summary.cells import about_gpu_limits, common_cells
 from pytest_gpuperf.report.summary.comparisons import gate_lines, short_change
-from pytest_gpuperf.report.summary.counts import counts, left_alone_text, rows_of, shown_records
+from pytest_gpuperf.report.summary.counts import left_alone_text, rows_of, run_counts, shown_records
 from pytest_gpuperf.report.summary.environment import gpu_text
 from pytest_gpuperf.report.summary.names import short_names
 from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of
@@ -58,7 +59,9 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
     left_alone = _wrapped(filter(None, [left_alone_text(run)]), text_width)
     if not records:
         return [
-            Line(text) for block in (_selections(run, ()), left_alone, gate) for text in _after_gap(block)
+            Line(text)
+            for block in (_wrapped(_selections(run, ()), text_width), left_alone, gate)
+            for text in _after_gap(block)
         ]
     listed = _with_rows(records)
     rows = rows_of(listed)
@@ -67,9 +70,9 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
         _notes(listed, names, text_width, above, all_notes=all_notes),
         wrap(about_gpu_limits(rows, run.cost_ratio) or "", text_width),
         _thresholds(measured_thresholds(run), text_width, above),
-        _worth(records, run.cost_ratio),
+        _wrapped(_worth(records, run.cost_ratio), text_width),
         _waits(records),
-        _selections(run, rows),
+        _wrapped(_selections(run, rows), text_width),
         left_alone,
         _undecided(records),
         gate,
@@ -86,7 +89,7 @@ def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> l
     records = rows_of(shown_records(run))
     if not records:
         return []
-    counted = ", ".join(map(str, counts(records)))
+    counted = ", ".join(map(str, run_counts(run)))
     failed = [
         replace(record, notes=(), offload=None)  # without what only explains the reason
         for record in records
@@ -138,9 +141,10 @@ def _selections(run: Run, rows: Sequence[Record]) -> list[str]:
 def _devices(run: Run, width: int) -> list[str]:
     environment = run.environment
     gpu = environment.gpu
-    emulated = ", emulated: not a GPU's speedup" if gpu and gpu.emulated else ""
+    is_emulated = (gpu and gpu.emulated) or any(record.is_emulated for record in run.records)
+    emulated = ", emulated: not a GPU's speedup" if is_emulated else ""
     cpu = environment.cpu.get("name") or "unknown"
-    return wrap(f"CPU {cpu} | GPU {gpu_text(environment)}{emulated}", width)
+    return wrap(printable(f"CPU {cpu} | GPU {gpu_text(environment)}{emulated}"), width)
 
 
 def _table(records: Sequence[Record], names: Mapping[str, str], width: int) -> Iterator[Line]:

@@ -93,3 +93,7 @@ def test_a_change_has_its_sign_and_a_digit_more_where_it_is_small(expected, rati
 def test_a_share_is_in_percent_and_a_time_ends_with_its_minute():
     assert ("10 %", "2.5 %") == (percent(0.1), percent(0.025))
     assert minute("2026-11-20T10:00:31+00:00") == "2026-11-20 10:00"
+
+
+def test_a_huge_value_has_no_more_digits_than_others():
+    assert ["999999999", "1.00e+09", "1.00e+300"] == [digits(value) for value in (999_999_999.0, 1e9, 1e300)]

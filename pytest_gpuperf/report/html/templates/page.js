@@ -9,9 +9,10 @@
       return Number(digits) * (units[unit] ?? 1);
     };
     const bodies = [...table.tBodies].map((body, order) => {
-      const [verdict, name, ...cells] = [...body.rows[0].cells].map((cell) => cell.textContent.trim());
+      const [, name, ...cells] = [...body.rows[0].cells].map((cell) => cell.textContent.trim());
+      const verdicts = [...body.rows[0].cells[0].children].map((word) => word.textContent);
       const sortable = {order, name, CPU: number(cells[0]), GPU: number(cells[1]), speedup: number(cells[2])};
-      return {body, sortable, text: name.toLowerCase(), verdict};
+      return {body, sortable, text: name.toLowerCase(), verdicts};
     });
     const filter = document.getElementById("filter");
     const verdict = document.getElementById("verdict");
@@ -20,14 +21,14 @@
     const apply = () => {
       const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
       let count = 0;
-      for (const {body, text, verdict: own} of bodies) {
-        const visible = (!verdict.value || verdict.value === own) && words.every((word) => text.includes(word));
+      for (const {body, text, verdicts} of bodies) {
+        const visible = (!verdict.value || verdicts.includes(verdict.value)) && words.every((word) => text.includes(word));
         body.hidden = !visible;
         count += visible;
       }
       shown.textContent = `${count} of ${bodies.length} tests`;
     };
-    for (const name of new Set(bodies.map((each) => each.verdict))) verdict.add(new Option(name));
+    for (const name of new Set(bodies.flatMap((each) => each.verdicts))) verdict.add(new Option(name));
     filter.addEventListener("input", apply);
     verdict.addEventListener("input", apply);
     document.getElementById("controls").addEventListener("submit", (event) => event.preventDefault());

@@ -137,6 +137,17 @@ def test_the_result_of_the_regression_check_stands_above_the_tests():
     assert 0 < shown.index("nothing was measured: no GPU") < shown.index('id="tests"')
 
 
+def test_a_machine_without_a_name_is_not_known():
+    nameless = replace(run_of().environment, cpu={})
+    assert "not known" in Page(text(run_of(record(), environment=nameless))).texts
+
+
+def test_the_caption_says_what_the_parts_of_a_call_look_like():
+    timed = record(gpu=replace(measurement(GPU, 2e-3), inspection=None))
+    assert "whole call" in " ".join(Page(text(run_of(timed))).texts)
+    assert "Call on GPU" not in " ".join(Page(text(run_of(skipped("a.py::test_a")))).texts)
+
+
 def test_a_run_without_tests_is_a_page():
     shown = Page(text(run_of()))
     assert "no test was measured" in shown.texts

@@ -335,7 +335,17 @@ def test_a_failure_that_an_xfail_expects_says_so(failed):
     worse = record("b", comparisons=(compared("regressed", reason="20 % slower"),), expected_failure=True)
     run = run_of(replace(failed("a"), expected_failure=True), worse, failed("c"))
     assert "1 failed, 1 failed (expected), 1 regressed (expected)" in headline(run)
-    assert ["failed (expected)", "passed, regressed (expected)", "failed"] == [row[-1] for row in rows(run)]
+    assert ["failed", "failed (expected)", "passed, regressed (expected)"] == [row[-1] for row in rows(run)]
+
+
+def test_each_test_s_own_reason_comes_before_the_doubts_of_any(failed):
+    doubts = tuple(Note(code="noisy", text=f"doubt {number}") for number in range(20))
+    slow = [replace(failed(name), reason=f"{name} is slow", notes=doubts) for name in "abc"]
+    worse = record("d", comparisons=(compared("regressed", reason="d got worse"),), notes=doubts)
+    shown = text(run_of(*slow, worse))
+    places = [shown.index(said) for said in ("a is slow", "b is slow", "c is slow", "d got worse", "doubt 0")]
+    assert places == sorted(places)
+    assert "9 more reasons are in the report" in shown
 
 
 def test_an_emulated_device_is_never_called_a_gpu():

@@ -6,8 +6,9 @@ from xml.etree import ElementTree
 from cases import for_each
 from factories import record, run_of, skipped
 
-from pytest_gpuperf.model.comparison import Comparison
+from pytest_gpuperf.model.comparison import Comparison, GateFailure, GateResult
 from pytest_gpuperf.model.demand import Pairing
+from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.report.html import badge, page
 from pytest_gpuperf.report.markdown import comment
 from pytest_gpuperf.report.text import section
@@ -43,9 +44,42 @@ RUNS = {
 }
 
 
+FAILED_THRESHOLD = Threshold(
+    name="test_fft",
+    parameter="n",
+    at_most=None,
+    at_least=None,
+    regime="never",
+    by_latency=False,
+    status="failed",
+    reason="too large",
+    outcome="bracket",
+    largest_not_won=64,
+    smallest_won=256,
+    curve=(),
+)
+FAILED_CHECK = GateResult(
+    baseline=None,
+    started=None,
+    tolerances=(),
+    failures=(GateFailure(code="all_skipped", text="every test was skipped"),),
+)
+
+
 @for_each("counted", RUNS)
 def test_all_forms_of_a_report_count_alike(counted):
-    run = run_of(*RUNS[counted])
+    all_forms_say(counted, run_of(*RUNS[counted]))
+
+
+def test_what_failed_beside_the_tests_is_counted_first():
+    all_forms_say("1 threshold failed, 1 passed", run_of(record(), thresholds=(FAILED_THRESHOLD,)))
+    failed = run_of(record(), thresholds=(FAILED_THRESHOLD,) * 2, gate=FAILED_CHECK)
+    all_forms_say("the regression check failed, 2 thresholds failed, 1 passed", failed)
+    assert badge._BAD in badge.svg(failed)
+    assert 'class="v threshold_failed"' in page.text(failed)
+
+
+def all_forms_say(counted, run):
     assert f"<title>Speedups: {counted}</title>" in page.text(run)
     assert f"### Speedups: {counted}" == comment.text(run).splitlines()[0]
     assert f"GPU speedup: {counted}" == ElementTree.fromstring(badge.svg(run)).get("aria-label")
@@ -60,6 +94,15 @@ def test_the_page_shows_each_number_in_the_style_of_its_code():
     assert [("error", "2 errors"), ("not_comparable", "1 not comparable")] == re.findall(
         r'<span class="v (\w+)">([^<]*)</span>', header
     )
+
+
+def test_a_row_of_the_page_has_what_its_test_is_counted_as():
+    differs = Comparison(metric="speedup", tolerance=0.1, outcome="undecided", reason="who knows")
+    new = Comparison(metric="speedup", tolerance=0.1, outcome="new", reason=None)
+    both = record("b.py::test_b", status="failed", reason="slow", comparisons=(differs,))
+    shown = page.text(run_of(record(comparisons=(differs, new)), both))
+    rows = [re.findall(r'"v (\w+)"', row) for row in shown.split("<tbody>")[1:]]
+    assert [["failed", "undecided"], ["undecided"]] == rows
 
 
 def test_a_sibling_that_is_not_counted_has_no_row():

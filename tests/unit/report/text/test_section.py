@@ -7,10 +7,10 @@ from time import process_time
 
 import pytest
 from cases import for_each
-from factories import GPU, on_cpu_only, record, run_of, skipped, speedup
+from factories import GPU, measurement, on_cpu_only, record, run_of, skipped, speedup
 
 from pytest_gpuperf.model.comparison import Comparison, GateResult, Tolerance
-from pytest_gpuperf.model.demand import Demand, Pairing
+from pytest_gpuperf.model.demand import Demand, Pairing, Selection
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link, Offload, Point, Price, Threshold
 from pytest_gpuperf.model.record import Note, Record
@@ -540,6 +540,35 @@ def test_a_threshold_s_reason_is_not_said_again():
     point = Point(size=64, nodeid="test_fft[64]", cpu=1.0, gpu=1.0)
     run = run_of(record(), thresholds=(threshold(status="failed", reason="too large", curve=(point,)),))
     assert not any("too large" in line for line in lines(run, 120, above={"test_fft[64]": "too large"}))
+
+
+def test_a_test_that_is_emulated_is_named_though_the_run_has_a_real_gpu(section):
+    emulated = record(gpu=measurement(replace(GPU, emulated=True), 1e-3))
+    assert "emulated: not a GPU's speedup" in " ".join(section(emulated)[:2])
+    assert "emulated" not in section(record())[0]
+
+
+def test_escapes_of_a_machine_s_name_are_written_before_lines_are_broken(section):
+    environment = replace(run_of().environment, cpu={"name": "\x1b[31m" * 30})
+    assert all(len(line) <= 60 for line in section(record(), width=60, environment=environment))
+
+
+def test_what_was_measured_without_a_marker_fits_the_width(section):
+    selections = (Selection(pattern="tests/" * 20, tests=3), Selection(pattern=None, tests=2))
+    unmarked = [record(f"test_{n}", source="all") for n in range(2)]
+    for records in ((), unmarked):
+        assert all(len(line) <= 60 for line in section(*records, width=60, selections=selections))
+
+
+def test_a_loss_of_less_than_half_a_percent_has_no_sign(section):
+    ratio = Estimate(value=0.997, low=0.99, high=1.004)
+    same = Comparison(metric="speedup", tolerance=0.1, outcome="not_regressed", reason=None, ratio=ratio)
+    assert " 0 %" in row_of("test_fft", section(record(comparisons=(same,)), width=120))
+
+
+def test_a_threshold_without_sizes_is_not_known(section):
+    empty = threshold(outcome="none", largest_not_won=None, smallest_won=None)
+    assert any("not known" in line for line in section(record(), thresholds=(empty,)))
 
 
 def test_the_time_grows_no_faster_than_the_number_of_tests():
