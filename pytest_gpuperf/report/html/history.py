@@ -27,8 +27,12 @@ _FARTHEST = 2.0  # times the largest speedup: so far the axis shows an interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histories:
-    """The figures of a history, and what is not among them: tests with a speedup, files with the reason."""
+    """The figures of a history, and what is not among them: tests with a speedup, files with the reason.
 
+    `of` is what all runs have in common that can be compared: devices, versions; None where figures say it.
+    """
+
+    of: str | None
     shown: tuple[tuple[Series, Figure], ...]
     hidden: int
     rejected: tuple[tuple[str, str], ...]
@@ -47,6 +51,7 @@ def figures(history: History) -> Histories:
             caption = f"{drawn.caption}; {one.fingerprint}" if is_mixed else drawn.caption
             shown.append((one, replace(drawn, caption=caption)))
     return Histories(
+        of=timed[0].fingerprint if timed and not is_mixed else None,
         shown=tuple(shown),
         hidden=max(0, len(timed) - MOST),
         rejected=tuple(history.rejected.items())[:_MOST_REJECTED],

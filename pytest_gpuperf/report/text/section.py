@@ -7,6 +7,7 @@ from textwrap import wrap
 from types import MappingProxyType
 
 from pytest_gpuperf.model import units
+from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
@@ -113,11 +114,19 @@ def _wrapped(texts: Iterable[str], width: int) -> list[str]:
 
 
 def _with_rows(records: Sequence[Record]) -> list[Record]:
-    """Return the records with a marker or pattern, and of all others the slowest that have a speedup."""
+    """Return the records with a marker or pattern, and of all others the slowest that have a speedup.
+
+    Those of one function stand together.
+    """
     others = [record for record in records if record.source == "all" and record.speedup and record.cpu]
     others.sort(key=lambda record: (record.cpu and record.cpu.median) or 0.0, reverse=True)
     slowest = {record.nodeid for record in others[:_MOST_UNMARKED]}
-    return [record for record in records if record.source != "all" or record.nodeid in slowest]
+    listed = [record for record in records if record.source != "all" or record.nodeid in slowest]
+    # Workers finish the tests of one function among those of others.
+    places: dict[str, int] = {}
+    for record in listed:
+        places.setdefault(function_of(record.nodeid), len(places))
+    return sorted(listed, key=lambda record: places[function_of(record.nodeid)])
 
 
 def _selections(run: Run, rows: Sequence[Record]) -> list[str]:

@@ -133,7 +133,9 @@ def test_runs_that_cannot_be_compared_say_which_they_are():
     here, there = (told({"test_a": [2.0] * 3}, fingerprint=each).entries for each in ("here", "there"))
     captions = [shown.caption for _, shown in figures(History(entries=(*here, *there))).shown]
     assert ["; here", "; there"] == [caption[caption.index(";") :] for caption in captions]
-    assert ";" not in figures(History(entries=here)).shown[0][1].caption
+    alone = figures(History(entries=here))
+    assert ";" not in alone.shown[0][1].caption
+    assert ("here", None) == (alone.of, figures(History(entries=(*here, *there))).of)
 
 
 def test_words_of_changes_do_not_overlap():

@@ -116,6 +116,11 @@ def test_files_of_the_history_that_are_none_are_named():
     assert "it is no JSON" == shown[shown.index("notes<.txt") + 1]
 
 
+def test_without_a_speedup_there_is_no_axis():
+    assert "1x" in Page(text(run_of(record()))).texts
+    assert "1x" not in Page(text(run_of(skipped("a.py::test_a")))).texts
+
+
 def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one():
     limited = on_cpu_only(GpuLimits(demand=4e-3, price=None), Demand(min=3))
     shown = Page(text(run_of(limited, gpu=None)))

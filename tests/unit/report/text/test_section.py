@@ -553,6 +553,13 @@ def test_escapes_of_a_machine_s_name_are_written_before_lines_are_broken(section
     assert all(len(line) <= 60 for line in section(record(), width=60, environment=environment))
 
 
+def test_the_tests_of_one_function_stand_together_in_whatever_order_they_finished(section):
+    shown = section(*(record(f"test_{name}") for name in ("a[1]", "b[1]", "a[2]", "c", "b[2]")))
+    assert ["test_a[1]", "test_a[2]", "test_b[1]", "test_b[2]", "test_c"] == [
+        line.split()[0] for line in shown if line.startswith("test_")
+    ]
+
+
 def test_what_was_measured_without_a_marker_fits_the_width(section):
     selections = (Selection(pattern="tests/" * 20, tests=3), Selection(pattern=None, tests=2))
     unmarked = [record(f"test_{n}", source="all") for n in range(2)]
