@@ -353,7 +353,11 @@ def _notes(case: _Case, baseline: Baseline, *, enforced: bool) -> Iterator[GateN
         yield text.note("not_comparable", count=count, differences=differences)
     outcomes = Counter(comparison.outcome for comparison in comparisons)
     if outcomes["regressed"] and not case.options.is_gate:
-        yield text.note("regressions_not_enforced", count=units.count(outcomes["regressed"], "regression"))
+        yield text.note(
+            "regressions_not_enforced",
+            count=units.count(outcomes["regressed"], "regression"),
+            prefix=case.coverage.flag_prefix,
+        )
     if outcomes["improved"]:
         yield text.note("baseline_stale", count=units.count(outcomes["improved"], "comparison"))
     is_failure = enforced and case.options.strict

@@ -72,7 +72,7 @@ _NOTES: dict[GateNoteCode, str] = {
     "threshold_not_compared": "the threshold of {name} was not compared: the last of its tests was not "
     "measured",
     "not_comparable": "not comparable ({count}): {differences}",
-    "regressions_not_enforced": "{count} found but not enforced; pass --gpuperf-fail-on to fail on them",
+    "regressions_not_enforced": "{count} found but not enforced; pass {prefix}fail-on to fail on them",
     "baseline_stale": "{count} improved beyond the tolerance: the baseline is out of date; run gpuperf "
     "baseline update to lock in the gain",
     "nothing_decided": "the regression check decided nothing: every comparison is undecided ({count}); a "
