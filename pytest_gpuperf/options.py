@@ -48,7 +48,8 @@ USAGE_ERROR = "gpuperf-usage-error"
 class _Option:
     """One option; a flag, unless it has a `metavar`. `parse` turns a text into a value or raises ValueError.
 
-    With `ini="args"` it may be given several times; the ini file then has all values on one line.
+    With `ini="args"` it may be given several times; the ini file then has all values on one line. `expected`
+    says what pytest itself refuses anything else for.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class _Option:
         metavar: str | None = None,
         parse: Callable[[str], Any] = str,
         ini: Literal["string", "float", "args"] = "string",
+        expected: str | None = None,
     ) -> None:
         self.flag = f"--gpuperf-{name}"
         self.key = f"gpuperf_{name.replace('-', '_')}"
@@ -67,6 +69,7 @@ class _Option:
         self.parse = parse
         self.metavar = metavar
         self.ini = ini
+        self.expected = "true or false" if self.is_flag else expected
 
     def add_to(self, parser: pytest.Parser, group: pytest.OptionGroup) -> None:
         """Add the option to the command line and to the ini file."""
@@ -82,7 +85,7 @@ class _Option:
     def raw_value(self, config: pytest.Config) -> Any:
         """Return the value on the command line, else the one in the ini file, else None."""
         value = config.getoption(self.flag)
-        return _ini_value(config, self.key) if value is None else value
+        return _ini_value(config, self.key, self.expected) if value is None else value
 
     def value(self, config: pytest.Config) -> Any:
         """Return the option's value, or None where it is not given; raise UsageError for an invalid one."""
@@ -121,11 +124,12 @@ class _Option:
             raise pytest.UsageError(f"{self.flag} (ini: {self.key}): {error}") from error
 
 
-def _ini_value(config: pytest.Config, key: str) -> Any:
+def _ini_value(config: pytest.Config, key: str, expected: str | None = None) -> Any:
     try:
         return config.getini(key)
     except (ValueError, TypeError, pytest.UsageError) as error:
-        raise pytest.UsageError(f"{key} in the ini file: {error}") from error
+        remedy = f"; expected {expected}" if expected else ""
+        raise pytest.UsageError(f"{key} in the ini file: {error}{remedy}") from error
 
 
 def _ini_list(config: pytest.Config, key: str) -> list[str]:
@@ -168,19 +172,19 @@ def _choice(*choices: str) -> Callable[[str], str]:
 _COST_RATIO = "hourly price of a GPU machine divided by that of a CPU machine"
 
 
-def _number_below(limit: float, expected: str) -> Callable[[str], float]:
-    """Return a parser that accepts numbers above 0 and below a limit only."""
+def _number(name: str, help: str, *, metavar: str, expected: str, below: float = math.inf) -> _Option:
+    """Return an option that accepts numbers above 0 and below a limit only."""
 
     def parse(text: str) -> float:
         try:
             value = float(text)
         except ValueError:
             value = math.nan
-        if not 0 < value < limit:
+        if not 0 < value < below:
             raise ValueError(f"{text} is not {expected}")
         return value
 
-    return parse
+    return _Option(name, help, parse=parse, metavar=metavar, ini="float", expected=expected)
 
 
 _OFF = _Option("off", "run each test once, as if this plugin were not there; write no files")
@@ -204,26 +208,24 @@ _DEVICE = (
 )
 _MEASURING = (
     _OFF,
-    _Option(
+    _number(
         "alpha",
         "probability of a wrong verdict, in each direction (default: 0.025)",
-        parse=_number_below(0.5, "between 0 and 0.5"),
         metavar="P",
-        ini="float",
+        expected="a number between 0 and 0.5",
+        below=0.5,
     ),
-    _Option(
+    _number(
         "max-time",
         "seconds that measuring one test may take (default: 10)",
-        parse=_number_below(math.inf, "a positive number of seconds"),
         metavar="S",
-        ini="float",
+        expected="a positive number of seconds",
     ),
-    _Option(
+    _number(
         "cost-ratio",
         f"show costs, too: {_COST_RATIO}",
-        parse=_number_below(math.inf, f"a price ratio above 0: the {_COST_RATIO}"),
         metavar="R",
-        ini="float",
+        expected=f"a price ratio above 0: the {_COST_RATIO}",
     ),
     _LOCK,
 )

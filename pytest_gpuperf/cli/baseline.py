@@ -26,7 +26,7 @@ example: gpuperf baseline update baseline.json report.json
 A test that a report measured replaces the baseline's; one that it skipped or could not measure does not.
 Tests that are in no report stay, unless --prune removes them. In a folder, a new file is written.
 A report of a run that began before the baseline's only adds tests that the baseline has not measured.
-A regression beyond the tolerance of the report's gate (without one: speedup:10%) is refused, unless you
+A regression beyond the tolerance of the report's check (without one: speedup:10%) is refused, unless you
 accept it; so is one that was measured on another machine.
 A BASE that does not exist is created, as a folder if its name has no suffix."""
 

@@ -247,12 +247,17 @@ def _path(config: pytest.Config, argument: str) -> Path:
 
 
 def _reruns_failures(config: pytest.Config) -> bool:
-    """Return whether only tests run that failed before; if none has, --lf and --sw run all of them."""
+    """Return whether only tests run that failed before.
+
+    If none has, --lf and --sw run all of them, and --lf with --lfnf=none runs none.
+    """
     cache = getattr(config, "cache", None)
     if cache is None:
         return False
-    if config.getoption("lf", default=False) and cache.get("cache/lastfailed", None):
-        return True
+    if config.getoption("lf", default=False):
+        runs_none = config.getoption("last_failed_no_failures", default="all") == "none"
+        if runs_none or cache.get("cache/lastfailed", None):
+            return True
     if not config.getoption("stepwise", default=False):
         return False
     stopped_at = cache.get("cache/stepwise", None)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gpuperf.collection.items import SPEC, UNKNOWN, parameters, stable_repr, sweep_key
+from pytest_gpuperf.collection.items import SPEC, UNKNOWN, parameters, sweep_key
 from pytest_gpuperf.collection.markers import size, threshold
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.model.demand import Family
 from pytest_gpuperf.model.nodeid import function_of
-from pytest_gpuperf.model.plain_text import quote
+from pytest_gpuperf.model.plain_text import quote, stable_text
 
 _Members = dict[pytest.Function, Family]
 """The items of one sweep, each with its own size: the name and the sizes of all come when all are known."""
@@ -114,7 +114,7 @@ def _name(members: _Members) -> str:
     if len({item.stash[SPEC].device for item in members}) > 1:  # else each GPU has a family and its own name
         excluded |= first.stash[SPEC].device_parameters
     others = [
-        f"{name}={stable_repr(value)}" for name, value in parameters(first).items() if name not in excluded
+        f"{name}={stable_text(value)}" for name, value in parameters(first).items() if name not in excluded
     ]
     function = function_of(first.nodeid)
     return f"{function}[{','.join(others)}]" if others else function

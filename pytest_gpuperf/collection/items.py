@@ -13,7 +13,6 @@ from pytest_gpuperf.collection.markers import PairOptions, demand
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice
 from pytest_gpuperf.model.demand import KINDS, Demand, Family, Kind, Source, UnknownValue
 from pytest_gpuperf.model.nodeid import function_of
-from pytest_gpuperf.model.plain_text import text_of
 
 _REMEDY = (
     "use a value that is known (numpy, cupy, torch, jax, dpnp, cpu, cuda:1, their modules and devices), map "
@@ -204,11 +203,6 @@ def sweep_key(item: pytest.Item, excluded: Collection[str]) -> Hashable:
 def has_marked_parameters(item: pytest.Item) -> bool:
     """Return whether one of the item's own parameters carries a speedup marker."""
     return hasattr(item, "callspec") and any(mark.name == "speedup" for mark in item.callspec.marks)
-
-
-def stable_repr(value: Any) -> str:
-    """Return a text for a parameter's value that is the same in every run, so without its address."""
-    return value.__name__ if hasattr(value, "__name__") else text_of(str, value).partition(" at 0x")[0]
 
 
 def _device(item: pytest.Function, parser: DeviceParser, options: PairOptions) -> ParsedDevice:

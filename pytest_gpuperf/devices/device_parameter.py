@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from pytest_gpuperf.model.demand import Kind, UnknownValue
-from pytest_gpuperf.model.plain_text import one_line, quote
+from pytest_gpuperf.model.plain_text import one_line, quote, stable_text
 
 _NAMES = {
     "numpy": ("numpy", "np", "scipy"),
@@ -283,10 +283,7 @@ def _default_kind(library: str) -> Kind:
 
 
 def _repr(value: Any) -> str:
-    """Return a short text for a value that is the same in every run, so without its address."""
+    """Return a short text for a value that is the same in every run."""
     if isinstance(value, str):
         return quote(value)
-    if isinstance(value, ModuleType):
-        return value.__name__
-    text = next(name for name in _own_names(value) if " at 0x" not in name)  # that of its type at least
-    return one_line(shorten(text, _LONGEST, placeholder="..."))
+    return one_line(shorten(stable_text(value), _LONGEST, placeholder="..."))

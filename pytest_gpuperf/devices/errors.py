@@ -1,9 +1,9 @@
-"""From an exception to its meaning for a device, and to one line."""
+"""From an exception to its meaning for a device."""
 
 import re
 
 from pytest_gpuperf.model.errors import Fault
-from pytest_gpuperf.model.plain_text import LONGEST_QUOTE, one_line, text_of
+from pytest_gpuperf.model.plain_text import text_of
 
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|can't allocate memory|not enough memory|failed to allocate|attempting to allocate"
@@ -61,15 +61,3 @@ def parse_status(status: int | None) -> Fault | None:
     if status == _MEMORY_ALLOCATION:
         return Fault(kind="out_of_memory")
     return Fault(kind="lost") if status in _LOST_STATUSES else None
-
-
-def first_line(error: BaseException) -> str:
-    """Return an exception's type and the first line of its message."""
-    first = words(error)
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
-
-
-def words(error: BaseException) -> str:
-    """Return the first line of an exception's message that has words; empty where none has."""
-    lines = (line.strip(" =-").rstrip(".:") for line in text_of(str, error)[:_READ].splitlines())
-    return one_line(next(filter(None, lines), ""), LONGEST_QUOTE)

@@ -11,7 +11,7 @@ from pytest_gpuperf.devices.host import HostDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
-from pytest_gpuperf.model.plain_text import text_of
+from pytest_gpuperf.model.plain_text import message, text_of
 
 LONGEST_SPIN = 1.0
 """Seconds for which a kernel may keep a GPU busy: one that also drives a screen may kill it after two."""
@@ -63,7 +63,7 @@ def unusable(problem: str, error: Exception, remedy: str, toolkit: str | None = 
     """
     cause = error.__cause__ or error  # CuPy hides it in a page of its own
     found = remedies.remedy(f"{text_of(str, cause)} {text_of(str, error)}", toolkit) or remedy
-    return Unavailable(f"{problem}: {errors.words(cause) or type(cause).__name__}; {found}", broken=True)
+    return Unavailable(f"{problem}: {message(cause) or type(cause).__name__}; {found}", broken=True)
 
 
 def is_emulated(name: str) -> bool:

@@ -4,11 +4,12 @@ import gc
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from pytest_gpuperf.devices import capabilities, environment, errors
+from pytest_gpuperf.devices import capabilities, environment
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
 from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.model.errors import Fault, Unavailable
+from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Clocks, Environment
 
 
@@ -71,7 +72,7 @@ class Machine:
             else:  # every wait for it would raise
                 fault = capabilities.call_optional(gpu, "fault", error)
             if gpu and fault and fault.kind == "lost" and self.lost is None:
-                self.lost = f"the GPU ({gpu.info.name}) was lost in {nodeid}: {errors.first_line(error)}"
+                self.lost = f"the GPU ({gpu.info.name}) was lost in {nodeid}: {first_line(error)}"
             if fault is not None:
                 return fault
         return None

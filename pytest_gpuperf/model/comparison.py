@@ -52,8 +52,8 @@ GateNoteCode = Literal[
 class Tolerance:
     """How much worse than its baseline a metric may be.
 
-    Metrics: the gated `speedup`, the speedup with copies `always` and by `latency`, where more is better; the
-    times of a call on `gpu` and `cpu`, the offload `threshold` and the `memory` held, where less is.
+    Metrics: the required `speedup`, the speedup with copies `always` and by `latency`, where more is better;
+    the times of a call on `gpu` and `cpu`, the offload `threshold` and the `memory` held, where less is.
     """
 
     metric: Metric
@@ -125,7 +125,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateFailure:
-    """Why a run as a whole fails its gate."""
+    """Why a run as a whole fails its regression check."""
 
     code: GateFailureCode
     """The kind of it, for programs."""

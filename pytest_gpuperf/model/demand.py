@@ -23,11 +23,11 @@ class Demand:
     max: Positive | None = None
     """The largest speedup that passes; the test fails when the speedup is above it beyond doubt."""
     transfer: Transfers = "never"
-    """Which copies the gated speedup includes."""
+    """Which copies the required speedup includes."""
     calls: AtLeastOne | None = None
     """Calls per transfer; only with `transfer` `once`."""
     latency: bool = False
-    """Whether the gated speedup is that of single calls, each waited for."""
+    """Whether the required speedup is that of single calls, each waited for."""
     max_memory: AtLeastOne | None = None
     """The most bytes that the workload may hold on the device."""
     rtol: NonNegative | None = None
@@ -57,7 +57,7 @@ class Family:
     """What one test shares with those that differ from it in one size only, and its own size."""
 
     name: str
-    """Name of the family, the same for all its members."""
+    """Name of the group, the same for all its members."""
     parameter: str
     """Name of the parameter that is the size."""
     size: float
@@ -79,7 +79,7 @@ class Pairing:
     library: str
     """Library whose arrays the test works on."""
     partner: str | None = None
-    """Node id of the CPU sibling that a GPU sibling was compared with; null where there was none."""
+    """Node id of the CPU variant that a GPU variant was compared with; null where there was none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -147,10 +147,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """The offload threshold of a family: the size from which on the GPU is faster."""
+    """The offload threshold of a group of sizes: the size from which on the GPU is faster."""
 
     name: str
-    """Name of the family."""
+    """Name of the group."""
     parameter: str
     """Name of the parameter that is the size."""
     at_most: float | None
@@ -162,7 +162,7 @@ class Threshold:
     by_latency: bool
     """Whether the speedups are those of single calls, each waited for."""
     status: Literal["passed", "failed", "inconclusive", "recorded", "skipped"]
-    """Verdict on the family."""
+    """Verdict on the group."""
     reason: str | None
     """Why the verdict is so, as a sentence; null only for passed and recorded."""
     outcome: Literal["bracket", "none", "not_monotone"] | None

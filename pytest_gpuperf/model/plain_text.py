@@ -1,5 +1,6 @@
 """From what others have written (exceptions, devices, files) to text that every output can hold and show."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,9 @@ LONGEST = 2_000
 """Bytes of a reason, and of any other sentence in a report."""
 LONGEST_QUOTE = 1_000
 """Bytes of a text in a sentence that quotes it."""
+_READ = 100_000  # letters of a message, which may hold an array
+_RULE = re.compile(r"^[ =-]*[=-]{2}|[=-]{2}[ =-]*$")  # around the title of a page, as CuPy prints one
+_ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
 
 
 def printable(text: str) -> str:
@@ -42,8 +46,27 @@ def text_of(function: Callable[[Any], str], value: Any) -> str:
 
 
 def message(error: BaseException) -> str:
-    """Return the first line of an exception's message; one that cannot be had is described."""
-    return one_line(text_of(str, error).lstrip().partition("\n")[0], LONGEST_QUOTE)
+    """Return the first line of an exception's message that has words; one that cannot be had is described."""
+    lines = (_RULE.sub("", line).strip().rstrip(".:") for line in text_of(str, error)[:_READ].splitlines())
+    return one_line(next(filter(None, lines), ""), LONGEST_QUOTE)
+
+
+def first_line(error: BaseException) -> str:
+    """Return an exception's type and the first line of its message."""
+    said = message(error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def stable_text(value: Any) -> str:
+    """Return a text for an object that is the same in every run: its name, its text, or that of its type."""
+    try:
+        name = getattr(value, "__name__", None)
+        text = name if isinstance(name, str) else str.__str__(str(value))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - a suite's object may raise anything here, a skip too
+        return type(value).__name__
+    return type(value).__name__ if text == object.__repr__(value) else _ADDRESS.sub("", text)
 
 
 def quote(value: Any) -> str:

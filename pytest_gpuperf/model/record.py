@@ -322,7 +322,7 @@ class Run:
     records: tuple[Record, ...] = ()
     """One record for every marked test that was collected, in the order in which the tests finished."""
     thresholds: tuple[Threshold, ...] = ()
-    """One offload threshold for each family of sizes."""
+    """One offload threshold for each group of sizes."""
     selections: tuple[Selection, ...] = ()
     """What asked for tests without a marker."""
     unknown_values: tuple[UnknownValue, ...] = ()

@@ -8,9 +8,8 @@ from time import perf_counter
 import pytest
 
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters
-from pytest_gpuperf.devices import errors
 from pytest_gpuperf.integrations import unittest_cases
-from pytest_gpuperf.model.plain_text import message
+from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Record, Status, Verdict
 from pytest_gpuperf.options import RECORD_ATTRIBUTE, shows_words
 from pytest_gpuperf.report.text import progress
@@ -81,13 +80,13 @@ class RunHooks:
             yield
         except BaseException as error:
             if MEASURED in item.stash and not isinstance(error, SKIPS):
-                self.session.invalidate_record(item, spec, errors.first_line(error))
+                self.session.invalidate_record(item, spec, first_line(error))
             raise
         finally:
             self._running = None
         elapsed = perf_counter() - started
         around = [error for error in unittest_cases.failures_around(item) if not isinstance(error, SKIPS)]
-        errors_outside = [*self._subtest_errors, *map(errors.first_line, around)]
+        errors_outside = [*self._subtest_errors, *map(first_line, around)]
         if errors_outside:
             self.session.invalidate_record(item, spec, errors_outside[0])
         self._apply_outcome(item, spec, elapsed)
@@ -151,9 +150,9 @@ class RunHooks:
         """Store what a phase of a marked test raised; during the call, a subtest reports here too."""
         is_skip = isinstance(error, SKIPS)
         if not is_skip and self._running is item:
-            self._subtest_errors.append(f"a subtest failed: {errors.first_line(error)}")
+            self._subtest_errors.append(f"a subtest failed: {first_line(error)}")
         if not is_skip and phase == "teardown":
-            self.session.invalidate_record(item, spec, f"its teardown failed: {errors.first_line(error)}")
+            self.session.invalidate_record(item, spec, f"its teardown failed: {first_line(error)}")
         if phase == "setup" or spec.nodeid not in self.session.records.by_nodeid:
             ended = Verdict(
                 status="skipped" if is_skip else "error",

@@ -14,7 +14,7 @@ from pytest_gpuperf import options
 from pytest_gpuperf.analysis import diagnosis
 from pytest_gpuperf.collection.finder import registered_backends
 from pytest_gpuperf.collection.items import ItemSpec
-from pytest_gpuperf.devices import environment, errors
+from pytest_gpuperf.devices import environment
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
@@ -30,7 +30,7 @@ from pytest_gpuperf.model.errors import (
     NotComparableWarning,
     Unavailable,
 )
-from pytest_gpuperf.model.plain_text import message
+from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Environment, ReasonCode, Record, Verdict
 from pytest_gpuperf.report import junit
 from pytest_gpuperf.report.json import codec
@@ -345,7 +345,7 @@ class GpuPerfSession:
             code = error.code if isinstance(error, NoGpu) else None
             return Verdict(status="skipped", reason=message(error) or "skipped in the test", reason_code=code)
         where = trial.where
-        what = errors.first_line(error)
+        what = first_line(error)
         if fault is not None and fault.kind == "out_of_memory":
             requested = f" ({fault.requested:,} bytes requested)" if fault.requested else ""
             reason = f"out of memory {where}{requested}: {what}"

@@ -11,12 +11,13 @@ from pytest_gpuperf.analysis import estimation, noise, offload, threshold, verdi
 from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.analysis.judgement import judge_offline
 from pytest_gpuperf.analysis.noise import Disturbance
-from pytest_gpuperf.devices import capabilities, errors
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, Family, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Estimate, Interference, Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
+from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
 from pytest_gpuperf.timing import outcome, secondary, transfers, untimed_calls
 from pytest_gpuperf.timing.blocks import BlockTimer
@@ -407,7 +408,7 @@ class Trial:
             if (fault := capabilities.fault(gpu.device, error)) is not None and fault.kind == "lost":
                 raise
             self._budget.remaining()  # raises for a clock that went back
-            text = f"some secondary measurements failed: {errors.first_line(error)}"
+            text = f"some secondary measurements failed: {first_line(error)}"
             self.note("aside_failed", text)
 
     def _judge(self) -> Verdict:

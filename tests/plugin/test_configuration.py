@@ -1,6 +1,7 @@
 """Every form of configuration, and every form of collection, is the same to us."""
 
 from collections import Counter
+from fnmatch import fnmatchcase
 
 import pytest
 from plugins import needed
@@ -92,7 +93,7 @@ def test_every_form_of_configuration_says_the_same(pytester, suite, file, table,
     ("line", "said"),
     [
         ('gpuperf_alpha = "low"', "gpuperf_alpha in the ini file: *expects a float*"),
-        ("gpuperf_alpha = 2", "*gpuperf_alpha): 2* is not between 0 and 0.5"),
+        ("gpuperf_alpha = 2", "*gpuperf_alpha): 2* is not a number between 0 and 0.5"),
         ('gpuperf_all = "yes"', "gpuperf_all in the ini file: *expects a bool*"),
         ('gpuperf_device_params = "xp"', "gpuperf_device_params in the ini file: *expects a list*"),
         ('gpuperf_device_values = "a=cpu"', "gpuperf_device_values in the ini file: *expects a list*"),
@@ -175,3 +176,20 @@ class TestFour(Base):
     )
     found.ended(passed=7)
     assert {"recorded": 3, "passed": 3} == Counter(found.statuses.values())
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("gpuperf_alpha = low", "*float: 'low'; expected a number between 0 and 0.5"),
+        ("gpuperf_max_time =", "*float: ''; expected a positive number of seconds"),
+        ("gpuperf_cost_ratio = 3:1", "*float: '3:1'; expected a price ratio above 0: *"),
+        ("gpuperf_all = perhaps", "*'perhaps'; expected true or false"),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_named_with_its_key_and_what_is_expected(pytester, suite, line, said):
+    found = settled(pytester, suite, "pytest.ini", f"[pytest]\n{line}")
+    assert pytest.ExitCode.USAGE_ERROR == found.result.ret
+    (error,) = filter(None, found.result.errlines)
+    key = line.partition(" ")[0]
+    assert fnmatchcase(error, f"ERROR: {key} in the ini file: {said}")

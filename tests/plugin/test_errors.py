@@ -300,8 +300,14 @@ def test_a_warm_up_that_never_settles_ends(run):
             "*--gpuperf-gpu: no backend is called 'cuda'; available: auto, none, cupy, sycl*",
         ),
         (["--gpuperf-gpu=cupy:first"], "*--gpuperf-gpu: the device of cupy is a number*"),
-        (["--gpuperf-alpha=2"], "*--gpuperf-alpha (ini: gpuperf_alpha): 2 is not between 0 and 0.5*"),
-        (["--gpuperf-alpha=small"], "*--gpuperf-alpha (ini: gpuperf_alpha): small is not between 0 and 0.5*"),
+        (
+            ["--gpuperf-alpha=2"],
+            "*--gpuperf-alpha (ini: gpuperf_alpha): 2 is not a number between 0 and 0.5*",
+        ),
+        (
+            ["--gpuperf-alpha=small"],
+            "*--gpuperf-alpha (ini: gpuperf_alpha): small is not a number between 0 and 0.5*",
+        ),
         (["--gpuperf-max-time=0"], "*--gpuperf-max-time*0 is not a positive number of seconds*"),
         (["--gpuperf-inconclusive=maybe"], "*--gpuperf-inconclusive*'maybe' is not one of warn, fail, pass*"),
         (["--gpuperf-json=test_it.py"], "*test_it.py exists and is not a report; choose another file*"),

@@ -218,6 +218,13 @@ def test_last_failed_leaves_out_a_file_that_has_no_failure_until_the_file_is_gon
     assert "regression check failed: 1 of 2 baseline tests did not run: 1 missing" == last(gone)
 
 
+def test_last_failed_may_run_nothing_where_nothing_has_failed(two_files):
+    result = two_files("--lf", "--lfnf=none", ini=INI_GATE)
+    assert pytest.ExitCode.NO_TESTS_COLLECTED == result.ret
+    told = "regression check: 2 of 2 baseline tests did not run: 2 left out by the command line (--lf)"
+    assert told == last(result)
+
+
 def test_a_rerun_takes_the_loss_back(held):
     pytest.importorskip("pytest_rerunfailures", reason="the extra `test` has pytest-rerunfailures")
     flaky = BARE.replace("import pytest\n", "import pytest\nruns = []\n").replace(

@@ -1,9 +1,12 @@
 """Plain text: nothing that others have written steers a terminal, is endless, or cannot be had."""
 
+import json
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import pytest
+from cases import for_each
 from factories import CPU, record, run_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 from pytest_gpuperf.model.comparison import Comparison, GateFailure, GateNote
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.model.measurement import Parity
-from pytest_gpuperf.model.plain_text import LONGEST, message, one_line, quote
+from pytest_gpuperf.model.plain_text import LONGEST, first_line, message, one_line, quote, stable_text
 from pytest_gpuperf.model.record import Note, Record, Verdict
 from pytest_gpuperf.report.json import codec
 
@@ -88,14 +91,46 @@ def test_why_a_gpu_is_unavailable_is_one_sentence():
     ("expected", "error"),
     [
         ("first", ValueError("\n\nfirst\nsecond")),
+        ("CuPy is broken", ValueError("====\n=== CuPy is broken: ===\nwhy")),
+        ("-1 is not a size", ValueError("-1 is not a size.")),
         (r"\x1b[31mred", ValueError("\x1b[31mred")),
         ("", ValueError()),
         ("<Nameless, which cannot be shown: SystemExit>", Nameless()),
     ],
-    ids=["two lines", "colour", "nothing", "without str"],
+    ids=["two lines", "a page", "a sign", "colour", "nothing", "without str"],
 )
-def test_the_message_of_an_exception_is_its_first_line(expected, error):
+def test_the_message_of_an_exception_is_its_first_line_with_words(expected, error):
     assert expected == message(error)
+    kind = type(error).__name__
+    assert (f"{kind}: {expected}" if expected else kind) == first_line(error)
+
+
+class Plain:
+    """An object without a text of its own."""
+
+
+class NameIsData:
+    __name__ = 3
+
+    def __str__(self):
+        return "three"
+
+
+@pytest.mark.parametrize(
+    ("expected", "value"),
+    [
+        ("fft", "fft"),
+        ("3.5", 3.5),
+        ("Plain", Plain),
+        ("json", json),
+        ("three", NameIsData()),
+        ("functools.partial(<function for_each>, 3)", partial(for_each, 3)),
+        ("Nameless", Nameless()),
+        ("object", object()),
+    ],
+)
+def test_the_text_of_an_object_is_the_same_in_every_run(expected, value):
+    assert expected == stable_text(value)
 
 
 def test_control_c_in_a_message_is_no_part_of_it():

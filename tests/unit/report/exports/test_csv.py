@@ -40,7 +40,7 @@ def test_csv_has_a_column_for_each_number(rows, full):
         "speedup_x": "10.0",
         "speedup_low_x": "9.0",
         "speedup_high_x": "11.0",
-        "wanted_min_x": "3",
+        "required_min_x": "3",
         "with_copies_x": "2.0",
         "by_latency_high_x": "7.0",
         "transfer_bytes": "16",
