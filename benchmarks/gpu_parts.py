@@ -520,9 +520,9 @@ def workers(subject: Subject) -> Iterator[Finding]:
 PARTS = (  # what matters most comes first
     Part(name="machine", look=machine, expected=5, seconds=20),
     Part(name="detection", look=detection, expected=20, seconds=90),
-    Part(name="times", look=times, expected=15, seconds=60),
+    Part(name="times", look=times, expected=15, seconds=90),
     Part(name="tests", look=tests, expected=30, seconds=60, needs="a GPU"),
-    Part(name="copies", look=copies, expected=12, seconds=30),
+    Part(name="copies", look=copies, expected=12, seconds=45),
     Part(name="clocks", look=clocks, expected=25, seconds=45, once=True, needs="a GPU"),
     Part(name="answers", look=answers, expected=20, seconds=60, needs="a device that computes"),
     Part(name="faults", look=faults, expected=20, seconds=60),
@@ -552,7 +552,7 @@ def _refused(subject: Subject, name: str, call: Callable[[], Any]) -> Finding:
     errors = []
     for _ in range(2 if subject.short else 20):
         try:
-            subject.measured(_on_gpu(call), parity=False, max_time=0.2)
+            subject.measured(_on_gpu(call), parity=False, max_time=0.1)
         except GpuPerfError as error:
             errors.append(str(error))
     return Finding(

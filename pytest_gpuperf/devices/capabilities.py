@@ -1,6 +1,7 @@
 """Optional methods of a device, beyond the protocol; None where it lacks one, or where that raises."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from inspect import signature
 from time import perf_counter, sleep
@@ -13,6 +14,7 @@ from pytest_gpuperf.model.record import Clocks
 __all__ = [
     "clocks",
     "fault",
+    "free_memory",
     "holds_work",
     "host_memory",
     "occupy",
@@ -106,12 +108,20 @@ def other_processes(device: Any) -> int | None:
     return call_optional(device, "other_processes", expected=int)  # type: ignore[no-any-return]  # as the capability is typed
 
 
+def free_memory(device: Any) -> int | None:
+    """Return how many bytes of the device's memory nobody has."""
+    return call_optional(device, "free_memory", expected=int)  # type: ignore[no-any-return]  # as the capability is typed
+
+
 def fault(device: Any, error: BaseException) -> Fault | None:
     """Return what an error means for a device; where it does not tell, one wait for a GPU does.
 
     A library such as cuBLAS raises an error of its own for work that another call had broken before.
     """
     found: Fault | None = call_optional(device, "fault", error)
+    if found is not None and found.kind == "out_of_memory" and found.requested is None:
+        is_of_host = isinstance(error, MemoryError)
+        return found if is_of_host else replace(found, free=free_memory(device))
     if found is not None or getattr(device, "kind", None) != "gpu" or not isinstance(error, Exception):
         return found  # what is no Exception ends the test from outside: its work may never end
     try:

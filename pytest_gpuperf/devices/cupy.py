@@ -163,6 +163,11 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
             return errors.parse_status(getattr(error, "status", None))
         return super().fault(error)  # of its libraries, such as cuBLAS
 
+    def free_memory(self) -> int:
+        """Return the bytes that CUDA can still give; what CuPy's pool holds is not among them."""
+        with self._device:
+            return int(self.xp.cuda.runtime.memGetInfo()[0])
+
     def release(self) -> None:
         """Empty CuPy's pools of device and pinned memory, and the work areas of its FFT plans."""
         with self._device:

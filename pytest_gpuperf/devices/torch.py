@@ -159,6 +159,10 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         has_number = isinstance(error, getattr(self._torch, "AcceleratorError", ()))  # from torch 2.8 on
         return errors.parse_status(getattr(error, "error_code", None)) if has_number else None
 
+    def free_memory(self) -> int | None:
+        """Return the bytes that CUDA can still give; what torch's pool holds is not among them."""
+        return int(self._module.mem_get_info(self._device)[0]) if self._is_cuda else None
+
     def release(self) -> None:
         """Empty the pool of torch's allocator; on the CPU there is none."""
         if hasattr(self._module, "empty_cache"):

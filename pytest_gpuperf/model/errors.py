@@ -37,7 +37,11 @@ class NotComparableWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What an exception means for its device: memory ran out, or the device is gone for good."""
+    """What an exception means for its device: memory ran out, or the device is gone for good.
+
+    Where it does not say how many bytes were `requested`, `free` is how many the device had left.
+    """
 
     kind: Literal["out_of_memory", "lost"]
     requested: int | None = None
+    free: int | None = None

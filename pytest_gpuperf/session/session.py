@@ -347,8 +347,10 @@ class GpuPerfSession:
         where = trial.where
         what = first_line(error)
         if fault is not None and fault.kind == "out_of_memory":
-            requested = f" ({fault.requested:,} bytes requested)" if fault.requested else ""
-            reason = f"out of memory {where}{requested}: {what}"
+            size = f" ({fault.requested:,} bytes requested)" if fault.requested else ""
+            if fault.free is not None:
+                size = f" (the device had {fault.free:,} bytes free)"
+            reason = f"out of memory {where}{size}: {what}"
             return Verdict(status="error", reason=reason, reason_code="out_of_memory")
         if fault is not None:
             reason = self.machine.lost or f"lost {where}: {what}"

@@ -89,14 +89,17 @@ def test_precision_is_reduced_only_where_it_was_asked_for(cuda, monkeypatch):
 
 def test_an_occupied_device_is_busy_after_the_call_and_for_as_long_as_said(cuda):
     capabilities.occupy(cuda, 1e-6)  # compiles the kernel
-    cuda.synchronize()
-    started = perf_counter()
-    assert capabilities.occupy(cuda, 0.1)
-    returned = perf_counter() - started
-    assert not cuda.xp.cuda.Stream.null.done
-    cuda.synchronize()
-    assert returned < 0.05
-    assert perf_counter() - started == pytest.approx(0.1, rel=0.2)
+    returned, lasted = [], []
+    for _ in range(3):  # a busy machine may take its time
+        cuda.synchronize()
+        started = perf_counter()
+        assert capabilities.occupy(cuda, 0.1)
+        returned.append(perf_counter() - started)
+        assert returned[-1] > 0.1 or not cuda.xp.cuda.Stream.null.done
+        cuda.synchronize()
+        lasted.append(perf_counter() - started)
+    assert min(returned) < 0.05
+    assert min(lasted) == pytest.approx(0.1, rel=0.2)
 
 
 def test_no_more_than_a_second_is_occupied(cuda):

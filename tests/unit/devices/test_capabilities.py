@@ -19,6 +19,7 @@ ABILITIES = (
     "occupy",
     "clocks",
     "throttle",
+    "free_memory",
     "holds_work",
     "host_memory",
     "processor_time",

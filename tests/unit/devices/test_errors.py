@@ -1,5 +1,7 @@
 """From what GPU libraries raise to faults: memory that ran out, and devices that are lost."""
 
+from types import SimpleNamespace
+
 import pytest
 from cases import for_each
 
@@ -84,6 +86,20 @@ def test_an_error_that_says_nothing_of_the_device_is_followed_by_one_wait_that_d
     fault = capabilities.fault(lost_device(), RuntimeError(text))
     assert fault is not None
     assert fault.kind == "lost"
+
+
+@for_each(
+    ("error", "free"),
+    [
+        (RuntimeError("CUDA error: out of memory"), 1000),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), None),  # it says how many
+        (MemoryError(), None),  # of the host, maybe
+        (RuntimeError("CUDA error: unknown error"), None),
+    ],
+)
+def test_where_an_error_does_not_say_how_many_bytes_were_requested_the_free_ones_are_told(error, free):
+    device = SimpleNamespace(fault=errors.parse_error, free_memory=lambda: 1000)
+    assert capabilities.fault(device, error).free == free
 
 
 def test_a_device_that_still_waits_has_no_fault():
