@@ -13,8 +13,8 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.timing.gc_pause import gc_paused
 
 _EPILOG = """\
-gpuperf COMMAND --help has examples. Exit codes: 0 success; 1 a required speedup was missed or a metric \
-regressed; 2 an error; 3 nothing to compare."""
+gpuperf COMMAND --help has examples. Exit codes: 0 success; 1 merge found a failed test, or compare or \
+baseline update a regression; 2 an error; 3 nothing to compare."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,7 +11,7 @@ from pytest_gpuperf.report import paths
 from pytest_gpuperf.report.text import table
 
 FINE, FAILED, WRONG, INCOMPARABLE = 0, 1, 2, 3
-"""Exit codes: 1 a required speedup was missed or a metric regressed, 2 an error, 3 nothing to compare."""
+"""Exit codes: 1 a merged test failed or a metric regressed, 2 an error, 3 nothing to compare."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,8 +29,8 @@ def test_help_lists_the_commands_and_the_exit_codes(capsys):
         main(["--help"])
     told = capsys.readouterr().out
     assert [f"    {each} " in told for each in COMMANDS] == [True] * len(COMMANDS)
-    said = "Exit codes: 0 success; 1 a required speedup was missed or a metric regressed; 2 an error; 3"
-    assert f"{said} nothing to compare." in " ".join(told.split())
+    said = "0 success; 1 merge found a failed test, or compare or baseline update a regression; 2 an error;"
+    assert f"Exit codes: {said} 3 nothing to compare." in " ".join(told.split())
 
 
 def test_the_version_is_that_of_the_installed_package(capsys):

@@ -142,6 +142,17 @@ def test_the_generated_parts_are_those_of_the_code(monkeypatch):
     assert not wrong, f"run python docs/generated.py: {wrong}"
 
 
+def test_the_pages_of_commands_and_of_exit_codes_have_every_command(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    commands = re.findall(r"^ {4}(\w+)", capsys.readouterr().out, flags=re.MULTILINE)
+    assert {"devices", "badge"} <= set(commands)
+    headings = re.findall(r"^## gpuperf (\w+)", PAGES["reference/command-line"], flags=re.MULTILINE)
+    assert sorted(commands) == sorted(headings)
+    rows = re.findall(r"^\| (`.*?) \|", PAGES["reference/exit-codes"], flags=re.MULTILINE)
+    assert sorted(commands) == sorted(re.findall(r"`(\w+)", ", ".join(rows)))
+
+
 def test_every_page_is_in_the_contents():
     listed = re.findall(r"^(?:[a-z]+/)?[a-z-]+$", PAGES["index"], flags=re.MULTILINE)
     assert sorted(PAGES) == sorted([*listed, "index"])
