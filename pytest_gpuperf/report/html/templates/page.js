@@ -11,7 +11,7 @@
     const bodies = [...table.tBodies].map((body, order) => {
       const [verdict, name, ...cells] = [...body.rows[0].cells].map((cell) => cell.textContent.trim());
       const sortable = {order, name, CPU: number(cells[0]), GPU: number(cells[1]), speedup: number(cells[2])};
-      return {body, sortable, text: name.toLowerCase(), verdict};
+      return {body, sortable, text: name.toLowerCase(), verdict: verdict.split(":")[0]};
     });
     const filter = document.getElementById("filter");
     const verdict = document.getElementById("verdict");
