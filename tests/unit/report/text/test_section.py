@@ -277,6 +277,13 @@ def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one(section, expec
     assert not any("it cannot pay" in line for line in shown)
 
 
+@for_each(
+    ("expected", "demand"), [(True, Demand(min=3)), (True, Demand()), (False, Demand(max=1))]
+)  # with a price
+def test_without_a_gpu_it_is_said_why_that_time_is_not_known(section, expected, demand):
+    assert expected == ("  it cannot pay" in section(on_cpu_only(None, demand), gpu=None))
+
+
 @for_each(("expected", "bound"), [(True, 0.9), (False, 1.0), (False, None)])
 def test_without_a_gpu_only_what_no_link_allows_is_said_in_words(section, expected, bound):
     links = (Link(name="a wire", bandwidth=1e9, seconds=1.0, speedup_at_most=bound),)
