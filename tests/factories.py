@@ -80,7 +80,9 @@ def skipped(nodeid: str, reason: str = "no GPU: CuPy is not installed", **change
     return record(nodeid, **{**absent, "status": "skipped", "reason": reason, **changes})
 
 
-def on_cpu_only(limits: GpuLimits, demand: Demand | None = None, links: tuple[Link, ...] = ()) -> Record:
+def on_cpu_only(
+    limits: GpuLimits | None, demand: Demand | None = None, links: tuple[Link, ...] = ()
+) -> Record:
     """Return the record of a test for which there was no GPU, with what a call may take on one."""
     offload = Offload(
         worth=None,

@@ -95,19 +95,19 @@ def assess(measured: OffloadInput, options: RunOptions) -> Offload:
 
 
 def assess_cpu_only(
-    cpu: Measurement, demand: Demand, transfer: Transfer, options: RunOptions, doubt: str | None = None
+    cpu: Measurement, demand: Demand, transfer: Transfer, options: RunOptions, *, disturbed: bool = False
 ) -> Offload:
     """Return what the CPU's times alone show: what a GPU must reach, and which links rule that out.
 
-    With a `doubt` on the CPU's times only the links count: a disturbed CPU is slower than it should be.
+    With `disturbed` times only the links count: the CPU was slower than it should be.
     """
-    time = _demanded_time(cpu, demand) if doubt is None else None
+    time = None if disturbed else _demanded_time(cpu, demand)
     limits = _gpu_limits(time, demand, options)
     links = _links(time, transfer)
     slowest = max(cpu.samples_for(demand), default=inf)
     hopeless = bool(links) and slowest < min(link.seconds for link in links)
     ratio = options.cost_ratio
-    parts = [_cpu_only_text(limits, ratio, doubt)]
+    parts = [_cpu_only_text(limits, ratio, disturbed=disturbed)]
     if hopeless and transfer.bytes is not None:
         fastest = links[-1]
         parts.append(
@@ -306,10 +306,11 @@ def _price_text(price: Price | None) -> str | None:
     return f"{at} it costs {-saving.value:.0f} % more {units.interval(low, high, _whole)}"
 
 
-def _cpu_only_text(limits: GpuLimits | None, cost_ratio: float | None, doubt: str | None) -> str:
+def _cpu_only_text(limits: GpuLimits | None, cost_ratio: float | None, *, disturbed: bool) -> str:
     """Return how long a call may take on a GPU that was not measured."""
-    if limits is None and doubt is not None:
-        return f"no GPU was measured; the CPU's times do not show what it must reach: {doubt}; {noise.REMEDY}"
+    if disturbed:
+        unknown = "how long a call may take on a GPU is not known"
+        return f"{unknown}: other work disturbed the times on the CPU; {noise.REMEDY}"
     aims = []
     if limits is not None and limits.demand is not None:
         aims.append(f"at most {units.seconds(limits.demand)} for the required speedup")

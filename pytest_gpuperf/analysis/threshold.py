@@ -223,11 +223,22 @@ def _evaluate(family: Family, sweep: _Sweep) -> tuple[_Status, str | None]:
         won = _assignments(parameter, *(point.size for point in sweep.where(won=True)))
         lost = _assignments(parameter, *(point.size for point in sweep.where(won=False)))
         why.append(f"not monotone: it wins at {won} and loses at {lost}")
-    below = -inf if sweep.largest_not_won is None else sweep.largest_not_won
-    if between := [limit.size for limit in open_limits if below < limit.size < sweep.high]:
+    if between := [limit.size for limit in open_limits if _would_tell_more(limit, sweep)]:
         why.append(f"add {_assignments(parameter, *between)} to the parameters to narrow it down")
     required = " and ".join(f"{limit.bound.replace('_', ' ')} {_exactly(limit.size)}" for limit in limits)
     return status, f"offload threshold of {parameter}: required {required}, {'; '.join(why)}"
+
+
+def _would_tell_more(limit: _Limit, sweep: _Sweep) -> bool:
+    """Return whether a limit is no measured size itself, and those on either side of it differ."""
+    below = -inf if sweep.largest_not_won is None else sweep.largest_not_won
+    return below < limit.size < sweep.high or _is_beyond_losses(limit, sweep)
+
+
+def _is_beyond_losses(limit: _Limit, sweep: _Sweep) -> bool:
+    """Return whether a largest threshold lies above all sizes that are lost, and is none itself."""
+    lost = sweep.where(won=False)
+    return bool(limit.bound == "at_most" and lost and limit.start <= lost[-1].size < limit.size < inf)
 
 
 def _failure(parameter: str, limit: _Limit, sweep: _Sweep) -> str:
@@ -238,12 +249,14 @@ def _failure(parameter: str, limit: _Limit, sweep: _Sweep) -> str:
         return f"the GPU wins from {sweep.labels[sweep.high]} on"
     if lost:
         text = f"the GPU loses at {sweep.labels[lost[-1].size]}"
+        if _is_beyond_losses(limit, sweep):
+            text += f", and no larger size up to {_exactly(limit.size)} was measured"
     else:
         text = f"{_assignments(parameter, sweep.points[0].size)} is the smallest size"
     if sweep.high < inf:
         return f"{text}; it wins from {_assignments(parameter, sweep.high)} on"
     if last in lost:
-        return f"{text}, the largest size"
+        return text if _is_beyond_losses(limit, sweep) else f"{text}, the largest size"
     return f"{text}; inconclusive at the largest, {sweep.labels[last.size]}"
 
 

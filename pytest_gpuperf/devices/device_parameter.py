@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from textwrap import shorten
 from types import ModuleType
@@ -45,13 +45,15 @@ class DeviceSpec:
     """The device of a test that uses one device only.
 
     `library` is a backend's name, "numpy", or empty: then it is the run's own device of that kind. `selector`
-    chooses one of several devices, and `variant` is the rest of the value, as in `numpy:readonly`.
+    chooses one of several devices, and `variant` is the rest of the value, as in `numpy:readonly`. With
+    `is_default` the value names the library only, which is on this kind of device by default.
     """
 
     kind: Kind
     library: str = ""
     selector: str = ""
     variant: str = ""
+    is_default: bool = field(default=False, compare=False)
 
     @property
     def may_be_on_gpu(self) -> bool:
@@ -136,6 +138,7 @@ class DeviceParser:
             return ParsedDevice(parameters=names, problem=f"{assignments} name different devices")
         library = libraries.pop() if libraries else _loaded_library()
         only_kind = _ONLY_KIND.get(library)
+        is_default = not kinds and library in ("torch", "jax")
         kind = kinds.pop() if kinds else only_kind or _default_kind(library)
         if only_kind is not None and kind != only_kind:
             return ParsedDevice(parameters=names, problem=f"{assignments}: {library} has no {kind.upper()}")
@@ -145,7 +148,9 @@ class DeviceParser:
         variant = ":".join(part.variant for part in parts.values() if part.variant)
         unset = {name for name, value in values.items() if value is None}  # `device=None`: the library's own
         return ParsedDevice(
-            spec=DeviceSpec(kind=kind, library=library, selector=selector, variant=variant),
+            spec=DeviceSpec(
+                kind=kind, library=library, selector=selector, variant=variant, is_default=is_default
+            ),
             parameters=names | unset,
         )
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 
 from pytest_gpuperf.devices.capabilities import call_optional
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
@@ -14,9 +15,8 @@ _BACKENDS = {"cupy": "CupyBackend", "sycl": "SyclBackend", "torch": "TorchBacken
 _OWN_GPU = ("", "")  # its key among the opened devices
 _TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
 _MISSING = (
-    "no GPU library that auto can choose is installed; install pytest-gpuperf[cuda12] or "
-    "pytest-gpuperf[cuda13] for an NVIDIA GPU, or pytest-gpuperf[sycl] for an Intel GPU; torch and JAX are "
-    "chosen by name, e.g. --gpuperf-gpu=torch"
+    "auto needs pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU, or pytest-gpuperf[sycl] "
+    "for an Intel GPU; torch and JAX are chosen by name, e.g. --gpuperf-gpu=torch"
 )
 
 
@@ -160,9 +160,18 @@ class Devices:
                 except Unavailable as cause:
                     reasons += [] if cause.missing else [str(cause)]
                     self.broken += [str(cause)] if cause.broken else []
-        reasons += [
+        imported = [
             f"{name} is imported: --gpuperf-gpu={name} compares its own CPU and GPU"
             for name in ("torch", "jax")
             if name in sys.modules  # so the suite uses it, and auto does not choose it
         ]
-        raise Unavailable("; ".join(reasons) if reasons else _MISSING)
+        if self.broken:  # a GPU is there: to mend it comes first
+            raise Unavailable("; ".join([*reasons, *imported, _emulation()]))
+        causes = [*imported, *reasons] or [_MISSING]
+        raise Unavailable(f"auto finds no GPU: {'; '.join([_emulation(), *causes])}")
+
+
+def _emulation() -> str:
+    """Return what to do without a GPU."""
+    install = "" if sys.modules.get("jax") or find_spec("jax") else "install pytest-gpuperf[jax] and "
+    return f"{install}try --gpuperf-gpu=jax:cpu (emulated)"

@@ -25,6 +25,11 @@ _NO_GPU_SIBLING = (
     "in the suite and skip the GPU one where there is no GPU; where torch or JAX sees none, its tests run on "
     "the CPU (--gpuperf-gpu=jax:cpu or standin:torch emulates one)"
 )
+_ON_CPU_BY_DEFAULT = (
+    "no GPU: {library} runs this test on the CPU, and nothing is compared; try --gpuperf-gpu={emulated} "
+    "(emulated)"
+)
+_EMULATED = {"jax": "jax:cpu", "torch": "standin:torch"}
 _RECORDED = Verdict(status="recorded", reason=None)
 
 OpenGpu = Callable[[DeviceSpec | None], TimedDevice]
@@ -104,7 +109,13 @@ class ItemRunner:
             trial.assess_cpu_only(result)
         if spec.pair is None:
             trial.note("one_device", _ONE_DEVICE)
-        elif (not spec.demand.bare or spec.pair.kind == "name") and spec.nodeid not in self._partners:
+        elif spec.nodeid in self._partners:
+            pass
+        elif spec.device and spec.device.is_default and not spec.demand.bare:
+            library = spec.device.library
+            reason = _ON_CPU_BY_DEFAULT.format(library=library, emulated=_EMULATED[library])
+            return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
+        elif not spec.demand.bare or spec.pair.kind == "name":
             trial.note("no_gpu_sibling", _NO_GPU_SIBLING)
         return _RECORDED
 

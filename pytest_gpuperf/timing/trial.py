@@ -164,10 +164,13 @@ class Trial:
     def assess_cpu_only(self, cpu_result: CpuResult) -> None:
         """Assess from the CPU's times alone what a GPU would have to reach."""
         if isinstance(self._cpu, BlockTimer):
-            disturbed = noise.describe(cpu_result.interference)
             self._transfer = transfers.untimed(self._cpu.workload, "no GPU was measured")
             self._offload = offload.assess_cpu_only(
-                cpu_result.measurement, self.demand, self._transfer, self.options, disturbed
+                cpu_result.measurement,
+                self.demand,
+                self._transfer,
+                self.options,
+                disturbed=cpu_result.interference is not None,
             )
 
     def record(self, ended: Verdict) -> Record:

@@ -92,6 +92,18 @@ def test_a_verdict_is_chosen_by_keyboard_alone(opened, example):
     assert all("failed" in words and "(expected)" not in words for words in verdicts)
 
 
+def test_a_verdict_is_chosen_whatever_its_causes(opened):
+    failed = {"status": "failed", "reason": "it failed"}
+    records = [
+        factories.record("a.py::test_a"),
+        factories.record("a.py::test_b", **failed),
+        factories.record("a.py::test_c", **failed, reason_code="devices_disagree"),
+    ]
+    shown = opened(page.text(factories.run_of(*records)))
+    shown.select_option("#verdict", "failed")
+    assert {"failed", "failed: results differ"} == set(column(shown, "verdict"))
+
+
 @for_each("key", ["CPU", "GPU", "speedup"])
 def test_a_heading_sorts_both_ways_by_keyboard_alone(opened, example, key):
     shown = opened(example)

@@ -687,6 +687,44 @@ def test_lonely(xp):
     assert "no_gpu_sibling" in [note["code"] for note in found.records["test_lonely[numpy]"]["notes"]]
 
 
+WITHOUT_GPU = """
+    JAX = SimulatedBackend(name="jax", unavailable="JAX sees no GPU")
+    JAX._cpu = BACKEND.cpu()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_gpuperf_devices():
+        return [BACKEND, JAX]
+"""
+
+
+def test_a_variant_whose_library_falls_back_to_the_cpu_is_skipped_with_the_remedy(suite):
+    source = """
+@pytest.mark.speedup(min=2)
+@pytest.mark.parametrize("backend", ["numpy", "jax.numpy"])
+def test_ones(backend):
+    conftest.numpy.ones(3)
+
+@pytest.mark.speedup(min=2)
+@pytest.mark.parametrize("backend", ["jax-cpu"])
+def test_on_cpu(backend):
+    conftest.numpy.ones(3)
+
+@pytest.mark.speedup
+@pytest.mark.parametrize("backend", ["numpy", "jax.numpy"])
+def test_without_limits(backend):
+    conftest.numpy.ones(3)
+"""
+    found = suite(source, "--gpuperf-gpu=none", conftest=WITHOUT_GPU)
+    found.ended(passed=4, skipped=1)
+    record = found.records["test_ones[jax.numpy]"]
+    assert ("skipped", "no_gpu") == (record["status"], record["reason_code"])
+    assert "try --gpuperf-gpu=jax:cpu" in record["reason"]
+    assert record["cpu"] is not None
+    suite(source, "--gpuperf-gpu=none", "--gpuperf-require-gpu", conftest=WITHOUT_GPU).ended(
+        passed=2, errors=3
+    )
+
+
 def test_variants_are_compared_with_their_own(suite):
     found = suite(
         """

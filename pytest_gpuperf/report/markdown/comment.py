@@ -28,7 +28,7 @@ from pytest_gpuperf.report.summary.environment import environment_facts, gpu_tex
 from pytest_gpuperf.report.summary.names import short_names, shorten
 from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of, shared_reasons
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
-from pytest_gpuperf.report.summary.verdicts import is_expected_failure, rank
+from pytest_gpuperf.report.summary.verdicts import cause, is_expected_failure, rank
 
 _MOST_ROWS = 50
 _MOST_REASONS = 15
@@ -124,11 +124,12 @@ def _cells(record: Record) -> dict[str, str]:
     verdict: str = record.status
     if comparison and comparison.outcome != "not_regressed":
         verdict += f", {outcome_text(comparison.outcome)}"
+    why = f": {found}" if (found := cause(record)) else ""
     return {
         **common_cells(record),
         "baseline": baseline_text(comparison),
         "change": change_text(comparison),
-        "verdict": f"{verdict} (expected)" if is_expected_failure(record) else verdict,
+        "verdict": f"{verdict}{' (expected)' if is_expected_failure(record) else ''}{why}",
     }
 
 

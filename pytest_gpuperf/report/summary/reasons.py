@@ -49,8 +49,10 @@ def _is_offload_explained(record: Record) -> bool:
         return False
     bounds = [link.speedup_at_most for link in offload.links]
     no_link_is_fast_enough = bounds and all(bound is not None and bound < 1 for bound in bounds)
-    # Without a GPU the table shows how long a call may take on one.
-    return record.gpu is not None or bool(no_link_is_fast_enough)
+    # Without a GPU the table shows how long a call may take on one, if that is known.
+    has_aim = record.demand.max is None and (record.demand.min is not None or offload.price is not None)
+    is_not_known = offload.gpu_limits is None and has_aim
+    return record.gpu is not None or is_not_known or bool(no_link_is_fast_enough)
 
 
 def _is_worth_it(offload: Offload) -> bool:

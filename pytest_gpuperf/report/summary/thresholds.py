@@ -10,9 +10,9 @@ def measured_thresholds(run: Run) -> list[Threshold]:
 
 
 def threshold_sentence(threshold: Threshold) -> str:
-    """Return a threshold's sizes, its status and its reason."""
-    reason = f": {threshold.reason}" if threshold.reason else ""
-    return f"{_bracket(threshold)}, {threshold.status}{reason}"
+    """Return a threshold's status, its sizes and its reason."""
+    reason = f"; {threshold.reason}" if threshold.reason else ""
+    return f"{threshold.status}: {_bracket(threshold)}{reason}"
 
 
 def _bracket(threshold: Threshold) -> str:

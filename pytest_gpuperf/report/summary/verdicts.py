@@ -2,18 +2,33 @@
 
 from typing import Literal, cast
 
-from pytest_gpuperf.model.record import Record, Status
+from pytest_gpuperf.model.record import ReasonCode, Record, Status
 from pytest_gpuperf.report.summary.comparisons import worst
 
 ExpectedFailure = Literal["failed_expected", "error_expected", "regressed_expected"]
 """A failure that the test's `xfail` expects."""
 VerdictCode = Status | Literal["regressed"] | ExpectedFailure
 FAILURES: tuple[VerdictCode, ...] = ("failed", "error", "regressed")
+_CAUSES: dict[ReasonCode, str] = {
+    "devices_disagree": "results differ",
+    "memory_above_limit": "too much memory",
+    "memory_not_known": "memory not known",
+    "out_of_memory": "out of memory",
+    "gpu_lost": "GPU lost",
+}
+"""Why a test failed whose speedup, which may be shown beside it, is not the cause."""
 
 
 def verdict(record: Record) -> str:
-    """Return how a test ended, in words: with a remark where that was expected."""
-    return in_words(verdict_code(record))
+    """Return how a test ended, in words: `failed (expected): results differ`."""
+    code, why = verdict_code(record), cause(record)
+    is_regressed = code in ("regressed", "regressed_expected")
+    return in_words(code) + (f": {why}" if why and not is_regressed else "")
+
+
+def cause(record: Record) -> str | None:
+    """Return in few words why a test failed, where that is not its speedup; None otherwise."""
+    return _CAUSES.get(record.reason_code) if record.reason_code else None
 
 
 def verdict_code(record: Record) -> VerdictCode:

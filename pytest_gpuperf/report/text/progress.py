@@ -10,6 +10,7 @@ from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.nodeid import name_of
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.report.summary.verdicts import cause
 
 _GAP = "  "
 _SHORTEST_NAME = 8  # a name that is cut shorter says nothing
@@ -43,7 +44,7 @@ def outcome(record: Record) -> str | None:
         facts = [
             ratio(speedup),
             _required(record.demand),
-            "undecided" if record.status == "inconclusive" else "",
+            "undecided" if record.status == "inconclusive" else cause(record) or "",
             "regressed" if is_regressed else "",
             units.count(speedup.rounds, "round"),
         ]

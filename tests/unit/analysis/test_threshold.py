@@ -268,11 +268,33 @@ def test_what_is_recorded_or_passed_has_no_reason(limit):
         ),
         (
             (
-                "required at most 3, but the GPU loses at n=2 (0.500x [0.400, 0.600]); it wins from n=4 on; "
-                "add n=3 to the parameters to narrow it down"
+                "required at most 3, but the GPU loses at n=2 (0.500x [0.400, 0.600]), and no larger size up "
+                "to 3 was measured; it wins from n=4 on; add n=3 to the parameters to narrow it down"
             ),
             {"at_most": 3},
             {1: LOST, 2: LOST, 4: WON},
+        ),
+        (
+            (
+                "required at most 3, but the GPU loses at n=2 (0.500x [0.400, 0.600]), and no larger size up "
+                "to 3 was measured; inconclusive at the largest, n=4 (1.02x [0.900, 1.10]); add n=3 to the "
+                "parameters to narrow it down"
+            ),
+            {"at_most": 3},
+            {1: LOST, 2: LOST, 4: DOUBT},
+        ),
+        (
+            (
+                "required at most 9, but the GPU loses at n=2 (0.500x [0.400, 0.600]), and no larger size up "
+                "to 9 was measured; add n=9 to the parameters to narrow it down"
+            ),
+            {"at_most": 9},
+            {1: LOST, 2: LOST},
+        ),
+        (
+            "required at most inf, but the GPU loses at n=2 (0.500x [0.400, 0.600]), the largest size",
+            {"at_most": inf},
+            {1: LOST, 2: LOST},
         ),
         (
             (

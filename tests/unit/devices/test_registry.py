@@ -216,8 +216,35 @@ def test_without_any_library_auto_says_which_extras_there_are(monkeypatch):
     for name in ("torch", "jax"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
-    with pytest.raises(Unavailable, match=r"no GPU library.*cuda12.*cuda13.*sycl.*--gpuperf-gpu=torch"):
+    with pytest.raises(Unavailable, match=r"no GPU.*cuda12.*cuda13.*sycl.*--gpuperf-gpu=torch"):
         choose("auto").gpu()
+
+
+@for_each(("spec", "remedy"), [(object(), "try"), (None, r"install pytest-gpuperf\[jax\] and try")])
+def test_without_a_gpu_what_to_do_comes_before_the_causes(monkeypatch, spec, remedy):
+    asked = SimulatedBackend(name="cupy", unavailable="no driver")
+    asked.automatic = True
+    for name in ("torch", "jax"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "dpnp", None)
+    monkeypatch.setattr("pytest_gpuperf.devices.registry.find_spec", lambda _: spec)
+    emulated = rf"{remedy} --gpuperf-gpu=jax:cpu \(emulated\)"
+    with pytest.raises(Unavailable, match=rf"^auto finds no GPU: {emulated}; .*no driver") as caught:
+        choose("auto", asked).gpu()
+    assert len(str(caught.value)) < 230  # three lines beside a name
+
+
+def test_where_a_gpu_is_broken_that_comes_first(monkeypatch):
+    def fail(selector):
+        raise Unavailable("the driver is too old", broken=True)
+
+    asked = SimulatedBackend(name="cupy")
+    asked.automatic, asked.gpu = True, fail
+    for name in ("torch", "jax"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "dpnp", None)
+    with pytest.raises(Unavailable, match=r"^the driver is too old.*--gpuperf-gpu=jax:cpu"):
+        choose("auto", asked).gpu()
 
 
 @pytest.mark.parametrize(
@@ -281,7 +308,7 @@ def test_auto_says_how_to_choose_a_library_that_the_suite_has_imported(monkeypat
         monkeypatch.delitem(sys.modules, imported, raising=False)
     monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(Unavailable, match=rf"^{name} is imported: --gpuperf-gpu={name} compares"):
+    with pytest.raises(Unavailable, match=rf"; {name} is imported: --gpuperf-gpu={name} compares"):
         choose("auto").gpu()
 
 

@@ -202,7 +202,7 @@ def test_the_sizes_thresholds_are_figures_with_their_sentence():
         smallest_won=100.0,
         curve=(),
     )
-    assert "the GPU wins from n = 100 on, not at 10, recorded" in text(
+    assert "recorded: the GPU wins from n = 100 on, not at 10" in text(
         run_of(record(), thresholds=(threshold,))
     )
 

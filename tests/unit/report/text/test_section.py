@@ -277,6 +277,13 @@ def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one(section, expec
     assert not any("it cannot pay" in line for line in shown)
 
 
+@for_each(
+    ("expected", "demand"), [(True, Demand(min=3)), (True, Demand()), (False, Demand(max=1))]
+)  # with a price
+def test_without_a_gpu_it_is_said_why_that_time_is_not_known(section, expected, demand):
+    assert expected == ("  it cannot pay" in section(on_cpu_only(None, demand), gpu=None))
+
+
 @for_each(("expected", "bound"), [(True, 0.9), (False, 1.0), (False, None)])
 def test_without_a_gpu_only_what_no_link_allows_is_said_in_words(section, expected, bound):
     links = (Link(name="a wire", bandwidth=1e9, seconds=1.0, speedup_at_most=bound),)
@@ -341,10 +348,10 @@ def threshold(**changes) -> Threshold:
 @for_each(
     ("expected", "changes"),
     [
-        ("the GPU wins from n = 256 on, not at 64, recorded", {}),
-        ("the GPU wins from n = 256 on, the smallest, recorded", {"largest_not_won": None}),
-        ("the GPU does not win at the largest n, 64, recorded", {"outcome": "none", "smallest_won": None}),
-        ("not known, inconclusive: sizes are missing", {"outcome": None, "status": "inconclusive"}),
+        ("recorded: the GPU wins from n = 256 on, not at 64", {}),
+        ("recorded: the GPU wins from n = 256 on, the smallest", {"largest_not_won": None}),
+        ("recorded: the GPU does not win at the largest n, 64", {"outcome": "none", "smallest_won": None}),
+        ("inconclusive: not known; sizes are missing", {"outcome": None, "status": "inconclusive"}),
     ],
 )
 def test_a_threshold_is_told_in_a_line(expected, changes):
@@ -367,7 +374,7 @@ def test_a_largest_size_in_doubt_is_not_called_lost():
     point = Point(size=64, nodeid="test_fft[64]", cpu=1.0, gpu=1.0)
     found = threshold(outcome="none", smallest_won=None, curve=(point,))
     shown = lines(run_of(record(), thresholds=(found,)), 120)[-1]
-    assert shown == "threshold of test_fft: undecided whether the GPU wins at the largest n, 64, recorded"
+    assert shown == "threshold of test_fft: recorded: undecided whether the GPU wins at the largest n, 64"
 
 
 def test_what_pays_in_time_and_not_in_money_is_told_too(section):
@@ -532,7 +539,7 @@ def test_in_short_a_threshold_that_failed_is_told():
         record(), thresholds=(threshold(status="failed", reason="too large"), threshold(name="test_b"))
     )
     shown = [str(line) for line in short_lines(run, 100)]
-    assert "threshold of test_fft: the GPU wins from n = 256 on, not at 64, failed: too large" in shown
+    assert "threshold of test_fft: failed: the GPU wins from n = 256 on, not at 64; too large" in shown
     assert 2 == len(shown)
 
 
