@@ -11,8 +11,8 @@ from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record, Run
 
 _BEGINS = "=+@\uff1d\uff0b\uff0d\uff20-"  # and their full-width forms
-# Some spreadsheets begin a cell after a semicolon, too, though it be within quotes.
-_FORMULA = re.compile(f'^(?=[{_BEGINS}])|(?<=;)(?=["\\s]*[{_BEGINS}])')
+# Some spreadsheets begin a cell after a semicolon, too, even within quotes, and take off quotes and spaces.
+_FORMULA = re.compile(f'(?:^|(?<=;))(?=["\\s]*[{_BEGINS}])')
 _UNITS: dict[Metric, str] = {"gpu": "s", "cpu": "s", "threshold": "size", "memory": "bytes"}
 
 

@@ -41,7 +41,7 @@ from pytest_gpuperf.report.summary.environment import environment_facts, gpu_tex
 from pytest_gpuperf.report.summary.names import short_names
 from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
-from pytest_gpuperf.report.summary.verdicts import in_words, rank
+from pytest_gpuperf.report.summary.verdicts import cause, in_words, rank
 
 if TYPE_CHECKING:
     from pytest_gpuperf.report.history.folder import History
@@ -64,6 +64,8 @@ class TestRow:
     parameters: str
     verdicts: Sequence[tuple[str, str]]
     """Codes, by which their style is chosen, and their words."""
+    cause: str | None
+    """Why it failed, in few words, where that is not its speedup."""
     cells: dict[str, str]
     forest: Figure | None
     call_time: Figure | None
@@ -172,6 +174,7 @@ def _rows(
             name=name,
             parameters=record.nodeid[len(function) :],
             verdicts=[(code, in_words(code)) for code in codes_of(record) if code != "new"],
+            cause=cause(record),
             cells=common_cells(record),
             forest=forest.row(record, shared),
             call_time=call_time.figure(record) if index < len(listings) else None,

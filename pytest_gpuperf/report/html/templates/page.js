@@ -10,7 +10,7 @@
     };
     const bodies = [...table.tBodies].map((body, order) => {
       const [, name, ...cells] = [...body.rows[0].cells].map((cell) => cell.textContent.trim());
-      const verdicts = [...body.rows[0].cells[0].children].map((word) => word.textContent);
+      const verdicts = [...body.rows[0].cells[0].querySelectorAll(".v")].map((word) => word.textContent);
       const sortable = {order, name, CPU: number(cells[0]), GPU: number(cells[1]), speedup: number(cells[2])};
       return {body, sortable, text: name.toLowerCase(), verdicts};
     });

@@ -6,7 +6,7 @@ import io
 import pytest
 from cases import for_each
 from factories import record, run_of, skipped, speedup
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from strategies import FORMULAS, HOSTILE
 
 from pytest_gpuperf.model.plain_text import printable
@@ -71,6 +71,7 @@ def test_csv_has_the_line_ends_of_its_standard():
 
 @settings(deadline=None)
 @given(HOSTILE)
+@example('"=')
 def test_no_cell_of_text_is_a_formula(rows, anything):
     (found,) = rows(record(anything, reason=anything))
     for cell in (found["test"], found["reason"]):

@@ -34,7 +34,7 @@ def test_a_verdict_names_its_cause_where_that_is_not_the_speedup(expected, chang
 def test_all_forms_of_a_report_name_the_cause_alike():
     failed = record("a.py::test_a", **DIFFER)
     run = run_of(failed)
-    assert '<span class="v failed">failed: results differ</span>' in page.text(run)
+    assert '<span class="v failed">failed</span> <small>results differ</small>' in page.text(run)
     assert "| failed: results differ |" in comment.text(run)
     assert any(str(line).endswith("  failed: results differ") for line in section.lines(run, 120))
     assert ">10.0x failed: results differ<" in badge.svg(run, "test_a")
