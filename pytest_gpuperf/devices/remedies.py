@@ -10,14 +10,20 @@ _FREE_MEMORY = "free memory of the GPU: nvidia-smi lists the processes that hold
 _REMEDIES: tuple[tuple[str, str | None], ...] = (  # None: the library's own, for what it compiles with
     (r"multiple CuPy packages", "uninstall every CuPy, and install one again"),
     (r"CUDA headers|nvrtc", None),
-    (r"cannot open shared object|undefined symbol|DLL load failed", _REINSTALL),
+    (
+        r"cannot open shared object|undefined symbol|DLL load failed|file too short|invalid ELF header",
+        _REINSTALL,
+    ),
     (r"no (CUDA|HIP) GPUs|no (CUDA|ROCm)-capable device", HIDDEN),
     (r"busy or unavailable", "wait for the process that has it in exclusive mode, or run `nvidia-smi -c 0`"),
     (
         r"no kernel image|not compatible with the current",
         "install the library's build for this GPU's generation",
     ),
-    (r"driver version is insufficient|driver on your system is too old|unsupported toolchain", _OLD_DRIVER),
+    (
+        r"driver version is insufficient|system is too old|installed CUDA driver|unsupported toolchain",
+        _OLD_DRIVER,
+    ),
     (r"no NVIDIA driver", "install the driver, or use a machine that has one"),
     (r"out of memory", _FREE_MEMORY),
     (
