@@ -17,7 +17,8 @@ from pytest_gpuperf.timing.leaves import Leaf, describe_lazy, incomparable, reme
 from pytest_gpuperf.timing.workload import Workload
 
 _DISAGREEMENT_HINT = (
-    "seed random inputs; rtol and atol compare element by element, and parity=False compares nothing"
+    "make the same values on both devices: create the random generator, with a seed, inside the test; rtol "
+    "and atol compare element by element, and parity=False compares nothing"
 )
 _MODE_HINT = (
     "the GPU rounds float32 more than the dtype says ({}): turn that off where more digits are needed"

@@ -148,7 +148,7 @@ def test_a_wrong_answer_fails_whatever_the_speedup_which_is_measured(demand):
     found = Bench(cpu=10e-3, gpu=1e-3).compare(wrong_on_the_gpu, demand)
     assert (found.status, found.reason_code) == ("failed", "devices_disagree")
     assert found.reason.startswith("the devices disagree before timing: result: relative error")
-    assert "seed random inputs" in found.reason
+    assert "create the random generator, with a seed, inside the test" in found.reason
     assert "parity=False" in found.reason
     assert found.speedup.value == pytest.approx(10)
     assert found.speedup.rounds == len(found.cpu.samples) == len(found.gpu.samples)
