@@ -49,6 +49,8 @@ class LiveLine:
         self._nodeid = ""
         self._demand = Demand()
         self._begun = 0.0
+        self._rounds = 0
+        self._is_restarted = False
         self._changed = -inf
         self._is_shown = False
 
@@ -57,6 +59,8 @@ class LiveLine:
         self._nodeid = nodeid
         self._demand = demand
         self._begun = self._clock()
+        self._rounds = 0
+        self._is_restarted = False
         return self._after_round
 
     def show_wait(self) -> None:
@@ -72,10 +76,18 @@ class LiveLine:
 
     def _after_round(self, rounds: int, estimate: Callable[[], Speedup | None]) -> None:
         seconds = self._clock() - self._begun
+        self._is_restarted = self._is_restarted or rounds <= self._rounds
+        self._rounds = rounds
         if seconds >= _QUIET:
             self._show(
                 lambda width: progress.measuring(
-                    self._nodeid, self._demand, rounds, estimate(), seconds, width
+                    self._nodeid,
+                    self._demand,
+                    rounds,
+                    estimate(),
+                    seconds,
+                    width,
+                    restarted=self._is_restarted,
                 )
             )
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.report.summary.cells import is_gpu_limit_unknown
 
 
 def shared_reasons(
@@ -50,9 +51,7 @@ def _is_offload_explained(record: Record) -> bool:
     bounds = [link.speedup_at_most for link in offload.links]
     no_link_is_fast_enough = bounds and all(bound is not None and bound < 1 for bound in bounds)
     # Without a GPU the table shows how long a call may take on one, if that is known.
-    has_aim = record.demand.max is None and (record.demand.min is not None or offload.price is not None)
-    is_not_known = offload.gpu_limits is None and has_aim
-    return record.gpu is not None or is_not_known or bool(no_link_is_fast_enough)
+    return record.gpu is not None or is_gpu_limit_unknown(record) or bool(no_link_is_fast_enough)
 
 
 def _is_worth_it(offload: Offload) -> bool:

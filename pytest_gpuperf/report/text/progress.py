@@ -18,10 +18,18 @@ _SOON = 60.0  # seconds, which nobody has to be prepared for
 
 
 def measuring(
-    nodeid: str, demand: Demand, rounds: int, speedup: Speedup | None, seconds: float, width: int
+    nodeid: str,
+    demand: Demand,
+    rounds: int,
+    speedup: Speedup | None,
+    seconds: float,
+    width: int,
+    *,
+    restarted: bool = False,
 ) -> str:
     """Return what is known of a test by now: `test_fft  12 rounds  2.9x [2.4, 3.6]  required 3x  4 s`."""
-    facts = [units.count(rounds, "round"), ratio(speedup) if speedup else "", _required(demand)]
+    taken = f"{'restarted, ' if restarted else ''}{units.count(rounds, 'round')}"
+    facts = [taken, _so_far(speedup) if speedup else "", _required(demand)]
     return _fitted(nodeid, [*facts, f"{seconds:.0f} s"], width)
 
 
@@ -65,6 +73,12 @@ def time_limits(limits: Sequence[float]) -> str | None:
     if len(limits) > 1 and len({*limits}) == 1:
         return f"{tests} measured, each for at most {limits[0]:g} s ({_rounded_up(longest)} in all)"
     return f"{tests} measured, for at most {_rounded_up(longest)}"
+
+
+def _so_far(speedup: Speedup) -> str:
+    """Return a speedup, with its interval once that has an end."""
+    is_open = speedup.low is None and speedup.high is None
+    return f"{units.digits(speedup.value)}x" if is_open else ratio(speedup)
 
 
 def _required(demand: Demand) -> str:

@@ -87,6 +87,19 @@ def test_a_second_measurement_is_shown_too():
     assert rounds[-1] > taken
 
 
+def test_a_measurement_that_is_restarted_says_so_until_its_end():
+    bench = Bench()
+    after_round = bench.line.begin(NODEID, Demand(min=3))
+    for rounds in (1, 2, 1, 2):
+        bench.clock.advance(1.0)
+        after_round(rounds, speedup)
+    assert [False, False, True, True] == ["restarted, " in text for text in bench.texts]
+    after_round = bench.line.begin(NODEID, Demand(min=3))
+    bench.clock.advance(1.0)
+    after_round(1, speedup)
+    assert "restarted" not in bench.texts[-1]
+
+
 def test_a_clear_test_leaves_the_terminal_alone():
     bench = Bench(cpu=1e-3, gpu=1e-4, demand=Demand(min=3))
     assert "passed" == bench.compare().status

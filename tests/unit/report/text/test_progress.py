@@ -10,13 +10,25 @@ from pytest_gpuperf.report.text import progress
 NODEID = "tests/test_fft.py::TestFft::test_fft[n=4096]"
 
 
-def measuring(*, nodeid=NODEID, demand=Demand(min=3), rounds=12, estimate=None, width=200):  # noqa: B008 - frozen
-    return progress.measuring(nodeid, demand, rounds, estimate, 4.4, width)
+def measuring(*, nodeid=NODEID, demand=Demand(min=3), rounds=12, estimate=None, width=200, restarted=False):  # noqa: B008 - frozen
+    return progress.measuring(nodeid, demand, rounds, estimate, 4.4, width, restarted=restarted)
 
 
 def test_a_test_that_is_measured_has_its_rounds_its_speedup_and_its_seconds():
     found = measuring(estimate=speedup(2.9, 2.4, 3.6))
     assert "test_fft[n=4096]  12 rounds  2.90x [2.40, 3.60]  required 3x  4 s" == found
+
+
+@for_each(
+    ("expected", "low", "high"),
+    [("2.90x", None, None), ("2.90x [2.40, ?]", 2.4, None), ("2.90x [?, 3.60]", None, 3.6)],
+)
+def test_an_interval_without_any_end_is_not_shown(expected, low, high):
+    assert f"12 rounds  {expected}  required 3x" in measuring(estimate=speedup(2.9, low, high))
+
+
+def test_a_test_that_is_measured_anew_says_so():
+    assert "test_fft[n=4096]  restarted, 1 round  required 3x  4 s" == measuring(rounds=1, restarted=True)
 
 
 def test_without_an_estimate_or_a_limit_there_is_none():

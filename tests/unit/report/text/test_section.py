@@ -277,11 +277,14 @@ def test_without_a_gpu_the_table_says_what_a_call_may_take_on_one(section, expec
     assert not any("it cannot pay" in line for line in shown)
 
 
-@for_each(
+@for_each(  # all with a price
     ("expected", "demand"), [(True, Demand(min=3)), (True, Demand()), (False, Demand(max=1))]
-)  # with a price
-def test_without_a_gpu_it_is_said_why_that_time_is_not_known(section, expected, demand):
-    assert expected == ("  it cannot pay" in section(on_cpu_only(None, demand), gpu=None))
+)
+def test_without_a_gpu_a_time_that_is_not_known_has_its_reason(section, expected, demand):
+    shown = section(on_cpu_only(None, demand), gpu=None)
+    assert expected == ("  it cannot pay" in shown)
+    assert expected == ("<=?" in row_of("test_fft", shown))
+    assert expected == ("the times on the CPU do not show it" in " ".join(shown))
 
 
 @for_each(("expected", "bound"), [(True, 0.9), (False, 1.0), (False, None)])
