@@ -42,15 +42,52 @@ SHELL = {
 }
 
 
+MYLIB = """
+from pytest_gpuperf.devices.simulated import SimulatedArray as ndarray, SimulatedBackend
+
+_gpu = SimulatedBackend().gpu("")
+__version__ = "1.0"
+from_numpy, to_numpy, synchronize = _gpu.asarray, _gpu.asnumpy, _gpu.synchronize
+free_unused_memory = _gpu.release
+
+def launched_kernels():
+    return _gpu.launches
+
+def __getattr__(name):
+    return getattr(_gpu.xp, name)
+"""  # a library for arrays on a device: the page of own devices supports it
+
+
+def write_snippets(folder, page):
+    """Write each snippet to the file that its page means it for."""
+    (folder / "mylib.py").write_text(MYLIB, encoding="utf-8")
+    for number, source in enumerate(PYTHON[page]):
+        name = "conftest.py" if "def pytest_gpuperf_devices" in source else f"test_{number}.py"
+        name = "mybackend.py" if "class MyBackend:" in source else name
+        (folder / name).write_text(source, encoding="utf-8")
+
+
 @pytest.mark.parametrize("page", PYTHON)
 def test_the_snippets_of_a_page_run(pytester, page):
-    for number, source in enumerate(PYTHON[page]):
-        name = "conftest.py" if "pytest_gpuperf_devices" in source else f"test_{number}.py"
-        (pytester.path / name).write_text(source, encoding="utf-8")
+    write_snippets(pytester.path, page)
     result = pytester.runpytest_inprocess("-p", "no:randomly", "--gpuperf-gpu=simulated")
     tests = any("def test_" in source or "(DeviceConformance)" in source for source in PYTHON[page])
     assert result.ret == (pytest.ExitCode.OK if tests else pytest.ExitCode.NO_TESTS_COLLECTED)
     assert set(result.parseoutcomes()) <= {"passed", "skipped"}
+
+
+def test_the_backend_of_its_page_measures_a_test(pytester):
+    write_snippets(pytester.path, "guides/own-backend")
+    pytester.makepyfile(
+        test_it="import pytest\n@pytest.mark.speedup\ndef test_it(device):\n"
+        "    a = device.asarray([1.0, 2.0])\n    return lambda: a + a"
+    )
+    options = ("--gpuperf-gpu=mydevice", "--gpuperf-json=report.json", "--gpuperf-max-time=1")
+    pytester.runpytest_inprocess("test_it.py", *options).assert_outcomes(passed=1)
+    (record,) = json.loads((pytester.path / "report.json").read_text())["records"]
+    assert ("mydevice", "recorded") == (record["gpu"]["device"]["backend"], record["status"])
+    assert record["speedup"] is not None
+    assert record["parity"]["agreed"] is True
 
 
 @pytest.mark.parametrize("page", INI)
