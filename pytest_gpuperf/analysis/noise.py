@@ -97,11 +97,11 @@ def _describe(interference: Interference, device: str) -> str:
         shown = f"the median is {middle:.2g} s, the fastest block took {fastest:.2g} s"
         return f"unstable {device} timings: {shown}"
     waited, threads = interference.waited or 0.0, interference.threads or 1
-    who = f"each of {threads} threads was" if threads > 1 else "threads were"
+    who = f"each of the test's {threads} threads" if threads > 1 else "the test"
     # `threads` is the most of one block: in others more of them may have waited for a shorter time.
-    waits = f"{who} ready but not running {_percent(min(1.0, waited / threads))} of the time"
-    own = f"at least {_percent(interference.own_share)} of the median time was work"
-    return f"{device} oversubscribed: {waits}; {own}"
+    waits = f"{who} waited {_percent(min(1.0, waited / threads))} of the time for a processor"
+    own = f"as little as {_percent(interference.own_share)} of the time shown may be the test's own work"
+    return f"{device} times were disturbed: {waits}; {own}"
 
 
 def _percent(share: float) -> str:

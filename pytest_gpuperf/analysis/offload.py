@@ -10,7 +10,7 @@ from pytest_gpuperf.analysis import noise
 from pytest_gpuperf.analysis.estimation import estimate
 from pytest_gpuperf.analysis.evidence import e_value
 from pytest_gpuperf.analysis.noise import Disturbance
-from pytest_gpuperf.analysis.verdict import describe_regime, ratio
+from pytest_gpuperf.analysis.verdict import UNCONFIRMED, describe_regime, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Estimate, Measurement, Round, Speedup, Transfer
@@ -78,6 +78,8 @@ def assess(measured: OffloadInput, options: RunOptions) -> Offload:
     time = _demanded_time(measured.cpu, measured.demand)
     included = describe_regime(measured.demand, measured.regime)
     parts = [f"{_WORTH[worth]}: {ratio(measured.speedup)} {included}"]
+    if worth is None:
+        parts += filter(None, [_doubt_text(measured)])
     if worth is not False:
         parts += filter(None, [_copies_text(measured, regimes.get("always"), break_even), _price_text(price)])
     return Offload(
@@ -276,6 +278,19 @@ def _links(time: float | None, transfer: Transfer | None) -> tuple[Link, ...]:
         )
         for name, bandwidth in LINKS.items()
     )
+
+
+def _doubt_text(measured: OffloadInput) -> str | None:
+    """Return why it is undecided whether the speedup is above 1, where its interval excludes 1."""
+    speedup = measured.speedup
+    if speedup.estimate.is_above(1.0) is None:
+        return None
+    if measured.throttled:
+        return measured.throttled
+    if measured.certain.is_above(1.0) is None:
+        certain = units.interval(measured.certain.low, measured.certain.high, units.digits)
+        return f"other work disturbed the times, so only {certain} is certain"
+    return UNCONFIRMED[speedup.confirmation] if speedup.confirmation else None
 
 
 def _copies_text(measured: OffloadInput, always: Speedup | None, break_even: BreakEven | None) -> str | None:

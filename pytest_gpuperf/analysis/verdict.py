@@ -25,8 +25,8 @@ _REMEDIES: dict[Confirmation, str] = {
     "no_time": "; allow more time with max_time",
     "interrupted": "",
     "dependent": "; allow more time with max_time, or use a quieter machine",
-    "not_apart": ", and cannot be taken again; time both devices in one test, or move the limit further from "
-    "the measured value",
+    "not_apart": "; tests timed apart cannot be measured again together: use the fixture `device`, or a "
+    "limit farther from {value}x",
 }
 DEPENDENT = 0.3
 """The lag-1 autocorrelation above which successive rounds are called dependent."""
@@ -69,7 +69,8 @@ def judge(
     decided = decision(speedup.estimate.lower, speedup.estimate.upper, demand)
     is_doubtful = speedup.is_unconfirmed if decided == "failed" else speedup.confirmation == "dependent"
     if decided and speedup.confirmation and is_doubtful:
-        reason = f"{state}: {UNCONFIRMED[speedup.confirmation]}{_REMEDIES[speedup.confirmation]}"
+        remedy = _REMEDIES[speedup.confirmation].format(value=units.digits(speedup.value))
+        reason = f"{state}: {UNCONFIRMED[speedup.confirmation]}{remedy}"
         return Verdict(status="inconclusive", reason=reason, reason_code="not_confirmed")
     if decided == "passed":
         return Verdict(status="passed", reason=None)

@@ -101,22 +101,22 @@ def test_of_several_the_worst_leaves_the_workload_the_smallest_share():
     [
         (
             (
-                "CPU oversubscribed: threads were ready but not running 50 % of the time; at least 50 % of "
-                "the median time was work"
+                "CPU times were disturbed: the test waited 50 % of the time for a processor; as little as "
+                "50 % of the time shown may be the test's own work"
             ),
             CONTENTION,
         ),
         (
             (
-                "CPU oversubscribed: each of 2 threads was ready but not running 95 % of the time; at least "
-                "1.2 % of the median time was work"
+                "CPU times were disturbed: each of the test's 2 threads waited 95 % of the time for a "
+                "processor; as little as 1.2 % of the time shown may be the test's own work"
             ),
             contention(0.0123, 1.9, 2),
         ),
         (
             (
-                "CPU oversubscribed: each of 2 threads was ready but not running 100 % of the time; at least "
-                "100 % of the median time was work"
+                "CPU times were disturbed: each of the test's 2 threads waited 100 % of the time for a "
+                "processor; as little as 100 % of the time shown may be the test's own work"
             ),
             contention(1.0, 4.4, 2),
         ),

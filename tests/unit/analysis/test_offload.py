@@ -433,6 +433,24 @@ def test_the_reason_says_time_copies_and_money(expected, observed):
     assert expected == assess(observed, PLAN).reason
 
 
+@for_each(
+    ("expected", "found", "changes"),
+    [
+        ("other work disturbed the times, so only [0.870, 3.10] is certain", WON, {"own_share": 0.3}),
+        ("the GPU was slowed down; ", WON, {"throttled": "the GPU was slowed down"}),
+        ("its rounds followed each other too closely", LOST, {"confirmation": "not_apart"}),
+        ("at 2.5 times the price", DOUBT, {"own_share": 0.3}),  # the interval itself includes 1
+    ],
+)
+def test_an_interval_that_excludes_one_and_decides_nothing_has_the_reason_beside_it(expected, found, changes):
+    confirmation = changes.get("confirmation")
+    doubtful = seen(found=found, **{name: each for name, each in changes.items() if name != "confirmation"})
+    doubtful = replace(doubtful, speedup=replace(doubtful.speedup, confirmation=confirmation))
+    text = assess(doubtful, PLAN).reason
+    assert text.startswith("inconclusive whether it is worth it: ")
+    assert text.partition("with the data on the device; ")[2].startswith(expected)
+
+
 # A CPU alone: what a GPU must reach, and what no link allows.
 
 SAMPLES = (0.9, 1.0, 1.1)

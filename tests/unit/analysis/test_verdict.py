@@ -94,7 +94,7 @@ def test_rounds_like_their_neighbours_meet_a_limit_only_if_others_meet_it(expect
         ("did not confirm it; use a quieter machine", "contradicted"),
         ("allow more time with max_time", "no_time"),
         ("was interrupted", "interrupted"),
-        ("time both devices in one test", "not_apart"),
+        ("use the fixture `device`, or a limit farther from 2.90x", "not_apart"),
     ],
 )
 def test_a_failure_that_rounds_far_apart_do_not_confirm_is_inconclusive_and_says_why(said, confirmation):

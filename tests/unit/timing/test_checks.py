@@ -445,7 +445,7 @@ def test_answers_that_agree_are_not_wrong():
 @for_each("when", ["before", "after"])
 def test_answers_that_differ_are_wrong_and_the_remedies_are_named(when):
     text = compared((1, 2), when=when).disagreement
-    assert text.startswith(f"the devices disagree {when} timing: result[0]: 1 of 1 values differ; seed ")
+    assert text.startswith(f"the devices disagree {when} timing: result[0]: 1 of 1 values differ; make ")
     assert "parity=False" in text
 
 
