@@ -13,7 +13,7 @@ import pytest
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 OUTLINE = PICTURES / "outline.txt"
-WIDTH = 1200
+WIDTH = 1280
 PAGE = "page"
 SHOTS = {  # what is shown, and at most how wide and high
     PAGE: ("body", WIDTH, 730),

@@ -17,6 +17,7 @@ from pytest_gpuperf.report.scale import LogScale
 
 MOST = 60
 """Tests that are shown, those with the worst changes first."""
+_FACTS = ", "  # what stands between the facts of a fingerprint
 _MOST_REJECTED = 20  # files: who gives a wrong folder needs no list of all that is in it
 _LEFT, _RIGHT = 40.0, 308.0
 _TOP, _HEIGHT = 18.0, 64.0
@@ -29,10 +30,10 @@ _FARTHEST = 2.0  # times the largest speedup: so far the axis shows an interval
 class Histories:
     """The figures of a history, and what is not among them: tests with a speedup, files with the reason.
 
-    `of` is what all runs have in common that can be compared: devices, versions; None where figures say it.
+    `of` is what the runs were made on, as far as all have it in common.
     """
 
-    of: str | None
+    of: str
     shown: tuple[tuple[Series, Figure], ...]
     hidden: int
     rejected: tuple[tuple[str, str], ...]
@@ -41,17 +42,19 @@ class Histories:
 def figures(history: History) -> Histories:
     """Return a figure for each test, largest loss first, then largest gain, at most `MOST` of them.
 
-    Where the runs cannot all be compared, as those of two machines, each figure says which its are.
+    Where the runs cannot all be compared, as those of two machines, each figure says what its are made on.
     """
     timed = sorted((one for one in series(history.entries) if len(one.timed) > 1), key=_rank)
-    is_mixed = len({one.fingerprint for one in timed}) > 1
+    facts = {one.fingerprint: one.fingerprint.split(_FACTS) for one in timed}
+    common = [fact for fact in next(iter(facts.values()), []) if all(fact in own for own in facts.values())]
     shown = []
     for one in timed[:MOST]:
         if drawn := figure(one):
-            caption = f"{drawn.caption}; {one.fingerprint}" if is_mixed else drawn.caption
+            own = _FACTS.join(fact for fact in facts[one.fingerprint] if fact not in common)
+            caption = f"{drawn.caption}; {own}" if own else drawn.caption
             shown.append((one, replace(drawn, caption=caption)))
     return Histories(
-        of=timed[0].fingerprint if timed and not is_mixed else None,
+        of=_FACTS.join(common),
         shown=tuple(shown),
         hidden=max(0, len(timed) - MOST),
         rejected=tuple(history.rejected.items())[:_MOST_REJECTED],

@@ -129,13 +129,15 @@ def test_the_largest_loss_is_first_then_gains_and_the_rest_is_counted(monkeypatc
     assert 1 == found.hidden
 
 
-def test_runs_that_cannot_be_compared_say_which_they_are():
-    here, there = (told({"test_a": [2.0] * 3}, fingerprint=each).entries for each in ("here", "there"))
-    captions = [shown.caption for _, shown in figures(History(entries=(*here, *there))).shown]
-    assert ["; here", "; there"] == [caption[caption.index(";") :] for caption in captions]
+def test_runs_that_cannot_be_compared_say_what_differs_and_the_rest_is_said_once():
+    machines = ("CPU one, python 3.13", "CPU two, python 3.13")
+    here, there = (told({"test_a": [2.0] * 3}, fingerprint=each).entries for each in machines)
+    both = figures(History(entries=(*here, *there)))
+    captions = [shown.caption for _, shown in both.shown]
+    assert ["; CPU one", "; CPU two"] == [caption[caption.index(";") :] for caption in captions]
     alone = figures(History(entries=here))
     assert ";" not in alone.shown[0][1].caption
-    assert ("here", None) == (alone.of, figures(History(entries=(*here, *there))).of)
+    assert ("python 3.13", machines[0], "") == (both.of, alone.of, figures(History()).of)
 
 
 def test_words_of_changes_do_not_overlap():
