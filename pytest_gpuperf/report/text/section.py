@@ -267,7 +267,7 @@ def _worth(records: Sequence[Record], price: float | None) -> list[str]:
     worth = sum(offload.worth is True for offload in offloads)
     saves = sum(offload.price is not None and offload.price.saves is True for offload in offloads)
     costs = "" if price is None else f"; costs less at {price:g} times the price: {saves}"
-    return [f"worth it: {worth} of {len(offloads)}{costs}"]
+    return [f"worth it (GPU surely faster): {worth} of {len(offloads)}{costs}"]
 
 
 def _undecided(records: Iterable[Record]) -> list[str]:
