@@ -378,7 +378,8 @@ def test_a_largest_size_in_doubt_is_not_called_lost():
     point = Point(size=64, nodeid="test_fft[64]", cpu=1.0, gpu=1.0)
     found = threshold(outcome="none", smallest_won=None, curve=(point,))
     shown = lines(run_of(record(), thresholds=(found,)), 120)[-1]
-    assert shown == "threshold of test_fft: recorded: undecided whether the GPU wins at the largest n, 64"
+    said = "no n from which the GPU surely wins (undecided at the largest, 64)"
+    assert shown == f"threshold of test_fft: recorded: {said}"
 
 
 def test_what_pays_in_time_and_not_in_money_is_told_too(section):
