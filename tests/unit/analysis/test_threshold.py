@@ -348,6 +348,12 @@ def test_a_limit_within_the_bracket_is_a_size_that_would_tell_more(expected, lim
     assert expected is ("to the parameters" in found.reason)
 
 
+def test_where_a_doubt_decides_no_other_size_is_asked_for():
+    found = threshold({1: LOST, 4: DOUBT, 8: DOUBT}, at_most=5)
+    assert found.status == "inconclusive"
+    assert "to the parameters" not in found.reason
+
+
 def test_integers_are_written_in_full_and_numbers_with_all_their_digits():
     found = threshold({1e-7: LOST, 0.1234567891: LOST, 4194304.0: WON}, at_most=1e-7)
     assert "n=0.1234567891 (" in found.reason
