@@ -94,7 +94,7 @@ def measure(sizes: Sequence[int], folder: Path, repeats: int) -> dict[int, Cost]
     path = os.environ.get("GPUPERF_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
         raise SystemExit(
-            f"no browser: PATH has none of {', '.join(BROWSERS)}; GPUPERF_BROWSER can name another"
+            f"no browser: install {' or '.join(BROWSERS)}, or set GPUPERF_BROWSER to the path of one"
         )
     costs = {}
     with sync_playwright() as playwright:

@@ -11,7 +11,7 @@ import numpy as np
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Round, Speedup
-from pytest_gpuperf.model.offload import GpuLimits, Link, Offload, Price
+from pytest_gpuperf.model.offload import GpuLimits, Link, Offload, Price, Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.timing.leaves import Leaf, snapshot
 
@@ -96,6 +96,25 @@ def on_cpu_only(
     absent = dict.fromkeys(("gpu", "speedup"))
     changes = {**absent, "status": "skipped", "reason": "no GPU", "demand": demand or Demand()}
     return record(offload=offload, **changes)
+
+
+def threshold(**changes: Any) -> Threshold:
+    """Return the threshold of a sweep in which the GPU wins from n = 256 on, but for `changes`."""
+    known: dict[str, Any] = {
+        "name": "test_fft",
+        "parameter": "n",
+        "at_most": None,
+        "at_least": None,
+        "regime": "never",
+        "by_latency": False,
+        "status": "recorded",
+        "reason": None,
+        "outcome": "bracket",
+        "largest_not_won": 64,
+        "smallest_won": 256,
+        "curve": (),
+    }
+    return Threshold(**{**known, **changes})
 
 
 def run_of(*records: Record, gpu: DeviceInfo | None = GPU, **changes: Any) -> Run:

@@ -236,7 +236,7 @@ def _would_tell_more(limit: _Limit, sweep: _Sweep) -> bool:
 
 
 def _is_beyond_losses(limit: _Limit, sweep: _Sweep) -> bool:
-    """Return whether a largest threshold lies above all sizes that are lost, and is none itself."""
+    """Return whether a finite `at_most` lies above the largest size at which the GPU loses."""
     lost = sweep.where(won=False)
     return bool(limit.bound == "at_most" and lost and limit.start <= lost[-1].size < limit.size < inf)
 

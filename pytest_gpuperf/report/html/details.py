@@ -29,7 +29,7 @@ Leaf = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One value of the measurements: its name, and its text on each device, a dash where there is none."""
+    """One value of the measurements: its name, and its text for each device; a dash for a missing one."""
 
     name: str
     cpu: str

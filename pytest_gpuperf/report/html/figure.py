@@ -49,8 +49,8 @@ class Word:
 class Figure:
     """Marks and words in a box.
 
-    `finding` is what a reader should see, as a sentence for those who cannot; None where the page says all of
-    it right beside the figure.
+    `finding` is what the figure shows, as a sentence for readers who cannot see it; None where the words
+    beside the figure say all of it.
     """
 
     width: float

@@ -50,7 +50,7 @@ def axis(shared: LogScale) -> Figure:
 
 
 def row(record: Record, shared: LogScale) -> Figure | None:
-    """Return a test's speedup on the shared axis, as the cells beside it say it; None where it has none."""
+    """Return the plot of a test's speedup on the shared axis; None where the test has no speedup."""
     if record.speedup is None:
         return None
     return Figure(width=WIDTH, height=_ROW, finding=None, marks=list(_marks(record, shared)))

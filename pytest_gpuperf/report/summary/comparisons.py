@@ -10,7 +10,7 @@ from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record, Run
 
 NOTED: tuple[Outcome, ...] = ("regressed", "improved", "undecided", "not_comparable")
-"""The outcomes that a reader is told of."""
+"""The outcomes that every form of the report mentions."""
 _METRICS: dict[Metric, str] = {"speedup": "", "gpu": "GPU ", "cpu": "CPU ", "always": "with copies "}
 
 

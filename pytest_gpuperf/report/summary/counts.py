@@ -65,7 +65,7 @@ def counts(records: Sequence[Record]) -> list[Count]:
 
 
 def run_counts(run: Run) -> list[Count]:
-    """Return what failed beside the tests of a run, and how many tests there are of each kind."""
+    """Return the failures of a run that are no test's own, and the number of tests of each kind."""
     failed = sum(threshold.status == "failed" for threshold in run.thresholds)
     beside = [
         Count("check_failed", int(bool(run.gate and run.gate.failures))),

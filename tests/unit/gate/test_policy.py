@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from cases import for_each
+from factories import threshold
 
 from pytest_gpuperf.gate.policy import comparison_failures, decide
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Tolerance
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Speedup
-from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Record
 
 GATE = GateOptions(tolerances=(Tolerance(metric="speedup", share=0.1),))
@@ -145,19 +145,14 @@ def test_doubts_of_the_demand_and_of_the_baseline_are_both_told():
 
 
 def test_a_threshold_that_fails_leaves_no_warning_of_the_baseline():
-    failed = Threshold(
+    failed = threshold(
         name="f",
-        parameter="n",
         at_most=1,
-        at_least=None,
-        regime="never",
-        by_latency=False,
         status="failed",
         reason="the GPU loses",
         outcome="none",
         largest_not_won=1,
         smallest_won=None,
-        curve=(),
     )
     end = decide(record("undecided"), failed, RunOptions(), GATE)
     assert ("the GPU loses", ()) == (end.failure, end.warnings)

@@ -7,12 +7,12 @@ from hashlib import sha256
 from html.parser import HTMLParser
 
 from cases import for_each
-from factories import GPU, measurement, on_cpu_only, record, run_of, skipped, speedup
+from factories import GPU, measurement, on_cpu_only, record, run_of, skipped, speedup, threshold
 
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, GateResult
 from pytest_gpuperf.model.demand import Demand, UnknownValue
 from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.model.offload import GpuLimits, Threshold
+from pytest_gpuperf.model.offload import GpuLimits
 from pytest_gpuperf.model.record import Merged, Note
 from pytest_gpuperf.report import paths
 from pytest_gpuperf.report.history.folder import History
@@ -188,23 +188,8 @@ def test_beyond_the_first_tests_a_row_keeps_its_reason_and_the_page_says_where_t
 
 
 def test_the_sizes_thresholds_are_figures_with_their_sentence():
-    threshold = Threshold(
-        name="a.py::test_n",
-        parameter="n",
-        at_most=None,
-        at_least=None,
-        regime="never",
-        by_latency=False,
-        status="recorded",
-        reason=None,
-        outcome="bracket",
-        largest_not_won=10.0,
-        smallest_won=100.0,
-        curve=(),
-    )
-    assert "recorded: the GPU wins from n = 100 on, not at 10" in text(
-        run_of(record(), thresholds=(threshold,))
-    )
+    found = threshold(name="a.py::test_n", largest_not_won=10.0, smallest_won=100.0)
+    assert "recorded: the GPU wins from n = 100 on, not at 10" in text(run_of(record(), thresholds=(found,)))
 
 
 @for_each("trap", TRAPS)

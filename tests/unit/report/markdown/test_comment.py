@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from cases import for_each
-from factories import GPU, measurement, on_cpu_only, record, run_of, skipped, speedup
+from factories import GPU, measurement, on_cpu_only, record, run_of, skipped, speedup, threshold
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, GateNote, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Family, UnknownValue
 from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.model.offload import GpuLimits, Point, Threshold
+from pytest_gpuperf.model.offload import GpuLimits, Point
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Merged, Note, Record, Run
 from pytest_gpuperf.report.escape import markdown_code
@@ -149,21 +149,15 @@ def test_a_failed_gate_and_failed_thresholds_stand_in_the_headline():
         tolerances=(),
         failures=(GateFailure(code="nothing_measured", text="nothing was compared"),),
     )
-    threshold = Threshold(
+    late = threshold(
         name="test_fft",
-        parameter="n",
         at_most=100.0,
-        at_least=None,
-        regime="never",
-        by_latency=False,
         status="failed",
         reason="the GPU wins from n = 4096 on, required at most 100",
-        outcome="bracket",
         largest_not_won=2048.0,
         smallest_won=4096.0,
-        curve=(),
     )
-    run = run_of(record(), gate=gate, thresholds=(threshold,))
+    run = run_of(record(), gate=gate, thresholds=(late,))
     assert headline(run) == "### Speedups: the regression check failed, 1 threshold failed, 1 passed"
     assert "**The regression check failed:**\n\n- `nothing was compared`" in text(run)
     assert "the GPU wins from n = 4096 on, required at most 100" in text(run)
@@ -298,13 +292,9 @@ def test_more_than_a_few_commands_are_folded_and_the_rest_is_counted(failed):
 def test_the_size_with_the_verdict_of_a_failed_threshold_is_repeated():
     one = record("a[1]", family=Family(name="a", parameter="n", size=1, sizes=(1,)))
     point = Point(size=1, nodeid="a[1]", cpu=None, gpu=None)
-    missed = Threshold(
+    missed = threshold(
         name="a",
-        parameter="n",
         at_most=1,
-        at_least=None,
-        regime="never",
-        by_latency=False,
         status="failed",
         reason="the GPU does not win",
         outcome="none",

@@ -4,11 +4,10 @@ import re
 from xml.etree import ElementTree
 
 from cases import for_each
-from factories import record, run_of, skipped
+from factories import record, run_of, skipped, threshold
 
 from pytest_gpuperf.model.comparison import Comparison, GateFailure, GateResult
 from pytest_gpuperf.model.demand import Pairing
-from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.report.html import badge, page
 from pytest_gpuperf.report.markdown import comment
 from pytest_gpuperf.report.text import section
@@ -44,20 +43,7 @@ RUNS = {
 }
 
 
-FAILED_THRESHOLD = Threshold(
-    name="test_fft",
-    parameter="n",
-    at_most=None,
-    at_least=None,
-    regime="never",
-    by_latency=False,
-    status="failed",
-    reason="too large",
-    outcome="bracket",
-    largest_not_won=64,
-    smallest_won=256,
-    curve=(),
-)
+FAILED_THRESHOLD = threshold(status="failed", reason="too large")
 FAILED_CHECK = GateResult(
     baseline=None,
     started=None,

@@ -7,12 +7,12 @@ from time import process_time
 
 import pytest
 from cases import for_each
-from factories import GPU, measurement, on_cpu_only, record, run_of, skipped, speedup
+from factories import GPU, measurement, on_cpu_only, record, run_of, skipped, speedup, threshold
 
 from pytest_gpuperf.model.comparison import Comparison, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Pairing, Selection
 from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link, Offload, Point, Price, Threshold
+from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Link, Offload, Point, Price
 from pytest_gpuperf.model.record import Note, Record
 from pytest_gpuperf.report.text.section import NOTHING_ABOVE, short_lines
 from pytest_gpuperf.report.text.section import lines as section_lines
@@ -329,24 +329,6 @@ def test_how_many_tests_pay_and_save_money_is_counted(section):
 
 def test_one_test_alone_is_not_counted(section):
     assert not any("worth it (" in line for line in section(record(offload=offload())))
-
-
-def threshold(**changes) -> Threshold:
-    known = {
-        "name": "test_fft",
-        "parameter": "n",
-        "at_most": None,
-        "at_least": None,
-        "regime": "never",
-        "by_latency": False,
-        "status": "recorded",
-        "reason": None,
-        "outcome": "bracket",
-        "largest_not_won": 64,
-        "smallest_won": 256,
-        "curve": (),
-    }
-    return Threshold(**{**known, **changes})
 
 
 @for_each(
