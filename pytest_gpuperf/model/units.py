@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Iterable
 
-_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _ROUNDS_UP = 0.9995  # of a unit: from there on three digits round up to the whole unit
 
 
 def seconds(value: float) -> str:
     """Return a time: `1.23 ms`."""
-    unit, name = next(((unit, name) for unit, name in _TIMES if value >= _ROUNDS_UP * unit), _TIMES[-1])
-    return f"{digits(value / unit)} {name}"
+    for unit, name in _TIMES:
+        if value >= _ROUNDS_UP * unit:
+            return f"{digits(value / unit)} {name}"
+    return f"{digits(value / 1e-9)} ns"
 
 
 def size(bytes: float) -> str:

@@ -4,10 +4,9 @@ What all measured tests share is said once, beside their table.
 """
 
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, get_args, get_type_hints
 
 from msgspec import Meta
@@ -48,25 +47,26 @@ def listings(records: Sequence[Record]) -> tuple[list[Listing], list[Leaf]]:
     """Return the listing of each record, and what all those that were measured have in common."""
     leaves = [_leaves(record) for record in records]
     measured = [each for each, record in zip(leaves, records, strict=True) if record.cpu or record.gpu]
-    counts = Counter(leaf for each in measured for leaf in each)
-    shared = {leaf for leaf, count in counts.items() if count == len(measured) > 1}
+    shared = frozenset(measured[0]).intersection(*measured[1:]) if len(measured) > 1 else frozenset()
     return [_listing(each, shared) for each in leaves], _joined(
         leaf for leaf in (measured[0] if measured else ()) if leaf in shared
     )
 
 
-def _listing(leaves: Sequence[Leaf], shared: set[Leaf]) -> Listing:
-    own = [leaf for leaf in leaves if leaf not in shared]
+def _listing(leaves: Sequence[Leaf], shared: frozenset[Leaf]) -> Listing:
     sides: dict[str, dict[str, str]] = {"cpu": {}, "gpu": {}}
-    for path, text in own:
-        side, _, name = path.partition(".")
+    facts: list[Leaf] = []
+    for leaf in leaves:
+        if leaf in shared:
+            continue
+        side, _, name = leaf[0].partition(".")
         if side in sides:
-            sides[side][name] = text
+            sides[side][name] = leaf[1]
+        else:
+            facts.append(leaf)
     cpu, gpu = sides["cpu"], sides["gpu"]
-    timings = [
-        Timing(_words(name), cpu.get(name, "-"), gpu.get(name, "-")) for name in dict.fromkeys((*cpu, *gpu))
-    ]
-    return Listing(timings, _joined(leaf for leaf in own if leaf[0].partition(".")[0] not in sides))
+    timings = [Timing(_words(name), cpu.get(name, "-"), gpu.get(name, "-")) for name in {**cpu, **gpu}]
+    return Listing(timings, _joined(facts))
 
 
 def _joined(leaves: Iterable[Leaf]) -> list[Leaf]:
@@ -74,12 +74,12 @@ def _joined(leaves: Iterable[Leaf]) -> list[Leaf]:
     lines: dict[str, list[str]] = {}
     for path, text in leaves:
         group, _, name = path.rpartition(".")
-        lines.setdefault(_words(group or path), []).append(
-            f"{_words(name)} {text}" if group and name else text
-        )
+        texts = lines.setdefault(_words(group or path), [])
+        texts.append(f"{_words(name)} {text}" if group and name else text)
     return [(group, ", ".join(texts)) for group, texts in lines.items()]
 
 
+@lru_cache(maxsize=1024)  # all records have the same fields
 def _words(path: str) -> str:
     return path.replace(".", " ").replace("_", " ")
 
@@ -121,6 +121,9 @@ def _units(hint: Any) -> Iterator[str]:
             yield from _units(part)
 
 
+_PLAIN = (str, int, float)
+
+
 def _walk(value: Any, prefix: str, found: list[Leaf]) -> None:
     """Add the path and the text of each value that is not its default, and is no sample."""
     for field in _fields(value.__class__):
@@ -128,7 +131,7 @@ def _walk(value: Any, prefix: str, found: list[Leaf]) -> None:
         if part is None or part == field.default or isinstance(part, array):
             continue
         path = f"{prefix}{field.name}"
-        if isinstance(part, str | int | float):
+        if isinstance(part, _PLAIN):
             found.append((path, field.text(part)))
         elif isinstance(part, DeviceInfo):
             found.append((path, f"{part.name} ({part.library})"))

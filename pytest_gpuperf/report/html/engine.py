@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
+from pytest_gpuperf.report.html import svg, table
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -32,8 +33,6 @@ def asset(name: str) -> str:
 def _environment() -> "Environment":
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-        from pytest_gpuperf.report.html import svg
     except ImportError as error:
         cause = "the page needs Jinja2, which is not installed"
         raise GpuPerfError(f"{cause}; run pip install jinja2") from error
@@ -46,7 +45,8 @@ def _environment() -> "Environment":
         keep_trailing_newline=True,
         finalize=_shown,
     )
-    environment.filters["draw"] = svg.draw
+    # These escape what others wrote: a template marks what they return as safe.
+    environment.filters |= {"draw": svg.draw, "body": table.body, "facts": table.facts}
     return environment
 
 

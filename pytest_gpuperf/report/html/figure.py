@@ -6,6 +6,7 @@ pixels from the upper left corner; a place may be fractional, one decimal of it 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 Style = Literal[
@@ -112,6 +113,7 @@ def band(upper: Iterable[Place], lower: Iterable[Place]) -> str:
     return line(*upper, *reversed(list(lower))) + "z"
 
 
+@lru_cache(maxsize=4096)  # most of them are the same in many figures
 def short(value: float) -> str:
     """Return a coordinate in few letters: a page has a hundred thousand of them."""
     text = f"{value:.1f}".removesuffix(".0")

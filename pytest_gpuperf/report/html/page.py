@@ -6,7 +6,6 @@ written as escapes, and the page's own policy lets no script run and no style ap
 
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from pytest_gpuperf.report.html import (
     rounds,
     threshold,
 )
-from pytest_gpuperf.report.html.figure import Figure
+from pytest_gpuperf.report.html.table import ComparisonRow, Details, TestRow
 from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary.cells import about_gpu_limits, common_cells
@@ -52,49 +51,6 @@ _MOST_DETAILED = 100
 
 _FIGURES = (rounds.figure, break_even.figure)
 """What the details of a test show."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TestRow:
-    """A test in the page's table; `details` is None where there are too many tests for it."""
-
-    place: str
-    """Its file, class and function, without the name."""
-    name: str
-    parameters: str
-    verdicts: Sequence[tuple[str, str]]
-    """Codes, by which their style is chosen, and their words."""
-    cause: str | None
-    """Why it failed, in few words, where that is not its speedup."""
-    cells: dict[str, str]
-    forest: Figure | None
-    call_time: Figure | None
-    change: str
-    reasons: Sequence[str]
-    details: "Details | None"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Details:
-    """What a test's row opens to."""
-
-    command: str
-    """The one that repeats the test."""
-    call_time: str | None
-    comparisons: Sequence["ComparisonRow"]
-    figures: Sequence[Figure]
-    listing: details.Listing
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonRow:
-    """A comparison with the baseline, as the cells of a table."""
-
-    metric: str
-    baseline: str
-    found: str
-    change: str
-    outcome: str
 
 
 def text(run: Run, history: "History | None" = None) -> str:
