@@ -24,7 +24,7 @@ from pytest_gpuperf.report.html import (
     rounds,
     threshold,
 )
-from pytest_gpuperf.report.html.table import ComparisonRow, Details, TestRow
+from pytest_gpuperf.report.html.table import ComparisonRow, Details, Row
 from pytest_gpuperf.report.repeat import Repeater
 from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary.cells import about_gpu_limits, common_cells
@@ -118,14 +118,14 @@ def _digest(content: str) -> str:
 
 def _rows(
     run: Run, records: Sequence[Record], listings: Sequence[details.Listing], shared: LogScale
-) -> Iterator[TestRow]:
+) -> Iterator[Row]:
     explained = explained_by_sibling(records)
     repeater = Repeater(run)
     for index, record in enumerate(records):
         function = function_of(record.nodeid)
         place, separator, name = function.rpartition("::")
         sentences = _sentences(record, reasons_of(record, explained))
-        yield TestRow(
+        yield Row(
             place=place + separator,
             name=name,
             parameters=record.nodeid[len(function) :],

@@ -12,7 +12,7 @@ from pytest_gpuperf.report.html.svg import draw, escaped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestRow:
+class Row:
     """A test in the page's table; `details` is None where there are too many tests for it."""
 
     place: str
@@ -54,7 +54,7 @@ class ComparisonRow:
     outcome: str
 
 
-def body(row: TestRow, *, has_changes: bool) -> str:
+def body(row: Row, *, has_changes: bool) -> str:
     """Return the part of the table that a test has: its cells, and below them what they open to."""
     return "".join(_body(row, has_changes=has_changes))
 
@@ -64,7 +64,7 @@ def facts(leaves: Sequence[Leaf]) -> str:
     return "\n".join(("<dl>", *(f"<dt>{escaped(name)}<dd>{escaped(text)}" for name, text in leaves), "</dl>"))
 
 
-def _body(row: TestRow, *, has_changes: bool) -> Iterator[str]:
+def _body(row: Row, *, has_changes: bool) -> Iterator[str]:
     yield "<tbody>\n<tr><td>"
     for code, words in row.verdicts:
         yield f'<span class="v {escaped(code)}">{escaped(words)}</span> '
