@@ -620,7 +620,7 @@ def _check_pages_can_be_made() -> None:
 
 
 def check_paths_differ(gate: GateOptions, report: Path | None, outputs: Outputs) -> None:
-    """Raise UsageError where two outputs are one file, or where one would be the next run's baseline."""
+    """Raise UsageError where two outputs are in each other's way, or one would be the next run's baseline."""
     named = [("--gpuperf-json", report)] if report else []
     named += [("--gpuperf-markdown", path) for path in outputs.markdown]
     named += [("--gpuperf-html", outputs.html)] if outputs.html else []
@@ -631,6 +631,13 @@ def check_paths_differ(gate: GateOptions, report: Path | None, outputs: Outputs)
         if resolved in flags:
             raise pytest.UsageError(f"{flag}: {flags[resolved]} writes {path} too; choose another file")
         flags[resolved] = flag
+    folders = {folder: flag for path, flag in flags.items() for folder in path.parents}
+    if outputs.history is not None:
+        history = Path(os.path.realpath(outputs.history))
+        folders |= dict.fromkeys((history, *history.parents), "--gpuperf-history")
+    for path, flag in flags.items():
+        if path in folders:
+            raise pytest.UsageError(f"{flag}: {folders[path]} needs a folder at {path}; choose another file")
     if gate.baseline is None:
         return
     baseline = Path(os.path.realpath(gate.baseline))  # unlike `resolve`, it raises for no loop of links

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Interference, Measurement
 
 MOST_DROPPED = 0.2
@@ -94,7 +95,7 @@ def describe(cpu: Interference | None, gpu: Interference | None = None) -> str |
 def _describe(interference: Interference, device: str) -> str:
     if interference.kind == "unstable_cpu_times":
         middle, fastest = interference.median or 0.0, interference.fastest or 0.0
-        shown = f"the median is {middle:.2g} s, the fastest block took {fastest:.2g} s"
+        shown = f"the median is {units.seconds(middle)}, the fastest block took {units.seconds(fastest)}"
         return f"unstable {device} timings: {shown}"
     waited, threads = interference.waited or 0.0, interference.threads or 1
     who = f"each of the test's {threads} threads" if threads > 1 else "the test"

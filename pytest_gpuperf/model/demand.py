@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from pytest_gpuperf.model.quantities import Alpha, AtLeastOne, Count, NonNegative, Positive
+from pytest_gpuperf.model.quantities import Alpha, AtLeastOne, Count, NonNegative, Positive, Ratio
 
 Kind = Literal["cpu", "gpu"]
 KINDS: tuple[Kind, ...] = ("cpu", "gpu")
@@ -18,9 +18,9 @@ Source = Literal["marker", "pattern", "all"]
 class Demand:
     """What a marker asks of one test; limits are ratios cpu time / gpu time, memory is in bytes."""
 
-    min: Positive | None = None
+    min: Ratio | None = None
     """The smallest speedup that passes; the test fails when the speedup is below it beyond doubt."""
-    max: Positive | None = None
+    max: Ratio | None = None
     """The largest speedup that passes; the test fails when the speedup is above it beyond doubt."""
     transfer: Transfers = "never"
     """Which copies the required speedup includes."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pytest_gpuperf.model.measurement import Estimate, Speedup
-from pytest_gpuperf.model.quantities import Bandwidth, NonNegative, Positive, Seconds
+from pytest_gpuperf.model.quantities import Bandwidth, Ratio, RatioOrZero, Seconds
 
 Regime = Literal["never", "once", "always", "body"]
 DiagnosisCode = Literal[
@@ -41,9 +41,9 @@ class BreakEven:
 class Price:
     """The cost of a GPU machine, and whether the speedup makes up for it."""
 
-    ratio: Positive
+    ratio: Ratio
     """Cost of an hour of a GPU machine over that of a CPU machine."""
-    needed: Positive
+    needed: Ratio
     """Smallest speedup that lowers the cost."""
     saves: bool | None
     """Whether the cost gets lower; null while undecided."""
@@ -73,7 +73,7 @@ class Link:
     """Bytes per second in one direction, by the specification of the link."""
     seconds: Seconds
     """Seconds of the copies of one call."""
-    speedup_at_most: NonNegative | None
+    speedup_at_most: RatioOrZero | None
     """Time on the CPU over `seconds`: the bound for any GPU with copies at every call."""
 
 

@@ -1354,6 +1354,18 @@ def test_a_file_that_cannot_be_written_is_told_fails_the_run_and_loses_no_other(
             ["--gpuperf-markdown=x.md", "--gpuperf-markdown=./x.md"],
             "--gpuperf-markdown: --gpuperf-markdown writes *x.md too*",
         ),
+        (
+            ["--gpuperf-html=h", "--gpuperf-history=./h"],
+            "--gpuperf-html: --gpuperf-history needs a folder at *h; choose another file",
+        ),
+        (
+            ["--gpuperf-json=out", "--gpuperf-history=out/runs"],
+            "--gpuperf-json: --gpuperf-history needs a folder at *out; choose another file",
+        ),
+        (
+            ["--gpuperf-markdown=out", "--gpuperf-export=csv:out/it.csv"],
+            "--gpuperf-markdown: --gpuperf-export needs a folder at *out; choose another file",
+        ),
     ],
 )
 def test_no_file_of_a_run_takes_the_place_of_another_or_of_the_baseline(held, pytester, options, message):

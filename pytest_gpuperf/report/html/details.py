@@ -165,5 +165,6 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
     "s": units.seconds,
     "B": units.size,
     "B/s": units.bandwidth,
+    "x": lambda ratio: f"{_plain(ratio)}x",
     "": _plain,
 }

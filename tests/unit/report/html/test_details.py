@@ -56,6 +56,6 @@ def test_values_in_a_row_stand_together():
     offload = Offload(worth=True, reason="said elsewhere", regime="never", by_latency=False, links=links)
     (listing,), _ = listings([record(offload=offload)])
     said = dict(listing.facts)
-    assert "name link 1, bandwidth 1.00 GB/s, seconds 1.00 ms, speedup at most 2" == said["offload links 1"]
+    assert "name link 1, bandwidth 1.00 GB/s, seconds 1.00 ms, speedup at most 2x" == said["offload links 1"]
     assert "name link 2" in said["offload links 2"]
     assert "said elsewhere" not in said["offload"]

@@ -163,7 +163,7 @@ def test_details_say_all_that_the_record_says():
     note = Note(code="gpu_shared", text="another process used the GPU")
     (row,) = Page(text(run_of(record(notes=(note,), elapsed=0.5, comparisons=(REGRESSED,))))).rows
     assert "another process used the GPU" in row
-    for label, value in (("first call", "500 ms"), ("elapsed", "500 ms"), ("demand", "min 3")):
+    for label, value in (("first call", "500 ms"), ("elapsed", "500 ms"), ("demand", "min 3x")):
         assert value in row[row.index(label) + 1 : row.index(label) + 4]
     assert "-50.0 % [-55.0, -40.0]" in row
 
