@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from pytest_gpuperf.model.nodeid import function_of, name_of
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.report.columns import columns, end
 
 
 def short_names(records: Iterable[Record]) -> dict[str, str]:
@@ -33,5 +34,5 @@ def _without_path(function: str) -> str:
 
 
 def shorten(name: str, width: int) -> str:
-    """Return the end of a name, which differs between tests, where the whole does not fit."""
-    return name if len(name) <= width else f"~{name[len(name) - width + 1 :]}"
+    """Return the end of a name, which differs between tests, where the whole takes too many columns."""
+    return name if columns(name) <= width else f"~{end(name, width - 1)}"

@@ -10,6 +10,7 @@ from pytest_gpuperf.analysis.changepoint import FEWEST
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.plain_text import printable
+from pytest_gpuperf.report.columns import columns
 from pytest_gpuperf.report.history.folder import History
 from pytest_gpuperf.report.history.series import Point, Series, series
 from pytest_gpuperf.report.json.history import Entry
@@ -106,7 +107,7 @@ def _untimed(without: Sequence[Series], width: int) -> Iterator[str]:
         ended = ", ".join(f"{count} {status}" for status, count in counts.items())
         text = f"{_INDENT}no speedup in {units.count(len(one.points), 'run')}: {ended}"
         name = printable(one.nodeid)
-        yield from [name + text] if len(name + text) <= width else [*folded(name, width), text]
+        yield from [name + text] if columns(name + text) <= width else [*folded(name, width), text]
 
 
 def _rejected(history: History, width: int) -> Iterator[str]:

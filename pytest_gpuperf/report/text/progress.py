@@ -10,6 +10,7 @@ from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.nodeid import name_of
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.report.columns import beginning, columns, end
 from pytest_gpuperf.report.summary.verdicts import cause
 
 _GAP = "  "
@@ -95,9 +96,9 @@ def _fitted(nodeid: str, facts: Sequence[str], width: int) -> str:
     shown = _GAP.join(filter(None, facts))
     name = printable(name_of(nodeid))
     room = max(width - len(_GAP) - len(shown), _SHORTEST_NAME)
-    if len(name) > room:
-        name = f"{name[: room // 2]}…{name[len(name) - (room - 1 - room // 2) :]}"
-    return f"{name}{_GAP}{shown}"[: max(width, 0)]
+    if columns(name) > room:
+        name = f"{beginning(name, room // 2)}…{end(name, room - 1 - room // 2)}"
+    return beginning(f"{name}{_GAP}{shown}", width)
 
 
 def _rounded_up(seconds: float) -> str:

@@ -6,6 +6,7 @@ from textwrap import wrap
 from typing import Literal
 
 from pytest_gpuperf.model.nodeid import function_of
+from pytest_gpuperf.report.columns import beginning, columns
 
 Colour = Literal["green", "red", "yellow"]
 """A keyword of the writer of pytest's terminal."""
@@ -57,15 +58,15 @@ def lines(
     widths = {name: max(len(name), *(len(row.cells[name]) for row in rows)) for name in headings}
     layout = _best(rows, widths, width, movable)
     kept = [name for name in headings if name not in layout.below]
-    longest = max(len(_HEADING), *(len(entry.label) for entry in layout.entries))
-    columns = [longest, *(widths[name] for name in kept)]
-    yield Line(_joined([_HEADING, *kept], columns) + kept[-1])
+    longest = max(len(_HEADING), *(columns(entry.label) for entry in layout.entries))
+    sizes = [longest, *(widths[name] for name in kept)]
+    yield Line(_joined([_HEADING, *kept], sizes) + kept[-1])
     for entry in layout.entries:
         for name in entry.above:
             yield from map(Line, folded(name, width))
         row = entry.row
         cells = [row.cells[name] for name in kept]
-        yield Line(_joined([entry.label, *cells], columns), cells[-1], row.colour)
+        yield Line(_joined([entry.label, *cells], sizes), cells[-1], row.colour)
         rest = ", ".join(f"{name} {row.cells[name]}" for name in layout.below if row.cells[name] != "-")
         yield from map(Line, wrap(rest, width, initial_indent=_BELOW, subsequent_indent=_BELOW))
 
@@ -78,9 +79,13 @@ def wrapped(text: str, width: int, indent: str = _INDENT) -> list[str]:
 
 def folded(name: str, width: int) -> Iterator[str]:
     """Yield a name in as few lines as hold it, the second and later ones indented."""
-    yield name[:width]
-    size = width - len(_BELOW)
-    yield from (_BELOW + name[start : start + size] for start in range(width, len(name), size))
+    line = beginning(name, width)
+    yield line
+    rest = name[len(line) :]
+    while rest:
+        line = beginning(rest, width - len(_BELOW))
+        yield _BELOW + line
+        rest = rest[len(line) :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,28 +131,29 @@ def _best(
 def _entries(rows: Sequence[Row], room: int) -> Iterator[_Entry]:
     """Yield the rows in the order in which they stand, with labels of at most `room` columns."""
     functions: dict[str, list[Row]] = {}
-    if all(len(row.name) <= room for row in rows):
+    if all(columns(row.name) <= room for row in rows):
         functions[""] = list(rows)
     else:
         for row in rows:
             functions.setdefault(row.function, []).append(row)
     for function, members in functions.items():
-        is_beside = all(len(row.name) <= room for row in members)
+        is_beside = all(columns(row.name) <= room for row in members)
         above = [] if is_beside else [function]
         previous = None
         for row in members:
             label = row.name if is_beside else _INDENT + row.name[len(function) :]
             if row.name == previous:
                 label = ""
-            elif len(label) > room:
+            elif columns(label) > room:
                 above.append(label)
                 label = ""
             yield _Entry(label.rstrip(), row, above)
             above, previous = [], row.name
 
 
-def _joined(cells: Sequence[str], columns: Sequence[int]) -> str:
+def _joined(cells: Sequence[str], sizes: Sequence[int]) -> str:
     """Return all cells of a line but the last, with the gap before that: the label begins on the left."""
     label, *others = cells[:-1]
-    aligned = (cell.rjust(size) for cell, size in zip(others, columns[1:], strict=False))
-    return "".join(f"{cell}{_GAP}" for cell in (label.ljust(columns[0]), *aligned))
+    aligned = (cell.rjust(size) for cell, size in zip(others, sizes[1:], strict=False))
+    label += " " * (sizes[0] - columns(label))
+    return "".join(f"{cell}{_GAP}" for cell in (label, *aligned))

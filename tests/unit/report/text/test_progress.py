@@ -65,6 +65,11 @@ def test_a_line_is_as_wide_as_the_terminal_and_cut_in_the_middle_of_the_name(exp
     assert len(expected) <= width
 
 
+def test_a_line_is_as_wide_as_the_terminal_whatever_the_letters_of_the_name():
+    line = measuring(nodeid=f"a.py::test_{'行列' * 20}", width=60)
+    assert "test_行列行列行…列行列行列行列  12 rounds  required 3x  4 s" == line
+
+
 def test_names_steer_no_terminal():
     assert r"test_fft[\x1b[2J\n]  12 rounds" in measuring(nodeid="test_it.py::test_fft[\x1b[2J\n]")
     assert r"test_fft[\x1b]" in progress.waiting("test_it.py::test_fft[\x1b]", 80)

@@ -1,0 +1,55 @@
+"""Columns: letters of East Asia take two, marks over a letter none."""
+
+import pytest
+from cases import for_each
+
+from pytest_gpuperf.report.columns import beginning, columns, end
+from pytest_gpuperf.report.text import table
+from pytest_gpuperf.report.text.table import Row
+
+pytestmark = pytest.mark.unit
+
+JAPANESE = "test_行列の積"  # five letters of one column, four of two
+ACCENTED = "re\N{COMBINING ACUTE ACCENT}sume\N{COMBINING ACUTE ACCENT}"
+
+
+@for_each(
+    ("expected", "text"),
+    [
+        (0, ""),
+        (4, "test"),
+        (13, JAPANESE),
+        (6, ACCENTED),
+        (1, "é"),
+        (2, "\N{FULLWIDTH LATIN CAPITAL LETTER A}"),
+        (1, "…"),
+    ],
+)
+def test_a_letter_takes_as_many_columns_as_terminals_give_it(expected, text):
+    assert expected == columns(text)
+
+
+@for_each(
+    ("first", "last", "most"),
+    [("", "", 0), ("t", "", 1), ("test", "の積", 4), ("test_", "の積", 5), ("test_", "列の積", 6)],
+)
+def test_a_text_is_cut_between_letters(first, last, most):
+    assert (first, last) == (beginning(JAPANESE, most), end(JAPANESE, most))
+
+
+def test_a_mark_stays_with_its_letter():
+    assert ACCENTED[:3] == beginning(ACCENTED, 2)
+    assert ACCENTED[-2:] == end(ACCENTED, 1)
+    assert (ACCENTED, ACCENTED) == (beginning(ACCENTED, 6), end(ACCENTED, 6))
+
+
+def test_cells_stand_below_each_other_beside_names_of_any_letters():
+    rows = [Row(name=name, cells={"CPU": "1 ms", "verdict": "passed"}) for name in ("x", JAPANESE, ACCENTED)]
+    _, *lines = table.lines(rows, ("CPU", "verdict"), 60, ())
+    assert {13 + len("  1 ms  ")} == {columns(line.text) for line in lines}
+
+
+def test_a_long_name_is_folded_where_the_terminal_ends():
+    lines = list(table.folded(JAPANESE * 9, 60))
+    assert JAPANESE * 9 == "".join(line.strip() for line in lines)
+    assert all(59 <= columns(line) <= 60 for line in lines[:-1])
