@@ -7,11 +7,11 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import name_of
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.html import engine
+from pytest_gpuperf.report.html.figure import text_width
 from pytest_gpuperf.report.summary.counts import CountedCode, codes_of, rows_of, run_counts, shown_records
 from pytest_gpuperf.report.summary.names import short_names
 from pytest_gpuperf.report.summary.verdicts import FAILURES, verdict, verdict_code
 
-_LETTER = 6.6  # pixels of a character, about; the browser fits the text to what it is given
 _PADDING = 6
 _GOOD, _BAD, _DOUBT, _PLAIN = "#00664b", "#a83c00", "#755700", "#5a6270"
 _COLOURS: dict[CountedCode, str] = {
@@ -35,7 +35,8 @@ def svg(run: Run, only: str | None = None) -> str:
         message, codes = _one(records[0]), codes_of(records[0])
     colour = next((colour for code, colour in _COLOURS.items() if code in codes), _PLAIN)
     label = "speedup, emulated" if any(record.is_emulated for record in records) else "GPU speedup"
-    widths = [2 * _PADDING + round(_LETTER * len(text)) for text in (label, message)]
+    # The browser fits the texts to these.
+    widths = [2 * _PADDING + round(text_width(text)) for text in (label, message)]
     return engine.render("badge.svg", label=label, message=message, colour=colour, widths=widths)
 
 

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from pytest_gpuperf.report.columns import columns
+
 Style = Literal[
     "cpu", "gpu", "copies", "verdict", "passed", "failed", "undecided", "muted", "axis", "limit", "baseline"
 ]
 """What a mark shows. Its colour is in page.css and, for pages whose styles are blocked, in svg.py."""
 Place = tuple[float, float]
+_LETTER = 7.0  # pixels, about, in the font of figures and badges
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,11 @@ class Figure:
     marks: Sequence[Mark] = ()
     words: Sequence[Word] = ()
     caption: str | None = None
+
+
+def text_width(text: str) -> float:
+    """Return about how many pixels a text needs."""
+    return _LETTER * columns(text)
 
 
 def line(*places: Place) -> str:

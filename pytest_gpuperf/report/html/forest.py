@@ -6,7 +6,18 @@ from typing import Literal
 from pytest_gpuperf.analysis.verdict import describe_demand, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, bar, diamond, dot, line, rule
+from pytest_gpuperf.report.html.figure import (
+    Figure,
+    Mark,
+    Style,
+    Word,
+    bar,
+    diamond,
+    dot,
+    line,
+    rule,
+    text_width,
+)
 from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary.comparisons import baseline_of
 from pytest_gpuperf.report.summary.names import shorten
@@ -17,7 +28,6 @@ _ROW = 24  # pixels from one row to the next
 _MIDDLE, _GHOST = 10.0, 18.0  # heights of the interval and of the baseline's, in a row
 _MARGIN = 6.0  # room for a dot at an end of the axis
 _LONGEST_NAME = 60  # characters in a plot that stands alone
-_LETTER = 6.5  # pixels of a character, about
 _STYLES: dict[str, Style] = {
     **dict.fromkeys(("passed", "improved"), "passed"),
     **dict.fromkeys(("failed", "error", "regressed"), "failed"),
@@ -71,7 +81,7 @@ def plot(records: Sequence[Record], names: Sequence[str]) -> Figure:
     """Return the whole plot with the tests' names, for a file of its own."""
     shown = [(record, name) for record, name in zip(records, names, strict=True) if record.speedup]
     texts = [shorten(name, _LONGEST_NAME) for _, name in shown]
-    left = _LETTER * max(map(len, texts), default=0) + _MARGIN
+    left = max(map(text_width, texts), default=0.0) + _MARGIN
     shared = scale(record for record, _ in shown)
     top = axis(shared)
     marks = list(_shifted(top.marks, left, 0))
@@ -83,7 +93,7 @@ def plot(records: Sequence[Record], names: Sequence[str]) -> Figure:
             emulated = ", emulated" if record.is_emulated else ""
             said = f"{ratio(record.speedup)} {verdict(record)}{emulated}"
             words.append(Word(left + WIDTH + _MARGIN, number * _ROW + 14, said))
-    right = _LETTER * max((len(word.text) for word in words if word.x > left + WIDTH), default=0)
+    right = max((text_width(word.text) for word in words if word.x > left + WIDTH), default=0.0)
     findings = "; ".join(f"{text}: {finding(record)}" for (record, _), text in zip(shown, texts, strict=True))
     return Figure(
         width=left + WIDTH + 2 * _MARGIN + right,

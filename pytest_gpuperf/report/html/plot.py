@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_gpuperf.model import units
-from pytest_gpuperf.report.html.figure import Mark, Place, Style, Word, diamond, dot, square
+from pytest_gpuperf.report.html.figure import Mark, Place, Style, Word, diamond, dot, square, text_width
 from pytest_gpuperf.report.scale import LogScale
 
 WIDTH = 320.0
 """Pixels: whole on a telephone, where a wider figure would be scaled until nobody can read its words."""
 SHAPES: dict[Style, Callable[[float, float], str]] = {"cpu": dot, "gpu": diamond, "copies": square}
 """By which a line is known without its colour."""
-_LETTER = 7.0  # pixels of a character, about
 _SPACE = 4.0
 LINE = 12.0
 """Pixels from one line of words to the next, at least."""
@@ -67,17 +66,19 @@ class Plot:
         return words
 
 
-def width(text: str) -> float:
-    """Return about how many pixels a text needs."""
-    return _LETTER * len(text)
+def extent(word: Word) -> tuple[float, float]:
+    """Return about where a word begins and ends, from left to right."""
+    needed = text_width(word.text)
+    begin = word.x - {"start": 0.0, "middle": needed / 2, "end": needed}[word.anchor]
+    return begin, begin + needed
 
 
 def row(words: Iterable[Word]) -> list[Word]:
     """Return the words of one line that fit into the figure, without those that would overlap one before."""
     shown: list[tuple[float, float, Word]] = []
     for word in words:
-        needed = width(word.text)
-        begin = word.x - {"start": 0.0, "middle": needed / 2, "end": needed}[word.anchor]
+        begin, end = extent(word)
+        needed = end - begin
         begin = max(0.0, min(begin, WIDTH - needed))
         end = begin + needed
         if all(end + _SPACE <= left or right + _SPACE <= begin for left, right, _ in shown):
@@ -92,7 +93,7 @@ def legend(entries: Sequence[tuple[Style, str]], left: float) -> tuple[list[Mark
         marks.append(Mark(style, f"M{left:.0f} 8h18"))
         marks.append(Mark(style, SHAPES[style](left + 9, 8), filled=True))
         words.append(Word(left + 23, 12, name))
-        left += 23 + width(name) + 6
+        left += 23 + text_width(name) + 6
     return marks, words
 
 

@@ -2,20 +2,24 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import permutations, product
 from math import inf
+from typing import Literal
 
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Point, Threshold
 from pytest_gpuperf.report.html import plot
-from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, band, bar, line, rule
+from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, band, bar, line, rule, text_width
 from pytest_gpuperf.report.html.plot import Plot
 from pytest_gpuperf.report.scale import LogScale
 from pytest_gpuperf.report.summary.names import shorten
 
-_LEFT, _TOP = 54.0, 22.0
+_LEFT, _TOP, _RIGHT = 54.0, 22.0, 12.0
 _HEIGHT, _LINE = 140.0, 13.0
 _FARTHEST = 3.0  # times the largest time, or a third of the smallest: so far the axis shows an interval
 _LONGEST_NAME = 24
+_Anchor = Literal["start", "end"]
+_ANCHORS: tuple[_Anchor, ...] = ("start", "end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,15 @@ class _Curve:
     times: Sequence[_Time]
 
 
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """What is said of a size, above the plot."""
+
+    size: float
+    text: str
+    style: Style
+
+
 def figure(threshold: Threshold) -> Figure | None:
     """Return the times over the size with the threshold; None with fewer than two sizes on a GPU.
 
@@ -43,13 +56,14 @@ def figure(threshold: Threshold) -> Figure | None:
     if sum(1 for point in points if point.gpu) < 2:
         return None
     labels = [*_labels(threshold)]
-    top = _TOP + _LINE * len(labels)
+    # The words of the largest size stand below its point, and in the figure.
+    right = max(_RIGHT, text_width(plot.number(max(point.size for point in points))) / 2)
     box = Plot(
         left=_LEFT,
-        top=top,
+        top=_TOP + _LINE * len(labels),
         x=LogScale.around(
             [*(point.size for point in points), threshold.at_least, threshold.at_most],
-            plot.WIDTH - _LEFT - 12,
+            plot.WIDTH - _LEFT - right,
             include=(),
         ),
         y=LogScale.of_estimates(
@@ -59,10 +73,10 @@ def figure(threshold: Threshold) -> Figure | None:
     ticks = box.y.ticks(6)
     marks, words = plot.legend([(curve.style, curve.name) for curve in curves], 8)
     marks += [*_doubt(threshold, box), box.grid(ticks), *_marks(curves, box)]
-    for number, (size, text, style) in enumerate(labels, start=1):
-        x, y = box.place(size, None)[0], _TOP + number * _LINE - 4
-        marks.append(Mark(style, rule(x, y - 8, box.bottom if style == "verdict" else top + 8)))
-        words.append(box.beside(x, y, text))
+    for label, word in _arranged(labels, box):
+        bottom = box.bottom if label.style == "verdict" else box.top + 8
+        marks.append(Mark(label.style, rule(box.place(label.size, None)[0], word.y - 8, bottom)))
+        words.append(word)
     words += box.words_left(ticks, plot.time)
     words += box.words_below((point.size, plot.number(point.size)) for point in points)
     name = shorten(threshold.parameter, _LONGEST_NAME)
@@ -128,14 +142,45 @@ def _doubt(threshold: Threshold, box: Plot) -> Iterator[Mark]:
     yield Mark("muted", bar(low, box.top, max(high - low, 1), box.y.length), filled=True, faint=True)
 
 
-def _labels(threshold: Threshold) -> Iterator[tuple[float, str, Style]]:
-    """Yield the limits of the threshold and the threshold: a size, its words, and what it is."""
+def _arranged(labels: Sequence[_Label], box: Plot) -> Sequence[tuple[_Label, Word]]:
+    """Return each label with its word, in a line of its own: no word lies over another's upright line.
+
+    Where that cannot be, it is as few as possible; none leaves the figure if that can be.
+    """
+    tried = product(permutations(labels), product(_ANCHORS, repeat=len(labels)))
+    return min((_words(order, anchors, box) for order, anchors in tried), key=lambda each: _faults(each, box))
+
+
+def _words(labels: Sequence[_Label], anchors: Sequence[_Anchor], box: Plot) -> list[tuple[_Label, Word]]:
+    """Return each label with its word, one below the other, at the right or the left of its upright line."""
+    found = []
+    for number, (label, anchor) in enumerate(zip(labels, anchors, strict=True), start=1):
+        x = box.place(label.size, None)[0] + (4 if anchor == "start" else -4)
+        found.append((label, Word(x, _TOP + number * _LINE - 4, label.text, anchor)))
+    return found
+
+
+def _faults(arranged: Sequence[tuple[_Label, Word]], box: Plot) -> tuple[int, int]:
+    """Return how many words leave the figure, and how many lie over the line of a word above."""
+    outside = crossing = 0
+    lines: list[float] = []
+    for label, word in arranged:
+        begin, end = plot.extent(word)
+        outside += not 0 <= begin <= end <= plot.WIDTH
+        crossing += sum(begin - 2 < x < end + 2 for x in lines)
+        lines.append(box.place(label.size, None)[0])
+    return outside, crossing
+
+
+def _labels(threshold: Threshold) -> Iterator[_Label]:
+    """Yield the limits of the threshold and the threshold."""
     if threshold.at_least is not None:
-        yield threshold.at_least, f"at least {plot.number(threshold.at_least)}", "limit"
+        yield _Label(threshold.at_least, f"at least {plot.number(threshold.at_least)}", "limit")
     if threshold.at_most is not None:
-        yield threshold.at_most, f"at most {plot.number(threshold.at_most)}", "limit"
+        yield _Label(threshold.at_most, f"at most {plot.number(threshold.at_most)}", "limit")
     if threshold.smallest_won is not None:
-        yield threshold.smallest_won, f"GPU faster from {plot.number(threshold.smallest_won)}", "verdict"
+        won = threshold.smallest_won
+        yield _Label(won, f"GPU faster from {plot.number(won)}", "verdict")
 
 
 def _finding(threshold: Threshold) -> str:
@@ -150,7 +195,7 @@ def _finding(threshold: Threshold) -> str:
         said = f"The GPU is not surely faster from any size of {name} on"
     if threshold.outcome == "not_monotone":
         said += "; it wins at a smaller size, too, and loses between them"
-    limits = [text for _, text, style in _labels(threshold) if style == "limit"]
+    limits = [label.text for label in _labels(threshold) if label.style == "limit"]
     return f"{said}; required {' and '.join(limits)}, {threshold.status}" if limits else said
 
 

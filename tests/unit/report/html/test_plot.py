@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gpuperf.report.html import plot
-from pytest_gpuperf.report.html.figure import Word
+from pytest_gpuperf.report.html.figure import Word, text_width
 from pytest_gpuperf.report.html.plot import Plot
 from pytest_gpuperf.report.scale import LogScale
 
@@ -43,7 +43,7 @@ def test_words_of_a_row_neither_overlap_nor_leave_the_figure():
     shown = plot.row(words)
     assert ["first", "last", "x"] == [word.text for word in shown]
     assert all(
-        plot.width(word.text) / 2 <= word.x <= plot.WIDTH - plot.width(word.text) / 2 for word in shown
+        text_width(word.text) / 2 <= word.x <= plot.WIDTH - text_width(word.text) / 2 for word in shown
     )
 
 

@@ -11,6 +11,7 @@ from strategies import thresholds
 
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.offload import Point, Threshold
+from pytest_gpuperf.report.html.plot import WIDTH, extent
 from pytest_gpuperf.report.html.threshold import figure
 
 pytestmark = pytest.mark.unit
@@ -145,6 +146,34 @@ def test_words_do_not_overlap_where_sizes_are_many():
     below = [word for word in figure(replace(SWEEP, curve=curve)).words if word.text.isdigit()]
     assert all(other.x - one.x >= 26 for one, other in pairwise(below))
     assert 3 <= len(below)
+
+
+@for_each(
+    ("at_least", "at_most", "won"),
+    [
+        (1000, 1100, 1024),
+        (300, 4096, 256),
+        (4096, 4096, 4096),
+        (64, 4096, 64),
+    ],
+)
+def test_no_word_lies_over_the_line_of_another_or_leaves_the_figure(at_least, at_most, won):
+    shown = figure(replace(SWEEP, at_least=at_least, at_most=at_most, smallest_won=won))
+    said = [word for word in shown.words if word.text.startswith(("at ", "GPU faster"))]
+    lines = [numbers(path) for style in ("limit", "verdict") for path in paths(shown, style)]
+    assert 3 == len(said) == len(lines)
+    for word in said:
+        begin, end = extent(word)
+        assert 0 <= begin <= end <= WIDTH
+        assert [] == [x for x, top, bottom in lines if begin < x < end and top < word.y - 4 < bottom]
+
+
+@for_each("largest", [4096, 987_654_321])
+def test_a_size_stands_below_its_point_whatever_its_length(largest):
+    shown = figure(replace(SWEEP, curve=(*SWEEP.curve[:3], point(largest, 9.0))))
+    (word,) = (word for word in shown.words if word.text == str(largest))
+    assert word.x == pytest.approx(places(paths(shown, "cpu")[-1])[-1][0], abs=0.1)
+    assert extent(word)[1] <= WIDTH
 
 
 @for_each("curve", [(), SWEEP.curve[:1], tuple(replace(each, gpu=None) for each in SWEEP.curve)])
