@@ -159,8 +159,11 @@ def _is_for_files() -> bool:
 
 
 def _shows_output(config: pytest.Config) -> bool:
-    """Return whether what a test prints or logs is shown as it comes: it would be mixed with the line."""
-    if config.getoption("capture", "no") in ("no", "tee-sys"):
+    """Return whether what a test prints or logs is shown as it comes: it would be mixed with the line.
+
+    With `--capture=sys` that is what its child processes and its libraries in C write.
+    """
+    if config.getoption("capture", "no") != "fd":
         return True
     if not config.pluginmanager.has_plugin("logging-plugin"):
         return False

@@ -131,7 +131,7 @@ def has_live_line(config) -> bool:
     return live_line.of_run(config) is not None
 
 
-@for_each("options", [(), ("-v",), ("-vv", "--capture=sys"), ("--color=no",), ("--pdb",)])
+@for_each("options", [(), ("-v",), ("-vv", "--capture=fd"), ("--color=no",), ("--pdb",)])
 def test_a_terminal_has_a_live_line(config_of, options):
     assert has_live_line(config_of(*options))
 
@@ -142,6 +142,7 @@ def test_a_terminal_has_a_live_line(config_of, options):
         (("-q",), {}),
         (("-s",), {}),
         (("--capture=tee-sys",), {}),
+        (("--capture=sys",), {}),
         (("--log-cli-level=INFO",), {}),
         (("-o", "log_cli=true"), {}),
         (("-p", "no:terminal"), {}),
