@@ -29,6 +29,7 @@ METRIC_NAMES: dict[Metric, str] = {
     "always": "speedup with copies",
     "threshold": "threshold",
     "memory": "memory",
+    "efficiency": "parallel efficiency",
 }
 REMEDIES: dict[Remedy, str] = {  # what slowed a GPU down comes with its own remedy
     "more_time": "more time (max_time) or a quieter machine would decide it",
@@ -208,6 +209,8 @@ def format_value(metric: Metric, value: float) -> str:
         return units.size(value)
     if metric == "threshold":
         return f"{value:.16g}"
+    if metric == "efficiency":
+        return units.digits(value)
     return units.seconds(value) if metric in ("cpu", "gpu") else f"{units.digits(value)}x"
 
 
