@@ -2,6 +2,8 @@
 
 import inspect
 import re
+from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 
@@ -28,9 +30,10 @@ class OffHooks:
         if inspect.iscoroutinefunction(function) or not self._is_speedup_test(pyfuncitem):
             return None
         names = pyfuncitem._fixtureinfo.argnames  # noqa: SLF001 - pytest's own call reads them here
-        workload = function(**{name: pyfuncitem.funcargs[name] for name in names})
-        if callable(workload):
-            workload()
+        with _context(pyfuncitem):
+            workload = function(**{name: pyfuncitem.funcargs[name] for name in names})
+            if callable(workload):
+                workload()
         return True
 
     def _is_speedup_test(self, item: pytest.Function) -> bool:
@@ -40,6 +43,15 @@ class OffHooks:
         return mark is not None and not (
             options.has_foreign_marker(item.config) and _cannot_be_ours(item, mark)
         )
+
+
+def _context(item: pytest.Function) -> AbstractContextManager[Any, None]:
+    """Return what to enter around a test on our CPU; `device` may also be a fixture of the suite's own."""
+    from pytest_gpuperf.devices import capabilities
+    from pytest_gpuperf.devices.protocol import Device
+
+    device = item.funcargs.get("device")
+    return capabilities.context(device if isinstance(device, Device) else None)
 
 
 def _cannot_be_ours(item: pytest.Function, mark: pytest.Mark) -> bool:

@@ -397,22 +397,23 @@ def timed_block(
     """
     clock = device.clock
     wait = capabilities.wait_for_result(device)
-    device.synchronize()
-    started = clock()
-    for _ in repeat(None, calls - 1):
-        call()
-    result = call()
-    if wait is None:
+    with capabilities.context(device):
         device.synchronize()
-    elif not calls_wait:
-        wait(result)
-        wait(None)
-    ended = clock()
-    lasted = seconds_between(started, ended)
-    if wait is not None and (left := capabilities.unfinished(device)):
-        found = clock()
-        wait(left)
-        lasted += seconds_between(found, clock())  # to find it takes long among many arrays
+        started = clock()
+        for _ in repeat(None, calls - 1):
+            call()
+        result = call()
+        if wait is None:
+            device.synchronize()
+        elif not calls_wait:
+            wait(result)
+            wait(None)
+        ended = clock()
+        lasted = seconds_between(started, ended)
+        if wait is not None and (left := capabilities.unfinished(device)):
+            found = clock()
+            wait(left)
+            lasted += seconds_between(found, clock())  # to find it takes long among many arrays
     return lasted / calls, result
 
 
