@@ -32,7 +32,12 @@ _THRESHOLD = (
     "offload_threshold(parameter, *, at_most=None, at_least=None): find the size from which the GPU is "
     "faster, in a speedup test that is parametrized over sizes; fail when it is outside the limits"
 )
-MARKERS = (_SPEEDUP, _THRESHOLD)
+_SCALING = (
+    'scaling(devices, *, mode="strong", efficiency=None, rtol=None, atol=None, parity=True, max_time=None): '
+    "time the test on each of these numbers of devices; fail when the parallel efficiency on the most is "
+    "below efficiency"
+)
+MARKERS = (_SPEEDUP, _THRESHOLD, _SCALING)
 
 RECORD_ATTRIBUTE = "gpuperf"
 """Of a test's last report: its record, JSON-able, because reports travel from xdist's workers."""

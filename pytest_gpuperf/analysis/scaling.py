@@ -122,7 +122,12 @@ def _diagnoses(points: Sequence[ScalingPoint]) -> Iterable[Diagnosis]:
     if len(shares) < 2 or efficiency is None or efficiency.upper > _GOOD:
         return
     (fewer, first), (most, last) = shares[0], shares[-1]
-    numbers = {"fewer_devices": fewer, "share_on_fewer": first.value, "devices": most, "share": last.value}
+    numbers: dict[str, float | int | str | None] = {
+        "fewer_devices": fewer,
+        "share_on_fewer": first.value,
+        "devices": most,
+        "share": last.value,
+    }
     if last.lower > first.upper:
         sentence = (
             f"the share of the work that the devices do not divide grows from {_two_digits(first.value)} on "

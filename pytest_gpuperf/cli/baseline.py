@@ -186,8 +186,14 @@ def _refusal(runs: Sequence[Run], before: Run | None, update: _Update, older: Se
 
 def _write(base: Path, last: Run, records: tuple[Record, ...]) -> Path:
     """Write a baseline, in a folder to a file of its own, and return its path."""
-    run = replace(last, records=records, thresholds=threshold.find(records),
-            scalings=scaling.curves(records), gate=None, complete=True)
+    run = replace(
+        last,
+        records=records,
+        thresholds=threshold.find(records),
+        scalings=scaling.curves(records),
+        gate=None,
+        complete=True,
+    )
     content = document.text(run)
     if not paths.is_folder(base):
         files.replace(base, content)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf import options
-from pytest_gpuperf.collection import siblings
+from pytest_gpuperf.collection import scaling, siblings
 from pytest_gpuperf.collection.families import build_families
 from pytest_gpuperf.collection.item_reader import ItemReader
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, has_marked_parameters, item_spec, marker_error
@@ -49,6 +49,12 @@ class Finder:
         self.found += found
         errors += siblings.pair_items(found, across_functions=False)
         return errors + build_families(items) if has_threshold else errors
+
+    def collect_scaling(self, items: Iterable[pytest.Item]) -> list[str]:
+        """Add the scaling tests of one module or class."""
+        found, errors = scaling.read(items)
+        self.found += found
+        return errors
 
     def collect_late(self, items: Iterable[pytest.Item], marked: Iterable[pytest.Item]) -> list[str]:
         """Add items that a plugin or a conftest has marked after collection, and their siblings."""

@@ -25,7 +25,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
         counts = scaling(*marks)[0].counts
     except ValueError:
         return
-    ids = [f"{count}devices" for count in counts]
+    ids = [f"{count}device{'' if count == 1 else 's'}" for count in counts]
     metafunc.parametrize(FIXTURE, counts, indirect=True, ids=ids, scope="function")
 
 

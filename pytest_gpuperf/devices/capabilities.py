@@ -23,6 +23,7 @@ __all__ = [
     "other_processes",
     "pause",
     "processor_time",
+    "shares_processors",
     "sm_mhz",
     "throttle",
     "throttle_counters",
@@ -56,6 +57,11 @@ def pause(device: Any, seconds: float) -> None:
         call_optional(device, "pause", seconds)
     elif device.clock is perf_counter:
         sleep(seconds)
+
+
+def shares_processors(device: Any) -> bool:
+    """Return whether a device is several, whose threads wait for each other where they are emulated."""
+    return getattr(device, "count", 1) != 1
 
 
 def wait_for_result(device: Any) -> Callable[[Any], None] | None:

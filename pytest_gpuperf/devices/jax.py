@@ -258,7 +258,7 @@ class JaxBackend(LibraryBackend):
             raise unusable(problem, error, "check that it is free and healthy") from error
         return device
 
-    def group(self, devices: Sequence[TimedDevice]) -> TimedDevice:
+    def group(self, devices: Sequence[Any]) -> TimedDevice:
         """Return several devices as a mesh."""
         from pytest_gpuperf.devices.jax_group import JaxGroup
 

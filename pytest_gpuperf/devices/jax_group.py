@@ -14,7 +14,7 @@ AXIS = "devices"
 
 
 class JaxGroup(DeviceGroup):
-    """JAX devices in a `mesh` of one axis, `devices`; `jax.jit` runs where the sharding of its inputs says."""
+    """JAX devices in a `mesh` of one axis, `devices`; `jax.jit` runs where its inputs are."""
 
     arrays_are_immutable = True
 

@@ -65,6 +65,7 @@ class Devices:
         self._first = available[0]  # compares with NumPy, as every backend of ours does that `auto` chooses
         self._worker = worker
         self._chosen = self._find(name)
+        self._own_backend = self._chosen  # `auto` finds it later
         self._opened: dict[tuple[str, str], TimedDevice | Unavailable] = {}
         self.broken: list[str] = []
         self.off = name == "none"
@@ -97,9 +98,8 @@ class Devices:
 
         Raises Unavailable, with the same cause every time, when there are too few or none can be used.
         """
-        own = self.gpu()
-        found = self._open_once((_GROUP, str(count)), lambda: self._open_group(own.backend, count))
-        return cast("DeviceGroup", found)
+        self.gpu()
+        return cast("DeviceGroup", self._open_once((_GROUP, str(count)), lambda: self._open_group(count)))
 
     @property
     def opened(self) -> TimedDevice | None:
@@ -142,8 +142,9 @@ class Devices:
         backend.check(selector)
         return backend.gpu(selector or self._selector_of_worker(backend))
 
-    def _open_group(self, library: str, count: int) -> TimedDevice:
-        backend = self._available[library]
+    def _open_group(self, count: int) -> TimedDevice:
+        backend = self._own_backend
+        assert backend is not None  # noqa: S101 - the run's own GPU is open
         chosen = self._selector or self._selector_of_worker(backend)
         found = selectors(backend)
         if self._selector and count > 1:
@@ -153,7 +154,9 @@ class Devices:
             )
         if count > len(found):
             shown = units.count(len(found), "device")
-            raise TooFewDevices(f"{count} devices are needed, and {library} shows {shown}{_more(backend)}")
+            raise TooFewDevices(
+                f"{count} devices are needed, and {backend.name} shows {shown}{_more(backend)}"
+            )
         first = found.index(chosen) if chosen in found else 0
         devices = [backend.gpu(selector) for selector in [*found[first:], *found[:first]][:count]]
         make: Callable[[list[TimedDevice]], TimedDevice] = getattr(backend, "group", DeviceGroup)
@@ -186,7 +189,9 @@ class Devices:
         for backend in self._available.values():
             if backend.automatic:
                 try:
-                    return backend.gpu(self._selector_of_worker(backend))
+                    device = backend.gpu(self._selector_of_worker(backend))
+                    self._own_backend = backend
+                    return device
                 except Unavailable as cause:
                     reasons += [] if cause.missing else [str(cause)]
                     self.broken += [str(cause)] if cause.broken else []

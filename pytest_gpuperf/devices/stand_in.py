@@ -93,7 +93,11 @@ class StandIn:
             return SyclBackend(environment.cpu_name()).gpu("cpu")
         open_own = _OWN_DEVICES.get(library)
         try:
-            return open_own(self.name, int(selector or 0)) if open_own else _StandInDevice(self.name, self.module)
+            return (
+                open_own(self.name, int(selector or 0))
+                if open_own
+                else _StandInDevice(self.name, self.module)
+            )
         except Exception as error:
             remedy = "name the module of its array functions, such as array_api_strict or torch"
             raise unusable(f"{self.module} cannot emulate a GPU", error, remedy) from error

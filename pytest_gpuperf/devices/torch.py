@@ -73,7 +73,7 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         self._module: Any = getattr(torch, device.type, None)  # torch.cuda, torch.xpu, torch.mps, ...
 
     def make_current(self) -> None:
-        """Let tensors that a test makes for "cuda" live on this device; a type with one device has no more."""
+        """Let tensors that a test makes for "cuda" live here; some types have one device only."""
         if hasattr(self._module, "set_device"):
             self._module.set_device(self._device)
 

@@ -81,7 +81,11 @@ def confirmation(record: Record, metric: Metric, limit: Range, *, gated: bool) -
     if metric == "memory":
         return None
     speedup = _compared(record)
-    if metric in ("speedup", "efficiency") and speedup and (speedup.is_unconfirmed or (gated and speedup.confirmation)):
+    if (
+        metric in ("speedup", "efficiency")
+        and speedup
+        and (speedup.is_unconfirmed or (gated and speedup.confirmation))
+    ):
         return speedup.confirmation
     values = _values(record, metric)
     measured = estimate_of(record, metric)

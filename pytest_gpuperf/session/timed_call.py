@@ -31,6 +31,8 @@ def bind_of(item: Any, spec: ItemSpec) -> Bind:
         arguments = {name: replacements.get(id(value), value) for name, value in values.items()}
         if "device" in spec.slots:
             arguments["device"] = device
+        if "devices" in spec.slots:
+            arguments["devices"] = device
         if "xp" in spec.slots:
             arguments["xp"] = device.xp
         body: Callable[[], Any] = partial(function, **arguments)

@@ -299,10 +299,11 @@ class BlockTimer:
     def _waits(self) -> dict[str, float] | None:
         """Return how long each thread has waited for a processor so far.
 
-        That is no part of simulated time, and no sign of a GPU that is busy with other work. It takes long to
-        ask many threads.
+        That is no part of simulated time, and no sign of a GPU that is busy with other work. Emulated devices
+        wait for each other. It takes long to ask many threads.
         """
-        return waits() if self.device.clock is perf_counter and self._clocks is None else None
+        is_watched = self.device.clock is perf_counter and self._clocks is None
+        return waits() if is_watched and not capabilities.shares_processors(self.device) else None
 
     def _work_until_steady(self, tolerated: float) -> None:
         """Run blocks until the later half of a window takes as long as the earlier one, within a factor."""

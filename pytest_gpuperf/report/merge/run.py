@@ -142,7 +142,7 @@ def _run(
         started=min(report.run.started for report in reports),
         records=records,
         thresholds=threshold.find(records),
-            scalings=scaling.curves(records),
+        scalings=scaling.curves(records),
         cost_ratio=ratio,
         complete=all(report.run.complete for report in reports),
         selections=_selections(reports),
