@@ -68,7 +68,12 @@ def describe(scaling: Scaling, speedup: Speedup) -> str:
 
 def efficiency_text(efficiency: Estimate) -> str:
     """Return an efficiency with its interval: `0.81 [0.79, 0.83]`."""
-    return f"{_two_digits(efficiency.value)} {units.interval(efficiency.low, efficiency.high, _two_digits)}"
+    return f"{efficiency.value:.2f} {units.interval(efficiency.low, efficiency.high, '{:.2f}'.format)}"
+
+
+def karp_flatt_text(share: Estimate) -> str:
+    """Return a share of the work that is not divided, with its interval: `0.083 [0.071, 0.095]`."""
+    return f"{_share(share.value)} {units.interval(share.low, share.high, _share)}"
 
 
 def curves(records: Iterable[Record]) -> tuple[ScalingCurve, ...]:
@@ -130,20 +135,20 @@ def _diagnoses(points: Sequence[ScalingPoint]) -> Iterable[Diagnosis]:
     }
     if last.lower > first.upper:
         sentence = (
-            f"the share of the work that the devices do not divide grows from {_two_digits(first.value)} on "
-            f"{fewer} devices to {_two_digits(last.value)} on {most} (Karp-Flatt): communication or "
+            f"the share of the work that the devices do not divide grows from {_share(first.value)} on "
+            f"{fewer} devices to {_share(last.value)} on {most} (Karp-Flatt): communication or "
             "synchronization holds it back; exchange less, or give each device more work"
         )
         yield Diagnosis(code="communication_bound", sentence=sentence, numbers=numbers)
     elif last.lower > 0:
         sentence = (
             f"about {units.digits(100 * last.value)} % of the work is not divided among the devices, however "
-            f"many there are (Karp-Flatt {efficiency_text(last)} on {most} devices): divide it, too, or make "
+            f"many there are (Karp-Flatt {karp_flatt_text(last)} on {most} devices): divide it, too, or make "
             "it smaller"
         )
         yield Diagnosis(code="serial_part", sentence=sentence, numbers=numbers)
 
 
-def _two_digits(value: float) -> str:
-    """Return a share, of which two digits after the point say enough; more where it is small."""
-    return f"{value:.2f}" if abs(value) >= 0.095 else f"{value:.2g}"
+def _share(value: float) -> str:
+    """Return a share of the work that is not divided: on many devices a small one matters."""
+    return f"{value:.3f}"

@@ -190,11 +190,12 @@ class Devices:
             if backend.automatic:
                 try:
                     device = backend.gpu(self._selector_of_worker(backend))
-                    self._own_backend = backend
-                    return device
                 except Unavailable as cause:
                     reasons += [] if cause.missing else [str(cause)]
                     self.broken += [str(cause)] if cause.broken else []
+                else:
+                    self._own_backend = backend
+                    return device
         imported = [
             f"{name} is imported: --gpuperf-gpu={name} compares its own CPU and GPU"
             for name in ("torch", "jax")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pytest_gpuperf.analysis.scaling import efficiency_text
+from pytest_gpuperf.analysis.scaling import efficiency_text, karp_flatt_text
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Run
 from pytest_gpuperf.model.scaling import ScalingCurve, ScalingPoint
@@ -37,5 +37,5 @@ def facts(point: ScalingPoint) -> dict[str, str]:
     if point.efficiency is not None:
         found["efficiency"] = f"efficiency {efficiency_text(point.efficiency)}"
     if point.karp_flatt is not None:
-        found["karp_flatt"] = f"Karp-Flatt {efficiency_text(point.karp_flatt)}"
+        found["karp_flatt"] = f"Karp-Flatt {karp_flatt_text(point.karp_flatt)}"
     return found
