@@ -135,8 +135,8 @@ def _diagnoses(points: Sequence[ScalingPoint]) -> Iterable[Diagnosis]:
     }
     if efficiency.upper * most / points[0].count < 1:
         sentence = (
-            f"{most} devices are slower than {points[0].count} at the same work: to submit it and to exchange "
-            "results costs more than they save; give each call more work"
+            f"{most} devices are slower than {points[0].count} at the same work: to submit it and to "
+            "exchange results costs more than they save; give each call more work"
         )
         yield Diagnosis(code="communication_bound", sentence=sentence, numbers=numbers)
     elif last.lower > first.upper:

@@ -38,7 +38,8 @@ def read(items: Iterable[pytest.Item], *, has_foreign_marker: bool) -> tuple[lis
     errors: list[str] = []
     for item in items:
         marks = list(item.iter_markers(MARKER))
-        if not marks or not isinstance(item, pytest.Function) or SPEC in item.stash:
+        spec = item.stash.get(SPEC, None)
+        if not marks or not isinstance(item, pytest.Function) or (spec and spec.scaling):
             continue
         try:
             item.stash[SPEC] = _spec(item, marks)

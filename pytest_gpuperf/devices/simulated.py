@@ -285,9 +285,10 @@ class SimulatedDevice:
 
     def _receive(self, source: "SimulatedDevice", size: int) -> None:
         """Copy so many bytes from another GPU: both are busy with it, after what they have to do."""
-        ends = max(self.clock(), self._streams[0], source._streams[0])
+        others = source._streams  # noqa: SLF001 - another device of this class
+        ends = max(self.clock(), self._streams[0], others[0])
         ends += self._timing.peer_latency + size / self._timing.peer_bandwidth
-        self._streams[0] = source._streams[0] = ends
+        self._streams[0] = others[0] = ends
 
     def _placed(self, _: str, value: Any) -> Any:
         """Return a part of NumPy whose functions run on this device."""
