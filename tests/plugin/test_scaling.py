@@ -45,7 +45,11 @@ def report(pytester):
 
 
 def test_there_is_an_item_for_each_number_of_devices_and_the_last_is_judged(suite, report):
-    suite("-v").assert_outcomes(passed=3)
+    result = suite("-v")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(
+        ["*[[]4devices] PASSED (efficiency 1.00 [[]0.99, 1.01]*required 0.8*"]
+    )
     records = {record["nodeid"].partition("::")[2]: record for record in report()["records"]}
     assert {name: record["status"] for name, record in records.items()} == {
         "test_step[1device]": "recorded",
@@ -70,8 +74,8 @@ def test_the_terminal_shows_the_curve_and_what_holds_it_back(suite):
         [
             "scaling of test_it.py::test_step (strong)",
             "  1 device: 11.0 ms",
-            "  2 devices: 6.00 ms, 1.83x, efficiency 0.92 [[]0.91, 0.93], Karp-Flatt 0.091",
-            "  4 devices: 3.50 ms, 3.14x, efficiency 0.79 [[]0.78, 0.79], Karp-Flatt 0.091",
+            "  2 devices: 6.00 ms, 1.83x, efficiency 0.92 [[]0.91, 0.93], Karp-Flatt 0.091*",
+            "  4 devices: 3.50 ms, 3.14x, efficiency 0.79 [[]0.78, 0.79], Karp-Flatt 0.091*",
             "  about 9.09 % of the work is not divided among the devices*",
         ]
     )
