@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from pytest_gpuperf.model import comparison, demand, measurement, offload, quantities, record
+from pytest_gpuperf.model import comparison, demand, measurement, offload, quantities, record, scaling
 from pytest_gpuperf.report.json import history, schema
 
 FOLDER = Path(schema.__file__).with_name("schemas")
@@ -72,7 +72,7 @@ def samples(kind: type) -> dict[str, Any]:
 
 def classes(kind: type) -> dict[str, type]:
     """Return the classes that a document is made of, by name."""
-    known = [vars(part) for part in (comparison, demand, measurement, offload, record, history)]
+    known = [vars(part) for part in (comparison, demand, measurement, offload, record, scaling, history)]
     named = msgspec.json.schema_components([kind], schema_hook=samples)[1]
     return {name: next(part[name] for part in known if name in part) for name in named}
 

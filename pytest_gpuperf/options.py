@@ -32,7 +32,12 @@ _THRESHOLD = (
     "offload_threshold(parameter, *, at_most=None, at_least=None): find the size from which the GPU is "
     "faster, in a speedup test that is parametrized over sizes; fail when it is outside the limits"
 )
-MARKERS = (_SPEEDUP, _THRESHOLD)
+_SCALING = (
+    'scaling(devices, *, mode="strong", efficiency=None, rtol=None, atol=None, parity=True, max_time=None): '
+    "time the test on each of these numbers of devices; fail when the parallel efficiency on the most is "
+    "below efficiency"
+)
+MARKERS = (_SPEEDUP, _THRESHOLD, _SCALING)
 
 RECORD_ATTRIBUTE = "gpuperf"
 """Of a test's last report: its record, JSON-able, because reports travel from xdist's workers."""
@@ -358,8 +363,8 @@ def shows_words(config: pytest.Config) -> bool:
     return config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
 
 
-def has_foreign_marker(config: pytest.Config) -> bool:
-    """Return whether the suite registers a marker called speedup for a purpose of its own.
+def has_foreign_marker(config: pytest.Config, name: str = "speedup") -> bool:
+    """Return whether the suite registers a marker of such a name for a purpose of its own.
 
     A line that names gpuperf registers ours, for those who do not have the plugin.
     """
@@ -368,7 +373,7 @@ def has_foreign_marker(config: pytest.Config) -> bool:
         for line in config.getini("markers")
         if line not in MARKERS and "gpuperf" not in line
     )
-    return "speedup" in names
+    return name in names
 
 
 def _why_not_lockable(path: Path) -> str | None:
@@ -416,8 +421,8 @@ _BASELINE_MISSING = _Option(
 _FAIL_ON = _Option(
     "fail-on",
     "fail tests that got worse than the baseline by more than a tolerance, e.g. speedup:10%; metrics: "
-    "speedup, gpu, cpu, latency, always, threshold, memory; improvement also fails tests that got better; "
-    "may be repeated",
+    "speedup, gpu, cpu, latency, always, threshold, memory, efficiency; improvement also fails tests that "
+    "got better; may be repeated",
     parse=_tolerance,
     metavar="METRIC:PERCENT",
     ini="args",

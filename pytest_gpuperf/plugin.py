@@ -44,6 +44,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_gpuperf.collection.finder import Finder
+    from pytest_gpuperf.devices.group import DeviceGroup
     from pytest_gpuperf.devices.protocol import Device
     from pytest_gpuperf.session.gpuperf_fixture import GpuPerfFixture
     from pytest_gpuperf.session.run_hooks import RunHooks
@@ -104,7 +105,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize `device` where it is not a slot; last, so that the suite's own values are known."""
+    """Parametrize `device` where it is not a slot, and `devices`; last: the suite's own values are known."""
+    if "devices" in metafunc.fixturenames:
+        from pytest_gpuperf.collection import scaling
+
+        scaling.parametrize(metafunc)
     if "device" in metafunc.fixturenames:
         from pytest_gpuperf.collection import fixtures
 
@@ -123,11 +128,13 @@ def pytest_make_collect_report(
     if not items:
         return report
     config = collector.config
-    marked, has_threshold = _marked_items(collector, items)
-    if not (marked or has_threshold or config.getini("gpuperf_speedup")):
+    marked, has_threshold, has_scaling = _marked_items(collector, items)
+    if not (marked or has_threshold or has_scaling or config.getini("gpuperf_speedup")):
         return report
     finder = _finder(config)
     errors = finder.collect(items, marked, has_threshold=has_threshold)
+    if has_scaling:
+        errors += finder.collect_scaling(items)
     if finder.found:
         _register_collection_hooks(config)
     if errors:
@@ -198,6 +205,15 @@ def device(request: pytest.FixtureRequest) -> Device:
         return _DevicePlaceholder()  # replaced by a device in the measured call
     session = _session(request.config)
     return session.cpu() if kind == "cpu" else session.gpu()
+
+
+@pytest.fixture
+def devices(request: pytest.FixtureRequest) -> DeviceGroup:
+    """In a scaling test so many devices as its marker says; in any other test one, as `gpu` is."""
+    count = getattr(request, "param", None)
+    if count is None or request.config.stash[_IS_OFF]:
+        return _session(request.config).group(count or 1)
+    return _DevicePlaceholder()  # type: ignore[return-value]  # replaced by the devices in the measured call
 
 
 @pytest.fixture(scope="session")
@@ -279,19 +295,23 @@ def _finder(config: pytest.Config) -> Finder:
     return config.stash[_FINDER]
 
 
-def _marked_items(collector: pytest.Collector, items: list[pytest.Item]) -> tuple[list[pytest.Item], bool]:
-    """Return the items with a speedup marker, and whether any has an offload_threshold marker."""
+def _marked_items(
+    collector: pytest.Collector, items: list[pytest.Item]
+) -> tuple[list[pytest.Item], bool, bool]:
+    """Return the items with a speedup marker, and whether any has one of offload_threshold, or of scaling."""
     parent_is_marked = collector.get_closest_marker("speedup") is not None
     has_threshold = collector.get_closest_marker("offload_threshold") is not None
+    has_scaling = collector.get_closest_marker("scaling") is not None
     marked = []
     for item in items:
         is_marked = parent_is_marked
         for mark in item.own_markers:  # every item of every suite comes here: plain loops are fastest
             is_marked = is_marked or mark.name == "speedup"
             has_threshold = has_threshold or mark.name == "offload_threshold"
+            has_scaling = has_scaling or mark.name == "scaling"
         if is_marked:
             marked.append(item)
-    return marked, has_threshold
+    return marked, has_threshold, has_scaling
 
 
 def _items_marked_late(items: list[pytest.Item]) -> list[pytest.Item]:
@@ -300,10 +320,12 @@ def _items_marked_late(items: list[pytest.Item]) -> list[pytest.Item]:
     marked = []
     for item in items:
         if (parent := item.parent) not in parent_is_marked:
-            parent_is_marked[parent] = parent is not None and parent.get_closest_marker("speedup") is not None
+            parent_is_marked[parent] = parent is not None and any(
+                parent.get_closest_marker(name) for name in ("speedup", "scaling")
+            )
         own = 0
         for mark in item.own_markers:
-            own += mark.name == "speedup"
+            own += mark.name == "speedup" or mark.name == "scaling"
         if own or parent_is_marked[parent]:
             marked.append((item, own + parent_is_marked[parent] > 1))
     if not marked:

@@ -9,7 +9,7 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Confirmation, Estimate, Memory, Speedup
 from pytest_gpuperf.model.offload import Regime
-from pytest_gpuperf.model.record import Verdict
+from pytest_gpuperf.model.record import ReasonCode, Verdict
 
 Decision = Literal["passed", "failed"]
 UNCONFIRMED: dict[Confirmation, str] = {
@@ -52,15 +52,19 @@ def judge(
     plan: RunOptions,
     disturbance: Disturbance | None = None,
     throttled: str | None = None,
+    *,
+    state: str | None = None,
+    missed: ReasonCode = "speedup_outside_limits",
 ) -> Verdict:
     """Return the verdict on a measured speedup; every status but passed and recorded has its reason.
 
     One that rests on time lost to other work (`disturbance`) or on a slow GPU (`throttled` says why) is
-    inconclusive.
+    inconclusive. `state` says what was found and what is required, where that is not called a speedup, and
+    `missed` is the code for that.
     """
     if not demand.limits:
         return Verdict(status="recorded", reason=None)
-    state = f"speedup {ratio(speedup)}, required {describe_demand(demand)}"
+    state = state or f"speedup {ratio(speedup)}, required {describe_demand(demand)}"
     if throttled is not None:
         return Verdict(status="inconclusive", reason=f"{state}: {throttled}", reason_code="gpu_throttled")
     if disturbance and not stands(speedup, demand, disturbance.estimate):
@@ -75,7 +79,7 @@ def judge(
     if decided == "passed":
         return Verdict(status="passed", reason=None)
     if decided == "failed":
-        return Verdict(status="failed", reason=state, reason_code="speedup_outside_limits")
+        return Verdict(status="failed", reason=state, reason_code=missed)
     state += f": inconclusive after {speedup.rounds} rounds"
     if speedup.rounds >= plan.sampling.max_rounds:
         reason = f"{state}; use a quieter machine, or move the limit further from the measured value"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gpuperf.analysis import threshold
+from pytest_gpuperf.analysis import scaling, threshold
 from pytest_gpuperf.cli.command import add_command
 from pytest_gpuperf.cli.output import FAILED, INCOMPARABLE, CommandResult, lines_result
 from pytest_gpuperf.gate import baseline, fingerprint, metrics, regression, text
@@ -186,7 +186,14 @@ def _refusal(runs: Sequence[Run], before: Run | None, update: _Update, older: Se
 
 def _write(base: Path, last: Run, records: tuple[Record, ...]) -> Path:
     """Write a baseline, in a folder to a file of its own, and return its path."""
-    run = replace(last, records=records, thresholds=threshold.find(records), gate=None, complete=True)
+    run = replace(
+        last,
+        records=records,
+        thresholds=threshold.find(records),
+        scalings=scaling.curves(records),
+        gate=None,
+        complete=True,
+    )
     content = document.text(run)
     if not paths.is_folder(base):
         files.replace(base, content)

@@ -13,6 +13,7 @@ from pytest_gpuperf.collection.markers import PairOptions, demand
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice
 from pytest_gpuperf.model.demand import KINDS, Demand, Family, Kind, Source, UnknownValue
 from pytest_gpuperf.model.nodeid import function_of
+from pytest_gpuperf.model.scaling import Scaling
 
 _REMEDY = (
     "use a value that is known (numpy, cupy, torch, jax, dpnp, cpu, cuda:1, their modules and devices), map "
@@ -42,6 +43,7 @@ class ItemSpec(NamedTuple):
     only device that this item uses, `device_parameters` the parameters that select it, `pair` the key that it
     shares with its siblings, `partner` the node id of the CPU sibling that a GPU sibling is compared with. An
     item without slots, calls_both and device cannot be measured. `family`: the size sweep it belongs to.
+    `scaling`: the numbers of devices that it is compared on; such a test has the slot `devices`.
 
     A NamedTuple, because collection makes thousands of changed copies, and a dataclass copies more slowly.
     """
@@ -56,6 +58,7 @@ class ItemSpec(NamedTuple):
     device_parameters: frozenset[str] = frozenset()
     partner: str | None = None
     family: Family | None = None
+    scaling: Scaling | None = None
 
     @property
     def kind(self) -> Kind | None:

@@ -1,4 +1,4 @@
-"""From the arguments of markers to Demand, PairOptions and Family."""
+"""From the arguments of markers to Demand, PairOptions, Family and Scaling."""
 
 import math
 import re
@@ -11,6 +11,7 @@ import pytest
 
 from pytest_gpuperf.model.demand import Demand, Family
 from pytest_gpuperf.model.plain_text import quote
+from pytest_gpuperf.model.scaling import MODES, Scaling
 
 _MOST = 2**63 - 1  # what a report can hold
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT])(i?))?B", re.IGNORECASE)
@@ -53,6 +54,24 @@ def threshold(mark: pytest.Mark, *more: pytest.Mark) -> Family:
         raise ValueError(f"at_least must not be above at_most; {at_least!r} is above {at_most!r}")
     arguments = {name: _python_number(value) for name, value in given.items()}
     return Family(name="", size=0, sizes=(), **arguments)
+
+
+def scaling(mark: pytest.Mark, *more: pytest.Mark) -> tuple[Scaling, Demand]:
+    """Return what a scaling marker requires, of no test yet, and what it demands of each test.
+
+    Raises ValueError for misuse.
+    """
+    if more:
+        raise ValueError(f"{1 + len(more)} scaling markers found; keep one")
+    given = _given(mark, _SCALING_ARGUMENTS)
+    if "devices" not in given:
+        raise ValueError("needs numbers of devices, as in scaling([1, 2, 4])")
+    counts = tuple(sorted(given["devices"]))
+    of_test = {name: _python_number(given[name]) for name in _OF_EACH_TEST if name in given}
+    demand = Demand(**of_test)
+    required = given.get("efficiency")
+    mode = given.get("mode", "strong")
+    return Scaling(name="-", mode=mode, count=counts[0], counts=counts, required=required), demand
 
 
 def size(value: Any) -> float | None:
@@ -100,6 +119,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+def _are_counts(value: Any) -> bool:
+    """Return whether a value is at least two different numbers of devices."""
+    if not isinstance(value, list | tuple) or not all(map(_is_integer, value)):
+        return False
+    return len(value) > 1 and len(set(value)) == len(value) and min(value) >= 1
+
+
 _POSITIVE = "a finite number above 0"
 _Arguments = dict[str, tuple[str, Callable[[Any], bool]]]
 """By name: which values are valid, in words and as a test of a value."""
@@ -124,6 +150,16 @@ _ARGUMENTS: _Arguments = {
     "device": ("the name of a device, e.g. 'cpu', 'gpu' or 'cupy', or the device itself", lambda _: True),
 }
 _PAIR_ARGUMENTS = ("pair", "device")
+_OF_EACH_TEST = ("rtol", "atol", "parity", "max_time")
+_SCALING_ARGUMENTS: _Arguments = {
+    "devices": ("a list of at least two different numbers of devices, e.g. [1, 2, 4]", _are_counts),
+    "mode": ("'strong' or 'weak'", lambda value: value in MODES),
+    "efficiency": (
+        "a number above 0 and at most 1",
+        lambda value: value is None or ((number := size(value)) is not None and 0 < number <= 1),
+    ),
+    **{name: _ARGUMENTS[name] for name in _OF_EACH_TEST},
+}
 _LIMIT = ("a finite number", lambda value: value is None or size(value) is not None)
 _THRESHOLD_ARGUMENTS: _Arguments = {
     "parameter": (

@@ -1,6 +1,7 @@
 """Optional methods of a device, beyond the protocol; None where it lacks one, or where that raises."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from inspect import signature
@@ -13,6 +14,7 @@ from pytest_gpuperf.model.record import Clocks
 
 __all__ = [
     "clocks",
+    "context",
     "fault",
     "free_memory",
     "holds_work",
@@ -21,12 +23,27 @@ __all__ = [
     "other_processes",
     "pause",
     "processor_time",
+    "shares_processors",
     "sm_mhz",
     "throttle",
     "throttle_counters",
     "unfinished",
     "wait_for_result",
 ]
+
+
+_NO_CONTEXT = nullcontext()  # one for all blocks: they are many, and may be short
+
+
+def context(device: Any) -> AbstractContextManager[Any, None]:
+    """Return what to enter around each use of the device: a setting of its library, such as an engine.
+
+    It is entered and left outside what is timed, once around the set-up with the first call and its copies,
+    each block, and the check of the last results: a new one each time, never one within another. It lets
+    exceptions pass. Unlike other optional methods it may raise.
+    """
+    make = getattr(device, "context", None)
+    return make() if callable(make) else _NO_CONTEXT
 
 
 def occupy(device: Any, seconds: float) -> bool:
@@ -40,6 +57,11 @@ def pause(device: Any, seconds: float) -> None:
         call_optional(device, "pause", seconds)
     elif device.clock is perf_counter:
         sleep(seconds)
+
+
+def shares_processors(device: Any) -> bool:
+    """Return whether a device is several, whose threads wait for each other where they are emulated."""
+    return getattr(device, "count", 1) != 1
 
 
 def wait_for_result(device: Any) -> Callable[[Any], None] | None:

@@ -1,6 +1,6 @@
 """CUDA and ROCm devices through CuPy, compared with NumPy."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pytest_gpuperf.devices import errors, remedies
+from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.library import (
     LONGEST_SPIN,
     LibraryBackend,
@@ -59,7 +60,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
     def __init__(self, cupy: Any, index: int) -> None:
         self.xp = cupy
         self._device = cupy.cuda.Device(index)
-        self._device.use()
+        self.make_current()
         properties = cupy.cuda.runtime.getDeviceProperties(index)
         name = properties["name"]
         self.name = name.decode() if isinstance(name, bytes) else str(name)
@@ -76,6 +77,10 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
             driver=f"for CUDA {driver}",
             runtime=f"CUDA {runtime}",
         )
+
+    def make_current(self) -> None:
+        """Let CuPy make arrays on this device."""
+        self._device.use()
 
     @property
     def info(self) -> DeviceInfo:
@@ -111,7 +116,7 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         Work on non-blocking side streams escapes those events: `outside_time` has it. Only CuPy's own pool
         reports memory; with any other allocator every call counts as work.
         """
-        self._device.use()
+        self.make_current()
         cuda = self.xp.cuda
         observation = Observation()
         pool = _pool(cuda, self._device.id)
@@ -201,6 +206,11 @@ class CupyBackend(LibraryBackend):
     def count(self) -> int:
         """Return how many devices CUDA_VISIBLE_DEVICES shows."""
         return int(import_library(*_LIBRARY).cuda.runtime.getDeviceCount())
+
+    def group(self, devices: Sequence[Any]) -> DeviceGroup:
+        """Return several devices as one; the first is the current device again, as the last was opened."""
+        devices[0].make_current()
+        return DeviceGroup(devices)
 
     def gpu(self, selector: str) -> CupyDevice:
         """Return the device after one allocation, one kernel and one synchronize on it."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pytest_gpuperf.devices import capabilities, environment
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
+from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
 from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.model.errors import Fault, Unavailable
@@ -53,6 +54,11 @@ class Machine:
         if first:
             self._clocks_at_start = capabilities.clocks(gpu)
         return gpu
+
+    def group(self, count: int) -> DeviceGroup:
+        """Return the run's own GPU and others, `count` in all, as one device; raise Unavailable."""
+        self.gpu()
+        return self.devices.group(count)
 
     def has_gpu(self, spec: DeviceSpec | None = None) -> bool:
         """Return whether that GPU can be used."""

@@ -4,15 +4,19 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from typing import cast
 
 from pytest_gpuperf.devices.capabilities import call_optional
+from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
-from pytest_gpuperf.devices.stand_in import STAND_IN, chosen_stand_in
+from pytest_gpuperf.devices.stand_in import STAND_IN, chosen_stand_in, is_jax_on_cpu
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Kind
-from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+from pytest_gpuperf.model.errors import GpuPerfError, TooFewDevices, Unavailable
 
 _BACKENDS = {"cupy": "CupyBackend", "sycl": "SyclBackend", "torch": "TorchBackend", "jax": "JaxBackend"}
 _OWN_GPU = ("", "")  # its key among the opened devices
+_GROUP = "group"  # the first part of the keys of several
 _TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
 _MISSING = (
     "auto needs pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU, or pytest-gpuperf[sycl] "
@@ -61,6 +65,7 @@ class Devices:
         self._first = available[0]  # compares with NumPy, as every backend of ours does that `auto` chooses
         self._worker = worker
         self._chosen = self._find(name)
+        self._own_backend = self._chosen  # `auto` finds it later
         self._opened: dict[tuple[str, str], TimedDevice | Unavailable] = {}
         self.broken: list[str] = []
         self.off = name == "none"
@@ -88,6 +93,14 @@ class Devices:
         key = (kind, library) if kind == "cpu" else (library, selector)
         return self._open_once(key, lambda: self._open_other(kind, library, selector))
 
+    def group(self, count: int) -> DeviceGroup:
+        """Return the run's own GPU and its neighbours, `count` in all, as one device.
+
+        Raises Unavailable, with the same cause every time, when there are too few or none can be used.
+        """
+        self.gpu()
+        return cast("DeviceGroup", self._open_once((_GROUP, str(count)), lambda: self._open_group(count)))
+
     @property
     def opened(self) -> TimedDevice | None:
         """The GPU, if a test has used one; the run's own, if there are several."""
@@ -102,7 +115,7 @@ class Devices:
     def _gpus(self) -> list[TimedDevice | Unavailable]:
         """The GPUs that were opened, or the causes why they could not be; the run's own first."""
         keys = sorted(self._opened, key=lambda key: key != _OWN_GPU)
-        return [self._opened[key] for key in keys if key[0] != "cpu"]
+        return [self._opened[key] for key in keys if key[0] not in ("cpu", _GROUP)]
 
     def _open_once(self, key: tuple[str, str], open_device: Callable[[], TimedDevice]) -> TimedDevice:
         if key not in self._opened:
@@ -113,7 +126,7 @@ class Devices:
                 self.broken += [str(cause)] if cause.broken else []
         device = self._opened[key]
         if isinstance(device, Unavailable):
-            raise Unavailable(str(device), broken=device.broken)  # the first one's traceback would grow
+            raise type(device)(str(device), broken=device.broken)  # the first one's traceback would grow
         return device
 
     def _open_other(self, kind: Kind, library: str, selector: str) -> TimedDevice:
@@ -128,6 +141,26 @@ class Devices:
             return backend.cpu()
         backend.check(selector)
         return backend.gpu(selector or self._selector_of_worker(backend))
+
+    def _open_group(self, count: int) -> TimedDevice:
+        backend = self._own_backend
+        assert backend is not None  # noqa: S101 - the run's own GPU is open
+        chosen = self._selector or self._selector_of_worker(backend)
+        found = selectors(backend)
+        if self._selector and count > 1:
+            raise Unavailable(
+                f"{units.count(count, 'device')} are needed, and --gpuperf-gpu names one; leave out the "
+                f"selector {self._selector!r}"
+            )
+        if count > len(found):
+            shown = units.count(len(found), "device")
+            raise TooFewDevices(
+                f"{count} devices are needed, and {backend.name} shows {shown}{_more(backend)}"
+            )
+        first = found.index(chosen) if chosen in found else 0
+        devices = [backend.gpu(selector) for selector in [*found[first:], *found[:first]][:count]]
+        make: Callable[[list[TimedDevice]], TimedDevice] = getattr(backend, "group", DeviceGroup)
+        return make(devices)
 
     def _find(self, name: str) -> Backend | None:
         if name in ("auto", "none"):
@@ -156,10 +189,13 @@ class Devices:
         for backend in self._available.values():
             if backend.automatic:
                 try:
-                    return backend.gpu(self._selector_of_worker(backend))
+                    device = backend.gpu(self._selector_of_worker(backend))
                 except Unavailable as cause:
                     reasons += [] if cause.missing else [str(cause)]
                     self.broken += [str(cause)] if cause.broken else []
+                else:
+                    self._own_backend = backend
+                    return device
         imported = [
             f"{name} is imported: --gpuperf-gpu={name} compares its own CPU and GPU"
             for name in ("torch", "jax")
@@ -169,6 +205,11 @@ class Devices:
             raise Unavailable("; ".join([*reasons, *imported, _emulation()]))
         causes = [*imported, *reasons] or [_MISSING]
         raise Unavailable(f"auto finds no GPU: {'; '.join([_emulation(), *causes])}")
+
+
+def _more(backend: Backend) -> str:
+    """Return how a backend shows more devices, where that can be chosen."""
+    return "; set JAX_NUM_CPU_DEVICES, before JAX is used, to emulate more" if is_jax_on_cpu(backend) else ""
 
 
 def _emulation() -> str:

@@ -1,7 +1,7 @@
 """An array library on the CPU in the place of a GPU, to try a suite without one."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from pytest_gpuperf.devices import environment
+from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.host import HostDevice, SynchronousDevice
-from pytest_gpuperf.devices.jax import JaxDevice
+from pytest_gpuperf.devices.jax import JaxBackend, JaxDevice
 from pytest_gpuperf.devices.library import unusable
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.sycl import SyclBackend
@@ -70,7 +71,19 @@ class StandIn:
         if selector:
             raise GpuPerfError(f"{self.name} has one device and takes no selector, not {selector!r}")
 
-    def gpu(self, selector: str) -> TimedDevice:  # noqa: ARG002 - the protocol passes it
+    def count(self) -> int:
+        """Return how many devices there are: as many of JAX's as `JAX_NUM_CPU_DEVICES` says, else one."""
+        if self.module != _NAMESPACES["jax"]:
+            return 1
+        return len(_jax().local_devices(backend="cpu"))
+
+    def group(self, devices: Sequence[TimedDevice]) -> TimedDevice:
+        """Return several devices as one: a mesh of JAX's."""
+        if self.module == _NAMESPACES["jax"]:
+            return JaxBackend(environment.cpu_name()).group(devices)
+        return DeviceGroup(devices)
+
+    def gpu(self, selector: str) -> TimedDevice:
         """Return the emulated GPU; raise Unavailable if the library is not installed or cannot be used."""
         library = self.module.partition(".")[0]
         if find_spec(library) is None:
@@ -80,7 +93,11 @@ class StandIn:
             return SyclBackend(environment.cpu_name()).gpu("cpu")
         open_own = _OWN_DEVICES.get(library)
         try:
-            return open_own(self.name) if open_own else _StandInDevice(self.name, self.module)
+            return (
+                open_own(self.name, int(selector or 0))
+                if open_own
+                else _StandInDevice(self.name, self.module)
+            )
         except Exception as error:
             remedy = "name the module of its array functions, such as array_api_strict or torch"
             raise unusable(f"{self.module} cannot emulate a GPU", error, remedy) from error
@@ -102,8 +119,13 @@ def chosen_stand_in(choice: str) -> StandIn | None:
     return StandIn(module)
 
 
-def _jax_on_cpu(name: str) -> JaxDevice:
-    """Return JAX's CPU as a GPU.
+def is_jax_on_cpu(backend: object) -> bool:
+    """Return whether a backend emulates GPUs with JAX's devices of the CPU."""
+    return isinstance(backend, StandIn) and backend.module == _NAMESPACES["jax"]
+
+
+def _jax() -> Any:
+    """Return JAX.
 
     As on a GPU beside NumPy, float64 stays float64, unless the suite or the environment has decided that: JAX
     has one setting for a whole process.
@@ -112,16 +134,23 @@ def _jax_on_cpu(name: str) -> JaxDevice:
     jax: Any = import_module("jax")
     if is_undecided:
         jax.config.update("jax_enable_x64", True)  # noqa: FBT003 - JAX's own
-    return JaxDevice(jax, jax.local_devices(backend="cpu")[0], f"{name} on the CPU", emulates_gpu=True)
+    return jax
 
 
-def _torch_on_cpu(name: str) -> TorchDevice:
+def _jax_on_cpu(name: str, index: int) -> JaxDevice:
+    """Return one of JAX's devices of the CPU as a GPU."""
+    jax = _jax()
+    device = jax.local_devices(backend="cpu")[index]
+    return JaxDevice(jax, device, f"{name} on the CPU", emulates_gpu=True)
+
+
+def _torch_on_cpu(name: str, _: int) -> TorchDevice:
     """Return torch's CPU as a GPU: its work is done when a call returns."""
     torch: Any = import_module("torch")
     return TorchDevice(torch, torch.device("cpu"), f"{name} on the CPU", emulates_gpu=True)
 
 
-_OWN_DEVICES: dict[str, Callable[[str], TimedDevice]] = {"jax": _jax_on_cpu, "torch": _torch_on_cpu}
+_OWN_DEVICES: dict[str, Callable[[str, int], TimedDevice]] = {"jax": _jax_on_cpu, "torch": _torch_on_cpu}
 """Of libraries that have a backend of their own."""
 
 

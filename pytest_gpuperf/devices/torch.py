@@ -1,7 +1,7 @@
 """GPUs through PyTorch, compared with PyTorch on the CPU."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, wraps
 from importlib.util import find_spec
@@ -13,6 +13,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from pytest_gpuperf.devices import errors
+from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.library import (
     LONGEST_SPIN,
     LibraryBackend,
@@ -70,6 +71,11 @@ class TorchDevice(LibraryDevice, MonitoredDevice):
         self._device = device
         self._is_cuda = device.type == "cuda"
         self._module: Any = getattr(torch, device.type, None)  # torch.cuda, torch.xpu, torch.mps, ...
+
+    def make_current(self) -> None:
+        """Let tensors that a test makes for "cuda" live here; some types have one device only."""
+        if hasattr(self._module, "set_device"):
+            self._module.set_device(self._device)
 
     @property
     def info(self) -> DeviceInfo:
@@ -288,6 +294,11 @@ class TorchBackend(LibraryBackend):
                 f"{unusable(problem, error, _remedy(kind), _TOOLKIT)}{hidden}", broken=is_there
             ) from error
 
+    def group(self, devices: Sequence[Any]) -> DeviceGroup:
+        """Return several devices as one; the first is the current device again, as the last was opened."""
+        devices[0].make_current()
+        return DeviceGroup(devices)
+
     def cpu(self) -> TorchDevice:
         """Return torch on the CPU."""
         torch = import_library(*_LIBRARY)
@@ -297,10 +308,10 @@ class TorchBackend(LibraryBackend):
 def _open(torch: Any, device: Any) -> TorchDevice:
     """Return the device after one kernel on it; raise whatever torch raises when it cannot be used."""
     (torch.ones(1, device=device) + 1).sum()
-    if device.index:  # tensors that a test makes for "cuda" shall live there, too
-        getattr(torch, device.type).set_device(device)
     get_name = getattr(getattr(torch, device.type, None), "get_device_name", None)
     opened = TorchDevice(torch, device, get_name(device) if get_name else device.type.upper())
+    if device.index:
+        opened.make_current()
     opened.synchronize()
     return opened
 

@@ -9,6 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from pytest_gpuperf.analysis import scaling
 from pytest_gpuperf.analysis.estimation import Exclusion
 from pytest_gpuperf.gate import baseline, metrics, policy, regression, text
 from pytest_gpuperf.gate.baseline import Baseline, Comparer
@@ -71,12 +72,16 @@ class Gate:
         """Return the limits of a change, from which a test's speedup must be distinguished, too."""
         if not self.options.is_gate or self.base is None or nodeid not in self.base.records:
             return ()
-        before = metrics.estimate_of(self.base.records[nodeid], "speedup")
+        record = self.base.records[nodeid]
+        metric: Metric = "efficiency" if record.scaling else "speedup"
+        before = metrics.estimate_of(record, metric)
         if before is None:
             return ()
+        if record.scaling:  # what is sampled is the speedup over fewer devices
+            before = scaling.speedup_of(record.scaling, before)
         limits = []
         for tolerance in self.options.compared:
-            if tolerance.metric == "speedup":
+            if tolerance.metric == metric:
                 lost, gained = regression.limits(before, tolerance)
                 limits.append(Exclusion(*lost, "below"))
                 if self.options.improvements:

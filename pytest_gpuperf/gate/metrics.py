@@ -43,6 +43,8 @@ def estimate_of(record: Record, metric: Metric) -> Estimate | None:
     if metric == "memory":
         peak = record.memory.peak if record.memory else None
         return None if peak is None else Estimate(value=peak, low=peak, high=peak)
+    if metric == "efficiency":
+        return record.scaling.efficiency if record.scaling else None
     speedup: Speedup | None = record.speedup if metric == "speedup" else getattr(record.offload, metric, None)
     return speedup.estimate if speedup else None
 
@@ -56,7 +58,8 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
         return MetricValue(estimate=exact)
     throttled = None
     if metric != "cpu":
-        rounds = record.speedup.rounds if record.speedup else 0
+        compared = _compared(record)
+        rounds = compared.rounds if compared else 0
         throttled = noise.throttle_reason(record.dropped_rounds, record.dropped_rounds + rounds)
     on_cpu = noise.worst_in_report(record.cpu, record.interference) if metric != "gpu" else None
     on_gpu = noise.worst_in_report(record.gpu, record.gpu_interference) if metric != "cpu" else None
@@ -77,8 +80,12 @@ def confirmation(record: Record, metric: Metric, limit: Range, *, gated: bool) -
     """
     if metric == "memory":
         return None
-    speedup = record.speedup
-    if metric == "speedup" and speedup and (speedup.is_unconfirmed or (gated and speedup.confirmation)):
+    speedup = _compared(record)
+    if (
+        metric in ("speedup", "efficiency")
+        and speedup
+        and (speedup.is_unconfirmed or (gated and speedup.confirmation))
+    ):
         return speedup.confirmation
     values = _values(record, metric)
     measured = estimate_of(record, metric)
@@ -94,6 +101,11 @@ def confirmation(record: Record, metric: Metric, limit: Range, *, gated: bool) -
 def lasted(record: Record) -> float:
     """Return how many rounds could have been taken in the time that sampling took, with its pauses."""
     return record.rounds_elapsed / record.round_time if record.rounds_elapsed and record.round_time else 0.0
+
+
+def _compared(record: Record) -> Speedup | None:
+    """Return the speedup that a test's rounds are about: over the CPU, or over fewer devices."""
+    return record.scaling.speedup if record.scaling else record.speedup
 
 
 def _values(record: Record, metric: Metric) -> Sequence[float]:

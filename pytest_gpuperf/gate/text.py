@@ -2,7 +2,7 @@
 
 from math import inf
 
-from pytest_gpuperf.analysis import verdict
+from pytest_gpuperf.analysis import scaling, verdict
 from pytest_gpuperf.gate import regression
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
@@ -29,6 +29,7 @@ METRIC_NAMES: dict[Metric, str] = {
     "always": "speedup with copies",
     "threshold": "threshold",
     "memory": "memory",
+    "efficiency": "parallel efficiency",
 }
 REMEDIES: dict[Remedy, str] = {  # what slowed a GPU down comes with its own remedy
     "more_time": "more time (max_time) or a quieter machine would decide it",
@@ -199,7 +200,7 @@ def format_metric(metric: Metric, estimate: Estimate) -> str:
         return format_value(metric, estimate.value)
     if metric in ("cpu", "gpu"):
         return f"{units.seconds(estimate.value)} {units.interval(estimate.low, estimate.high, units.seconds)}"
-    return verdict.ratio(estimate)
+    return scaling.efficiency_text(estimate) if metric == "efficiency" else verdict.ratio(estimate)
 
 
 def format_value(metric: Metric, value: float) -> str:
@@ -208,6 +209,8 @@ def format_value(metric: Metric, value: float) -> str:
         return units.size(value)
     if metric == "threshold":
         return f"{value:.16g}"
+    if metric == "efficiency":
+        return units.digits(value)
     return units.seconds(value) if metric in ("cpu", "gpu") else f"{units.digits(value)}x"
 
 

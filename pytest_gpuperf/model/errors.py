@@ -23,6 +23,10 @@ class Unavailable(GpuPerfError):
         self.broken = broken
 
 
+class TooFewDevices(Unavailable):
+    """A test needs more devices than there are."""
+
+
 class InconclusiveWarning(UserWarning):
     """A speedup test is undecided, and passed with this warning."""
 

@@ -20,6 +20,8 @@ DiagnosisCode = Literal[
     "dependent_samples",
     "noisy_samples",
     "allocation",
+    "communication_bound",
+    "serial_part",
 ]
 
 

@@ -18,6 +18,7 @@ from pytest_gpuperf.model.measurement import (
 from pytest_gpuperf.model.offload import Diagnosis, Offload, Threshold
 from pytest_gpuperf.model.plain_text import keep_plain
 from pytest_gpuperf.model.quantities import Count, NonNegative, Positive, Seconds
+from pytest_gpuperf.model.scaling import Scaling, ScalingCurve
 
 Status = Literal["passed", "failed", "inconclusive", "recorded", "skipped", "error"]
 ReasonCode = Literal[
@@ -25,6 +26,7 @@ ReasonCode = Literal[
     "deselected",
     "session_ended",
     "no_gpu",
+    "too_few_gpus",
     "no_library",
     "call_too_long",
     "cpu_sibling_skipped",
@@ -36,6 +38,7 @@ ReasonCode = Literal[
     "gpu_throttled",
     # failed
     "speedup_outside_limits",
+    "efficiency_below_limit",
     "devices_disagree",
     "memory_above_limit",
     # error
@@ -139,6 +142,8 @@ class Record:
     """Copies between host and device; null when nothing was measured."""
     offload: Offload | None = None
     """Whether moving the work to the GPU pays; null when nothing was measured."""
+    scaling: Scaling | None = None
+    """Comparison with fewer devices, whose times are in `gpu`; null for a test of speedup."""
     memory: Memory | None = None
     """Memory that the workload held on the device; null when the GPU was not measured."""
     diagnosis: tuple[Diagnosis, ...] = ()
@@ -323,6 +328,8 @@ class Run:
     """One record for every marked test that was collected, in the order in which the tests finished."""
     thresholds: tuple[Threshold, ...] = ()
     """One offload threshold for each group of sizes."""
+    scalings: tuple[ScalingCurve, ...] = ()
+    """One curve for each group of tests that differ in the number of devices only."""
     selections: tuple[Selection, ...] = ()
     """What asked for tests without a marker."""
     unknown_values: tuple[UnknownValue, ...] = ()

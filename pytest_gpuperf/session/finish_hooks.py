@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf.analysis import threshold
+from pytest_gpuperf.analysis import scaling, threshold
 from pytest_gpuperf.collection.expected_tests import ExpectedTests
 from pytest_gpuperf.collection.finder import Finder
 from pytest_gpuperf.collection.hooks import runs_no_test
@@ -190,6 +190,7 @@ class FinishHooks:
             environment=environment,
             records=records,
             thresholds=threshold.find(records),
+            scalings=scaling.curves(records),
             selections=session.records.selections,
             unknown_values=session.records.unknown_values,
             commit=commit,

@@ -4,12 +4,15 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
+from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.model.record import Record, Verdict
+from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.timing.checks import CpuResult
+from pytest_gpuperf.timing.scaling_trial import ScalingTrial
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.untimed_calls import Bind
 
@@ -34,6 +37,8 @@ _RECORDED = Verdict(status="recorded", reason=None)
 
 OpenGpu = Callable[[DeviceSpec | None], TimedDevice]
 """Opens a GPU, or ends the test with a skip or a failure: `GpuPerfSession.gpu`."""
+OpenGroup = Callable[[int], DeviceGroup]
+"""Opens so many GPUs, or ends the test: `GpuPerfSession.group`."""
 
 
 class ItemRunner:
@@ -43,11 +48,17 @@ class ItemRunner:
     """
 
     def __init__(
-        self, options: RunOptions, machine: Machine, gpu: OpenGpu, records: Mapping[str, Record]
+        self,
+        options: RunOptions,
+        machine: Machine,
+        gpu: OpenGpu,
+        group: OpenGroup,
+        records: Mapping[str, Record],
     ) -> None:
         self._options = options
         self._machine = machine
         self._gpu = gpu
+        self._group = group
         self._records = records
         self._cpu_results: dict[str, CpuResult] = {}
         self._waiting_gpus: dict[str, list[DeviceSpec]] = {}
@@ -82,6 +93,8 @@ class ItemRunner:
 
     def measure(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         """Measure a test on the devices that it uses."""
+        if isinstance(trial, ScalingTrial) and spec.scaling is not None:
+            return self._compare_counts(trial, spec.scaling, bind)
         if spec.kind == "cpu":
             return self._time_cpu(trial, spec, bind)
         if spec.kind == "gpu":
@@ -95,6 +108,14 @@ class ItemRunner:
         seconds = trial.options.sampling.precision_time
         trial.assess_cpu_only(trial.time_cpu(bind, self._machine.cpu(), seconds))
         return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
+
+    def _compare_counts(self, trial: ScalingTrial, scaling: Scaling, bind: Bind) -> Verdict:
+        """Measure a test on so many devices, in rounds with the fewest of its group."""
+        group = self._group(scaling.count)
+        if not scaling.is_base:
+            return trial.compare(bind, self._group(scaling.counts[0]), group)
+        trial.time_base(bind, group, trial.options.sampling.precision_time)
+        return _RECORDED
 
     def _time_cpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         is_awaited = any(self._machine.has_gpu(device) for device in self._waiting_gpus.get(spec.nodeid, ()))

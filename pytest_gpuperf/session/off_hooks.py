@@ -2,6 +2,8 @@
 
 import inspect
 import re
+from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 
@@ -23,23 +25,37 @@ class OffHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
-        """Call a speedup test, and its workload if it returns one."""
+        """Call a test that would be measured, and its workload if it returns one."""
         function = pyfuncitem.obj
-        if inspect.iscoroutinefunction(function) or not self._is_speedup_test(pyfuncitem):
+        if inspect.iscoroutinefunction(function) or not self._is_measured(pyfuncitem):
             return None
         names = pyfuncitem._fixtureinfo.argnames  # noqa: SLF001 - pytest's own call reads them here
-        workload = function(**{name: pyfuncitem.funcargs[name] for name in names})
-        if callable(workload):
-            workload()
+        with _context(pyfuncitem):
+            workload = function(**{name: pyfuncitem.funcargs[name] for name in names})
+            if callable(workload):
+                workload()
         return True
 
-    def _is_speedup_test(self, item: pytest.Function) -> bool:
+    def _is_measured(self, item: pytest.Function) -> bool:
         if any(pattern.fullmatch(item.nodeid) for pattern in self._patterns):
             return True
+        if item.get_closest_marker("scaling") is not None:
+            from pytest_gpuperf.collection import fixtures
+
+            return fixtures.takes(item, "devices")
         mark = item.get_closest_marker("speedup")
         return mark is not None and not (
             options.has_foreign_marker(item.config) and _cannot_be_ours(item, mark)
         )
+
+
+def _context(item: pytest.Function) -> AbstractContextManager[Any, None]:
+    """Return what to enter around a test on our CPU; `device` may also be a fixture of the suite's own."""
+    from pytest_gpuperf.devices import capabilities
+    from pytest_gpuperf.devices.protocol import Device
+
+    device = item.funcargs.get("device")
+    return capabilities.context(device if isinstance(device, Device) else None)
 
 
 def _cannot_be_ours(item: pytest.Function, mark: pytest.Mark) -> bool:

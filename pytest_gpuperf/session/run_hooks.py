@@ -52,6 +52,9 @@ class RunHooks:
         runs_tests = not self.finish_hooks.runs_no_test
         if runs_tests and (reason := self.session.runner.missing_counterpart_reason(spec)) is not None:
             pytest.fail(reason, pytrace=False)
+        if spec.scaling is not None:
+            self.session.group(spec.scaling.count)
+            return
         must_have_gpu = self.session.machine.lost or self.session.options.require_gpu
         if spec.kind == "gpu" or (must_have_gpu and spec.kind is None):
             self.session.gpu(spec.device)

@@ -16,6 +16,7 @@ from pytest_gpuperf.collection.finder import registered_backends
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices import environment
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
+from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.gate import policy
@@ -28,6 +29,7 @@ from pytest_gpuperf.model.errors import (
     GpuPerfError,
     InconclusiveWarning,
     NotComparableWarning,
+    TooFewDevices,
     Unavailable,
 )
 from pytest_gpuperf.model.plain_text import first_line, message
@@ -41,6 +43,7 @@ from pytest_gpuperf.session.records import RecordStore
 from pytest_gpuperf.session.threshold_families import ThresholdFamilies
 from pytest_gpuperf.timing import presets
 from pytest_gpuperf.timing.lock import MeasurementLock
+from pytest_gpuperf.timing.scaling_trial import ScalingTrial
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.untimed_calls import Bind
 
@@ -69,6 +72,14 @@ class NoLibrary(NoGpu):
     code = "no_library"
 
 
+class TooFewGpus(NoGpu):
+    """Skips a test because it needs more GPUs than there are."""
+
+    __module__ = "builtins"
+    __qualname__ = "Skipped"
+    code = "too_few_gpus"
+
+
 class GpuPerfSession:
     """The state of one run, made from its options: UsageError for a wrong one, before the first test.
 
@@ -87,7 +98,7 @@ class GpuPerfSession:
         self.records = RecordStore(report)
         self.families = ThresholdFamilies()
         self.machine = Machine(self.options.gpu, partial(registered_backends, config), _worker_number(config))
-        self.runner = ItemRunner(self.options, self.machine, self.gpu, self.records.by_nodeid)
+        self.runner = ItemRunner(self.options, self.machine, self.gpu, self.group, self.records.by_nodeid)
         self.timers = TimeoutPauser()
         self._lock = MeasurementLock.from_option(self.options.lock)
         self.is_controller = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
@@ -129,6 +140,16 @@ class GpuPerfSession:
             pytest.fail(f"the library of --gpuperf-gpu={self.options.gpu} is broken: {reason}", pytrace=False)
         self._warn_of_broken_gpus()
         raise NoLibrary(reason)
+
+    def group(self, count: int) -> DeviceGroup:
+        """Return so many GPUs as one, or end the test: a skip with the reason, a failure where required."""
+        self.gpu()
+        try:
+            return self.machine.group(count)
+        except Unavailable as cause:
+            if self.options.require_gpu:
+                pytest.fail(f"a GPU is required (--gpuperf-require-gpu): {cause}", pytrace=False)
+            raise (TooFewGpus if isinstance(cause, TooFewDevices) else NoGpu)(str(cause)) from None
 
     def look_for_gpu(self, device: DeviceSpec | None = None) -> str | None:
         """Open a test's GPU; return why it gets none, or None; fail it where one is required or was lost.
@@ -173,7 +194,7 @@ class GpuPerfSession:
 
     def measure(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> Record:
         """Measure one item and store its record; exceptions of the body pass through."""
-        if spec.kind is None and spec.source != "all":
+        if spec.kind is None and spec.source != "all" and spec.scaling is None:
             self.look_for_gpu()  # fails the test, or warns, for a broken one; without any the CPU is timed
         trial = self._trial(item, spec)
         fault = None
@@ -216,7 +237,8 @@ class GpuPerfSession:
         if spec.source == "all":
             sampling = presets.for_unmarked(trial_options.sampling, self.gate.options)
             trial_options = replace(trial_options, sampling=sampling)
-        return Trial(
+        make = Trial if spec.scaling is None else partial(ScalingTrial, scaling=spec.scaling)
+        return make(
             nodeid=spec.nodeid,
             demand=spec.demand,
             options=trial_options,
@@ -277,7 +299,7 @@ class GpuPerfSession:
     def without_measurement(self, item: pytest.Item, spec: ItemSpec, ended: Verdict) -> None:
         """Store the record of a speedup test that ended before it was measured."""
         trial = Trial(nodeid=spec.nodeid, demand=spec.demand, options=self.options, family=spec.family)
-        record = trial.record(ended)
+        record = replace(trial.record(ended), scaling=spec.scaling)
         sibling = self.records.by_nodeid.get(spec.partner or "")
         if sibling is not None and sibling.status == "recorded":
             record = replace(record, cpu=sibling.cpu)

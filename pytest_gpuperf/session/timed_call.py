@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from pytest_gpuperf.collection.items import ItemSpec
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.integrations.fixture_replacements import is_benchmark, replacement_for
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -30,6 +31,8 @@ def bind_of(item: Any, spec: ItemSpec) -> Bind:
         arguments = {name: replacements.get(id(value), value) for name, value in values.items()}
         if "device" in spec.slots:
             arguments["device"] = device
+        if "devices" in spec.slots:
+            arguments["devices"] = device
         if "xp" in spec.slots:
             arguments["xp"] = device.xp
         body: Callable[[], Any] = partial(function, **arguments)
@@ -42,10 +45,11 @@ def bind_of(item: Any, spec: ItemSpec) -> Bind:
 
 def run_once(bind: Bind, device: Device) -> Any:
     """Run the workload once on a device, untimed, and return its result when that is ready."""
-    result = bind(device)()
-    if callable(result):
-        result = result()
-    device.synchronize()
+    with capabilities.context(device):
+        result = bind(device)()
+        if callable(result):
+            result = result()
+        device.synchronize()
     return result
 
 

@@ -299,10 +299,11 @@ class BlockTimer:
     def _waits(self) -> dict[str, float] | None:
         """Return how long each thread has waited for a processor so far.
 
-        That is no part of simulated time, and no sign of a GPU that is busy with other work. It takes long to
-        ask many threads.
+        That is no part of simulated time, and no sign of a GPU that is busy with other work. Emulated devices
+        wait for each other. It takes long to ask many threads.
         """
-        return waits() if self.device.clock is perf_counter and self._clocks is None else None
+        is_watched = self.device.clock is perf_counter and self._clocks is None
+        return waits() if is_watched and not capabilities.shares_processors(self.device) else None
 
     def _work_until_steady(self, tolerated: float) -> None:
         """Run blocks until the later half of a window takes as long as the earlier one, within a factor."""
@@ -397,22 +398,23 @@ def timed_block(
     """
     clock = device.clock
     wait = capabilities.wait_for_result(device)
-    device.synchronize()
-    started = clock()
-    for _ in repeat(None, calls - 1):
-        call()
-    result = call()
-    if wait is None:
+    with capabilities.context(device):
         device.synchronize()
-    elif not calls_wait:
-        wait(result)
-        wait(None)
-    ended = clock()
-    lasted = seconds_between(started, ended)
-    if wait is not None and (left := capabilities.unfinished(device)):
-        found = clock()
-        wait(left)
-        lasted += seconds_between(found, clock())  # to find it takes long among many arrays
+        started = clock()
+        for _ in repeat(None, calls - 1):
+            call()
+        result = call()
+        if wait is None:
+            device.synchronize()
+        elif not calls_wait:
+            wait(result)
+            wait(None)
+        ended = clock()
+        lasted = seconds_between(started, ended)
+        if wait is not None and (left := capabilities.unfinished(device)):
+            found = clock()
+            wait(left)
+            lasted += seconds_between(found, clock())  # to find it takes long among many arrays
     return lasted / calls, result
 
 

@@ -54,6 +54,7 @@ class ResultChecks:
         self.parity: Parity | None = None
         self.elapsed: float | None = None
         self._demand = demand
+        self._names = ("the CPU", "the GPU")
         self._hints = _DISAGREEMENT_HINT
         self._degenerate: list[tuple[str, str]] = []
         self._found: When = "before"
@@ -158,7 +159,7 @@ class ResultChecks:
         if self.differ:
             return
         started = device.clock()
-        compared = parity.compare(cpu, gpu, self._demand)
+        compared = parity.compare(cpu, gpu, self._demand, self._names)
         self._degenerate = list(parity.degenerate(cpu, gpu))
         self.elapsed = (self.elapsed or 0.0) + seconds_between(started, device.clock())
         if self.parity is None or compared.agreed is False:

@@ -43,7 +43,7 @@ class UploadTracker:
         self.kind, self.backend, self.name, self.xp = device.kind, device.backend, device.name, device.xp
         self.asnumpy = device.asnumpy
         self.synchronize = device.synchronize
-        self.asarray = self._upload
+        self.asarray: Callable[..., Any] = self._upload
         self._device = device
         self.arrays: list[Any] = []
         self.uploaded_ids: set[int] = set()
@@ -62,9 +62,13 @@ class UploadTracker:
                 download = partial(_download, reference(array), self._device)
                 self._record(array, Upload(bytes_of(array), download))
 
-    def _upload(self, host: Any) -> Any:
-        array = self._device.asarray(host)
-        if self.kind == "gpu" and self._device.holds(host):  # already on the device: nothing was uploaded
+    def _upload(self, host: Any, **sharding: Any) -> Any:
+        """Upload by the device's own method; a group of devices takes how to divide the array."""
+        array = self._device.asarray(host, **sharding)
+        if isinstance(array, list):  # a part on each device of a group
+            for part in array:
+                self._record(part, Upload(bytes_of(part), None))
+        elif self.kind == "gpu" and self._device.holds(host):  # already on the device: nothing was uploaded
             self.arrays.append(array)
         else:
             self._record(array, Upload(bytes_of(array), None if self.kind == "cpu" else lambda: host))

@@ -18,8 +18,10 @@ _TURNED_OFF = "the marker has parity=False"
 _NOTHING_RETURNED = "the workload returns nothing that could be compared"
 
 
-def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
-    """Return whether the GPU's values are the CPU's.
+def compare(
+    cpu: list[Leaf], gpu: list[Leaf], demand: Demand, names: tuple[str, str] = ("the CPU", "the GPU")
+) -> Parity:
+    """Return whether the GPU's values are the CPU's; `names` are those of the two in the reason.
 
     Exact for booleans, times and text, and without rtol and atol for integers; for floating-point and complex
     arrays ||gpu - cpu|| <= sqrt(eps) * max(||gpu||, ||cpu||), 2-norms, eps of the coarser dtype, as the
@@ -40,10 +42,10 @@ def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
         return Parity(agreed=None, error=None, tolerance=tolerance, reason=reason)
     on_cpu = {leaf.path: leaf for leaf in cpu}
     on_gpu = {leaf.path: leaf for leaf in gpu}
-    unmatched = {"CPU": on_cpu.keys() - on_gpu.keys(), "GPU": on_gpu.keys() - on_cpu.keys()}
+    unmatched = dict(zip(names, (on_cpu.keys() - on_gpu.keys(), on_gpu.keys() - on_cpu.keys()), strict=True))
     if any(unmatched.values()):
-        only = ((kind, first_few(sorted(paths))) for kind, paths in unmatched.items() if paths)
-        reason = "; ".join(f"only the {kind} returned {paths}" for kind, paths in only)
+        only = ((name, first_few(sorted(paths))) for name, paths in unmatched.items() if paths)
+        reason = "; ".join(f"only {name} returned {paths}" for name, paths in only)
         return Parity(agreed=False, error=None, tolerance=tolerance, reason=reason)
     largest_error = 0.0
     not_compared = None
@@ -56,7 +58,7 @@ def compare(cpu: list[Leaf], gpu: list[Leaf], demand: Demand) -> Parity:
             continue
         if not _is_elementwise(demand) and cpu_leaf.value.dtype.kind in "fc":
             tolerance = max(tolerance or 0.0, _tolerance(*pair))
-        error, difference = _difference(*pair, demand)
+        error, difference = _difference(*pair, demand, names)
         if difference is not None:
             return Parity(agreed=False, error=error, tolerance=tolerance, reason=f"{path}: {difference}")
         largest_error = max(largest_error, error or 0.0)
@@ -83,14 +85,16 @@ def _only(value: Any) -> str | None:
     return "NaN" if np.isnan(first) and np.isnan(value).all() else None
 
 
-def _difference(cpu_leaf: Leaf, gpu_leaf: Leaf, demand: Demand) -> tuple[float | None, str | None]:
+def _difference(
+    cpu_leaf: Leaf, gpu_leaf: Leaf, demand: Demand, names: tuple[str, str]
+) -> tuple[float | None, str | None]:
     """Return the error between two arrays where it can be computed, and how they differ, if they do."""
     cpu, gpu = cpu_leaf.value, gpu_leaf.value
     kind = cpu.dtype.kind
     if cpu.shape != gpu.shape:
-        return None, f"shape {cpu.shape} on the CPU, {gpu.shape} on the GPU"
+        return None, f"shape {cpu.shape} on {names[0]}, {gpu.shape} on {names[1]}"
     if kind != gpu.dtype.kind and {kind, gpu.dtype.kind} != {"i", "u"}:
-        return None, f"dtype {cpu.dtype} on the CPU, {gpu.dtype} on the GPU"
+        return None, f"dtype {cpu.dtype} on {names[0]}, {gpu.dtype} on {names[1]}"
     if kind not in "fc" and not (_is_elementwise(demand) and kind in "iu"):
         unequal = (cpu != gpu) & ((cpu == cpu) | (gpu == gpu))  # NaT and a NaN are not equal themselves
         wrong = int(np.count_nonzero(unequal))
@@ -111,7 +115,7 @@ def _difference(cpu_leaf: Leaf, gpu_leaf: Leaf, demand: Demand) -> tuple[float |
         wide = np.complex128 if kind == "c" else np.float64
         parts = [part.astype(np.float64).view(wide) for part in parts]
         return _elementwise(parts[0], parts[1], demand)
-    return _relative(parts[0], parts[1], scale, _tolerance(cpu_leaf, gpu_leaf))
+    return _relative(parts[0], parts[1], scale, _tolerance(cpu_leaf, gpu_leaf), names)
 
 
 def _real_parts(array: Any) -> Any:
@@ -152,27 +156,29 @@ def _elementwise(cpu: Any, gpu: Any, demand: Demand) -> tuple[float, str | None]
     return largest, reason if wrong else None
 
 
-def _relative(cpu: Any, gpu: Any, scale: float, tolerance: float) -> tuple[float, str | None]:
+def _relative(
+    cpu: Any, gpu: Any, scale: float, tolerance: float, names: tuple[str, str]
+) -> tuple[float, str | None]:
     """Return the relative norm error; values are scaled first, so that no square overflows."""
     if scale == 0:
         return 0.0, None
     squares = np.zeros(3)
-    zeros = {"CPU": np.zeros(3), "GPU": np.zeros(3)}
+    zeros = [np.zeros(3), np.zeros(3)]
     for start in range(0, cpu.size, _CHUNK):  # a whole array would take several copies of it
         on_cpu, on_gpu = (part[start : start + _CHUNK].astype(np.float64) / scale for part in (cpu, gpu))
         gap = on_gpu - on_cpu
         squares += [part @ part for part in (gap, on_cpu, on_gpu)]
-        zeros["CPU"] += _left_zero(on_cpu, on_gpu)
-        zeros["GPU"] += _left_zero(on_gpu, on_cpu)
+        zeros[0] += _left_zero(on_cpu, on_gpu)
+        zeros[1] += _left_zero(on_gpu, on_cpu)
     apart, *whole = np.sqrt(squares)
     error = float(apart / max(whole))
     if error > tolerance:
         return error, f"relative error {error:.2g}, tolerance {tolerance:.2g}"
-    for kind, (parts, others, square) in zeros.items():
+    for name, (parts, others, square) in zip(names, zeros, strict=True):
         share = parts / max(1, parts + others)
         if share > tolerance and square**0.5 > tolerance ** (4 / 3) * max(whole):
             left = f"{100 * share:.2g} % of the values that differ from zero"
-            return error, f"the {kind} left zeros in {left} on the other device"
+            return error, f"{name} left zeros in {left} on the other device"
     return error, None
 
 

@@ -90,7 +90,8 @@ class TransferTimer:
         self._untimed = untimed(workload)
         self._loop = loop
         device, hosts = workload.device, _hosts(workload)
-        returned = [leaf.value for leaf in leaves(workload.call()) if device.holds(leaf.value)]
+        with capabilities.context(device):
+            returned = [leaf.value for leaf in leaves(workload.call()) if device.holds(leaf.value)]
         self._memory = _memory(device, hosts)
         upload = blocks.waited_for(lambda: [device.asarray(host) for host in hosts], device)
 

@@ -300,10 +300,11 @@ class Trial:
         """Make the first call; return a timer of the workload and its first result, copied to the host."""
         self._device = device
         self._budget.start(device.clock)
-        workload, result = untimed_calls.first_call(bind, device)
-        transfers.require_separable(self.demand, workload)
-        workload = replace(workload, returned=remember(result, device))
-        values = self._checks.copy_to_host(result, device, workload.used_dtypes)
+        with capabilities.context(device):
+            workload, result = untimed_calls.first_call(bind, device)
+            transfers.require_separable(self.demand, workload)
+            workload = replace(workload, returned=remember(result, device))
+            values = self._checks.copy_to_host(result, device, workload.used_dtypes)
         if device.kind == "gpu":
             self._checks.require_device_work(workload)
         return BlockTimer(workload=workload), values
@@ -330,6 +331,11 @@ class Trial:
         What only timed calls leave out shows in the first, what only every second call does in one of them.
         """
         self._device = timer.device
+        with capabilities.context(timer.device):
+            return self._checked_last_results(timer)
+
+    def _checked_last_results(self, timer: BlockTimer) -> list[list[Leaf]]:
+        """Return the last results; refuse a workload that changed its inputs or kept a result."""
         sampled, workload = self._sampled(timer), timer.workload
         used = workload.used_dtypes
         results = []

@@ -127,10 +127,11 @@ def probe_blocking(timer: BlockTimer, remaining: float) -> None:
     last_block = timer.samples[-1] if timer.samples else 0.0
     if occupied > _MAX_OCCUPIED or remaining <= 2 * last_block:
         return
-    device.synchronize()
-    if not capabilities.occupy(device, occupied):
-        return
-    call = _observed_call(timer.workload.call, device, when_idle=False)
+    with capabilities.context(device):
+        device.synchronize()
+        if not capabilities.occupy(device, occupied):
+            return
+        call = _observed_call(timer.workload.call, device, when_idle=False)
     blocks = call.host_time >= _BLOCKING_SHARE * occupied
     device_time = inspection.device_time if blocks else call.observation.device_time
     timer.inspection = replace(inspection, device_time=device_time, synchronizes=blocks)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TypeVar
 
-from pytest_gpuperf.analysis import threshold
+from pytest_gpuperf.analysis import scaling, threshold
 from pytest_gpuperf.gate import fingerprint, policy
 from pytest_gpuperf.model.demand import KINDS, Kind, RunOptions, Selection, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -142,6 +142,7 @@ def _run(
         started=min(report.run.started for report in reports),
         records=records,
         thresholds=threshold.find(records),
+        scalings=scaling.curves(records),
         cost_ratio=ratio,
         complete=all(report.run.complete for report in reports),
         selections=_selections(reports),

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.record import Record
 
 
@@ -14,7 +13,7 @@ def common_cells(record: Record) -> dict[str, str]:
         "CPU": format_time(record.cpu.median if record.cpu else None),
         "GPU": format_time(record.gpu.median) if record.gpu else _longest_gpu_call(record),
         "speedup": ratio(record.speedup) if record.speedup else "-",
-        "limit": _limit(record.demand),
+        "limit": _limit(record),
     }
 
 
@@ -52,8 +51,11 @@ def format_time(seconds: float | None) -> str:
     return "-" if seconds is None else units.seconds(seconds)
 
 
-def _limit(demand: Demand) -> str:
-    """Return the limits of the speedup as short as a cell: `>=3x always`; a dash where there are none."""
+def _limit(record: Record) -> str:
+    """Return the limits as short as a cell: `>=3x always`, `>=0.8 eff.`; a dash where there are none."""
+    demand = record.demand
+    if record.scaling is not None:
+        return "-" if record.scaling.required is None else f">={record.scaling.required:g} eff."
     least, most = demand.min, demand.max
     if least is not None and most is not None:
         limits = f"{least:g}..{most:g}x"

@@ -17,6 +17,8 @@ from pytest_gpuperf.report.summary.counts import left_alone_text, rows_of, run_c
 from pytest_gpuperf.report.summary.environment import gpu_text
 from pytest_gpuperf.report.summary.names import short_names
 from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of
+from pytest_gpuperf.report.summary.scalings import heading, measured_scalings
+from pytest_gpuperf.report.summary.scalings import lines as scaling_lines
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
 from pytest_gpuperf.report.summary.verdicts import VerdictCode, verdict, verdict_code
 from pytest_gpuperf.report.text import table
@@ -71,6 +73,7 @@ def lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE, all_notes:
         _notes(listed, names, text_width, above, all_notes=all_notes),
         wrap(about_gpu_limits(rows, run.cost_ratio) or "", text_width),
         _thresholds(measured_thresholds(run), text_width, above),
+        _scalings(run, text_width),
         _wrapped(_worth(records, run.cost_ratio), text_width),
         _waits(records),
         _wrapped(_selections(run, rows), text_width),
@@ -257,6 +260,15 @@ def _thresholds(thresholds: Iterable[Threshold], width: int, above: ShownAbove) 
             threshold = replace(threshold, reason=None)
         sentences.append(f"threshold of {threshold.name}: {threshold_sentence(threshold)}")
     return _wrapped(sentences, width)
+
+
+def _scalings(run: Run, width: int) -> list[str]:
+    """Return how each group of tests scales with the number of devices."""
+    shown = []
+    for curve in measured_scalings(run):
+        shown += table.wrapped(f"scaling of {heading(curve)}", width)
+        shown += [line for text in scaling_lines(curve) for line in table.wrapped(f"  {text}", width, "    ")]
+    return shown
 
 
 def _worth(records: Sequence[Record], price: float | None) -> list[str]:

@@ -1,0 +1,160 @@
+"""From times on several numbers of devices to parallel efficiency, curves, and what holds it back."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import Estimate, Measurement, Speedup
+from pytest_gpuperf.model.offload import Diagnosis
+from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.model.scaling import Scaling, ScalingCurve, ScalingPoint
+
+_GOOD = 0.95  # an efficiency that leaves nothing to explain
+
+
+def with_required_speedup(demand: Demand, scaling: Scaling) -> Demand:
+    """Return the demand on the speedup over the fewest devices that the required efficiency is."""
+    return demand if scaling.required is None else replace(demand, min=scaling.required * scaling.ideal)
+
+
+def with_speedup(scaling: Scaling, speedup: Speedup | None, base: Measurement | None) -> Scaling:
+    """Return a scaling with what follows from its speedup over the fewest devices."""
+    if speedup is None:
+        return replace(scaling, base=base)
+    efficiency = efficiency_of(scaling, speedup.estimate)
+    return replace(
+        scaling,
+        base=base,
+        speedup=speedup,
+        efficiency=efficiency,
+        karp_flatt=karp_flatt(efficiency, scaling.ratio),
+    )
+
+
+def efficiency_of(scaling: Scaling, speedup: Estimate) -> Estimate:
+    """Return the parallel efficiency of a speedup over the fewest devices."""
+    return _times(speedup, 1 / scaling.ideal)
+
+
+def speedup_of(scaling: Scaling, efficiency: Estimate) -> Estimate:
+    """Return the speedup over the fewest devices of a parallel efficiency."""
+    return _times(efficiency, scaling.ideal)
+
+
+def karp_flatt(efficiency: Estimate, ratio: float) -> Estimate:
+    """Return the experimentally determined serial fraction, on `ratio` times as many devices.
+
+    Karp and Flatt, "Measuring parallel processor performance", CACM 33(5), 1990: with the speedup S on p
+    processors it is (1/S - 1/p) / (1 - 1/p), and S is E p. An efficiency of 0.8 on 4 devices gives 1/12.
+    """
+
+    def share(value: float) -> float:
+        return (1 / value - 1) / (ratio - 1)
+
+    return Estimate(
+        value=share(efficiency.value),
+        low=None if efficiency.high is None else share(efficiency.high),
+        high=share(efficiency.low) if efficiency.low else None,
+    )
+
+
+def describe(scaling: Scaling, speedup: Speedup) -> str:
+    """Return the efficiency and the required one: what a verdict's reason begins with."""
+    required = "" if scaling.required is None else f", required at least {scaling.required:g}"
+    shown = efficiency_text(efficiency_of(scaling, speedup.estimate))
+    return f"parallel efficiency {shown} on {units.count(scaling.count, 'device')}{required}"
+
+
+def efficiency_text(efficiency: Estimate) -> str:
+    """Return an efficiency with its interval: `0.81 [0.79, 0.83]`."""
+    return f"{efficiency.value:.2f} {units.interval(efficiency.low, efficiency.high, '{:.2f}'.format)}"
+
+
+def karp_flatt_text(share: Estimate) -> str:
+    """Return a share of the work that is not divided, with its interval: `0.083 [0.071, 0.095]`."""
+    return f"{_share(share.value)} {units.interval(share.low, share.high, _share)}"
+
+
+def curves(records: Iterable[Record]) -> tuple[ScalingCurve, ...]:
+    """Return the curve of each group of scaling tests, in order of first appearance."""
+    groups: dict[str, dict[int, Record]] = {}
+    for record in records:
+        if record.scaling is not None:
+            groups.setdefault(record.scaling.name, {})[record.scaling.count] = record
+    return tuple(_curve([members[count] for count in sorted(members)]) for members in groups.values())
+
+
+def _times(estimate: Estimate, factor: float) -> Estimate:
+    return Estimate(
+        value=factor * estimate.value,
+        low=None if estimate.low is None else factor * estimate.low,
+        high=None if estimate.high is None else factor * estimate.high,
+    )
+
+
+def _curve(records: Sequence[Record]) -> ScalingCurve:
+    last = records[-1].scaling
+    assert last is not None  # noqa: S101 - `curves` has only such records
+    required = (record.scaling.required for record in records if record.scaling)
+    points = tuple(_point(record) for record in records)
+    return ScalingCurve(
+        name=last.name,
+        mode=last.mode,
+        required=next(filter(None, required), None),
+        points=points,
+        diagnosis=tuple(_diagnoses(points)),
+    )
+
+
+def _point(record: Record) -> ScalingPoint:
+    scaling = record.scaling
+    assert scaling is not None  # noqa: S101 - as in `_curve`
+    return ScalingPoint(
+        count=scaling.count,
+        nodeid=record.nodeid,
+        time=record.gpu.median if record.gpu else None,
+        speedup=scaling.speedup.estimate if scaling.speedup else None,
+        efficiency=scaling.efficiency,
+        karp_flatt=scaling.karp_flatt,
+    )
+
+
+def _diagnoses(points: Sequence[ScalingPoint]) -> Iterable[Diagnosis]:
+    """Yield what holds a curve back: one number of devices alone does not tell a cause from another."""
+    shares = [(point.count, point.karp_flatt) for point in points if point.karp_flatt is not None]
+    efficiency = points[-1].efficiency
+    if len(shares) < 2 or efficiency is None or efficiency.upper > _GOOD:
+        return
+    (fewer, first), (most, last) = shares[0], shares[-1]
+    numbers: dict[str, float | int | str | None] = {
+        "fewer_devices": fewer,
+        "share_on_fewer": first.value,
+        "devices": most,
+        "share": last.value,
+    }
+    if efficiency.upper * most / points[0].count < 1:
+        sentence = (
+            f"{most} devices are slower than {points[0].count} at the same work: to submit it and to "
+            "exchange results costs more than they save; give each call more work"
+        )
+        yield Diagnosis(code="communication_bound", sentence=sentence, numbers=numbers)
+    elif last.lower > first.upper:
+        sentence = (
+            f"the share of the work that the devices do not divide grows from {_share(first.value)} on "
+            f"{fewer} devices to {_share(last.value)} on {most} (Karp-Flatt): communication or "
+            "synchronization holds it back; exchange less, or give each device more work"
+        )
+        yield Diagnosis(code="communication_bound", sentence=sentence, numbers=numbers)
+    elif last.lower > 0:
+        sentence = (
+            f"about {units.digits(100 * last.value)} % of the work is not divided among the devices, however "
+            f"many there are (Karp-Flatt {karp_flatt_text(last)} on {most} devices): divide it, too, or make "
+            "it smaller"
+        )
+        yield Diagnosis(code="serial_part", sentence=sentence, numbers=numbers)
+
+
+def _share(value: float) -> str:
+    """Return a share of the work that is not divided: on many devices a small one matters."""
+    return f"{value:.3f}"

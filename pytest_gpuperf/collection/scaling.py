@@ -1,0 +1,80 @@
+"""From scaling markers to items: one for each number of devices, which its parameter `devices` is."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from pytest_gpuperf.analysis.scaling import with_required_speedup
+from pytest_gpuperf.collection import fixtures
+from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters, why_not_timeable
+from pytest_gpuperf.collection.markers import scaling
+from pytest_gpuperf.model.nodeid import function_of
+from pytest_gpuperf.model.plain_text import stable_text
+
+MARKER = "scaling"
+FIXTURE = "devices"
+
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """Parametrize our `devices` over the numbers of devices of a valid scaling marker."""
+    marks = list(metafunc.definition.iter_markers(MARKER))
+    if not marks or not fixtures.takes(metafunc.definition, FIXTURE):
+        return  # `read` says what is wrong
+    try:
+        counts = scaling(*marks)[0].counts
+    except ValueError:
+        return
+    ids = [f"{count}device{'' if count == 1 else 's'}" for count in counts]
+    metafunc.parametrize(FIXTURE, counts, indirect=True, ids=ids, scope="function")
+
+
+def read(items: Iterable[pytest.Item], *, has_foreign_marker: bool) -> tuple[list[pytest.Item], list[str]]:
+    """Give items with a scaling marker their specs; return them, and what is wrong with the others.
+
+    Where the suite has a marker of this name of its own, those that cannot be ours are ignored.
+    """
+    found: list[pytest.Item] = []
+    errors: list[str] = []
+    for item in items:
+        marks = list(item.iter_markers(MARKER))
+        spec = item.stash.get(SPEC, None)
+        if not marks or not isinstance(item, pytest.Function) or (spec and spec.scaling):
+            continue
+        try:
+            item.stash[SPEC] = _spec(item, marks)
+        except ValueError as error:
+            if not has_foreign_marker:
+                errors.append(f"{item.nodeid}: @pytest.mark.{MARKER}: {error}")
+        else:
+            found.append(item)
+    return found, errors
+
+
+def _spec(item: pytest.Function, marks: list[pytest.Mark]) -> ItemSpec:
+    """Return the spec of an item; raise ValueError with what is wrong with its marker."""
+    demanded, demand = scaling(*marks)
+    if item.get_closest_marker("speedup") is not None:
+        raise ValueError("the test has a speedup marker, too; write one test for each")
+    if not fixtures.takes(item, FIXTURE):
+        raise ValueError("the test must take the fixture `devices` of pytest-gpuperf")
+    if (reason := why_not_timeable(item)) is not None:
+        raise ValueError(reason.replace("speedup test", "scaling test"))
+    values = parameters(item)
+    if FIXTURE not in values:
+        raise ValueError("the marker was added after collection; add it where the test is defined")
+    count = values[FIXTURE]
+    others = [f"{name}={stable_text(value)}" for name, value in values.items() if name != FIXTURE]
+    function = function_of(item.nodeid)
+    its_own = replace(
+        demanded,
+        name=f"{function}[{','.join(others)}]" if others else function,
+        count=count,
+        required=demanded.required if count == demanded.counts[-1] else None,
+    )
+    return ItemSpec(
+        nodeid=item.nodeid,
+        demand=with_required_speedup(demand, its_own),
+        slots=frozenset((FIXTURE,)),
+        scaling=its_own,
+    )

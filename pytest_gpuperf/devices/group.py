@@ -1,0 +1,134 @@
+"""Several devices of one library as one: what a scaling test works on, and what measuring it needs."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.protocol import Observation, TimedDevice
+from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.errors import Fault, GpuPerfError
+
+
+class DeviceGroup:
+    """Devices that work on one test together: `all` of them, `count` in number, driven by this process.
+
+    An array on a group is a list with a part for each device, in their order: `asarray` makes it. The test
+    submits the work to each of them. A library whose arrays live on several devices has a group of its own.
+    """
+
+    kind: Kind = "gpu"
+
+    def __init__(self, devices: Sequence[TimedDevice]) -> None:
+        self.all = tuple(devices)
+        self.count = len(devices)
+        first = devices[0]
+        self.backend, self.xp, self.clock = first.backend, first.xp, first.clock
+        self.name = first.name if self.count == 1 else f"{self.count} x {first.name}"
+
+    @property
+    def info(self) -> Any:
+        """The description of the first device, under the name of all."""
+        return replace(self.all[0].info, name=self.name)
+
+    def asarray(self, host: Any, *, shard: int | None = None) -> Any:
+        """Return a part of `host` on each device: equal ones along the axis `shard`, or copies without it.
+
+        GpuPerfError where the axis does not exist, or the devices cannot share it equally.
+        """
+        if shard is None:
+            return [device.asarray(host) for device in self.all]
+        parts = np.split(np.asarray(host), self.count, axis=self.divisible_axis(host, shard))
+        return [device.asarray(part) for device, part in zip(self.all, parts, strict=True)]
+
+    def asnumpy(self, array: Any) -> Any:
+        """Return an array of one of the devices on the host; of a `Parts` all, along a new first axis."""
+        if isinstance(array, Parts):
+            return np.stack([self.asnumpy(part) for part in array.arrays]).view(StackedParts)
+        return self._home(array).asnumpy(array)
+
+    def synchronize(self) -> None:
+        """Wait for every device."""
+        for device in self.all:
+            device.synchronize()
+
+    def holds(self, value: Any) -> bool:
+        """Return whether `value` is an array on one of the devices, or on all of them."""
+        return isinstance(value, Parts) or any(device.holds(value) for device in self.all)
+
+    @contextmanager
+    def observe(self) -> Iterator[Observation]:
+        """Take every call for work: events of one device do not time the others."""
+        yield Observation(worked=True)
+
+    def fault(self, error: BaseException) -> Fault | None:
+        """Return the first device's fault that the error means."""
+        return next(filter(None, (device.fault(error) for device in self.all)), None)
+
+    def release(self) -> None:
+        """Return memory that no array uses to every device."""
+        for device in self.all:
+            device.release()
+
+    def context(self) -> AbstractContextManager[Any]:
+        """Return the context of the first device, on which work runs unless a test says otherwise."""
+        return capabilities.context(self.all[0])
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass, on the one clock of all devices."""
+        capabilities.pause(self.all[0], seconds)
+
+    def throttle(self) -> tuple[str, ...]:
+        """Return why any of the devices runs slower than it should."""
+        return tuple({reason: None for device in self.all for reason in capabilities.throttle(device)})
+
+    def throttle_counters(self) -> dict[str, int]:
+        """Return how much each reason has slowed each device down so far."""
+        return {
+            f"{reason} (device {index})" if self.count > 1 else reason: amount
+            for index, device in enumerate(self.all)
+            for reason, amount in (capabilities.throttle_counters(device) or {}).items()
+        }
+
+    def idle(self, arrays: Iterable[Any]) -> list[int]:
+        """Return the numbers of the devices that hold none of these arrays."""
+        arrays = list(arrays)
+        return [
+            number for number, device in enumerate(self.all) if not any(device.holds(each) for each in arrays)
+        ]
+
+    def parts_of(self, value: Any) -> "Parts | None":
+        """Return a list or tuple as the parts of one array, if it has one on each device, in their order."""
+        if not isinstance(value, list | tuple) or len(value) != self.count:
+            return None
+        are_parts = all(device.holds(part) for device, part in zip(self.all, value, strict=True))
+        return Parts(value) if are_parts and len({tuple(part.shape) for part in value}) == 1 else None
+
+    def divisible_axis(self, host: Any, axis: int) -> int:
+        """Return an axis of an array that the devices can share equally; else raise GpuPerfError."""
+        shape = np.shape(host)
+        if not -len(shape) <= axis < len(shape):
+            raise GpuPerfError(f"shard={axis}: an array of shape {shape} has no such axis")
+        if shape[axis] % self.count:
+            raise GpuPerfError(
+                f"shard={axis}: {self.count} devices cannot share {shape[axis]} elements equally; use a size "
+                f"that is a multiple of {self.count}"
+            )
+        return axis
+
+    def _home(self, array: Any) -> TimedDevice:
+        return next((device for device in self.all if device.holds(array)), self.all[0])
+
+
+class Parts:
+    """Arrays of one shape, one on each device of a group, in their order: the parts or copies of a result."""
+
+    def __init__(self, arrays: Sequence[Any]) -> None:
+        self.arrays = arrays
+
+
+class StackedParts(np.ndarray[Any, Any]):
+    """The parts of a result on the host, along the first axis."""

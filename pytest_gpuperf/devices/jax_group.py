@@ -1,0 +1,65 @@
+"""Several JAX devices as one: arrays are sharded over a mesh, and XLA divides the work."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.group import DeviceGroup, Parts
+from pytest_gpuperf.devices.jax import JaxDevice
+
+AXIS = "devices"
+"""The name of the mesh's only axis."""
+
+
+class JaxGroup(DeviceGroup):
+    """JAX devices in a `mesh` of one axis, `devices`; `jax.jit` runs where its inputs are."""
+
+    arrays_are_immutable = True
+
+    def __init__(self, jax: Any, devices: Sequence[JaxDevice]) -> None:
+        super().__init__(devices)
+        self.xp = jax.numpy
+        self._jax = jax
+        self._devices = {device.device for device in devices}
+        self.mesh = jax.sharding.Mesh(np.array([device.device for device in devices]), (AXIS,))
+
+    def asarray(self, host: Any, *, shard: int | None = None) -> Any:
+        """Return one array on all devices, divided along the axis `shard`, or copied to each without it.
+
+        GpuPerfError where the axis does not exist, or the devices cannot share it equally.
+        """
+        spec: list[str | None] = []
+        if shard is not None:
+            axis = self.divisible_axis(host, shard) % np.ndim(host)
+            spec = [*[None] * axis, AXIS]
+        sharding = self._jax.sharding.NamedSharding(self.mesh, self._jax.sharding.PartitionSpec(*spec))
+        return self._jax.device_put(np.array(host), sharding).block_until_ready()
+
+    def asnumpy(self, array: Any) -> Any:
+        """Copy to the host once the array is ready; of `Parts` all, along a new first axis."""
+        if isinstance(array, Parts):
+            return super().asnumpy(array)
+        host = np.array(array)
+        return host.astype(np.float32) if host.dtype.kind == "V" else host
+
+    def holds(self, value: Any) -> bool:
+        """Return whether `value` is an array on some of these devices and on no other."""
+        if isinstance(value, Parts):
+            return True
+        return isinstance(value, self._jax.Array) and value.devices() <= self._devices
+
+    def idle(self, arrays: Iterable[Any]) -> list[int]:
+        """Return the numbers of the devices that hold no part of these arrays."""
+        busy = set().union(*(array.devices() for array in arrays))
+        return [number for number, device in enumerate(self.all) if device.device not in busy]  # type: ignore[attr-defined]  # JaxDevice
+
+    def wait(self, result: Any) -> None:
+        """Wait for the arrays of a result; where it has other things in it, for each device's work."""
+        for device in self.all if result is None else self.all[:1]:
+            device.wait(result)  # type: ignore[attr-defined]  # JaxDevice
+
+    def unfinished(self) -> list[Any]:
+        """Return the live arrays that are not ready, on any device."""
+        return capabilities.unfinished(self.all[0])

@@ -1,0 +1,89 @@
+"""How the time of a workload changes with the number of devices: strong and weak scaling."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_gpuperf.model.measurement import Estimate, Measurement, Speedup
+from pytest_gpuperf.model.offload import Diagnosis
+from pytest_gpuperf.model.quantities import AtLeastOne, Positive, Seconds, Text
+
+Mode = Literal["strong", "weak"]
+"""Strong: the problem stays the same. Weak: it grows with the number of devices."""
+MODES: tuple[Mode, ...] = ("strong", "weak")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """A test on several devices, compared with itself on the fewest of its group.
+
+    With r times as many devices that take the time T, and T1 on the fewest, the parallel efficiency is
+    T1 / (r T) for strong scaling, and T1 / T for weak.
+    """
+
+    name: Text
+    """Name of the group, whose tests differ in the number of devices only."""
+    mode: Mode
+    """Whether the problem stays the same, or grows with the number of devices."""
+    count: AtLeastOne
+    """Number of devices of this test."""
+    counts: tuple[int, ...]
+    """Numbers of devices of all tests of the group, fewest first."""
+    required: Positive | None = None
+    """Smallest parallel efficiency that passes; null without one, and for all but the most devices."""
+    base: Measurement | None = None
+    """Times on the fewest devices, in the same rounds; null for the test on the fewest itself."""
+    speedup: Speedup | None = None
+    """Time on the fewest devices / time on these; null where they were not compared."""
+    efficiency: Estimate | None = None
+    """Parallel efficiency: 1 is perfect; null where it was not measured."""
+    karp_flatt: Estimate | None = None
+    """Share of the work that the devices do not divide, by Karp and Flatt; null without an efficiency."""
+
+    @property
+    def ratio(self) -> float:
+        """How many times as many devices as the fewest."""
+        return self.count / self.counts[0]
+
+    @property
+    def ideal(self) -> float:
+        """The speedup over the fewest devices at an efficiency of 1."""
+        return self.ratio if self.mode == "strong" else 1.0
+
+    @property
+    def is_base(self) -> bool:
+        """Whether the others of the group are compared with this test."""
+        return self.count == self.counts[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingPoint:
+    """One number of devices of a curve."""
+
+    count: AtLeastOne
+    """Number of devices."""
+    nodeid: str
+    """Node id of the test."""
+    time: Seconds | None
+    """Median seconds per call; null when it was not measured."""
+    speedup: Estimate | None = None
+    """Time on the fewest devices / time on these."""
+    efficiency: Estimate | None = None
+    """Parallel efficiency: 1 is perfect."""
+    karp_flatt: Estimate | None = None
+    """Share of the work that the devices do not divide."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingCurve:
+    """How a group of tests scales: they differ in the number of devices only."""
+
+    name: Text
+    """Name of the group."""
+    mode: Mode
+    """Whether the problem stays the same, or grows with the number of devices."""
+    required: Positive | None
+    """Smallest parallel efficiency that passes on the most devices; null without one."""
+    points: tuple[ScalingPoint, ...]
+    """Numbers of devices that have a record, fewest first."""
+    diagnosis: tuple[Diagnosis, ...] = ()
+    """Reasons why the efficiency is what it is."""

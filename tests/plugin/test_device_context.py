@@ -1,0 +1,58 @@
+"""Devices with a context in pytest: where it is entered beside measurements, and what one says that fails."""
+
+CONFTEST = """
+    from contextlib import contextmanager
+
+    ENTERED = []
+
+    @contextmanager
+    def context(device):
+        if device.kind == "gpu" and BROKEN:
+            raise RuntimeError("there is no engine of this name")
+        ENTERED.append(device.kind)
+        yield
+        ENTERED.remove(device.kind)
+
+    BROKEN = False
+    for found in (BACKEND.cpu(), BACKEND.gpu("")):
+        found.context = lambda found=found: context(found)
+"""
+BROKEN = CONFTEST.replace("BROKEN = False", "BROKEN = True")
+
+BOTH = """
+def test_unmarked(gpuperf):
+    assert (["cpu"], ["gpu"]) == gpuperf.both(lambda device: lambda: [*conftest.ENTERED])
+    assert not conftest.ENTERED
+"""
+MARKED = """
+@pytest.mark.speedup(min=3)
+def test_it(device):
+    made = device.asarray([1.0])
+    entered = [*conftest.ENTERED]
+    def workload():
+        assert [device.kind] == entered == conftest.ENTERED
+        return made + 1
+    return workload
+"""
+
+
+def test_gpuperf_both_enters_the_context_of_each_device(suite):
+    suite(BOTH, conftest=CONFTEST).ended(passed=1)
+
+
+def test_a_marked_test_is_measured_within_the_contexts(suite):
+    found = suite(MARKED, conftest=CONFTEST)
+    assert {"test_it": "passed"} == found.statuses
+    assert 10 == found.speedup("test_it")
+
+
+def test_off_runs_a_test_within_the_cpus_context(suite):
+    suite(MARKED, "--gpuperf-off", conftest=CONFTEST, ours=("--gpuperf-gpu=cupy",)).ended(passed=1)
+
+
+def test_a_context_that_cannot_be_entered_is_an_error_of_the_test_with_its_reason(suite):
+    found = suite(MARKED, conftest=BROKEN)
+    assert {"test_it": "error"} == found.statuses
+    reason = "RuntimeError: there is no engine of this name, raised on the GPU (simulated GPU)"
+    assert reason == found.records["test_it"]["reason"]
+    found.says("there is no engine of this name")

@@ -1,0 +1,193 @@
+"""A device's context: every use of the device is within it, and nothing of it within what is timed."""
+
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+import pytest
+from cases import for_each
+
+from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.host import HostDevice
+from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.session import timed_call
+from pytest_gpuperf.timing import blocks
+from pytest_gpuperf.timing.trial import Trial
+
+PATIENT = RunOptions(max_time=1e6)
+
+
+class Switched(SimulatedDevice):
+    """A device that may be used in its context alone, and not in that of another; to switch takes time."""
+
+    takes = 0.0
+
+    def __init__(self, kind, *, entered, **options):
+        super().__init__(kind, **options)
+        self.entered = entered
+        self.steps = []
+
+    @contextmanager
+    def context(self):
+        assert not self.entered
+        self.clock.advance(self.takes)
+        self.entered.append(self)
+        self.steps.append("enter")
+        try:
+            yield
+        finally:
+            self.entered.pop()
+            self.steps.append("leave")
+            self.clock.advance(self.takes)
+
+    def launch(self, seconds=None, *, stream=0):
+        self.step("launch")
+        super().launch(seconds, stream=stream)
+
+    def asarray(self, host):
+        self.step("upload")
+        return super().asarray(host)
+
+    def asnumpy(self, array):
+        self.step("download")
+        return super().asnumpy(array)
+
+    def step(self, name):
+        assert [self] == self.entered, f"{name} outside the device's context"
+        self.steps.append(name)
+
+
+def pair(device_type=Switched, *, takes=0.0, **options):
+    """Return a CPU of 10 ms and a GPU of 1 ms a kernel, on one clock."""
+    clock, entered = Clock(), []
+    shared = {"entered": entered} if device_type is Switched else {}
+    cpu = device_type("cpu", clock=clock, timing=Timing(kernel=10e-3), **shared, **options)
+    gpu = device_type("gpu", clock=clock, timing=Timing(kernel=1e-3, launch=5e-6), **shared, **options)
+    cpu.takes = gpu.takes = takes
+    return cpu, gpu
+
+
+def uploading(device):
+    values = device.asarray(np.arange(1000.0))
+    return lambda: values + 1
+
+
+def whole(device):
+    return device.asarray(np.arange(1000.0)) + 1
+
+
+def measured(body, cpu, gpu, demand):
+    trial = Trial(nodeid="test_it.py::test_it", demand=demand, options=PATIENT)
+    verdict = trial.compare(lambda device: partial(body, device), cpu, gpu)
+    return trial.record(verdict)
+
+
+def times(record):
+    """Return every time of a record that is one of the workload, each once and rounded to a nanosecond."""
+    copies = record.transfer
+    listed = {
+        **{f"samples on the {side.device.kind}": side.samples for side in (record.cpu, record.gpu)},
+        **{f"latencies on the {side.device.kind}": side.latencies for side in (record.cpu, record.gpu)},
+        **{f"first on the {side.device.kind}": [side.first_call] for side in (record.cpu, record.gpu)},
+        **{f"setup on the {side.device.kind}": [side.setup or 0.0] for side in (record.cpu, record.gpu)},
+        "loop": copies.loop,
+        "uploads": copies.h2d.samples if copies.h2d else (),
+        "downloads": copies.d2h.samples if copies.d2h else (),
+        "host": [record.gpu.inspection.host_time],
+        "device": [record.gpu.inspection.device_time],
+    }
+    return {name: {round(value, 9) for value in values} for name, values in listed.items()}
+
+
+@for_each("body", [uploading, whole])
+@for_each("demand", [Demand(min=3), Demand(min=3, latency=True), Demand(min=99)])
+def test_a_context_that_takes_seconds_changes_no_time(body, demand):
+    plain = measured(body, *pair(SimulatedDevice), demand)
+    slow = measured(body, *pair(takes=1.0), demand)
+    assert times(plain) == times(slow)
+    assert (plain.status, plain.reason) == (slow.status, slow.reason)
+
+
+def test_copies_in_the_rounds_of_a_verdict_are_within_the_context_too():
+    demand = Demand(min=3, transfer="always")
+    plain = measured(uploading, *pair(SimulatedDevice), demand)
+    slow = measured(uploading, *pair(takes=1.0), demand)
+    assert times(plain) == times(slow)
+    assert "passed" == slow.status
+
+
+@for_each("kind", [0, 1])
+def test_each_context_that_was_entered_was_left_and_none_is_within_another(kind):
+    device = (devices := pair())[kind]
+    measured(uploading, *devices, Demand(min=3))
+    assert device.steps.count("enter") == device.steps.count("leave") > 10
+    switches = [step for step in device.steps if step in ("enter", "leave")]
+    assert ["enter", "leave"] * (len(switches) // 2) == switches
+
+
+def test_a_block_enters_its_context_once_however_many_calls_it_has():
+    _, gpu = pair()
+    blocks.timed_block(gpu.launch, 3, gpu)
+    assert ["enter", "launch", "launch", "launch", "leave"] == gpu.steps
+
+
+def test_the_context_is_entered_before_the_first_wait_and_left_after_the_last_reading():
+    _, gpu = pair()
+    steps = gpu.steps
+
+    class Watched:
+        context = gpu.context
+
+        def clock(self):
+            steps.append("clock")
+            return float(len(steps))
+
+        def synchronize(self):
+            steps.append("synchronize")
+
+    blocks.timed_block(lambda: None, 1, Watched())
+    assert ["enter", "synchronize", "clock", "synchronize", "clock", "leave"] == steps
+
+
+@for_each("launch", [1, 2, 8])
+def test_a_workload_that_raises_leaves_the_context(launch):
+    cpu, gpu = pair()
+    made = []
+
+    def body(device):
+        made.append(device.kind)
+        if made.count("gpu") == launch:
+            raise ValueError("no more")
+        return device.xp.ones(3)
+
+    with pytest.raises(ValueError, match="no more"):
+        measured(body, cpu, gpu, Demand(min=3))
+    assert not gpu.entered
+    assert "leave" == gpu.steps[-1]
+
+
+def test_a_context_that_cannot_be_entered_ends_the_trial_with_its_own_error():
+    cpu, gpu = pair()
+
+    def refuse():
+        raise RuntimeError("no such engine")
+
+    gpu.context = refuse
+    with pytest.raises(RuntimeError, match="no such engine"):
+        measured(whole, cpu, gpu, Demand(min=3))
+    assert "leave" == cpu.steps[-1]
+    assert not gpu.steps
+
+
+def test_a_single_untimed_run_is_within_the_context():
+    _, gpu = pair()
+    timed_call.run_once(lambda device: partial(uploading, device), gpu)
+    assert ["enter", "upload", "launch", "leave"] == gpu.steps
+
+
+def test_a_device_without_one_gets_the_same_empty_context_each_time():
+    device = HostDevice("CPU")
+    assert capabilities.context(device) is capabilities.context(None)
+    with capabilities.context(device) as entered:
+        assert entered is None
