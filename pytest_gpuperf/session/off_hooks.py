@@ -45,7 +45,7 @@ class OffHooks:
         )
 
 
-def _context(item: pytest.Function) -> AbstractContextManager[Any, None]:
+def _context(item: pytest.Function) -> AbstractContextManager[Any]:
     """Return what to enter around a test on our CPU; `device` may also be a fixture of the suite's own."""
     from pytest_gpuperf.devices import capabilities
     from pytest_gpuperf.devices.protocol import Device
