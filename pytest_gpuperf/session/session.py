@@ -174,7 +174,9 @@ class GpuPerfSession:
     def measure(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> Record:
         """Measure one item and store its record; exceptions of the body pass through."""
         if spec.kind is None and spec.source != "all":
-            self.look_for_gpu()  # fails the test, or warns, for a broken one; without any the CPU is timed
+            self.look_for_gpu(
+                spec.accelerator
+            )  # fails the test, or warns, for a broken one; without any the CPU is timed
         trial = self._trial(item, spec)
         fault = None
         try:
