@@ -62,10 +62,13 @@ class NetworkX(Accelerator):
         """Put no backend first."""
         return self._setting([])
 
-    def _setting(self, priority: list[str]) -> AbstractContextManager[Any]:
+    @contextmanager
+    def _setting(self, algorithms: list[str]) -> Iterator[None]:
         config = sys.modules["networkx"].config
         ignored = {*config.warnings_to_ignore, "cache"}
-        return config(backend_priority=priority, warnings_to_ignore=ignored)  # type: ignore[no-any-return]  # untyped
+        # The list of algorithms by itself: NetworkX 3.4 does not put the whole priority back as it was.
+        with config.backend_priority(algos=algorithms), config(warnings_to_ignore=ignored):
+            yield
 
     @contextmanager
     def calls(self) -> Iterator[Calls]:
