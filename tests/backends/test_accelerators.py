@@ -157,6 +157,14 @@ def test_the_cpu_of_a_suite_that_patched_scikit_learn_itself_is_not_patched():
     assert after.__module__.startswith("sklearnex.")
 
 
+def test_nx_parallel_takes_the_jobs_that_it_is_told_and_not_those_of_a_test_run():
+    jobs = import_module("nx_parallel").get_n_jobs
+    assert 2 == jobs()
+    with capabilities.context(chosen_accelerator("accelerator:networkx:parallel").gpu("")):
+        assert 1 == jobs()
+    assert 2 == jobs()
+
+
 @for_each("choice", ["networkx:parallel", "polars:streaming", "sklearnex"])
 def test_a_context_leaves_the_library_as_it_was(choice):
     backend = chosen_accelerator(f"accelerator:{choice}")

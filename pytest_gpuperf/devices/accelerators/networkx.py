@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib import metadata
+from os import environ
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
 _KNOWN = {"parallel": "nx-parallel", "cugraph": "nx-cugraph-cu12 or nx-cugraph-cu13"}
 _FOR_TESTS = "nx_loopback"  # NetworkX's own
+_CURRENT_TEST = "PYTEST_CURRENT_TEST"
 _DISPATCHING = "networkx.utils.backends"
 
 
@@ -54,9 +56,19 @@ class NetworkX(Accelerator):
             raise unusable(f"{package} {version} cannot be used", error, remedy) from error
         return f"networkx with {package} {version}{'' if self.is_gpu else ' on the CPU'}"
 
-    def on(self) -> AbstractContextManager[Any]:
-        """Put the backend first, and let NetworkX not warn in each call that it uses a converted graph."""
-        return self._setting([self.how])
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        """Put the backend first, and let NetworkX not warn in each call that it uses a converted graph.
+
+        nx-parallel takes two jobs where it sees that pytest runs, whatever it is told; so it does not see it.
+        """
+        test = environ.pop(_CURRENT_TEST, None)
+        try:
+            with self._setting([self.how]):
+                yield
+        finally:
+            if test is not None:
+                environ[_CURRENT_TEST] = test
 
     def off(self) -> AbstractContextManager[Any]:
         """Put no backend first."""
