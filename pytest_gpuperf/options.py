@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _SPEEDUP = (
     'speedup(min=None, *, max=None, transfer="never", calls=None, latency=False, max_memory=None, '
-    "rtol=None, atol=None, parity=True, max_time=None, pair=None, device=None): time the test on CPU and "
-    "GPU; fail when the speedup is below min or above max"
+    "rtol=None, atol=None, parity=True, max_time=None, pair=None, device=None, accelerator=None): time the "
+    "test on CPU and GPU; fail when the speedup is below min or above max"
 )
 _THRESHOLD = (
     "offload_threshold(parameter, *, at_most=None, at_least=None): find the size from which the GPU is "
@@ -202,8 +202,9 @@ _LOCK = _Option(
 _DEVICE = (
     _Option(
         "gpu",
-        "GPU to use: auto, none, cupy[:N], torch[:cuda:N], jax[:N|:cpu], sycl[:gpu|:cpu], simulated, or "
-        "standin:MODULE, an array library on the CPU that emulates one",
+        "GPU to use: auto, none, cupy[:N], torch[:cuda:N], jax[:N|:cpu], sycl[:gpu|:cpu], simulated, "
+        "standin:MODULE, an array library on the CPU that emulates one, or accelerator:NAME, a library's own "
+        "accelerator, e.g. accelerator:polars",
         metavar="DEVICE",
     ),
     _Option(

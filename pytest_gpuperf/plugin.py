@@ -88,7 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.stash[_IS_OFF]:
         from pytest_gpuperf.session.off_hooks import OffHooks
 
-        config.pluginmanager.register(OffHooks(config))
+        config.pluginmanager.register(OffHooks(config, lambda spec: _session(config).cpu(spec)))
     if options.any_option_given(config):
         _session(config).check()
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):

@@ -70,6 +70,11 @@ class ItemSpec(NamedTuple):
         """Whether there is a device to measure on."""
         return bool(self.slots) or self.calls_both or self.device is not None
 
+    @property
+    def accelerator(self) -> DeviceSpec | None:
+        """What stands for both devices in place of the run's own, if the marker names an accelerator."""
+        return _accelerator(self.demand.accelerator)
+
 
 SPEC = pytest.StashKey[ItemSpec]()
 """In the stash of each speedup test."""
@@ -96,6 +101,16 @@ def marker_error(item: pytest.Item) -> str | None:
         return f"{item.nodeid}: @pytest.mark.speedup: {error}"
     reason = why_not_timeable(item)
     return f"{item.nodeid}: {reason}" if reason else None
+
+
+def accelerator_of(item: pytest.Item) -> DeviceSpec | None:
+    """Return what a marker names in place of the run's devices, also where nothing is measured."""
+    mark = item.get_closest_marker("speedup")
+    return _accelerator(mark.kwargs.get("accelerator")) if mark else None
+
+
+def _accelerator(name: str | None) -> DeviceSpec | None:
+    return DeviceSpec(kind="gpu", library=f"accelerator:{name}") if name else None
 
 
 def why_not_timeable(item: pytest.Item) -> str | None:
@@ -136,6 +151,11 @@ def item_spec(item: pytest.Function, parser: DeviceParser, mark: pytest.Mark | N
                 "the test is parametrized over single devices but calls gpuperf.both(), which uses both; use "
                 "one or the other"
             )
+    if spec.demand.accelerator is not None:
+        raise ValueError(
+            "accelerator= compares two devices within one test, and this one runs on one; request device or "
+            "xp in the test itself, or call gpuperf.both()"
+        )
     return spec._replace(
         device=parsed.spec,
         device_parameters=parsed.parameters,

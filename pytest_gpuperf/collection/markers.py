@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf.model.demand import Demand, Family
+from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import quote
 from pytest_gpuperf.model.scaling import MODES, Scaling
 
@@ -32,6 +33,8 @@ def demand(mark: pytest.Mark) -> Demand:
     """Return what a speedup marker requires; raise ValueError, naming the argument and the valid ones."""
     given = _given(mark, _ARGUMENTS)
     _refuse_contradictions(given)
+    if given.get("accelerator") is not None:
+        _require_accelerator(given["accelerator"])
     if given.get("max_memory") is not None:
         given["max_memory"] = _bytes(given["max_memory"])
     return Demand(
@@ -146,6 +149,10 @@ _ARGUMENTS: _Arguments = {
         lambda value: value is None or _bytes(value) is not None,
     ),
     "max_time": ("a finite number of seconds above 0", _positive),
+    "accelerator": (
+        "the name of an accelerator, e.g. 'networkx:parallel'",
+        lambda value: value is None or isinstance(value, str),
+    ),
     "pair": ("a name", lambda value: value is None or (isinstance(value, str) and bool(value))),
     "device": ("the name of a device, e.g. 'cpu', 'gpu' or 'cupy', or the device itself", lambda _: True),
 }
@@ -185,6 +192,16 @@ def _refuse_contradictions(given: dict[str, Any]) -> None:
         raise ValueError("transfer='once' needs calls=N, the number of calls that share one transfer")
     if not is_once and given.get("calls") is not None:
         raise ValueError(f"calls={given['calls']!r} has no effect without transfer='once'")
+
+
+def _require_accelerator(name: str) -> None:
+    """Raise ValueError, with the valid ones, for a name that no accelerator has."""
+    from pytest_gpuperf.devices.accelerators import ACCELERATOR, chosen_accelerator  # which imports NumPy
+
+    try:
+        chosen_accelerator(f"{ACCELERATOR}:{name}")
+    except GpuPerfError as error:
+        raise ValueError(f"accelerator={name!r}: {error}") from error
 
 
 def _bytes(value: Any) -> int | None:

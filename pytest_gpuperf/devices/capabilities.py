@@ -19,6 +19,7 @@ __all__ = [
     "free_memory",
     "holds_work",
     "host_memory",
+    "idle_remedy",
     "occupy",
     "other_processes",
     "pause",
@@ -28,6 +29,7 @@ __all__ = [
     "throttle",
     "throttle_counters",
     "unfinished",
+    "unpack",
     "wait_for_result",
 ]
 
@@ -35,7 +37,7 @@ __all__ = [
 _NO_CONTEXT = nullcontext()  # one for all blocks: they are many, and may be short
 
 
-def context(device: Any) -> AbstractContextManager[Any, None]:
+def context(device: Any) -> AbstractContextManager[Any]:
     """Return what to enter around each use of the device: a setting of its library, such as an engine.
 
     It is entered and left outside what is timed, once around the set-up with the first call and its copies,
@@ -44,6 +46,22 @@ def context(device: Any) -> AbstractContextManager[Any, None]:
     """
     make = getattr(device, "context", None)
     return make() if callable(make) else _NO_CONTEXT
+
+
+def idle_remedy(device: Any) -> str:
+    """Return what to do where no work reached the device: its `idle_remedy`, or what is true of most."""
+    return getattr(device, "idle_remedy", None) or "make the arrays with device.asarray or xp"
+
+
+def unpack(device: Any) -> Callable[[Any], Any] | None:
+    """Return the device's method `unpack(value)`; None where it has none.
+
+    It returns a value of the device's library, such as a data frame, as containers of arrays, numbers and
+    text, which are compared in its place; None for what it does not know. It raises GpuPerfError for a value
+    whose work has not been done.
+    """
+    found = getattr(device, "unpack", None)
+    return found if callable(found) else None
 
 
 def occupy(device: Any, seconds: float) -> bool:

@@ -50,7 +50,8 @@ class Observation:
     `outside_time` (seconds too) is how long the device worked on after that. `finished` is the device's clock
     when its work was done, before anything else was asked. `allocations` counts those made by the device
     itself, not from a pool; `memory` is the peak of the bytes held above those held before, and `held` is
-    what is left of it at the end. None where the device does not report it.
+    what is left of it at the end. None where the device does not report it. `fallbacks` are the functions
+    that the device is known to have left to the CPU.
     """
 
     worked: bool = False
@@ -60,6 +61,7 @@ class Observation:
     allocations: int | None = None
     memory: int | None = None
     held: int | None = None
+    fallbacks: tuple[str, ...] = ()
 
 
 class TimedDevice(Device, Protocol):

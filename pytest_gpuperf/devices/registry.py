@@ -6,6 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import cast
 
+from pytest_gpuperf.devices.accelerators import ACCELERATOR, chosen_accelerator
 from pytest_gpuperf.devices.capabilities import call_optional
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
@@ -51,17 +52,19 @@ def selectors(backend: Backend) -> list[str]:
 class Devices:
     """The two devices of a run; the GPU is probed at the first call of `gpu()` and never again.
 
-    `choice` is `auto`, `none`, `NAME[:SELECTOR]` or a stand-in's; a wrong one raises GpuPerfError, naming the
-    valid ones.
+    `choice` is `auto`, `none`, `NAME[:SELECTOR]`, a stand-in's or an accelerator's; a wrong one raises
+    GpuPerfError, naming the valid ones.
     `broken` is why each GPU that is there, or a library for one, could not be used. Without a selector, the
     processes that share a run are spread over the devices by their number `worker`.
     """
 
     def __init__(self, choice: str, available: Sequence[Backend], worker: int | None = None) -> None:
-        stand_in = chosen_stand_in(choice)
-        name, _, self._selector = (stand_in.name if stand_in else choice).partition(":")
-        stand_ins = [stand_in] if stand_in else []
-        self._available: dict[str, Backend] = {backend.name: backend for backend in [*available, *stand_ins]}
+        own: Backend | None = chosen_stand_in(choice) or chosen_accelerator(choice)
+        name, _, self._selector = choice.partition(":")
+        if own is not None:
+            name, self._selector = own.name, ""
+        known = [*available, own] if own else available
+        self._available: dict[str, Backend] = {backend.name: backend for backend in known}
         self._first = available[0]  # compares with NumPy, as every backend of ours does that `auto` chooses
         self._worker = worker
         self._chosen = self._find(name)
@@ -132,7 +135,7 @@ class Devices:
     def _open_other(self, kind: Kind, library: str, selector: str) -> TimedDevice:
         if kind == "cpu" and library == "numpy":
             return self._first.cpu()
-        backend = self._available.get(library)
+        backend = self._available.get(library) or chosen_accelerator(library)
         if backend is None:
             raise Unavailable(
                 f"no backend supports {library}: it cannot be synchronized, so it cannot be timed"
@@ -168,7 +171,7 @@ class Devices:
                 raise GpuPerfError(f"{name} takes no device, not {self._selector!r}")
             return None
         if name not in self._available:
-            names = ", ".join(["auto", "none", *self._available, f"{STAND_IN}:MODULE"])
+            names = ", ".join(["auto", "none", *self._available, f"{STAND_IN}:MODULE", f"{ACCELERATOR}:NAME"])
             raise GpuPerfError(f"no backend is called {name!r}; available: {names}")
         self._available[name].check(self._selector)
         return self._available[name]

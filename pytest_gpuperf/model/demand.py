@@ -38,13 +38,17 @@ class Demand:
     """Whether both devices must give the same result."""
     max_time: Positive | None = None
     """Seconds that the measurement may take; null for the run's own limit."""
+    accelerator: str | None = None
+    """Name of the accelerator that is compared with its own library, as in `networkx:parallel`; null for the
+    devices of the run.
+    """
     alpha: Alpha = field(default=0.025, compare=False)
     """Chance of a wrong verdict, per side; an option of the run, and so no part of what a marker asks."""
 
     @property
     def bare(self) -> bool:
         """Whether nothing is required: such a test records and never fails."""
-        return self == Demand()
+        return self == Demand(accelerator=self.accelerator)
 
     @property
     def limits(self) -> tuple[float, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf.collection.items import SPEC
+from pytest_gpuperf.collection.items import SPEC, accelerator_of
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.session import timed_call
@@ -44,8 +44,9 @@ class GpuPerfFixture:
             if record.gpu is None:
                 self._session.apply_verdict(record, self._item)
         bind = partial(_bind, body)
-        cpu_result = timed_call.run_once(bind, self._session.cpu())
-        return cpu_result, timed_call.run_once(bind, self._session.gpu())
+        accelerator = accelerator_of(self._item)
+        cpu_result = timed_call.run_once(bind, self._session.cpu(accelerator))
+        return cpu_result, timed_call.run_once(bind, self._session.gpu(accelerator))
 
 
 def _bind(body: Callable[[Any], Any], device: Device) -> Callable[[], Any]:

@@ -100,13 +100,13 @@ class ItemRunner:
         if spec.kind == "gpu":
             return self._time_gpu(trial, spec, bind)
         try:
-            gpu = self._machine.gpu()
+            gpu = self._machine.gpu(spec.accelerator)
         except Unavailable as cause:
             reason = str(cause)
         else:
-            return trial.compare(bind, self._machine.cpu(), gpu)
+            return trial.compare(bind, self._machine.cpu(spec.accelerator), gpu)
         seconds = trial.options.sampling.precision_time
-        trial.assess_cpu_only(trial.time_cpu(bind, self._machine.cpu(), seconds))
+        trial.assess_cpu_only(trial.time_cpu(bind, self._machine.cpu(spec.accelerator), seconds))
         return Verdict(status="skipped", reason=reason, reason_code="no_gpu")
 
     def _compare_counts(self, trial: ScalingTrial, scaling: Scaling, bind: Bind) -> Verdict:

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -11,9 +12,13 @@ from pytest_gpuperf import options
 
 
 class OffHooks:
-    """Calls what a speedup test returns: its workload, which pytest would take for a mistake."""
+    """Calls what a speedup test returns: its workload, which pytest would take for a mistake.
 
-    def __init__(self, config: pytest.Config) -> None:
+    `open_cpu` returns the CPU of a DeviceSpec: of the library whose accelerator a marker names.
+    """
+
+    def __init__(self, config: pytest.Config, open_cpu: Callable[[Any], Any]) -> None:
+        self._open_cpu = open_cpu
         self._patterns: list[re.Pattern[str]] = []
         if lines := options.patterns(config):
             from pytest_gpuperf.collection.patterns import parse_pattern
@@ -30,11 +35,25 @@ class OffHooks:
         if inspect.iscoroutinefunction(function) or not self._is_measured(pyfuncitem):
             return None
         names = pyfuncitem._fixtureinfo.argnames  # noqa: SLF001 - pytest's own call reads them here
-        with _context(pyfuncitem):
-            workload = function(**{name: pyfuncitem.funcargs[name] for name in names})
+        values = {name: pyfuncitem.funcargs[name] for name in names}
+        device = self._use_accelerator(pyfuncitem, values) or _device_of(pyfuncitem)
+        with _context(device):
+            workload = function(**values)
             if callable(workload):
                 workload()
         return True
+
+    def _use_accelerator(self, item: pytest.Function, values: dict[str, Any]) -> Any:
+        """Put the CPU of an accelerator that the marker names into a test's arguments; return it, or None."""
+        mark = item.get_closest_marker("speedup")
+        if mark is None or mark.kwargs.get("accelerator") is None:
+            return None
+        from pytest_gpuperf.collection import fixtures
+        from pytest_gpuperf.collection.items import accelerator_of
+
+        device = self._open_cpu(accelerator_of(item))
+        values.update({name: device if name == "device" else device.xp for name in fixtures.slots(item)})
+        return device
 
     def _is_measured(self, item: pytest.Function) -> bool:
         if any(pattern.fullmatch(item.nodeid) for pattern in self._patterns):
@@ -49,12 +68,15 @@ class OffHooks:
         )
 
 
-def _context(item: pytest.Function) -> AbstractContextManager[Any, None]:
-    """Return what to enter around a test on our CPU; `device` may also be a fixture of the suite's own."""
+def _device_of(item: pytest.Function) -> Any:
+    return item.funcargs.get("device") or item.funcargs.get("devices")
+
+
+def _context(device: Any) -> AbstractContextManager[Any]:
+    """Return what to enter around a test on our CPU; the device may also be a fixture of the suite's own."""
     from pytest_gpuperf.devices import capabilities
     from pytest_gpuperf.devices.protocol import Device
 
-    device = item.funcargs.get("device")
     return capabilities.context(device if isinstance(device, Device) else None)
 
 

@@ -57,9 +57,9 @@ class RunHooks:
             return
         must_have_gpu = self.session.machine.lost or self.session.options.require_gpu
         if spec.kind == "gpu" or (must_have_gpu and spec.kind is None):
-            self.session.gpu(spec.device)
+            self.session.gpu(spec.device or spec.accelerator)
         if spec.kind != "gpu":
-            self.session.cpu(spec.device)
+            self.session.cpu(spec.device or spec.accelerator)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:

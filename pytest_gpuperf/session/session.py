@@ -195,7 +195,8 @@ class GpuPerfSession:
     def measure(self, item: pytest.Function, spec: ItemSpec, bind: Bind | None = None) -> Record:
         """Measure one item and store its record; exceptions of the body pass through."""
         if spec.kind is None and spec.source != "all" and spec.scaling is None:
-            self.look_for_gpu()  # fails the test, or warns, for a broken one; without any the CPU is timed
+            # It fails the test, or warns, for a broken GPU; without any the CPU is timed.
+            self.look_for_gpu(spec.accelerator)
         trial = self._trial(item, spec)
         fault = None
         try:

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -96,7 +97,14 @@ class ResultChecks:
 
         `dtypes` are those that the workload is known to use.
         """
-        values = snapshot(result, device.holds, device.asnumpy, device.info.reduced_eps, dtypes)
+        values = snapshot(
+            result,
+            device.holds,
+            device.asnumpy,
+            device.info.reduced_eps,
+            dtypes,
+            unpack=capabilities.unpack(device),
+        )
         for leaf in incomparable(values):
             path, value, _ = leaf
             is_copied = self._demand.transfer != "never"
@@ -143,7 +151,7 @@ class ResultChecks:
         if not gpu.did_device_work:
             raise GpuPerfError(
                 f"no work reached {gpu.device.name}: the result is on the host and the device was idle; "
-                "make the arrays with device.asarray or xp"
+                f"{capabilities.idle_remedy(gpu.device)}"
             )
 
     def require_same_result(self, first: list[Leaf], last: list[Leaf]) -> None:

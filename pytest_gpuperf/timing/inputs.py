@@ -65,10 +65,11 @@ class UploadTracker:
     def _upload(self, host: Any, **sharding: Any) -> Any:
         """Upload by the device's own method; a group of devices takes how to divide the array."""
         array = self._device.asarray(host, **sharding)
+        is_there = self._device.holds(host) or getattr(self._device, "arrays_are_on_host", False)
         if isinstance(array, list):  # a part on each device of a group
             for part in array:
                 self._record(part, Upload(bytes_of(part), None))
-        elif self.kind == "gpu" and self._device.holds(host):  # already on the device: nothing was uploaded
+        elif self.kind == "gpu" and is_there:  # already on the device: nothing was uploaded
             self.arrays.append(array)
         else:
             self._record(array, Upload(bytes_of(array), None if self.kind == "cpu" else lambda: host))

@@ -52,16 +52,18 @@ def snapshot(
     asnumpy: Callable[[Any], Any],
     reduced_eps: float | None = None,
     dtypes: Iterable[str] = (),
+    unpack: Callable[[Any], Any] | None = None,
 ) -> list[Leaf]:
     """Return the result's values on the host: arrays of the device copied, numbers as 0-d arrays.
 
     Each field of a structured array is a value, and so is a mask; what it hides is zero.
     `reduced_eps` is the spacing to which the device rounds float32, where it rounds more than that dtype.
-    A number of Python was computed in one of `dtypes`: its type does not tell in which.
+    A number of Python was computed in one of `dtypes`: its type does not tell in which. `unpack` returns the
+    contents of an object of the device's library, such as a data frame, and None for any other value.
     """
     found: list[Leaf] = []
     coarsest = max((_eps(dtype, reduced_eps) for dtype in dtypes), default=0.0)
-    for path, value, _ in leaves(result):
+    for path, value, _ in leaves(result) if unpack is None else _unpacked(result, unpack):
         eps = _narrow_eps(str(getattr(value, "dtype", "")))
         host = value
         if is_masked(value):
@@ -80,6 +82,13 @@ def snapshot(
             host = host.astype(np.float32)
         found += _parts(Leaf(path, host, eps))
     return found
+
+
+def _unpacked(result: Any, unpack: Callable[[Any], Any]) -> Iterator[Leaf]:
+    """Yield the values of a result, and those in objects that `unpack` knows in their places."""
+    for leaf in leaves(result):
+        contents = unpack(leaf.value)
+        yield from [leaf] if contents is None else leaves(contents, leaf.path)
 
 
 def is_masked(value: Any) -> bool:

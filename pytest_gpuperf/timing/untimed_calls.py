@@ -9,6 +9,7 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
+from pytest_gpuperf.model.units import first_few
 from pytest_gpuperf.timing import any_array, input_changes, inputs
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.clock import require_seconds, seconds_between
@@ -78,6 +79,7 @@ def first_call(bind: Bind, device: TimedDevice) -> tuple[Workload, Any]:
     if inspect.isawaitable(call.result) and not is_lazy_graph(call.result):
         getattr(call.result, "close", lambda: None)()
         raise GpuPerfError("the workload is async and would never run; time a function that runs the loop")
+    _require_no_fallback(call, device)
     workload = replace(workload, changed_at_first=input_changes.changed(state, device))
     workload = _with_first_call(workload, call)
     if device.kind == "gpu" and not workload.did_device_work:
@@ -95,6 +97,7 @@ def inspected_call(timer: BlockTimer) -> Any:
     with gc_paused():  # as timed calls run
         call = _observed_call(workload.call, workload.device)
     timer.note_time(call.elapsed)
+    _require_no_fallback(call, workload.device)
     seems_idle = workload.used_device_at_first and not call.observation.worked
     if seems_idle and timer.fastest_sample < _SHORTEST_LAUNCH:
         raise GpuPerfError(
@@ -228,6 +231,15 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
     if observation.outside_time is not None:
         require_seconds(observation.outside_time)  # backends read their clock for it
     return _ObservedCall(host_time=host_time, elapsed=elapsed, result=result, observation=observation)
+
+
+def _require_no_fallback(call: _ObservedCall, device: TimedDevice) -> None:
+    """Refuse a call of which the device is known to have left a part to the CPU."""
+    if left := call.observation.fallbacks:
+        raise GpuPerfError(
+            f"{device.name} fell back to the CPU in {first_few(left)}; leave these out of the workload, call "
+            "them in its setup, or call what the accelerator supports"
+        )
 
 
 def _require_no_arguments(workload: Callable[..., Any]) -> None:

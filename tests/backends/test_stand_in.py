@@ -171,7 +171,7 @@ def test_an_option_chooses_one(expected, choice):
 
 def test_without_a_module_the_option_is_an_error_that_shows_how_to_give_one():
     for choice in ("standin", "standin:"):
-        with pytest.raises(GpuPerfError, match=r"simulated, standin:MODULE$"):
+        with pytest.raises(GpuPerfError, match=r"simulated, standin:MODULE, accelerator:NAME$"):
             Devices(choice, backends("a processor", []))
 
 

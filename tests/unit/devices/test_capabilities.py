@@ -45,9 +45,11 @@ def test_these_are_all_of_them():
     others = (
         "context",
         "fault",
+        "idle_remedy",
         "other_processes",
         "shares_processors",
         "throttle_counters",
+        "unpack",
         "wait_for_result",
     )
     assert sorted((*ABILITIES, *others)) == sorted(capabilities.__all__)

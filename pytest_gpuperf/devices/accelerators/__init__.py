@@ -1,0 +1,35 @@
+"""From `accelerator:NAME` to its backend: a library with an accelerator of its own switched off, and on."""
+
+from importlib import import_module
+
+from pytest_gpuperf.devices.accelerators.base import Accelerator, AcceleratorBackend
+from pytest_gpuperf.model.errors import GpuPerfError
+
+__all__ = ["ACCELERATOR", "chosen_accelerator"]
+
+ACCELERATOR = "accelerator"
+"""The name before that of the library in `--gpuperf-gpu=accelerator:NAME`."""
+
+_MODULES = {
+    "cudf.pandas": ("cudf_pandas", "CudfPandas"),
+    "networkx": ("networkx", "NetworkX"),
+    "polars": ("polars", "Polars"),
+    "sklearnex": ("sklearnex", "Sklearnex"),
+}
+
+
+def chosen_accelerator(choice: str) -> AcceleratorBackend | None:
+    """Return the backend of `accelerator:NAME`, None for any other choice; this imports no library.
+
+    Raises GpuPerfError, with the valid names, for one that no machine has.
+    """
+    kind, _, name = choice.partition(":")
+    if kind != ACCELERATOR:
+        return None
+    library, _, how = name.partition(":")
+    if library not in _MODULES:
+        names = ", ".join(f"{ACCELERATOR}:{each}" for each in _MODULES)
+        raise GpuPerfError(f"there is no accelerator {name!r}; the accelerators are {names}")
+    module, type_name = _MODULES[library]
+    made: type[Accelerator] = getattr(import_module(f"{__name__}.{module}"), type_name)
+    return AcceleratorBackend(choice, made(how))

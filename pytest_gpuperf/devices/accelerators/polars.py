@@ -1,0 +1,89 @@
+"""Polars with another engine: the GPU's (`accelerator:polars`), or the CPU's streaming one (`:streaming`)."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import wraps
+from typing import Any
+from unittest.mock import patch
+
+from pytest_gpuperf.devices.accelerators.base import Accelerator, Calls
+from pytest_gpuperf.devices.accelerators.columns import column
+from pytest_gpuperf.devices.library import import_library, unusable
+from pytest_gpuperf.model.errors import GpuPerfError
+
+_ENGINES = ("gpu", "streaming")
+_INSTALL = "install cudf-polars-cu12 or cudf-polars-cu13, and a polars that it supports"
+_STARTS_WORK = ("collect", "collect_async", "collect_batches", "sink_")
+
+
+class Polars(Accelerator):
+    """An engine for lazy queries. The GPU's raises where it cannot run one, and leaves none to the CPU."""
+
+    library = "polars"
+    remedy = "install polars"
+    idle_remedy = "collect a lazy query: a data frame works at once, on the CPU whatever the engine"
+    may_stay_on = False
+
+    def __init__(self, how: str) -> None:
+        super().__init__(how or "gpu")
+        self.is_gpu = self.how == "gpu"
+        if self.how not in _ENGINES:
+            names = " or ".join(f"accelerator:polars:{engine}" for engine in _ENGINES)
+            raise GpuPerfError(f"polars has no engine {how!r} to compare; pass {names}")
+
+    def open(self) -> str:
+        """Return the engine's name after one query on it; raise Unavailable where it cannot run."""
+        polars = self.namespace()
+        if self.is_gpu:
+            import_library("cudf_polars", "cudf_polars", _INSTALL)
+        try:
+            with self.on():
+                polars.LazyFrame({"a": [1, 2]}).select(polars.col("a").sum()).collect()
+        except Exception as error:
+            raise unusable(f"polars cannot use its {self.how} engine", error, _INSTALL) from error
+        return "polars with its GPU engine" if self.is_gpu else "polars with its streaming engine on the CPU"
+
+    def on(self) -> AbstractContextManager[Any]:
+        """Let lazy queries run on the engine."""
+        polars = sys.modules["polars"]
+        engine = polars.GPUEngine(raise_on_fail=True) if self.is_gpu else self.how
+        return polars.Config(engine_affinity=engine)  # type: ignore[no-any-return]  # polars is not read
+
+    def off(self) -> AbstractContextManager[Any]:
+        """Let them run on the engine for data in memory."""
+        return sys.modules["polars"].Config(engine_affinity="in-memory")  # type: ignore[no-any-return]  # as above
+
+    @contextmanager
+    def calls(self) -> Iterator[Calls]:
+        """Note the lazy queries that run.
+
+        An engine that leaves a query to another one tells nobody, but for the GPU's, which raises.
+        """
+        calls, lazy = Calls(), sys.modules["polars"].LazyFrame
+
+        def noted(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(method)
+            def call(*inputs: Any, **options: Any) -> Any:
+                calls.ran.append(f"LazyFrame.{name}")
+                return method(*inputs, **options)
+
+            return call
+
+        with ExitStack() as stack:
+            for name, method in [*vars(lazy).items()]:
+                if name.startswith(_STARTS_WORK) and name != "collect_schema" and callable(method):
+                    stack.enter_context(patch.object(lazy, name, noted(name, method)))
+            yield calls
+
+    def unpack(self, value: Any) -> Any:
+        """Return the columns of a data frame, or the values of a series; refuse a query that has not run."""
+        polars = sys.modules["polars"]
+        if isinstance(value, polars.LazyFrame):
+            raise GpuPerfError(
+                "a result is a LazyFrame, whose work would run after the timed call; return what its method "
+                "collect returns"
+            )
+        if isinstance(value, polars.Series):
+            return column(value)
+        return {each.name: column(each) for each in value} if isinstance(value, polars.DataFrame) else None

@@ -1,0 +1,252 @@
+"""Accelerators that need no GPU: nx-parallel, scikit-learn-intelex and polars' engines, as they really are.
+
+Without these packages the tests skip; with GPUPERF_NO_SKIP set, as in CI's second environment, they fail.
+"""
+
+import json
+import os
+from importlib import import_module
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from cases import for_each
+
+from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.accelerators import chosen_accelerator
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+from pytest_gpuperf.timing.leaves import snapshot
+
+PACKAGES = ("networkx", "nx_parallel", "polars", "sklearn", "sklearnex")
+if missing := [name for name in PACKAGES if find_spec(name) is None]:
+    if os.environ.get("GPUPERF_NO_SKIP"):
+        raise ImportError(f"{missing} are not installed, and these tests may not skip here")
+    pytest.skip(f"{missing} are not installed; CI's second environment has them", allow_module_level=True)
+
+# Here, and not in an inner run, which would forget them: compiled modules cannot be imported twice.
+for name in (*PACKAGES, "sklearn.cluster", "sklearn.linear_model", "sklearn.decomposition"):
+    import_module(name)
+
+
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch):
+    """Let nx-parallel work in threads: processes take seconds to start."""
+    parallel = import_module("networkx").config.backends.parallel
+    monkeypatch.setattr(parallel, "active", True)
+    monkeypatch.setattr(parallel, "backend", "threading")
+    monkeypatch.setattr(parallel, "n_jobs", 1)
+
+
+@pytest.fixture
+def measured(pytester):
+    """Measure a test's body with an accelerator; return its record."""
+
+    def call(choice, body, *options):
+        lines = "\n".join(f"    {line}" for line in body.strip().splitlines())
+        pytester.makepyfile(
+            test_it="import numpy as np\nimport pytest\nfrom sklearn.linear_model import Ridge\n\n"
+            f"@pytest.mark.speedup\ndef test_it(xp):\n{lines}\n"
+        )
+        ours = [f"--gpuperf-gpu=accelerator:{choice}", "--gpuperf-json=r.json", "--gpuperf-max-time=1"]
+        alone = ["--gpuperf-lock=none", "-Werror", "-p", "no:randomly"]
+        result = pytester.runpytest_inprocess(*alone, *ours, *options)
+        assert result.ret == pytest.ExitCode.OK
+        (record,) = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"]
+        return record
+
+    return call
+
+
+GRAPH = "graph = xp.gnp_random_graph(30, 0.3, seed=1)"
+FRAME = """
+frame = xp.LazyFrame({"k": np.arange(1000) % 7, "v": np.arange(1000.0), "s": ["a", None] * 500})
+query = frame.group_by("k").agg(xp.col("v").mean(), xp.col("s").first()).sort("k")
+"""
+POINTS = "points = np.random.default_rng(0).random((1000, 5))"
+
+
+@for_each(
+    ("choice", "body", "name"),
+    [
+        (
+            "networkx:parallel",
+            f"{GRAPH}\nreturn lambda: xp.square_clustering(graph)",
+            "networkx with nx-parallel ",
+        ),
+        ("polars:streaming", f"{FRAME}\nreturn lambda: query.collect()", "polars with its streaming engine "),
+        (
+            "sklearnex",
+            f"{POINTS}\nreturn lambda: xp.linear_model.Ridge().fit(points, points[:, 0]).coef_",
+            "scikit-learn with scikit-learn-intelex ",
+        ),
+    ],
+)
+def test_what_an_accelerator_supports_is_measured_and_compared_on_both_sides(measured, choice, body, name):
+    record = measured(choice, body)
+    assert ("recorded", None) == (record["status"], record["reason"])
+    assert record["speedup"]["value"] > 0
+    assert record["parity"]["agreed"] is True
+    device = record["gpu"]["device"]
+    assert device["name"].startswith(name)
+    assert device["name"].endswith(" on the CPU")
+    assert device["emulated"] is True
+
+
+@for_each(
+    ("choice", "body", "reason"),
+    [
+        (
+            "networkx:parallel",
+            f"{GRAPH}\nreturn lambda: xp.pagerank(graph)",
+            "fell back to the CPU in pagerank; ",
+        ),
+        (
+            "sklearnex",
+            f"{POINTS}\nreturn lambda: xp.linear_model.Ridge(positive=True).fit(points, points[:, 0]).coef_",
+            "fell back to the CPU in linear_model.Ridge.fit; ",
+        ),
+        (
+            "sklearnex",  # a class that the module imported is not patched
+            f"{POINTS}\nreturn lambda: Ridge().fit(points, points[:, 0]).coef_",
+            "the device was idle; call what it accelerates through xp, inside the test",
+        ),
+        (
+            "polars:streaming",
+            'frame = xp.DataFrame({"a": [1, 2]})\nreturn lambda: frame.sum()',
+            "the device was idle; collect a lazy query: ",
+        ),
+        ("polars:streaming", f"{FRAME}\nreturn lambda: query", "return what its method collect returns"),
+    ],
+)
+def test_what_an_accelerator_leaves_to_the_cpu_is_an_error_that_names_it(measured, choice, body, reason):
+    record = measured(choice, body)
+    assert "error" == record["status"]
+    assert reason in record["reason"]
+
+
+def test_what_falls_back_in_the_setup_is_no_matter(measured):
+    body = f"{GRAPH}\nranks = xp.pagerank(graph)\nreturn lambda: xp.square_clustering(graph)"
+    assert "recorded" == measured("networkx:parallel", body)["status"]
+
+
+def test_functions_that_an_algorithm_calls_itself_do_not_fall_back():
+    gpu = chosen_accelerator("accelerator:networkx:parallel").gpu("")
+    graph = gpu.xp.gnp_random_graph(20, 0.3, seed=1)
+    with capabilities.context(gpu), gpu.observe() as observation:
+        gpu.xp.pagerank(graph)  # which calls to_scipy_sparse_array
+    assert (False, ("pagerank",)) == (observation.worked, observation.fallbacks)
+
+
+def test_the_cpu_of_a_suite_that_patched_scikit_learn_itself_is_not_patched():
+    sklearnex = import_module("sklearnex")
+    cpu = chosen_accelerator("accelerator:sklearnex").cpu()
+    sklearnex.patch_sklearn(verbose=False)
+    try:
+        with capabilities.context(cpu):
+            inside = cpu.xp.linear_model.Ridge
+        after = cpu.xp.linear_model.Ridge
+        with (
+            capabilities.context(cpu),
+            pytest.raises(GpuPerfError, match=r"yet ran linear_model\.Ridge\.fit"),
+            cpu.observe(),
+        ):
+            after().fit(np.eye(3), np.ones(3))
+    finally:
+        sklearnex.unpatch_sklearn()
+    assert inside.__module__.startswith("sklearn.")
+    assert after.__module__.startswith("sklearnex.")
+
+
+def test_nx_parallel_takes_the_jobs_that_it_is_told_and_not_those_of_a_test_run():
+    jobs = import_module("nx_parallel").get_n_jobs
+    assert 2 == jobs()
+    with capabilities.context(chosen_accelerator("accelerator:networkx:parallel").gpu("")):
+        assert 1 == jobs()
+    assert 2 == jobs()
+
+
+@for_each("choice", ["networkx:parallel", "polars:streaming", "sklearnex"])
+def test_a_context_leaves_the_library_as_it_was(choice):
+    backend = chosen_accelerator(f"accelerator:{choice}")
+    polars, networkx = import_module("polars"), import_module("networkx")
+
+    def settings():
+        state = polars.Config.state(env_only=True).get("POLARS_ENGINE_AFFINITY")
+        return state, repr(networkx.config), import_module("sklearnex").sklearn_is_patched()
+
+    before = settings()
+    for device in (backend.gpu(""), backend.cpu()):
+        with capabilities.context(device):
+            pass
+        assert before == settings()
+
+
+def contents(device, value):
+    found = snapshot(value, device.holds, device.asnumpy, unpack=capabilities.unpack(device))
+    return {leaf.path: leaf.value.tolist() for leaf in found}
+
+
+def test_graphs_are_compared_by_nodes_edges_and_attributes():
+    cpu = chosen_accelerator("accelerator:networkx:parallel").cpu()
+    one, other = cpu.xp.Graph(), cpu.xp.Graph()
+    one.add_edge("a", "b", weight=2.0)
+    one.add_node("c", colour="red")
+    other.add_node("c", colour="red")
+    other.add_edge("b", "a", weight=2.0)
+    assert contents(cpu, one) == contents(cpu, other)
+    other["a"]["b"]["weight"] = 3.0
+    assert contents(cpu, one) != contents(cpu, other)
+    assert ["'a'", "'b'", "'c'"] == contents(cpu, one)["result['nodes']"]
+
+
+def test_a_graph_of_a_backend_is_compared_as_one_of_networkx():
+    cpu = chosen_accelerator("accelerator:networkx:parallel").cpu()
+    graph = cpu.xp.path_graph(4)
+    converted = import_module("nx_parallel").ParallelGraph(graph)
+    assert contents(cpu, graph) == contents(cpu, converted)
+
+
+def test_data_frames_are_compared_by_their_columns():
+    cpu = chosen_accelerator("accelerator:polars:streaming").cpu()
+    frame = cpu.xp.DataFrame({"n": [1, 2], "s": ["a", None], "l": [[1.5], [2.5, 3.5]]})
+    assert {
+        "result['n']": [1, 2],
+        "result['s']['missing']": [False, True],
+        "result['s']['text']": ["a", "None"],
+        "result['l'][0][0]": 1.5,
+        "result['l'][1][0]": 2.5,
+        "result['l'][1][1]": 3.5,
+    } == contents(cpu, frame)
+    assert {"result": [1, 2]} == contents(cpu, frame["n"])
+
+
+def test_a_backend_that_cannot_be_loaded_says_why_and_what_to_do(monkeypatch):
+    def fail(_):
+        raise ImportError("cannot import name '_rescale_e'")
+
+    monkeypatch.setattr("importlib.metadata.EntryPoint.load", fail)
+    with pytest.raises(Unavailable) as cause:
+        chosen_accelerator("accelerator:networkx:parallel").gpu("")
+    assert (
+        "cannot be used: cannot import name '_rescale_e'; install a version of networkx that nx-parallel"
+        in str(cause.value)
+    )
+    assert cause.value.broken
+
+
+@for_each(
+    ("choice", "reason"),
+    [
+        ("polars", "cudf_polars is not installed; install cudf-polars-cu12 or cudf-polars-cu13"),
+        (
+            "networkx:cugraph",
+            "networkx has no backend cugraph here; install nx-cugraph-cu12 or nx-cugraph-cu13",
+        ),
+        ("sklearnex:gpu", "scikit-learn-intelex is here for the CPU only; install scikit-learn-intelex"),
+    ],
+)
+def test_one_for_a_gpu_says_what_to_install(choice, reason):
+    with pytest.raises(Unavailable) as cause:
+        chosen_accelerator(f"accelerator:{choice}").gpu("")
+    assert str(cause.value).startswith(reason)
+    assert cause.value.missing

@@ -1,0 +1,276 @@
+"""Accelerators in pytest: the option, the marker, and what is said of one that did nothing or not all."""
+
+import json
+import os
+import sys
+from contextlib import contextmanager
+from time import sleep
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from cases import for_each
+
+from pytest_gpuperf.cli import main
+from pytest_gpuperf.devices import accelerators
+from pytest_gpuperf.devices.accelerators.base import Accelerator, Calls
+from pytest_gpuperf.model.errors import Unavailable
+
+SLOW = 3e-3  # seconds of a function that is not accelerated: others take as long as Python needs to call them
+
+
+class Switch(Accelerator):
+    """A library of three functions: one is accelerated, one is not, and one stays accelerated once it is."""
+
+    is_on = False
+
+    def namespace(self):
+        functions = {name: getattr(self, name) for name in ("supported", "unsupported", "kept")}
+        return SimpleNamespace(__name__="lib", __version__="2", is_on=lambda: self.is_on, **functions)
+
+    def open(self):
+        if self.how:
+            raise Unavailable(f"the switch {self.how} is not installed; install it", missing=True)
+        return "lib with a switch on the CPU"
+
+    @contextmanager
+    def switched(self, *, is_on):
+        self.is_on, before = is_on, self.is_on
+        yield
+        self.is_on = before
+
+    def on(self):
+        return self.switched(is_on=True)
+
+    def off(self):
+        return self.switched(is_on=False)
+
+    told = Calls()
+
+    @contextmanager
+    def calls(self):
+        self.told = Calls()
+        yield self.told
+
+    def supported(self):
+        if self.is_on:
+            self.told.ran.append("supported")
+        else:
+            sleep(SLOW)
+        return 1.0
+
+    def unsupported(self):
+        if self.is_on:
+            self.told.left.append("unsupported")
+        sleep(SLOW)
+        return 1.0
+
+    def kept(self):
+        self.told.ran.append("kept")
+        return 1.0
+
+
+@pytest.fixture(autouse=True)
+def switch(monkeypatch):
+    module = ModuleType("pytest_gpuperf.devices.accelerators.switch")
+    module.Switch = Switch
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(accelerators._MODULES, "switch", ("switch", "Switch"))
+
+
+@pytest.fixture
+def found(pytester):
+    """Run a suite with short measurements; return pytest's result and the records, by the tests' names."""
+
+    def call(source, *options, chosen="accelerator:switch"):
+        pytester.makepyfile(test_it=f"import pytest\n{source}")
+        chooses = [f"--gpuperf-gpu={chosen}"] if chosen else []
+        ours = [*chooses, "--gpuperf-json=r.json", "--gpuperf-max-time=3", "--gpuperf-lock=none"]
+        result = pytester.runpytest_inprocess("-p", "no:randomly", *ours, *options)
+        report = pytester.path / "r.json"
+        listed = json.loads(report.read_text(encoding="utf-8"))["records"] if report.exists() else []
+        return result, {record["nodeid"].removeprefix("test_it.py::"): record for record in listed}
+
+    return call
+
+
+SUPPORTED = """
+@pytest.mark.speedup(min=2)
+def test_it(xp):
+    assert xp.unsupported() == 1  # in its setup that is no matter
+    return xp.supported
+"""
+
+
+def test_a_suite_is_compared_with_itself_and_the_accelerator_on_the_cpu_is_called_emulated(found):
+    result, records = found(SUPPORTED)
+    record = records["test_it"]
+    assert "passed" == record["status"]
+    assert record["speedup"]["value"] > 2
+    device = record["gpu"]["device"]
+    assert ("accelerator:switch", "lib 2", True) == (device["backend"], device["library"], device["emulated"])
+    assert record["transfer"]["reason"].startswith("nothing is transferred")
+    lines = ["CPU * | GPU lib with a switch on the CPU*", "*emulated: not a GPU's speedup*"]
+    result.stdout.fnmatch_lines(lines)
+
+
+def test_a_call_that_fell_back_is_an_error_that_names_the_functions(found):
+    _, records = found(
+        """
+@pytest.mark.speedup(min=2)
+def test_partly(xp):
+    return lambda: xp.supported() + xp.unsupported()
+
+@pytest.mark.speedup
+def test_late(xp):
+    calls = []
+    def workload():
+        calls.append(None)
+        return xp.supported() if len(calls) < 6 else xp.supported() * xp.unsupported()
+    return workload
+"""
+    )
+    assert ["error", "error"] == [record["status"] for record in records.values()]
+    for record in records.values():
+        assert record["reason"].startswith(
+            "lib with a switch on the CPU fell back to the CPU in unsupported; leave these out of the "
+        )
+
+
+def test_a_call_that_the_accelerator_had_nothing_to_do_with_is_an_error(found):
+    source = "@pytest.mark.speedup(min=2)\ndef test_it(device):\n    return lambda: device.asarray([1.0])"
+    record = found(source)[1]["test_it"]
+    assert "error" == record["status"]
+    assert record["reason"].startswith("no work reached lib with a switch on the CPU: ")
+    assert record["reason"].endswith("; call what it accelerates through xp, inside the test")
+
+
+def test_work_that_stays_accelerated_on_the_cpu_is_an_error(found):
+    record = found("@pytest.mark.speedup(min=2)\ndef test_it(xp):\n    return xp.kept")[1]["test_it"]
+    assert "error" == record["status"]
+    assert record["reason"].startswith("accelerator:switch was switched off and yet ran kept; ")
+
+
+ONE = """
+@pytest.mark.speedup(min=2, accelerator="switch")
+def test_one(device):
+    assert device.backend.startswith("accelerator:switch")
+    return device.xp.supported
+"""
+OTHER = """
+@pytest.mark.speedup
+def test_other(device):
+    return device.xp.ones(3).sum
+"""
+BOTH = """
+@pytest.mark.speedup(parity=False, accelerator="switch")
+def test_both(gpuperf):
+    assert (False, True) == gpuperf.both(lambda xp: xp.supported() and xp.is_on())
+"""
+
+
+def test_a_marker_chooses_for_its_test_alone(found):
+    _, records = found(ONE + OTHER, chosen="simulated")
+    assert "passed" == records["test_one"]["status"]
+    devices = {name: record["gpu"]["device"]["backend"] for name, record in records.items()}
+    assert {"test_one": "accelerator:switch", "test_other": "simulated"} == devices
+    accelerators = {name: record["demand"]["accelerator"] for name, record in records.items()}
+    assert {"test_one": "switch", "test_other": None} == accelerators
+
+
+def test_gpuperf_both_runs_with_the_accelerator_of_its_test_off_and_on(found):
+    result, records = found(BOTH, chosen=None)
+    result.assert_outcomes(passed=1)
+    assert "recorded" == records["test_both"]["status"]
+
+
+@for_each("source", [ONE, BOTH])
+def test_off_runs_a_test_on_the_library_without_measuring_it(found, source):
+    result, records = found(source, "--gpuperf-off", chosen=None)
+    result.assert_outcomes(passed=1)
+    assert {} == records
+
+
+def test_an_accelerator_that_is_not_installed_skips_the_test_and_times_the_library(found):
+    result, records = found(ONE.replace('"switch"', '"switch:fast"'), "-rs", chosen=None)
+    assert "skipped" == records["test_one"]["status"]
+    assert len(records["test_one"]["cpu"]["samples"]) > 1
+    result.stdout.fnmatch_lines(["SKIPPED * the switch fast is not installed; install it"])
+
+
+ON_ONE_DEVICE = """
+@pytest.mark.speedup(accelerator="switch")
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_it(device): pass
+"""
+
+
+@for_each(
+    ("source", "reason"),
+    [
+        (
+            '@pytest.mark.speedup(accelerator="foo")\ndef test_it(xp): pass',
+            "@pytest.mark.speedup: accelerator='foo': there is no accelerator 'foo'; the accelerators are ",
+        ),
+        (
+            "@pytest.mark.speedup(accelerator=3)\ndef test_it(xp): pass",
+            "accelerator must be the name of an accelerator, e.g. 'networkx:parallel', not 3",
+        ),
+        (ON_ONE_DEVICE, "accelerator= compares two devices within one test, and this one runs on one; "),
+    ],
+)
+def test_a_marker_that_cannot_be_right_is_an_error_at_collection(collection_errors, source, reason):
+    (said,) = collection_errors(f"import pytest\n{source}")
+    assert reason in said
+
+
+@for_each(
+    ("choice", "reason"),
+    [
+        ("accelerator:", "there is no accelerator ''; the accelerators are accelerator:cudf.pandas"),
+        ("accelerator:foo", "there is no accelerator 'foo'; the accelerators are accelerator:cudf.pandas"),
+        ("accelerator:networkx:nope", "networkx has no backend 'nope'; pass one of accelerator:networkx:c"),
+    ],
+)
+def test_an_option_that_cannot_be_right_ends_the_run_with_one_line(run, choice, reason):
+    result = run("def test_it(): pass", gpu=choice)
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([f"ERROR: --gpuperf-gpu: {reason}*"])
+
+
+SLOW_LIBRARY = """
+import time
+
+def work():
+    time.sleep(0.003)
+    return 1.0
+"""
+ON_FOR_GOOD = """
+import slow_library
+
+slow_library.work = lambda: 1.0  # as cuml.accel does with scikit-learn, once and for the whole process
+"""
+OF_THE_LIBRARY = """
+import pytest
+import slow_library
+
+@pytest.mark.speedup(min=2)
+def test_it():
+    return slow_library.work
+"""
+
+
+def test_one_that_is_on_for_a_whole_process_is_compared_by_two_runs(pytester, monkeypatch):
+    pytester.makepyfile(slow_library=SLOW_LIBRARY, on_for_good=ON_FOR_GOOD, test_it=OF_THE_LIBRARY)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(pytester.path), *sys.path]))
+    ours = ("--gpuperf-gpu=standin:numpy", "--gpuperf-lock=none", "--gpuperf-max-time=3")
+    without = pytester.runpytest_subprocess("--gpuperf-side=cpu", "--gpuperf-json=cpu.json", *ours)
+    without.assert_outcomes(passed=1)
+    within = pytester.runpytest_subprocess(
+        "-pon_for_good", "--gpuperf-side=gpu", "--gpuperf-json=gpu.json", *ours
+    )
+    within.assert_outcomes(passed=1)
+    monkeypatch.chdir(pytester.path)
+    assert 0 == main(["merge", "cpu.json", "gpu.json", "-o", "merged.json"])
+    (record,) = json.loads((pytester.path / "merged.json").read_text(encoding="utf-8"))["records"]
+    assert "passed" == record["status"]
+    assert record["speedup"]["value"] > 2

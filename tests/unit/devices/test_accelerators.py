@@ -1,0 +1,321 @@
+"""Accelerators: which names there are, what is missing, and what is made of what an accelerator tells.
+
+The libraries themselves are in tests/backends/test_accelerators.py; cuDF and the GPUs' are fakes here.
+"""
+
+import logging
+import sys
+from contextlib import contextmanager, nullcontext
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+from cases import for_each
+
+from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.accelerators import chosen_accelerator
+from pytest_gpuperf.devices.accelerators.base import Accelerator, AcceleratorBackend, Calls, log_of
+from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+from pytest_gpuperf.timing.leaves import snapshot
+
+
+@for_each(
+    ("choice", "reason"),
+    [
+        ("accelerator", "there is no accelerator ''; the accelerators are accelerator:cudf.pandas, "),
+        ("accelerator:", "there is no accelerator ''; the accelerators are accelerator:cudf.pandas, "),
+        ("accelerator:foo", "there is no accelerator 'foo'; the accelerators are accelerator:cudf.pandas, "),
+        ("accelerator:networkx", "networkx needs a backend; pass one of accelerator:networkx:cugraph, "),
+        ("accelerator:networkx:nope", "networkx has no backend 'nope'; pass one of accelerator:networkx:c"),
+        ("accelerator:networkx:parallel:1", "networkx has no backend 'parallel:1'; pass one of "),
+        (
+            "accelerator:polars:warp",
+            "polars has no engine 'warp' to compare; pass accelerator:polars:gpu or ",
+        ),
+        (
+            "accelerator:sklearnex:cuda",
+            "accelerator:sklearnex takes no device, for the CPU, or one of Intel's",
+        ),
+        ("accelerator:cudf.pandas:1", "accelerator:cudf.pandas has one GPU and takes no device, not '1'"),
+    ],
+)
+def test_a_name_that_no_machine_has_is_refused_with_the_valid_ones(choice, reason):
+    with pytest.raises(GpuPerfError) as refusal:
+        Devices(choice, backends("a CPU", []))
+    assert str(refusal.value).startswith(reason)
+    assert "\n" not in str(refusal.value)
+
+
+@for_each(
+    "choice",
+    [
+        "accelerator:networkx:parallel",
+        "accelerator:networkx:cugraph",
+        "accelerator:polars",
+        "accelerator:polars:streaming",
+        "accelerator:sklearnex",
+        "accelerator:sklearnex:gpu:1",
+        "accelerator:cudf.pandas",
+    ],
+)
+def test_a_valid_name_is_that_of_a_backend_and_imports_no_library(choice):
+    before = {*sys.modules}
+    assert choice == chosen_accelerator(choice).name
+    new = {name.partition(".")[0] for name in {*sys.modules} - before}
+    assert not new & {"networkx", "polars", "sklearn", "sklearnex", "pandas", "cudf"}
+
+
+@for_each("choice", ["auto", "none", "cupy:1", "standin:accelerator", "accelerators:polars"])
+def test_any_other_choice_is_none_of_an_accelerator(choice):
+    assert chosen_accelerator(choice) is None
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Let these modules be installed, and these others not."""
+
+    def call(*, missing=(), **modules):
+        for name, attributes in modules.items():
+            module = ModuleType(name.replace("__", "."))
+            module.__spec__ = SimpleNamespace(name=module.__name__)
+            vars(module).update({"__version__": "1.0", **attributes})
+            monkeypatch.setitem(sys.modules, module.__name__, module)
+        for name in missing:
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.setattr(
+            "pytest_gpuperf.devices.library.find_spec",
+            lambda name: None if name in missing else SimpleNamespace(name=name),
+        )
+
+    return call
+
+
+@for_each(
+    ("choice", "missing", "reason"),
+    [
+        ("polars", "polars", "polars is not installed; install polars"),
+        (
+            "polars",
+            "cudf_polars",
+            "cudf_polars is not installed; install cudf-polars-cu12 or cudf-polars-cu13",
+        ),
+        ("networkx:parallel", "networkx", "networkx is not installed; install networkx"),
+        ("sklearnex", "sklearnex", "scikit-learn-intelex is not installed; install scikit-learn-intelex"),
+        ("cudf.pandas", "cudf", "cuDF is not installed; install cudf-cu12 or cudf-cu13"),
+    ],
+)
+def test_a_missing_package_is_named_with_the_one_to_install(installed, choice, missing, reason):
+    installed(missing=[missing], polars={}, networkx={}, sklearn={}, pandas={})
+    with pytest.raises(Unavailable) as cause:
+        chosen_accelerator(f"accelerator:{choice}").gpu("")
+    assert str(cause.value).startswith(reason)
+    assert cause.value.missing
+
+
+def test_a_backend_of_networkx_that_is_known_and_not_installed_is_named_with_its_package(
+    installed, monkeypatch
+):
+    installed(networkx={})
+    monkeypatch.setattr("pytest_gpuperf.devices.accelerators.networkx._entries", list)
+    with pytest.raises(Unavailable, match=r"networkx has no backend parallel here; install nx-parallel$"):
+        chosen_accelerator("accelerator:networkx:parallel").gpu("")
+
+
+class Switch(Accelerator):
+    """An accelerator that notes its state, and tells what it is told to tell."""
+
+    library = "math"
+    idle_remedy = "give it something to do"
+
+    def __init__(self, ran=(), left=()):
+        super().__init__("")
+        self.told = ran, left
+        self.state = None
+
+    def namespace(self):
+        return SimpleNamespace(__name__="lib", __version__="2")
+
+    def open(self):
+        return "lib with a switch on the CPU"
+
+    def on(self):
+        return self.set_to("on")
+
+    def off(self):
+        return self.set_to("off")
+
+    @contextmanager
+    def set_to(self, state):
+        self.state = state
+        yield
+        self.state = None
+
+    @contextmanager
+    def calls(self):
+        calls = Calls()
+        yield calls
+        calls.ran, calls.left = map(list, self.told)
+
+    def unpack(self, value):
+        return {"inside": value.inside} if isinstance(value, SimpleNamespace) else None
+
+
+def pair(accelerator):
+    backend = AcceleratorBackend("accelerator:switch", accelerator)
+    return backend.cpu(), backend.gpu("")
+
+
+def test_both_devices_have_one_namespace_and_each_its_own_context():
+    cpu, gpu = pair(switch := Switch())
+    assert (cpu.xp.__name__, gpu.xp.__name__) == ("lib", "lib")
+    with capabilities.context(cpu):
+        assert "off" == switch.state
+    with capabilities.context(gpu):
+        assert "on" == switch.state
+
+
+def test_one_on_the_cpu_is_emulated_and_one_on_a_gpu_is_not():
+    assert pair(Switch())[1].info.emulated
+    on_gpu = Switch()
+    on_gpu.is_gpu = True
+    cpu, gpu = pair(on_gpu)
+    assert (cpu.info.emulated, gpu.info.emulated) == (False, False)
+    assert ("cpu", "gpu", "lib 2") == (cpu.kind, gpu.kind, gpu.info.library)
+
+
+def test_work_and_fallbacks_are_what_the_accelerator_tells():
+    _, gpu = pair(Switch(ran=["fit"], left=["score", "fit", "score"]))
+    with gpu.observe() as observation:
+        pass
+    assert (True, ("fit", "score")) == (observation.worked, observation.fallbacks)
+    _, idle = pair(Switch())
+    with idle.observe() as observation:
+        pass
+    assert (False, ()) == (observation.worked, observation.fallbacks)
+    assert "give it something to do" == capabilities.idle_remedy(idle)
+
+
+def test_work_of_an_accelerator_that_is_off_is_an_error_that_names_the_functions():
+    cpu, _ = pair(Switch(ran=["KMeans.fit"]))
+    with (
+        pytest.raises(GpuPerfError, match=r"was switched off and yet ran KMeans\.fit; take what"),
+        cpu.observe(),
+    ):
+        pass
+
+
+def test_arrays_are_numpys_and_no_sign_of_work():
+    cpu, gpu = pair(Switch())
+    host = np.ones(3)
+    for device in (cpu, gpu):
+        copy = device.asarray(host)
+        copy += 1
+        assert [1, 1, 1] == host.tolist()
+        assert [2, 2, 2] == device.asnumpy(copy).tolist()
+    assert cpu.holds(host)
+    assert not gpu.holds(host)
+
+
+def test_objects_of_the_library_are_compared_by_their_contents():
+    cpu, _ = pair(Switch())
+    result = [SimpleNamespace(inside=np.arange(2)), 5]
+    found = snapshot(result, cpu.holds, cpu.asnumpy, unpack=capabilities.unpack(cpu))
+    assert [("result[0]['inside']", [0, 1]), ("result[1]", 5)] == [(at, v.tolist()) for at, v, _ in found]
+
+
+def test_it_takes_no_selector():
+    backend = AcceleratorBackend("accelerator:switch", Switch())
+    backend.check("")
+    with pytest.raises(GpuPerfError, match="accelerator:switch takes no selector, not '1'"):
+        backend.check("1")
+
+
+def test_a_log_that_is_read_goes_nowhere_else_and_is_left_as_it_was(monkeypatch):
+    elsewhere = []
+    catcher = logging.Handler()
+    catcher.emit = elsewhere.append
+    monkeypatch.setattr(logging.getLogger(), "handlers", [catcher])
+    logger = logging.getLogger("of an accelerator")
+    logger.setLevel(logging.ERROR)
+    logger.disabled = True
+    handler = logging.NullHandler()
+    logger.addHandler(handler)
+    read = []
+    with log_of("of an accelerator", logging.DEBUG, lambda record: read.append(record.getMessage())):
+        logger.debug("it ran")
+    assert ["it ran"] == read
+    assert not elsewhere
+    assert (logging.ERROR, [handler], True, True) == (
+        logger.level,
+        logger.handlers,
+        logger.propagate,
+        logger.disabled,
+    )
+
+
+class Profiler:
+    """As that of cudf.pandas: what ran where, once it has ended."""
+
+    per_function_stats = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.per_function_stats = {"DataFrame.sum": {"gpu": [0.1, 0.1]}, "DataFrame.apply": {"cpu": [0.5]}}
+
+
+@pytest.fixture
+def cudf(installed):
+    """Install a cuDF whose pandas is its own, and a CuPy with one GPU; return what the GPU was asked for."""
+    asked = []
+
+    def frame(values):
+        return SimpleNamespace(values=values)
+
+    runtime = SimpleNamespace(
+        getDevice=lambda: 0,
+        getDeviceProperties=lambda _: {"name": b"NVIDIA H200"},
+        deviceSynchronize=lambda: asked.append("synchronize"),
+    )
+    installed(
+        pandas={"Series": frame},
+        cudf={"__version__": "26.10"},
+        cudf__pandas={"is_proxy_object": lambda value: bool(value.values), "Profiler": Profiler},
+        cudf__pandas__module_accelerator={"disable_module_accelerator": lambda: nullcontext("disabled")},
+        cupy={"cuda": SimpleNamespace(runtime=runtime)},
+    )
+    return asked
+
+
+def test_cudf_pandas_is_switched_off_for_the_cpu_and_tells_which_functions_ran_where(cudf):
+    backend = chosen_accelerator("accelerator:cudf.pandas")
+    gpu, cpu = backend.gpu(""), backend.cpu()
+    assert "pandas with cudf.pandas 26.10 on NVIDIA H200" == gpu.name
+    assert not gpu.info.emulated
+    with capabilities.context(cpu) as entered:
+        assert "disabled" == entered
+    with gpu.observe() as observation:
+        pass
+    assert (True, ("DataFrame.apply",)) == (observation.worked, observation.fallbacks)
+    gpu.synchronize()
+    assert ["synchronize"] == cudf
+
+
+def test_cudf_pandas_that_was_not_loaded_before_pandas_says_how_to_load_it(cudf, monkeypatch):
+    late = "cudf.pandas was not loaded before pandas: run pytest -p cudf.pandas"
+    monkeypatch.setattr(sys.modules["cudf.pandas"], "is_proxy_object", lambda _: False)
+    with pytest.raises(Unavailable, match=late):
+        chosen_accelerator("accelerator:cudf.pandas").gpu("")
+    monkeypatch.delitem(sys.modules, "cudf.pandas")
+    with pytest.raises(Unavailable, match=late):
+        chosen_accelerator("accelerator:cudf.pandas").gpu("")
+
+
+def test_the_cpu_of_cudf_pandas_is_pandas_where_there_is_no_cudf(installed):
+    installed(missing=["cudf", "cudf.pandas"], pandas={})
+    cpu = chosen_accelerator("accelerator:cudf.pandas").cpu()
+    with capabilities.context(cpu), cpu.observe() as observation:
+        cpu.synchronize()
+    assert observation.worked
