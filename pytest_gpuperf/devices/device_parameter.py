@@ -17,10 +17,11 @@ _NAMES = {
     "cupy": ("cupy", "cp", "cupyx"),
     "torch": ("torch", "pytorch"),
     "jax": ("jax", "jnp"),
+    "mlx": ("mlx", "mx"),
     "sycl": ("dpnp",),
 }
 _LIBRARIES = {name: library for library, names in _NAMES.items() for name in names}
-_ONLY_KIND: dict[str, Kind] = {"numpy": "cpu", "cupy": "gpu", "sycl": "gpu"}
+_ONLY_KIND: dict[str, Kind] = {"numpy": "cpu", "cupy": "gpu", "mlx": "gpu", "sycl": "gpu"}
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("cpu", "host"), "cpu"),
     **dict.fromkeys(("gpu", "cuda", "rocm", "hip", "mps", "xpu", "tpu"), "gpu"),

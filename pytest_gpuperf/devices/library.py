@@ -48,7 +48,7 @@ class LibraryBackend:
 
 def import_library(module: str, name: str, remedy: str) -> Any:
     """Import a library that users know by `name`; raise Unavailable when it is missing or broken."""
-    if find_spec(module) is None:
+    if find_spec(module.partition(".")[0]) is None:
         raise Unavailable(f"{name} is not installed; {remedy}", missing=True)
     try:
         return import_module(module)

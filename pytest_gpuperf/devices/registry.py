@@ -11,7 +11,13 @@ from pytest_gpuperf.devices.stand_in import STAND_IN, chosen_stand_in
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
-_BACKENDS = {"cupy": "CupyBackend", "sycl": "SyclBackend", "torch": "TorchBackend", "jax": "JaxBackend"}
+_BACKENDS = {
+    "cupy": "CupyBackend",
+    "sycl": "SyclBackend",
+    "torch": "TorchBackend",
+    "jax": "JaxBackend",
+    "mlx": "MlxBackend",
+}
 _OWN_GPU = ("", "")  # its key among the opened devices
 _TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
 _MISSING = (

@@ -15,6 +15,7 @@ from pytest_gpuperf.devices import environment
 from pytest_gpuperf.devices.host import HostDevice, SynchronousDevice
 from pytest_gpuperf.devices.jax import JaxDevice
 from pytest_gpuperf.devices.library import unusable
+from pytest_gpuperf.devices.mlx import MlxDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.sycl import SyclBackend
 from pytest_gpuperf.devices.torch import TorchDevice
@@ -28,8 +29,15 @@ STAND_IN = "standin"
 """The name before the module in `--gpuperf-gpu=standin:MODULE`."""
 
 _WRAPPER = "array_api_compat"  # libraries have copies of it inside: scipy._lib.array_api_compat.torch
-_UNFINISHED = ("__dask_graph__", "block_until_ready", "async_eval")  # of dask, what is built on JAX, and MLX
-_NAMESPACES = {"jax": "jax.numpy"}  # of libraries whose arrays are made by another module than the first
+_UNFINISHED = (
+    "__dask_graph__",
+    "block_until_ready",
+    "async_eval",
+)  # of dask, what is built on JAX, or on MLX
+_NAMESPACES = {  # of libraries whose arrays are made by another module than the first
+    "jax": "jax.numpy",
+    "mlx": "mlx.core",
+}
 
 
 class StandIn:
@@ -44,8 +52,8 @@ class StandIn:
     array-api-compat, its name, or an Enum's member with that value then select this GPU, even if another
     backend has that name. `auto` never selects it, and reports mark it as emulated.
 
-    JAX and dpnp work on after a call has returned, and are waited for. Any other library's work must be done
-    when the call returns: one that is known to work later is refused.
+    JAX, dpnp and MLX work on after a call has returned, and are waited for. Any other library's work must be
+    done when the call returns: one that is known to work later is refused.
     """
 
     automatic = False
@@ -91,10 +99,10 @@ class StandIn:
 
 
 def chosen_stand_in(choice: str) -> StandIn | None:
-    """Return the stand-in that `jax:cpu` or `standin:MODULE` chooses, None for any other choice."""
+    """Return the stand-in that `jax:cpu`, `mlx:cpu` or `standin:MODULE` chooses, else None."""
     name, _, module = choice.partition(":")
-    if choice == "jax:cpu":
-        return StandIn("jax")
+    if name in _NAMESPACES and module == "cpu":
+        return StandIn(name)
     if name != STAND_IN or not module:
         return None
     if not all(part.isidentifier() for part in module.split(".")):
@@ -121,7 +129,17 @@ def _torch_on_cpu(name: str) -> TorchDevice:
     return TorchDevice(torch, torch.device("cpu"), f"{name} on the CPU", emulates_gpu=True)
 
 
-_OWN_DEVICES: dict[str, Callable[[str], TimedDevice]] = {"jax": _jax_on_cpu, "torch": _torch_on_cpu}
+def _mlx_on_cpu(name: str) -> MlxDevice:
+    """Return MLX's CPU as a GPU."""
+    mx: Any = import_module("mlx.core")
+    return MlxDevice(mx, mx.Device(mx.cpu, 0), f"{name} on the CPU", emulates_gpu=True)
+
+
+_OWN_DEVICES: dict[str, Callable[[str], TimedDevice]] = {
+    "jax": _jax_on_cpu,
+    "mlx": _mlx_on_cpu,
+    "torch": _torch_on_cpu,
+}
 """Of libraries that have a backend of their own."""
 
 

@@ -110,6 +110,8 @@ CUPY = DeviceSpec(kind="gpu", library="cupy")
         ("jax.numpy", DeviceSpec(kind="cpu", library="jax")),
         (jax_device("cpu"), DeviceSpec(kind="cpu", library="jax")),
         (jax_device("gpu", 3), DeviceSpec(kind="gpu", library="jax", selector="3")),
+        (ModuleType("mlx.core"), DeviceSpec(kind="gpu", library="mlx")),
+        ("mlx", DeviceSpec(kind="gpu", library="mlx")),
         ("cpu", CPU),
         ("gpu", DeviceSpec(kind="gpu")),
         ("cuda", DeviceSpec(kind="gpu")),

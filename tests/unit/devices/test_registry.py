@@ -267,7 +267,10 @@ def test_a_library_that_cannot_be_imported_is_broken_and_says_the_cause_below_it
     assert caught.value.broken
 
 
-@for_each(("choice", "extra"), [("cupy", "cuda12"), ("sycl", "sycl"), ("torch", "torch"), ("jax", "jax")])
+@for_each(
+    ("choice", "extra"),
+    [("cupy", "cuda12"), ("sycl", "sycl"), ("torch", "torch"), ("jax", "jax"), ("mlx", "mlx")],
+)
 def test_without_its_library_a_backend_names_the_extra(monkeypatch, choice, extra):
     monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
     with pytest.raises(Unavailable, match=rf"not installed; install pytest-gpuperf\[{extra}\]"):
