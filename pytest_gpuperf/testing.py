@@ -100,7 +100,7 @@ class DeviceConformance:
 
     def test_uploads_mix_with_new_arrays(self, gpu: TimedDevice) -> None:
         """Uploaded arrays and arrays made with `xp` are on the same device."""
-        total = gpu.asarray(np.ones(3)) + gpu.xp.ones(3)
+        total = gpu.asarray(np.ones(3, dtype=np.float32)) + gpu.xp.ones(3)  # TensorFlow's `+` mixes no dtypes
         assert gpu.asnumpy(total).tolist() == [2, 2, 2]
 
     def test_synchronize_waits_for_submitted_work(self, gpu: TimedDevice) -> None:

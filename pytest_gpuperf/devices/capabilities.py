@@ -76,8 +76,8 @@ def submitted(call: Callable[[], Any], device: Any) -> Callable[[], Any]:
     """Return the call with a submission of its result; the call itself where a device has no `submit`.
 
     A lazy library computes only what it is asked for: of a result that is dropped before that, it computes
-    nothing. `submit(result)` starts that work and does not wait for it. Like `wait` it may raise, and a method
-    that cannot be called with one argument has another purpose.
+    nothing. `submit(result)` starts that work and does not wait for it. Like `wait` it may raise, and a
+    method that cannot be called with one argument has another purpose.
     """
     if not is_lazy(device):
         return call

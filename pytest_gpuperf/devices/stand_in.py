@@ -14,6 +14,7 @@ import numpy as np
 from pytest_gpuperf.devices import environment
 from pytest_gpuperf.devices.host import HostDevice, SynchronousDevice
 from pytest_gpuperf.devices.jax import JaxDevice
+from pytest_gpuperf.devices.keras import KerasBackend, KerasDevice
 from pytest_gpuperf.devices.library import unusable
 from pytest_gpuperf.devices.mlx import MlxDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
@@ -36,6 +37,7 @@ _UNFINISHED = (
 )  # of dask, what is built on JAX, or on MLX
 _NAMESPACES = {  # of libraries whose arrays are made by another module than the first
     "jax": "jax.numpy",
+    "keras": "keras.ops",
     "mlx": "mlx.core",
 }
 
@@ -52,8 +54,8 @@ class StandIn:
     array-api-compat, its name, or an Enum's member with that value then select this GPU, even if another
     backend has that name. `auto` never selects it, and reports mark it as emulated.
 
-    JAX, dpnp and MLX work on after a call has returned, and are waited for. Any other library's work must be
-    done when the call returns: one that is known to work later is refused.
+    JAX, Keras, dpnp and MLX may work on after a call has returned, and are waited for. Any other library's
+    work must be done when the call returns: one that is known to work later is refused.
     """
 
     automatic = False
@@ -94,12 +96,14 @@ class StandIn:
             raise unusable(f"{self.module} cannot emulate a GPU", error, remedy) from error
 
     def cpu(self) -> TimedDevice:
-        """Return NumPy on the CPU."""
+        """Return NumPy on the CPU; for Keras itself, since NumPy has no layers."""
+        if self.module == _NAMESPACES["keras"]:
+            return KerasBackend(environment.cpu_name()).cpu()
         return HostDevice(environment.cpu_name())
 
 
 def chosen_stand_in(choice: str) -> StandIn | None:
-    """Return the stand-in that `jax:cpu`, `mlx:cpu` or `standin:MODULE` chooses, else None."""
+    """Return the stand-in that `jax:cpu`, `keras:cpu`, `mlx:cpu` or `standin:MODULE` chooses, else None."""
     name, _, module = choice.partition(":")
     if name in _NAMESPACES and module == "cpu":
         return StandIn(name)
@@ -129,6 +133,11 @@ def _torch_on_cpu(name: str) -> TorchDevice:
     return TorchDevice(torch, torch.device("cpu"), f"{name} on the CPU", emulates_gpu=True)
 
 
+def _keras_on_cpu(name: str) -> KerasDevice:
+    """Return Keras' CPU as a GPU."""
+    return KerasBackend(environment.cpu_name()).cpu(as_gpu=f"{name} on the CPU")
+
+
 def _mlx_on_cpu(name: str) -> MlxDevice:
     """Return MLX's CPU as a GPU."""
     mx: Any = import_module("mlx.core")
@@ -137,6 +146,7 @@ def _mlx_on_cpu(name: str) -> MlxDevice:
 
 _OWN_DEVICES: dict[str, Callable[[str], TimedDevice]] = {
     "jax": _jax_on_cpu,
+    "keras": _keras_on_cpu,
     "mlx": _mlx_on_cpu,
     "torch": _torch_on_cpu,
 }
