@@ -9,6 +9,7 @@ import sys
 from contextlib import nullcontext
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from pathlib import Path
 from time import process_time
 from types import MappingProxyType, ModuleType, SimpleNamespace
 
@@ -219,6 +220,23 @@ def test_a_suites_own_values_mean_it(pytester, run):
     there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
     assert (there["pairing"]["library"], there["gpu"]["device"]["emulated"]) == ("keras", True)
     assert (there["speedup"]["value"] > 0, there["parity"]["agreed"]) == (True, True)
+
+
+GALLERY = Path(__file__).parents[2] / "examples" / "keras_networks" / "test_networks_pay.py"
+
+
+@pytest.mark.parametrize("gpu", ["keras:cpu", "simulated"])
+def test_the_networks_of_the_gallery_run_both_ways_on_keras_and_on_nothing_else(pytester, run, gpu):
+    sizes, small = "= 1024, 64, 64, 32, 10", "= 16, 2, 16, 4, 10"
+    source = GALLERY.read_text(encoding="utf-8")
+    assert sizes in source
+    options = ("--gpuperf-report-only", "--gpuperf-max-time=2", "--gpuperf-json=r.json")
+    result = run(source.replace(sizes, small), *options, gpu=gpu)
+    if gpu == "simulated":
+        return result.assert_outcomes(skipped=4)
+    result.assert_outcomes(passed=4)
+    records = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"]
+    assert all(record["speedup"]["value"] > 0 and record["parity"]["agreed"] for record in records)
 
 
 @for_each("value", [keras.ops, keras, "keras", "keras.ops"])
