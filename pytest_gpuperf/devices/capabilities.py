@@ -20,12 +20,14 @@ __all__ = [
     "holds_work",
     "host_memory",
     "idle_remedy",
+    "is_lazy",
     "occupy",
     "other_processes",
     "pause",
     "processor_time",
     "shares_processors",
     "sm_mhz",
+    "submitted",
     "throttle",
     "throttle_counters",
     "unfinished",
@@ -92,6 +94,31 @@ def wait_for_result(device: Any) -> Callable[[Any], None] | None:
     """
     wait = getattr(device, "wait", None)
     return wait if callable(wait) and _takes_one_argument(wait) else None
+
+
+def submitted(call: Callable[[], Any], device: Any) -> Callable[[], Any]:
+    """Return the call with a submission of its result; the call itself where a device has no `submit`.
+
+    A lazy library computes only what it is asked for: of a result that is dropped before that, it computes
+    nothing. `submit(result)` starts that work and does not wait for it. Like `wait` it may raise, and a
+    method that cannot be called with one argument has another purpose.
+    """
+    if not is_lazy(device):
+        return call
+    submit = device.submit
+
+    def call_and_submit() -> Any:
+        result = call()
+        submit(result)
+        return result
+
+    return call_and_submit
+
+
+def is_lazy(device: Any) -> bool:
+    """Return whether the device's library computes only what it is asked for."""
+    submit = getattr(device, "submit", None)
+    return callable(submit) and _takes_one_argument(submit)
 
 
 def unfinished(device: Any) -> list[Any]:

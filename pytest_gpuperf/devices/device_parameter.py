@@ -17,10 +17,13 @@ _NAMES = {
     "cupy": ("cupy", "cp", "cupyx"),
     "torch": ("torch", "pytorch"),
     "jax": ("jax", "jnp"),
+    "keras": ("keras",),
+    "mlx": ("mlx", "mx"),
     "sycl": ("dpnp",),
 }
 _LIBRARIES = {name: library for library, names in _NAMES.items() for name in names}
-_ONLY_KIND: dict[str, Kind] = {"numpy": "cpu", "cupy": "gpu", "sycl": "gpu"}
+_ON_EITHER = ("torch", "jax", "keras")  # by default, whatever the machine has
+_ONLY_KIND: dict[str, Kind] = {"numpy": "cpu", "cupy": "gpu", "mlx": "gpu", "sycl": "gpu"}
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("cpu", "host"), "cpu"),
     **dict.fromkeys(("gpu", "cuda", "rocm", "hip", "mps", "xpu", "tpu"), "gpu"),
@@ -57,8 +60,8 @@ class DeviceSpec:
 
     @property
     def may_be_on_gpu(self) -> bool:
-        """Whether a machine with a GPU may have the same value on it: torch and JAX choose one by default."""
-        return self.library in ("torch", "jax")
+        """Whether the same value means a GPU where there is one: torch, JAX and Keras choose by default."""
+        return self.library in _ON_EITHER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +141,7 @@ class DeviceParser:
             return ParsedDevice(parameters=names, problem=f"{assignments} name different devices")
         library = libraries.pop() if libraries else _loaded_library()
         only_kind = _ONLY_KIND.get(library)
-        is_default = not kinds and library in ("torch", "jax")
+        is_default = not kinds and library in _ON_EITHER
         kind = kinds.pop() if kinds else only_kind or _default_kind(library)
         if only_kind is not None and kind != only_kind:
             return ParsedDevice(parameters=names, problem=f"{assignments}: {library} has no {kind.upper()}")
@@ -278,9 +281,11 @@ def _loaded_library() -> str:
 def _default_kind(library: str) -> Kind:
     """Return where a library that has both devices puts its arrays by default."""
     module: Any = sys.modules.get(library)
-    if library not in ("torch", "jax") or module is None:
+    if library not in _ON_EITHER or module is None:
         return "cpu"
     try:
+        if library == "keras":
+            return "cpu" if "cpu" in str(module.ops.zeros(1).device).lower() else "gpu"
         default = module.get_default_device().type if library == "torch" else module.default_backend()
     except Exception:  # noqa: BLE001 - the library cannot be used, and the test itself will fail for it
         return "cpu"

@@ -6,8 +6,8 @@ from pytest_gpuperf.model.errors import Fault
 from pytest_gpuperf.model.plain_text import text_of
 
 _OUT_OF_MEMORY = re.compile(
-    r"out of memory|can't allocate memory|not enough memory|failed to allocate|attempting to allocate"
-    r"|OUT_OF_\w*MEMORY|_ALLOC_FAILED|invalid buffer size: [\d.]+",
+    r"out of memory|can't allocate memory|(?:not enough|insufficient) memory"
+    r"|(?:failed|unable|attempting) to allocate|OUT_OF_\w*MEMORY|_ALLOC_FAILED|invalid buffer size: [\d.]+",
     re.I,
 )
 _REQUESTED = re.compile(

@@ -46,14 +46,14 @@ class LibraryBackend:
         return HostDevice(self._cpu_name)
 
 
-def import_library(module: str, name: str, remedy: str) -> Any:
-    """Import a library that users know by `name`; raise Unavailable when it is missing or broken."""
-    if find_spec(module) is None:
+def import_library(module: str, name: str, remedy: str, if_broken: str = "reinstall it") -> Any:
+    """Import a library that users know by `name`; raise Unavailable, with a remedy, if missing or broken."""
+    if find_spec(module.partition(".")[0]) is None:
         raise Unavailable(f"{name} is not installed; {remedy}", missing=True)
     try:
         return import_module(module)
     except Exception as error:
-        raise unusable(f"{name} is installed but cannot be imported", error, "reinstall it") from error
+        raise unusable(f"{name} is installed but cannot be imported", error, if_broken) from error
 
 
 def unusable(problem: str, error: Exception, remedy: str, toolkit: str | None = None) -> Unavailable:

@@ -15,13 +15,20 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import GpuPerfError, TooFewDevices, Unavailable
 
-_BACKENDS = {"cupy": "CupyBackend", "sycl": "SyclBackend", "torch": "TorchBackend", "jax": "JaxBackend"}
+_BACKENDS = {
+    "cupy": "CupyBackend",
+    "sycl": "SyclBackend",
+    "torch": "TorchBackend",
+    "jax": "JaxBackend",
+    "keras": "KerasBackend",
+    "mlx": "MlxBackend",
+}
 _OWN_GPU = ("", "")  # its key among the opened devices
 _GROUP = "group"  # the first part of the keys of several
 _TURNED_OFF = "the GPU is turned off by --gpuperf-gpu=none; leave the option out to use it"
 _MISSING = (
     "auto needs pytest-gpuperf[cuda12] or pytest-gpuperf[cuda13] for an NVIDIA GPU, or pytest-gpuperf[sycl] "
-    "for an Intel GPU; torch and JAX are chosen by name, e.g. --gpuperf-gpu=torch"
+    "for an Intel GPU; torch, JAX, Keras and MLX are chosen by name, e.g. --gpuperf-gpu=torch"
 )
 
 
@@ -201,7 +208,7 @@ class Devices:
                     return device
         imported = [
             f"{name} is imported: --gpuperf-gpu={name} compares its own CPU and GPU"
-            for name in ("torch", "jax")
+            for name in ("torch", "jax", "keras")
             if name in sys.modules  # so the suite uses it, and auto does not choose it
         ]
         if self.broken:  # a GPU is there: to mend it comes first

@@ -15,7 +15,9 @@ from pytest_gpuperf.devices import environment
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.host import HostDevice, SynchronousDevice
 from pytest_gpuperf.devices.jax import JaxBackend, JaxDevice
+from pytest_gpuperf.devices.keras import KerasBackend, KerasDevice
 from pytest_gpuperf.devices.library import unusable
+from pytest_gpuperf.devices.mlx import MlxDevice
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.sycl import SyclBackend
 from pytest_gpuperf.devices.torch import TorchDevice
@@ -29,8 +31,16 @@ STAND_IN = "standin"
 """The name before the module in `--gpuperf-gpu=standin:MODULE`."""
 
 _WRAPPER = "array_api_compat"  # libraries have copies of it inside: scipy._lib.array_api_compat.torch
-_UNFINISHED = ("__dask_graph__", "block_until_ready", "async_eval")  # of dask, what is built on JAX, and MLX
-_NAMESPACES = {"jax": "jax.numpy"}  # of libraries whose arrays are made by another module than the first
+_UNFINISHED = (
+    "__dask_graph__",
+    "block_until_ready",
+    "async_eval",
+)  # of dask, what is built on JAX, or on MLX
+_NAMESPACES = {  # of libraries whose arrays are made by another module than the first
+    "jax": "jax.numpy",
+    "keras": "keras.ops",
+    "mlx": "mlx.core",
+}
 
 
 class StandIn:
@@ -45,8 +55,8 @@ class StandIn:
     array-api-compat, its name, or an Enum's member with that value then select this GPU, even if another
     backend has that name. `auto` never selects it, and reports mark it as emulated.
 
-    JAX and dpnp work on after a call has returned, and are waited for. Any other library's work must be done
-    when the call returns: one that is known to work later is refused.
+    JAX, Keras, dpnp and MLX may work on after a call has returned, and are waited for. Any other library's
+    work must be done when the call returns: one that is known to work later is refused.
     """
 
     automatic = False
@@ -103,15 +113,17 @@ class StandIn:
             raise unusable(f"{self.module} cannot emulate a GPU", error, remedy) from error
 
     def cpu(self) -> TimedDevice:
-        """Return NumPy on the CPU."""
+        """Return NumPy on the CPU; for Keras itself, since NumPy has no layers."""
+        if self.module == _NAMESPACES["keras"]:
+            return KerasBackend(environment.cpu_name()).cpu()
         return HostDevice(environment.cpu_name())
 
 
 def chosen_stand_in(choice: str) -> StandIn | None:
-    """Return the stand-in that `jax:cpu` or `standin:MODULE` chooses, None for any other choice."""
+    """Return the stand-in that `jax:cpu`, `keras:cpu`, `mlx:cpu` or `standin:MODULE` chooses, else None."""
     name, _, module = choice.partition(":")
-    if choice == "jax:cpu":
-        return StandIn("jax")
+    if name in _NAMESPACES and module == "cpu":
+        return StandIn(name)
     if name != STAND_IN or not module:
         return None
     if not all(part.isidentifier() for part in module.split(".")):
@@ -150,7 +162,23 @@ def _torch_on_cpu(name: str, _: int) -> TorchDevice:
     return TorchDevice(torch, torch.device("cpu"), f"{name} on the CPU", emulates_gpu=True)
 
 
-_OWN_DEVICES: dict[str, Callable[[str, int], TimedDevice]] = {"jax": _jax_on_cpu, "torch": _torch_on_cpu}
+def _keras_on_cpu(name: str, _: int) -> KerasDevice:
+    """Return Keras' CPU as a GPU."""
+    return KerasBackend(environment.cpu_name()).cpu(as_gpu=f"{name} on the CPU")
+
+
+def _mlx_on_cpu(name: str, _: int) -> MlxDevice:
+    """Return MLX's CPU as a GPU."""
+    mx: Any = import_module("mlx.core")
+    return MlxDevice(mx, mx.Device(mx.cpu, 0), f"{name} on the CPU", emulates_gpu=True)
+
+
+_OWN_DEVICES: dict[str, Callable[[str, int], TimedDevice]] = {
+    "jax": _jax_on_cpu,
+    "keras": _keras_on_cpu,
+    "mlx": _mlx_on_cpu,
+    "torch": _torch_on_cpu,
+}
 """Of libraries that have a backend of their own."""
 
 

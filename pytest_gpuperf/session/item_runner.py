@@ -32,7 +32,7 @@ _ON_CPU_BY_DEFAULT = (
     "no GPU: {library} runs this test on the CPU, and nothing is compared; try --gpuperf-gpu={emulated} "
     "(emulated)"
 )
-_EMULATED = {"jax": "jax:cpu", "torch": "standin:torch"}
+_EMULATED = {"jax": "jax:cpu", "keras": "keras:cpu", "torch": "standin:torch"}
 _RECORDED = Verdict(status="recorded", reason=None)
 
 OpenGpu = Callable[[DeviceSpec | None], TimedDevice]

@@ -4,6 +4,7 @@ import re
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 from zlib import crc32
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from pytest_gpuperf.devices.protocol import TimedDevice
 
-_QUALIFIED = re.compile(r"(\w+\.)+\w+")  # torch.float32
+_QUALIFIED = re.compile(r"(?:\w+\.)+(\w+)|<dtype: '(\w+)'>")  # torch.float32, and TensorFlow's way
 
 
 def describe(array: Any) -> str:
@@ -22,7 +23,8 @@ def describe(array: Any) -> str:
 def dtype_of(value: Any) -> str:
     """Return NumPy's name of an array's dtype; other libraries put their own name before it."""
     name = str(value.dtype)
-    return name.rpartition(".")[2] if _QUALIFIED.fullmatch(name) else name
+    found = _QUALIFIED.fullmatch(name)
+    return (found[1] or found[2]) if found else name
 
 
 def bytes_of(value: Any) -> int:
@@ -31,7 +33,7 @@ def bytes_of(value: Any) -> int:
         size = getattr(value, "nbytes", None)
     except RuntimeError:  # a sparse tensor of torch, whose memory is that of other tensors
         return 0
-    return int(value.size * np.dtype(dtype_of(value)).itemsize if size is None else size)
+    return prod(tuple(value.shape)) * np.dtype(dtype_of(value)).itemsize if size is None else int(size)
 
 
 def weak_reference(value: Any) -> Callable[[], Any] | None:

@@ -392,12 +392,14 @@ def timed_block(
 ) -> tuple[float, Any]:
     """Return the seconds per call of one block, and the last result; the others are dropped at once.
 
+    A lazy device submits each result, unless the calls wait for it.
     A device that waits for results waits for the last one and for what is not in it, unless the calls do.
     What it cannot wait for in this way, as the work of another thread, shows when the time has been read: the
     wait for it is added.
     """
     clock = device.clock
     wait = capabilities.wait_for_result(device)
+    call = call if calls_wait else capabilities.submitted(call, device)
     with capabilities.context(device):
         device.synchronize()
         started = clock()

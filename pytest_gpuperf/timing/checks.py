@@ -148,11 +148,17 @@ class ResultChecks:
 
     def require_device_work(self, gpu: Workload) -> None:
         """Refuse a workload that left the GPU idle."""
-        if not gpu.did_device_work:
+        if gpu.did_device_work:
+            return
+        if capabilities.is_lazy(gpu.device):
             raise GpuPerfError(
-                f"no work reached {gpu.device.name}: the result is on the host and the device was idle; "
-                f"{capabilities.idle_remedy(gpu.device)}"
+                f"nothing was computed on {gpu.device.name}: {gpu.device.backend} computes only what a call "
+                "returns or evaluates, and this one did neither; return the arrays that it computes"
             )
+        raise GpuPerfError(
+            f"no work reached {gpu.device.name}: the result is on the host and the device was idle; "
+            f"{capabilities.idle_remedy(gpu.device)}"
+        )
 
     def require_same_result(self, first: list[Leaf], last: list[Leaf]) -> None:
         """Refuse work whose result changes from call to call."""

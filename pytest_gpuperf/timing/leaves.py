@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pytest_gpuperf.model.plain_text import quote
+from pytest_gpuperf.timing.any_array import dtype_of
 
 _BITS = {"bfloat16": 7, "bcomplex32": 7, "complex32": 10}  # of the mantissa, where NumPy has no such dtype
 _SINGLE = ("float32", "complex64")
@@ -64,7 +65,7 @@ def snapshot(
     found: list[Leaf] = []
     coarsest = max((_eps(dtype, reduced_eps) for dtype in dtypes), default=0.0)
     for path, value, _ in leaves(result) if unpack is None else _unpacked(result, unpack):
-        eps = _narrow_eps(str(getattr(value, "dtype", "")))
+        eps = _narrow_eps(dtype_of(value) if hasattr(value, "dtype") else "")
         host = value
         if is_masked(value):
             host = np.ma.MaskedArray(value, copy=True, subok=False)  # np.ma.masked is no copy of its own

@@ -183,7 +183,8 @@ def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callab
 def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
     """Return the workload with what its first call returned and did.
 
-    A device may miss short work that allocates nothing: what the call can reach there counts as well.
+    A device may miss short work that allocates nothing: what the call can reach there counts as well, unless
+    its library is lazy and the call returns nothing that it has to compute.
     """
     values = [leaf.value for leaf in leaves(call.result)]
     on_device = [value for value in values if workload.device.holds(value)]
@@ -197,10 +198,12 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
         shapes=workload.shapes or _shapes(values),
         first_call_memory=call.observation.memory,
         used_device_at_first=call.observation.worked,
-        did_device_work=workload.did_device_work
-        or call.observation.worked
+        did_device_work=call.observation.worked
         or bool(on_device)
-        or inputs.reaches_device(workload.call, workload.device),
+        or (
+            (bool(values) or not capabilities.is_lazy(workload.device))
+            and (workload.did_device_work or inputs.reaches_device(workload.call, workload.device))
+        ),
     )
 
 
@@ -215,6 +218,7 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
     if when_idle:
         device.synchronize()
     wait, finished = capabilities.wait_for_result(device), None
+    call = capabilities.submitted(call, device)
     with device.observe() as observation:
         started = device.clock()
         result = call()

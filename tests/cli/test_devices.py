@@ -89,4 +89,6 @@ def test_where_nothing_can_be_used_auto_takes_nothing(call, offering):
 def test_devices_of_this_machine(call):
     code, lines, _ = call("devices")
     assert code == 0
-    assert {"cupy", "sycl", "torch", "jax", "simulated"} <= {line.split()[1] for line in lines[2:-3] if line}
+    assert {"cupy", "sycl", "torch", "jax", "keras", "mlx", "simulated"} <= {
+        line.split()[1] for line in lines[2:-3] if line
+    }

@@ -16,7 +16,10 @@ from pytest_gpuperf.report.repeat import Repeater
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("test_*.py"))
 TRY_IT = ROOT / "examples" / "try_it" / "test_try_it.py"
-each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+IN_KERAS = (
+    ROOT / "examples" / "keras_networks" / "test_networks_pay.py"
+)  # tests/backends/test_keras.py runs it
+each_example = pytest.mark.parametrize("example", [*EXAMPLES, IN_KERAS], ids=lambda path: path.stem)
 HEADINGS = ["claim", "file", "without a GPU", "`sycl:cpu`, emulated"]
 
 
@@ -87,6 +90,14 @@ def test_the_examples_run_on_both_devices(ran, pytester):
     assert (sources.keys(), set(), set()) == (passed, skipped, failed)
     summary = json.loads((pytester.path / "report.json").read_text())["summary"]
     assert (0, 0) == (summary["error"], summary["skipped"])
+
+
+def test_without_keras_its_example_is_skipped_with_the_reason(pytester, monkeypatch):
+    monkeypatch.setitem(sys.modules, "keras", None)
+    pytester.makepyfile(IN_KERAS.read_text(encoding="utf-8"))
+    result = pytester.runpytest_inprocess("-p", "no:randomly", "--gpuperf-gpu=simulated", "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*Keras, or what it shall run on, is not installed"])
 
 
 @each_example

@@ -51,14 +51,14 @@ def test_a_plain_suite_imports_nothing_of_ours_but_the_door(pytester):
         "pytest_gpuperf.options",
         "pytest_gpuperf.hookspecs",
     }
-    assert not imported & {"numpy", "jsonschema", "cupy", "dpnp", "torch", "jax"}
+    assert not imported & {"numpy", "jsonschema", "cupy", "dpnp", "torch", "jax", "keras", "mlx"}
 
 
 def test_a_cpu_only_test_imports_no_gpu_library(pytester, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     imported = modules_after(pytester, "def test_it(cpu): pass", "-p", "gpuperf")
     assert "numpy" in imported
-    assert not imported & {"cupy", "dpnp", "torch", "jax", "jsonschema"}
+    assert not imported & {"cupy", "dpnp", "torch", "jax", "keras", "mlx", "jsonschema"}
 
 
 def test_a_plain_suite_prints_and_writes_the_same(pytester, run):
@@ -127,7 +127,19 @@ UNMARKED = """
             return 3
 """
 
-HEAVY = {"numpy", "filelock", "jsonschema", "xdist", "threadpoolctl", "cupy", "torch", "jax", "dpnp"}
+HEAVY = {
+    "numpy",
+    "filelock",
+    "jsonschema",
+    "xdist",
+    "threadpoolctl",
+    "cupy",
+    "torch",
+    "jax",
+    "dpnp",
+    "keras",
+    "mlx",
+}
 
 
 def test_a_suite_without_a_marker_is_the_same_with_and_without_the_plugin(pytester, monkeypatch):

@@ -16,7 +16,7 @@ NAMES = ("device", "xp", "module", "namespace", "array_namespace", "library", "b
 
 @pytest.fixture(autouse=True)
 def _no_library_is_loaded(monkeypatch):
-    for name in ("cupy", "torch", "jax"):
+    for name in ("cupy", "torch", "jax", "keras"):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
 
@@ -110,6 +110,12 @@ CUPY = DeviceSpec(kind="gpu", library="cupy")
         ("jax.numpy", DeviceSpec(kind="cpu", library="jax")),
         (jax_device("cpu"), DeviceSpec(kind="cpu", library="jax")),
         (jax_device("gpu", 3), DeviceSpec(kind="gpu", library="jax", selector="3")),
+        (ModuleType("keras.ops"), DeviceSpec(kind="cpu", library="keras")),
+        ("keras", DeviceSpec(kind="cpu", library="keras")),
+        ("keras:gpu", DeviceSpec(kind="gpu", library="keras")),
+        ("keras:gpu:1", DeviceSpec(kind="gpu", library="keras", selector="1")),
+        (ModuleType("mlx.core"), DeviceSpec(kind="gpu", library="mlx")),
+        ("mlx", DeviceSpec(kind="gpu", library="mlx")),
         ("cpu", CPU),
         ("gpu", DeviceSpec(kind="gpu")),
         ("cuda", DeviceSpec(kind="gpu")),
@@ -191,6 +197,21 @@ def test_torch_without_a_device_is_on_its_default_device(monkeypatch, default, k
     torch = SimpleNamespace(get_default_device=lambda: SimpleNamespace(type=default))
     monkeypatch.setitem(sys.modules, "torch", torch)
     assert side(xp="torch").kind == kind
+
+
+@for_each(
+    ("device", "kind"),
+    [
+        ("/job:localhost/replica:0/task:0/device:CPU:0", "cpu"),
+        ("/job:localhost/replica:0/task:0/device:GPU:0", "gpu"),
+        ("cuda:0", "gpu"),
+        ("TFRT_CPU_0", "cpu"),
+    ],
+)
+def test_keras_without_a_device_is_where_it_makes_tensors(monkeypatch, device, kind):
+    ops = SimpleNamespace(zeros=lambda shape: SimpleNamespace(device=device))
+    monkeypatch.setitem(sys.modules, "keras", SimpleNamespace(ops=ops))
+    assert DeviceSpec(kind=kind, library="keras", is_default=True) == side(xp="keras")
 
 
 @for_each(("platform", "kind"), [("cpu", "cpu"), ("gpu", "gpu"), ("tpu", "gpu")])

@@ -26,6 +26,8 @@ GIB = 1 << 30
         ),
         ("RESOURCE_EXHAUSTED: Attempting to allocate 60.00G. That was not possible.", 60 * GIB),
         ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4096 bytes.", 4096),
+        ("[malloc] Unable to allocate 4096 bytes.", 4096),
+        ("[METAL] Command buffer execution failed: Insufficient Memory (00000008)", None),
         ("Native API failed: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)", None),
     ],
 )

@@ -213,7 +213,7 @@ def test_none_says_that_the_gpu_was_turned_off():
 def test_without_any_library_auto_says_which_extras_there_are(monkeypatch):
     for name in ("cupy", "dpnp"):
         monkeypatch.setitem(sys.modules, name, None)
-    for name in ("torch", "jax"):
+    for name in ("torch", "jax", "keras"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
     with pytest.raises(Unavailable, match=r"no GPU.*cuda12.*cuda13.*sycl.*--gpuperf-gpu=torch"):
@@ -224,7 +224,7 @@ def test_without_any_library_auto_says_which_extras_there_are(monkeypatch):
 def test_without_a_gpu_what_to_do_comes_before_the_causes(monkeypatch, spec, remedy):
     asked = SimulatedBackend(name="cupy", unavailable="no driver")
     asked.automatic = True
-    for name in ("torch", "jax"):
+    for name in ("torch", "jax", "keras"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "dpnp", None)
     monkeypatch.setattr("pytest_gpuperf.devices.registry.find_spec", lambda _: spec)
@@ -240,7 +240,7 @@ def test_where_a_gpu_is_broken_that_comes_first(monkeypatch):
 
     asked = SimulatedBackend(name="cupy")
     asked.automatic, asked.gpu = True, fail
-    for name in ("torch", "jax"):
+    for name in ("torch", "jax", "keras"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "dpnp", None)
     with pytest.raises(Unavailable, match=r"^the driver is too old.*--gpuperf-gpu=jax:cpu"):
@@ -267,14 +267,24 @@ def test_a_library_that_cannot_be_imported_is_broken_and_says_the_cause_below_it
     assert caught.value.broken
 
 
-@for_each(("choice", "extra"), [("cupy", "cuda12"), ("sycl", "sycl"), ("torch", "torch"), ("jax", "jax")])
+@for_each(
+    ("choice", "extra"),
+    [
+        ("cupy", "cuda12"),
+        ("sycl", "sycl"),
+        ("torch", "torch"),
+        ("jax", "jax"),
+        ("mlx", "mlx"),
+        ("keras", "keras"),
+    ],
+)
 def test_without_its_library_a_backend_names_the_extra(monkeypatch, choice, extra):
     monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
     with pytest.raises(Unavailable, match=rf"not installed; install pytest-gpuperf\[{extra}\]"):
         choose(choice).gpu()
 
 
-@pytest.mark.parametrize("choice", ["torch", "jax"])
+@pytest.mark.parametrize("choice", ["torch", "jax", "keras"])
 def test_a_library_that_both_sides_need_is_missing_on_either(monkeypatch, choice):
     monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
     backend = called(choice)
@@ -286,13 +296,27 @@ def test_a_library_that_both_sides_need_is_missing_on_either(monkeypatch, choice
         assert caught.value.missing
 
 
-@pytest.mark.parametrize(("choice", "name"), [("cupy", "CuPy"), ("torch", "torch"), ("jax", "JAX")])
+@pytest.mark.parametrize(
+    ("choice", "name"), [("cupy", "CuPy"), ("torch", "torch"), ("jax", "JAX"), ("keras", "Keras")]
+)
 def test_a_library_that_cannot_be_imported_is_not_missing(monkeypatch, choice, name):
     monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: object())
     monkeypatch.setitem(sys.modules, choice, None)
     with pytest.raises(Unavailable, match=f"{name} is installed but cannot be imported") as caught:
         called(choice).gpu("")
     assert not caught.value.missing
+
+
+def test_keras_without_anything_to_run_on_says_what_to_set(monkeypatch):
+    def fail(module):
+        raise ModuleNotFoundError("No module named 'tensorflow'")
+
+    monkeypatch.setattr(library, "find_spec", lambda name: object())
+    monkeypatch.setattr(library, "import_module", fail)
+    with pytest.raises(
+        Unavailable, match=r"No module named 'tensorflow'; set KERAS_BACKEND to tensorflow, torch"
+    ):
+        called("keras").cpu()
 
 
 def test_auto_takes_the_first_backend_that_works(monkeypatch):
@@ -302,9 +326,9 @@ def test_auto_takes_the_first_backend_that_works(monkeypatch):
     assert choose("auto", mine).gpu() is mine.gpu("")
 
 
-@pytest.mark.parametrize("name", ["torch", "jax"])
+@pytest.mark.parametrize("name", ["torch", "jax", "keras"])
 def test_auto_says_how_to_choose_a_library_that_the_suite_has_imported(monkeypatch, name):
-    for imported in ("torch", "jax"):
+    for imported in ("torch", "jax", "keras"):
         monkeypatch.delitem(sys.modules, imported, raising=False)
     monkeypatch.setattr("pytest_gpuperf.devices.library.find_spec", lambda _: None)
     monkeypatch.setitem(sys.modules, name, None)
@@ -320,7 +344,7 @@ def test_auto_takes_only_what_compares_with_numpy():
 def test_opening_the_numpy_side_imports_no_gpu_library():
     before = set(sys.modules)
     choose("auto").cpu()
-    assert not {"cupy", "dpnp", "torch", "jax"} & (set(sys.modules) - before)
+    assert not {"cupy", "dpnp", "torch", "jax", "keras", "mlx"} & (set(sys.modules) - before)
 
 
 @pytest.mark.skipif(find_spec("cupy") is None, reason="CuPy is not installed; CI's second environment has it")

@@ -1,0 +1,249 @@
+"""GPUs through Keras, compared with Keras on the CPU: it runs on TensorFlow, PyTorch or JAX."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from pytest_gpuperf.devices.jax import JaxBackend
+from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, unusable
+from pytest_gpuperf.devices.namespaces import Namespace
+from pytest_gpuperf.devices.nvml import MonitoredDevice, cuda_bus_id
+from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
+from pytest_gpuperf.devices.protocol import Observation, TimedDevice
+from pytest_gpuperf.devices.torch import TorchBackend
+from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.errors import Fault, GpuPerfError, Unavailable
+from pytest_gpuperf.model.measurement import DeviceInfo
+
+_CHOICE = "set KERAS_BACKEND to tensorflow, torch or jax, whichever is installed"
+_LIBRARY = ("keras", "Keras", "install pytest-gpuperf[keras], and tensorflow, torch or jax", _CHOICE)
+_TENSORFLOW = ("tensorflow", "TensorFlow", f"install tensorflow[and-cuda], or {_CHOICE}")
+
+
+class KerasDevice:
+    """Keras on one device: `xp` is keras.ops, and layers and models are made on the device, too.
+
+    Keras puts what it makes where its context says, so `context` is entered around each use. Everything else,
+    such as how to wait, is done by the device of the library that Keras runs on: `runs_on`. With
+    `emulates_gpu` the CPU is called a GPU.
+    """
+
+    backend = "keras"
+
+    def __init__(self, keras: Any, runs_on: TimedDevice, name: str, *, emulates_gpu: bool = False) -> None:
+        self._runs_on = runs_on
+        self._keras = keras
+        self._emulates_gpu = emulates_gpu
+        self.kind: Kind = "gpu" if emulates_gpu else runs_on.kind
+        self.name = name
+        self.clock = runs_on.clock
+        self.xp: Any = Namespace(keras.ops, lambda _, value: value)
+        vars(self.xp)["asarray"] = keras.ops.convert_to_tensor
+        place = runs_on.asarray(np.zeros(1, np.float32)).device
+        self._place = place if runs_on.backend == "jax" else str(place)
+        if emulates_gpu:
+            self.processor_time = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an optional method of the device that Keras runs on."""
+        if name == "_runs_on":  # copy.copy looks attributes up before __init__ has run
+            raise AttributeError(name)
+        return getattr(self._runs_on, name)
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Describe the device as it is now: the precision of products can be switched at any time."""
+        below = self._runs_on.info
+        library = f"keras {self._keras.__version__} on {below.library}"
+        emulated = below.emulated or self._emulates_gpu
+        return replace(
+            below, kind=self.kind, backend=self.backend, name=self.name, library=library, emulated=emulated
+        )
+
+    def context(self) -> AbstractContextManager[Any, None]:
+        """Return Keras' own context, in which it makes tensors, layers and models on this device."""
+        return self._keras.device(self._place)  # type: ignore[no-any-return]
+
+    def asarray(self, host: Any) -> Any:
+        """Copy to this device."""
+        return self._runs_on.asarray(self._value(host))
+
+    def asnumpy(self, array: Any) -> Any:
+        """Copy to the host once the array is ready."""
+        return self._runs_on.asnumpy(self._value(array))
+
+    def synchronize(self) -> None:
+        """Wait for the device as the library that Keras runs on does."""
+        self._runs_on.synchronize()
+
+    def holds(self, value: Any) -> bool:
+        """Return whether `value` is a tensor, or a variable of Keras, on this device."""
+        return self._runs_on.holds(self._value(value))
+
+    def observe(self) -> AbstractContextManager[Observation]:
+        """Observe as the library that Keras runs on does."""
+        return self._runs_on.observe()
+
+    def fault(self, error: BaseException) -> Fault | None:
+        """Recognize the faults of the library that Keras runs on."""
+        return self._runs_on.fault(error)
+
+    def release(self) -> None:
+        """Return memory as the library that Keras runs on does."""
+        self._runs_on.release()
+
+    def _value(self, value: Any) -> Any:
+        return value.value if isinstance(value, self._keras.Variable) else value
+
+
+class KerasBackend(LibraryBackend):
+    """`keras[:N]`: GPU N of what Keras runs on; `keras:cpu` is a stand-in's. `auto` does not choose it."""
+
+    name = "keras"
+    automatic = False
+
+    def check(self, selector: str) -> None:
+        """Accept nothing or a device number."""
+        try:
+            super().check(selector)
+        except GpuPerfError as error:
+            raise GpuPerfError(f"{error}; keras:cpu emulates a GPU with Keras on the CPU") from None
+
+    def selectors(self) -> list[str]:
+        """Return a number for each GPU of the library that Keras runs on."""
+        below = self._below(import_library(*_LIBRARY))
+        counted = len(below.selectors()) if isinstance(below, TorchBackend) else below.count()
+        return [str(index) for index in range(counted)]
+
+    def gpu(self, selector: str) -> KerasDevice:
+        """Return the device after one allocation, one kernel and one synchronize on it."""
+        keras = import_library(*_LIBRARY)
+        below = self._below(keras)
+        if selector and isinstance(below, TorchBackend):
+            selector = f"{below.selectors()[0].partition(':')[0]}:{selector}"
+        found = below.gpu(selector)
+        return KerasDevice(keras, found, found.name)
+
+    def cpu(self, as_gpu: str | None = None) -> KerasDevice:
+        """Return Keras on the CPU, which may be called a GPU of that name."""
+        keras = import_library(*_LIBRARY)
+        below = self._below(keras).cpu()
+        return KerasDevice(keras, below, as_gpu or below.name, emulates_gpu=as_gpu is not None)
+
+    def _below(self, keras: Any) -> Any:
+        """Return the backend of the library that Keras runs on."""
+        library = keras.config.backend()
+        available = {"tensorflow": _TensorflowBackend, "torch": TorchBackend, "jax": JaxBackend}
+        if library not in available:
+            raise Unavailable(f"Keras runs on {library}, which has no device to time; {_CHOICE}")
+        return available[library](self._cpu_name)
+
+
+class _TensorflowDevice(LibraryDevice, MonitoredDevice):
+    """One device of TensorFlow, below Keras; its work runs asynchronously on a GPU."""
+
+    backend = "tensorflow"
+    arrays_are_immutable = True
+
+    def __init__(self, tensorflow: Any, place: str, name: str, details: dict[str, Any]) -> None:
+        self.kind: Kind = "cpu" if place.startswith("CPU") else "gpu"
+        self.name = name
+        self.xp = tensorflow
+        self.processor_time = process_time if self.kind == "cpu" else None  # of all threads
+        self._tf = tensorflow
+        self._place = place
+        self._details = details
+
+    @property
+    def info(self) -> DeviceInfo:
+        major, minor = self._details.get("compute_capability", (0, 0))
+        may_reduce = self._tf.config.experimental.tensor_float_32_execution_enabled()
+        reduces = may_reduce and may_use_tf32(float(f"{major}.{minor}"))
+        setting = "(enable_tensor_float_32_execution)"
+        return DeviceInfo(
+            kind=self.kind,
+            backend=self.backend,
+            name=self.name,
+            library=f"tensorflow {self._tf.__version__}",
+            reduced_precision=f"TF32 in float32 products {setting}" if reduces else None,
+            reduced_convolutions=f"TF32 in float32 convolutions {setting}" if reduces else None,
+            reduced_eps=TF32_EPS if reduces else None,
+        )
+
+    def asarray(self, host: Any) -> Any:
+        with self._tf.device(self._place):
+            return (
+                self._tf.identity(host) if self._tf.is_tensor(host) else self._tf.constant(np.asarray(host))
+            )
+
+    def asnumpy(self, array: Any) -> Any:
+        host = np.array(array.numpy())
+        return host.astype(np.float32) if host.dtype.kind == "V" else host  # bfloat16
+
+    def synchronize(self) -> None:
+        self._tf.test.experimental.sync_devices()
+
+    def holds(self, value: Any) -> bool:
+        return self._tf.is_tensor(value) and str(getattr(value, "device", "")).endswith(self._place)
+
+    @contextmanager
+    def observe(self) -> Iterator[Observation]:
+        """Detect work by the allocator's peak, which this resets; on the CPU every call is work."""
+        observation = Observation(worked=True)
+        if self.kind == "cpu":
+            yield observation
+            return
+        memory = self._tf.config.experimental
+        before = memory.get_memory_info(self._place)["current"]
+        memory.reset_memory_stats(self._place)
+        yield observation
+        self.synchronize()
+        after = memory.get_memory_info(self._place)
+        observation.memory, observation.held = after["peak"] - before, after["current"] - before
+        observation.worked = observation.memory > 0
+
+    def fault(self, error: BaseException) -> Fault | None:
+        if isinstance(error, self._tf.errors.ResourceExhaustedError):
+            return Fault(kind="out_of_memory")
+        if isinstance(error, self._tf.errors.OpError):  # no RuntimeError, which other libraries raise
+            error = RuntimeError(str(error))
+        return super().fault(error)
+
+    def release(self) -> None:
+        """Do nothing: TensorFlow keeps its pool."""
+
+    def _pci_bus_id(self) -> str:
+        return cuda_bus_id(int(self._place.partition(":")[2]))
+
+
+class _TensorflowBackend(LibraryBackend):
+    name = "tensorflow"
+
+    def count(self) -> int:
+        return len(import_library(*_TENSORFLOW).config.list_physical_devices("GPU"))
+
+    def gpu(self, selector: str) -> _TensorflowDevice:
+        tensorflow = import_library(*_TENSORFLOW)
+        found, index = tensorflow.config.list_physical_devices("GPU"), int(selector or 0)
+        if index >= len(found):
+            problem = f"TensorFlow sees {len(found)} GPU(s) and number {index} was requested"
+            raise Unavailable(
+                f"{problem}; install tensorflow[and-cuda] and the driver; keras:cpu emulates one"
+            )
+        try:
+            details = tensorflow.config.experimental.get_device_details(found[index])
+            name = str(details.get("device_name", found[index].name))
+            device = _TensorflowDevice(tensorflow, f"GPU:{index}", name, details)
+            tensorflow.reduce_sum(device.asarray(np.ones(1)))
+            device.synchronize()
+        except Exception as error:
+            problem = f"TensorFlow's GPU {index} was found but cannot be used"
+            raise unusable(problem, error, "check that it is free and healthy") from error
+        return device
+
+    def cpu(self) -> _TensorflowDevice:
+        return _TensorflowDevice(import_library(*_TENSORFLOW), "CPU:0", self._cpu_name, {})

@@ -1,0 +1,209 @@
+"""Apple's GPUs, and NVIDIA's, through MLX, compared with NumPy; MLX is lazy and asynchronous."""
+
+import re
+from collections import UserDict, UserList, deque
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from os import environ
+from platform import mac_ver
+from typing import Any
+
+import numpy as np
+
+from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, unusable
+from pytest_gpuperf.devices.nvml import MonitoredDevice
+from pytest_gpuperf.devices.precision import TF32_EPS, may_use_tf32
+from pytest_gpuperf.devices.protocol import Observation
+from pytest_gpuperf.model.demand import Kind
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+from pytest_gpuperf.model.measurement import DeviceInfo
+
+_LIBRARY = (
+    "mlx.core",
+    "MLX",
+    "install pytest-gpuperf[mlx], on Linux with MLX's build for a GPU (mlx[cuda13])",
+)
+_REMEDY = "use a Mac with Apple silicon, or MLX's build for NVIDIA's GPUs (mlx[cuda13]); mlx:cpu emulates one"
+_SCALARS = 64  # bytes: a number in an expression is an array at once, though nothing is computed
+_ARCHITECTURE = re.compile(r"applegpu_g(\d+)(\w)")
+_NEURAL_ACCELERATORS = (26, 2)  # the first macOS in which MLX uses those of the M5 and A19 and later ones
+
+
+class MlxDevice(LibraryDevice, MonitoredDevice):
+    """MLX on one of its devices, which compute what a call returns when they are asked for it.
+
+    MLX computes nothing before somebody reads or evaluates it, and never what is dropped before. So each
+    result of a timed block is submitted (`mx.async_eval`), and the last one is waited for (`mx.eval`): the
+    arrays in it, however nested in dicts, lists, tuples and dataclasses. What a call does not return is not
+    computed, and not timed.
+
+    MLX's GPUs have neither float64 nor complex128: asarray makes arrays of half that width, as MLX does.
+    NumPy has no bfloat16: such arrays are copied to the host as float32. With `emulates_gpu` the CPU is
+    called a GPU.
+    """
+
+    kind: Kind = "gpu"
+    backend = "mlx"
+
+    def __init__(self, mx: Any, device: Any, name: str, *, emulates_gpu: bool = False) -> None:
+        self.name = name
+        self.xp = mx
+        self._mx = mx
+        self._device = device
+        self._emulates_gpu = emulates_gpu
+        self._properties: dict[str, Any] = mx.device_info(device)
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Describe the device."""
+        reduced = self._reduced_precision()
+        found = self._properties
+        return DeviceInfo(
+            kind=self.kind,
+            backend=self.backend,
+            name=self.name,
+            library=f"mlx {self._mx.__version__}",
+            emulated=self._emulates_gpu,
+            memory=None if self._emulates_gpu else found.get("total_memory", found.get("memory_size")),
+            reduced_precision=reduced,
+            reduced_eps=TF32_EPS if reduced else None,
+        )
+
+    def context(self) -> AbstractContextManager[Any, None]:
+        """Return MLX's own context that runs work on this device, whatever its default is."""
+        return self._mx.stream(self._device)  # type: ignore[no-any-return]
+
+    def asarray(self, host: Any) -> Any:
+        """Copy to MLX's memory, which the CPU and Apple's GPUs share."""
+        if not isinstance(host, self._mx.array):
+            return self._mx.array(np.asarray(host, order="C"))
+        copy = self._mx.array(host)
+        self._mx.eval(copy)
+        return copy
+
+    def asnumpy(self, array: Any) -> Any:
+        """Compute the array, where that is still to be done, and copy it."""
+        if array.dtype == self._mx.bfloat16:
+            array = array.astype(self._mx.float32)
+        return np.array(array)
+
+    def submit(self, result: Any) -> None:
+        """Start to compute the arrays of a result."""
+        if type(result) is self._mx.array:
+            self._mx.async_eval(result)
+        elif arrays := list(self._arrays(result)):
+            self._mx.async_eval(arrays)
+
+    def wait(self, result: Any) -> None:
+        """Compute the arrays of a result, or wait for them; without any, wait for what was submitted."""
+        if type(result) is self._mx.array:
+            self._mx.eval(result)
+        elif arrays := list(self._arrays(result)):
+            self._mx.eval(arrays)
+        else:
+            self.synchronize()
+
+    def synchronize(self) -> None:
+        """Wait for what was submitted to the device's own stream; results on others are waited for alone."""
+        self._mx.synchronize(self._device)
+
+    def holds(self, value: Any) -> bool:
+        """Return whether `value` is an array of MLX: its devices share them."""
+        return isinstance(value, self._mx.array)
+
+    @contextmanager
+    def observe(self) -> Iterator[Observation]:
+        """Detect work by the memory that its results take; this resets MLX's own record of the peak."""
+        observation = Observation()
+        before = self._mx.get_active_memory()
+        self._mx.reset_peak_memory()  # to zero
+        yield observation
+        self.synchronize()
+        observation.memory = max(0, self._mx.get_peak_memory() - before)
+        observation.held = self._mx.get_active_memory() - before
+        observation.worked = observation.memory > _SCALARS
+
+    def free_memory(self) -> int | None:
+        """Return the bytes that CUDA can still give; Apple's GPUs share the memory of the system."""
+        return self._mx.device_info(self._device).get("free_memory")  # type: ignore[no-any-return]
+
+    def release(self) -> None:
+        """Empty MLX's cache of memory."""
+        self._mx.clear_cache()
+
+    def _arrays(self, value: Any) -> Iterator[Any]:
+        """Yield the arrays in a result; MLX itself looks into dicts, lists and tuples alone."""
+        if isinstance(value, self._mx.array):
+            yield value
+        elif isinstance(value, dict | UserDict):
+            for part in value.values():
+                yield from self._arrays(part)
+        elif isinstance(value, list | tuple | deque | UserList):
+            for part in value:
+                yield from self._arrays(part)
+        elif not isinstance(value, type):
+            for name in getattr(value, "__dataclass_fields__", ()):
+                yield from self._arrays(getattr(value, name))
+
+    def _pci_bus_id(self) -> str:
+        if "pci_bus_id" not in self._properties:
+            raise GpuPerfError("MLX reports a bus id, which NVML needs, of NVIDIA's GPUs only")
+        return str(self._properties["pci_bus_id"])
+
+    def _reduced_precision(self) -> str | None:
+        """Return that float32 products are rounded, as MLX does by default where the GPU has units for it.
+
+        Apple's are the neural accelerators (mlx/backend/metal/device.cpp, `is_nax_available`).
+        """
+        found = self._properties
+        if self._emulates_gpu or environ.get("MLX_ENABLE_TF32", "1") == "0":
+            return None
+        if apple := _ARCHITECTURE.match(str(found.get("architecture"))):
+            first = 18 if apple[2] == "p" else 17
+            system = tuple(int(part) for part in mac_ver()[0].split(".") if part)
+            reduces = int(apple[1]) >= first and system >= _NEURAL_ACCELERATORS
+        else:
+            major, minor = (found.get(f"compute_capability_{part}", 0) for part in ("major", "minor"))
+            reduces = may_use_tf32(float(f"{major}.{minor}"))
+        return "TF32 in float32 products (MLX_ENABLE_TF32)" if reduces else None
+
+
+class MlxBackend(LibraryBackend):
+    """`mlx[:N]`: GPU N of those that MLX shows; `mlx:cpu` is a stand-in's.
+
+    `auto` does not choose it: a test's `xp` would depend on the machine.
+    """
+
+    name = "mlx"
+    automatic = False
+
+    def check(self, selector: str) -> None:
+        """Accept nothing or a device number."""
+        try:
+            super().check(selector)
+        except GpuPerfError as error:
+            raise GpuPerfError(f"{error}; mlx:cpu emulates a GPU with MLX on the CPU") from None
+
+    def count(self) -> int:
+        """Return how many GPUs MLX shows."""
+        mx = import_library(*_LIBRARY)
+        return int(mx.device_count(mx.gpu)) if mx.is_available(mx.gpu) else 0
+
+    def gpu(self, selector: str) -> MlxDevice:
+        """Return the device after one allocation, one kernel and one synchronize on it."""
+        mx = import_library(*_LIBRARY)
+        index, count = int(selector or 0), self.count()
+        if not count:
+            raise Unavailable(f"MLX {mx.__version__} has no GPU here; {_REMEDY}")
+        if index >= count:
+            raise Unavailable(f"MLX sees {count} GPU(s) and number {index} was requested")
+        try:
+            found = mx.Device(mx.gpu, index)
+            device = MlxDevice(mx, found, str(mx.device_info(found).get("device_name", found)))
+            with device.context():
+                mx.eval(mx.ones(1) + 1)
+            device.synchronize()
+        except Exception as error:
+            problem = f"MLX's GPU {index} was found but cannot be used"
+            raise unusable(problem, error, "check that it is free and healthy") from error
+        return device

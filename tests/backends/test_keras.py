@@ -1,0 +1,412 @@
+"""Keras on its CPU, and in the place of a GPU, on what KERAS_BACKEND names: TensorFlow, torch or JAX.
+
+Without Keras these tests skip; with GPUPERF_NO_SKIP set, as in CI's second environment, they fail instead.
+"""
+
+import json
+import os
+import sys
+from contextlib import nullcontext
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+from time import process_time
+from types import MappingProxyType, ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+from cases import for_each
+
+from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec
+from pytest_gpuperf.devices.jax import JaxDevice
+from pytest_gpuperf.devices.keras import KerasBackend, KerasDevice, _TensorflowBackend, _TensorflowDevice
+from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.devices.stand_in import chosen_stand_in
+from pytest_gpuperf.devices.torch import TorchBackend
+from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+from pytest_gpuperf.testing import DeviceConformance
+from pytest_gpuperf.timing import leaves, parity
+from pytest_gpuperf.timing.any_array import bytes_of, dtype_of
+from pytest_gpuperf.timing.trial import Trial
+
+if find_spec("keras") is None:
+    if os.environ.get("GPUPERF_NO_SKIP"):
+        raise ImportError("Keras is not installed, and these tests may not skip here")
+    pytest.skip("Keras is not installed; CI's second environment has it", allow_module_level=True)
+
+try:
+    import keras
+except ImportError as missing:
+    if os.environ.get("GPUPERF_NO_SKIP"):
+        raise
+    pytest.skip(f"Keras has nothing to run on: {missing}", allow_module_level=True)
+
+RUNS_ON = keras.config.backend()
+if RUNS_ON == "jax":
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", 2)  # one that is the default, and another
+elif RUNS_ON == "tensorflow":
+    import tensorflow
+
+    tensorflow.config.set_logical_device_configuration(
+        tensorflow.config.list_physical_devices("CPU")[0],
+        [tensorflow.config.LogicalDeviceConfiguration() for _ in range(2)],
+    )
+NARROWED = MappingProxyType({"int64": "int32", "float64": "float32"} if RUNS_ON == "jax" else {})
+
+
+@pytest.fixture
+def cpu():
+    return KerasBackend("a processor").cpu()
+
+
+@pytest.fixture
+def second():
+    """A device that is not the library's default one."""
+    if RUNS_ON == "torch":
+        pytest.skip("torch has one CPU; CI runs these tests on TensorFlow and JAX")
+    if RUNS_ON == "jax":
+        below = JaxDevice(jax, jax.local_devices(backend="cpu")[1], "a second processor")
+    else:
+        below = _TensorflowDevice(tensorflow, "CPU:1", "a second processor", {})
+    return KerasDevice(keras, below, below.name)
+
+
+class TestKerasOnTheCpu(DeviceConformance):
+    narrowed = NARROWED
+
+    @pytest.fixture
+    def backend(self):
+        return KerasBackend("a processor")
+
+    @pytest.fixture
+    def gpu(self, backend):
+        return backend.cpu()
+
+    def test_it_is_a_gpu_with_a_name(self, gpu):
+        assert (gpu.kind, gpu.backend, gpu.name) == ("cpu", "keras", "a processor")
+        assert (gpu.info.kind, gpu.info.backend, gpu.info.name) == (gpu.kind, gpu.backend, gpu.name)
+        assert gpu.info.library.startswith(f"keras {keras.__version__} on {RUNS_ON} ")
+
+    def test_it_sees_its_own_work_and_no_other(self, gpu):
+        with gpu.observe() as seen:
+            pass
+        assert seen.worked, "as on any CPU: there is nowhere else for the work"
+
+
+class TestKerasInThePlaceOfAGpu(TestKerasOnTheCpu):
+    @pytest.fixture
+    def backend(self):
+        return chosen_stand_in("keras:cpu")
+
+    @pytest.fixture
+    def gpu(self, backend):
+        return backend.gpu("")
+
+    def test_it_is_a_gpu_with_a_name(self, gpu):
+        super(TestKerasOnTheCpu, self).test_it_is_a_gpu_with_a_name(gpu)
+        assert gpu.info.emulated
+        assert capabilities.processor_time(gpu) is None
+
+
+def test_it_is_compared_with_keras_itself():
+    devices = Devices("keras:cpu", backends("a processor", []))
+    assert ("keras", "keras") == (devices.cpu().backend, devices.gpu().backend)
+    assert (False, True) == (devices.cpu().info.emulated, devices.gpu().info.emulated)
+    assert devices.get("gpu", "keras", "") is devices.gpu()
+    assert devices.get("cpu", "numpy", "").backend == "numpy"
+
+
+def test_xp_is_kerass_own_with_the_name_that_others_have(cpu):
+    with cpu.context():
+        assert cpu.asnumpy(cpu.xp.relu(cpu.xp.asarray([-1.0, 2.0]))).tolist() == [0, 2]
+    assert "conv" in dir(cpu.xp)
+
+
+def test_variables_of_a_layer_are_on_the_device_and_come_down(cpu):
+    with cpu.context():
+        layer = keras.layers.Dense(3, kernel_initializer="ones")
+        layer.build((2, 4))
+    assert cpu.holds(layer.kernel)
+    assert cpu.asnumpy(layer.kernel).tolist() == [[1] * 3] * 4
+    copied = cpu.asarray(layer.kernel)
+    layer.kernel.assign(keras.ops.zeros((4, 3)))
+    assert cpu.asnumpy(copied).sum() == 12
+
+
+def test_what_others_hold_it_does_not(cpu):
+    assert not any(map(cpu.holds, (np.ones(3), keras.KerasTensor((3,)), keras.layers.Dense(3), "cpu:0")))
+
+
+def test_a_copy_on_the_host_is_no_view(cpu):
+    there = cpu.xp.zeros(3)
+    cpu.asnumpy(there)[:] = 1
+    assert cpu.asnumpy(there).tolist() == [0, 0, 0]
+
+
+def test_bfloat16_comes_down_as_float32_and_is_held_to_its_own_precision(cpu):
+    def result(value):
+        there = cpu.xp.cast(cpu.xp.asarray([1.0, value]), "bfloat16")
+        assert (dtype_of(there), bytes_of(there)) == ("bfloat16", 4)
+        return leaves.snapshot(there, cpu.holds, cpu.asnumpy)
+
+    (leaf,) = result(1.0)
+    assert leaf.value.dtype == np.float32
+    found = parity.compare(result(1.0), result(1 + 2**-7), Demand())
+    assert (found.agreed, found.tolerance) == (True, pytest.approx(2**-3.5))
+
+
+def test_it_counts_the_time_of_its_processors(cpu):
+    assert capabilities.processor_time(cpu) <= process_time()
+
+
+def test_memory_that_is_not_there_is_a_fault(cpu):
+    with pytest.raises(Exception) as caught, cpu.context():  # noqa: PT011 - each library raises its own
+        cpu.asnumpy(cpu.xp.ones((1 << 22, 1 << 22)))
+    assert cpu.fault(caught.value).kind == "out_of_memory"
+
+
+def measured(body, **demand):
+    """Return the record of a body that is measured with Keras on the CPU, and so once more as if on a GPU."""
+    devices = Devices("keras:cpu", backends("a processor", []))
+
+    def bind(device):
+        return lambda: body(device)
+
+    trial = Trial(nodeid="test_it", demand=Demand(**demand), options=RunOptions(max_time=5))
+    return trial.record(trial.compare(bind, devices.cpu(), devices.gpu()))
+
+
+def test_a_layer_has_a_verdict_and_its_copies():
+    def body(device):
+        layer = keras.layers.Dense(16, activation="relu", kernel_initializer="ones")
+        x = device.asarray(np.ones((8, 32), dtype=np.float32))
+        return lambda: layer(x)
+
+    record = measured(body, min=1e-7)
+    assert ("passed", True) == (record.status, record.parity.agreed)
+    assert record.gpu.dtypes == ("float32",)
+    assert record.transfer.h2d.bytes == 8 * 32 * 4
+    assert record.transfer.d2h.samples
+
+
+def test_training_has_a_verdict():
+    def body(device):
+        model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4, kernel_initializer="ones")])
+        model.compile(optimizer=keras.optimizers.SGD(0.0), loss="mse")
+        x, y = np.ones((16, 8), dtype=np.float32), np.ones((16, 4), dtype=np.float32)
+        return lambda: model.train_on_batch(x, y)
+
+    record = measured(body, min=1e-7)
+    assert ("passed", True) == (record.status, record.parity.agreed)
+
+
+SUITE = """
+    import keras.ops, numpy, pytest
+
+    @pytest.mark.speedup
+    @pytest.mark.parametrize("xp", [numpy, keras.ops])
+    def test_sum(xp):
+        array = xp.ones((10, 10), dtype="float32")
+        return lambda: xp.sum(xp.matmul(array, array))
+"""
+
+
+def test_a_suites_own_values_mean_it(pytester, run):
+    run(SUITE, "--gpuperf-json=r.json", gpu="keras:cpu").assert_outcomes(passed=2)
+    there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
+    assert (there["pairing"]["library"], there["gpu"]["device"]["emulated"]) == ("keras", True)
+    assert (there["speedup"]["value"] > 0, there["parity"]["agreed"]) == (True, True)
+
+
+GALLERY = Path(__file__).parents[2] / "examples" / "keras_networks" / "test_networks_pay.py"
+
+
+@pytest.mark.parametrize("gpu", ["keras:cpu", "simulated"])
+def test_the_networks_of_the_gallery_run_both_ways_on_keras_and_on_nothing_else(pytester, run, gpu):
+    sizes, small = "= 1024, 64, 64, 32, 10", "= 16, 2, 16, 4, 10"
+    source = GALLERY.read_text(encoding="utf-8")
+    assert sizes in source
+    options = ("--gpuperf-report-only", "--gpuperf-max-time=2", "--gpuperf-json=r.json")
+    result = run(source.replace(sizes, small), *options, gpu=gpu)
+    if gpu == "simulated":
+        return result.assert_outcomes(skipped=4)
+    result.assert_outcomes(passed=4)
+    records = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"]
+    assert all(record["speedup"]["value"] > 0 and record["parity"]["agreed"] for record in records)
+
+
+@for_each("value", [keras.ops, keras, "keras", "keras.ops"])
+def test_without_a_gpu_its_own_values_mean_the_cpu(value):
+    expected = DeviceSpec(kind="cpu", library="keras")
+    found = DeviceParser(["xp"]).parse({"xp": value}).spec
+    assert (expected, True, True) == (found, found.is_default, found.may_be_on_gpu)
+
+
+@for_each("selector", ["x", "-1", "gpu:0"])
+def test_a_device_that_keras_cannot_have_is_refused_with_what_it_has(selector):
+    with pytest.raises(
+        GpuPerfError, match=r"of keras is a number, e.g. keras:0, .*; keras:cpu emulates a GPU"
+    ):
+        KerasBackend("a processor").check(selector)
+
+
+def test_without_a_gpu_the_remedy_is_named():
+    backend = KerasBackend("a processor")
+    if backend.selectors():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(Unavailable, match=r"(sees no GPU|sees 0 GPU|without any GPU|cannot use).*; install"):
+        backend.gpu("")
+
+
+def test_a_library_without_devices_below_keras_is_named_with_the_others(monkeypatch):
+    monkeypatch.setattr(keras.config, "backend", lambda: "openvino")
+    for opened in (KerasBackend("a processor").cpu, lambda: KerasBackend("a processor").gpu("")):
+        with pytest.raises(Unavailable, match=r"Keras runs on openvino.*; set KERAS_BACKEND to tensorflow"):
+            opened()
+
+
+class TestKerasOnAnotherDevice(TestKerasOnTheCpu):
+    """On one that is not the library's default: only Keras' context puts arrays there."""
+
+    @pytest.fixture
+    def gpu(self, second):
+        return second
+
+    def test_it_is_a_gpu_with_a_name(self, gpu):
+        assert gpu.name == "a second processor"
+
+    def test_what_its_context_makes_is_there_and_nowhere_else(self, gpu, cpu):
+        layer = keras.layers.Dense(3)
+        result = layer(gpu.asarray(np.ones((2, 4), dtype=np.float32)))
+        assert (True, False) == (gpu.holds(layer.kernel), cpu.holds(layer.kernel))
+        assert (True, False) == (gpu.holds(result), cpu.holds(result))
+        with cpu.context():
+            assert (False, True) == (gpu.holds(keras.ops.ones(3)), cpu.holds(keras.ops.ones(3)))
+
+
+class FakeTensorflow(ModuleType):
+    """The parts of TensorFlow that we touch, with GPUs of 100 bytes; a computation takes 7 of them."""
+
+    __version__ = "2.21.0"
+    is_tensor = staticmethod(lambda value: False)
+    device = staticmethod(nullcontext)
+
+    def __init__(self, *, gpus=1, capability=(9, 0), error=None):
+        super().__init__("tensorflow")
+        self.bytes = self.peak = 0
+        self.tf32, self.synchronized, self.error = True, 0, error
+        found = [SimpleNamespace(name=f"/physical_device:GPU:{index}") for index in range(gpus)]
+        self.config = SimpleNamespace(
+            list_physical_devices=lambda kind: found,
+            experimental=SimpleNamespace(
+                get_device_details=lambda gpu: {"device_name": "H100", "compute_capability": capability},
+                get_memory_info=lambda place: {"current": self.bytes, "peak": self.peak},
+                reset_memory_stats=lambda place: setattr(self, "peak", self.bytes),
+                tensor_float_32_execution_enabled=lambda: self.tf32,
+            ),
+        )
+        self.test = SimpleNamespace(experimental=SimpleNamespace(sync_devices=self.sync_devices))
+        self.errors = SimpleNamespace(OpError=FakeOpError, ResourceExhaustedError=FakeExhaustedError)
+
+    def sync_devices(self):
+        self.synchronized += 1
+
+    def constant(self, host):
+        return host
+
+    def reduce_sum(self, array):
+        if self.error is not None:
+            raise self.error
+        self.peak = max(self.peak, self.bytes + 7)
+
+
+class FakeOpError(Exception):
+    """As TensorFlow's: no RuntimeError."""
+
+
+class FakeExhaustedError(FakeOpError):
+    pass
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Open a GPU of Keras on a fake TensorFlow: return both."""
+
+    def call(selector="", **facts):
+        tensorflow = FakeTensorflow(**facts)
+        tensorflow.__spec__ = ModuleSpec("tensorflow", None)
+        monkeypatch.setitem(sys.modules, "tensorflow", tensorflow)
+        return _TensorflowBackend("a processor").gpu(selector), tensorflow
+
+    return call
+
+
+def test_a_gpu_of_tensorflow_is_tried_and_described(opened, monkeypatch):
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    gpu, tensorflow = opened("1", gpus=2)
+    assert (tensorflow.peak, tensorflow.synchronized) == (7, 1)
+    assert ("gpu", "H100", "tensorflow 2.21.0") == (gpu.kind, gpu.info.name, gpu.info.library)
+    assert "TF32 in float32 convolutions" in gpu.info.reduced_convolutions
+    assert gpu.info.reduced_eps == 2**-10
+    tensorflow.tf32 = False
+    assert (gpu.info.reduced_precision, gpu.info.reduced_eps) == (None, None)
+    assert opened(capability=(7, 0))[0].info.reduced_precision is None
+
+
+def test_work_on_a_gpu_of_tensorflow_is_seen_by_its_memory(opened):
+    gpu, tensorflow = opened()
+    tensorflow.bytes = 50
+    with gpu.observe() as working:
+        tensorflow.reduce_sum(None)
+        tensorflow.bytes = 52
+    with gpu.observe() as idle:
+        pass
+    assert (working.worked, working.memory, working.held) == (True, 7, 2)
+    assert (idle.worked, idle.memory, idle.held) == (False, 0, 0)
+
+
+@for_each(
+    ("error", "fault"),
+    [
+        (FakeExhaustedError("OOM when allocating tensor with shape[4398046511104]"), "out_of_memory"),
+        (FakeOpError("CUDA error: an illegal memory access was encountered"), "lost"),
+        (FakeOpError("Matrix size-incompatible"), None),
+        (ValueError("an illegal memory access was encountered"), None),
+    ],
+)
+def test_tensorflows_errors_are_faults_where_they_are_the_devices(opened, error, fault):
+    gpu, _ = opened()
+    found = gpu.fault(error)
+    assert fault == (found and found.kind)
+
+
+def test_a_gpu_that_tensorflow_lacks_or_cannot_use_is_named_with_the_remedy(opened):
+    with pytest.raises(
+        Unavailable, match=r"sees 2 GPU\(s\) and number 2 was requested; install tensorflow\["
+    ) as few:
+        opened("2", gpus=2)
+    with pytest.raises(Unavailable, match=r"GPU 0 was found but cannot be used: .*busy.*; wait for") as busy:
+        opened(error=FakeOpError("CUDA-capable device(s) is/are busy or unavailable"))
+    assert (few.value.broken, busy.value.broken) == (False, True)
+
+
+def test_keras_numbers_the_devices_of_torch(monkeypatch):
+    asked = []
+
+    def open_below(backend, selector):
+        asked.append(selector)
+        raise Unavailable("none here")
+
+    monkeypatch.setattr(keras.config, "backend", lambda: "torch")
+    monkeypatch.setattr(TorchBackend, "selectors", lambda backend: ["xpu:0", "xpu:1"])
+    monkeypatch.setattr(TorchBackend, "gpu", open_below)
+    backend = KerasBackend("a processor")
+    assert backend.selectors() == ["0", "1"]
+    for selector in ("", "1"):
+        with pytest.raises(Unavailable, match="none here"):
+            backend.gpu(selector)
+    assert asked == ["", "xpu:1"]

@@ -1,0 +1,290 @@
+"""MLX on its CPU, in the place of a GPU: lazy and asynchronous; and what we make of what it says of its GPUs.
+
+Without MLX these tests skip; with GPUPERF_NO_SKIP set, as in CI's second environment, they fail instead.
+"""
+
+import json
+import os
+from collections import deque
+from dataclasses import dataclass
+from importlib.util import find_spec
+from statistics import median
+from time import perf_counter
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from cases import for_each
+
+from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.mlx import MlxBackend, MlxDevice
+from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.devices.stand_in import chosen_stand_in
+from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
+from pytest_gpuperf.testing import DeviceConformance
+from pytest_gpuperf.timing import blocks
+from pytest_gpuperf.timing.trial import Trial
+
+if find_spec("mlx") is None:
+    if os.environ.get("GPUPERF_NO_SKIP"):
+        raise ImportError("MLX is not installed, and these tests may not skip here")
+    pytest.skip("MLX is not installed; CI's second environment has it", allow_module_level=True)
+
+import mlx.core as mx
+
+
+@pytest.fixture
+def gpu():
+    """MLX's CPU in the place of a GPU."""
+    return chosen_stand_in("mlx:cpu").gpu("")
+
+
+class TestMlxInThePlaceOfAGpu(DeviceConformance):
+    narrowed = MappingProxyType({"float64": "float32"})
+
+    @pytest.fixture
+    def backend(self):
+        return chosen_stand_in("mlx:cpu")
+
+    def test_it_shares_the_clock_and_the_conventions_of_others(self, gpu):
+        assert gpu.info.emulated
+        assert (gpu.info.memory, gpu.info.reduced_precision) == (None, None)
+        assert capabilities.processor_time(gpu) is None
+
+
+def test_it_is_compared_with_numpy():
+    devices = Devices("mlx:cpu", backends("a processor", []))
+    assert (devices.cpu().xp, devices.gpu().backend) == (np, "mlx")
+    assert devices.get("gpu", "mlx", "") is devices.gpu()
+
+
+@dataclass
+class Point:
+    x: Any
+    y: Any
+
+
+class Pair(NamedTuple):
+    one: Any
+    other: Any
+
+
+@for_each(
+    "nested",
+    [
+        lambda array: array,
+        lambda array: (1, [array]),
+        lambda array: {"a": {"b": array}, "c": None},
+        lambda array: Pair(array, "text"),
+        lambda array: deque([array]),
+        lambda array: {"points": [Point(1, array), Point]},
+    ],
+)
+@for_each("ask", ["wait", "submit"])
+def test_arrays_are_computed_wherever_they_are_in_a_result(gpu, nested, ask):
+    a = gpu.asarray(np.ones((256, 256), dtype=np.float32))
+    before = mx.get_active_memory()
+    result = nested(a + a)
+    assert mx.get_active_memory() < before + a.nbytes, "MLX is lazy no more"
+    getattr(gpu, ask)(result)
+    gpu.synchronize()
+    assert mx.get_active_memory() >= before + a.nbytes
+
+
+def test_every_call_of_a_block_is_computed(gpu):
+    """If dropped results were not computed, a block would take the time of one call: a sixteenth each."""
+    a = gpu.asarray(np.ones((256, 256), dtype=np.float32))
+    times = {1: [], 16: []}
+    for _ in range(7):
+        for calls, found in times.items():
+            found.append(blocks.time_block(lambda: a @ a, calls, gpu))
+    assert median(times[16]) > median(times[1]) / 4
+
+
+def test_a_call_that_waits_for_its_result_has_computed_it(gpu):
+    a = gpu.asarray(np.ones((512, 512), dtype=np.float32))
+    started = perf_counter()
+    result = blocks.waited_for(lambda: a @ a, gpu)()
+    waited = perf_counter()
+    mx.eval(result)
+    assert perf_counter() - waited < waited - started
+
+
+def test_wide_numbers_are_narrowed_as_a_gpu_of_mlx_needs_it(gpu):
+    assert gpu.asarray(np.ones(2)).dtype == mx.float32
+    assert gpu.asarray(np.ones(2, dtype=complex)).dtype == mx.complex64
+
+
+def test_bfloat16_comes_down_as_float32(gpu):
+    host = gpu.asnumpy(mx.array([1.5, 2.0], dtype=mx.bfloat16))
+    assert ("float32", [1.5, 2.0]) == (str(host.dtype), host.tolist())
+
+
+@for_each("host", [[1.0, 2.0], np.arange(3.0)[::-1], np.broadcast_to(1.0, (2, 2)), np.ones((2, 3)).T])
+def test_any_host_array_goes_up(gpu, host):
+    assert gpu.asnumpy(gpu.asarray(host)).tolist() == np.asarray(host).tolist()
+
+
+def test_an_array_of_mlx_is_copied_too(gpu):
+    there = mx.zeros(3)
+    copied = gpu.asarray(there)
+    copied[0] = 1
+    assert there.tolist() == [0, 0, 0]
+
+
+def test_a_copy_on_the_host_is_no_view(gpu):
+    there = mx.zeros(3)
+    gpu.asnumpy(there)[:] = 1
+    assert there.tolist() == [0, 0, 0]
+
+
+def test_its_context_is_mlxs_own(gpu):
+    with gpu.context():
+        assert mx.default_device() == mx.Device(mx.cpu, 0)
+
+
+def measured(body, **demand):
+    """Return the record of a body that is measured with NumPy and with MLX on the CPU."""
+    devices = Devices("mlx:cpu", backends("a processor", []))
+
+    def bind(device):
+        return lambda: body(device)
+
+    trial = Trial(nodeid="test_it", demand=Demand(**demand), options=RunOptions(max_time=5))
+    return trial.record(trial.compare(bind, devices.cpu(), devices.gpu()))
+
+
+def test_a_workload_has_a_verdict_and_its_copies():
+    def body(device):
+        a = device.asarray(np.ones((128, 128), dtype=np.float32))
+        return lambda: {"product": a @ a, "sum": device.xp.sum(a)}
+
+    record = measured(body, min=1e-7)
+    assert ("passed", True) == (record.status, record.parity.agreed)
+    assert ("mlx", "numpy") == (record.gpu.device.backend, record.cpu.device.backend)
+    assert record.transfer.h2d.samples
+    assert record.transfer.d2h.samples
+    assert record.gpu.inspection.memory >= 128 * 128 * 4
+
+
+@for_each("number", [False, True])
+def test_work_whose_result_nobody_gets_is_an_error_and_a_number_of_python_is_a_result(number):
+    def body(device):
+        a = device.asarray(np.ones((64, 64), dtype=np.float32))
+
+        def call():
+            total = device.xp.sum(a @ a)
+            return float(total) if number else None
+
+        return call
+
+    if number:
+        assert measured(body, min=1e-7).status == "passed"
+    else:
+        with pytest.raises(GpuPerfError, match=r"nothing was computed on mlx on the CPU: .*; return the"):
+            measured(body, min=1e-7)
+
+
+def test_a_call_that_evaluates_its_work_itself_may_return_nothing():
+    def body(device):
+        a = device.asarray(np.ones((64, 64), dtype=np.float32))
+        compute = mx.eval if device.kind == "gpu" else np.asarray
+
+        def call():
+            compute(a @ a)
+
+        return call
+
+    assert measured(body, min=1e-7, parity=False).status == "passed"
+
+
+SUITE = """
+    import mlx.core, numpy, pytest
+
+    @pytest.mark.speedup
+    @pytest.mark.parametrize("xp", [numpy, mlx.core])
+    def test_sum(xp):
+        array = xp.ones((10, 10), dtype=xp.float32)
+        return lambda: xp.sum(array @ array)
+"""
+
+
+def test_a_suites_own_values_mean_it(pytester, run):
+    run(SUITE, "--gpuperf-json=r.json", gpu="mlx:cpu").assert_outcomes(passed=2)
+    there = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["records"][1]
+    assert (there["pairing"]["library"], there["gpu"]["device"]["emulated"]) == ("mlx", True)
+    assert (there["speedup"]["value"] > 0, there["parity"]["agreed"]) == (True, True)
+
+
+@for_each("selector", ["x", "-1", "cuda:0"])
+def test_a_device_that_mlx_cannot_have_is_refused_with_what_it_has(selector):
+    with pytest.raises(GpuPerfError, match=r"of mlx is a number, e.g. mlx:0, .*; mlx:cpu emulates a GPU"):
+        MlxBackend("a processor").check(selector)
+
+
+def test_without_a_gpu_the_remedies_are_named():
+    if mx.is_available(mx.gpu):
+        pytest.skip("this machine has a GPU")
+    backend = MlxBackend("a processor")
+    assert backend.count() == 0
+    with pytest.raises(
+        Unavailable, match=r"MLX \S+ has no GPU here; use a Mac .*; mlx:cpu emulates one"
+    ) as caught:
+        backend.gpu("")
+    assert (caught.value.missing, caught.value.broken) == (False, False)
+
+
+APPLE = {"architecture": "applegpu_g17s", "device_name": "Apple M5 Max", "memory_size": 1 << 36}
+NVIDIA = {
+    "architecture": "sm_90",
+    "compute_capability_major": 9,
+    "compute_capability_minor": 0,
+    "device_name": "NVIDIA H100",
+    "free_memory": 5,
+    "pci_bus_id": "0000:0a:00.0",
+    "total_memory": 1 << 35,
+}
+
+
+@pytest.fixture
+def described(monkeypatch):
+    """Make a device of which MLX says this, on a Mac with this system."""
+
+    def make(said, system=""):
+        monkeypatch.setattr(mx, "device_info", lambda device: said)
+        monkeypatch.setattr("pytest_gpuperf.devices.mlx.mac_ver", lambda: (system, (), ""))
+        return MlxDevice(mx, mx.Device(mx.cpu, 0), said["device_name"])
+
+    return make
+
+
+@for_each(
+    ("said", "system", "reduces"),
+    [
+        (APPLE, "26.2", True),
+        (APPLE, "26.1.1", False),
+        ({**APPLE, "architecture": "applegpu_g16s"}, "26.2", False),
+        ({**APPLE, "architecture": "applegpu_g17p"}, "26.2", False),
+        (NVIDIA, "", True),
+        ({**NVIDIA, "compute_capability_major": 7}, "", False),
+    ],
+)
+def test_float32_is_rounded_where_mlx_uses_units_that_do_so(monkeypatch, described, said, system, reduces):
+    monkeypatch.delenv("MLX_ENABLE_TF32", raising=False)
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    info = described(said, system).info
+    assert (reduces, reduces) == (info.reduced_precision is not None, info.reduced_eps is not None)
+    monkeypatch.setenv("MLX_ENABLE_TF32", "0")
+    assert described(said, system).info.reduced_precision is None
+
+
+def test_a_gpu_is_described_by_what_mlx_says_of_it(described):
+    nvidia = described(NVIDIA)
+    assert ("NVIDIA H100", 1 << 35, 5) == (nvidia.info.name, nvidia.info.memory, nvidia.free_memory())
+    assert nvidia._pci_bus_id() == "0000:0a:00.0"
+    apple = described(APPLE)
+    assert ("Apple M5 Max", 1 << 36, None) == (apple.info.name, apple.info.memory, apple.free_memory())
+    assert apple.clocks() is None
+    assert "NVIDIA's GPUs only" in apple.clocks_reason
