@@ -363,8 +363,8 @@ def shows_words(config: pytest.Config) -> bool:
     return config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
 
 
-def has_foreign_marker(config: pytest.Config) -> bool:
-    """Return whether the suite registers a marker called speedup for a purpose of its own.
+def has_foreign_marker(config: pytest.Config, name: str = "speedup") -> bool:
+    """Return whether the suite registers a marker of such a name for a purpose of its own.
 
     A line that names gpuperf registers ours, for those who do not have the plugin.
     """
@@ -373,7 +373,7 @@ def has_foreign_marker(config: pytest.Config) -> bool:
         for line in config.getini("markers")
         if line not in MARKERS and "gpuperf" not in line
     )
-    return "speedup" in names
+    return name in names
 
 
 def _why_not_lockable(path: Path) -> str | None:

@@ -320,10 +320,12 @@ def _items_marked_late(items: list[pytest.Item]) -> list[pytest.Item]:
     marked = []
     for item in items:
         if (parent := item.parent) not in parent_is_marked:
-            parent_is_marked[parent] = parent is not None and parent.get_closest_marker("speedup") is not None
+            parent_is_marked[parent] = parent is not None and any(
+                parent.get_closest_marker(name) for name in ("speedup", "scaling")
+            )
         own = 0
         for mark in item.own_markers:
-            own += mark.name == "speedup"
+            own += mark.name == "speedup" or mark.name == "scaling"
         if own or parent_is_marked[parent]:
             marked.append((item, own + parent_is_marked[parent] > 1))
     if not marked:

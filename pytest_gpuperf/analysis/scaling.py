@@ -133,7 +133,13 @@ def _diagnoses(points: Sequence[ScalingPoint]) -> Iterable[Diagnosis]:
         "devices": most,
         "share": last.value,
     }
-    if last.lower > first.upper:
+    if efficiency.upper * most / points[0].count < 1:
+        sentence = (
+            f"{most} devices are slower than {points[0].count} at the same work: to submit it and to "
+            "exchange results costs more than they save; give each call more work"
+        )
+        yield Diagnosis(code="communication_bound", sentence=sentence, numbers=numbers)
+    elif last.lower > first.upper:
         sentence = (
             f"the share of the work that the devices do not divide grows from {_share(first.value)} on "
             f"{fewer} devices to {_share(last.value)} on {most} (Karp-Flatt): communication or "

@@ -114,7 +114,9 @@ class ExpectedTests:
 
     def _deselection(self, item: pytest.Item) -> Deselection:
         """Return whether a deselected test is marked, and which options exclude it."""
-        is_marked = SPEC in item.stash or item.get_closest_marker("speedup") is not None
+        is_marked = SPEC in item.stash or any(
+            item.get_closest_marker(name) for name in ("speedup", "scaling")
+        )
         options = (flag for option, flag in _EXPRESSIONS.items() if _excludes(self._config, option, item))
         return is_marked, tuple(options)
 

@@ -28,13 +28,22 @@ class Finder:
     for want of a GPU are wrong, too.
     """
 
-    def __init__(self, reader: ItemReader, patterns: Patterns, *, times_all: bool, require_gpu: bool) -> None:
+    def __init__(
+        self,
+        reader: ItemReader,
+        patterns: Patterns,
+        *,
+        times_all: bool,
+        require_gpu: bool,
+        has_foreign_scaling: bool,
+    ) -> None:
         self.found: list[pytest.Item] = []
         self._reader = reader
         self._patterns = patterns
         self._times_all = times_all
         self._count_of_all = 0
         self._require_gpu = require_gpu
+        self._has_foreign_scaling = has_foreign_scaling
         self._lacks_gpu = False  # an unmarked test has variants that are on the CPU only without a GPU
 
     def collect(
@@ -52,12 +61,14 @@ class Finder:
 
     def collect_scaling(self, items: Iterable[pytest.Item]) -> list[str]:
         """Add the scaling tests of one module or class."""
-        found, errors = scaling.read(items)
+        found, errors = scaling.read(items, has_foreign_marker=self._has_foreign_scaling)
         self.found += found
         return errors
 
     def collect_late(self, items: Iterable[pytest.Item], marked: Iterable[pytest.Item]) -> list[str]:
         """Add items that a plugin or a conftest has marked after collection, and their siblings."""
+        errors_of_scaling = self.collect_scaling(marked)
+        marked = [item for item in marked if item.get_closest_marker("speedup") is not None]
         new = [item for item in marked if SPEC not in item.stash]
         marked_twice = [item for item in marked if SPEC in item.stash]
         found, errors = self._reader.read(new)
@@ -66,7 +77,7 @@ class Finder:
         self.found += found
         errors += siblings.pair_items(found, across_functions=False)
         errors += build_families(dict.fromkeys([*new, *found]))
-        return errors + self._conflicts(marked_twice)
+        return errors_of_scaling + errors + self._conflicts(marked_twice)
 
     def marked_during_run(self, item: pytest.Item) -> ItemSpec | None:
         """Return the spec of a test that was marked while it ran: it cannot be measured any more."""
@@ -178,7 +189,13 @@ def create_finder(config: pytest.Config) -> Finder:
         has_foreign_marker=options.has_foreign_marker(config),
         require_gpu=require_gpu,
     )
-    return Finder(reader, patterns, times_all=options.times_all(config), require_gpu=require_gpu)
+    return Finder(
+        reader,
+        patterns,
+        times_all=options.times_all(config),
+        require_gpu=require_gpu,
+        has_foreign_scaling=options.has_foreign_marker(config, scaling.MARKER),
+    )
 
 
 def registered_backends(config: pytest.Config) -> list[Any]:

@@ -29,26 +29,26 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(FIXTURE, counts, indirect=True, ids=ids, scope="function")
 
 
-def read(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[str]]:
-    """Give items with a scaling marker their specs; return them, and what is wrong with the others."""
+def read(items: Iterable[pytest.Item], *, has_foreign_marker: bool) -> tuple[list[pytest.Item], list[str]]:
+    """Give items with a scaling marker their specs; return them, and what is wrong with the others.
+
+    Where the suite has a marker of this name of its own, those that cannot be ours are ignored.
+    """
     found: list[pytest.Item] = []
     errors: list[str] = []
     for item in items:
         marks = list(item.iter_markers(MARKER))
-        if not marks or not isinstance(item, pytest.Function) or SPEC in item.stash:
+        spec = item.stash.get(SPEC, None)
+        if not marks or not isinstance(item, pytest.Function) or (spec and spec.scaling):
             continue
         try:
             item.stash[SPEC] = _spec(item, marks)
         except ValueError as error:
-            errors.append(f"{item.nodeid}: @pytest.mark.{MARKER}: {error}")
+            if not has_foreign_marker:
+                errors.append(f"{item.nodeid}: @pytest.mark.{MARKER}: {error}")
         else:
             found.append(item)
     return found, errors
-
-
-def is_not_parametrized(item: pytest.Item) -> bool:
-    """Return whether a scaling marker was added after collection, too late for a test a number of devices."""
-    return SPEC not in item.stash and item.get_closest_marker(MARKER) is not None
 
 
 def _spec(item: pytest.Function, marks: list[pytest.Mark]) -> ItemSpec:

@@ -41,7 +41,8 @@ class Timing:
     """The cost of operations in seconds; bandwidth in bytes per second, memory in bytes.
 
     `upload` is the bandwidth to the device where that differs. Without a `pool` the device allocates every
-    array. Each kernel of a CPU keeps `threads` busy.
+    array. Each kernel of a CPU keeps `threads` busy. A copy from another GPU takes `peer_latency`, and its
+    bytes over `peer_bandwidth`, of both.
     """
 
     kernel: float = 1e-3
@@ -53,6 +54,8 @@ class Timing:
     memory: int = 1 << 34
     pool: bool = True
     threads: float = 1.0
+    peer_latency: float = 0.0
+    peer_bandwidth: float = 1e11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,9 +209,16 @@ class SimulatedDevice:
         return self._allocate(np.array(value))
 
     def asarray(self, host: Any) -> SimulatedArray:
-        """Copy to this device at its bandwidth."""
+        """Copy to this device at its bandwidth; from another GPU once the work of both before it is done."""
         self._raise_if_lost()
         array = np.array(_to_numpy(host))
+        if (
+            isinstance(host, SimulatedArray)
+            and host.home is not self
+            and host.home.kind == self.kind == "gpu"
+        ):
+            self._receive(host.home, array.nbytes)
+            return self._allocate(array)
         self.clock.advance(array.nbytes / (self._timing.upload or self._timing.bandwidth))
         return self._allocate(array)
 
@@ -272,6 +282,13 @@ class SimulatedDevice:
     def release(self) -> None:
         """Count the calls: there is no memory to return."""
         self.released += 1
+
+    def _receive(self, source: "SimulatedDevice", size: int) -> None:
+        """Copy so many bytes from another GPU: both are busy with it, after what they have to do."""
+        others = source._streams  # noqa: SLF001 - another device of this class
+        ends = max(self.clock(), self._streams[0], others[0])
+        ends += self._timing.peer_latency + size / self._timing.peer_bandwidth
+        self._streams[0] = others[0] = ends
 
     def _placed(self, _: str, value: Any) -> Any:
         """Return a part of NumPy whose functions run on this device."""

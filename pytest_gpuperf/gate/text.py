@@ -2,7 +2,7 @@
 
 from math import inf
 
-from pytest_gpuperf.analysis import verdict
+from pytest_gpuperf.analysis import scaling, verdict
 from pytest_gpuperf.gate import regression
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import (
@@ -200,7 +200,7 @@ def format_metric(metric: Metric, estimate: Estimate) -> str:
         return format_value(metric, estimate.value)
     if metric in ("cpu", "gpu"):
         return f"{units.seconds(estimate.value)} {units.interval(estimate.low, estimate.high, units.seconds)}"
-    return verdict.ratio(estimate)
+    return scaling.efficiency_text(estimate) if metric == "efficiency" else verdict.ratio(estimate)
 
 
 def format_value(metric: Metric, value: float) -> str:

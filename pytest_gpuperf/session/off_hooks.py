@@ -25,9 +25,9 @@ class OffHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> object | None:
-        """Call a speedup test, and its workload if it returns one."""
+        """Call a test that would be measured, and its workload if it returns one."""
         function = pyfuncitem.obj
-        if inspect.iscoroutinefunction(function) or not self._is_speedup_test(pyfuncitem):
+        if inspect.iscoroutinefunction(function) or not self._is_measured(pyfuncitem):
             return None
         names = pyfuncitem._fixtureinfo.argnames  # noqa: SLF001 - pytest's own call reads them here
         with _context(pyfuncitem):
@@ -36,9 +36,13 @@ class OffHooks:
                 workload()
         return True
 
-    def _is_speedup_test(self, item: pytest.Function) -> bool:
+    def _is_measured(self, item: pytest.Function) -> bool:
         if any(pattern.fullmatch(item.nodeid) for pattern in self._patterns):
             return True
+        if item.get_closest_marker("scaling") is not None:
+            from pytest_gpuperf.collection import fixtures
+
+            return fixtures.takes(item, "devices")
         mark = item.get_closest_marker("speedup")
         return mark is not None and not (
             options.has_foreign_marker(item.config) and _cannot_be_ours(item, mark)

@@ -1,20 +1,25 @@
 """How often noise alone leads to a wrong verdict or a false alarm."""
 
 import random
+from functools import partial
 from math import exp
 
 import numpy as np
 
 from pytest_gpuperf.analysis.changepoint import LEVEL, changes
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
+from pytest_gpuperf.analysis.scaling import with_required_speedup
 from pytest_gpuperf.analysis.stopping import should_stop
 from pytest_gpuperf.analysis.verdict import judge
+from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
 from pytest_gpuperf.model.measurement import Round
+from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.context import TrialContext
 from pytest_gpuperf.timing.rounds import RoundSampler
+from pytest_gpuperf.timing.scaling_trial import ScalingTrial
 from pytest_gpuperf.timing.workload import Workload
 
 
@@ -87,3 +92,35 @@ def test_the_chance_of_a_false_alarm_is_the_level():
     draws = random.Random(0)  # noqa: S311 - noise, not secrets
     alarms = sum(bool(changes([5.0 * exp(draws.gauss(0, 0.05)) for _ in range(30)])) for _ in range(400))
     assert alarms / 400 <= LEVEL + 3 * (LEVEL / 400) ** 0.5
+
+
+def scaling_verdict(limit, draws):
+    """Return the verdict on a true efficiency of 10 / (4 x 4) on four devices, each call off by 10 %."""
+    clock = Clock()
+    devices = [SimulatedDevice("gpu", clock=clock, index=index) for index in range(4)]
+    counts = (1, 4)
+
+    def body(group):
+        def call():
+            seconds = (2 + 8 / group.count) * 1e-3 * exp(draws.gauss(0, 0.1))
+            for device in group.all:
+                device.launch(seconds)
+
+        return call
+
+    asked = Scaling(name="it", mode="strong", count=4, counts=counts, required=limit)
+    demand = with_required_speedup(Demand(parity=False), asked)
+    trial = ScalingTrial(nodeid=f"test_{draws.random()}", demand=demand, scaling=asked, options=RunOptions())
+    groups = [DeviceGroup(devices[:count]) for count in counts]
+    return trial.compare(lambda group: partial(body, group), *groups).status
+
+
+def test_wrong_verdicts_on_an_efficiency_at_its_limit_stay_below_alpha():
+    """With 2.5 % on either side, 15 or fewer of 300 are expected with a probability of 0.996."""
+    draws = random.Random(5)  # noqa: S311 - noise, not a secret
+    truth = 10 / (4 * (2 + 8 / 4))
+    found = [scaling_verdict(truth, draws) for _ in range(300)]
+    assert found.count("passed") <= 15
+    assert found.count("failed") <= 15
+    assert {scaling_verdict(0.8 * truth, draws) for _ in range(20)} == {"passed"}
+    assert {scaling_verdict(1.25 * truth, draws) for _ in range(20)} == {"failed"}

@@ -1,8 +1,9 @@
 """From tests that are to be measured, are measured or were to one line each, for the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil
 
+from pytest_gpuperf.analysis.scaling import efficiency_text
 from pytest_gpuperf.analysis.verdict import describe_demand, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
@@ -10,6 +11,7 @@ from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.nodeid import name_of
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.report.summary.verdicts import cause
 
 _GAP = "  "
@@ -41,17 +43,17 @@ def waiting(nodeid: str, width: int) -> str:
 def outcome(record: Record) -> str | None:
     """Return what a finished test has measured: `2.9x [2.8, 3.0], required 3x, 12 rounds, 412 ms`.
 
-    None where it has measured nothing.
+    Of a scaling test it is the efficiency. None where it has measured nothing.
     """
-    speedup = record.speedup
+    scaling = record.scaling
+    speedup = scaling.speedup if scaling else record.speedup
     if speedup is None:
         sides = (("CPU", record.cpu), ("GPU", record.gpu))
         facts = [f"{name} {units.seconds(side.median)}" for name, side in sides if side and side.median]
     else:
         is_regressed = any(comparison.outcome == "regressed" for comparison in record.comparisons)
         facts = [
-            ratio(speedup),
-            _required(record.demand),
+            *([*_of_scaling(scaling)] if scaling else [ratio(speedup), _required(record.demand)]),
             "undecided" if record.status == "inconclusive" else cause(record) or "",
             "regressed" if is_regressed else "",
             units.count(speedup.rounds, "round"),
@@ -73,6 +75,14 @@ def time_limits(limits: Sequence[float]) -> str | None:
     if len(limits) > 1 and len({*limits}) == 1:
         return f"{tests} measured, each for at most {limits[0]:g} s ({_rounded_up(longest)} in all)"
     return f"{tests} measured, for at most {_rounded_up(longest)}"
+
+
+def _of_scaling(scaling: Scaling) -> Iterator[str]:
+    """Yield the efficiency, and the required one: `efficiency 0.81 [0.79, 0.83]`, `required 0.8`."""
+    if scaling.efficiency is not None:
+        yield f"efficiency {efficiency_text(scaling.efficiency)}"
+    if scaling.required is not None:
+        yield f"required {scaling.required:g}"
 
 
 def _so_far(speedup: Speedup) -> str:

@@ -42,7 +42,14 @@ def ask(name, device):
 
 
 def test_these_are_all_of_them():
-    others = ("context", "fault", "other_processes", "throttle_counters", "wait_for_result")
+    others = (
+        "context",
+        "fault",
+        "other_processes",
+        "shares_processors",
+        "throttle_counters",
+        "wait_for_result",
+    )
     assert sorted((*ABILITIES, *others)) == sorted(capabilities.__all__)
 
 

@@ -25,6 +25,7 @@ from pytest_gpuperf.model.measurement import (
 )
 from pytest_gpuperf.model.offload import Offload, Point, Price, Threshold
 from pytest_gpuperf.model.record import Environment, Note, Record, Run
+from pytest_gpuperf.model.scaling import Scaling
 
 TEST = "tests/test_fft.py::test_fft[64]"
 ROUNDS = 12
@@ -103,6 +104,9 @@ def base_of(*records, environment=HERE, **changes) -> Baseline:
     return Baseline("base.json", Run(environment=environment, started="", records=records, **changes))
 
 
+OF_SPEEDUP = [metric for metric in METRICS if metric != "efficiency"]
+
+
 def within(share=0.1, metric="speedup") -> Tolerance:
     return Tolerance(metric=metric, share=share)
 
@@ -153,7 +157,26 @@ def test_each_metric_is_compared_in_its_own_unit(expected, metric, now):
     assert compared(record(now), record(), metric=metric).reason.startswith(expected)
 
 
-@for_each("metric", METRICS)
+def scaled(efficiency, **changes) -> Record:
+    """Return a record of four devices with such an efficiency, known to one percent."""
+    found = Estimate(value=efficiency, low=0.99 * efficiency, high=1.01 * efficiency)
+    its = Scaling(name="test_it", mode="strong", count=4, counts=(1, 4), efficiency=found)
+    return record(cpu=None, speedup=None, offload=None, scaling=its, **changes)
+
+
+def test_a_scaling_test_is_compared_by_its_efficiency():
+    assert compared(scaled(0.9), scaled(0.9), metric="efficiency").outcome == "not_regressed"
+    worse = compared(scaled(0.7), scaled(0.9), metric="efficiency")
+    assert worse.outcome == "regressed"
+    assert worse.reason.startswith("parallel efficiency got worse: 0.70 [0.69, 0.71], baseline 0.90")
+
+
+def test_a_failed_scaling_test_has_no_efficiency():
+    bad = scaled(0.9, status="error", reason="no work reached it")
+    assert compared(bad, scaled(0.9), metric="efficiency").outcome == "undecided"
+
+
+@for_each("metric", OF_SPEEDUP)
 def test_the_same_record_has_not_regressed(metric):
     found = compare(record(), HERE, base_of(record()), [within(metric=metric)], gated=True)
     assert [each.outcome for each in found] == ([] if metric == "threshold" else ["not_regressed"])
@@ -333,7 +356,7 @@ def test_what_only_the_baseline_has_is_a_doubt_that_says_why():
 WRONG = Parity(agreed=False, error=1.0, tolerance=1e-3, reason="they differ")
 
 
-@for_each("metric", [metric for metric in METRICS if metric != "threshold"])
+@for_each("metric", [metric for metric in OF_SPEEDUP if metric != "threshold"])
 @for_each("bad", [{"status": "error", "reason": "no work reached it"}, {"parity": WRONG}])
 def test_a_failed_measurement_and_a_wrong_answer_have_no_metric(metric, bad):
     assert metrics.estimate_of(record(**bad), metric) is None
@@ -341,7 +364,7 @@ def test_a_failed_measurement_and_a_wrong_answer_have_no_metric(metric, bad):
     assert compared(record(5.0), record(**bad), metric=metric).outcome == "new"
 
 
-@for_each("metric", [metric for metric in METRICS if metric not in ("threshold", "cpu")])
+@for_each("metric", [metric for metric in OF_SPEEDUP if metric not in ("threshold", "cpu")])
 def test_a_test_that_skipped_itself_half_way_has_no_metric_of_the_gpu(metric):
     half_way = record(status="skipped", reason="not today")
     assert metrics.estimate_of(half_way, metric) is None

@@ -1,0 +1,159 @@
+"""Scaling through JAX's mesh, for real, on two of its devices of the CPU.
+
+Without JAX these tests skip; with GPUPERF_NO_SKIP set, as in CI's second environment, they fail instead.
+"""
+
+import json
+import os
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf.devices.jax_group import AXIS, JaxGroup
+from pytest_gpuperf.devices.registry import Devices, backends
+from pytest_gpuperf.devices.stand_in import is_jax_on_cpu
+from pytest_gpuperf.model.errors import GpuPerfError, TooFewDevices
+
+if find_spec("jax") is None:
+    if os.environ.get("GPUPERF_NO_SKIP"):
+        raise ImportError("JAX is not installed, and these tests may not skip here")
+    pytest.skip("JAX is not installed; CI's second environment has it", allow_module_level=True)
+
+import jax
+import jax.numpy as jnp
+
+jax.config.update("jax_num_cpu_devices", 2)
+
+
+@pytest.fixture
+def devices():
+    return Devices("jax:cpu", backends("a processor", ()))
+
+
+@pytest.fixture
+def pair(devices) -> JaxGroup:
+    return devices.group(2)
+
+
+def test_the_run_takes_as_many_of_jaxs_devices_as_it_needs(devices, pair):
+    assert [device.name for device in pair.all] == ["jax on the CPU"] * 2
+    assert pair.mesh.shape == {AXIS: 2}
+    assert devices.group(1).mesh.shape == {AXIS: 1}
+
+
+def test_too_few_devices_name_the_setting_that_emulates_more(devices):
+    with pytest.raises(TooFewDevices, match="3 devices are needed, and jax shows 2 devices; set JAX_NUM_CPU"):
+        devices.group(3)
+
+
+def test_only_jaxs_own_emulation_names_that_setting():
+    assert is_jax_on_cpu(Devices("jax:cpu", backends("a", ()))._chosen)
+    assert not is_jax_on_cpu(Devices("simulated", backends("a", ()))._chosen)
+
+
+@pytest.mark.parametrize(("shard", "shape"), [(0, (2, 6)), (1, (4, 3)), (-1, (4, 3)), (None, (4, 6))])
+def test_an_array_is_sharded_along_an_axis_or_copied_to_each_device(pair, shard, shape):
+    host = np.arange(24.0).reshape(4, 6)
+    array = pair.asarray(host, shard=shard)
+    assert [part.data.shape for part in array.addressable_shards] == [shape] * 2
+    assert len(array.devices()) == 2
+    np.testing.assert_array_equal(host, pair.asnumpy(array))
+
+
+def test_the_host_array_may_change_after_the_upload(pair):
+    host = np.zeros(4)
+    array = pair.asarray(host, shard=0)
+    host += 1
+    assert pair.asnumpy(array).tolist() == [0, 0, 0, 0]
+
+
+def test_an_axis_that_cannot_be_divided_is_an_error(pair):
+    with pytest.raises(GpuPerfError, match="2 devices cannot share 5 elements equally"):
+        pair.asarray(np.zeros(5), shard=0)
+
+
+def test_it_holds_arrays_on_its_devices_and_no_others(devices, pair):
+    on_second = jax.device_put(np.ones(2), jax.local_devices(backend="cpu")[1])
+    assert pair.holds(pair.asarray(np.ones(2), shard=0))
+    assert pair.holds(on_second)
+    assert not devices.group(1).holds(on_second)
+    assert not pair.holds(np.ones(2))
+
+
+def test_devices_without_a_part_of_the_arrays_are_idle(pair):
+    assert pair.idle([pair.all[1].asarray(np.ones(2))]) == [0]
+    assert pair.idle([pair.asarray(np.ones(2), shard=0)]) == []
+
+
+@pytest.mark.parametrize("wait_for", ["result", "nothing", "synchronize"])
+def test_a_wait_lasts_until_both_devices_are_done(pair, wait_for):
+    array = pair.asarray(np.ones((256, 512)), shard=0)
+    step = jax.jit(lambda a: jnp.sin(a @ a.T).sum(axis=0))
+    step(array).block_until_ready()
+    result = step(array)
+    if wait_for == "synchronize":
+        pair.synchronize()
+    else:
+        pair.wait(result if wait_for == "result" else None)
+    assert result.is_ready()
+    assert pair.unfinished() == []
+
+
+SUITE = """
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+@pytest.mark.scaling([1, 2], {arguments})
+def test_step(devices):
+    rng = np.random.default_rng(0)
+    rows = 64 * (devices.count if {weak} else 1)
+    x = devices.asarray(rng.random((rows, 32), dtype=np.float32), shard=0)
+    w = devices.asarray(rng.random((32, 16), dtype=np.float32))
+    assert devices.mesh.shape["devices"] == devices.count
+    step = jax.jit(jax.grad(lambda w, x: jnp.tanh(x @ w).mean()))
+    return lambda: step(w, x)
+"""
+
+
+@pytest.fixture
+def suite(run, pytester):
+    """Run one scaling test on JAX's devices of the CPU; return its records."""
+
+    def call(arguments="", *, weak=False, source=SUITE):
+        options = ("--gpuperf-json=report.json", "--gpuperf-max-time=3", "-Walways")
+        result = run(source.format(arguments=arguments, weak=weak), *options, gpu="jax:cpu")
+        report = json.loads((pytester.path / "report.json").read_text())
+        return result, report
+
+    return call
+
+
+def test_a_data_parallel_step_is_compared_with_itself_on_one_device(suite):
+    result, report = suite()
+    result.assert_outcomes(passed=2)
+    one, two = report["records"]
+    assert (one["scaling"]["base"], one["scaling"]["efficiency"]) == (None, None)
+    assert 0 < two["scaling"]["efficiency"]["value"] < 2
+    assert two["gpu"]["device"] | {"name": "2 x jax on the CPU", "emulated": True} == two["gpu"]["device"]
+    assert two["parity"]["agreed"] is True
+    assert [point["count"] for point in report["scalings"][0]["points"]] == [1, 2]
+
+
+def test_weak_scaling_grows_the_problem(suite):
+    result, report = suite('mode="weak"', weak=True)
+    result.assert_outcomes(passed=2)
+    assert report["records"][1]["gpu"]["shapes"] != report["records"][0]["gpu"]["shapes"]
+    assert report["records"][1]["parity"]["agreed"] is None
+
+
+def test_an_efficiency_that_no_machine_reaches_is_not_green(suite):
+    """Half of the devices do nothing that the others do not: at most half of the efficiency is left."""
+    source = SUITE.replace("shard=0)\n    w", "shard=None)\n    w")
+    result, report = suite("efficiency=0.95", source=source)
+    assert result.parseoutcomes().get("passed") == (
+        2 if report["records"][1]["status"] == "inconclusive" else 1
+    )
+    assert report["records"][1]["status"] in ("failed", "inconclusive")

@@ -1,0 +1,202 @@
+"""The scaling marker as a user meets it: pytest in pytest, on simulated devices that share one clock."""
+
+import json
+
+import pytest
+
+CONFTEST = """
+import pytest
+from pytest_gpuperf.devices.simulated import SimulatedBackend, Timing
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_gpuperf_devices():
+    return [SimulatedBackend(gpu=Timing(kernel=0.0), count={count}, unavailable={unavailable!r})]
+"""
+SUITE = """
+import numpy as np
+import pytest
+
+{marker}
+def test_step(devices):
+    parts = devices.asarray(np.arange(8.0), shard=0)
+    def step():
+        for device in devices.all:
+            device.launch(10e-3 / devices.count + {extra})
+        return [part * 2 for part in parts]
+    return step
+"""
+STRONG = "@pytest.mark.scaling([1, 2, 4], efficiency=0.8)"
+
+
+@pytest.fixture
+def suite(run, pytester):
+    """Run one scaling test on so many simulated devices; the report is written beside it."""
+
+    def call(*options, marker=STRONG, extra=0.0, count=4, unavailable=None, source=SUITE):
+        pytester.makeconftest(CONFTEST.format(count=count, unavailable=unavailable))
+        return run(source.format(marker=marker, extra=extra), "--gpuperf-json=report.json", *options)
+
+    return call
+
+
+@pytest.fixture
+def report(pytester):
+    return lambda: json.loads((pytester.path / "report.json").read_text())
+
+
+def test_there_is_an_item_for_each_number_of_devices_and_the_last_is_judged(suite, report):
+    result = suite("-v")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(
+        ["*[[]4devices] PASSED (efficiency 1.00 [[]0.99, 1.01]*required 0.8*"]
+    )
+    records = {record["nodeid"].partition("::")[2]: record for record in report()["records"]}
+    assert {name: record["status"] for name, record in records.items()} == {
+        "test_step[1device]": "recorded",
+        "test_step[2devices]": "recorded",
+        "test_step[4devices]": "passed",
+    }
+    last = records["test_step[4devices]"]
+    assert last["scaling"]["efficiency"]["value"] == pytest.approx(1)
+    assert last["scaling"]["required"] == last["demand"]["min"] / 4 == 0.8
+    assert records["test_step[2devices]"]["scaling"]["required"] is None
+
+
+def test_an_efficiency_below_the_limit_fails_the_test_on_the_most_devices(suite, report):
+    result = suite(extra=1e-3)  # 11 ms, 6 ms and 3.5 ms: 0.92 and 0.79
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["parallel efficiency 0.79 * on 4 devices, required at least 0.8"])
+    assert report()["records"][-1]["reason_code"] == "efficiency_below_limit"
+
+
+def test_the_terminal_shows_the_curve_and_what_holds_it_back(suite):
+    suite(marker="@pytest.mark.scaling([1, 2, 4])", extra=1e-3).stdout.fnmatch_lines(
+        [
+            "scaling of test_it.py::test_step (strong)",
+            "  1 device: 11.0 ms",
+            "  2 devices: 6.00 ms, 1.83x, efficiency 0.92 [[]0.91, 0.93], Karp-Flatt 0.091*",
+            "  4 devices: 3.50 ms, 3.14x, efficiency 0.79 [[]0.78, 0.79], Karp-Flatt 0.091*",
+            "  about 9.09 % of the work is not divided among the devices*",
+        ]
+    )
+
+
+def test_the_report_has_the_curve_with_its_diagnosis(suite, report):
+    suite(extra=1e-3)
+    (curve,) = report()["scalings"]
+    assert (curve["name"], curve["mode"], curve["required"]) == ("test_it.py::test_step", "strong", 0.8)
+    assert [point["count"] for point in curve["points"]] == [1, 2, 4]
+    assert [diagnosis["code"] for diagnosis in curve["diagnosis"]] == ["serial_part"]
+
+
+def test_other_parameters_make_curves_of_their_own(suite, report):
+    marker = f'{STRONG}\n@pytest.mark.parametrize("size", [8, 16])'
+    source = SUITE.replace("test_step(devices)", "test_step(devices, size)")
+    suite(marker=marker, source=source).assert_outcomes(passed=6)
+    assert [curve["name"] for curve in report()["scalings"]] == [
+        "test_it.py::test_step[size=8]",
+        "test_it.py::test_step[size=16]",
+    ]
+
+
+def test_too_few_devices_skip_with_the_reason(suite, report):
+    result = suite("-rs", count=2)
+    result.assert_outcomes(passed=2, skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED * 4 devices are needed, and simulated shows 2 devices"])
+    assert report()["records"][-1]["reason_code"] == "too_few_gpus"
+
+
+def test_too_few_devices_fail_where_a_gpu_is_required(suite):
+    result = suite("--gpuperf-require-gpu", count=2)
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*a GPU is required (--gpuperf-require-gpu): 4 devices are needed*"])
+
+
+def test_without_any_gpu_every_item_skips_with_the_reason(suite, report):
+    suite(unavailable="no GPU is here").assert_outcomes(skipped=3)
+    assert {record["reason_code"] for record in report()["records"]} == {"no_gpu"}
+
+
+def test_off_runs_the_workload_once_on_its_devices(suite):
+    source = SUITE.replace("        return [", "        print('ran on', devices.count)\n        return [")
+    result = suite("--gpuperf-off", "-s", source=source)
+    result.assert_outcomes(passed=3)
+    shown = str(result.stdout)
+    assert [shown.count(f"ran on {count}") for count in (1, 2, 4)] == [1, 1, 1]
+
+
+def test_a_lost_efficiency_fails_the_regression_check(suite):
+    check = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=efficiency:10%")
+    suite(*check, "--gpuperf-baseline-missing=create", marker="@pytest.mark.scaling([1, 2, 4])")
+    suite(*check, marker="@pytest.mark.scaling([1, 2, 4])", extra=0.2e-3).assert_outcomes(passed=3)
+    result = suite(*check, marker="@pytest.mark.scaling([1, 2, 4])", extra=0.8e-3)  # 0.82 on four devices
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(
+        ["parallel efficiency got worse: 0.82 [[]0.81, 0.83], baseline 1.00 * 10 % less is allowed"]
+    )
+
+
+def test_workers_share_its_items(suite, report):
+    suite("-n2").assert_outcomes(passed=3)
+    (curve,) = report()["scalings"]
+    assert [point["efficiency"] and round(point["efficiency"]["value"], 6) for point in curve["points"]] == [
+        None,
+        1,
+        1,
+    ]
+
+
+def test_a_plain_test_gets_one_device(suite):
+    source = "def test_it(devices):\n    assert devices.count == 1\n    assert devices.all[0].kind == 'gpu'\n"
+    suite(source=source).assert_outcomes(passed=1)
+
+
+def test_a_suites_own_fixture_of_that_name_wins(suite):
+    source = (
+        "import pytest\n"
+        "@pytest.fixture\ndef devices():\n    return 3\n"
+        "def test_it(devices):\n    assert devices == 3\n"
+    )
+    suite(source=source).assert_outcomes(passed=1)
+
+
+def test_a_suites_own_marker_of_that_name_stays_its_own(suite, pytester):
+    pytester.makeini("[pytest]\nmarkers = scaling: how large the picture is")
+    source = "import pytest\n@pytest.mark.scaling(3)\ndef test_it():\n    pass\n"
+    suite("--strict-markers", source=source).assert_outcomes(passed=1)
+
+
+def test_misuse_is_an_error_at_collection_with_the_argument_and_what_is_valid(collection_errors):
+    body = "def test_it({fixture}):\n    pass\n"
+    cases = {
+        "@pytest.mark.scaling": "needs numbers of devices, as in scaling([1, 2, 4])",
+        "@pytest.mark.scaling(4)": "devices must be a list of at least two different numbers of devices",
+        "@pytest.mark.scaling([1])": "devices must be a list of at least two",
+        "@pytest.mark.scaling([1, 1])": "devices must be a list of at least two different",
+        "@pytest.mark.scaling([0, 2])": "devices must be a list of at least two",
+        "@pytest.mark.scaling([1, 2], mode='wide')": "mode must be 'strong' or 'weak', not 'wide'",
+        "@pytest.mark.scaling([1, 2], efficiency=80)": "efficiency must be a number above 0 and at most 1",
+        "@pytest.mark.scaling([1, 2], min=3)": "has no argument 'min'. The valid arguments are devices, mode",
+        "@pytest.mark.scaling([1, 2])\n@pytest.mark.speedup": "the test has a speedup marker, too",
+        "@pytest.mark.scaling([1, 2])\n@pytest.mark.scaling([1, 4])": "2 scaling markers found; keep one",
+    }
+    sources = [f"import pytest\n{marker}\n{body.format(fixture='devices')}" for marker in cases]
+    for (marker, expected), said in zip(cases.items(), collection_errors(*sources), strict=True):
+        assert expected in said, (marker, said)
+
+
+def test_a_scaling_test_must_take_the_fixture(collection_errors):
+    (said,) = collection_errors("import pytest\n@pytest.mark.scaling([1, 2])\ndef test_it(gpu):\n    pass\n")
+    assert "the test must take the fixture `devices` of pytest-gpuperf" in said
+
+
+def test_a_marker_that_is_added_after_collection_is_an_error(run, pytester):
+    pytester.makeconftest(
+        "import pytest\n"
+        "def pytest_collection_modifyitems(items):\n"
+        "    for item in items:\n"
+        "        item.add_marker(pytest.mark.scaling([1, 2]))\n"
+    )
+    result = run("def test_it(devices):\n    pass\n")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*the marker was added after collection; add it where the test is defined*"])

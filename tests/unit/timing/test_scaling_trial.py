@@ -1,0 +1,238 @@
+"""ScalingTrial: one test on groups of devices whose every time is known."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf.analysis import scaling
+from pytest_gpuperf.devices.group import DeviceGroup
+from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
+from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.record import Record, Verdict
+from pytest_gpuperf.model.scaling import Scaling
+from pytest_gpuperf.timing.scaling_trial import ScalingTrial
+
+WORK = 10e-3  # seconds of the whole problem on one device
+COUNTS = (1, 2, 4)
+
+
+class Devices:
+    """Up to four GPUs on one clock, whose operations on arrays take no time."""
+
+    def __init__(self, *, noise=lambda: 1.0, **timing):
+        self.clock = Clock()
+        self.timing = Timing(kernel=0.0, **timing)
+        self._noise = noise
+        self._devices = [self._device(index) for index in range(4)]
+
+    def _device(self, index):
+        return SimulatedDevice("gpu", clock=self.clock, timing=self.timing, noise=self._noise, index=index)
+
+    def group(self, count) -> DeviceGroup:
+        return DeviceGroup(self._devices[:count])
+
+    def trial(self, count, *, required=None, mode="strong", demand=None) -> ScalingTrial:
+        asked = Scaling(name="test_it", mode=mode, count=count, counts=COUNTS, required=required)
+        wanted = scaling.with_required_speedup(demand or Demand(), asked)
+        return ScalingTrial(nodeid="test_it", demand=wanted, scaling=asked, options=RunOptions())
+
+    def compare(self, body, count=4, **options) -> Record:
+        """Measure a body on so many devices, and on one, and return its record."""
+        trial = self.trial(count, **options)
+        ended = trial.compare(bound(body), self.group(1), self.group(count))
+        return trial.record(ended)
+
+    def refusal(self, body, count=4, **options) -> str:
+        with pytest.raises(GpuPerfError) as refused:
+            self.compare(body, count, **options)
+        return str(refused.value)
+
+
+def bound(body):
+    return lambda devices: partial(body, devices)
+
+
+def divided(devices, *, extra=0.0, work=WORK):
+    """Return a call whose work the devices share, but for what each of them needs more."""
+    parts = devices.asarray(np.arange(8.0), shard=0)
+
+    def call():
+        for device in devices.all:
+            device.launch(work / devices.count + extra)
+        return [part * 2 for part in parts]
+
+    return call
+
+
+def test_work_that_is_divided_has_an_efficiency_of_one():
+    record = Devices().compare(divided)
+    assert record.scaling.efficiency.value == pytest.approx(1, rel=1e-12)
+    assert record.scaling.speedup.value == pytest.approx(4, rel=1e-12)
+    assert record.scaling.karp_flatt.value == pytest.approx(0, abs=1e-12)
+
+
+def test_the_times_of_both_numbers_of_devices_are_in_the_record_and_none_of_a_cpu():
+    record = Devices().compare(divided)
+    assert record.gpu.median == pytest.approx(WORK / 4)
+    assert record.scaling.base.median == pytest.approx(WORK)
+    assert (record.gpu.device.name, record.scaling.base.device.name) == ("4 x simulated GPU", "simulated GPU")
+    assert (record.cpu, record.speedup, record.offload, record.transfer) == (None, None, None, None)
+
+
+def test_what_every_device_does_itself_is_the_share_of_karp_and_flatt():
+    record = Devices().compare(partial(divided, extra=WORK / 10))
+    time, on_four = 1.1 * WORK, 0.35 * WORK
+    assert record.scaling.efficiency.value == pytest.approx(time / on_four / 4, rel=1e-9)
+    assert record.scaling.karp_flatt.value == pytest.approx(0.1 / 1.1, rel=1e-6)
+
+
+def test_a_required_efficiency_passes_above_it_and_fails_below_it():
+    with_tenth = partial(divided, extra=WORK / 10)  # an efficiency of 0.786
+    assert Devices().compare(with_tenth, required=0.75).status == "passed"
+    failed = Devices().compare(with_tenth, required=0.82)
+    assert (failed.status, failed.reason_code) == ("failed", "efficiency_below_limit")
+    assert failed.reason == "parallel efficiency 0.79 [0.78, 0.79] on 4 devices, required at least 0.82"
+
+
+def test_without_a_required_efficiency_a_test_is_recorded():
+    assert Devices().compare(divided).status == "recorded"
+
+
+def test_an_efficiency_at_the_limit_is_undecided():
+    record = Devices().compare(partial(divided, extra=WORK / 10), required=1.1 / 1.4)
+    assert (record.status, record.reason.partition(" [")[0]) == ("inconclusive", "parallel efficiency 0.79")
+
+
+def test_weak_scaling_compares_the_times_themselves():
+    def grown(devices):
+        return divided(devices, work=WORK * devices.count, extra=WORK / 4 * (devices.count - 1))
+
+    record = Devices().compare(grown, mode="weak", required=0.5)
+    assert record.scaling.efficiency.value == pytest.approx(1 / 1.75, rel=1e-9)
+    assert record.status == "passed"
+    assert record.parity.agreed is None
+    assert record.notes == ()
+
+
+def test_copies_between_devices_take_the_time_of_their_link():
+    """Three devices send 32 kB each to the first: two links cannot be used at once."""
+
+    def gathered(devices):
+        parts = devices.asarray(np.zeros(16384), shard=0)
+
+        def call():
+            for device in devices.all:
+                device.launch(WORK / devices.count)
+            first = devices.all[0]
+            return [sum(first.asarray(part).sum() for part in parts)]
+
+        return call
+
+    record = Devices(peer_latency=0.5e-3, peer_bandwidth=32768 / 0.5e-3).compare(gathered)
+    assert record.gpu.median == pytest.approx(WORK / 4 + 3 * 1e-3, rel=1e-6)
+
+
+def test_the_fewest_devices_are_timed_alone():
+    devices = Devices()
+    trial = devices.trial(1)
+    trial.time_base(bound(divided), devices.group(1), 0.1)
+    record = trial.record(Verdict(status="recorded", reason=None))
+    assert record.gpu.median == pytest.approx(WORK)
+    assert (record.scaling.base, record.scaling.efficiency) == (None, None)
+
+
+def returning(make):
+    """Return a body whose workload returns what `make` makes of the devices."""
+
+    def body(devices):
+        values = make(devices)
+
+        def call():
+            for device in devices.all:
+                device.launch(WORK / devices.count)
+            return values()
+
+        return call
+
+    return body
+
+
+def test_parts_of_a_result_are_joined_along_the_axis_that_was_divided():
+    host = np.arange(32.0).reshape(4, 8)
+
+    def columns(devices):
+        parts = devices.asarray(host, shard=1)
+        return lambda: {"doubled": [part * 2 for part in parts]}
+
+    assert Devices().compare(returning(columns)).parity.agreed is True
+
+
+def test_a_result_that_every_device_has_as_a_whole_must_be_the_same_on_each():
+    def copies(devices, wrong=0.0):
+        whole = devices.asarray(np.arange(8.0))
+        factors = [1.0] * devices.count
+        factors[-1] += wrong * (devices.count > 1)
+        return lambda: [part * factor for part, factor in zip(whole, factors, strict=True)]
+
+    assert Devices().compare(returning(copies)).parity.agreed is True
+    record = Devices().compare(returning(partial(copies, wrong=0.1)), required=0.5)
+    assert (record.status, record.reason_code) == ("failed", "devices_disagree")
+
+
+def test_a_wrong_part_of_a_result_fails_the_test():
+    def doubled(devices):
+        parts = devices.asarray(np.arange(8.0), shard=0)
+        return lambda: [part * (2 if index < 2 else 3) for index, part in enumerate(parts)]
+
+    record = Devices().compare(returning(doubled), required=0.5)
+    assert (record.status, record.reason_code) == ("failed", "devices_disagree")
+
+
+def test_a_result_of_another_form_names_both_numbers_of_devices():
+    def form(devices):
+        parts = devices.asarray(np.arange(8.0), shard=0)
+        return lambda: {f"{devices.count}": parts[0] * 2}
+
+    reason = Devices().compare(returning(form), required=0.5).reason
+    assert "only 1 device returned result['1']; only 4 devices returned result['4']" in reason
+
+
+def test_parts_whose_shapes_tell_no_axis_are_not_the_same_result():
+    def cut(devices):
+        parts = devices.asarray(np.zeros((8, 8)) + 1, shard=0)
+        return lambda: [part[:, : 8 // devices.count] * 1 for part in parts]
+
+    record = Devices().compare(returning(cut), required=0.5)
+    assert record.status == "failed"
+    assert "shape (1, 8, 8) on 1 device, (4, 2, 2) on 4 devices" in record.reason
+
+
+def test_inputs_on_some_of_the_devices_only_are_refused():
+    def forgetful(devices):
+        array = devices.all[0].asarray(np.zeros(8))
+
+        def call():
+            devices.all[0].launch(WORK)
+            return array + 1
+
+        return call
+
+    message = Devices().refusal(forgetful)
+    assert message.startswith("no input of the workload is on 3 of the 4 devices (1, 2, 3); divide them")
+
+
+def test_a_workload_that_changes_its_inputs_is_refused():
+    def changing(devices):
+        parts = devices.asarray(np.ones(8), shard=0)
+
+        def call():
+            for device, part in zip(devices.all, parts, strict=True):
+                device.launch(WORK / devices.count)
+                part += 1
+            return [part * 1 for part in parts]
+
+        return call
+
+    assert "modifies its input" in Devices().refusal(changing)
