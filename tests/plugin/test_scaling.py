@@ -47,9 +47,7 @@ def report(pytester):
 def test_there_is_an_item_for_each_number_of_devices_and_the_last_is_judged(suite, report):
     result = suite("-v")
     result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(
-        ["*[[]4devices] PASSED (efficiency 1.00 [[]0.99, 1.01]*required 0.8*"]
-    )
+    result.stdout.fnmatch_lines(["*[[]4devices] PASSED (efficiency 1.00 [[]0.99, 1.01]*required 0.8*"])
     records = {record["nodeid"].partition("::")[2]: record for record in report()["records"]}
     assert {name: record["status"] for name, record in records.items()} == {
         "test_step[1device]": "recorded",
