@@ -2,17 +2,19 @@
 
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 from typing import Any
 
 import numpy as np
 
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
+from pytest_gpuperf.analysis.scaling import curves, with_speedup
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Round, Speedup
 from pytest_gpuperf.model.offload import GpuLimits, Link, Offload, Price, Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
+from pytest_gpuperf.model.scaling import Mode, Scaling, ScalingCurve
 from pytest_gpuperf.timing.leaves import Leaf, snapshot
 
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="H200", library="cupy 13")
@@ -115,6 +117,33 @@ def threshold(**changes: Any) -> Threshold:
         "curve": (),
     }
     return Threshold(**{**known, **changes})
+
+
+def scaled(
+    count: int, efficiency: float | None = None, *, mode: Mode = "strong", required: float | None = None
+) -> Record:
+    """Return the record of a scaling test on 1, 2 or 4 devices, its efficiency within a tenth."""
+    scaling = Scaling(name="a.py::test_step", mode=mode, count=count, counts=(1, 2, 4), required=required)
+    base = measurement(GPU, 0.012)
+    found = None
+    if efficiency is not None:
+        value = efficiency * scaling.ideal
+        found = speedup(value, 0.9 * value, 1.1 * value)
+    return record(
+        f"a.py::test_step[{count}]",
+        status="recorded" if required is None else "passed",
+        demand=Demand(),
+        cpu=None,
+        gpu=measurement(GPU, 0.012 / found.value if found else 0.012),
+        speedup=None,
+        scaling=with_speedup(scaling, found, base if found else None),
+    )
+
+
+def scaling_curve(**changes: Any) -> ScalingCurve:
+    """Return the curve of efficiencies of 0.8 on two devices and 0.6 on four, but for `changes`."""
+    (found,) = curves([scaled(1), scaled(2, 0.8), scaled(4, 0.6)])
+    return replace(found, **changes)
 
 
 def run_of(*records: Record, gpu: DeviceInfo | None = GPU, **changes: Any) -> Run:

@@ -11,6 +11,7 @@ from pytest_gpuperf.model.comparison import Legs, Moved
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Copies, Estimate, Inspection, Transfer
 from pytest_gpuperf.model.offload import BreakEven, Offload, Point, Price, Regime, Threshold
+from pytest_gpuperf.model.scaling import MODES, ScalingCurve, ScalingPoint
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
@@ -94,4 +95,25 @@ def thresholds(draw):
         largest_not_won=draw(maybe),
         smallest_won=draw(maybe),
         curve=tuple(sorted(draw(st.lists(points, max_size=5)), key=lambda point: point.size)),
+    )
+
+
+@st.composite
+def scalings(draw):
+    """Return curves of any efficiencies, on any numbers of devices."""
+    maybe = st.none() | ESTIMATES
+    points = st.builds(
+        ScalingPoint,
+        count=st.integers(1, 2**63 - 1) | st.integers(1, 9),
+        nodeid=st.just("a"),
+        time=st.none() | TIMES,
+        speedup=maybe,
+        efficiency=maybe,
+        karp_flatt=maybe,
+    )
+    return ScalingCurve(
+        name="a",
+        mode=draw(st.sampled_from(MODES)),
+        required=draw(st.none() | st.floats(1e-9, 1.0)),
+        points=tuple(sorted(draw(st.lists(points, max_size=5)), key=lambda point: point.count)),
     )

@@ -8,10 +8,12 @@ PREFIX = "gpuperf."
 
 
 def pairs(record: Record) -> Iterator[tuple[str, str | float]]:
-    """Yield names and values: status, speedup with its interval, outcomes of baseline comparisons."""
+    """Yield names and values: status, speedup or efficiency with its interval, outcomes of comparisons."""
     yield f"{PREFIX}status", record.status
-    if record.speedup:
-        ends = {"speedup": record.speedup.value, "low": record.speedup.low, "high": record.speedup.high}
-        yield from ((f"{PREFIX}{name}", value) for name, value in ends.items() if value is not None)
+    efficiency = record.scaling.efficiency if record.scaling else None
+    for name, found in (("speedup", record.speedup), ("efficiency", efficiency)):
+        if found is not None:
+            ends = {name: found.value, "low": found.low, "high": found.high}
+            yield from ((f"{PREFIX}{name}", value) for name, value in ends.items() if value is not None)
     for comparison in record.comparisons:
         yield f"{PREFIX}baseline.{comparison.metric}", comparison.outcome

@@ -1,4 +1,4 @@
-"""From values to places on an axis of ratios: twice as fast lies as far right as half as fast lies left."""
+"""From values to places on an axis: of ratios, where twice and half as fast lie as far from 1, or linear."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ _STEPS = ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))  # of each decade, from many tick
 _FINE_STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)  # two of them on an axis that is as short as can be
 _SHORT = 5.0  # high over low: up to there an axis may have one or none of the steps above
 _LEAST, _MOST = 1e-30, 1e30  # of a ratio, a time or a size; beyond are those of files that lie
+_MARGIN = 1.05  # above the largest value of an axis of shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +66,31 @@ class LogScale:
             if len(ticks) <= most:
                 return ticks
         return ticks[:: ceil(len(ticks) / most)]
+
+
+@dataclass(frozen=True, slots=True)
+class LinearScale:
+    """An axis from 0 to `high`, above zero, that is `length` long."""
+
+    high: float
+    length: float
+
+    @classmethod
+    def of_estimates(
+        cls, estimates: Iterable[Estimate], length: float, *, farthest: float, include: Iterable[float] = ()
+    ) -> "LinearScale":
+        """Return an axis that shows values, `include`, and intervals up to `farthest` times the largest."""
+        estimates = list(estimates)
+        most = min(max([*(estimate.value for estimate in estimates), *include]), _MOST)
+        ends = (min(estimate.upper, most * farthest) for estimate in estimates)
+        return cls(_MARGIN * max(most, *ends, _LEAST), length)
+
+    def position(self, value: float | None) -> float:
+        """Return the place of a value, from 0 to `length`; one beyond an end, and None for 0, lies on it."""
+        return 0.0 if value is None else self.length * min(max(value / self.high, 0.0), 1.0)
+
+    def ticks(self, most: int = _MOST_TICKS) -> list[float]:
+        """Return at most so many round values from 0 to the end, at equal distances."""
+        decade = 10.0 ** floor(log10(self.high / most))
+        step = next(each for each in (decade, 2 * decade, 5 * decade, 10 * decade) if self.high / each < most)
+        return [step * number for number in range(floor(self.high / step) + 1)]

@@ -79,13 +79,22 @@ def test_the_command_that_repeats_a_test_does_so(ran, pytester, monkeypatch):
         assert ["failed"] == [threshold.status for threshold in one.thresholds]
 
 
+FOUR_GPUS = """
+from pytest_gpuperf.devices.simulated import SimulatedBackend
+
+def pytest_gpuperf_devices():
+    return [SimulatedBackend(name="four", count=4)]
+"""
+
+
 def test_the_examples_run_on_both_devices(ran, pytester):
+    pytester.makeconftest(FOUR_GPUS)
     sources = {
         path.name: smaller(path.read_text(encoding="utf-8").split('"""', 2)[2])
         for path in [*EXAMPLES, TRY_IT]
     }
     passed, skipped, failed = ran(
-        sources, "--gpuperf-gpu=simulated", "--gpuperf-report-only", "--gpuperf-json=report.json"
+        sources, "--gpuperf-gpu=four", "--gpuperf-report-only", "--gpuperf-json=report.json"
     )
     assert (sources.keys(), set(), set()) == (passed, skipped, failed)
     summary = json.loads((pytester.path / "report.json").read_text())["summary"]

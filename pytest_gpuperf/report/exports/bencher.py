@@ -9,7 +9,8 @@ _LONGEST_NAME = 1024  # bytes: Bencher's limit of a BenchmarkName
 
 
 def text(run: Run) -> str:
-    """Return one benchmark for each test that was measured: its speedup, and the medians in nanoseconds.
+    """Return one benchmark for each test that was measured: its speedup, or its parallel efficiency, and
+    the medians in nanoseconds.
 
     Results of an emulated device have measures of their own, to which no threshold for a GPU applies.
     """
@@ -20,10 +21,14 @@ def text(run: Run) -> str:
 
 def _measures(record: Record) -> dict[str, dict[str, float]]:
     measures = {}
-    if speedup := record.speedup:
-        parts = {"value": speedup.value, "lower_value": speedup.low, "upper_value": speedup.high}
-        bounded = {name: part for name, part in parts.items() if part is not None}  # the format has no null
-        measures[f"{_emulated(record.gpu)}speedup"] = bounded
+    efficiency = record.scaling.efficiency if record.scaling else None
+    for name, found in (("speedup", record.speedup), ("efficiency", efficiency)):
+        if found is not None:
+            parts = {"value": found.value, "lower_value": found.low, "upper_value": found.high}
+            bounded = {
+                part: value for part, value in parts.items() if value is not None
+            }  # null is not allowed
+            measures[f"{_emulated(record.gpu)}{name}"] = bounded
     for kind, measurement in (("cpu", record.cpu), ("gpu", record.gpu)):
         if measurement and measurement.median is not None:
             measures[f"{_emulated(measurement)}{kind}-ns"] = {"value": measurement.median * 1e9}

@@ -13,7 +13,13 @@ from pytest_gpuperf.model.record import Record, Run
 _BEGINS = "=+@\uff1d\uff0b\uff0d\uff20-"  # and their full-width forms
 # Some spreadsheets begin a cell after a semicolon, too, even within quotes, and take off quotes and spaces.
 _FORMULA = re.compile(f'(?:^|(?<=;))(?=["\\s]*[{_BEGINS}])')
-_UNITS: dict[Metric, str] = {"gpu": "s", "cpu": "s", "threshold": "size", "memory": "bytes"}
+_UNITS: dict[Metric, str] = {
+    "gpu": "s",
+    "cpu": "s",
+    "threshold": "size",
+    "memory": "bytes",
+    "efficiency": "ratio",
+}
 
 
 def text(run: Run) -> str:
@@ -103,5 +109,11 @@ _COLUMNS = {
     "saves_money": "offload.price.saves",
     **_interval("break_even", "calls", "offload.break_even_calls.both"),
     "memory_peak_bytes": "memory.peak",
+    "scaling_mode": "scaling.mode",
+    "scaling_devices": "scaling.count",
+    **_interval("scaling_speedup", "x", "scaling.speedup"),
+    **_interval("efficiency", "ratio", "scaling.efficiency"),
+    "required_efficiency_ratio": "scaling.required",
+    **_interval("karp_flatt", "ratio", "scaling.karp_flatt"),
 }
 """Where in a record each column's value is."""

@@ -100,8 +100,10 @@ def _between(data: Any, low: float, high: float) -> Any:
 
 
 def _extra(record: Record, measurement: Measurement) -> dict[str, Any]:
-    """Return what pytest-benchmark has no place for: the device, the verdict and the speedup."""
+    """Return what pytest-benchmark has no place for: the device, the verdict, speedup, efficiency."""
     parts = {"speedup": "value", "speedup_low": "low", "speedup_high": "high", "confidence": "confidence"}
+    ends = {"efficiency": "value", "efficiency_low": "low", "efficiency_high": "high"}
+    efficiency = record.scaling.efficiency if record.scaling else None
     return {
         "device": printable(measurement.device.name),
         "backend": printable(measurement.device.backend),
@@ -109,6 +111,7 @@ def _extra(record: Record, measurement: Measurement) -> dict[str, Any]:
         "status": record.status,
         "reason": _shown(record.reason),
         **{name: getattr(record.speedup, part, None) for name, part in parts.items()},
+        **{name: getattr(efficiency, part, None) for name, part in ends.items()},
     }
 
 

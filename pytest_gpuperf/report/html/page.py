@@ -22,6 +22,7 @@ from pytest_gpuperf.report.html import (
     forest,
     legs,
     rounds,
+    scaling,
     threshold,
 )
 from pytest_gpuperf.report.html.table import ComparisonRow, Details, Row
@@ -39,6 +40,7 @@ from pytest_gpuperf.report.summary.counts import codes_of, left_alone_text, rows
 from pytest_gpuperf.report.summary.environment import environment_facts, gpu_text
 from pytest_gpuperf.report.summary.names import short_names
 from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of
+from pytest_gpuperf.report.summary.scalings import cells, heading, measured_scalings
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
 from pytest_gpuperf.report.summary.verdicts import cause, in_words, rank
 
@@ -61,6 +63,7 @@ def text(run: Run, history: "History | None" = None) -> str:
     not_run = gate_text.not_run(gate) if gate else None
     shared = forest.scale(records)
     names = short_names(records)
+    statuses = {record.nodeid: record.status for record in records}
     listings, in_common = details.listings(records[:_MOST_DETAILED])
     return engine.render(
         "page.html",
@@ -83,6 +86,16 @@ def text(run: Run, history: "History | None" = None) -> str:
         legs=legs.figure(records, [names[record.nodeid] for record in records]),
         thresholds=[
             (each, threshold_sentence(each), threshold.figure(each)) for each in measured_thresholds(run)
+        ],
+        scalings=[
+            (
+                heading(each),
+                statuses.get(each.points[-1].nodeid),
+                list(map(cells, each.points)),
+                each.diagnosis,
+                scaling.figure(each),
+            )
+            for each in measured_scalings(run)
         ],
         histories=_histories(history),
         environment=list(environment_facts(run.environment)),

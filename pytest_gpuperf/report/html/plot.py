@@ -1,11 +1,11 @@
-"""What the charts share: a box with two log axes, ticks in words, and lines that are known by their shape."""
+"""What the charts share: a box with two axes, ticks in words, and lines that are known by their shape."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.report.html.figure import Mark, Place, Style, Word, diamond, dot, square, text_width
-from pytest_gpuperf.report.scale import LogScale
+from pytest_gpuperf.report.scale import LinearScale, LogScale
 
 WIDTH = 320.0
 """Pixels: whole on a telephone, where a wider figure would be scaled until nobody can read its words."""
@@ -19,12 +19,12 @@ _MOST_IN_FULL = 1e9  # larger numbers are written with three digits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """Two log axes in a box of a figure, whose upper left corner is at `left` and `top`."""
+    """A log axis across and an upright axis in a box, whose upper left corner is at `left` and `top`."""
 
     left: float
     top: float
     x: LogScale
-    y: LogScale
+    y: LogScale | LinearScale
 
     @property
     def right(self) -> float:

@@ -27,16 +27,19 @@ from pytest_gpuperf.report.summary.counts import counts, left_alone_text, rows_o
 from pytest_gpuperf.report.summary.environment import environment_facts, gpu_text
 from pytest_gpuperf.report.summary.names import short_names, shorten
 from pytest_gpuperf.report.summary.reasons import explained_by_sibling, reasons_of, shared_reasons
+from pytest_gpuperf.report.summary.scalings import cells, heading, measured_scalings
 from pytest_gpuperf.report.summary.thresholds import measured_thresholds, threshold_sentence
 from pytest_gpuperf.report.summary.verdicts import cause, is_expected_failure, rank
 
 _MOST_ROWS = 50
 _MOST_REASONS = 15
 _MOST_OTHERS = 10  # thresholds, failures and notes of a gate, differences
+_MOST_CURVES, _MOST_COUNTS = 5, 6  # of scaling, and numbers of devices of each
 _MOST_FACTS = 40  # of the environment
 _MOST_OPEN = 3  # commands that are not folded
 _LONGEST_COMMAND = 300
 _LONGEST_NAME, _LONGEST_FACT = 100, 120
+_LONGEST_DIAGNOSIS = 250
 
 
 def text(run: Run) -> str:
@@ -49,6 +52,7 @@ def text(run: Run) -> str:
         about_gpu_limits(records[:_MOST_ROWS], run.cost_ratio) or "",
         _left_out(records[_MOST_ROWS:]) if len(records) > _MOST_ROWS else "",
         "\n".join(chain(_reasons(records), _thresholds(run))),
+        *_scalings(run),
         *_gate(run.gate),
         _commands(run, records),
         _environment(run.environment),
@@ -69,7 +73,7 @@ def _about(run: Run, records: Sequence[Record]) -> Iterator[str]:
     if emulated := sum(record.is_emulated for record in records):
         tests = count(emulated, "test was", "tests were")
         yield f"**{tests} measured on an emulated device: this is not a GPU's speedup.**"
-    if not any(record.speedup for record in records):
+    if not any(record.speedup or (record.scaling and record.scaling.efficiency) for record in records):
         yield "**No speedup was measured.**"
     if left_alone := left_alone_text(run, lambda value: markdown_code(value, _LONGEST_NAME)):
         yield f"{left_alone[0].upper()}{left_alone[1:]}."
@@ -174,6 +178,32 @@ def _thresholds(run: Run) -> Iterator[str]:
         sentence = threshold_sentence(threshold)
         yield f"- threshold of {_name(threshold.name)}: {markdown_code(sentence)}"
     yield from _more(len(measured) - _MOST_OTHERS, "more threshold is", "more thresholds are")
+
+
+def _scalings(run: Run) -> Iterator[str]:
+    """Yield how tests scale with the number of devices: a table of all curves, and what holds them back."""
+    ranks = {record.nodeid: rank(record) for record in run.records}
+    measured = sorted(measured_scalings(run), key=lambda curve: ranks.get(curve.points[-1].nodeid, 0))
+    if not (shown := measured[:_MOST_CURVES]):
+        return
+    headings = list(cells(shown[0].points[0]))
+    rows = [markdown_row("scaling", headings), markdown_row(":---", ["---:"] * len(headings))]
+    for curve in shown:
+        name = _name(heading(curve))
+        for point in curve.points[-_MOST_COUNTS:]:
+            rows.append(markdown_row(name, cells(point).values()))
+            name = ""
+    yield "\n".join(rows)
+    said = [
+        f"- {_name(curve.name)}: {markdown_code(diagnosis.sentence, _LONGEST_DIAGNOSIS)}"
+        for curve in shown
+        for diagnosis in curve.diagnosis[:1]
+    ]
+    said += _more(len(measured) - _MOST_CURVES, "more curve of scaling is", "more curves of scaling are")
+    cut = sum(max(0, len(curve.points) - _MOST_COUNTS) for curve in shown)
+    said += _more(cut, "more number of devices is", "more numbers of devices are")
+    if said:
+        yield "\n".join(said)
 
 
 def _gate(gate: GateResult | None) -> Iterator[str]:

@@ -29,6 +29,17 @@ def lines(curve: ScalingCurve) -> Iterator[str]:
     yield from (diagnosis.sentence for diagnosis in curve.diagnosis)
 
 
+def cells(point: ScalingPoint) -> dict[str, str]:
+    """Return the row of a number of devices in a table, by headings; a dash for what was not measured."""
+    return {
+        "devices": f"{point.count}",
+        "time": "-" if point.time is None else units.seconds(point.time),
+        "speedup": "-" if point.speedup is None else f"{units.digits(point.speedup.value)}x",
+        "efficiency": "-" if point.efficiency is None else efficiency_text(point.efficiency),
+        "Karp-Flatt": "-" if point.karp_flatt is None else karp_flatt_text(point.karp_flatt),
+    }
+
+
 def facts(point: ScalingPoint) -> dict[str, str]:
     """Return what is known of a number of devices, by name."""
     found = {"time": units.seconds(point.time)} if point.time is not None else {}

@@ -4,13 +4,14 @@ import json
 from array import array
 
 import pytest
-from factories import record, run_of, speedup
+from factories import GPU, measurement, record, run_of, speedup
 
 from pytest_gpuperf.model.comparison import METRICS, Comparison
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Copies, Estimate, Memory, Transfer
 from pytest_gpuperf.model.offload import BreakEven, Offload, Price
 from pytest_gpuperf.model.record import Record
+from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.report import exports
 
 
@@ -25,6 +26,17 @@ def full() -> Record:
         demand=Demand(min=3, max=9),
         transfer=Transfer(h2d=copies, d2h=copies),
         memory=Memory(peak=4096),
+        scaling=Scaling(
+            name="test_fft",
+            mode="strong",
+            count=4,
+            counts=(1, 4),
+            required=0.8,
+            base=measurement(GPU, 0.006),
+            speedup=speedup(3.4, 3.2, 3.6),
+            efficiency=Estimate(value=0.85, low=0.8, high=0.9),
+            karp_flatt=Estimate(value=0.06, low=0.04, high=0.08),
+        ),
         offload=Offload(
             worth=False,
             reason="it does not pay",

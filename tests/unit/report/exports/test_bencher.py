@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from factories import CPU, GPU, measurement, record, skipped, speedup
+from factories import CPU, GPU, measurement, record, scaled, skipped, speedup
 from jsonschema import Draft202012Validator
 
 EMULATED = replace(GPU, name="a CPU", emulated=True)
@@ -41,6 +41,17 @@ def test_bencher_gets_its_published_metrics(loaded, full):
     assert {"value": 10.0, "lower_value": 9.0} == found["b"]["speedup"]
     assert {"value": pytest.approx(2e7)} == found[NODEID]["cpu-ns"]
     assert {"value": pytest.approx(1.75e6)} == found[NODEID]["gpu-ns"]
+
+
+def test_bencher_gets_the_efficiency_of_a_scaling_test(loaded):
+    few, many = loaded("bencher", scaled(1), scaled(4, 0.5)).values()
+    Draft202012Validator(BENCHER).validate({"few": few, "many": many})
+    assert {"gpu-ns"} == set(few)
+    assert {"efficiency": {"value": 0.5, "lower_value": 0.45, "upper_value": 0.55}} == {
+        name: {end: pytest.approx(value) for end, value in measure.items()}
+        for name, measure in many.items()
+        if name != "gpu-ns"
+    }
 
 
 def test_bencher_gets_no_test_that_was_not_measured(loaded):

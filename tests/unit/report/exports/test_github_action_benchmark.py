@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from factories import GPU, measurement, record, skipped, speedup
+from factories import GPU, measurement, record, scaled, skipped, speedup
 from jsonschema import Draft202012Validator
 
 EMULATED = replace(GPU, name="a CPU", emulated=True)
@@ -16,7 +16,7 @@ GITHUB_ACTION_BENCHMARK = {
         "type": "object",
         "properties": {
             "name": {"type": "string"},
-            "unit": {"const": "x"},
+            "unit": {"enum": ["x", "efficiency"]},
             "value": {"type": "number"},
             "range": {"type": "string"},
             "extra": {"type": "string"},
@@ -37,6 +37,20 @@ def test_github_action_benchmark_gets_its_published_fields(loaded, full):
         "range": "[9.00, 11.0]",
         "extra": "CPU: 20.0 ms on EPYC\nGPU: 1.75 ms on H200\nfailed, 12 rounds, 95% interval",
     } == found[0]
+
+
+def test_github_action_benchmark_gets_the_efficiency_of_a_scaling_test(loaded):
+    found = loaded("github-action-benchmark", scaled(1), scaled(4, 0.5, required=0.4))
+    Draft202012Validator(GITHUB_ACTION_BENCHMARK).validate(found)
+    assert [
+        {
+            "name": "a.py::test_step[4]",
+            "unit": "efficiency",
+            "value": 0.5,
+            "range": "[0.45, 0.55]",
+            "extra": "GPU: 6.00 ms on H200\npassed, 12 rounds, 95% interval",
+        }
+    ] == found
 
 
 def test_github_action_benchmark_gets_no_test_without_a_speedup(loaded):

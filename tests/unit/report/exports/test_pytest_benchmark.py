@@ -5,7 +5,7 @@ import json
 import sys
 
 import pytest
-from factories import CPU, measurement, record, run_of, skipped
+from factories import CPU, measurement, record, run_of, scaled, skipped
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pytest_benchmark.cli import main
@@ -140,3 +140,12 @@ def test_pytest_benchmark_groups_our_file_by_device_and_between_runs(compare, tm
         (tmp_path / name).write_text(content, encoding="utf-8")
     assert "benchmark 'device=gpu': 1 tests" in compare("old.json", "--group-by=param:device")
     assert "test_fft[gpu]" in compare("old.json", "new.json", "--group-by=fullname")
+
+
+def test_the_efficiency_of_a_scaling_test_is_beside_its_times(loaded):
+    found = loaded("pytest-benchmark", scaled(1), scaled(4, 0.5))["benchmarks"]
+    names = ("speedup", "efficiency", "efficiency_low", "efficiency_high")
+    assert [
+        (None, None, None, None),
+        (None, 0.5, pytest.approx(0.45), pytest.approx(0.55)),
+    ] == [tuple(each["extra_info"][name] for name in names) for each in found]

@@ -7,12 +7,24 @@ from hashlib import sha256
 from html.parser import HTMLParser
 
 from cases import for_each
-from factories import GPU, measurement, on_cpu_only, record, run_of, skipped, speedup, threshold
+from factories import (
+    GPU,
+    measurement,
+    on_cpu_only,
+    record,
+    run_of,
+    scaled,
+    scaling_curve,
+    skipped,
+    speedup,
+    threshold,
+)
 
+from pytest_gpuperf.analysis.scaling import curves
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, GateResult
 from pytest_gpuperf.model.demand import Demand, UnknownValue
 from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.model.offload import GpuLimits
+from pytest_gpuperf.model.offload import Diagnosis, GpuLimits
 from pytest_gpuperf.model.record import Merged, Note
 from pytest_gpuperf.report import paths
 from pytest_gpuperf.report.history.folder import History
@@ -192,6 +204,21 @@ def test_the_sizes_thresholds_are_figures_with_their_sentence():
     assert "recorded: the GPU wins from n = 100 on, not at 10" in text(run_of(record(), thresholds=(found,)))
 
 
+def test_curves_of_scaling_are_figures_with_a_table_a_verdict_and_what_holds_them_back():
+    records = scaled(1), scaled(2, 0.99), scaled(4, 0.6, required=0.5)
+    shown = text(run_of(*records, scalings=curves(records)))
+    section = Page(shown[shown.index('<h2 id="scaling">') : shown.index('<h2 id="environment">')])
+    words = list(filter(None, section.texts))
+    assert ["Scaling", "a.py::test_step (strong), required efficiency 0.5", "passed"] == words[:3]
+    assert words[3].startswith("the share of the work that the devices do not divide grows")
+    table = words[words.index("time") - 1 :]
+    assert ["devices", "time", "speedup", "efficiency", "Karp-Flatt", "1", "12.0 ms", *"---"] == table[:10]
+    assert ["4", "5.00 ms", "2.40x", "0.60 [0.54, 0.66]", "0.222 [0.172, 0.284]"] == table[-5:]
+    (figure,) = section.all("svg")
+    assert "on 4 devices is 0.60" in figure["aria-label"]
+    assert 'id="scaling"' not in text(run_of(record()))
+
+
 @for_each("trap", TRAPS)
 def test_text_of_strangers_stays_text(trap):
     note = Note(code="gpu_shared", text=trap)
@@ -199,9 +226,13 @@ def test_text_of_strangers_stays_text(trap):
         baseline=trap, started=trap, tolerances=(), failures=(GateFailure(code="test_lost", text=trap),)
     )
     bad = record(f"a.py::test[{trap}]", status="failed", reason=trap, notes=(note,))
-    run = run_of(bad, gate=gate, commit=Commit(id=trap, branch=trap), gpu=replace(GPU, name=trap))
+    named = scaling_curve(name=trap, diagnosis=(Diagnosis(code="serial_part", sentence=trap, numbers={}),))
+    run = run_of(
+        bad, gate=gate, commit=Commit(id=trap, branch=trap), gpu=replace(GPU, name=trap), scalings=(named,)
+    )
     run = replace(run, environment=replace(run.environment, variables={trap: trap}, cpu={"name": trap}))
-    shown, plain = Page(text(run)), Page(text(run_of(record("a.py::test[1]", status="failed", reason="x"))))
+    harmless = run_of(record("a.py::test[1]", status="failed", reason="x"), scalings=(scaling_curve(),))
+    shown, plain = Page(text(run)), Page(text(harmless))
     assert 1 == len(shown.all("script")) == len(plain.all("script"))
     assert [] == shown.all("img")
     assert {tag for tag, _ in shown.elements} <= {tag for tag, _ in plain.elements} | {"ul", "li", "section"}

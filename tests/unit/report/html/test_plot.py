@@ -7,10 +7,11 @@ from cases import for_each
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.report.html import plot
 from pytest_gpuperf.report.html.figure import Word, text_width
 from pytest_gpuperf.report.html.plot import Plot
-from pytest_gpuperf.report.scale import LogScale
+from pytest_gpuperf.report.scale import LinearScale, LogScale
 
 pytestmark = pytest.mark.unit
 
@@ -65,3 +66,19 @@ def test_an_axis_has_two_ticks_at_least_and_seven_at_most(low, ratio):
 @given(st.lists(st.floats(allow_nan=False), max_size=4), st.floats(allow_nan=False))
 def test_every_value_has_a_place_on_any_axis(values, value):
     assert 0 <= LogScale.around(values, 100).position(value) <= 100
+
+
+@given(st.floats(1e-25, 1e25))
+def test_an_axis_of_shares_has_ticks_at_equal_distances_from_zero_on(high):
+    scale = LinearScale(high, 100)
+    ticks = scale.ticks()
+    assert 2 <= len(ticks) <= 7
+    places = [scale.position(tick) for tick in ticks]
+    assert places == pytest.approx([places[1] * number for number in range(len(ticks))])
+
+
+@given(st.lists(st.floats(allow_nan=False), max_size=4), st.floats(allow_nan=False))
+def test_every_share_has_a_place(values, value):
+    estimates = [Estimate(value=each, low=None, high=None) for each in values]
+    scale = LinearScale.of_estimates(estimates, 100, farthest=1.5, include=(1.0,))
+    assert 0 <= scale.position(value) <= 100

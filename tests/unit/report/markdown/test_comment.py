@@ -5,15 +5,27 @@ from types import SimpleNamespace
 
 import pytest
 from cases import for_each
-from factories import GPU, measurement, on_cpu_only, record, run_of, skipped, speedup, threshold
+from factories import (
+    GPU,
+    measurement,
+    on_cpu_only,
+    record,
+    run_of,
+    scaled,
+    scaling_curve,
+    skipped,
+    speedup,
+    threshold,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from pytest_gpuperf.analysis.scaling import curves
 from pytest_gpuperf.model.comparison import Commit, Comparison, GateFailure, GateNote, GateResult, Tolerance
 from pytest_gpuperf.model.demand import Demand, Family, UnknownValue
 from pytest_gpuperf.model.measurement import Estimate
-from pytest_gpuperf.model.offload import GpuLimits, Point
+from pytest_gpuperf.model.offload import Diagnosis, GpuLimits, Point
 from pytest_gpuperf.model.plain_text import printable
 from pytest_gpuperf.model.record import Environment, Merged, Note, Record, Run
 from pytest_gpuperf.report.escape import markdown_code
@@ -306,6 +318,46 @@ def test_the_size_with_the_verdict_of_a_failed_threshold_is_repeated():
     assert "pytest" not in text(run_of(one, thresholds=(replace(missed, status="passed", reason=None),)))
 
 
+def test_curves_of_scaling_are_a_table_and_what_holds_them_back():
+    records = [scaled(1), scaled(2, 0.99), scaled(4, 0.6, required=0.5)]
+    shown = text(run_of(*records, scalings=curves(records)))
+    _, (heading, *found), _ = rendered(shown).tables
+    assert ["scaling", "devices", "time", "speedup", "efficiency", "Karp-Flatt"] == heading
+    assert ["a.py::test_step (strong), required efficiency 0.5", "1", "12.0 ms", *"---"] == found[0]
+    assert ["", "4", "5.00 ms", "2.40x", "0.60 [0.54, 0.66]", "0.222 [0.172, 0.284]"] == found[-1]
+    assert 3 == len(found)
+    assert "- `a.py::test_step`: `the share of the work that the devices do not divide grows" in shown
+    assert "No speedup" not in shown
+    assert "scaling" not in text(run_of(record()))
+
+
+def test_of_many_curves_of_scaling_those_that_failed_are_in_the_table():
+    points = scaling_curve().points
+    of = {
+        name: scaling_curve(name=name, points=tuple(replace(each, nodeid=name) for each in points))
+        for name in (f"test_{number}" for number in range(12))
+    }
+    run = run_of(
+        *(record(name, status="failed" if name == "test_11" else "passed") for name in of),
+        scalings=tuple(of.values()),
+    )
+    shown = text(run)
+    _, found, _ = rendered(shown).tables
+    assert ["test_11 (strong)", *(f"test_{number} (strong)" for number in range(4))] == [
+        row[0] for row in found[1:] if row[0]
+    ]
+    assert "- 7 more curves of scaling are in the report" in shown
+
+
+def test_of_a_long_curve_the_most_devices_are_in_the_table():
+    point = scaling_curve().points[-1]
+    long = scaling_curve(points=tuple(replace(point, count=count) for count in range(1, 12)))
+    shown = text(run_of(record(), scalings=(long,)))
+    _, found, _ = rendered(shown).tables
+    assert [f"{count}" for count in range(6, 12)] == [row[1] for row in found[1:]]
+    assert "- 5 more numbers of devices are in the report" in shown
+
+
 def test_a_plot_has_one_axis_for_all_tests_and_a_legend():
     run = run_of(record("a"), record("b", speedup=speedup(0.5, 0.4, None)), skipped("c"))
     heading, *found = rendered(text(run)).tables[0]
@@ -407,6 +459,7 @@ def hostile(failed):
             commit=Commit(id=anything, branch=anything),
             gate=gate_of(anything, lines),
             merged=Merged(reports=(), hosts_differ=None, differences=lines),
+            scalings=(scaling_curve(name=anything or "-"),),
         )
 
     return call
@@ -429,8 +482,8 @@ def assert_literal(run: Run, anything: str) -> None:
     shown = rendered(found)
     assert shown.elements <= OURS
     assert ["<details>\n<summary>Environment</summary>\n", "</details>\n"] == shown.raw
-    changes, facts = shown.tables
-    assert {9} == {len(row) for row in changes}
+    changes, scaling, facts = shown.tables
+    assert [{9}, {6}] == [{len(row) for row in table} for table in (changes, scaling)]
     short = [command for command in commands(run) if len(command) <= 300]
     assert shown.blocks == ["".join(f"{command}\n" for command in short)]
     assert {"verdict", "failed", "passed", "passed, regressed"} == {row[-1] for row in changes}
@@ -467,9 +520,13 @@ def test_the_longest_text_fits_a_comment(filler):
         packages={f"{long}{n}": long for n in range(100)},
     )
     lines = tuple(long for _ in range(100))
+    diagnosis = Diagnosis(code="serial_part", sentence=long, numbers={})
+    points = tuple(replace(point, time=1e300, karp_flatt=huge) for point in scaling_curve().points)
+    curve = scaling_curve(name=long, points=points * 20, diagnosis=(diagnosis,) * 2)
     run = run_of(
         *many,
         environment=environment,
+        scalings=(curve,) * 20,
         gate=gate_of(long, lines),
         merged=Merged(reports=(), hosts_differ=None, differences=lines),
         commit=Commit(id=long, branch=long),
