@@ -7,7 +7,7 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.scaling import Mode, ScalingCurve, ScalingPoint
 from pytest_gpuperf.report.html import plot
-from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, line, rule
+from pytest_gpuperf.report.html.figure import Figure, Mark, Style, Word, line, rule, text_width
 from pytest_gpuperf.report.html.plot import Plot
 from pytest_gpuperf.report.scale import LinearScale, LogScale
 
@@ -77,7 +77,7 @@ def _legend(required: float | None) -> tuple[list[Mark], list[Word]]:
     for style, name in entries:
         marks.append(Mark(style, line((left, 8), (left + _SAMPLE, 8)), dashed=style == "muted"))
         words.append(Word(left + _WORDS, 12, name))
-        left += _WORDS + plot.width(name) + _GAP
+        left += _WORDS + text_width(name) + _GAP
     return marks, words
 
 
