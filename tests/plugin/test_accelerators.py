@@ -95,9 +95,10 @@ def found(pytester):
 
 SUPPORTED = """
 @pytest.mark.speedup(min=2)
-def test_it(xp):
-    assert xp.unsupported() == 1  # in its setup that is no matter
-    return xp.supported
+def test_it(device):
+    assert device.xp.unsupported() == 1  # in its setup that is no matter
+    values = device.asarray([1.0, 2.0])
+    return lambda: values * device.xp.supported()
 """
 
 

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,6 @@ class _Side(SynchronousDevice):
     """A library under one setting: its arrays are NumPy's or its own, and always on the host."""
 
     arrays_are_on_host = True
-    processor_time: Callable[[], float]
 
     def __init__(self, kind: Kind, backend: str, name: str, library: Any, accelerator: Accelerator) -> None:
         self.kind, self.backend, self.name = kind, backend, name
@@ -127,6 +127,8 @@ class _Side(SynchronousDevice):
 
 class _Plain(_Side):
     """The library with its accelerator switched off."""
+
+    processor_time = staticmethod(process_time)  # of all threads
 
     def context(self) -> AbstractContextManager[Any]:
         """Switch the accelerator off."""

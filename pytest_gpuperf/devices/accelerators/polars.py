@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import wraps
 from typing import Any
-from unittest.mock import patch
 
 from pytest_gpuperf.devices.accelerators.base import Accelerator, Calls
 from pytest_gpuperf.devices.accelerators.columns import column
@@ -73,7 +72,8 @@ class Polars(Accelerator):
         with ExitStack() as stack:
             for name, method in [*vars(lazy).items()]:
                 if name.startswith(_STARTS_WORK) and name != "collect_schema" and callable(method):
-                    stack.enter_context(patch.object(lazy, name, noted(name, method)))
+                    setattr(lazy, name, noted(name, method))
+                    stack.callback(setattr, lazy, name, method)
             yield calls
 
     def unpack(self, value: Any) -> Any:
