@@ -63,7 +63,7 @@ def text(run: Run, history: "History | None" = None) -> str:
     names = short_names(records)
     listings, in_common = details.listings(records[:_MOST_DETAILED])
     return engine.render(
-        "page.html",
+        engine.PAGE,
         run=run,
         gpu=gpu_text(run.environment),
         started=units.minute(run.started),
