@@ -98,10 +98,7 @@ def export(chosen: Namespace) -> CommandResult:
 
 
 def _forest_plot(run: Run) -> str:
-    from pytest_gpuperf.report.html import engine, forest
-
-    engine.check()
-    from pytest_gpuperf.report.html import svg
+    from pytest_gpuperf.report.html import forest, svg
 
     records = sorted(shown_records(run), key=rank)
     names = short_names(records)

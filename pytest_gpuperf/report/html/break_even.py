@@ -21,6 +21,7 @@ _FEWEST = 10.0  # calls at the right end of the axis
 _BEYOND = 10.0  # times the crossing: so far the axis goes on
 _FARTHEST = 1e15
 _AROUND_THE_BEND = (0.1, 0.3, 0.6, 1.0, 1.7, 3.0, 10.0)
+_LEGEND_MARKS, _LEGEND_WORDS = plot.legend([("cpu", "CPU"), ("gpu", "GPU")], 8)
 _AT_ONCE = "The GPU has no start-up to pay off"
 
 
@@ -53,11 +54,10 @@ def figure(record: Record) -> Figure | None:
     it has a second line, the GPU's cost in seconds of a CPU machine. None where there is no crossing, and
     where the first call has paid off already, which takes no figure to say.
     """
-    case = _case(record)
-    if case is None or (case.calls.upper <= 1 and not _price(record)):
+    case, price = _case(record), _price(record)
+    if case is None or (case.calls.upper <= 1 and not price):
         return None
     last = _last(case.calls)
-    price = _price(record)
     costs = [case.cpu, case.gpu]
     if price:
         costs.append(_Cost(start=price.ratio * case.gpu.start, call=price.ratio * case.gpu.call))
@@ -65,8 +65,7 @@ def figure(record: Record) -> Figure | None:
     ends = [cost.of(calls) for cost in costs for calls in (1.0, last)]
     box = Plot(left=_LEFT, top=_TOP, x=x, y=LogScale.around(ends, _HEIGHT, include=()))
     ticks = box.y.ticks(5)
-    marks, words = plot.legend([("cpu", "CPU"), ("gpu", "GPU")], 8)
-    marks = [*_crossing(case.calls, box), box.grid(ticks), *marks]
+    marks, words = [*_crossing(case.calls, box), box.grid(ticks), *_LEGEND_MARKS], [*_LEGEND_WORDS]
     marks += _line("cpu", case.cpu, box, last)
     marks += _line("gpu", case.gpu, box, last)
     if price:

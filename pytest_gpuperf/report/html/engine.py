@@ -11,12 +11,14 @@ from pytest_gpuperf.report.html import svg, table
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+PAGE = "page.html"
+"""The template of a page."""
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def check() -> None:
-    """Raise GpuPerfError where no page can be made."""
-    _environment()
+    """Raise GpuPerfError where no page can be made; compile the template, which the first page needs."""
+    _environment().get_template(PAGE)
 
 
 def render(template: str, **values: Any) -> str:

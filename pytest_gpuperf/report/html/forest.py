@@ -1,6 +1,7 @@
 """The forest plot: each test's speedup with its interval, all on one axis, beside what is required of it."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from pytest_gpuperf.analysis.verdict import describe_demand, ratio
@@ -113,6 +114,11 @@ def _anchor(x: float) -> Literal["start", "middle", "end"]:
     return "start" if x < 14 else "end" if x > WIDTH - 14 else "middle"
 
 
+@lru_cache(maxsize=256)  # most rows have the same ones
+def _upright(style: Style, values: tuple[float, ...], shared: LogScale, top: float, bottom: float) -> Mark:
+    return Mark(style, "".join(rule(_MARGIN + shared.position(value), top, bottom) for value in values))
+
+
 def _marks(record: Record, shared: LogScale) -> Iterator[Mark]:
     """Yield 1x, the limits, the baseline's interval and the test's own, whose dot has a shape by verdict."""
     speedup = record.speedup
@@ -122,9 +128,9 @@ def _marks(record: Record, shared: LogScale) -> Iterator[Mark]:
     def place(value: float | None) -> float:
         return _MARGIN + shared.position(value)
 
-    yield Mark("axis", rule(place(1.0), 0, _ROW))
+    yield _upright("axis", (1.0,), shared, 0, _ROW)
     if record.demand.limits:
-        yield Mark("limit", "".join(rule(place(limit), 2, 18) for limit in record.demand.limits))
+        yield _upright("limit", tuple(record.demand.limits), shared, 2, 18)
     if baseline := baseline_of(record):
         low, high = place(baseline.low), place(baseline.high or shared.high)
         yield Mark("baseline", bar(low, _GHOST, max(high - low, 3), 4), filled=True, title="baseline")

@@ -66,7 +66,7 @@ def text(run: Run, history: "History | None" = None) -> str:
     statuses = {record.nodeid: record.status for record in records}
     listings, in_common = details.listings(records[:_MOST_DETAILED])
     return engine.render(
-        "page.html",
+        engine.PAGE,
         run=run,
         gpu=gpu_text(run.environment),
         started=units.minute(run.started),
