@@ -46,8 +46,8 @@ def add(commands: Any) -> None:
         action="append",
         type=_tolerance,
         metavar="METRIC:PERCENT",
-        help="what must not get worse: speedup, gpu, cpu, latency, always, threshold, memory; improvement "
-        "fails what got better; may be repeated",
+        help="what must not get worse: speedup, gpu, cpu, latency, always, threshold, memory, efficiency; "
+        "improvement fails what got better; may be repeated",
     )
     command.add_argument("--strict", action="store_true", help="fail tests that cannot be compared")
     command.add_argument(
