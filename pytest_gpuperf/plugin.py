@@ -239,7 +239,7 @@ class _DevicePlaceholder:
 
     def __getattr__(self, name: str) -> Any:
         raise pytest.UsageError(
-            f"`device` has no attribute {name!r} before the test is measured; request it or `xp` as a "
+            f"`device` has no attribute {name!r} before the test is measured; request `device` or `xp` as a "
             "function argument instead of using getfixturevalue()"
         )
 

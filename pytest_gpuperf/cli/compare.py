@@ -13,7 +13,7 @@ from pytest_gpuperf.cli.output import CommandResult
 from pytest_gpuperf.gate import policy, tolerance
 from pytest_gpuperf.gate.baseline import Baseline
 from pytest_gpuperf.gate.gate import Gate, RunCoverage
-from pytest_gpuperf.model.comparison import Absence, GateOptions, Tolerance
+from pytest_gpuperf.model.comparison import METRICS, Absence, GateOptions, Tolerance
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.nodeid import file_of
@@ -46,8 +46,8 @@ def add(commands: Any) -> None:
         action="append",
         type=_tolerance,
         metavar="METRIC:PERCENT",
-        help="what must not get worse: speedup, gpu, cpu, latency, always, threshold, memory, efficiency; "
-        "improvement fails what got better; may be repeated",
+        help=f"what must not get worse: {', '.join(METRICS)}; improvement "
+        "fails what got better; may be repeated",
     )
     command.add_argument("--strict", action="store_true", help="fail tests that cannot be compared")
     command.add_argument(

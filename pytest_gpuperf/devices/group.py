@@ -1,7 +1,7 @@
 """Several devices of one library as one: what a scaling test works on, and what measuring it needs."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -72,6 +72,10 @@ class DeviceGroup:
         """Return memory that no array uses to every device."""
         for device in self.all:
             device.release()
+
+    def context(self) -> AbstractContextManager[Any]:
+        """Return the context of the first device, on which work runs unless a test says otherwise."""
+        return capabilities.context(self.all[0])
 
     def pause(self, seconds: float) -> None:
         """Let time pass, on the one clock of all devices."""

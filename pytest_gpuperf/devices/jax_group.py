@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.group import DeviceGroup
+from pytest_gpuperf.devices.group import DeviceGroup, Parts
 from pytest_gpuperf.devices.jax import JaxDevice
 
 AXIS = "devices"
@@ -38,12 +38,16 @@ class JaxGroup(DeviceGroup):
         return self._jax.device_put(np.array(host), sharding).block_until_ready()
 
     def asnumpy(self, array: Any) -> Any:
-        """Copy to the host once the array is ready; JAX's own copy is cached."""
+        """Copy to the host once the array is ready; of `Parts` all, along a new first axis."""
+        if isinstance(array, Parts):
+            return super().asnumpy(array)
         host = np.array(array)
         return host.astype(np.float32) if host.dtype.kind == "V" else host
 
     def holds(self, value: Any) -> bool:
         """Return whether `value` is an array on some of these devices and on no other."""
+        if isinstance(value, Parts):
+            return True
         return isinstance(value, self._jax.Array) and value.devices() <= self._devices
 
     def idle(self, arrays: Iterable[Any]) -> list[int]:

@@ -453,7 +453,7 @@ def test_a_cpu_that_jax_may_not_use_is_an_error_that_says_how_it_may(monkeypatch
 
 
 def test_the_inputs_of_a_workload_are_found(cpu):
-    array, key = cpu.asarray(np.ones(100, dtype=np.float32)), jax.device_put(jax.random.key(0), cpu._device)
+    array, key = cpu.asarray(np.ones(100, dtype=np.float32)), jax.device_put(jax.random.key(0), cpu.device)
     found = inputs.find_inputs(lambda: (array, key), inputs.UploadTracker(cpu), cpu)
     assert [(400, "float32"), (8, "key<fry>")] == [(entry.bytes, entry.dtype) for entry in found]
     assert input_changes.changes_of(found, lambda: None, cpu) == ()

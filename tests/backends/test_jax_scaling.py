@@ -149,6 +149,24 @@ def test_weak_scaling_grows_the_problem(suite):
     assert report["records"][1]["parity"]["agreed"] is None
 
 
+APART = """
+import numpy as np
+import pytest
+
+@pytest.mark.scaling([1, 2])
+def test_apart(devices):
+    halves = np.split(np.arange(8.0), devices.count)
+    parts = [device.asarray(half) for device, half in zip(devices.all, halves)]
+    return lambda: [part + part for part in parts]
+"""
+
+
+def test_work_that_a_test_submits_to_each_device_itself_is_joined_for_the_check(suite):
+    result, report = suite(source=APART)
+    result.assert_outcomes(passed=2)
+    assert report["records"][1]["parity"]["agreed"] is True
+
+
 def test_an_efficiency_that_no_machine_reaches_is_not_green(suite):
     """Half of the devices do nothing that the others do not: at most half of the efficiency is left."""
     source = SUITE.replace("shard=0)\n    w", "shard=None)\n    w")
