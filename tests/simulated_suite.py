@@ -1,4 +1,4 @@
-"""A suite with every verdict on a CPU and a GPU of simulated time: what it measures is the same each time.
+"""A suite with every verdict on a CPU and GPUs of simulated time: what it measures is the same each time.
 
 It is what the pictures of the documentation show, and the tests of the page open.
 """
@@ -43,13 +43,18 @@ class Simulated:
         noise = lambda: chance.lognormvariate(0, 0.03)
         self._cpu = SimulatedDevice("cpu", clock=clock, timing=timing, noise=noise)
         timing = Timing(kernel=1e-6, launch=5e-6, bandwidth=2e9)
-        self._gpu = SimulatedDevice("gpu", clock=clock, timing=timing, noise=noise)
+        self._gpus = [
+            SimulatedDevice("gpu", clock=clock, timing=timing, noise=noise, index=index) for index in range(4)
+        ]
 
     def check(self, selector):
         pass
 
+    def count(self):
+        return len(self._gpus)
+
     def gpu(self, selector):
-        return self._gpu
+        return self._gpus[int(selector or 0)]
 
     def cpu(self):
         return self._cpu
@@ -150,6 +155,23 @@ def test_to_datetime(device):
 @pytest.mark.speedup(min=2)
 def test_read_parquet(device):
     return workload(device, cpu=4e-3, gpu=1e-3)
+""",
+    "test_training": """
+import numpy as np
+import pytest
+
+
+@pytest.mark.scaling([1, 2, 4], efficiency=0.75)
+def test_step(devices):
+    parts = devices.asarray(np.ones(8192, dtype=np.float32), shard=0)
+
+    def step():
+        for device in devices.all:
+            device.launch(16e-3 / devices.count)
+        devices.all[0].launch(0.8e-3)
+        return [part + 1 for part in parts]
+
+    return step
 """,
 }
 

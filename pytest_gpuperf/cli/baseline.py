@@ -26,11 +26,13 @@ example: gpuperf baseline update baseline.json report.json
 A test that a report measured replaces the baseline's; one that it skipped or could not measure does not.
 Tests that are in no report stay, unless --prune removes them. In a folder, a new file is written.
 A report of a run that began before the baseline's only adds tests that the baseline has not measured.
-A regression beyond the tolerance of the report's check (without one: speedup:10%) is refused, unless you
-accept it; so is one that was measured on another machine.
+A regression beyond the tolerance of the report's check (without one: speedup:10% and efficiency:10%) is
+refused, unless you accept it; so is one that was measured on another machine.
 A BASE that does not exist is created, as a folder if its name has no suffix."""
 
-_SHOWN: tuple[Metric, ...] = ("speedup", "gpu", "cpu")
+_RATIOS: tuple[Metric, ...] = ("speedup", "efficiency")
+_SHOWN: tuple[Metric, ...] = (*_RATIOS, "gpu", "cpu")
+_SHARE = GateOptions().compared[0].share  # of a ratio that no gate is about
 _MOST_TESTS = 50
 
 
@@ -145,19 +147,25 @@ def _fresh(runs: Iterable[Run], known: dict[str, Record]) -> dict[str, Record]:
         of_cpu = before is not None and metrics.has(before, "cpu") and metrics.has(record, "cpu")
         if not (_is_measured(record) or of_cpu):
             continue
-        if before is None or metrics.has(record, "speedup") or not metrics.has(before, "speedup"):
+        if before is None or _has_ratio(record) or not _has_ratio(before):
             fresh[record.nodeid] = record
     return fresh
 
 
 def _is_measured(record: Record) -> bool:
-    """Return whether a record has a valid speedup, or the times of the one device that it ran on."""
+    """Return whether a record has a valid speedup or efficiency, or the times of what it ran on alone."""
     if record.status == "skipped":
         return False
-    if metrics.has(record, "speedup"):
+    if _has_ratio(record):
         return True
     alone = record.pairing is not None and record.pairing.partner is None
+    alone = alone or (record.scaling is not None and record.scaling.is_base)
     return alone and any(metrics.has(record, kind) for kind in KINDS)
+
+
+def _has_ratio(record: Record) -> bool:
+    """Return whether a record has a valid speedup or parallel efficiency."""
+    return any(metrics.has(record, metric) for metric in _RATIOS)
 
 
 def _why_nothing_new(older: Iterable[Report], update: _Update) -> str:
@@ -235,7 +243,7 @@ def _replaced(update: _Update) -> Iterator[str]:
 def _regressions(runs: Sequence[Run], existing: Baseline, update: _Update) -> list[str]:
     """Return what would replace better values of the baseline, by the tolerances of the runs' own gates.
 
-    The speedup is always compared: whatever a gate is about, it must not get lost unseen.
+    Speedups and efficiencies are always compared: whatever a gate is about, they must not get lost unseen.
 
     A gate does not fail for a loss that no later rounds confirm. To be accepted unseen is another matter.
     """
@@ -243,8 +251,8 @@ def _regressions(runs: Sequence[Run], existing: Baseline, update: _Update) -> li
     for run in runs:
         tolerances = run.gate.tolerances if run.gate else ()
         gated = bool(tolerances)
-        if not any(tolerance.metric == "speedup" for tolerance in tolerances):
-            tolerances += GateOptions().compared
+        named = {tolerance.metric for tolerance in tolerances}
+        tolerances += tuple(Tolerance(metric=each, share=_SHARE) for each in _RATIOS if each not in named)
         comparer = Comparer(baseline=existing, environment=run.environment, gated=gated)
         fresh = [record for record in run.records if update.fresh.get(record.nodeid) is record]
         compared = [

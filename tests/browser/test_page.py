@@ -213,7 +213,7 @@ def test_without_scripts_all_of_it_is_there(opened, example):
         said.append(words(shown))
     controls = said[0].removeprefix(said[1][: len("Tests")]).partition("Timepercall")[0]
     assert said[0].replace(controls, "", 1) == said[1]
-    assert "of19tests" in controls
+    assert "of22tests" in controls
     assert not shown.is_visible("#controls")
 
 

@@ -9,6 +9,7 @@ import pytest
 from command import (
     CPU,
     ELSEWHERE,
+    GPU,
     HERE,
     NO_GPU,
     NONE,
@@ -16,14 +17,17 @@ from command import (
     read,
     record,
     skipped,
+    speedup,
     update,
     values,
     written,
 )
 
+from pytest_gpuperf.analysis.scaling import with_speedup
 from pytest_gpuperf.model.comparison import Comparison, GateResult, Legs, Tolerance
 from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.measurement import Parity
+from pytest_gpuperf.model.scaling import Scaling
 
 
 def test_a_baseline_is_made_where_there_is_none(call):
@@ -45,6 +49,47 @@ def test_new_measurements_are_taken_and_the_others_stay_in_their_order(call):
     after = Path("base.json").read_text().splitlines()
     changed = [line for line in after if line not in before]
     assert sum('"nodeid":' in line for line in changed) <= 3, "a small change is a small diff"
+
+
+def on_devices(count, value=None, **changes):
+    """Return the record of a scaling test; an efficiency of `value` on two devices or more."""
+    found = speedup(value * count) if value else None
+    known = Scaling(name="test_a.py::test", mode="strong", count=count, counts=(1, 2, 4))
+    return record(
+        f"test_a.py::test[{count}]",
+        value=1.0,
+        cpu=None,
+        speedup=None,
+        scaling=with_speedup(known, found, measured(GPU, 10e-3) if found else None),
+        **changes,
+    )
+
+
+def test_the_efficiency_and_the_times_on_the_fewest_devices_are_kept_and_updated(call):
+    written("r.json", on_devices(1), on_devices(2, 0.9), on_devices(4, 0.8))
+    assert (0, ["base.json: 0 tests updated, 3 new, 0 kept as before"]) == update(call, "base.json", "r.json")
+    written("later.json", on_devices(1), skipped("test_a.py::test[2]"), on_devices(4, 0.82))
+    code, (counts, *told) = update(call, "base.json", "later.json")
+    assert (0, "base.json: 2 tests updated, 0 new, 1 kept as before") == (code, counts)
+    assert ["test_a.py::test[4]: parallel efficiency 0.80 [0.78, 0.82] replaced by 0.82 [0.80, 0.84]"] == told
+    assert [2, 4] == [point["count"] for point in read("base.json")["scalings"][0]["points"]][1:]
+
+
+def test_an_efficiency_that_was_not_measured_again_is_not_replaced_by_times(call):
+    written("base.json", on_devices(4, 0.8))
+    written("r.json", on_devices(1), on_devices(4))
+    assert update(call, "base.json", "r.json")[0] == 0
+    assert read("base.json")["records"][0]["scaling"]["efficiency"]["value"] == pytest.approx(0.8)
+
+
+def test_an_efficiency_that_got_worse_is_refused_whatever_the_gate_was_about(call):
+    written("base.json", on_devices(4, 0.8))
+    written("r.json", on_devices(4, 0.6))
+    code, (reason, _) = update(call, "base.json", "r.json")
+    assert code == 1
+    assert reason.startswith(
+        "test_a.py::test[4]: parallel efficiency is undecided: 0.60 [0.59, 0.61], baseline"
+    )
 
 
 def replaced(nodeid, before, after) -> str:

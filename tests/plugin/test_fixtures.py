@@ -108,7 +108,7 @@ def test_a_speedup_test_without_gpu_times_the_cpu_and_skips(run):
     result.assert_outcomes(skipped=1)
     result.stdout.re_match_lines(
         [
-            r"test_fft\s+\d\S* [mun]s\s+(?:<=\d\S* [mun]s|-)\s+-\s+>=3x\s+skipped",
+            r"test_fft\s+\d\S* [mun]s\s+(?:<=(?:\d\S* [mun]s|\?)|-)\s+-\s+>=3x\s+skipped",  # ?: a busy CPU
             "test_fft: the GPU is turned off.*",
         ]
     )

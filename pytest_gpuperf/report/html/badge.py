@@ -1,4 +1,4 @@
-"""From a report to a badge for a README: what the speedups are, or the speedup of one test."""
+"""From a report to a badge for a README: what the speedups are, or the speedup or efficiency of one test."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,8 @@ def svg(run: Run, only: str | None = None) -> str:
         records = [_named(shown_records(run), only)]
         message, codes = _one(records[0]), codes_of(records[0])
     colour = next((colour for code, colour in _COLOURS.items() if code in codes), _PLAIN)
-    label = "speedup, emulated" if any(record.is_emulated for record in records) else "GPU speedup"
+    about = "scaling" if only is not None and records[0].scaling else "speedup"
+    label = f"{about}, emulated" if any(record.is_emulated for record in records) else f"GPU {about}"
     # The browser fits the texts to these.
     widths = [2 * _PADDING + round(text_width(text)) for text in (label, message)]
     return engine.render("badge.svg", label=label, message=message, colour=colour, widths=widths)
@@ -51,7 +52,10 @@ def _named(records: Sequence[Record], only: str) -> Record:
 
 
 def _one(record: Record) -> str:
-    if record.speedup is None:
+    if record.scaling and record.scaling.efficiency:
+        shown = f"efficiency {record.scaling.efficiency.value:.2f}"
+    elif record.speedup:
+        shown = f"{units.digits(record.speedup.value)}x"
+    else:
         return verdict(record)
-    shown = f"{units.digits(record.speedup.value)}x"
     return shown if verdict_code(record) in ("passed", "recorded") else f"{shown} {verdict(record)}"

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 from cases import for_each
-from factories import GPU, measurement, record, run_of, skipped
+from factories import GPU, measurement, record, run_of, scaled, skipped
 
 from pytest_gpuperf.model.demand import Pairing
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -33,6 +33,8 @@ PAIR = [
         ([record("c/b.py::test_b"), FAILED], "b.py::test_b", "GPU speedup: 10.0x failed"),
         (PAIR, "test_a", "GPU speedup: 10.0x"),
         (PAIR, "a.py::test_a[cpu]", "GPU speedup: recorded"),
+        ([scaled(1), scaled(4, 0.5)], "test_step[4]", "GPU scaling: efficiency 0.50"),
+        ([scaled(1), scaled(4, 0.5)], "test_step[1]", "GPU scaling: recorded"),
     ],
 )
 def test_a_badge_says_the_verdicts_or_one_speedup(records, only, said):

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from cases import for_each
-from factories import CPU, GPU, measurement, record, skipped
+from factories import CPU, GPU, measurement, record, scaled, skipped
 from figures import is_whole, numbers
 from hypothesis import given
 from strategies import records
@@ -40,6 +40,10 @@ def test_a_call_is_copies_work_of_the_device_and_the_rest():
         "A call with its copies on the GPU takes 7.00 ms: upload 4.00 ms (57 %), "
         "device busy 1.50 ms (21 %), launch and idle 500 us (7 %), download 1.00 ms (14 %)"
     ) in sentence(called())
+
+
+def test_a_call_on_several_devices_has_no_parts():
+    assert [None, None] == [figure(scaled(4, 0.5)), sentence(scaled(4, 0.5))]
 
 
 def test_a_bar_is_as_wide_as_its_part_takes_long():
