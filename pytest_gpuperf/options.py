@@ -197,7 +197,8 @@ _LOCK = _Option(
 _DEVICE = (
     _Option(
         "gpu",
-        "GPU to use: auto, none, cupy[:N], torch[:cuda:N], jax[:N|:cpu], sycl[:gpu|:cpu], simulated, or "
+        "GPU to use: auto, none, cupy[:N], torch[:cuda:N], jax[:N|:cpu], keras[:N|:cpu], mlx[:N|:cpu], "
+        "sycl[:gpu|:cpu], simulated, or "
         "standin:MODULE, an array library on the CPU that emulates one",
         metavar="DEVICE",
     ),
