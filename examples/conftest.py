@@ -1,3 +1,3 @@
-"""The gallery is one suite; existing_suite has its own options and keras_networks needs Keras: both run alone."""
+"""The gallery is one suite; existing_suite and keras_networks, which need options or Keras, run by themselves."""
 
 collect_ignore = ["existing_suite", "keras_networks"]
