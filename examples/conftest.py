@@ -1,3 +1,3 @@
-"""The gallery is one suite; existing_suite is another, with its own options, and runs by itself."""
+"""The gallery is one suite; existing_suite (own options) and keras_networks (Keras) run by themselves."""
 
-collect_ignore = ["existing_suite"]
+collect_ignore = ["existing_suite", "keras_networks"]

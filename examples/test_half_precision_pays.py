@@ -1,6 +1,6 @@
 """Half precision pays on a GPU: half of the bytes to move, and matrix units that are made for it.
-Expect up to twice the speedup of [float32] for what memory bounds, eight times for products; the CPU has float32.
-Source: STREAM (McCalpin, 1995), and NVIDIA's H100 data sheet: 67 TFLOPS in float32, 989 in float16 and bfloat16.
+Expect up to twice the speedup of [float32] where memory is the bound, more for products; the CPU has float32.
+Source: STREAM (McCalpin, 1995); NVIDIA's H100 data sheet: 67 TFLOPS in float32, 989 in float16 and bfloat16.
 """
 
 import numpy as np

@@ -202,9 +202,9 @@ _LOCK = _Option(
 _DEVICE = (
     _Option(
         "gpu",
-        "GPU to use: auto, none, cupy[:N], torch[:cuda:N], jax[:N|:cpu], sycl[:gpu|:cpu], simulated, "
-        "standin:MODULE, an array library on the CPU that emulates one, or accelerator:NAME, a library's own "
-        "accelerator, e.g. accelerator:polars",
+        "GPU to use: auto, none, cupy[:N], torch[:cuda:N], jax[:N|:cpu], keras[:N|:cpu], mlx[:N|:cpu], "
+        "sycl[:gpu|:cpu], simulated, standin:MODULE, an array library on the CPU that emulates one, or "
+        "accelerator:NAME, a library's own accelerator, e.g. accelerator:polars",
         metavar="DEVICE",
     ),
     _Option(

@@ -1,5 +1,5 @@
 """Training pays once each step has enough to multiply: forward and backward pass of two networks in Keras.
-Expect the GPU to win at both networks, and to win more with the backward pass, which is two thirds of the work.
+Expect the GPU to win at both, and by more with the backward pass, which is two thirds of the work.
 Source: jcjohnson/cnn-benchmarks, VGG-16 both ways: 8495 ms on two Xeons, 522 ms on a GTX 1080 without cuDNN.
 """
 

@@ -32,6 +32,8 @@ def test_after(gpu):
 
 FAKE = "FAKE_CUDA" in os.environ  # the CUDA devices are those of tests/fakes/cuda, which JAX cannot use
 collect_ignore = ["test_jax.py"] if FAKE else []
+if FAKE and os.environ.get("KERAS_BACKEND") != "torch":
+    collect_ignore.append("test_keras.py")
 
 
 @pytest.fixture

@@ -1,0 +1,61 @@
+"""Keras on a GPU of TensorFlow, torch or JAX, whichever KERAS_BACKEND names: the conformance kit, and a layer.
+
+Runs only where Keras finds one, which may be torch's on a fake CUDA device: `KERAS_BACKEND=torch python
+tests/fakes/cuda -m pytest tests/gpu`.
+"""
+
+import numpy as np
+import pytest
+
+from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.keras import KerasBackend
+from pytest_gpuperf.model.demand import Demand, RunOptions
+from pytest_gpuperf.model.errors import Unavailable
+from pytest_gpuperf.testing import DeviceConformance
+from pytest_gpuperf.timing.trial import Trial
+
+try:
+    KerasBackend("a processor").gpu("")
+except Unavailable as cause:
+    pytest.skip(str(cause), allow_module_level=True)
+
+import keras
+
+
+class TestKeras(DeviceConformance):
+    size = 4096
+
+    @pytest.fixture
+    def backend(self):
+        return KerasBackend("a processor")
+
+    @pytest.mark.needs_values
+    def test_uploads_mix_with_new_arrays(self, gpu):
+        super().test_uploads_mix_with_new_arrays(gpu)
+
+
+def test_each_side_makes_layers_and_tensors_on_its_own_device():
+    backend = KerasBackend("a processor")
+    sides = {"cpu": backend.cpu(), "gpu": backend.gpu("")}
+    for kind, device in sides.items():
+        with capabilities.context(device):
+            layer = keras.layers.Dense(3)
+            made = [layer(device.asarray(np.ones((2, 4), dtype=np.float32))), layer.kernel, keras.ops.ones(3)]
+        assert [[kind]] * 3 == [[one for one in sides if sides[one].holds(value)] for value in made]
+
+
+def test_a_layer_is_measured_on_both_sides():
+    backend = KerasBackend("a processor")
+
+    def bind(device):
+        def body():
+            layer = keras.layers.Dense(256, kernel_initializer="ones")
+            x = device.asarray(np.ones((64, 256), dtype=np.float32))
+            return lambda: layer(x)
+
+        return body
+
+    trial = Trial(nodeid="test_it", demand=Demand(min=1e-7, parity=False), options=RunOptions(max_time=5))
+    record = trial.record(trial.compare(bind, backend.cpu(), backend.gpu("")))
+    assert ("passed", "keras") == (record.status, record.gpu.device.backend)
+    assert record.transfer.h2d.bytes == 64 * 256 * 4
