@@ -88,7 +88,7 @@ def sentence(record: Record) -> str | None:
 
 
 def _call(record: Record) -> float | None:
-    """Return the typical seconds of a call, of the kind that the speedup is about; none of several."""
+    """Return the typical seconds of a call, of the kind that the speedup is about, on one device."""
     if record.scaling is not None:
         return None  # nobody says when which of them was busy
     samples = record.gpu.samples_for(record.demand) if record.gpu else ()
