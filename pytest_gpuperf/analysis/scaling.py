@@ -123,7 +123,7 @@ def _point(record: Record) -> ScalingPoint:
 def _diagnoses(points: Sequence[ScalingPoint]) -> Iterable[Diagnosis]:
     """Yield what holds a curve back: one number of devices alone does not tell a cause from another."""
     shares = [(point.count, point.karp_flatt) for point in points if point.karp_flatt is not None]
-    efficiency = points[-1].efficiency
+    efficiency = next((point.efficiency for point in reversed(points) if point.efficiency), None)
     if len(shares) < 2 or efficiency is None or efficiency.upper > _GOOD:
         return
     (fewer, first), (most, last) = shares[0], shares[-1]
@@ -146,7 +146,7 @@ def _diagnoses(points: Sequence[ScalingPoint]) -> Iterable[Diagnosis]:
             "synchronization holds it back; exchange less, or give each device more work"
         )
         yield Diagnosis(code="communication_bound", sentence=sentence, numbers=numbers)
-    elif last.lower > 0:
+    elif last.lower > 0 and last.upper <= 1:  # more than all of the work is no part of it
         sentence = (
             f"about {units.digits(100 * last.value)} % of the work is not divided among the devices, however "
             f"many there are (Karp-Flatt {karp_flatt_text(last)} on {most} devices): divide it, too, or make "

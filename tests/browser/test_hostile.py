@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from cases import for_each
-from factories import GPU, measurement, record, run_of, skipped
+from factories import GPU, measurement, record, run_of, scaling_curve, skipped
 
 from pytest_gpuperf.model.comparison import Commit, GateFailure, GateResult
 from pytest_gpuperf.model.offload import Diagnosis
@@ -60,12 +60,14 @@ def records_of(text):
 def hostile():
     """Return the page of a run in which strangers chose everything."""
     texts = {text: text for text in HOSTILE.values()}
+    diagnoses = {text: Diagnosis(code="serial_part", sentence=text, numbers={}) for text in texts}
     failures = [GateFailure(code="nothing_measured", text=text) for text in texts]
     run = run_of(
         *(each for text in texts for each in records_of(text)),
         gpu=replace(GPU, name=TOGETHER, library=TOGETHER),
         commit=Commit(id=TOGETHER, branch=TOGETHER),
         started=TOGETHER,
+        scalings=tuple(scaling_curve(name=text, diagnosis=(each,)) for text, each in diagnoses.items()),
         gate=GateResult(baseline=TOGETHER, started=TOGETHER, tolerances=(), failures=tuple(failures)),
     )
     named = {**texts, "name": TOGETHER, "system": TOGETHER}

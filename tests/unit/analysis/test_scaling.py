@@ -106,3 +106,13 @@ def test_one_comparison_alone_tells_no_cause():
 def test_a_doubtful_share_tells_no_cause():
     assert codes(speedup(1.9, 1.0, 2.5), speedup(3.5, 2.0, 3.79)) == ["serial_part"]
     assert codes(speedup(1.9, 1.0, 2.5), speedup(3.5, 2.0, 4.1)) == []
+
+
+def test_a_share_that_may_be_more_than_all_of_the_work_is_no_part_of_it():
+    assert codes(speedup(1.02, 0.6, 2.1), speedup(1.12, 0.36, 2.36)) == []
+
+
+def test_counts_that_were_measured_are_explained_although_there_are_too_few_devices_for_the_most():
+    of_all = [measured(1), measured(2, speedup(1.818, 1.81, 1.83)), measured(4, speedup(3.077, 3.06, 3.09))]
+    (curve,) = scaling.curves([*of_all, measured(8)])
+    assert ["serial_part"] == [diagnosis.code for diagnosis in curve.diagnosis]
