@@ -65,7 +65,7 @@ def facts(leaves: Sequence[Leaf]) -> str:
 
 
 def _body(row: Row, *, has_changes: bool) -> Iterator[str]:
-    yield "<tbody>\n<tr><td>"
+    yield "<tbody><tr><td>"
     for code, words in row.verdicts:
         yield f'<span class="v {escaped(code)}">{escaped(words)}</span> '
     if row.cause:
@@ -79,7 +79,7 @@ def _body(row: Row, *, has_changes: bool) -> Iterator[str]:
     yield f"<td class=plot>{draw(row.call_time) if row.call_time else ''}"
     if has_changes:
         yield f"<td>{escaped(row.change)}"
-    yield f"\n<tr><td colspan={9 if has_changes else 8}>\n"
+    yield f"<tr><td colspan={9 if has_changes else 8}>"
     if row.details:
         yield from _details(row.details, row.reasons)
     else:
