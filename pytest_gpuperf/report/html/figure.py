@@ -26,6 +26,8 @@ class Mark:
     style: Style
     path: str
     filled: bool = False
+    outlined: bool = False
+    """Whether a filled one has a line around it, too, so that lines can be a part of it."""
     title: str | None = None
     """What a pointer on it shows; nothing that is not said elsewhere, too."""
     move: Place = (0.0, 0.0)

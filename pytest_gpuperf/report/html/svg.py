@@ -51,8 +51,12 @@ def _parts(figure: Figure, namespace: str) -> list[str]:
 
 
 def _mark(mark: Mark) -> str:
-    paint = "fill" if mark.filled else "stroke"
-    shape = f'<path class="{mark.style}" {paint}="{_COLOURS[mark.style]}"'
+    colour = _COLOURS[mark.style]
+    shape = f'<path class="{mark.style}"'
+    if mark.filled:
+        shape += f' fill="{colour}"'
+    if mark.outlined or not mark.filled:
+        shape += f' stroke="{colour}"'
     if mark.dots:
         shape += f' stroke-linecap="{mark.dots}" stroke-width="3"'
     if mark.dashed:

@@ -65,9 +65,8 @@ def facts(leaves: Sequence[Leaf]) -> str:
 
 
 def _body(row: Row, *, has_changes: bool) -> Iterator[str]:
-    yield "<tbody>\n<tr><td>"
-    for code, words in row.verdicts:
-        yield f'<span class="v {escaped(code)}">{escaped(words)}</span> '
+    yield "<tbody><tr><td>"
+    yield " ".join(f'<span class="v {escaped(code)}">{escaped(words)}</span>' for code, words in row.verdicts)
     if row.cause:
         yield f"<small>{escaped(row.cause)}</small>"
     yield f"<th scope=row><span class=place>{escaped(row.place)}</span>{escaped(row.name)}"
@@ -79,11 +78,12 @@ def _body(row: Row, *, has_changes: bool) -> Iterator[str]:
     yield f"<td class=plot>{draw(row.call_time) if row.call_time else ''}"
     if has_changes:
         yield f"<td>{escaped(row.change)}"
-    yield f"\n<tr><td colspan={9 if has_changes else 8}>\n"
+    columns = 9 if has_changes else 8
     if row.details:
+        yield f"<tr><td colspan={columns}>"
         yield from _details(row.details, row.reasons)
-    else:
-        yield f"<p>{escaped('; '.join(row.reasons))}</p>"
+    else:  # no paragraph: a browser takes long for thousands
+        yield f"<tr><td class=why colspan={columns}>{escaped('; '.join(row.reasons))}"
 
 
 def _details(details: Details, reasons: Sequence[str]) -> Iterator[str]:

@@ -65,11 +65,13 @@ def test_the_baseline_is_a_ghost_of_its_interval():
 )
 def test_a_verdict_has_a_colour_and_a_shape(status, style):
     shown = record(status=status, reason=None if status in ("passed", "recorded") else "why")
-    *_, interval, point = forest.row(shown, forest.scale([shown])).marks
-    assert style == interval.style == point.style
+    *_, mark = forest.row(shown, forest.scale([shown])).marks
+    assert (style, True) == (mark.style, mark.outlined)
     is_ring = status == "inconclusive"
-    assert is_ring is not point.filled
-    assert ("L" in point.path) is (status == "failed")  # a diamond has corners, a circle has arcs
+    assert is_ring is not mark.filled
+    _, interval, point = mark.path.split("M")
+    assert 1 == interval.count("L")
+    assert ("L" in point) is (status == "failed")  # a diamond has corners, a circle has arcs
 
 
 def test_what_was_not_measured_has_no_plot():
