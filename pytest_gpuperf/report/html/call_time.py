@@ -29,6 +29,9 @@ _HEIGHTS: dict[PartName, float] = {  # shares of the bar's: what a part is shows
 _WIDTH, _HEIGHT = 90.0, 14.0
 _APART = 0.1  # of the sum: by so much a loop differs from it before that is worth a sentence
 
+_FASTER_LOOP = "it waits for the device once, and the parts above each on their own"
+_SLOWER_LOOP = "it waits for the copies of the call before, and may find its data in no cache"
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -88,7 +91,7 @@ def sentence(record: Record) -> str | None:
 
 
 def _call(record: Record) -> float | None:
-    """Return the typical seconds of a call, of the kind that the speedup is about, on one device."""
+    """Return the typical seconds of a call, of the kind that the speedup is about; None of several GPUs."""
     if record.scaling is not None:
         return None  # nobody says when which of them was busy
     samples = record.gpu.samples_for(record.demand) if record.gpu else ()
@@ -172,4 +175,5 @@ def _caveats(record: Record, total: float) -> Iterator[str]:
             yield "The speedup leaves the copies out."
         loop = median(transfer.loop) if transfer.loop else total
         if abs(loop - total) > _APART * total:
-            yield f"In a loop, a call with its copies takes {units.seconds(loop)}."
+            cause = _SLOWER_LOOP if loop > total else _FASTER_LOOP
+            yield f"In a loop, a call with its copies takes {units.seconds(loop)}: {cause}."
