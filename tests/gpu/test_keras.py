@@ -1,4 +1,4 @@
-"""Keras on a GPU of TensorFlow, torch or JAX, which KERAS_BACKEND names: the conformance kit, and a layer.
+"""Keras on a GPU of TensorFlow, torch or JAX, whichever KERAS_BACKEND names: the conformance kit, a layer.
 
 Runs only where Keras finds one, which may be torch's on a fake CUDA device: `KERAS_BACKEND=torch python
 tests/fakes/cuda -m pytest tests/gpu`.
