@@ -146,7 +146,7 @@ def _diagnoses(points: Sequence[ScalingPoint]) -> Iterable[Diagnosis]:
             "synchronization holds it back; exchange less, or give each device more work"
         )
         yield Diagnosis(code="communication_bound", sentence=sentence, numbers=numbers)
-    elif last.lower > 0 and last.upper <= 1:  # more than all of the work is no part of it
+    elif 0 < last.lower <= first.value <= last.upper <= 1 and first.lower <= last.value:  # it stayed
         sentence = (
             f"about {units.digits(100 * last.value)} % of the work is not divided among the devices, however "
             f"many there are (Karp-Flatt {karp_flatt_text(last)} on {most} devices): divide it, too, or make "

@@ -81,6 +81,9 @@ def _compare(chosen: argparse.Namespace) -> CommandResult:
         output.check_replaceable(chosen.html, paths.PAGE, "page of ours", inputs)
     candidates = _candidates(gate_options, chosen.base)
     new = reader.load_report(chosen.new)
+    if not (chosen.fail_on or any(record.scaling for record in new.records)):
+        without = (each for each in gate_options.tolerances if each.metric != "efficiency")
+        gate_options = replace(gate_options, tolerances=tuple(without))
     gated = new.gate is not None and bool(new.gate.tolerances)
     # Only a page shows the times of tests that did not change.
     all_legs = chosen.html is not None

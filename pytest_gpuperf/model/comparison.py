@@ -223,5 +223,7 @@ class GateOptions:
 
     @property
     def compared(self) -> tuple[Tolerance, ...]:
-        """What is compared with the baseline: the speedup, where no option names anything else."""
-        return self.tolerances or (Tolerance(metric="speedup", share=0.1),)
+        """What is compared with the baseline: speedup and efficiency, where no option names anything else."""
+        if self.tolerances:
+            return self.tolerances
+        return Tolerance(metric="speedup", share=0.1), Tolerance(metric="efficiency", share=0.1)

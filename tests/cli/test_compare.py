@@ -22,6 +22,8 @@ from command import (
 
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.demand import Family
+from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.report.json import document
 
 GATED = "measure it with --gpuperf-baseline and --gpuperf-fail-on: other runs stop at their verdict"
@@ -32,6 +34,21 @@ def test_nothing_got_worse(call):
     written("new.json", record(value=10.1), record("test_a.py::test_2"))
     told = "baseline base.json of 2026-01-01 00:00 (tolerance: speedup 10 %): 2 not regressed"
     assert (0, [told], "") == call("compare", "base.json", "new.json")
+
+
+def scaled(efficiency):
+    """Return a record of four devices with such an efficiency, known to one percent."""
+    found = Estimate(value=efficiency, low=0.99 * efficiency, high=1.01 * efficiency)
+    its = Scaling(name="test_b", mode="strong", count=4, counts=(1, 4), efficiency=found)
+    return record("test_b.py::test_1[4devices]", cpu=None, speedup=None, scaling=its)
+
+
+def test_a_lost_efficiency_is_found_without_being_asked_for(call):
+    written("base.json", record(), scaled(0.9))
+    written("new.json", record(), scaled(0.6))
+    code, lines, _ = call("compare", "base.json", "new.json")
+    assert code == 1
+    assert any("parallel efficiency got worse: 0.60 [0.59, 0.61], baseline 0.90" in line for line in lines)
 
 
 def test_what_got_worse_is_a_row_the_gravest_first_and_the_exit_code(call):
