@@ -186,8 +186,8 @@ def test_a_layer_has_a_verdict_and_its_copies():
         x = device.asarray(np.ones((8, 32), dtype=np.float32))
         return lambda: layer(x)
 
-    record = measured(body, min=1e-7)
-    assert ("passed", True) == (record.status, record.parity.agreed)
+    record = measured(body)
+    assert ("recorded", True) == (record.status, record.parity.agreed)
     assert record.gpu.dtypes == ("float32",)
     assert record.transfer.h2d.bytes == 8 * 32 * 4
     assert record.transfer.d2h.samples
@@ -200,8 +200,8 @@ def test_training_has_a_verdict():
         x, y = np.ones((16, 8), dtype=np.float32), np.ones((16, 4), dtype=np.float32)
         return lambda: model.train_on_batch(x, y)
 
-    record = measured(body, min=1e-7)
-    assert ("passed", True) == (record.status, record.parity.agreed)
+    record = measured(body)
+    assert ("recorded", True) == (record.status, record.parity.agreed)
 
 
 SUITE = """

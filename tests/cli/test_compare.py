@@ -45,10 +45,10 @@ def scaled(efficiency):
 
 def test_a_lost_efficiency_is_found_without_being_asked_for(call):
     written("base.json", record(), scaled(0.9))
-    written("new.json", record(), scaled(0.6))
+    written("new.json", record(), scaled(0.4))
     code, lines, _ = call("compare", "base.json", "new.json")
     assert code == 1
-    assert any("parallel efficiency got worse: 0.60 [0.59, 0.61], baseline 0.90" in line for line in lines)
+    assert any("parallel efficiency got worse: 0.40 [0.40, 0.40], baseline 0.90" in line for line in lines)
 
 
 def test_what_got_worse_is_a_row_the_gravest_first_and_the_exit_code(call):
