@@ -17,7 +17,13 @@ Conditions = Mapping[str, str | None]
 _PACKAGES = ("numpy", "pytest-gpuperf")
 _VERSION = re.compile(r"(\d+)(\.\d+)?[\w.+-]*")
 _CUDA = re.compile(r"\bcuda (\d\d)0(\d)0\b")  # CUDA's own encoding, which JAX reports: 12090 is 12.9
-_ROUNDING = ("CUPY_TF32", "NVIDIA_TF32_OVERRIDE", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_ENABLE_X64")
+_ROUNDING = (
+    "CUPY_TF32",
+    "NVIDIA_TF32_OVERRIDE",
+    "JAX_DEFAULT_MATMUL_PRECISION",
+    "JAX_ENABLE_X64",
+    "MLX_ENABLE_TF32",
+)
 _UNREMARKABLE = frozenset({None, "no", "full", "never", "not set"})  # defaults would only lengthen a key
 
 

@@ -139,6 +139,7 @@ def test_each_part_of_a_test_that_differs_is_named_by_itself(expected, now):
                 "NVIDIA_TF32_OVERRIDE",
                 "JAX_ENABLE_X64",
                 "JAX_DEFAULT_MATMUL_PRECISION",
+                "MLX_ENABLE_TF32",
             )
         ),
     ],
