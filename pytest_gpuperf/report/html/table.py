@@ -68,7 +68,7 @@ def _body(row: Row, *, has_changes: bool) -> Iterator[str]:
     yield "<tbody><tr><td>"
     yield " ".join(f'<span class="v {escaped(code)}">{escaped(words)}</span>' for code, words in row.verdicts)
     if row.cause:
-        yield f"<small>{escaped(row.cause)}</small>"
+        yield f" <small>{escaped(row.cause)}</small>"
     yield f"<th scope=row><span class=place>{escaped(row.place)}</span>{escaped(row.name)}"
     if row.parameters:
         yield f"<b>{escaped(row.parameters)}</b>"

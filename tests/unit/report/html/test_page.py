@@ -28,7 +28,7 @@ from pytest_gpuperf.model.offload import Diagnosis, GpuLimits
 from pytest_gpuperf.model.record import Merged, Note
 from pytest_gpuperf.report import paths
 from pytest_gpuperf.report.history.folder import History
-from pytest_gpuperf.report.html import page
+from pytest_gpuperf.report.html import engine, page
 from pytest_gpuperf.report.html.page import text
 
 EMULATED = replace(GPU, backend="sycl", name="a CPU", emulated=True)
@@ -270,6 +270,13 @@ def test_a_page_is_known_as_ours_by_its_beginning(tmp_path):
     assert paths.begins_as(path, paths.PAGE)
     path.write_text("<!doctype html><html><head><title>mine</title>")
     assert not paths.begins_as(path, paths.PAGE)
+
+
+def test_the_template_is_compiled_where_the_making_of_pages_is_checked(monkeypatch):
+    engine._environment.cache_clear()
+    engine.check()
+    monkeypatch.setattr(engine._environment(), "compile", None)
+    assert "test_fft" in text(run_of(record()))
 
 
 def test_an_unbounded_interval_is_drawn_to_the_edge():
