@@ -15,6 +15,7 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Metric, Tolerance
 from pytest_gpuperf.model.demand import KINDS
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report import files, paths, reader
 from pytest_gpuperf.report.json import document
@@ -270,7 +271,10 @@ def _regressions(runs: Sequence[Run], existing: Baseline, update: _Update) -> li
 
 
 def _why_worse(comparison: Comparison) -> str | None:
-    """Return what got worse, even if no gate can be sure of it: the cause may be another machine."""
+    """Return what got worse, even if no gate can be sure of it: the cause may be another machine.
+
+    The value alone counts: one in doubt must not take the place of one that was certain.
+    """
     before, now = comparison.baseline, comparison.found
     if comparison.outcome == "regressed":
         return comparison.reason
@@ -278,7 +282,8 @@ def _why_worse(comparison: Comparison) -> str | None:
     if not unsure or before is None or now is None:
         return None
     tolerance = Tolerance(metric=comparison.metric, share=comparison.tolerance)
-    if not regression.is_worse(before, now, tolerance):
+    exactly = Estimate(value=now.value, low=now.value, high=now.value)
+    if not regression.is_worse(before, exactly, tolerance):
         return None
     if comparison.outcome == "undecided":
         return comparison.reason

@@ -201,7 +201,8 @@ def _require_accelerator(name: str) -> None:
     try:
         chosen_accelerator(f"{ACCELERATOR}:{name}")
     except GpuPerfError as error:
-        raise ValueError(f"accelerator={name!r}: {error}") from error
+        told = str(error).replace(f"{ACCELERATOR}:", "")  # what the option has before each name
+        raise ValueError(f"accelerator={name!r}: {told}") from error
 
 
 def _bytes(value: Any) -> int | None:

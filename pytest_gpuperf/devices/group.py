@@ -100,6 +100,14 @@ class DeviceGroup:
             number for number, device in enumerate(self.all) if not any(device.holds(each) for each in arrays)
         ]
 
+    def bytes_held(self, arrays: Iterable[Any]) -> int:
+        """Return the bytes that all devices together hold of these arrays, copies included."""
+        return sum(array.nbytes for array in arrays)
+
+    def bytes_of_problem(self, arrays: Iterable[Any]) -> int:
+        """Return the bytes of these arrays, without copies where the library tells which those are."""
+        return self.bytes_held(arrays)
+
     def parts_of(self, value: Any) -> "Parts | None":
         """Return a list or tuple as the parts of one array, if it has one on each device, in their order."""
         if not isinstance(value, list | tuple) or len(value) != self.count:

@@ -72,6 +72,7 @@ NoteCode = Literal[
     "callable_not_returned",
     "whole_body_timed",
     "nothing_uploaded",
+    "nothing_divided",
     "pair_without_effect",
     # of what the test is compared with
     "one_device",

@@ -29,7 +29,9 @@ class ScalingChecks(ResultChecks):
 
     def __init__(self, demand: Demand, scaling: Scaling) -> None:
         super().__init__(demand)
+        self._scaling = scaling
         self._is_weak = scaling.mode == "weak"
+        self._on_fewest = 0  # bytes of the inputs there
         self._names = (units.count(scaling.counts[0], "device"), units.count(scaling.count, "device"))
 
     def copy_to_host(self, result: Any, device: Any, dtypes: Iterable[str] = ()) -> list[Leaf]:
@@ -48,16 +50,32 @@ class ScalingChecks(ResultChecks):
         """Notes on results that could not be compared, which is no surprise under weak scaling."""
         return () if self._is_weak else super().notes
 
-    def require_all_devices(self, workload: Workload, group: DeviceGroup) -> None:
-        """Refuse a workload that has its inputs on some of the devices only."""
+    def check_inputs(self, workload: Workload, group: DeviceGroup) -> Note | None:
+        """Refuse inputs on some of the devices only, and a weak problem that does not grow with them.
+
+        Returns a note where each device has a copy of all that it should have a part of.
+        """
         arrays = [each for one in workload.inputs if (each := one.array()) is not None]
-        idle = group.idle(arrays)
-        if arrays and idle:
+        if not arrays:
+            return None
+        if idle := group.idle(arrays):
             numbers = units.first_few(map(str, idle))
             raise GpuPerfError(
                 f"no input of the workload is on {len(idle)} of the {group.count} devices ({numbers}); "
                 "divide them with devices.asarray(host, shard=0), or copy them with devices.asarray(host)"
             )
+        found = group.bytes_of_problem(arrays) if self._is_weak else group.bytes_held(arrays)
+        if group.count == self._scaling.counts[0]:
+            self._on_fewest = found
+        elif self._is_weak and found == self._on_fewest:
+            raise GpuPerfError(
+                f"under weak scaling the problem grows with the devices, and {self._names[1]} have no larger "
+                f"inputs than {self._names[0]}; make them devices.count times as large, or remove mode='weak'"
+            )
+        elif not self._is_weak and found == self._on_fewest * self._scaling.ratio:
+            text = "every device has all inputs, so nothing was divided: pass shard= to devices.asarray"
+            return Note(code="nothing_divided", text=text)
+        return None
 
 
 def _gathered(result: Any, group: DeviceGroup) -> Any:

@@ -61,7 +61,7 @@ class ScalingTrial(Trial):
     def _first_call(self, bind: Bind, device: Any) -> tuple[BlockTimer, list[Leaf]]:
         """Make the first call, which must have its inputs on all of the devices."""
         timer, values = super()._first_call(bind, device)
-        self._scaling_checks.require_all_devices(timer.workload, device)
+        self._add_note(self._scaling_checks.check_inputs(timer.workload, device))
         return timer, values
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:

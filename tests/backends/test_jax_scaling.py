@@ -149,6 +149,18 @@ def test_weak_scaling_grows_the_problem(suite):
     assert report["records"][1]["parity"]["agreed"] is None
 
 
+def test_what_is_divided_and_what_grows_is_told_by_the_bytes(pair):
+    divided, copied = pair.asarray(np.ones(8), shard=0), pair.asarray(np.ones(8))
+    assert (pair.bytes_held([divided]), pair.bytes_held([copied])) == (64, 128)
+    assert (pair.bytes_of_problem([divided]), pair.bytes_of_problem([copied])) == (64, 64)
+
+
+def test_a_weak_problem_that_does_not_grow_is_an_error(suite):
+    result, report = suite('mode="weak"', weak=False)
+    result.assert_outcomes(passed=1, skipped=1)
+    assert report["records"][1]["reason"].startswith("under weak scaling the problem grows with the devices")
+
+
 APART = """
 import numpy as np
 import pytest

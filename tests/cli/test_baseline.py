@@ -115,6 +115,15 @@ def test_a_regression_is_refused_with_the_old_and_the_new_value_unless_it_is_acc
     assert values("base.json") == dict(zip(names, (8.0, 12.0, 9.8), strict=True))
 
 
+def test_a_value_in_doubt_does_not_replace_a_better_one_that_was_certain(call):
+    written("base.json", record())
+    written("r.json", record(speedup=speedup(6.0, width=10)))
+    code, (reason, _) = update(call, "base.json", "r.json")
+    assert code == 1
+    assert "speedup is undecided: 6.00x [0.600, 60.0], baseline 10.0x" in reason
+    assert update(call, "base.json", "r.json", "--accept-regressions")[0] == 0
+
+
 def test_a_regression_is_one_by_the_tolerance_of_the_reports_own_gate(call):
     gate = GateResult(baseline=None, started=None, tolerances=(Tolerance(metric="speedup", share=0.3),))
     written("base.json", record())

@@ -54,9 +54,9 @@ def bound(body):
     return lambda devices: partial(body, devices)
 
 
-def divided(devices, *, extra=0.0, work=WORK):
+def divided(devices, *, extra=0.0, work=WORK, size=8):
     """Return a call whose work the devices share, but for what each of them needs more."""
-    parts = devices.asarray(np.arange(8.0), shard=0)
+    parts = devices.asarray(np.arange(float(size)), shard=0)
 
     def call():
         for device in devices.all:
@@ -107,7 +107,8 @@ def test_an_efficiency_at_the_limit_is_undecided():
 
 def test_weak_scaling_compares_the_times_themselves():
     def grown(devices):
-        return divided(devices, work=WORK * devices.count, extra=WORK / 4 * (devices.count - 1))
+        extra = WORK / 4 * (devices.count - 1)
+        return divided(devices, work=WORK * devices.count, extra=extra, size=8 * devices.count)
 
     record = Devices().compare(grown, mode="weak", required=0.5)
     assert record.scaling.efficiency.value == pytest.approx(1 / 1.75, rel=1e-9)
@@ -221,6 +222,26 @@ def test_inputs_on_some_of_the_devices_only_are_refused():
 
     message = Devices().refusal(forgetful)
     assert message.startswith("no input of the workload is on 3 of the 4 devices (1, 2, 3); divide them")
+
+
+def test_inputs_that_every_device_has_whole_are_noted():
+    def copied(devices):
+        whole = devices.asarray(np.arange(8.0))
+
+        def call():
+            for device in devices.all:
+                device.launch(WORK)
+            return [part * 2 for part in whole]
+
+        return call
+
+    assert [note.code for note in Devices().compare(copied).notes] == ["nothing_divided"]
+    assert Devices().compare(divided).notes == ()
+
+
+def test_a_weak_problem_that_does_not_grow_is_refused():
+    message = Devices().refusal(divided, mode="weak")
+    assert message.startswith("under weak scaling the problem grows with the devices, and 4 devices have no")
 
 
 def test_a_workload_that_changes_its_inputs_is_refused():
