@@ -168,7 +168,8 @@ class Devices:
                 f"{count} devices are needed, and {backend.name} shows {shown}{_more(backend)}"
             )
         first = found.index(chosen) if chosen in found else 0
-        devices = [backend.gpu(selector) for selector in [*found[first:], *found[:first]][:count]]
+        others = [*found[first + 1 :], *found[:first]][: count - 1]
+        devices = [self.gpu(), *map(backend.gpu, others)]
         make: Callable[[list[TimedDevice]], TimedDevice] = getattr(backend, "group", DeviceGroup)
         return make(devices)
 

@@ -147,9 +147,10 @@ class GpuPerfSession:
         try:
             return self.machine.group(count)
         except Unavailable as cause:
-            if self.options.require_gpu:
-                pytest.fail(f"a GPU is required (--gpuperf-require-gpu): {cause}", pytrace=False)
-            raise (TooFewGpus if isinstance(cause, TooFewDevices) else NoGpu)(str(cause)) from None
+            reason, skip = str(cause), TooFewGpus if isinstance(cause, TooFewDevices) else NoGpu
+        if self.options.require_gpu:
+            pytest.fail(f"a GPU is required (--gpuperf-require-gpu): {reason}", pytrace=False)
+        raise skip(reason)
 
     def look_for_gpu(self, device: DeviceSpec | None = None) -> str | None:
         """Open a test's GPU; return why it gets none, or None; fail it where one is required or was lost.
