@@ -202,7 +202,7 @@ def device(request: pytest.FixtureRequest) -> Device:
     """In a speedup test one device after the other; in any other test a parameter: [cpu] and [gpu]."""
     kind = getattr(request, "param", "cpu" if request.config.stash[_IS_OFF] else None)
     if kind is None:
-        return _DevicePlaceholder()  # replaced by a device in the measured call
+        return _DevicePlaceholder("device")  # replaced by a device in the measured call
     session = _session(request.config)
     return session.cpu() if kind == "cpu" else session.gpu()
 
@@ -213,7 +213,7 @@ def devices(request: pytest.FixtureRequest) -> DeviceGroup:
     count = getattr(request, "param", None)
     if count is None or request.config.stash[_IS_OFF]:
         return _session(request.config).group(count or 1)
-    return _DevicePlaceholder()  # type: ignore[return-value]  # replaced by the devices in the measured call
+    return _DevicePlaceholder("devices")  # type: ignore[return-value]  # replaced by the devices in the measured call
 
 
 @pytest.fixture(scope="session")
@@ -233,14 +233,17 @@ def gpuperf(request: pytest.FixtureRequest) -> GpuPerfFixture:
 class _DevicePlaceholder:
     """Placeholder for the device of a speedup test; any use outside the measured call raises UsageError."""
 
+    def __init__(self, fixture: str) -> None:
+        self._fixture = fixture
+
     @property
     def xp(self) -> _DevicePlaceholder:
         return self
 
     def __getattr__(self, name: str) -> Any:
         raise pytest.UsageError(
-            f"`device` has no attribute {name!r} before the test is measured; request `device` or `xp` as a "
-            "function argument instead of using getfixturevalue()"
+            f"`{self._fixture}` has no attribute {name!r} before the test is measured; request it as an "
+            "argument of the test function, and use it in no fixture or getfixturevalue()"
         )
 
 

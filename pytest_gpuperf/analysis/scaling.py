@@ -15,7 +15,9 @@ _GOOD = 0.95  # an efficiency that leaves nothing to explain
 
 def with_required_speedup(demand: Demand, scaling: Scaling) -> Demand:
     """Return the demand on the speedup over the fewest devices that the required efficiency is."""
-    return demand if scaling.required is None else replace(demand, min=scaling.required * scaling.ideal)
+    if scaling.required is None or not scaling.is_judged:
+        return demand
+    return replace(demand, min=scaling.required * scaling.ideal)
 
 
 def with_speedup(scaling: Scaling, speedup: Speedup | None, base: Measurement | None) -> Scaling:
@@ -61,7 +63,7 @@ def karp_flatt(efficiency: Estimate, ratio: float) -> Estimate:
 
 def describe(scaling: Scaling, speedup: Speedup) -> str:
     """Return the efficiency and the required one: what a verdict's reason begins with."""
-    required = "" if scaling.required is None else f", required at least {scaling.required:g}"
+    required = f", required at least {scaling.required:g}" if scaling.is_judged else ""
     shown = efficiency_text(efficiency_of(scaling, speedup.estimate))
     return f"parallel efficiency {shown} on {units.count(scaling.count, 'device')}{required}"
 
@@ -157,4 +159,4 @@ def _diagnoses(points: Sequence[ScalingPoint]) -> Iterable[Diagnosis]:
 
 def _share(value: float) -> str:
     """Return a share of the work that is not divided: on many devices a small one matters."""
-    return f"{value:.3f}"
+    return f"{round(value, 3) + 0.0:.3f}"  # without the sign of a zero

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import pytest
@@ -69,7 +69,7 @@ def scaling(mark: pytest.Mark, *more: pytest.Mark) -> tuple[Scaling, Demand]:
     given = _given(mark, _SCALING_ARGUMENTS)
     if "devices" not in given:
         raise ValueError("needs numbers of devices, as in scaling([1, 2, 4])")
-    counts = tuple(sorted(given["devices"]))
+    counts = tuple(sorted(map(int, given["devices"])))
     of_test = {name: _python_number(given[name]) for name in _OF_EACH_TEST if name in given}
     demand = Demand(**of_test)
     required = given.get("efficiency")
@@ -124,9 +124,9 @@ def _is_number(value: Any) -> bool:
 
 def _are_counts(value: Any) -> bool:
     """Return whether a value is at least two different numbers of devices."""
-    if not isinstance(value, list | tuple) or not all(map(_is_integer, value)):
+    if not isinstance(value, list | tuple | range) or not all(isinstance(each, Integral) for each in value):
         return False
-    return len(value) > 1 and len(set(value)) == len(value) and min(value) >= 1
+    return len(value) > 1 and len(set(value)) == len(value) and 1 <= min(value) <= max(value) <= _MOST
 
 
 _POSITIVE = "a finite number above 0"
@@ -162,8 +162,8 @@ _SCALING_ARGUMENTS: _Arguments = {
     "devices": ("a list of at least two different numbers of devices, e.g. [1, 2, 4]", _are_counts),
     "mode": ("'strong' or 'weak'", lambda value: value in MODES),
     "efficiency": (
-        "a number above 0 and at most 1",
-        lambda value: value is None or ((number := size(value)) is not None and 0 < number <= 1),
+        "a number above 0 and below 1",  # which no interval reaches
+        lambda value: value is None or ((number := size(value)) is not None and 0 < number < 1),
     ),
     **{name: _ARGUMENTS[name] for name in _OF_EACH_TEST},
 }

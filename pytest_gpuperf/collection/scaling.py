@@ -57,7 +57,7 @@ def _spec(item: pytest.Function, marks: list[pytest.Mark]) -> ItemSpec:
     if item.get_closest_marker("speedup") is not None:
         raise ValueError("the test has a speedup marker, too; write one test for each")
     if not fixtures.takes(item, FIXTURE):
-        raise ValueError("the test must take the fixture `devices` of pytest-gpuperf")
+        raise ValueError("the test must take the fixture `devices` of pytest-gpuperf, not one of its own")
     if (reason := why_not_timeable(item)) is not None:
         raise ValueError(reason.replace("speedup test", "scaling test"))
     values = parameters(item)
@@ -70,7 +70,6 @@ def _spec(item: pytest.Function, marks: list[pytest.Mark]) -> ItemSpec:
         demanded,
         name=f"{function}[{','.join(others)}]" if others else function,
         count=count,
-        required=demanded.required if count == demanded.counts[-1] else None,
     )
     return ItemSpec(
         nodeid=item.nodeid,

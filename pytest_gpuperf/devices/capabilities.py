@@ -25,6 +25,7 @@ __all__ = [
     "other_processes",
     "pause",
     "processor_time",
+    "sees_all_work",
     "shares_processors",
     "sm_mhz",
     "submitted",
@@ -79,9 +80,14 @@ def pause(device: Any, seconds: float) -> None:
         sleep(seconds)
 
 
+def sees_all_work(device: Any) -> bool:
+    """Return whether the device's `observe` misses no work, however short: its attribute of that name."""
+    return getattr(device, "sees_all_work", False) is True
+
+
 def shares_processors(device: Any) -> bool:
-    """Return whether a device is several, whose threads wait for each other where they are emulated."""
-    return getattr(device, "count", 1) != 1
+    """Return whether a device is a group, whose threads wait for each other where it is emulated."""
+    return hasattr(device, "idle")
 
 
 def wait_for_result(device: Any) -> Callable[[Any], None] | None:

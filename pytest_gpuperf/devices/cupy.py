@@ -127,9 +127,10 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
             start.synchronize()  # an event of ours that is still on its way is no work of the call's
         with pool:
             yield observation
-        unfinished = not cuda.get_current_stream().done
-        end.record()
-        end.synchronize()
+        with self._device:  # of a group another one is current
+            unfinished = not cuda.get_current_stream().done
+            end.record()
+            end.synchronize()
         waited = self.clock()
         self.synchronize()
         observation.finished = self.clock()
@@ -293,7 +294,7 @@ def _pool(cuda: Any, device: int) -> Any:
     """
 
     class Pool(cuda.MemoryHook):  # type: ignore[misc]  # CuPy is untyped
-        name = "gpuperf"
+        name = f"gpuperf {device}"  # CuPy takes no two of one name
         uses = allocations = held = peak = 0
 
         def malloc_preprocess(self, *, device_id: int, **_: Any) -> None:

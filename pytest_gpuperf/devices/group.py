@@ -1,7 +1,7 @@
 """Several devices of one library as one: what a scaling test works on, and what measuring it needs."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,7 @@ class DeviceGroup:
         self.count = len(devices)
         first = devices[0]
         self.backend, self.xp, self.clock = first.backend, first.xp, first.clock
+        self.worked = [True] * self.count
         self.name = first.name if self.count == 1 else f"{self.count} x {first.name}"
 
     @property
@@ -61,8 +62,19 @@ class DeviceGroup:
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:
-        """Take every call for work: events of one device do not time the others."""
-        yield Observation(worked=True)
+        """Observe each device; the group worked where one of them did, and no time is that of all.
+
+        `worked` has, in their order, whether each of them did in the last call that was observed.
+        """
+        observation = Observation()
+        with ExitStack() as stack:
+            each = [stack.enter_context(device.observe()) for device in self.all]
+            make_current = getattr(self.all[0], "make_current", None)
+            if make_current is not None:  # the last device was observed last
+                make_current()
+            yield observation
+        self.worked = [one.worked for one in each]
+        observation.worked = any(self.worked)
 
     def fault(self, error: BaseException) -> Fault | None:
         """Return the first device's fault that the error means."""
@@ -117,6 +129,8 @@ class DeviceGroup:
 
     def divisible_axis(self, host: Any, axis: int) -> int:
         """Return an axis of an array that the devices can share equally; else raise GpuPerfError."""
+        if isinstance(axis, bool) or not isinstance(axis, int):
+            raise GpuPerfError(f"shard={axis!r}: pass the number of an axis, or leave it out for copies")
         shape = np.shape(host)
         if not -len(shape) <= axis < len(shape):
             raise GpuPerfError(f"shard={axis}: an array of shape {shape} has no such axis")

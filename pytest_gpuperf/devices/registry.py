@@ -6,6 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import cast
 
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.accelerators import ACCELERATOR, chosen_accelerator
 from pytest_gpuperf.devices.capabilities import call_optional
 from pytest_gpuperf.devices.group import DeviceGroup
@@ -170,6 +171,9 @@ class Devices:
         first = found.index(chosen) if chosen in found else 0
         others = [*found[first + 1 :], *found[:first]][: count - 1]
         devices = [self.gpu(), *map(backend.gpu, others)]
+        if capabilities.is_lazy(devices[0]):
+            problem = f"scaling is not measured with {backend.name}, which computes only what is read"
+            raise Unavailable(f"{problem}; use JAX, torch or CuPy")
         make: Callable[[list[TimedDevice]], TimedDevice] = getattr(backend, "group", DeviceGroup)
         return make(devices)
 

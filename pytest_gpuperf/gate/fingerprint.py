@@ -72,6 +72,8 @@ def record_conditions(environment: Environment, record: Record, kinds: Sequence[
     for kind in kinds:
         conditions |= _processor(environment) if kind == "cpu" else _settings_of_gpus(environment)
     conditions["scope"] = record.scope
+    if (its := record.scaling) is not None:
+        conditions["scaling"] = f"{its.mode} from {units.count(its.counts[0], 'device')}"
     for kind in kinds:
         if measured := record.measurement(kind):
             conditions |= _work(kind.upper(), measured.device, measured.dtypes, measured.shapes)

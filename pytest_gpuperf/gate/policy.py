@@ -33,7 +33,7 @@ def decide(
         failures += gate_failures(record, gate, options)
     warns = options.inconclusive == "warn" and not options.report_only
     warnings = []
-    if warns and record.status == "inconclusive" and not failures and not record.demand.bare:
+    if warns and record.status == "inconclusive" and not failures and not record.is_bare:
         warnings.append(f"{record.nodeid}: {record.reason}")
     if threshold is not None and threshold_fails(threshold, options):
         failures.append(threshold.reason or threshold.status)
@@ -115,7 +115,7 @@ def _has_limit(threshold: Threshold) -> bool:
 
 
 def _record_fails(record: Record, options: RunOptions) -> bool:
-    return not record.demand.bare and _fails(record.status, options)
+    return not record.is_bare and _fails(record.status, options)
 
 
 def _fails(status: str, options: RunOptions) -> bool:

@@ -187,6 +187,11 @@ class Record:
         return self.cpu if kind == "cpu" else self.gpu
 
     @property
+    def is_bare(self) -> bool:
+        """Whether nothing is required of the test: it never fails."""
+        return self.demand.bare and not (self.scaling and self.scaling.required is not None)
+
+    @property
     def is_restarted(self) -> bool:
         """Whether a restart discarded earlier samples of the CPU, or of both devices."""
         return any(note.code == "restarted" for note in self.notes)

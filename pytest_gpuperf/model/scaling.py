@@ -29,7 +29,7 @@ class Scaling:
     counts: tuple[int, ...]
     """Numbers of devices of all tests of the group, fewest first."""
     required: Positive | None = None
-    """Smallest parallel efficiency that passes; null without one, and for all but the most devices."""
+    """Smallest parallel efficiency that passes on the most devices of the group; null without one."""
     base: Measurement | None = None
     """Times on the fewest devices, in the same rounds; null for the test on the fewest itself."""
     speedup: Speedup | None = None
@@ -48,6 +48,11 @@ class Scaling:
     def ideal(self) -> float:
         """The speedup over the fewest devices at an efficiency of 1."""
         return self.ratio if self.mode == "strong" else 1.0
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether this test is held to the required efficiency."""
+        return self.required is not None and self.count == self.counts[-1]
 
     @property
     def is_base(self) -> bool:

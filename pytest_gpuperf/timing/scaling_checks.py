@@ -1,6 +1,6 @@
 """The results of a test on several numbers of devices, compared although each has them in other parts."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,15 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Parity
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.scaling import Scaling
+from pytest_gpuperf.timing import parity
 from pytest_gpuperf.timing.checks import ResultChecks, When
 from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.workload import Workload
 
+_HINT = (
+    "return what does not depend on the number of devices: the parts that make up the whole, or a value that "
+    "is reduced over all of them; parity=False compares nothing"
+)
 _OTHER_PROBLEMS = "under weak scaling each number of devices has a problem of its own"
 
 
@@ -29,6 +34,7 @@ class ScalingChecks(ResultChecks):
 
     def __init__(self, demand: Demand, scaling: Scaling) -> None:
         super().__init__(demand)
+        self._hints = _HINT
         self._scaling = scaling
         self._is_weak = scaling.mode == "weak"
         self._on_fewest = 0  # bytes of the inputs there
@@ -42,13 +48,15 @@ class ScalingChecks(ResultChecks):
         """Compare the results on the fewest devices with those on more, but for weak scaling."""
         if self._is_weak:
             self.parity = Parity(agreed=None, error=None, tolerance=None, reason=_OTHER_PROBLEMS)
+            self._degenerate = list(parity.degenerate(gpu, gpu))
         else:
             super().compare(*_aligned(cpu, gpu), device, when)
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """Notes on results that could not be compared, which is no surprise under weak scaling."""
-        return () if self._is_weak else super().notes
+        expected = ("parity_not_checked",) if self._is_weak else ()
+        return tuple(note for note in super().notes if note.code not in expected)
 
     def check_inputs(self, workload: Workload, group: DeviceGroup) -> Note | None:
         """Refuse inputs on some of the devices only, and a weak problem that does not grow with them.
@@ -77,6 +85,16 @@ class ScalingChecks(ResultChecks):
             return Note(code="nothing_divided", text=text)
         return None
 
+    def require_all_devices(self, at_work: Collection[int], group: DeviceGroup) -> None:
+        """Refuse a workload that leaves devices idle: more of them would not be what is measured."""
+        idle = [number for number in range(group.count) if number not in at_work]
+        if idle:
+            numbers = units.first_few(map(str, idle))
+            raise GpuPerfError(
+                f"no work reached {len(idle)} of the {group.count} devices ({numbers}); submit a part of it "
+                "to each of devices.all"
+            )
+
 
 def _gathered(result: Any, group: DeviceGroup) -> Any:
     """Return a result in which a list with a part on each device is one value."""
@@ -91,6 +109,8 @@ def _gathered(result: Any, group: DeviceGroup) -> Any:
 
 def _aligned(few: list[Leaf], many: list[Leaf]) -> tuple[list[Leaf], list[Leaf]]:
     """Return both results with the parts of the same value joined, where their shapes tell how."""
+    paths = {leaf.path for leaf in few}
+    many = [part for leaf in many for part in _split(leaf, paths)]
     others = {leaf.path: leaf.value for leaf in many}
     whole: dict[str, tuple[Any, Any]] = {}
     for leaf in few:
@@ -103,12 +123,24 @@ def _aligned(few: list[Leaf], many: list[Leaf]) -> tuple[list[Leaf], list[Leaf]]
     )
 
 
+def _split(leaf: Leaf, paths: set[str]) -> Iterator[Leaf]:
+    """Yield the parts one by one where the result on few devices has as many values: they are no parts."""
+    if isinstance(leaf.value, StackedParts) and leaf.path not in paths and f"{leaf.path}[0]" in paths:
+        yield from (
+            leaf._replace(path=f"{leaf.path}[{place}]", value=part.view(np.ndarray))
+            for place, part in enumerate(leaf.value)
+        )
+    else:
+        yield leaf
+
+
 def _joined(few: Any, many: Any) -> tuple[Any, Any]:
     """Return the parts on few and on many devices as arrays that can be compared."""
     few, many = few.view(np.ndarray), many.view(np.ndarray)
     part, smaller = few.shape[1:], many.shape[1:]
-    if part == smaller:  # each device has the whole
-        return np.broadcast_to(few[:1], many.shape), many
+    if part == smaller:  # each device has the whole, and all must have the same
+        copies = np.concatenate([few, many])
+        return np.broadcast_to(few[:1], copies.shape), copies
     divided = [axis for axis, (long, short) in enumerate(zip(part, smaller, strict=False)) if long != short]
     if len(part) == len(smaller) and len(divided) == 1:
         axis = divided[0]

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_gpuperf.analysis import scaling, verdict
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.record import Record, Verdict
@@ -13,7 +14,7 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.scaling_checks import ScalingChecks
 from pytest_gpuperf.timing.trial import Trial
-from pytest_gpuperf.timing.untimed_calls import Bind
+from pytest_gpuperf.timing.untimed_calls import Bind, devices_at_work
 
 
 class ScalingTrial(Trial):
@@ -47,7 +48,9 @@ class ScalingTrial(Trial):
         """Return everything that has been measured so far, with how the test ended."""
         record = super().record(ended)
         of_base = record.cpu
-        found = scaling.with_speedup(self._scaling, record.speedup, of_base)
+        # Of other results nobody wants to know how soon they came.
+        speedup = None if self._checks.differ else record.speedup
+        found = scaling.with_speedup(self._scaling, speedup, of_base)
         return replace(
             record,
             cpu=None,
@@ -59,17 +62,23 @@ class ScalingTrial(Trial):
         )
 
     def _first_call(self, bind: Bind, device: Any) -> tuple[BlockTimer, list[Leaf]]:
-        """Make the first call, which must have its inputs on all of the devices."""
+        """Make the first call, which must use all of the devices."""
         timer, values = super()._first_call(bind, device)
         self._add_note(self._scaling_checks.check_inputs(timer.workload, device))
+        if device.count > 1:
+            with capabilities.context(device):
+                at_work = devices_at_work(timer.workload, device)
+            self._scaling_checks.require_all_devices(at_work, device)
         return timer, values
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
         """Measure nothing beside the rounds: copies to one device say nothing about several."""
 
     def _judge(self) -> Verdict:
-        """Return the verdict on the parallel efficiency."""
+        """Return the verdict on the parallel efficiency; results must agree wherever one is required."""
         speedup = self._speedup
+        if self._checks.disagreement is not None and self._scaling.required is not None:
+            return Verdict(status="failed", reason=self._checks.disagreement, reason_code="devices_disagree")
         if self._checks.disagreement is not None or speedup is None:
             return super()._judge()
         self.notes += (*outcome.notes_on_rounds(self._rounds), *self._checks.notes)

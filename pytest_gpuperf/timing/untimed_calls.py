@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.protocol import Device, Observation, TimedDevice
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Inspection
@@ -99,7 +100,9 @@ def inspected_call(timer: BlockTimer) -> Any:
     timer.note_time(call.elapsed)
     _require_no_fallback(call, workload.device)
     seems_idle = workload.used_device_at_first and not call.observation.worked
-    if seems_idle and timer.fastest_sample < _SHORTEST_LAUNCH:
+    if seems_idle and (
+        timer.fastest_sample < _SHORTEST_LAUNCH or capabilities.sees_all_work(workload.device)
+    ):
         raise GpuPerfError(
             f"the last call submitted no work to {workload.device.name}, although the first one did; if the "
             "result is cached, time the computation itself"
@@ -151,6 +154,23 @@ def _is_seen_to_work(workload: Workload) -> bool:
     return False
 
 
+def devices_at_work(workload: Workload, group: DeviceGroup) -> set[int]:
+    """Call a few times at most, until each device of a group was seen to work; return the numbers of those.
+
+    One that has a part of the result worked, too.
+    """
+    seen: set[int] = set()
+    spent = 0.0
+    for _ in range(_LOOKS):
+        call = _observed_call(workload.call, group)
+        idle = group.idle(leaf.value for leaf in leaves(call.result) if group.holds(leaf.value))
+        seen |= {number for number, worked in enumerate(group.worked) if worked or number not in idle}
+        spent += call.elapsed
+        if len(seen) == group.count or spent > _LOOKING:
+            break
+    return seen
+
+
 def _without_submission(inspection: Inspection) -> Inspection:
     """Return an inspection without the device's time, where its events saw more submission than work."""
     submitted, timed = inspection.host_time, inspection.device_time
@@ -183,11 +203,20 @@ def _with_inputs(workload: Workload, uploads: inputs.UploadTracker, body: Callab
 def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
     """Return the workload with what its first call returned and did.
 
-    A device may miss short work that allocates nothing: what the call can reach there counts as well, unless
-    its library is lazy and the call returns nothing that it has to compute.
+    A device may miss short work that allocates nothing: what the call can reach there counts as well. A lazy
+    library computes nothing of that: of it only new arrays count, which were computed to be waited for.
     """
     values = [leaf.value for leaf in leaves(call.result)]
     on_device = [value for value in values if workload.device.holds(value)]
+    if capabilities.is_lazy(workload.device):
+        known = {id(entry.array()) for entry in workload.arrays}
+        may_have_worked = any(id(value) not in known for value in on_device)
+    else:
+        may_have_worked = (
+            bool(on_device)
+            or workload.did_device_work
+            or inputs.reaches_device(workload.call, workload.device)
+        )
     dtypes = (any_array.dtype_of(value) for value in values if hasattr(value, "dtype"))
     return replace(
         workload,
@@ -198,12 +227,7 @@ def _with_first_call(workload: Workload, call: _ObservedCall) -> Workload:
         shapes=workload.shapes or _shapes(values),
         first_call_memory=call.observation.memory,
         used_device_at_first=call.observation.worked,
-        did_device_work=call.observation.worked
-        or bool(on_device)
-        or (
-            (bool(values) or not capabilities.is_lazy(workload.device))
-            and (workload.did_device_work or inputs.reaches_device(workload.call, workload.device))
-        ),
+        did_device_work=call.observation.worked or may_have_worked,
     )
 
 

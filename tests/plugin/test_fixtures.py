@@ -221,7 +221,7 @@ def test_a_conftest_that_parametrizes_device_itself_wins(run, pytester):
 def test_device_by_getfixturevalue_says_what_to_do(run):
     result = run("def test_it(request): request.getfixturevalue('device').asarray([1])")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*request `device` or `xp` as a function argument*"])
+    result.stdout.fnmatch_lines(["*request it as an argument of the test function*"])
 
 
 def test_a_suites_fixture_that_extends_device_runs_on_both(run):

@@ -57,7 +57,7 @@ def test_there_is_an_item_for_each_number_of_devices_and_the_last_is_judged(suit
     last = records["test_step[4devices]"]
     assert last["scaling"]["efficiency"]["value"] == pytest.approx(1)
     assert last["scaling"]["required"] == last["demand"]["min"] / 4 == 0.8
-    assert records["test_step[2devices]"]["scaling"]["required"] is None
+    assert records["test_step[2devices]"]["demand"]["min"] is None
 
 
 def test_an_efficiency_below_the_limit_fails_the_test_on_the_most_devices(suite, report):
@@ -173,7 +173,7 @@ def test_misuse_is_an_error_at_collection_with_the_argument_and_what_is_valid(co
         "@pytest.mark.scaling([1, 1])": "devices must be a list of at least two different",
         "@pytest.mark.scaling([0, 2])": "devices must be a list of at least two",
         "@pytest.mark.scaling([1, 2], mode='wide')": "mode must be 'strong' or 'weak', not 'wide'",
-        "@pytest.mark.scaling([1, 2], efficiency=80)": "efficiency must be a number above 0 and at most 1",
+        "@pytest.mark.scaling([1, 2], efficiency=80)": "efficiency must be a number above 0 and below 1",
         "@pytest.mark.scaling([1, 2], min=3)": "has no argument 'min'. The valid arguments are devices, mode",
         "@pytest.mark.scaling([1, 2])\n@pytest.mark.speedup": "the test has a speedup marker, too",
         "@pytest.mark.scaling([1, 2])\n@pytest.mark.scaling([1, 4])": "2 scaling markers found; keep one",

@@ -155,6 +155,8 @@ class _Plain(_Side):
 class _Accelerated(_Side):
     """The library with its accelerator switched on; that an array is here is no sign of its work."""
 
+    sees_all_work = True
+
     def context(self) -> AbstractContextManager[Any]:
         """Switch the accelerator on."""
         return self.accelerator.on()

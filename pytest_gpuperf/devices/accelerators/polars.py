@@ -64,7 +64,10 @@ class Polars(Accelerator):
         def noted(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
             @wraps(method)
             def call(*inputs: Any, **options: Any) -> Any:
-                calls.ran.append(f"LazyFrame.{name}")
+                is_ours = options.get("engine", "auto") in ("auto", self.how) or not isinstance(
+                    options["engine"], str
+                )
+                (calls.ran if is_ours else calls.left).append(f"LazyFrame.{name}")
                 return method(*inputs, **options)
 
             return call

@@ -55,7 +55,7 @@ def _limit(record: Record) -> str:
     """Return the limits as short as a cell: `>=3x always`, `>=0.8 eff.`; a dash where there are none."""
     demand = record.demand
     if record.scaling is not None:
-        return "-" if record.scaling.required is None else f">={record.scaling.required:g} eff."
+        return f">={record.scaling.required:g} eff." if record.scaling.is_judged else "-"
     least, most = demand.min, demand.max
     if least is not None and most is not None:
         limits = f"{least:g}..{most:g}x"

@@ -82,7 +82,7 @@ def _of_scaling(scaling: Scaling) -> Iterator[str]:
     """Yield the efficiency, and the required one: `efficiency 0.81 [0.79, 0.83]`, `required 0.8`."""
     if scaling.efficiency is not None:
         yield f"efficiency {efficiency_text(scaling.efficiency)}"
-    if scaling.required is not None:
+    if scaling.is_judged:
         yield f"required {scaling.required:g}"
 
 

@@ -48,6 +48,7 @@ def test_these_are_all_of_them():
         "idle_remedy",
         "is_lazy",
         "other_processes",
+        "sees_all_work",
         "shares_processors",
         "submitted",
         "throttle_counters",
