@@ -127,7 +127,7 @@ def _split(leaf: Leaf, paths: set[str]) -> Iterator[Leaf]:
     """Yield the parts one by one where the result on few devices has as many values: they are no parts."""
     if isinstance(leaf.value, StackedParts) and leaf.path not in paths and f"{leaf.path}[0]" in paths:
         yield from (
-            leaf._replace(path=f"{leaf.path}[{place}]", value=part.view(np.ndarray))
+            leaf._replace(path=f"{leaf.path}[{place}]", value=np.array(part))
             for place, part in enumerate(leaf.value)
         )
     else:

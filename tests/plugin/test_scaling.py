@@ -183,6 +183,24 @@ def test_misuse_is_an_error_at_collection_with_the_argument_and_what_is_valid(co
         assert expected in said, (marker, said)
 
 
+def test_numbers_of_devices_may_be_a_range_or_numpys(suite):
+    for devices in ("range(1, 3)", "[np.int64(1), 2]"):
+        suite(marker=f"@pytest.mark.scaling({devices})").assert_outcomes(passed=2)
+
+
+def test_a_fixture_that_uses_the_devices_is_told_where_they_are(suite):
+    source = (
+        "import numpy as np, pytest\n"
+        "@pytest.fixture\ndef parts(devices):\n    return devices.asarray(np.ones(8))\n"
+        "@pytest.mark.scaling([1, 2])\ndef test_it(devices, parts):\n    return lambda: parts\n"
+    )
+    result = suite(source=source)
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        ["*`devices` has no attribute 'asarray' before the test is measured; request*"]
+    )
+
+
 def test_a_scaling_test_must_take_the_fixture(collection_errors):
     (said,) = collection_errors("import pytest\n@pytest.mark.scaling([1, 2])\ndef test_it(gpu):\n    pass\n")
     assert "the test must take the fixture `devices` of pytest-gpuperf" in said

@@ -43,6 +43,21 @@ def test_an_axis_that_cannot_be_divided_is_an_error_with_its_remedy(group, shape
         group.asarray(np.zeros(shape), shard=shard)
 
 
+@pytest.mark.parametrize("shard", ["x", True, 0.0])
+def test_what_is_no_axis_is_an_error(group, shard):
+    with pytest.raises(GpuPerfError, match="pass the number of an axis, or leave it out for copies"):
+        group.asarray(np.zeros(8), shard=shard)
+
+
+def test_it_tells_which_of_its_devices_worked(group):
+    with group.observe() as observation:
+        group.all[1].launch()
+    assert (observation.worked, group.worked) == (True, [False, True, False, False])
+    with group.observe() as observation:
+        pass
+    assert (observation.worked, group.worked) == (False, [False] * 4)
+
+
 def test_a_negative_axis_counts_from_the_last(group):
     assert [part.shape for part in group.asarray(np.zeros((3, 8)), shard=-1)] == [(3, 2)] * 4
 
@@ -129,6 +144,19 @@ def test_a_selector_names_one_device():
     assert devices.group(1).all == (devices.gpu(),)
     with pytest.raises(Unavailable, match="2 devices are needed, and --gpuperf-gpu names one; leave out"):
         devices.group(2)
+
+
+def test_lazy_devices_make_no_group():
+    class Lazy(SimulatedDevice):
+        def submit(self, result):
+            pass
+
+    class Backend(SimulatedBackend):
+        def gpu(self, selector):
+            return Lazy("gpu", clock=Clock())
+
+    with pytest.raises(Unavailable, match="scaling is not measured with simulated, which computes only what"):
+        Devices("simulated", [Backend(count=2)]).group(2)
 
 
 def test_a_backend_makes_its_own_groups():

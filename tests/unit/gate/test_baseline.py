@@ -171,6 +171,15 @@ def test_a_scaling_test_is_compared_by_its_efficiency():
     assert worse.reason.startswith("parallel efficiency got worse: 0.70 [0.69, 0.71], baseline 0.90")
 
 
+@for_each("change", [{"mode": "weak"}, {"counts": (2, 4)}])
+def test_another_mode_or_other_fewest_devices_are_not_compared(change):
+    now = scaled(0.9)
+    now = replace(now, scaling=replace(now.scaling, **change))
+    found = compared(now, scaled(0.9), metric="efficiency")
+    assert found.outcome == "not_comparable"
+    assert any(difference.startswith("scaling: strong from 1 device") for difference in found.differences)
+
+
 def test_a_failed_scaling_test_has_no_efficiency():
     bad = scaled(0.9, status="error", reason="no work reached it")
     assert compared(bad, scaled(0.9), metric="efficiency").outcome == "undecided"

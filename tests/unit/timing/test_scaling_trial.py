@@ -224,6 +224,98 @@ def test_inputs_on_some_of_the_devices_only_are_refused():
     assert message.startswith("no input of the workload is on 3 of the 4 devices (1, 2, 3); divide them")
 
 
+def test_a_call_that_uses_no_device_is_refused():
+    def on_host(devices):
+        clock = devices.clock
+
+        def call():
+            clock.advance(WORK / devices.count)
+            return np.ones(3)
+
+        return call
+
+    assert Devices().refusal(on_host).startswith("no work reached simulated GPU")
+
+
+@pytest.mark.parametrize("mode", ["strong", "weak"])
+@pytest.mark.parametrize("shard", [0, None])
+def test_devices_that_have_inputs_and_no_work_are_refused(mode, shard):
+    def on_first(devices):
+        parts = devices.asarray(np.arange(8.0 * (devices.count if mode == "weak" else 1)), shard=shard)
+
+        def call():
+            devices.all[0].launch(WORK / devices.count)
+            parts[0].sum()
+
+        return call
+
+    message = Devices().refusal(on_first, mode=mode, demand=Demand(parity=False))
+    assert message.startswith("no work reached 3 of the 4 devices (1, 2, 3); submit a part of it to each")
+
+
+def test_other_results_have_no_efficiency():
+    def doubled(devices):
+        parts = devices.asarray(np.arange(8.0), shard=0)
+        return lambda: [part * (2 if devices.count == 1 else 3) for part in parts]
+
+    found = Devices().compare(returning(doubled), required=0.5).scaling
+    assert (found.speedup, found.efficiency, found.karp_flatt) == (None, None, None)
+
+
+def test_other_results_fail_on_every_number_of_devices_where_an_efficiency_is_required():
+    def doubled(devices):
+        parts = devices.asarray(np.arange(8.0), shard=0)
+        return lambda: [part * (2 if devices.count == 1 else 3) for part in parts]
+
+    judged = {
+        required: Devices().compare(returning(doubled), 2, required=required) for required in (None, 0.5)
+    }
+    assert {required: record.status for required, record in judged.items()} == {
+        None: "recorded",
+        0.5: "failed",
+    }
+    assert judged[None].is_bare
+    assert not judged[0.5].is_bare
+
+
+def test_a_weak_result_of_nothing_but_nan_is_noted():
+    def lost(devices):
+        parts = devices.asarray(np.full(8 * devices.count, np.nan), shard=0)
+        return lambda: [part * 2 for part in parts]
+
+    assert [note.code for note in Devices().compare(returning(lost), mode="weak").notes] == [
+        "degenerate_answers"
+    ]
+
+
+def test_copies_on_the_fewest_devices_must_be_the_same_too():
+    def copies(devices):
+        whole = devices.asarray(np.arange(8.0))
+        return lambda: [
+            part * (2 if devices.count == 2 and index == 1 else 1) for index, part in enumerate(whole)
+        ]
+
+    trial = Devices()
+    asked = Scaling(name="it", mode="strong", count=4, counts=(2, 4), required=0.1)
+    measured = ScalingTrial(nodeid="it", demand=Demand(min=0.1), scaling=asked, options=RunOptions())
+    ended = measured.compare(bound(returning(copies)), trial.group(2), trial.group(4))
+    assert ended.reason_code == "devices_disagree"
+
+
+def test_as_many_results_as_devices_are_no_parts_of_one():
+    def pair(devices):
+        parts = devices.asarray(np.arange(8.0), shard=0)
+
+        def values():
+            total = sum(devices.asnumpy(part).sum() for part in parts)
+            last = devices.all[-1]
+            return devices.all[0].asarray(total), last.asarray(2 * total)
+
+        return values
+
+    assert Devices().compare(returning(pair), 2).parity.agreed is True
+
+
 def test_inputs_that_every_device_has_whole_are_noted():
     def copied(devices):
         whole = devices.asarray(np.arange(8.0))
