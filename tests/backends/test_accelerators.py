@@ -62,6 +62,14 @@ FRAME = """
 frame = xp.LazyFrame({"k": np.arange(1000) % 7, "v": np.arange(1000.0), "s": ["a", None] * 500})
 query = frame.group_by("k").agg(xp.col("v").mean(), xp.col("s").first()).sort("k")
 """
+ONLY_AT_FIRST = """
+calls = []
+def call():
+    calls.append(1)
+    how = {} if len(calls) == 1 else {"backend": "networkx"}
+    return xp.square_clustering(graph, **how)
+return call
+"""
 POINTS = "points = np.random.default_rng(0).random((1000, 5))"
 
 
@@ -116,6 +124,16 @@ def test_what_an_accelerator_supports_is_measured_and_compared_on_both_sides(mea
             "the device was idle; collect a lazy query: ",
         ),
         ("polars:streaming", f"{FRAME}\nreturn lambda: query", "return what its method collect returns"),
+        (
+            "polars:streaming",
+            f'{FRAME}\nreturn lambda: query.collect(engine="in-memory")',
+            "fell back to the CPU in LazyFrame.collect; ",
+        ),
+        (
+            "networkx:parallel",
+            f"{GRAPH}\n{ONLY_AT_FIRST}",
+            "the last call submitted no work to networkx with nx-parallel",
+        ),
     ],
 )
 def test_what_an_accelerator_leaves_to_the_cpu_is_an_error_that_names_it(measured, choice, body, reason):

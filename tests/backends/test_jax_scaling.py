@@ -150,9 +150,10 @@ def test_weak_scaling_grows_the_problem(suite):
 
 
 def test_what_is_divided_and_what_grows_is_told_by_the_bytes(pair):
-    divided, copied = pair.asarray(np.ones(8), shard=0), pair.asarray(np.ones(8))
-    assert (pair.bytes_held([divided]), pair.bytes_held([copied])) == (64, 128)
-    assert (pair.bytes_of_problem([divided]), pair.bytes_of_problem([copied])) == (64, 64)
+    host = np.ones(8, dtype=np.float32)
+    divided, copied = pair.asarray(host, shard=0), pair.asarray(host)
+    assert (pair.bytes_held([divided]), pair.bytes_held([copied])) == (32, 64)
+    assert (pair.bytes_of_problem([divided]), pair.bytes_of_problem([copied])) == (32, 32)
 
 
 def test_a_weak_problem_that_does_not_grow_is_an_error(suite):

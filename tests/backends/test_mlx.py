@@ -187,6 +187,22 @@ def test_work_whose_result_nobody_gets_is_an_error_and_a_number_of_python_is_a_r
             measured(body, min=1e-7)
 
 
+@for_each("returned", ["an input", "a shape", "a number of its own"])
+def test_work_that_a_call_leaves_uncomputed_is_an_error_whatever_it_returns(returned):
+    def body(device):
+        a = device.asarray(np.ones((64, 64), dtype=np.float32))
+        kept = {}
+
+        def call():
+            kept["product"] = a @ a
+            return {"an input": a, "a shape": tuple(a.shape), "a number of its own": 1.0}[returned]
+
+        return call
+
+    with pytest.raises(GpuPerfError, match="nothing was computed on mlx on the CPU"):
+        measured(body, parity=False)
+
+
 def test_a_call_that_evaluates_its_work_itself_may_return_nothing():
     def body(device):
         a = device.asarray(np.ones((64, 64), dtype=np.float32))
