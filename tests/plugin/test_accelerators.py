@@ -102,7 +102,10 @@ def test_it(device):
 """
 
 
-def test_a_suite_is_compared_with_itself_and_the_accelerator_on_the_cpu_is_called_emulated(found):
+def test_a_suite_is_compared_with_itself_and_the_accelerator_on_the_cpu_is_called_emulated(
+    found, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "200")  # the names of processors may be long
     result, records = found(SUPPORTED)
     record = records["test_it"]
     assert "passed" == record["status"]
@@ -110,8 +113,8 @@ def test_a_suite_is_compared_with_itself_and_the_accelerator_on_the_cpu_is_calle
     device = record["gpu"]["device"]
     assert ("accelerator:switch", "lib 2", True) == (device["backend"], device["library"], device["emulated"])
     assert record["transfer"]["reason"].startswith("nothing is transferred")
-    lines = ["CPU * | GPU lib with a switch on the CPU*", "*emulated: not a GPU's speedup*"]
-    result.stdout.fnmatch_lines(lines)
+    line = "CPU * | GPU lib with a switch on the CPU*, emulated: not a GPU's speedup"
+    result.stdout.fnmatch_lines([line])
 
 
 def test_a_call_that_fell_back_is_an_error_that_names_the_functions(found):
