@@ -1,7 +1,7 @@
 """CUDA and ROCm devices through CuPy, compared with NumPy."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from os import environ
@@ -134,7 +134,6 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
         waited = self.clock()
         self.synchronize()
         observation.finished = self.clock()
-        self._forget_not_ready()
         observation.outside_time = observation.finished - waited
         has_pool = isinstance(getattr(cuda.get_allocator(), "__self__", None), cuda.MemoryPool)
         observation.worked = unfinished or pool.uses > 0 or not has_pool
@@ -181,15 +180,6 @@ class CupyDevice(LibraryDevice, MonitoredDevice):
             self.xp.fft.config.get_plan_cache().clear()
             self.xp.get_default_memory_pool().free_all_blocks()
             self.xp.get_default_pinned_memory_pool().free_all_blocks()
-
-    def _forget_not_ready(self) -> None:
-        """Clear CUDA's last error: a stream that was asked too early leaves one, which torch would raise.
-
-        CuPy clears it where a call of its own fails.
-        """
-        runtime = self.xp.cuda.runtime
-        with suppress(runtime.CUDARuntimeError):
-            runtime.setDevice(-1)
 
     @cached_property
     def _events(self) -> tuple[Any, Any]:

@@ -121,7 +121,6 @@ class FakeCuda:
         self.driver = SimpleNamespace(CUDADriverError=DriverError)
         self.runtime = SimpleNamespace(
             CUDARuntimeError=CudaError,
-            setDevice=lambda device: None,
             is_hip=hip,
             memoryTypeHost=1,
             getDeviceCount=get_count,

@@ -3,6 +3,7 @@
 CuPy calls it, since it shows the runtime's functions as they are.
 """
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -112,6 +113,17 @@ def test_an_event_is_not_done_before_its_work(array, kernels):
         cuda.get_elapsed_time(event, event)
     event.synchronize()
     assert event.done
+
+
+def test_torch_never_meets_what_a_query_of_cupys_own_runtime_returned(array, kernels):
+    kernels(add=20 * MILLISECOND)
+    array += 1
+    event = cuda.Event()
+    event.record()
+    assert not event.done
+    assert not cuda.Stream.null.done
+    last_error = ctypes.CDLL(None).cudaPeekAtLastError
+    assert last_error() == 0
 
 
 def test_a_value_arrives_on_the_host_when_the_device_has_come_to_it(array, kernels):

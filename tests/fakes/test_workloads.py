@@ -123,25 +123,6 @@ def test_a_pool_of_the_driver_may_give_the_memory(statuses, device):
     assert statuses(device, "-k", "new_results", conftest=POOLS[device]) == {"new_results": "passed"}
 
 
-BESIDE_TORCH = """
-import numpy as np
-import torch
-
-def test_it(gpu):
-    a = gpu.asarray(np.ones(8, dtype=np.float32))
-    for _ in range(3):
-        with gpu.observe() as observation:
-            a + a
-        assert observation.worked
-        torch.ones(8, device="cuda").sum()
-"""
-
-
-def test_a_stream_that_was_asked_too_early_leaves_torch_no_error(ran):
-    output, _ = ran("cupy", BESIDE_TORCH, FAKE_CUDA_KERNELS="add=5000000")
-    assert "1 passed" in output, output
-
-
 LOSES = """
 import pytest
 

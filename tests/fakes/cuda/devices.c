@@ -47,6 +47,17 @@ cudaError_t cudaGetLastError(void) {
     return error;
 }
 
+// CuPy's modules have a runtime of their own in them. What its queries return stays in that one as the last
+// error, where torch never meets it.
+#define QUERY_OF_CUPY(query, Handle)                \
+    cudaError_t fake_cupy_##query(Handle handle) {  \
+        cudaError_t before = last, result = query(handle); \
+        last = before;                              \
+        return result;                              \
+    }
+QUERY_OF_CUPY(cudaEventQuery, cudaEvent_t)
+QUERY_OF_CUPY(cudaStreamQuery, cudaStream_t)
+
 static const struct {
     cudaError_t error;
     const char *name, *words;

@@ -34,7 +34,8 @@ def _redirect(path):
         everything = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
         if libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(2 * mmap.PAGESIZE), everything):
             raise OSError(ctypes.get_errno(), f"{path} cannot be redirected to the fake CUDA runtime")
-        target = ctypes.cast(getattr(fake, name), ctypes.c_void_p).value
+        function = getattr(fake, f"fake_cupy_{name}", None) or getattr(fake, name)
+        target = ctypes.cast(function, ctypes.c_void_p).value
         jump = b"\x48\xb8" + struct.pack("<Q", target) + b"\xff\xe0"  # mov rax, target; jmp rax
         ctypes.memmove(address, jump, len(jump))
 
