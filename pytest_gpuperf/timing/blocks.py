@@ -34,6 +34,7 @@ _ROUNDED = 1.001  # what a sum of floats may be off, and more
 # When so many calls, or calls for so many seconds, show no time at all, more of them would not either.
 _MAX_CALLS_OF_NO_TIME, _SECONDS_OF_NO_TIME = 1000, 1.0
 _NO_TIME = "{} calls take no time that the clock can show: does the workload use the device?"
+_LONGEST_ON_HOST = 1.0  # seconds that a block may take there whose calls take nanoseconds of simulated time
 # Seconds for which a GPU's blocks must be steady, and how often that is tried.
 _WINDOW, _MOST_WINDOWS = 0.25, 4
 _COMPARED, _PAUSE = 5, 0.05  # blocks that follow others, and that follow a pause of so many seconds
@@ -155,7 +156,8 @@ class BlockTimer:
         """Find how many calls a block needs, and repeat blocks until three in a row agree.
 
         A block lasts at least the plan's block time, 20 times an empty synchronize and 1000 times the clock's
-        resolution; it is shorter when that takes more than `max_calls`.
+        resolution; it is shorter when that takes more than `max_calls`, or a second of the
+        host under a clock of the device's own.
         """
         call, device, plan = self.workload.call, self.device, options.sampling
         with gc_paused():
@@ -165,8 +167,10 @@ class BlockTimer:
         started, hopeless = device.clock(), perf_counter() + _SECONDS_OF_NO_TIME
         recent: list[float] = []
         while not self.steady and not self._is_warm(seconds_between(started, device.clock()), options):
+            started_on_host = perf_counter()
             with gc_paused():
                 sample = time_block(call, self.block_calls, device, calls_wait=self.calls_wait)
+            host_time = (perf_counter() - started_on_host) / self.block_calls
             self.warmup_calls += self.block_calls
             self.note_time(sample)
             recent = [*recent[-2:], sample]
@@ -175,6 +179,9 @@ class BlockTimer:
                 enough = _MAX_CALLS if shows_calls else min(max_calls, _MAX_CALLS_OF_NO_TIME)
                 if self.block_calls >= enough or (not shows_calls and perf_counter() > hopeless):
                     raise GpuPerfError(_NO_TIME.format(self.block_calls))
+                if self._has_own_clock and shows_calls:
+                    affordable = int(_LONGEST_ON_HOST / max(host_time, _resolution()))
+                    max_calls = min(max_calls, max(self.block_calls, affordable))
                 if self.block_calls < max_calls:
                     more = _more_calls(self.block_calls, sample, block_time)
                     self.block_calls = min(max_calls, enough, more)
@@ -189,7 +196,11 @@ class BlockTimer:
         Such a clock may never see the calls, as one of simulated times for arrays of NumPy: more and more
         would take hours. By the host's clock a wait may be shorter than an empty one was.
         """
-        return self.device.clock is not perf_counter and lasted <= _ROUNDED * self.synchronize_cost
+        return self._has_own_clock and lasted <= _ROUNDED * self.synchronize_cost
+
+    @property
+    def _has_own_clock(self) -> bool:
+        return self.device.clock is not perf_counter
 
     def settle_clocks(self, options: RunOptions, remaining: float) -> None:
         """Bring a GPU's clocks to those of steady work, and compare blocks after a pause with blocks without.

@@ -15,6 +15,7 @@ AcquireLock = Callable[[], AbstractContextManager[LockHold]]
 A session passes `MeasurementLock.acquire`, with pytest-timeout's timer paused meanwhile.
 """
 
+_MOST_ON_HOST = 30.0  # seconds by the host's clock of a test whose devices simulate time, or its limit
 _LONG_PAUSE = 0.05  # seconds, in which a process that waits for the lock will try to get it
 
 
@@ -31,12 +32,13 @@ class TimeBudget:
         self._acquire_lock: AcquireLock = acquire_lock or (lambda: nullcontext(LockHold()))
         self._clock: Callable[[], float] = perf_counter
         self._started: float | None = None
-        self._is_simulated = False
+        self._started_on_host: float | None = None  # of a simulated clock
         self._held = ExitStack()
 
     def start(self, clock: Callable[[], float]) -> None:
         """Start on the clock of a device, unless it has started on that of another."""
-        self._is_simulated = self._is_simulated or clock is not perf_counter
+        if clock is not perf_counter and self._started_on_host is None:
+            self._started_on_host = perf_counter()
         if self._started is None:
             self._clock = clock
             self._started = clock()
@@ -69,8 +71,15 @@ class TimeBudget:
             return None
 
     def remaining(self) -> float:
-        """Return the seconds left, below zero when time is up."""
-        return self._limit - (self._elapsed() or 0.0)
+        """Return the seconds left, below zero when time is up.
+
+        Simulated time is also up when a test has taken too long on the host, to which it is no measure.
+        """
+        left = self._limit - (self._elapsed() or 0.0)
+        if self._started_on_host is None:
+            return left
+        on_host = perf_counter() - self._started_on_host
+        return min(left, 0.0) if on_host > max(self._limit, _MOST_ON_HOST) else left
 
     def _elapsed(self) -> float | None:
         if self._started is None:
@@ -78,7 +87,7 @@ class TimeBudget:
         return max(0.0, seconds_between(self._started, self._clock()) - self.waited)
 
     def _acquire(self) -> None:
-        lock = nullcontext(LockHold()) if self._is_simulated else self._acquire_lock()
+        lock = nullcontext(LockHold()) if self._started_on_host is not None else self._acquire_lock()
         hold = self._held.enter_context(lock)
         self.waited += hold.waited
         if hold.warning is not None:

@@ -265,8 +265,8 @@ def _require_no_fallback(call: _ObservedCall, device: TimedDevice) -> None:
     """Refuse a call of which the device is known to have left a part to the CPU."""
     if left := call.observation.fallbacks:
         raise GpuPerfError(
-            f"{device.name} fell back to the CPU in {first_few(left)}; leave these out of the workload, call "
-            "them in its setup, or call what the accelerator supports"
+            f"{device.name} did not run {first_few(left)}, which fell back to the library without it; leave "
+            "these out of the workload, call them in its setup, or call what the accelerator supports"
         )
 
 

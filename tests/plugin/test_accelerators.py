@@ -136,7 +136,8 @@ def test_late(xp):
     assert ["error", "error"] == [record["status"] for record in records.values()]
     for record in records.values():
         assert record["reason"].startswith(
-            "lib with a switch on the CPU fell back to the CPU in unsupported; leave these out of the "
+            "lib with a switch on the CPU did not run unsupported, which fell back to the library without "
+            "it; leave these out of the workload"
         )
 
 

@@ -59,24 +59,26 @@ class Polars(Accelerator):
 
         An engine that leaves a query to another one tells nobody, but for the GPU's, which raises.
         """
-        calls, lazy = Calls(), sys.modules["polars"].LazyFrame
+        calls, polars = Calls(), sys.modules["polars"]
 
-        def noted(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-            @wraps(method)
+        def noted(shown: str, function: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(function)
             def call(*inputs: Any, **options: Any) -> Any:
                 is_ours = options.get("engine", "auto") in ("auto", self.how) or not isinstance(
                     options["engine"], str
                 )
-                (calls.ran if is_ours else calls.left).append(f"LazyFrame.{name}")
-                return method(*inputs, **options)
+                if not options.get("lazy"):  # else they return one more query that has not run
+                    (calls.ran if is_ours else calls.left).append(shown)
+                return function(*inputs, **options)
 
             return call
 
         with ExitStack() as stack:
-            for name, method in [*vars(lazy).items()]:
-                if name.startswith(_STARTS_WORK) and name != "collect_schema" and callable(method):
-                    setattr(lazy, name, noted(name, method))
-                    stack.callback(setattr, lazy, name, method)
+            for owner in (polars.LazyFrame, polars):
+                for name, function in [*vars(owner).items()]:
+                    if name.startswith(_STARTS_WORK) and name != "collect_schema" and callable(function):
+                        setattr(owner, name, noted(f"{owner.__name__}.{name}", function))
+                        stack.callback(setattr, owner, name, function)
             yield calls
 
     def unpack(self, value: Any) -> Any:

@@ -123,7 +123,8 @@ def test_work_on_a_side_stream_is_in_the_sample():
 
 
 @for_each("kernel", [1e-7, 1e-6, 1e-5, 0.9e-3])
-def test_a_block_of_quick_calls_lasts_the_block_time(kernel):
+def test_a_block_of_quick_calls_lasts_the_block_time(kernel, monkeypatch):
+    monkeypatch.setattr(blocks, "perf_counter", Clock())  # a host that takes no time
     timer = warmed_up(simulated(kernel=kernel))
     assert 1e-3 <= timer.block_calls * kernel <= 1.2e-3 + kernel
 
@@ -139,7 +140,8 @@ def test_the_block_time_is_the_plans():
 
 
 @for_each("cost", [100e-6, 1e-3, 5e-3])
-def test_a_block_lasts_twenty_empty_synchronizes(cost):
+def test_a_block_lasts_twenty_empty_synchronizes(cost, monkeypatch):
+    monkeypatch.setattr(blocks, "perf_counter", Clock())  # a host that takes no time
     timer = warmed_up(simulated(kernel=10e-6, synchronize=cost))
     assert timer.synchronize_cost == pytest.approx(cost)
     assert timer.block_calls * 10e-6 + cost >= 20 * cost
@@ -218,6 +220,14 @@ def test_a_workload_that_takes_no_time_of_a_simulated_clock_is_an_error_and_no_h
     with pytest.raises(GpuPerfError, match="calls take no time that the clock can show"):
         warmed_up(simulated(synchronize=wait), call=lambda: next(calls))
     assert next(calls) <= 1 + 1 + 100 + 1000, "blocks of that many calls, and the first call"
+
+
+def test_a_block_of_simulated_nanoseconds_ends_before_it_takes_long_on_the_host(monkeypatch):
+    host = count(step=0.6)  # seconds that each block takes there
+    monkeypatch.setattr(blocks, "perf_counter", lambda: next(host))
+    timer = warmed_up(simulated(kernel=1e-9))
+    assert (1, True) == (timer.block_calls, timer.steady)
+    assert timer.block_time == RunOptions().sampling.block_time, "the record says that the block is short"
 
 
 @for_each("is_host_s", [False, True])

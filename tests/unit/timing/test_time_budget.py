@@ -3,7 +3,10 @@
 import time
 from contextlib import contextmanager
 
+from cases import for_each
+
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
+from pytest_gpuperf.timing import time_budget
 from pytest_gpuperf.timing.lock import LockHold
 from pytest_gpuperf.timing.time_budget import TimeBudget
 
@@ -62,3 +65,26 @@ def test_in_a_long_pause_other_processes_may_measure_and_in_a_short_one_not():
     assert held == ["acquired", "released"] * 2
     assert budget.waited == 0.25 + 0.75
     assert device.clock() == 0.09
+
+
+@for_each(("limit", "allowed"), [(1.0, 30.0), (60.0, 60.0)])
+def test_simulated_time_is_up_when_the_host_has_taken_too_long(limit, allowed, monkeypatch):
+    simulated, host = Clock(), Clock()
+    monkeypatch.setattr(time_budget, "perf_counter", host)
+    budget = TimeBudget(limit)
+    budget.start(simulated)
+    host.now = allowed
+    assert budget.remaining() == limit
+    host.now = allowed + 0.1
+    assert budget.remaining() == 0.0
+    simulated.now = limit + 2.0
+    assert budget.remaining() == -2.0
+
+
+def test_a_real_clock_alone_has_the_limit_and_no_other(monkeypatch):
+    host = Clock()
+    monkeypatch.setattr(time_budget, "perf_counter", host)
+    budget = TimeBudget(100.0)
+    budget.start(host)
+    host.now = 90.0
+    assert budget.remaining() == 10.0
