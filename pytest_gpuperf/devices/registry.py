@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import cast
 
 from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.accelerators import ACCELERATOR, chosen_accelerator
+from pytest_gpuperf.devices.accelerators import ACCELERATOR, LIBRARIES, chosen_accelerator
 from pytest_gpuperf.devices.capabilities import call_optional
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.protocol import Backend, TimedDevice
@@ -183,6 +183,9 @@ class Devices:
                 raise GpuPerfError(f"{name} takes no device, not {self._selector!r}")
             return None
         if name not in self._available:
+            if name in LIBRARIES:
+                whole = f"{name}:{self._selector}" if self._selector else name
+                raise GpuPerfError(f"{name} is an accelerator and no backend; pass {ACCELERATOR}:{whole}")
             names = ", ".join(["auto", "none", *self._available, f"{STAND_IN}:MODULE", f"{ACCELERATOR}:NAME"])
             raise GpuPerfError(f"no backend is called {name!r}; available: {names}")
         self._available[name].check(self._selector)

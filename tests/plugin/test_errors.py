@@ -299,6 +299,10 @@ def test_a_warm_up_that_never_settles_ends(run):
             ["--gpuperf-gpu=cuda"],
             "*--gpuperf-gpu: no backend is called 'cuda'; available: auto, none, cupy, sycl*",
         ),
+        (
+            ["--gpuperf-gpu=networkx:parallel"],
+            "*--gpuperf-gpu: networkx is an accelerator and no backend; pass accelerator:networkx:parallel*",
+        ),
         (["--gpuperf-gpu=cupy:first"], "*--gpuperf-gpu: the device of cupy is a number*"),
         (
             ["--gpuperf-alpha=2"],

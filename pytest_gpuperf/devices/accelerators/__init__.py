@@ -5,7 +5,7 @@ from importlib import import_module
 from pytest_gpuperf.devices.accelerators.base import Accelerator, AcceleratorBackend
 from pytest_gpuperf.model.errors import GpuPerfError
 
-__all__ = ["ACCELERATOR", "chosen_accelerator"]
+__all__ = ["ACCELERATOR", "LIBRARIES", "chosen_accelerator"]
 
 ACCELERATOR = "accelerator"
 """The name before that of the library in `--gpuperf-gpu=accelerator:NAME`."""
@@ -16,6 +16,9 @@ _MODULES = {
     "polars": ("polars", "Polars"),
     "sklearnex": ("sklearnex", "Sklearnex"),
 }
+
+LIBRARIES = frozenset(_MODULES)
+"""The libraries that have an accelerator here."""
 
 
 def chosen_accelerator(choice: str) -> AcceleratorBackend | None:
