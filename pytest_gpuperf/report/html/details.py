@@ -127,11 +127,14 @@ def _walk(value: Any, prefix: str, found: list[Leaf]) -> None:
     """Add the path and the text of each value that is not its default, and is no sample."""
     for name, default, text in _fields(value.__class__):
         part = getattr(value, name)
-        if part is None or part == default or isinstance(part, array):
+        if part is None or part is default:
             continue
         path = prefix + name
         if isinstance(part, _PLAIN):
-            found.append((path, text(part)))
+            if part != default:
+                found.append((path, text(part)))
+        elif isinstance(part, array) or part == default:
+            continue
         elif isinstance(part, DeviceInfo):
             found.append((path, f"{part.name} ({part.library})"))
         elif isinstance(part, Estimate):

@@ -1,7 +1,6 @@
 """The forest plot: each test's speedup with its interval, all on one axis, beside what is required of it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Literal
 
@@ -110,7 +109,7 @@ def plot(records: Sequence[Record], names: Sequence[str]) -> Figure:
 
 def _shifted(marks: Iterable[Mark], x: float, y: float) -> Iterator[Mark]:
     for mark in marks:
-        yield replace(mark, move=(mark.move[0] + x, mark.move[1] + y))
+        yield mark._replace(move=(mark.move[0] + x, mark.move[1] + y))
 
 
 def _anchor(x: float) -> Literal["start", "middle", "end"]:

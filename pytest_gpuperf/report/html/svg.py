@@ -3,6 +3,7 @@
 Python writes it, not a template: a page has a thousand figures, and this takes a tenth of the time.
 """
 
+import re
 from html import escape
 
 from pytest_gpuperf.model.plain_text import printable
@@ -22,6 +23,7 @@ _COLOURS: dict[Style, str] = {
     "limit": "#444",
     "baseline": "#999",
 }
+_must_be_escaped = re.compile("[^ !#-%(-;=?-~]").search  # controls, what is beyond ASCII, and &<>"'
 _DARK = "text{fill:#e6e8ec}.limit{stroke:#e6e8ec}.axis{stroke:#5a6270}"
 
 
@@ -79,4 +81,4 @@ def _word(word: Word) -> str:
 
 def escaped(text: str) -> str:
     """Return a text as HTML and SVG show it, in an attribute, too; it steers no terminal that shows these."""
-    return escape(printable(text))
+    return escape(printable(text)) if _must_be_escaped(text) else text
