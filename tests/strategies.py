@@ -111,9 +111,11 @@ def scalings(draw):
         efficiency=maybe,
         karp_flatt=maybe,
     )
+    found = tuple(sorted(draw(st.lists(points, max_size=5)), key=lambda point: point.count))
     return ScalingCurve(
         name="a",
         mode=draw(st.sampled_from(MODES)),
         required=draw(st.none() | st.floats(1e-9, 1.0)),
-        points=tuple(sorted(draw(st.lists(points, max_size=5)), key=lambda point: point.count)),
+        counts=tuple(point.count for point in found) or (1,),
+        points=found,
     )

@@ -105,7 +105,8 @@ def _curve(records: Sequence[Record]) -> ScalingCurve:
         mode=last.mode,
         required=next(filter(None, required), None),
         points=points,
-        diagnosis=tuple(_diagnoses(points)),
+        counts=last.counts,
+        diagnosis=tuple(_diagnoses(points, last.counts[0])),
     )
 
 
@@ -122,7 +123,7 @@ def _point(record: Record) -> ScalingPoint:
     )
 
 
-def _diagnoses(points: Sequence[ScalingPoint]) -> Iterable[Diagnosis]:
+def _diagnoses(points: Sequence[ScalingPoint], fewest: int) -> Iterable[Diagnosis]:
     """Yield what holds a curve back: one number of devices alone does not tell a cause from another."""
     shares = [(point.count, point.karp_flatt) for point in points if point.karp_flatt is not None]
     efficiency = next((point.efficiency for point in reversed(points) if point.efficiency), None)
@@ -135,9 +136,9 @@ def _diagnoses(points: Sequence[ScalingPoint]) -> Iterable[Diagnosis]:
         "devices": most,
         "share": last.value,
     }
-    if efficiency.upper * most / points[0].count < 1:
+    if efficiency.upper * most / fewest < 1:
         sentence = (
-            f"{most} devices are slower than {points[0].count} at the same work: to submit it and to "
+            f"{most} devices are slower than {fewest} at the same work: to submit it and to "
             "exchange results costs more than they save; give each call more work"
         )
         yield Diagnosis(code="communication_bound", sentence=sentence, numbers=numbers)

@@ -1,6 +1,8 @@
 """From scaling markers to items: one for each number of devices, which its parameter `devices` is."""
 
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -25,8 +27,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
         counts = scaling(*marks)[0].counts
     except ValueError:
         return
-    ids = [f"{count}device{'' if count == 1 else 's'}" for count in counts]
-    metafunc.parametrize(FIXTURE, counts, indirect=True, ids=ids, scope="function")
+    metafunc.parametrize(FIXTURE, counts, indirect=True, ids=map(_id, counts), scope="function")
 
 
 def read(items: Iterable[pytest.Item], *, has_foreign_marker: bool) -> tuple[list[pytest.Item], list[str]]:
@@ -48,7 +49,24 @@ def read(items: Iterable[pytest.Item], *, has_foreign_marker: bool) -> tuple[lis
                 errors.append(f"{item.nodeid}: @pytest.mark.{MARKER}: {error}")
         else:
             found.append(item)
+    _tell_apart(found)
     return found, errors
+
+
+def _tell_apart(items: Sequence[pytest.Item]) -> None:
+    """Name groups by their ids where others have the same name: their values have the same text."""
+    groups = Counter((one.name, one.count) for item in items if (one := item.stash[SPEC].scaling))
+    for item in items:
+        spec = item.stash[SPEC]
+        if (one := spec.scaling) and groups[one.name, one.count] > 1:
+            function = function_of(item.nodeid)
+            ids = item.nodeid[len(function) + 1 : -1]
+            others = re.sub(rf"(^|-){_id(one.count)}(?=-|$)", "", ids, count=1).removeprefix("-")
+            item.stash[SPEC] = spec._replace(scaling=replace(one, name=f"{function}[{others}]"))
+
+
+def _id(count: int) -> str:
+    return f"{count}device{'' if count == 1 else 's'}"
 
 
 def _spec(item: pytest.Function, marks: list[pytest.Mark]) -> ItemSpec:

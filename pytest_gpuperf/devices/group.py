@@ -28,6 +28,7 @@ class DeviceGroup:
         first = devices[0]
         self.backend, self.xp, self.clock = first.backend, first.xp, first.clock
         self.worked = [True] * self.count
+        self._observed = 0  # how often
         self.name = first.name if self.count == 1 else f"{self.count} x {first.name}"
 
     @property
@@ -64,16 +65,21 @@ class DeviceGroup:
     def observe(self) -> Iterator[Observation]:
         """Observe each device; the group worked where one of them did, and no time is that of all.
 
-        `worked` has, in their order, whether each of them did in the last call that was observed.
+        `worked` has, in their order, whether each of them did in the last call that was observed. One that
+        is asked after the call whether it still works is then waited for, and the others may be done by
+        the time that they are asked: each time another device is the first to be asked.
         """
-        observation = Observation()
+        observation, each = Observation(), dict[int, Observation]()
         with ExitStack() as stack:
-            each = [stack.enter_context(device.observe()) for device in self.all]
+            for place in range(self.count):
+                number = (place + self._observed) % self.count
+                each[number] = stack.enter_context(self.all[number].observe())
+            self._observed += 1
             make_current = getattr(self.all[0], "make_current", None)
-            if make_current is not None:  # the last device was observed last
+            if make_current is not None:  # each device that is observed becomes the current one
                 make_current()
             yield observation
-        self.worked = [one.worked for one in each]
+        self.worked = [each[number].worked for number in range(self.count)]
         observation.worked = any(self.worked)
 
     def fault(self, error: BaseException) -> Fault | None:
@@ -112,13 +118,9 @@ class DeviceGroup:
             number for number, device in enumerate(self.all) if not any(device.holds(each) for each in arrays)
         ]
 
-    def bytes_held(self, arrays: Iterable[Any]) -> int:
-        """Return the bytes that all devices together hold of these arrays, copies included."""
-        return sum(array.nbytes for array in arrays)
-
-    def bytes_of_problem(self, arrays: Iterable[Any]) -> int:
-        """Return the bytes of these arrays, without copies where the library tells which those are."""
-        return self.bytes_held(arrays)
+    def on_first(self, arrays: Iterable[Any]) -> list[Any]:
+        """Return what the first device holds of these arrays: its parts of them, or its copies."""
+        return [array for array in arrays if self.all[0].holds(array)]
 
     def parts_of(self, value: Any) -> "Parts | None":
         """Return a list or tuple as the parts of one array, if it has one on each device, in their order."""

@@ -259,10 +259,13 @@ class JaxBackend(LibraryBackend):
         return device
 
     def group(self, devices: Sequence[Any]) -> TimedDevice:
-        """Return several devices as a mesh."""
+        """Return several devices as a mesh; the first is the default again, as the last was opened."""
         from pytest_gpuperf.devices.jax_group import JaxGroup
 
-        return JaxGroup(import_library(*_LIBRARY), devices)
+        jax = import_library(*_LIBRARY)
+        if len(devices) > 1:
+            jax.config.update("jax_default_device", devices[0].device)
+        return JaxGroup(jax, devices)
 
     def cpu(self) -> JaxDevice:
         """Return JAX on the CPU; looking it up makes JAX open its GPU as well."""

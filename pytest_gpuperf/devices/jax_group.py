@@ -55,13 +55,10 @@ class JaxGroup(DeviceGroup):
         busy = set().union(*(array.devices() for array in arrays))
         return [number for number, device in enumerate(self.all) if device.device not in busy]  # type: ignore[attr-defined]  # JaxDevice
 
-    def bytes_held(self, arrays: Iterable[Any]) -> int:
-        """Return the bytes that all devices together hold of these arrays, copies included."""
-        return sum(shard.data.nbytes for array in arrays for shard in array.addressable_shards)
-
-    def bytes_of_problem(self, arrays: Iterable[Any]) -> int:
-        """Return the bytes of these arrays as wholes."""
-        return sum(array.nbytes for array in arrays)
+    def on_first(self, arrays: Iterable[Any]) -> list[Any]:
+        """Return what the first device holds of these arrays: its parts of them, or its copies."""
+        first = self.mesh.devices.flat[0]
+        return [shard.data for array in arrays for shard in array.addressable_shards if shard.device == first]
 
     def wait(self, result: Any) -> None:
         """Wait for the arrays of a result; where it has other things in it, for each device's work."""

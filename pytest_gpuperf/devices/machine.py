@@ -84,12 +84,11 @@ class Machine:
         return None
 
     def release(self) -> None:
-        """Free the memory of a failed test, on both devices."""
+        """Free the memory of a failed test, on all devices."""
         gc.collect()  # a traceback keeps its arrays in reference cycles
         if self.lost is None:  # every call of a lost CUDA context raises
-            self.devices.cpu().release()
-            if self.devices.opened is not None:
-                self.devices.opened.release()
+            for device in self.devices.all_opened:
+                device.release()
 
     def use_worker_environment(self, worker: Environment) -> None:
         """Take the environment of a worker process, whose measurements these are; one with a GPU counts."""

@@ -118,6 +118,11 @@ class Devices:
         return next((gpu for gpu in self._gpus if not isinstance(gpu, Unavailable)), None)
 
     @property
+    def all_opened(self) -> list[TimedDevice]:
+        """All devices that a test has used, groups of them included."""
+        return [device for device in self._opened.values() if not isinstance(device, Unavailable)]
+
+    @property
     def reason(self) -> str | None:
         """Why there is no GPU, if a test has requested one."""
         return next((str(cause) for cause in self._gpus if isinstance(cause, Unavailable)), None)

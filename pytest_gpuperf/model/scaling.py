@@ -88,6 +88,8 @@ class ScalingCurve:
     """Whether the problem stays the same, or grows with the number of devices."""
     required: Positive | None
     """Smallest parallel efficiency that passes on the most devices; null without one."""
+    counts: tuple[int, ...]
+    """Numbers of devices of all tests of the group, fewest first."""
     points: tuple[ScalingPoint, ...]
     """Numbers of devices that have a record, fewest first."""
     diagnosis: tuple[Diagnosis, ...] = ()

@@ -1,6 +1,9 @@
 """The results of a test on several numbers of devices, compared although each has them in other parts."""
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
+from copy import copy
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import Parity
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.timing import parity
+from pytest_gpuperf.timing import any_array, parity
 from pytest_gpuperf.timing.checks import ResultChecks, When
 from pytest_gpuperf.timing.leaves import Leaf
 from pytest_gpuperf.timing.workload import Workload
@@ -21,6 +24,7 @@ _HINT = (
     "return what does not depend on the number of devices: the parts that make up the whole, or a value that "
     "is reduced over all of them; parity=False compares nothing"
 )
+_GROWN = 0.9  # of what a device had before: a problem that grows need not divide without a remainder
 _OTHER_PROBLEMS = "under weak scaling each number of devices has a problem of its own"
 
 
@@ -32,12 +36,15 @@ class ScalingChecks(ResultChecks):
     differ, and only the calls on the same devices are compared with each other.
     """
 
+    _first_of_group: list[Leaf]  # under weak scaling
+
     def __init__(self, demand: Demand, scaling: Scaling) -> None:
         super().__init__(demand)
         self._hints = _HINT
         self._scaling = scaling
         self._is_weak = scaling.mode == "weak"
-        self._on_fewest = 0  # bytes of the inputs there
+        self._on_fewest: list[int] = []  # bytes of each input that the first device has there
+        self._whole_on_fewest = 0  # bytes of all inputs there
         self._names = (units.count(scaling.counts[0], "device"), units.count(scaling.count, "device"))
 
     def copy_to_host(self, result: Any, device: Any, dtypes: Iterable[str] = ()) -> list[Leaf]:
@@ -47,6 +54,10 @@ class ScalingChecks(ResultChecks):
     def compare(self, cpu: list[Leaf], gpu: list[Leaf], device: Any, when: When) -> None:
         """Compare the results on the fewest devices with those on more, but for weak scaling."""
         if self._is_weak:
+            if when == "before":
+                self._first_of_group = gpu
+            else:
+                self.require_same_result(self._first_of_group, gpu)
             self.parity = Parity(agreed=None, error=None, tolerance=None, reason=_OTHER_PROBLEMS)
             self._degenerate = list(parity.degenerate(gpu, gpu))
         else:
@@ -63,6 +74,11 @@ class ScalingChecks(ResultChecks):
 
         Returns a note where each device has a copy of all that it should have a part of.
         """
+        if self._is_weak and workload.scope == "body":
+            raise GpuPerfError(
+                "under weak scaling the inputs must be known, to see that they grow with the devices; make "
+                "them first, and return a function that does the work"
+            )
         arrays = [each for one in workload.inputs if (each := one.array()) is not None]
         if not arrays:
             return None
@@ -72,15 +88,17 @@ class ScalingChecks(ResultChecks):
                 f"no input of the workload is on {len(idle)} of the {group.count} devices ({numbers}); "
                 "divide them with devices.asarray(host, shard=0), or copy them with devices.asarray(host)"
             )
-        found = group.bytes_of_problem(arrays) if self._is_weak else group.bytes_held(arrays)
+        sizes = sorted(map(any_array.bytes_of, group.on_first(arrays)))
+        whole = sum(map(any_array.bytes_of, arrays))
         if group.count == self._scaling.counts[0]:
-            self._on_fewest = found
-        elif self._is_weak and found == self._on_fewest:
+            self._on_fewest, self._whole_on_fewest = sizes, whole
+        elif self._is_weak and (whole == self._whole_on_fewest or _is_smaller(sizes, self._on_fewest)):
             raise GpuPerfError(
-                f"under weak scaling the problem grows with the devices, and {self._names[1]} have no larger "
-                f"inputs than {self._names[0]}; make them devices.count times as large, or remove mode='weak'"
+                f"under weak scaling the problem grows with the devices, and that of {self._names[1]} is too "
+                f"small beside that of {self._names[0]}; make what is divided devices.count times as large, "
+                "or remove mode='weak'"
             )
-        elif not self._is_weak and found == self._on_fewest * self._scaling.ratio:
+        elif not self._is_weak and sizes == self._on_fewest:
             text = "every device has all inputs, so nothing was divided: pass shard= to devices.asarray"
             return Note(code="nothing_divided", text=text)
         return None
@@ -96,21 +114,34 @@ class ScalingChecks(ResultChecks):
             )
 
 
+def _is_smaller(sizes: list[int], before: list[int]) -> bool:
+    """Return whether a device has clearly less of one input, or of all of them if their number differs."""
+    if len(sizes) != len(before):
+        sizes, before = [sum(sizes)], [sum(before)]
+    return any(now < _GROWN * then for now, then in zip(sizes, before, strict=True))
+
+
 def _gathered(result: Any, group: DeviceGroup) -> Any:
     """Return a result in which a list with a part on each device is one value."""
     if (parts := group.parts_of(result)) is not None:
         return parts
     if isinstance(result, dict):
         return {name: _gathered(value, group) for name, value in result.items()}
-    if type(result) in (list, tuple):
+    if type(result) in (list, tuple, deque):
         return type(result)(_gathered(value, group) for value in result)
+    if isinstance(result, tuple) and hasattr(result, "_make"):
+        return result._make(_gathered(value, group) for value in result)
+    if is_dataclass(result) and not isinstance(result, type):
+        gathered = copy(result)
+        for field in fields(result):
+            object.__setattr__(gathered, field.name, _gathered(getattr(result, field.name), group))
+        return gathered
     return result
 
 
 def _aligned(few: list[Leaf], many: list[Leaf]) -> tuple[list[Leaf], list[Leaf]]:
     """Return both results with the parts of the same value joined, where their shapes tell how."""
-    paths = {leaf.path for leaf in few}
-    many = [part for leaf in many for part in _split(leaf, paths)]
+    few, many = _as_in(many, few), _as_in(few, many)
     others = {leaf.path: leaf.value for leaf in many}
     whole: dict[str, tuple[Any, Any]] = {}
     for leaf in few:
@@ -123,8 +154,14 @@ def _aligned(few: list[Leaf], many: list[Leaf]) -> tuple[list[Leaf], list[Leaf]]
     )
 
 
+def _as_in(others: list[Leaf], result: list[Leaf]) -> list[Leaf]:
+    """Return a result without parts of what is a list of values in the other one, too."""
+    paths = {leaf.path for leaf in others}
+    return [part for leaf in result for part in _split(leaf, paths)]
+
+
 def _split(leaf: Leaf, paths: set[str]) -> Iterator[Leaf]:
-    """Yield the parts one by one where the result on few devices has as many values: they are no parts."""
+    """Yield the parts one by one where the other result has values at their places: they are no parts."""
     if isinstance(leaf.value, StackedParts) and leaf.path not in paths and f"{leaf.path}[0]" in paths:
         yield from (
             leaf._replace(path=f"{leaf.path}[{place}]", value=np.array(part))

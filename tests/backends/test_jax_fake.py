@@ -317,6 +317,14 @@ def test_a_worker_can_have_an_accelerator_of_its_own(monkeypatch):
     assert made.config.jax_default_device is second, "arrays that a test makes itself live there, too"
 
 
+def test_the_first_device_of_a_group_is_the_default_again(monkeypatch):
+    first, second = FakeDevice(kind="first"), FakeDevice(kind="second")
+    made = fake(monkeypatch, first, second)
+    made.sharding = SimpleNamespace(Mesh=lambda devices, axes: devices)
+    assert Devices("jax", [JaxBackend("a processor")]).group(2).count == 2
+    assert made.config.jax_default_device is first
+
+
 def test_the_first_accelerator_leaves_jaxs_default_alone(monkeypatch):
     made = fake(monkeypatch, FakeDevice(), FakeDevice())
     JaxBackend("a processor").gpu("")

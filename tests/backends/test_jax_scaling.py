@@ -149,11 +149,10 @@ def test_weak_scaling_grows_the_problem(suite):
     assert report["records"][1]["parity"]["agreed"] is None
 
 
-def test_what_is_divided_and_what_grows_is_told_by_the_bytes(pair):
+def test_the_first_device_has_a_part_of_what_is_divided_and_a_copy_of_the_rest(pair):
     host = np.ones(8, dtype=np.float32)
     divided, copied = pair.asarray(host, shard=0), pair.asarray(host)
-    assert (pair.bytes_held([divided]), pair.bytes_held([copied])) == (32, 64)
-    assert (pair.bytes_of_problem([divided]), pair.bytes_of_problem([copied])) == (32, 32)
+    assert [part.nbytes for part in pair.on_first([divided, copied])] == [16, 32]
 
 
 def test_a_weak_problem_that_does_not_grow_is_an_error(suite):

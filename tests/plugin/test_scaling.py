@@ -97,6 +97,14 @@ def test_other_parameters_make_curves_of_their_own(suite, report):
     ]
 
 
+def test_parameters_with_the_same_text_make_curves_of_their_own(suite, report):
+    marker = '@pytest.mark.parametrize("f", [lambda x: x, lambda x: 2 * x], ids=["one", "two"])'
+    source = SUITE.replace("def test_step(devices)", "def test_step(devices, f)")
+    suite(marker=f"{marker}\n{STRONG}", source=source).assert_outcomes(passed=6)
+    names = [curve["name"].partition("::")[2] for curve in report()["scalings"]]
+    assert names == ["test_step[one]", "test_step[two]"]
+
+
 def test_too_few_devices_skip_with_the_reason(suite, report):
     result = suite("-rs", count=2)
     result.assert_outcomes(passed=2, skipped=1)

@@ -85,7 +85,7 @@ def _finding(curve: ScalingCurve, count: int, efficiency: Estimate) -> str:
     """Return the efficiency on the most devices that were measured, and whether it is the required one."""
     said = f"{curve.mode} scaling: the parallel efficiency on {units.count(count, 'device')} is "
     said = f"{said[0].upper()}{said[1:]}{efficiency_text(efficiency)}"
-    if curve.required is None:
+    if curve.required is None or count != curve.counts[-1]:  # which alone is held to it
         return said
     words = {True: "above", False: "below", None: "undecided whether above"}
     return f"{said}, {words[efficiency.is_above(curve.required)]} the required {curve.required:g}"

@@ -117,3 +117,10 @@ def test_counts_that_were_measured_are_explained_although_there_are_too_few_devi
     of_all = [measured(1), measured(2, speedup(1.818, 1.81, 1.83)), measured(4, speedup(3.077, 3.06, 3.09))]
     (curve,) = scaling.curves([*of_all, measured(8)])
     assert ["serial_part"] == [diagnosis.code for diagnosis in curve.diagnosis]
+
+
+def test_the_fewest_devices_of_a_group_count_though_their_test_did_not_run():
+    records = [measured(2, speedup(1.5)), measured(4, speedup(1.6))]
+    (curve,) = scaling.curves(records)
+    assert curve.counts == (1, 2, 4)
+    assert not any("slower" in each.sentence for each in curve.diagnosis)

@@ -1,9 +1,14 @@
 """ScalingTrial: one test on groups of devices whose every time is known."""
 
+from collections import deque
+from dataclasses import dataclass
 from functools import partial
+from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cases import for_each
 
 from pytest_gpuperf.analysis import scaling
 from pytest_gpuperf.devices.group import DeviceGroup
@@ -333,7 +338,7 @@ def test_inputs_that_every_device_has_whole_are_noted():
 
 def test_a_weak_problem_that_does_not_grow_is_refused():
     message = Devices().refusal(divided, mode="weak")
-    assert message.startswith("under weak scaling the problem grows with the devices, and 4 devices have no")
+    assert message.startswith("under weak scaling the problem grows with the devices, and that of 4 devices")
 
 
 def test_a_workload_that_changes_its_inputs_is_refused():
@@ -349,3 +354,80 @@ def test_a_workload_that_changes_its_inputs_is_refused():
         return call
 
     assert "modifies its input" in Devices().refusal(changing)
+
+
+def test_under_weak_scaling_a_result_that_changes_from_call_to_call_is_refused():
+    def drifting(devices):
+        parts, calls = devices.asarray(np.arange(8.0 * devices.count), shard=0), count()
+
+        def values():
+            factor = next(calls) if devices.count > 1 else 1
+            return [part * factor for part in parts]
+
+        return values
+
+    assert Devices().refusal(returning(drifting), mode="weak").startswith("the workload's result changes")
+
+
+@for_each(
+    "inputs",
+    [
+        lambda devices: [*devices.asarray(np.arange(64.0 / devices.count**2), shard=0)],
+        lambda devices: [*devices.asarray(np.zeros(1000)), *devices.asarray(np.arange(8.0), shard=0)],
+    ],
+)
+def test_a_weak_problem_that_does_not_grow_is_refused_beside_weights_too(inputs):
+    def body(devices):
+        arrays = inputs(devices)
+        return lambda: [array + 1 for array in arrays]
+
+    message = Devices().refusal(returning(body), mode="weak", demand=Demand(parity=False))
+    assert message.startswith("under weak scaling the problem grows with the devices, and that of 4 devices")
+
+
+def test_a_weak_problem_may_grow_without_dividing_evenly():
+    def body(devices):
+        side = int(30 * devices.count**0.5) // devices.count * devices.count
+        parts = devices.asarray(np.ones((side, side)), shard=0)
+        weights = devices.asarray(np.ones(30))
+        return lambda: [part + weight[0] for part, weight in zip(parts, weights, strict=True)]
+
+    assert Devices().compare(returning(body), 2, mode="weak").scaling.efficiency is not None
+
+
+def test_a_whole_body_has_no_known_inputs_for_weak_scaling():
+    def whole(devices):
+        parts = devices.asarray(np.arange(8.0), shard=0)
+        for device in devices.all:
+            device.launch(WORK)
+        return [part * 2 for part in parts]
+
+    assert "return a function that does the work" in Devices().refusal(whole, mode="weak")
+
+
+@for_each("form", [lambda value: [value], lambda value: (value,), lambda value: {"layers": [value]}])
+def test_a_list_of_one_value_is_no_part_of_it_on_one_device(form):
+    def total(devices):
+        parts = devices.asarray(np.arange(8.0), shard=0)
+        first = devices.all[0]
+        return lambda: form(first.asarray(sum(devices.asnumpy(part).sum() for part in parts)))
+
+    assert Devices().compare(returning(total)).parity.agreed is True
+
+
+class State(NamedTuple):
+    params: list
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    params: list
+
+
+@for_each("form", [State, Step, lambda parts: deque([parts, {"again": parts}])])
+def test_parts_are_joined_in_any_container(form):
+    def doubled(devices):
+        parts = devices.asarray(np.arange(8.0), shard=0)
+        return lambda: form([part * 2 for part in parts])
+
+    assert Devices().compare(returning(doubled), required=0.5).parity.agreed is True

@@ -121,3 +121,10 @@ def test_without_an_efficiency_there_is_no_figure():
 def test_any_curve_has_a_figure_that_can_be_drawn(found):
     shown = figure(found)
     assert shown is None or is_whole(shown)
+
+
+def test_only_the_most_devices_are_held_to_what_is_required():
+    assert figure(CURVE).finding.endswith("below the required 0.8")
+    unmeasured = replace(FOUR, efficiency=None, time=None)
+    for points in ((ONE, TWO, unmeasured), (ONE, TWO)):
+        assert "required" not in figure(scaling_curve(required=0.8, points=points)).finding
