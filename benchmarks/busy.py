@@ -39,11 +39,17 @@ class ExactGpu(HostDevice):
         super().__init__("exact GPU")
         self.info = replace(self.info, kind="gpu", backend="exact")
         self._ahead = self._work = 0.0
-        self._synchronized = perf_counter()
+        self._began = perf_counter()
 
     def clock(self) -> float:
-        """Return the time, as if the work since the last wait had taken exactly its time."""
-        return perf_counter() + self._ahead
+        """Return the time, as if the work since the last wait had taken exactly its time.
+
+        Work begins when the clock was last read before it: on a busy machine, too, it never goes back.
+        """
+        now = perf_counter()
+        if not self._work:
+            self._began = now
+        return now + self._ahead
 
     def launch(self, seconds: float) -> None:
         """Add work."""
@@ -53,8 +59,8 @@ class ExactGpu(HostDevice):
         """Let the clock show the work that was added, and no more."""
         now = perf_counter()
         if self._work:
-            self._ahead += self._work - (now - self._synchronized)
-        self._synchronized, self._work = now, 0.0
+            self._ahead += self._work - (now - self._began)
+        self._began, self._work = now, 0.0
 
 
 @contextmanager
