@@ -1,5 +1,6 @@
 """From a record to the command that repeats its test: node ids and the options of its run, for a shell."""
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -8,6 +9,7 @@ from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.record import Record, Run
 
 _PREFIX = "--gpuperf-"
+_EMULATED_DEVICES = "JAX_NUM_CPU_DEVICES"
 _STRICT, _ALLOW_MISSING = f"{_PREFIX}strict", f"{_PREFIX}allow-missing"
 
 
@@ -25,7 +27,13 @@ class Repeater:
         with node ids and options of ours.
         """
         tests = [_path(nodeid) for nodeid in self._tests(record)]
-        return " ".join(map(_quoted, ["pytest", *tests, *_options(self._run)]))
+        return " ".join([*self._settings(record), *map(_quoted, ["pytest", *tests, *_options(self._run)])])
+
+    def _settings(self, record: Record) -> Iterator[str]:
+        """Yield the variable without which a scaling test would lack emulated devices."""
+        number = (self._run.environment.variables or {}).get(_EMULATED_DEVICES, "")
+        if record.scaling and re.fullmatch("[0-9]{1,9}", number):  # a report may hold anything
+            yield f"{_EMULATED_DEVICES}={number}"
 
     def _tests(self, record: Record) -> Sequence[str]:
         """Return the node ids that a test's verdict needs: in short, the function that makes all of them."""

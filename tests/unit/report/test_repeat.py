@@ -5,7 +5,7 @@ import subprocess
 from dataclasses import replace
 
 from cases import for_each
-from factories import record, run_of
+from factories import record, run_of, scaled
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +42,24 @@ def threshold(*nodeids: str) -> Threshold:
         smallest_won=None,
         curve=tuple(points),
     )
+
+
+@for_each(
+    ("variables", "before"), [(None, ""), ({}, ""), ({"JAX_NUM_CPU_DEVICES": "4"}, "JAX_NUM_CPU_DEVICES=4 ")]
+)
+def test_a_scaling_test_is_repeated_on_as_many_emulated_devices(variables, before):
+    run = run_of(scaled(4, 0.8), record(FFT))
+    run = replace(run, environment=replace(run.environment, variables=variables))
+    scaling, other = map(Repeater(run).command, run.records)
+    assert f"{before}pytest 'a.py::test_step[4]'" == scaling
+    assert other.startswith("pytest ")
+
+
+def test_what_is_no_number_of_devices_is_no_part_of_a_command():
+    for number in ("$(date)", "4; ls", "4\n", "\u0664", "9" * 10_000, ""):
+        run = run_of(scaled(4, 0.8))
+        run = replace(run, environment=replace(run.environment, variables={"JAX_NUM_CPU_DEVICES": number}))
+        assert Repeater(run).command(run.records[0]).startswith("pytest ")
 
 
 def test_a_test_is_repeated_with_the_options_of_its_run():
