@@ -7,6 +7,7 @@ import json
 import os
 from importlib import import_module
 from importlib.util import find_spec
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -128,6 +129,11 @@ def test_what_an_accelerator_supports_is_measured_and_compared_on_both_sides(mea
             'frame = xp.DataFrame({"a": [1, 2]})\nreturn lambda: frame.sum()',
             "the device was idle; collect a lazy query: ",
         ),
+        (
+            "polars:streaming",
+            'frame = xp.DataFrame({"a": [1, 2]})\nreturn lambda: frame.write_ndjson()',
+            "the device was idle; collect a lazy query: ",
+        ),
         ("polars:streaming", f"{FRAME}\nreturn lambda: query", "return what its method collect returns"),
         (
             "polars:streaming",
@@ -150,6 +156,16 @@ def test_what_an_accelerator_leaves_to_the_cpu_is_an_error_that_names_it(measure
     record = measured(choice, body)
     assert "error" == record["status"]
     assert reason in record["reason"]
+
+
+@for_each("write", ["write_csv", "write_ipc", "write_ndjson", "write_parquet"])
+def test_a_data_frame_that_is_written_is_no_work_of_an_engine_of_polars(write):
+    backend = chosen_accelerator("accelerator:polars:streaming")
+    for device in (backend.gpu(""), backend.cpu()):
+        frame = device.xp.DataFrame({"a": [1, 2]})
+        with capabilities.context(device), device.observe() as observation:
+            getattr(frame, write)(BytesIO())
+        assert (device.kind == "cpu", ()) == (observation.worked, observation.fallbacks)
 
 
 def test_what_falls_back_in_the_setup_is_no_matter(measured):

@@ -67,7 +67,8 @@ class Polars(Accelerator):
                 is_ours = options.get("engine", "auto") in ("auto", self.how) or not isinstance(
                     options["engine"], str
                 )
-                if not options.get("lazy"):  # else they return one more query that has not run
+                # A lazy one returns one more query that has not run.
+                if not (options.get("lazy") or _is_eager(options.get("optimizations"))):
                     (calls.ran if is_ours else calls.left).append(shown)
                 return function(*inputs, **options)
 
@@ -92,3 +93,11 @@ class Polars(Accelerator):
         if isinstance(value, polars.Series):
             return column(value)
         return {each.name: column(each) for each in value} if isinstance(value, polars.DataFrame) else None
+
+
+def _is_eager(optimizations: Any) -> bool:
+    """Return whether a query is a step of a data frame's own method, such as `DataFrame.write_ndjson`.
+
+    Polars never runs these on the GPU: for their optimizations `GPUEngine._post_opt_callback` returns None.
+    """
+    return bool(getattr(getattr(optimizations, "_pyoptflags", None), "eager", False))
