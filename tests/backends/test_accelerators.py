@@ -71,6 +71,11 @@ def call():
     return xp.square_clustering(graph, **how)
 return call
 """
+IN_CONTEXT = """
+def in_context():
+    with xp.Config(engine_affinity="streaming"):
+        return query.collect()
+"""
 POINTS = "points = np.random.default_rng(0).random((1000, 5))"
 
 
@@ -156,6 +161,43 @@ def test_what_an_accelerator_leaves_to_the_cpu_is_an_error_that_names_it(measure
     record = measured(choice, body)
     assert "error" == record["status"]
     assert reason in record["reason"]
+
+
+@for_each(
+    "call",
+    [
+        'lambda: query.collect(engine="streaming")',
+        "lambda: query.collect(engine=xp.StreamingEngine())",
+        'lambda: xp.collect_all([query], engine="streaming")',
+        'lambda: query.execute(engine="streaming").head',
+        "in_context",
+    ],
+)
+def test_an_engine_of_polars_that_the_test_chooses_itself_is_an_error(measured, call):
+    record = measured("polars:streaming", f"{FRAME}\n{IN_CONTEXT}\nreturn {call}")
+    assert "error" == record["status"]
+    assert "accelerator:polars:streaming was switched off and yet ran " in record["reason"]
+    assert "; choose no engine in the test: " in record["reason"]
+
+
+@for_each("engine", ["gpu", import_module("polars").GPUEngine()])
+def test_the_gpu_engine_of_polars_that_the_test_chooses_itself_is_an_error(monkeypatch, engine):
+    cpu = chosen_accelerator("accelerator:polars").cpu()
+    monkeypatch.setattr(cpu.xp.LazyFrame, "collect", lambda query, **options: None)  # here is no GPU
+    with (
+        capabilities.context(cpu),
+        pytest.raises(GpuPerfError, match=r"switched off and yet ran LazyFrame\.collect; choose no engine"),
+        cpu.observe(),
+    ):
+        cpu.xp.LazyFrame({"a": [1]}).collect(engine=engine)
+
+
+@for_each("options", [{}, {"engine": "auto"}, {"engine": "in-memory"}])
+def test_a_lazy_query_on_the_cpu_runs_on_polars_own_engine(monkeypatch, options):
+    monkeypatch.setenv("POLARS_ENGINE_AFFINITY", "streaming")  # as a suite may have set it
+    cpu = chosen_accelerator("accelerator:polars:streaming").cpu()
+    with capabilities.context(cpu), cpu.observe():
+        cpu.xp.LazyFrame({"a": [1]}).collect(**options)
 
 
 @for_each("write", ["write_csv", "write_ipc", "write_ndjson", "write_parquet"])

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import wraps
+from importlib import import_module
+from os import environ
 from typing import Any
 
 from pytest_gpuperf.devices.accelerators.base import Accelerator, Calls
@@ -13,7 +15,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 
 _ENGINES = ("gpu", "streaming")
 _INSTALL = "install cudf-polars-cu12 or cudf-polars-cu13, and a polars that it supports"
-_STARTS_WORK = ("collect", "collect_async", "collect_batches", "sink_")
+_STARTS_WORK = ("collect", "execute", "sink_")
 
 
 class Polars(Accelerator):
@@ -22,7 +24,7 @@ class Polars(Accelerator):
     library = "polars"
     remedy = "install polars"
     idle_remedy = "collect a lazy query: a data frame works at once, on the CPU whatever the engine"
-    may_stay_on = False
+    off_remedy = "choose no engine in the test: leave out engine= and polars' engine_affinity"
 
     def __init__(self, how: str) -> None:
         super().__init__(how or "gpu")
@@ -55,7 +57,7 @@ class Polars(Accelerator):
 
     @contextmanager
     def calls(self) -> Iterator[Calls]:
-        """Note the lazy queries that run.
+        """Note the lazy queries that run: on this engine, whoever has chosen it, or on another one.
 
         An engine that leaves a query to another one tells nobody, but for the GPU's, which raises.
         """
@@ -64,11 +66,9 @@ class Polars(Accelerator):
         def noted(shown: str, function: Callable[..., Any]) -> Callable[..., Any]:
             @wraps(function)
             def call(*inputs: Any, **options: Any) -> Any:
-                is_ours = options.get("engine", "auto") in ("auto", self.how) or not isinstance(
-                    options["engine"], str
-                )
                 # A lazy one returns one more query that has not run.
                 if not (options.get("lazy") or _is_eager(options.get("optimizations"))):
+                    is_ours = _engine(options.get("engine", "auto")) == self.how
                     (calls.ran if is_ours else calls.left).append(shown)
                 return function(*inputs, **options)
 
@@ -93,6 +93,17 @@ class Polars(Accelerator):
         if isinstance(value, polars.Series):
             return column(value)
         return {each.name: column(each) for each in value} if isinstance(value, polars.DataFrame) else None
+
+
+def _engine(chosen: Any) -> str:
+    """Return the name of the engine that a call chooses, by its name or as an object, or leaves to polars.
+
+    That is the one which is set for all calls, where one is: an object, or else a variable's.
+    """
+    if chosen == "auto":
+        config: Any = import_module("polars.lazyframe.engine_config")
+        chosen = config.get_engine_affinity_override() or environ.get("POLARS_ENGINE_AFFINITY", chosen)
+    return str(getattr(chosen, "name", chosen))
 
 
 def _is_eager(optimizations: Any) -> bool:
