@@ -11,9 +11,10 @@ from typing import Any
 from pytest_gpuperf.devices.accelerators.base import Accelerator, Calls
 from pytest_gpuperf.devices.accelerators.columns import column
 from pytest_gpuperf.devices.library import import_library, unusable
-from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
 _ENGINES = ("gpu", "streaming")
+_OLDEST = (1, 44)  # the first whose Config takes an engine object; cudf-polars 26.10 takes no later one
 _INSTALL = "install cudf-polars-cu12 or cudf-polars-cu13, and a polars that it supports"
 _STARTS_WORK = ("collect", "execute", "sink_")
 
@@ -32,6 +33,17 @@ class Polars(Accelerator):
         if self.how not in _ENGINES:
             names = " or ".join(f"accelerator:polars:{engine}" for engine in _ENGINES)
             raise GpuPerfError(f"polars has no engine {how!r} to compare; pass {names}")
+
+    def namespace(self) -> Any:
+        """Return polars; raise Unavailable where it is missing, broken or too old."""
+        polars = super().namespace()
+        version = polars.__version__
+        if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+            oldest = ".".join(map(str, _OLDEST))
+            raise Unavailable(
+                f"polars {version} is too old to be given an engine; install polars>={oldest}", broken=True
+            )
+        return polars
 
     def open(self) -> str:
         """Return the engine's name after one query on it; raise Unavailable where it cannot run."""

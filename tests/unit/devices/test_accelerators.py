@@ -106,11 +106,22 @@ def installed(monkeypatch):
     ],
 )
 def test_a_missing_package_is_named_with_the_one_to_install(installed, choice, missing, reason):
-    installed(missing=[missing], polars={}, networkx={}, sklearn={}, pandas={})
+    installed(missing=[missing], polars={"__version__": "2.1.0"}, networkx={}, sklearn={}, pandas={})
     with pytest.raises(Unavailable) as cause:
         chosen_accelerator(f"accelerator:{choice}").gpu("")
     assert str(cause.value).startswith(reason)
     assert cause.value.missing
+
+
+@for_each("choice", ["polars", "polars:streaming"])
+def test_a_polars_that_is_too_old_is_refused_with_the_version_to_install(installed, choice):
+    installed(polars={"__version__": "1.43.0"}, cudf_polars={})
+    backend = chosen_accelerator(f"accelerator:{choice}")
+    for open_device in (backend.cpu, lambda: backend.gpu("")):
+        with pytest.raises(Unavailable) as cause:
+            open_device()
+        assert "polars 1.43.0 is too old to be given an engine; install polars>=1.44" == str(cause.value)
+        assert cause.value.broken
 
 
 def test_a_backend_of_networkx_that_is_known_and_not_installed_is_named_with_its_package(
