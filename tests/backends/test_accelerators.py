@@ -298,7 +298,7 @@ def test_data_frames_are_compared_by_their_columns():
     assert {
         "result['n']": [1, 2],
         "result['s']['missing']": [False, True],
-        "result['s']['text']": ["a", "None"],
+        "result['s']['text']": ["a", ""],
         "result['l'][0][0]": 1.5,
         "result['l'][1][0]": 2.5,
         "result['l'][1][1]": 3.5,

@@ -15,6 +15,7 @@ from cases import for_each
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.accelerators import chosen_accelerator
 from pytest_gpuperf.devices.accelerators.base import Accelerator, AcceleratorBackend, Calls, log_of
+from pytest_gpuperf.devices.accelerators.columns import column
 from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.timing.leaves import snapshot
@@ -233,6 +234,40 @@ def test_objects_of_the_library_are_compared_by_their_contents():
     result = [SimpleNamespace(inside=np.arange(2)), 5]
     found = snapshot(result, cpu.holds, cpu.asnumpy, unpack=capabilities.unpack(cpu))
     assert [("result[0]['inside']", [0, 1]), ("result[1]", 5)] == [(at, v.tolist()) for at, v, _ in found]
+
+
+class NAType:
+    """As the type of pandas.NA: what compares with it is neither true nor false."""
+
+    def __ne__(self, other):
+        return self
+
+    def __eq__(self, other):
+        return self
+
+    __hash__ = object.__hash__
+
+    def __bool__(self):
+        raise TypeError("boolean value of NA is ambiguous")
+
+
+def series(*values):
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return SimpleNamespace(to_numpy=lambda: array, to_list=array.tolist)
+
+
+@for_each("missing", [float("nan"), np.float64("nan"), NAType(), None])
+def test_a_column_of_text_is_two_arrays_whatever_stands_for_what_is_missing(missing):
+    found = column(series("a", missing, "nan"))
+    assert {"missing": [False, True, False], "text": ["a", "", "nan"]} == {
+        name: array.tolist() for name, array in found.items()
+    }
+
+
+@for_each("other", [2.5, [float("nan")], np.array([np.nan])])
+def test_a_column_of_text_and_other_things_is_a_list(other):
+    assert ["a", other] == column(series("a", other))
 
 
 def test_it_takes_no_selector():
