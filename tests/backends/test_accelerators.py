@@ -150,11 +150,6 @@ def test_what_an_accelerator_supports_is_measured_and_compared_on_both_sides(mea
             f'{FRAME}\nreturn lambda: xp.collect_all([query], engine="in-memory")',
             "did not run polars.collect_all, which fell back to the library without it; ",
         ),
-        (
-            "networkx:parallel",
-            f"{GRAPH}\n{ONLY_AT_FIRST}",
-            "the last call submitted no work to networkx with nx-parallel",
-        ),
     ],
 )
 def test_what_an_accelerator_leaves_to_the_cpu_is_an_error_that_names_it(measured, choice, body, reason):
@@ -208,6 +203,13 @@ def test_a_data_frame_that_is_written_is_no_work_of_an_engine_of_polars(write):
         with capabilities.context(device), device.observe() as observation:
             getattr(frame, write)(BytesIO())
         assert (device.kind == "cpu", ()) == (observation.worked, observation.fallbacks)
+
+
+def test_calls_that_do_without_the_accelerator_after_the_first_are_an_error(measured):
+    # The last call is looked at while there is time, and always where it takes a hundredth of that.
+    record = measured("networkx:parallel", f"{GRAPH}\n{ONLY_AT_FIRST}", "--gpuperf-max-time=10")
+    assert "error" == record["status"]
+    assert "the last call submitted no work to networkx with nx-parallel" in record["reason"]
 
 
 def test_what_falls_back_in_the_setup_is_no_matter(measured):
