@@ -20,6 +20,7 @@ __all__ = [
     "holds_work",
     "host_memory",
     "idle_remedy",
+    "is_immutable",
     "is_lazy",
     "occupy",
     "other_processes",
@@ -163,6 +164,11 @@ def throttle(device: Any, before: dict[str, int] | None = None) -> tuple[str, ..
 def holds_work(device: Any, value: Any) -> bool:
     """Return whether a value is work that was recorded for the device, such as a CUDA graph."""
     return call_optional(device, "holds_work", value) is True
+
+
+def is_immutable(device: Any, array: Any) -> bool:
+    """Return whether no call can write an array of the device again: one that returns it has kept it."""
+    return call_optional(device, "is_immutable", array) is True
 
 
 def host_memory(device: Any, host: Any) -> Literal["pinned", "pageable"] | None:

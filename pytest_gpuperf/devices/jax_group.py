@@ -16,8 +16,6 @@ AXIS = "devices"
 class JaxGroup(DeviceGroup):
     """JAX devices in a `mesh` of one axis, `devices`; `jax.jit` runs where its inputs are."""
 
-    arrays_are_immutable = True
-
     def __init__(self, jax: Any, devices: Sequence[JaxDevice]) -> None:
         super().__init__(devices)
         self.xp = jax.numpy
@@ -49,6 +47,10 @@ class JaxGroup(DeviceGroup):
         if isinstance(value, Parts):
             return True
         return isinstance(value, self._jax.Array) and value.devices() <= self._devices
+
+    def is_immutable(self, array: Any) -> bool:  # noqa: ARG002 - the capability passes it
+        """Return True: a call can make new arrays alone."""
+        return True
 
     def idle(self, arrays: Iterable[Any]) -> list[int]:
         """Return the numbers of the devices that hold no part of these arrays."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.jax import JaxBackend
 from pytest_gpuperf.devices.library import LibraryBackend, LibraryDevice, import_library, unusable
 from pytest_gpuperf.devices.namespaces import Namespace
@@ -84,6 +85,11 @@ class KerasDevice:
         """Return whether `value` is a tensor, or a variable of Keras, on this device."""
         return self._runs_on.holds(self._value(value))
 
+    def is_immutable(self, array: Any) -> bool:
+        """Return whether no call can write `array`: calls assign to a variable."""
+        is_variable = isinstance(array, self._keras.Variable)
+        return not is_variable and capabilities.is_immutable(self._runs_on, array)
+
     def observe(self) -> AbstractContextManager[Observation]:
         """Observe as the library that Keras runs on does."""
         return self._runs_on.observe()
@@ -147,7 +153,6 @@ class _TensorflowDevice(LibraryDevice, MonitoredDevice):
     """One device of TensorFlow, below Keras; its work runs asynchronously on a GPU."""
 
     backend = "tensorflow"
-    arrays_are_immutable = True
 
     def __init__(self, tensorflow: Any, place: str, name: str, details: dict[str, Any]) -> None:
         self.kind: Kind = "cpu" if place.startswith("CPU") else "gpu"
@@ -189,6 +194,9 @@ class _TensorflowDevice(LibraryDevice, MonitoredDevice):
 
     def holds(self, value: Any) -> bool:
         return self._tf.is_tensor(value) and str(getattr(value, "device", "")).endswith(self._place)
+
+    def is_immutable(self, array: Any) -> bool:
+        return not isinstance(array, self._tf.Variable)
 
     @contextmanager
     def observe(self) -> Iterator[Observation]:

@@ -1,9 +1,10 @@
 """Apple's GPUs, and NVIDIA's, through MLX, compared with NumPy; MLX is lazy and asynchronous."""
 
 import re
-from collections import UserDict, UserList, deque
-from collections.abc import Iterator
+from collections import UserList, deque
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import fields, is_dataclass
 from os import environ
 from platform import mac_ver
 from typing import Any
@@ -132,18 +133,21 @@ class MlxDevice(LibraryDevice, MonitoredDevice):
         self._mx.clear_cache()
 
     def _arrays(self, value: Any) -> Iterator[Any]:
-        """Yield the arrays in a result; MLX itself looks into dicts, lists and tuples alone."""
+        """Yield the arrays in a result; MLX itself looks into dicts, lists and tuples alone.
+
+        The containers are those of `timing.leaves`: what is missed here would be compared, and yet not timed.
+        """
         if isinstance(value, self._mx.array):
             yield value
-        elif isinstance(value, dict | UserDict):
+        elif isinstance(value, Mapping):
             for part in value.values():
                 yield from self._arrays(part)
         elif isinstance(value, list | tuple | deque | UserList):
             for part in value:
                 yield from self._arrays(part)
-        elif not isinstance(value, type):
-            for name in getattr(value, "__dataclass_fields__", ()):
-                yield from self._arrays(getattr(value, name))
+        elif is_dataclass(value) and not isinstance(value, type):
+            for field in fields(value):
+                yield from self._arrays(getattr(value, field.name))
 
     def _pci_bus_id(self) -> str:
         if "pci_bus_id" not in self._properties:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
@@ -79,7 +80,7 @@ def look_for_kept(
         return Note(code="faster_than_memory", text=text)
     if not made and not any(_is_made_anew(value) for value in parts):
         return _note_on_reading(workload, call)
-    if getattr(device, "arrays_are_immutable", False) and all(map(device.holds, made.values())) and made:
+    if made and all(_is_immutable(value, device) for value in made.values()):
         raise GpuPerfError(
             f"the result on the {on} was kept from an earlier call: it is the very array, which no call can "
             "write again; time the computation itself"
@@ -192,6 +193,10 @@ def _is_array(value: Any, device: TimedDevice) -> bool:
     return device.holds(value) or (
         isinstance(value, np.ndarray) and not (is_masked(value) and value is np.ma.masked)
     )
+
+
+def _is_immutable(value: Any, device: TimedDevice) -> bool:
+    return device.holds(value) and capabilities.is_immutable(device, value)
 
 
 def _itself(value: Any) -> Any:

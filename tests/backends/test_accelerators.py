@@ -7,6 +7,7 @@ import json
 import os
 from importlib import import_module
 from importlib.util import find_spec
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -70,6 +71,11 @@ def call():
     return xp.square_clustering(graph, **how)
 return call
 """
+IN_CONTEXT = """
+def in_context():
+    with xp.Config(engine_affinity="streaming"):
+        return query.collect()
+"""
 POINTS = "points = np.random.default_rng(0).random((1000, 5))"
 
 
@@ -128,6 +134,11 @@ def test_what_an_accelerator_supports_is_measured_and_compared_on_both_sides(mea
             'frame = xp.DataFrame({"a": [1, 2]})\nreturn lambda: frame.sum()',
             "the device was idle; collect a lazy query: ",
         ),
+        (
+            "polars:streaming",
+            'frame = xp.DataFrame({"a": [1, 2]})\nreturn lambda: frame.write_ndjson()',
+            "the device was idle; collect a lazy query: ",
+        ),
         ("polars:streaming", f"{FRAME}\nreturn lambda: query", "return what its method collect returns"),
         (
             "polars:streaming",
@@ -139,17 +150,66 @@ def test_what_an_accelerator_supports_is_measured_and_compared_on_both_sides(mea
             f'{FRAME}\nreturn lambda: xp.collect_all([query], engine="in-memory")',
             "did not run polars.collect_all, which fell back to the library without it; ",
         ),
-        (
-            "networkx:parallel",
-            f"{GRAPH}\n{ONLY_AT_FIRST}",
-            "the last call submitted no work to networkx with nx-parallel",
-        ),
     ],
 )
 def test_what_an_accelerator_leaves_to_the_cpu_is_an_error_that_names_it(measured, choice, body, reason):
     record = measured(choice, body)
     assert "error" == record["status"]
     assert reason in record["reason"]
+
+
+@for_each(
+    "call",
+    [
+        'lambda: query.collect(engine="streaming")',
+        "lambda: query.collect(engine=xp.StreamingEngine())",
+        'lambda: xp.collect_all([query], engine="streaming")',
+        'lambda: query.execute(engine="streaming").head',
+        "in_context",
+    ],
+)
+def test_an_engine_of_polars_that_the_test_chooses_itself_is_an_error(measured, call):
+    record = measured("polars:streaming", f"{FRAME}\n{IN_CONTEXT}\nreturn {call}")
+    assert "error" == record["status"]
+    assert "accelerator:polars:streaming was switched off and yet ran " in record["reason"]
+    assert "; choose no engine in the test: " in record["reason"]
+
+
+@for_each("engine", ["gpu", import_module("polars").GPUEngine()])
+def test_the_gpu_engine_of_polars_that_the_test_chooses_itself_is_an_error(monkeypatch, engine):
+    cpu = chosen_accelerator("accelerator:polars").cpu()
+    monkeypatch.setattr(cpu.xp.LazyFrame, "collect", lambda query, **options: None)  # here is no GPU
+    with (
+        capabilities.context(cpu),
+        pytest.raises(GpuPerfError, match=r"switched off and yet ran LazyFrame\.collect; choose no engine"),
+        cpu.observe(),
+    ):
+        cpu.xp.LazyFrame({"a": [1]}).collect(engine=engine)
+
+
+@for_each("options", [{}, {"engine": "auto"}, {"engine": "in-memory"}])
+def test_a_lazy_query_on_the_cpu_runs_on_polars_own_engine(monkeypatch, options):
+    monkeypatch.setenv("POLARS_ENGINE_AFFINITY", "streaming")  # as a suite may have set it
+    cpu = chosen_accelerator("accelerator:polars:streaming").cpu()
+    with capabilities.context(cpu), cpu.observe():
+        cpu.xp.LazyFrame({"a": [1]}).collect(**options)
+
+
+@for_each("write", ["write_csv", "write_ipc", "write_ndjson", "write_parquet"])
+def test_a_data_frame_that_is_written_is_no_work_of_an_engine_of_polars(write):
+    backend = chosen_accelerator("accelerator:polars:streaming")
+    for device in (backend.gpu(""), backend.cpu()):
+        frame = device.xp.DataFrame({"a": [1, 2]})
+        with capabilities.context(device), device.observe() as observation:
+            getattr(frame, write)(BytesIO())
+        assert (device.kind == "cpu", ()) == (observation.worked, observation.fallbacks)
+
+
+def test_calls_that_do_without_the_accelerator_after_the_first_are_an_error(measured):
+    # The last call is looked at while there is time, and always where it takes a hundredth of that.
+    record = measured("networkx:parallel", f"{GRAPH}\n{ONLY_AT_FIRST}", "--gpuperf-max-time=10")
+    assert "error" == record["status"]
+    assert "the last call submitted no work to networkx with nx-parallel" in record["reason"]
 
 
 def test_what_falls_back_in_the_setup_is_no_matter(measured):
@@ -240,7 +300,7 @@ def test_data_frames_are_compared_by_their_columns():
     assert {
         "result['n']": [1, 2],
         "result['s']['missing']": [False, True],
-        "result['s']['text']": ["a", "None"],
+        "result['s']['text']": ["a", ""],
         "result['l'][0][0]": 1.5,
         "result['l'][1][0]": 2.5,
         "result['l'][1][1]": 3.5,

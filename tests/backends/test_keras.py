@@ -204,6 +204,40 @@ def test_training_has_a_verdict():
     assert ("recorded", True) == (record.status, record.parity.agreed)
 
 
+def test_a_variable_that_each_call_writes_and_returns_was_not_kept():
+    def body(device):
+        layer, x = keras.layers.Dense(256), device.asarray(np.ones((256, 256), dtype=np.float32))
+        layer.build((None, 256))
+
+        def train():
+            layer.kernel.assign(device.xp.matmul(x, x))
+            return layer.kernel
+
+        return train
+
+    record = measured(body)
+    assert ("recorded", True) == (record.status, record.parity.agreed)
+
+
+def test_a_tensor_that_is_returned_again_was_kept():
+    if RUNS_ON == "torch":
+        pytest.skip("torch's tensors can be written")
+
+    def body(device):
+        kept, x = [], device.asarray(np.ones((256, 256), dtype=np.float32))
+
+        def call():
+            kept[:] = kept or [device.xp.matmul(x, x)]
+            return kept[0]
+
+        return call
+
+    with pytest.raises(
+        GpuPerfError, match=r"was kept .* it is the very array, which no call can write again"
+    ):
+        measured(body)
+
+
 SUITE = """
     import keras.ops, numpy, pytest
 

@@ -5,8 +5,8 @@ Without MLX these tests skip; with GPUPERF_NO_SKIP set, as in CI's second enviro
 
 import json
 import os
-from collections import deque
-from dataclasses import dataclass
+from collections import ChainMap, UserDict, UserList, deque
+from dataclasses import InitVar, dataclass
 from importlib.util import find_spec
 from statistics import median
 from time import perf_counter
@@ -25,6 +25,7 @@ from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.testing import DeviceConformance
 from pytest_gpuperf.timing import blocks
+from pytest_gpuperf.timing.leaves import leaves
 from pytest_gpuperf.timing.trial import Trial
 
 if find_spec("mlx") is None:
@@ -66,6 +67,12 @@ class Point:
     y: Any
 
 
+@dataclass
+class Scaled:
+    x: Any
+    scale: InitVar[int]
+
+
 class Pair(NamedTuple):
     one: Any
     other: Any
@@ -80,6 +87,9 @@ class Pair(NamedTuple):
         lambda array: Pair(array, "text"),
         lambda array: deque([array]),
         lambda array: {"points": [Point(1, array), Point]},
+        lambda array: MappingProxyType({"a": ChainMap({}, {"b": array})}),
+        lambda array: UserDict({"a": UserList([array])}),
+        lambda array: Scaled(array, 2),
     ],
 )
 @for_each("ask", ["wait", "submit"])
@@ -88,6 +98,7 @@ def test_arrays_are_computed_wherever_they_are_in_a_result(gpu, nested, ask):
     before = mx.get_active_memory()
     result = nested(a + a)
     assert mx.get_active_memory() < before + a.nbytes, "MLX is lazy no more"
+    assert any(gpu.holds(leaf.value) for leaf in leaves(result)), "it would be compared"
     getattr(gpu, ask)(result)
     gpu.synchronize()
     assert mx.get_active_memory() >= before + a.nbytes

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from time import process_time
 from typing import Any
 
@@ -23,15 +23,17 @@ class Accelerator:
 
     `library` is the module of the namespace, `remedy` how to install it, and `is_gpu` whether the accelerator
     works on a GPU. `how` is the rest of its name, as in `networkx:parallel`; GpuPerfError for a wrong one.
-    `idle_remedy` is what to do where it has nothing to do. What it tells of its `calls` is read while it is
-    off, too, where it `may_stay_on` for what a module has imported.
+    `idle_remedy` is what to do where it has nothing to do, and `off_remedy` where it ran though it was off.
     """
 
     library: str
     remedy: str
     idle_remedy = "call what it accelerates through xp, inside the test"
+    off_remedy = (
+        "take what the test calls from xp inside its body: names that a module imported once stay those of "
+        "the accelerator"
+    )
     is_gpu = False
-    may_stay_on = True
 
     def __init__(self, how: str) -> None:
         self.how = how
@@ -137,14 +139,12 @@ class _Plain(_Side):
     @contextmanager
     def observe(self) -> Iterator[Observation]:
         """Raise GpuPerfError where the accelerator ran functions though it was switched off."""
-        may_stay_on = self.accelerator.may_stay_on
-        with self.accelerator.calls() if may_stay_on else nullcontext(Calls()) as calls:
+        with self.accelerator.calls() as calls:
             yield Observation(worked=True)
         if calls.ran:
             raise GpuPerfError(
                 f"{self.backend} was switched off and yet ran {first_few(sorted({*calls.ran}))}; "
-                f"take what the test calls from xp inside its body: names that a module imported once stay "
-                "those of the accelerator"
+                f"{self.accelerator.off_remedy}"
             )
 
     def holds(self, value: Any) -> bool:

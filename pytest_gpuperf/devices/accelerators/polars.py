@@ -4,16 +4,19 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import wraps
+from importlib import import_module
+from os import environ
 from typing import Any
 
 from pytest_gpuperf.devices.accelerators.base import Accelerator, Calls
 from pytest_gpuperf.devices.accelerators.columns import column
 from pytest_gpuperf.devices.library import import_library, unusable
-from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 
 _ENGINES = ("gpu", "streaming")
+_OLDEST = (1, 44)  # the first whose Config takes an engine object; cudf-polars 26.10 takes no later one
 _INSTALL = "install cudf-polars-cu12 or cudf-polars-cu13, and a polars that it supports"
-_STARTS_WORK = ("collect", "collect_async", "collect_batches", "sink_")
+_STARTS_WORK = ("collect", "execute", "sink_")
 
 
 class Polars(Accelerator):
@@ -22,7 +25,7 @@ class Polars(Accelerator):
     library = "polars"
     remedy = "install polars"
     idle_remedy = "collect a lazy query: a data frame works at once, on the CPU whatever the engine"
-    may_stay_on = False
+    off_remedy = "choose no engine in the test: leave out engine= and polars' engine_affinity"
 
     def __init__(self, how: str) -> None:
         super().__init__(how or "gpu")
@@ -30,6 +33,17 @@ class Polars(Accelerator):
         if self.how not in _ENGINES:
             names = " or ".join(f"accelerator:polars:{engine}" for engine in _ENGINES)
             raise GpuPerfError(f"polars has no engine {how!r} to compare; pass {names}")
+
+    def namespace(self) -> Any:
+        """Return polars; raise Unavailable where it is missing, broken or too old."""
+        polars = super().namespace()
+        version = polars.__version__
+        if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+            oldest = ".".join(map(str, _OLDEST))
+            raise Unavailable(
+                f"polars {version} is too old to be given an engine; install polars>={oldest}", broken=True
+            )
+        return polars
 
     def open(self) -> str:
         """Return the engine's name after one query on it; raise Unavailable where it cannot run."""
@@ -55,7 +69,7 @@ class Polars(Accelerator):
 
     @contextmanager
     def calls(self) -> Iterator[Calls]:
-        """Note the lazy queries that run.
+        """Note the lazy queries that run: on this engine, whoever has chosen it, or on another one.
 
         An engine that leaves a query to another one tells nobody, but for the GPU's, which raises.
         """
@@ -64,10 +78,9 @@ class Polars(Accelerator):
         def noted(shown: str, function: Callable[..., Any]) -> Callable[..., Any]:
             @wraps(function)
             def call(*inputs: Any, **options: Any) -> Any:
-                is_ours = options.get("engine", "auto") in ("auto", self.how) or not isinstance(
-                    options["engine"], str
-                )
-                if not options.get("lazy"):  # else they return one more query that has not run
+                # A lazy one returns one more query that has not run.
+                if not (options.get("lazy") or _is_eager(options.get("optimizations"))):
+                    is_ours = _engine(options.get("engine", "auto")) == self.how
                     (calls.ran if is_ours else calls.left).append(shown)
                 return function(*inputs, **options)
 
@@ -92,3 +105,22 @@ class Polars(Accelerator):
         if isinstance(value, polars.Series):
             return column(value)
         return {each.name: column(each) for each in value} if isinstance(value, polars.DataFrame) else None
+
+
+def _engine(chosen: Any) -> str:
+    """Return the name of the engine that a call chooses, by its name or as an object, or leaves to polars.
+
+    That is the one which is set for all calls, where one is: an object, or else a variable's.
+    """
+    if chosen == "auto":
+        config: Any = import_module("polars.lazyframe.engine_config")
+        chosen = config.get_engine_affinity_override() or environ.get("POLARS_ENGINE_AFFINITY", chosen)
+    return str(getattr(chosen, "name", chosen))
+
+
+def _is_eager(optimizations: Any) -> bool:
+    """Return whether a query is a step of a data frame's own method, such as `DataFrame.write_ndjson`.
+
+    Polars never runs these on the GPU: for their optimizations `GPUEngine._post_opt_callback` returns None.
+    """
+    return bool(getattr(getattr(optimizations, "_pyoptflags", None), "eager", False))

@@ -15,6 +15,7 @@ from cases import for_each
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.accelerators import chosen_accelerator
 from pytest_gpuperf.devices.accelerators.base import Accelerator, AcceleratorBackend, Calls, log_of
+from pytest_gpuperf.devices.accelerators.columns import column
 from pytest_gpuperf.devices.registry import Devices, backends
 from pytest_gpuperf.model.errors import GpuPerfError, Unavailable
 from pytest_gpuperf.timing.leaves import snapshot
@@ -106,11 +107,22 @@ def installed(monkeypatch):
     ],
 )
 def test_a_missing_package_is_named_with_the_one_to_install(installed, choice, missing, reason):
-    installed(missing=[missing], polars={}, networkx={}, sklearn={}, pandas={})
+    installed(missing=[missing], polars={"__version__": "2.1.0"}, networkx={}, sklearn={}, pandas={})
     with pytest.raises(Unavailable) as cause:
         chosen_accelerator(f"accelerator:{choice}").gpu("")
     assert str(cause.value).startswith(reason)
     assert cause.value.missing
+
+
+@for_each("choice", ["polars", "polars:streaming"])
+def test_a_polars_that_is_too_old_is_refused_with_the_version_to_install(installed, choice):
+    installed(polars={"__version__": "1.43.0"}, cudf_polars={})
+    backend = chosen_accelerator(f"accelerator:{choice}")
+    for open_device in (backend.cpu, lambda: backend.gpu("")):
+        with pytest.raises(Unavailable) as cause:
+            open_device()
+        assert "polars 1.43.0 is too old to be given an engine; install polars>=1.44" == str(cause.value)
+        assert cause.value.broken
 
 
 def test_a_backend_of_networkx_that_is_known_and_not_installed_is_named_with_its_package(
@@ -222,6 +234,40 @@ def test_objects_of_the_library_are_compared_by_their_contents():
     result = [SimpleNamespace(inside=np.arange(2)), 5]
     found = snapshot(result, cpu.holds, cpu.asnumpy, unpack=capabilities.unpack(cpu))
     assert [("result[0]['inside']", [0, 1]), ("result[1]", 5)] == [(at, v.tolist()) for at, v, _ in found]
+
+
+class NAType:
+    """As the type of pandas.NA: what compares with it is neither true nor false."""
+
+    def __ne__(self, other):
+        return self
+
+    def __eq__(self, other):
+        return self
+
+    __hash__ = object.__hash__
+
+    def __bool__(self):
+        raise TypeError("boolean value of NA is ambiguous")
+
+
+def series(*values):
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return SimpleNamespace(to_numpy=lambda: array, to_list=array.tolist)
+
+
+@for_each("missing", [float("nan"), np.float64("nan"), NAType(), None])
+def test_a_column_of_text_is_two_arrays_whatever_stands_for_what_is_missing(missing):
+    found = column(series("a", missing, "nan"))
+    assert {"missing": [False, True, False], "text": ["a", "", "nan"]} == {
+        name: array.tolist() for name, array in found.items()
+    }
+
+
+@for_each("other", [2.5, [float("nan")], np.array([np.nan])])
+def test_a_column_of_text_and_other_things_is_a_list(other):
+    assert ["a", other] == column(series("a", other))
 
 
 def test_it_takes_no_selector():

@@ -14,13 +14,14 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.record import Clocks
 
 COOL = Clocks(sm_mhz=1980, memory_mhz=3201, celsius=41, watts=123.0, throttle=())
-NOTHING = {"throttle": (), "occupy": False, "unfinished": [], "holds_work": False}
+NOTHING = {"throttle": (), "occupy": False, "unfinished": [], "holds_work": False, "is_immutable": False}
 ABILITIES = (
     "occupy",
     "clocks",
     "throttle",
     "free_memory",
     "holds_work",
+    "is_immutable",
     "host_memory",
     "processor_time",
     "sm_mhz",
@@ -35,6 +36,7 @@ def ask(name, device):
         "occupy": (0.5,),
         "pause": (0.5,),
         "holds_work": ("a graph",),
+        "is_immutable": (np.ones(3),),
         "host_memory": (np.ones(3),),
     }
     beside = arguments.get(name, ())

@@ -343,7 +343,7 @@ class Immutable(StandIn):
 
     def gpu(self, selector):
         device = super().gpu(selector)
-        device.arrays_are_immutable = True
+        device.is_immutable = lambda array: True
         return device
 
 
