@@ -128,7 +128,7 @@ class SamplingPlan:
     warmup_tolerance: float = 0.05
     warmup_time: float = 0.1
     precision: float = 0.05
-    precision_time: float = 0.035
+    precision_time: float = 0.03
     precision_rounds: int = 0
     record_time: float = 1.0
     record_rounds: int = 500
