@@ -150,7 +150,7 @@ def _cpu_threads(case: _Case) -> Diagnosis | None:
 def _float64(case: _Case) -> Diagnosis | None:
     """The rates are those of "Arithmetic Instructions" in NVIDIA's CUDA C++ Programming Guide."""
     doubles = _DOUBLES.intersection(case.gpu.dtypes)
-    if not doubles or case.gpu.device.emulated:  # a CPU computes float64 at half the rate at worst
+    if not doubles:
         return None
     sentence = (
         f"float64: the GPU works in {_list(doubles)}; consumer GPUs compute float64 at 1/32 to 1/64 of "

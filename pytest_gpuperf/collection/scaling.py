@@ -54,7 +54,7 @@ def read(items: Iterable[pytest.Item], *, has_foreign_marker: bool) -> tuple[lis
 
 
 def _tell_apart(items: Sequence[pytest.Item]) -> None:
-    """Name groups by their ids where others have the same name: their values have the same text."""
+    """Rename groups whose names are equal, as those of values with the same text are: by their ids."""
     groups = Counter((one.name, one.count) for item in items if (one := item.stash[SPEC].scaling))
     for item in items:
         spec = item.stash[SPEC]

@@ -167,7 +167,7 @@ def holds_work(device: Any, value: Any) -> bool:
 
 
 def is_immutable(device: Any, array: Any) -> bool:
-    """Return whether no call can write an array of the device again: one that returns it has kept it."""
+    """Return whether no call can write an array again: one that returns the same has kept it."""
     return call_optional(device, "is_immutable", array) is True
 
 

@@ -150,7 +150,7 @@ class JaxDevice(LibraryDevice, MonitoredDevice):
         return isinstance(value, self._jax.Array) and value.devices() == {self.device}
 
     def is_immutable(self, array: Any) -> bool:  # noqa: ARG002 - the capability passes it
-        """Return True: a call can make new arrays alone."""
+        """Return True: calls make new arrays, and write none."""
         return True
 
     @contextmanager

@@ -49,7 +49,7 @@ class JaxGroup(DeviceGroup):
         return isinstance(value, self._jax.Array) and value.devices() <= self._devices
 
     def is_immutable(self, array: Any) -> bool:  # noqa: ARG002 - the capability passes it
-        """Return True: a call can make new arrays alone."""
+        """Return True: calls make new arrays, and write none."""
         return True
 
     def idle(self, arrays: Iterable[Any]) -> list[int]:

@@ -34,7 +34,8 @@ _ROUNDED = 1.001  # what a sum of floats may be off, and more
 # When so many calls, or calls for so many seconds, show no time at all, more of them would not either.
 _MAX_CALLS_OF_NO_TIME, _SECONDS_OF_NO_TIME = 1000, 1.0
 _NO_TIME = "{} calls take no time that the clock can show: does the workload use the device?"
-_LONGEST_ON_HOST = 1.0  # seconds that a block may take there whose calls take nanoseconds of simulated time
+# Seconds by the host's clock of a block, and of warm-up, whose calls take nanoseconds of simulated time.
+_LONGEST_ON_HOST, _MOST_WARMUP_ON_HOST = 1.0, 10.0
 # Seconds for which a GPU's blocks must be steady, and how often that is tried.
 _WINDOW, _MOST_WINDOWS = 0.25, 4
 _COMPARED, _PAUSE = 5, 0.05  # blocks that follow others, and that follow a pause of so many seconds
@@ -164,13 +165,17 @@ class BlockTimer:
             self.synchronize_cost = min(time_block(lambda: None, 1, device) for _ in range(5))
         block_time = max(plan.block_time, 20 * self.synchronize_cost, 1000 * _resolution())
         self.block_time = block_time
-        started, hopeless = device.clock(), perf_counter() + _SECONDS_OF_NO_TIME
+        started, started_on_host = device.clock(), perf_counter()
+        hopeless, fastest_on_host = started_on_host + _SECONDS_OF_NO_TIME, inf
         recent: list[float] = []
         while not self.steady and not self._is_warm(seconds_between(started, device.clock()), options):
-            started_on_host = perf_counter()
+            if self._has_own_clock and perf_counter() - started_on_host > _MOST_WARMUP_ON_HOST:
+                break
+            block_started = perf_counter()
             with gc_paused():
                 sample = time_block(call, self.block_calls, device, calls_wait=self.calls_wait)
-            host_time = (perf_counter() - started_on_host) / self.block_calls
+            on_host = max(perf_counter() - block_started, _resolution()) / self.block_calls
+            fastest_on_host = min(fastest_on_host, on_host)
             self.warmup_calls += self.block_calls
             self.note_time(sample)
             recent = [*recent[-2:], sample]
@@ -180,9 +185,8 @@ class BlockTimer:
                 if self.block_calls >= enough or (not shows_calls and perf_counter() > hopeless):
                     raise GpuPerfError(_NO_TIME.format(self.block_calls))
                 if self._has_own_clock and shows_calls:
-                    affordable = int(_LONGEST_ON_HOST / max(host_time, _resolution()))
-                    max_calls = min(max_calls, max(self.block_calls, affordable))
-                if self.block_calls < max_calls:
+                    enough = min(enough, max(self.block_calls, int(_LONGEST_ON_HOST / fastest_on_host)))
+                if self.block_calls < min(max_calls, enough):
                     more = _more_calls(self.block_calls, sample, block_time)
                     self.block_calls = min(max_calls, enough, more)
                     recent.clear()

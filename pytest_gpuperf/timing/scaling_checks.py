@@ -1,7 +1,7 @@
 """The results of a test on several numbers of devices, compared although each has them in other parts."""
 
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections import UserList, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.timing import any_array, parity
 from pytest_gpuperf.timing.checks import ResultChecks, When
-from pytest_gpuperf.timing.leaves import Leaf
+from pytest_gpuperf.timing.leaves import Leaf, describe_lazy
 from pytest_gpuperf.timing.workload import Workload
 
 _HINT = (
@@ -74,12 +74,12 @@ class ScalingChecks(ResultChecks):
 
         Returns a note where each device has a copy of all that it should have a part of.
         """
-        if self._is_weak and workload.scope == "body":
+        arrays = [each for one in workload.inputs if (each := one.array()) is not None]
+        if not arrays and self._is_weak:
             raise GpuPerfError(
                 "under weak scaling the inputs must be known, to see that they grow with the devices; make "
-                "them first, and return a function that does the work"
+                "them first, and return a function that does the work and names them"
             )
-        arrays = [each for one in workload.inputs if (each := one.array()) is not None]
         if not arrays:
             return None
         if idle := group.idle(arrays):
@@ -88,15 +88,15 @@ class ScalingChecks(ResultChecks):
                 f"no input of the workload is on {len(idle)} of the {group.count} devices ({numbers}); "
                 "divide them with devices.asarray(host, shard=0), or copy them with devices.asarray(host)"
             )
-        sizes = sorted(map(any_array.bytes_of, group.on_first(arrays)))
+        sizes = sorted(map(any_array.bytes_of, group.on_first(arrays)), reverse=True)
         whole = sum(map(any_array.bytes_of, arrays))
         if group.count == self._scaling.counts[0]:
             self._on_fewest, self._whole_on_fewest = sizes, whole
         elif self._is_weak and (whole == self._whole_on_fewest or _is_smaller(sizes, self._on_fewest)):
             raise GpuPerfError(
                 f"under weak scaling the problem grows with the devices, and that of {self._names[1]} is too "
-                f"small beside that of {self._names[0]}; make what is divided devices.count times as large, "
-                "or remove mode='weak'"
+                f"small beside that of {self._names[0]}; make what is divided devices.count times as large "
+                "and copy the rest, or remove mode='weak'"
             )
         elif not self._is_weak and sizes == self._on_fewest:
             text = "every device has all inputs, so nothing was divided: pass shard= to devices.asarray"
@@ -115,22 +115,25 @@ class ScalingChecks(ResultChecks):
 
 
 def _is_smaller(sizes: list[int], before: list[int]) -> bool:
-    """Return whether a device has clearly less of one input, or of all of them if their number differs."""
-    if len(sizes) != len(before):
+    """Return whether one of the largest inputs of a device is clearly smaller than it was before.
+
+    With fewer inputs, all together are: two may have become one.
+    """
+    if len(sizes) < len(before):
         sizes, before = [sum(sizes)], [sum(before)]
-    return any(now < _GROWN * then for now, then in zip(sizes, before, strict=True))
+    return any(now < _GROWN * then for now, then in zip(sizes, before, strict=False))
 
 
 def _gathered(result: Any, group: DeviceGroup) -> Any:
     """Return a result in which a list with a part on each device is one value."""
     if (parts := group.parts_of(result)) is not None:
         return parts
-    if isinstance(result, dict):
+    if describe_lazy(result) is not None:
+        return result  # which is refused
+    if isinstance(result, Mapping):
         return {name: _gathered(value, group) for name, value in result.items()}
-    if type(result) in (list, tuple, deque):
-        return type(result)(_gathered(value, group) for value in result)
-    if isinstance(result, tuple) and hasattr(result, "_make"):
-        return result._make(_gathered(value, group) for value in result)
+    if isinstance(result, list | tuple | deque | UserList):
+        return [_gathered(value, group) for value in result]
     if is_dataclass(result) and not isinstance(result, type):
         gathered = copy(result)
         for field in fields(result):

@@ -15,7 +15,7 @@ AcquireLock = Callable[[], AbstractContextManager[LockHold]]
 A session passes `MeasurementLock.acquire`, with pytest-timeout's timer paused meanwhile.
 """
 
-_MOST_ON_HOST = 30.0  # seconds by the host's clock of a test whose devices simulate time, or its limit
+_MOST_ON_HOST = 30.0  # seconds by the host's clock of a test whose devices simulate time; its limit if longer
 _LONG_PAUSE = 0.05  # seconds, in which a process that waits for the lock will try to get it
 
 
@@ -78,8 +78,8 @@ class TimeBudget:
         left = self._limit - (self._elapsed() or 0.0)
         if self._started_on_host is None:
             return left
-        on_host = perf_counter() - self._started_on_host
-        return min(left, 0.0) if on_host > max(self._limit, _MOST_ON_HOST) else left
+        left_on_host = max(self._limit, _MOST_ON_HOST) - (perf_counter() - self._started_on_host)
+        return left if left_on_host >= 0 else min(left, left_on_host)
 
     def _elapsed(self) -> float | None:
         if self._started is None:

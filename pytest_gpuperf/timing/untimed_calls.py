@@ -161,13 +161,13 @@ def devices_at_work(workload: Workload, group: DeviceGroup) -> set[int]:
     """
     seen: set[int] = set()
     spent = 0.0
-    for _ in range(_LOOKS):
+    for look in range(1, _LOOKS + 1):
         call = _observed_call(workload.call, group)
         idle = group.idle(leaf.value for leaf in leaves(call.result) if group.holds(leaf.value))
         seen |= {number for number, worked in enumerate(group.worked) if worked or number not in idle}
         spent += call.elapsed
-        if len(seen) == group.count or spent > _LOOKING:
-            break
+        if len(seen) == group.count or (spent > _LOOKING and look >= group.count):
+            break  # in so many looks each device is once the first to be asked
     return seen
 
 
@@ -262,7 +262,7 @@ def _observed_call(call: Callable[[], Any], device: TimedDevice, *, when_idle: b
 
 
 def _require_no_fallback(call: _ObservedCall, device: TimedDevice) -> None:
-    """Refuse a call of which the device is known to have left a part to the CPU."""
+    """Refuse a call of which the device is known to have left a part to the library without it."""
     if left := call.observation.fallbacks:
         raise GpuPerfError(
             f"{device.name} did not run {first_few(left)}, which fell back to the library without it; leave "

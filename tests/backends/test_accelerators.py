@@ -94,6 +94,11 @@ POINTS = "points = np.random.default_rng(0).random((1000, 5))"
             "polars with its streaming engine ",
         ),
         (
+            "polars:streaming",
+            f"{FRAME}\nreturn lambda: xp.concat(list(query.collect_batches(lazy=True)))",
+            "polars with its streaming engine ",
+        ),
+        (
             "sklearnex",
             f"{POINTS}\nreturn lambda: xp.linear_model.Ridge().fit(points, points[:, 0]).coef_",
             "scikit-learn with scikit-learn-intelex ",

@@ -5,7 +5,7 @@ from array import array
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import count, islice
+from itertools import chain, count, islice, repeat
 from random import Random
 
 import pytest
@@ -228,6 +228,21 @@ def test_a_block_of_simulated_nanoseconds_ends_before_it_takes_long_on_the_host(
     timer = warmed_up(simulated(kernel=1e-9))
     assert (1, True) == (timer.block_calls, timer.steady)
     assert timer.block_time == RunOptions().sampling.block_time, "the record says that the block is short"
+
+
+def test_one_slow_call_of_the_host_shortens_no_later_block(monkeypatch):
+    host = chain([0.0, 0.0, 0.0], [0.2], repeat(0.2))  # the first block, of one call, was interrupted
+    monkeypatch.setattr(blocks, "perf_counter", lambda: next(host))
+    timer = warmed_up(simulated(kernel=1e-6))
+    assert timer.block_calls * 1e-6 >= 1e-3
+
+
+def test_warm_up_of_simulated_nanoseconds_ends_on_the_host_though_it_is_not_steady(monkeypatch):
+    host, noise = count(step=0.3), count(1)
+    monkeypatch.setattr(blocks, "perf_counter", lambda: next(host))
+    timer = warmed_up(simulated(kernel=1e-9, noise=lambda: 1.5 ** next(noise)))
+    assert not timer.steady
+    assert next(host) < 20
 
 
 @for_each("is_host_s", [False, True])

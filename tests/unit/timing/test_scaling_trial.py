@@ -1,9 +1,11 @@
 """ScalingTrial: one test on groups of devices whose every time is known."""
 
-from collections import deque
+from collections import UserDict, UserList, deque
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -12,12 +14,15 @@ from cases import for_each
 
 from pytest_gpuperf.analysis import scaling
 from pytest_gpuperf.devices.group import DeviceGroup
+from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice, Timing
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.timing.scaling_trial import ScalingTrial
+from pytest_gpuperf.timing.untimed_calls import devices_at_work
+from pytest_gpuperf.timing.workload import Workload
 
 WORK = 10e-3  # seconds of the whole problem on one device
 COUNTS = (1, 2, 4)
@@ -424,10 +429,75 @@ class Step:
     params: list
 
 
-@for_each("form", [State, Step, lambda parts: deque([parts, {"again": parts}])])
-def test_parts_are_joined_in_any_container(form):
-    def doubled(devices):
-        parts = devices.asarray(np.arange(8.0), shard=0)
-        return lambda: form([part * 2 for part in parts])
+def test_parts_are_joined_in_any_container_that_is_read():
+    forms = (
+        State,
+        Step,
+        lambda parts: deque([parts, {"again": parts}]),
+        lambda parts: MappingProxyType({"parts": parts}),
+        lambda parts: UserDict(parts=UserList([parts])),
+    )
+    for form in forms:
+        assert Devices().compare(returning(partial(in_form, form)), required=0.5).parity.agreed is True
 
-    assert Devices().compare(returning(doubled), required=0.5).parity.agreed is True
+
+def in_form(form, devices):
+    parts = devices.asarray(np.arange(8.0), shard=0)
+    return lambda: form([part * 2 for part in parts])
+
+
+class Late(dict):
+    """A dict whose values are computed when they are read."""
+
+    def items(self):
+        return [(name, value + 1) for name, value in super().items()]
+
+
+def test_a_container_that_computes_is_refused_on_several_devices_too():
+    def late(devices):
+        parts = devices.asarray(np.arange(8.0), shard=0)
+        return lambda: Late(sum=parts[0] * 1)
+
+    assert "is lazy: its work would run after the timed call" in Devices().refusal(returning(late))
+
+
+def test_a_weak_problem_without_known_inputs_is_refused():
+    def inside(devices):
+        host = np.ones(8 // devices.count)
+        return lambda: [device.asarray(host) for device in devices.all]
+
+    assert "return a function that does the work" in Devices().refusal(returning(inside), mode="weak")
+
+
+def test_one_more_buffer_hides_no_input_that_shrinks():
+    def buffered(devices):
+        weights, parts = devices.asarray(np.zeros(64)), devices.asarray(np.arange(8.0), shard=0)
+        buffers = [device.asarray(np.zeros(2)) for device in devices.all if devices.count > 1]
+        return lambda: [*(part + weight[0] for part, weight in zip(parts, weights, strict=True)), *buffers]
+
+    message = Devices().refusal(returning(buffered), mode="weak", demand=Demand(parity=False))
+    assert message.startswith("under weak scaling the problem grows")
+
+
+class Asked(SimulatedDevice):
+    """A device that is asked for unfinished work, and waited for: then all the others are done, too."""
+
+    waited = False
+
+    @contextmanager
+    def observe(self):
+        observation = Observation()
+        yield observation
+        observation.worked = not Asked.waited
+        Asked.waited = True
+
+
+def test_a_slow_call_is_made_as_often_as_there_are_devices_to_ask():
+    clock = Clock()
+    group = DeviceGroup([Asked("gpu", clock=clock, index=index) for index in range(3)])
+
+    def call():
+        Asked.waited = False
+        clock.advance(1.0)
+
+    assert devices_at_work(Workload(device=group, call=call, scope="call"), group) == {0, 1, 2}
