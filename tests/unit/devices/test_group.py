@@ -1,13 +1,10 @@
 """DeviceGroup: several devices as one, with parts of arrays on each; and which devices a run takes for it."""
 
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.machine import Machine
-from pytest_gpuperf.devices.protocol import Observation
 from pytest_gpuperf.devices.registry import Devices
 from pytest_gpuperf.devices.simulated import Clock, Injected, SimulatedBackend, SimulatedDevice, Timing
 from pytest_gpuperf.model.errors import GpuPerfError, TooFewDevices, Unavailable
@@ -171,31 +168,6 @@ def test_a_backend_makes_its_own_groups():
             return made
 
     assert Devices("simulated", [Own(count=2)]).group(2).mesh == "a mesh"
-
-
-class Forgetful(SimulatedDevice):
-    """A device that is asked for unfinished work, and waited for: then all the others are done, too."""
-
-    waited = False
-
-    @contextmanager
-    def observe(self):
-        observation = Observation()
-        yield observation
-        observation.worked = not Forgetful.waited
-        Forgetful.waited = True
-
-
-def test_each_device_is_in_turn_the_first_that_is_asked_whether_it_works():
-    group = DeviceGroup([Forgetful("gpu", clock=Clock(), index=index) for index in range(3)])
-    seen = []
-    for _ in range(3):
-        Forgetful.waited = False
-        with group.observe():
-            pass
-        seen.append(group.worked.index(True))
-        assert sum(group.worked) == 1
-    assert sorted(seen) == [0, 1, 2]
 
 
 def test_the_first_device_holds_its_parts_and_its_copies(group):
