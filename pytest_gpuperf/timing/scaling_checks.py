@@ -52,7 +52,7 @@ class ScalingChecks(ResultChecks):
         return super().copy_to_host(_gathered(result, device), device, dtypes)
 
     def compare(self, cpu: list[Leaf], gpu: list[Leaf], device: Any, when: When) -> None:
-        """Compare the results on the fewest devices with those on more, but for weak scaling."""
+        """Compare fewer devices with more; under weak scaling, calls on the same devices."""
         if self._is_weak:
             if when == "before":
                 self._first_of_group = gpu
@@ -95,8 +95,8 @@ class ScalingChecks(ResultChecks):
         elif self._is_weak and (whole == self._whole_on_fewest or _is_smaller(sizes, self._on_fewest)):
             raise GpuPerfError(
                 f"under weak scaling the problem grows with the devices, and that of {self._names[1]} is too "
-                f"small beside that of {self._names[0]}; make what is divided devices.count times as large "
-                "and copy the rest, or remove mode='weak'"
+                f"small compared with that of {self._names[0]}; make what is divided devices.count times "
+                "as large and copy the rest, or remove mode='weak'"
             )
         elif not self._is_weak and sizes == self._on_fewest:
             text = "every device has all inputs, so nothing was divided: pass shard= to devices.asarray"

@@ -71,7 +71,7 @@ class Polars(Accelerator):
     def calls(self) -> Iterator[Calls]:
         """Note the lazy queries that run: on this engine, whoever has chosen it, or on another one.
 
-        An engine that leaves a query to another one tells nobody, but for the GPU's, which raises.
+        Only the GPU's engine shows that it leaves a query to another one: it raises.
         """
         calls, polars = Calls(), sys.modules["polars"]
 
