@@ -58,7 +58,7 @@ def idle_remedy(device: Any) -> str:
 
 
 def unpack(device: Any) -> Callable[[Any], Any] | None:
-    """Return the device's method `unpack(value)`; None where it has none.
+    """Return the device's method `unpack(value)`, or None if the device does not define it.
 
     It returns a value of the device's library, such as a data frame, as containers of arrays, numbers and
     text, which are compared in its place; None for what it does not know. It raises GpuPerfError for a value

@@ -122,7 +122,7 @@ class Record:
     reason: str | None
     """Why it ended so, as a sentence; null for passed and recorded, and only for them."""
     reason_code: ReasonCode | None = None
-    """The kind of reason, for programs; null where there is none, or no code for it."""
+    """The kind of reason, for programs; null without a reason, and for a reason without a code."""
     expected_failure: bool = False
     """Whether the test failed as its `xfail` marker expects: such a failure fails no run."""
     demand: Demand

@@ -21,7 +21,7 @@ class ScalingTrial(Trial):
     """The measurement of one test on a group of devices, in interleaved rounds with the fewest devices.
 
     `compare` takes the fewest devices in the place of the CPU: its speedup is their time / that of the group.
-    No copies and no latencies are timed beside it.
+    Copies and latencies are not timed.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ScalingTrial(Trial):
         return timer, values
 
     def _measure_secondary(self, *timers: BlockTimer) -> None:
-        """Measure nothing beside the rounds: copies to one device say nothing about several."""
+        """Skip copies and latencies: copies to one device say nothing about several."""
 
     def _judge(self) -> Verdict:
         """Return the verdict on the parallel efficiency; results must agree wherever one is required."""

@@ -39,7 +39,7 @@ class NetworkX(Accelerator):
             raise GpuPerfError(f"{problem}; pass one of {names}")
 
     def open(self) -> str:
-        """Return the name of the backend's distribution; raise Unavailable where there is none to use."""
+        """Return the name of the backend's distribution; raise Unavailable if it cannot be used."""
         entry = next((entry for entry in _entries() if entry.name == self.how), None)
         if entry is None:
             remedy = f"install {_KNOWN[self.how]}"
@@ -60,7 +60,7 @@ class NetworkX(Accelerator):
     def on(self) -> Iterator[None]:
         """Put the backend first, and let NetworkX not warn in each call that it uses a converted graph.
 
-        nx-parallel takes two jobs where it sees that pytest runs, whatever it is told; so it does not see it.
+        Under pytest nx-parallel takes two jobs whatever n_jobs is: the variable that shows pytest is hidden.
         """
         test = environ.pop(_CURRENT_TEST, None)
         try:
