@@ -54,7 +54,8 @@ def parts(record: Record) -> tuple[Part, ...]:
     busy = _busy(record)
     middle = [Part("call", call)]
     if busy is not None:
-        middle = [Part("device busy", min(busy, call)), Part("launch and idle", max(0.0, call - busy))]
+        busy = min(max(0.0, busy), call)
+        middle = [Part("device busy", busy), Part("launch and idle", call - busy)]
     found = (Part("upload", upload), *middle, Part("download", download))
     return tuple(part for part in found if part.seconds) if sum(part.seconds for part in found) < inf else ()
 

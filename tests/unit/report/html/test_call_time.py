@@ -100,6 +100,14 @@ def test_copies_that_took_no_time_by_a_file_that_lies_are_no_part():
     assert "download" not in times(called(transfer=Transfer(h2d=UP, d2h=back)))
 
 
+def test_a_device_that_says_it_was_busy_for_less_than_no_time_was_idle():
+    """The call is so short that its time is lost in a sum with that of the device."""
+    inspection = Inspection(host_time=1e-3, device_time=-1.0)
+    found = record(gpu=replace(measurement(GPU, 5e-324), inspection=inspection))
+    assert ["launch and idle"] == [part.name for part in parts(found)]
+    assert is_whole(replace(figure(found), finding="-"))
+
+
 def test_a_loop_that_takes_another_time_than_the_sum_is_told():
     faster = sentence(called(transfer=replace(MOVED, loop=array("d", [5e-3]))))
     assert faster.endswith(
