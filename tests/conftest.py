@@ -173,8 +173,8 @@ def pytester(pytester, request, monkeypatch):
             words = [str(argument) for argument in arguments]
             used = {name for word in words for option, name in PLUGINS.items() if word.startswith(option)}
             used = sorted(name for name in {"gpuperf", *used} if f"no:{name}" not in words)
-            apart = call.__name__ == "runpytest_subprocess" or "xdist" in used
-            quick = ("-pno:unraisableexception",) if apart else ()
+            ends_itself = call.__name__ == "inline_run" and "xdist" not in used
+            quick = () if ends_itself else ("-pno:unraisableexception",)
             if call.__name__ == "inline_run" and used == ["gpuperf"] and "-pgpuperf" not in words:
                 # By its name it is looked for in what every installed distribution says of itself.
                 options["plugins"], used = [plugin, *options.get("plugins", ())], []

@@ -216,11 +216,11 @@ def test_further_calls_are_not_the_time_that_pytest_timeout_gives_a_test(suite):
 import time
 CALLS = []
 
-@pytest.mark.timeout(2)
+@pytest.mark.timeout(1)
 def test_ones(xp):
     CALLS.append(1)
     if len(CALLS) > 1:
-        time.sleep(0.6)
+        time.sleep(0.3)
     xp.ones(3)
 """,
         "--gpuperf-all",

@@ -247,7 +247,7 @@ def test_warm_up_of_simulated_nanoseconds_ends_on_the_host_though_it_is_not_stea
 
 @for_each("is_host_s", [False, True])
 def test_by_the_host_s_clock_a_block_may_be_shorter_than_an_empty_one_was(is_host_s, monkeypatch):
-    device, waits = simulated(kernel=1e-7), count()
+    device, waits = simulated(kernel=1e-6), count()
     synchronize = device.synchronize
 
     def slow_at_first():

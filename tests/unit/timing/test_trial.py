@@ -706,7 +706,7 @@ def test_the_processor_time_of_one_thread_settles_what_other_work_made_slow(monk
     monkeypatch.setattr(blocks, "one_thread", lambda: nullcontext(threads))
     there = HostDevice("another processor")
     there.kind, there.info = "gpu", replace(there.info, kind="gpu")
-    options = RunOptions(sampling=SamplingPlan(max_rounds=12, precision_time=0.0))
+    options = RunOptions(sampling=SamplingPlan(max_rounds=12, precision_time=0.0), max_time=2.0)
     trial = Trial(nodeid=NODEID, demand=Demand(min=3), options=options)
     found = trial.record(trial.compare(bound(work), HostDevice("a processor"), there))
     assert found.status == expected

@@ -509,7 +509,7 @@ def test_the_longest_text_fits_a_comment(filler):
             speedup=speedup(1e300, 1e300, 1e300),
             comparisons=(compared("regressed", reason=f"{long}{n}", baseline=huge, ratio=huge),),
         )
-        for n in range(100)
+        for n in range(30)
     ]
     environment = Environment(
         host={},

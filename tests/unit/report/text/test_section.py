@@ -580,7 +580,7 @@ def test_the_time_grows_no_faster_than_the_number_of_tests():
         lines(run, 80, all_notes=False)
         return process_time() - begin
 
-    assert min(seconds(2_000) for _ in range(3)) < 3 * 10 * min(seconds(200) for _ in range(3))
+    assert min(seconds(1_000) for _ in range(3)) < 3 * 10 * min(seconds(100) for _ in range(3))
 
 
 def hard_cases():
