@@ -1,6 +1,7 @@
 """From a test's spec and its body to a verdict: which devices are measured and compared."""
 
 from collections.abc import Callable, Iterable, Mapping
+from math import inf
 
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
@@ -120,7 +121,7 @@ class ItemRunner:
     def _time_cpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         is_awaited = any(self._machine.has_gpu(device) for device in self._waiting_gpus.get(spec.nodeid, ()))
         if spec.source != "all" and (is_awaited or spec.pair is None):
-            seconds = trial.options.max_time / 4
+            seconds = inf  # all that the trial gives to one device
         else:
             seconds = trial.options.sampling.precision_time
         result = trial.time_cpu(bind, self._machine.cpu(spec.device), seconds)
@@ -165,7 +166,7 @@ class ItemRunner:
         if not (spec.demand.bare or spec.pair is None):
             raise GpuPerfError(self._no_comparison_reason(spec.partner, cpu_record))
         if spec.pair is None:
-            trial.time_gpu(bind, gpu, trial.options.max_time / 4)
+            trial.time_gpu(bind, gpu, inf)
             trial.note("one_device", _ONE_DEVICE)
         else:
             trial.time_gpu(bind, gpu, trial.options.sampling.precision_time)

@@ -14,6 +14,7 @@ from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.context import TrialContext
 
+_SHARE_ALONE = 0.25  # of the time limit of a test, in which one device is sampled alone
 _MIN_ALONE = 2  # samples of one device, taken whatever they cost
 _RESTART_SHARE = 0.5  # of the time that the rounds took must be left for a restart to be worth it
 
@@ -124,9 +125,11 @@ class RoundSampler:
     def take_alone(self, timer: BlockTimer, seconds: float) -> None:
         """Take two samples of one device alone, and more within `seconds`, up to the plan's most rounds.
 
+        They last for no more than a quarter of the test's time, which has more to do than to sample.
         Where a limit may rest on them they sit apart in time: its sibling cannot take them again.
         """
         plan = self._context.options.sampling
+        seconds = min(seconds, self._context.options.max_time * _SHARE_ALONE)
         is_apart = plan.apart or bool(self._context.demand.limits or self._exclusions)
         most, pause = plan.max_rounds, 0.0
         while self.begun < _MIN_ALONE or (self.begun < most and (self.elapsed or 0.0) < seconds):

@@ -774,6 +774,16 @@ def test_a_cpu_that_is_timed_alone_is_timed_again_after_a_slow_spell(monkeypatch
     ]
 
 
+@for_each("is_apart", [False, True])
+def test_a_device_that_is_timed_alone_keeps_to_the_time_limit_of_its_test(is_apart):
+    options = RunOptions(sampling=SamplingPlan(max_rounds=100, apart=is_apart), max_time=0.1)
+    trial = Trial(nodeid=NODEID, demand=Demand(), options=options)
+    trial.time_cpu(bound(quick), Bench().cpu, seconds=1.0)
+    found = trial.record(Verdict(status="skipped", reason="no GPU"))
+    assert len(found.cpu.samples) > 2
+    assert found.elapsed < 0.1
+
+
 @pytest.mark.parametrize(("shares", "rule"), [([None], "sign_test"), ([0.1, None], "few_rounds")])
 def test_rounds_with_a_cpu_sibling_that_was_timed_again_spend_the_alpha_that_is_left(
     monkeypatch, shares, rule
