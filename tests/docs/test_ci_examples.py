@@ -52,6 +52,7 @@ SUITE = """
 SLOWER = SUITE.replace('{"cpu": 0.010, "gpu": 0.001}', '{"cpu": 0.010, "gpu": 0.00125}')
 TOO_SLOW = SUITE.replace('{"cpu": 0.010, "gpu": 0.001}', '{"cpu": 0.010, "gpu": 0.008}')
 RENAMED = SUITE.replace("test_scan", "test_prefix_sum")
+SHORT = "--gpuperf-max-time=0.5"  # without a GPU the suite takes real time
 
 each_file = pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
 
@@ -102,6 +103,8 @@ def job(pytester, monkeypatch):
         if program == "gpuperf":
             return main(options)
         ours = ["-p", "no:randomly", "-W", "default"]  # and not what our own suite makes of warnings
+        if gpu == "none":
+            ours.append(SHORT)
         return int(pytester.runpytest_inprocess(*options, f"--gpuperf-gpu={gpu}", *ours).ret)
 
     return call
@@ -238,7 +241,7 @@ def test_the_cpu_job_is_green_where_the_ini_file_has_the_gate(job, gate, pyteste
 def test_without_its_word_that_it_has_no_gpu_the_cpu_job_would_be_red_there(gate, pytester):
     pytester.makepyfile(test_it=SUITE)
     (pytester.path / "pyproject.toml").write_text(GATE_IN_INI, encoding="utf-8")
-    assert pytester.runpytest_inprocess("--gpuperf-gpu=none", "-p", "no:randomly").ret == 1
+    assert pytester.runpytest_inprocess("--gpuperf-gpu=none", "-p", "no:randomly", SHORT).ret == 1
 
 
 def test_the_cpu_job_is_red_where_the_ini_file_names_a_baseline_that_is_not_committed(job, pytester):

@@ -84,7 +84,7 @@ def found(pytester):
     def call(source, *options, chosen="accelerator:switch"):
         pytester.makepyfile(test_it=f"import pytest\n{source}")
         chooses = [f"--gpuperf-gpu={chosen}"] if chosen else []
-        ours = [*chooses, "--gpuperf-json=r.json", "--gpuperf-max-time=3", "--gpuperf-lock=none"]
+        ours = [*chooses, "--gpuperf-json=r.json", "--gpuperf-max-time=1", "--gpuperf-lock=none"]
         result = pytester.runpytest_inprocess("-p", "no:randomly", *ours, *options)
         report = pytester.path / "r.json"
         listed = json.loads(report.read_text(encoding="utf-8"))["records"] if report.exists() else []
@@ -267,7 +267,7 @@ def test_it():
 def test_one_that_is_on_for_a_whole_process_is_compared_by_two_runs(pytester, monkeypatch):
     pytester.makepyfile(slow_library=SLOW_LIBRARY, on_for_good=ON_FOR_GOOD, test_it=OF_THE_LIBRARY)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(pytester.path), *sys.path]))
-    ours = ("--gpuperf-gpu=standin:numpy", "--gpuperf-lock=none", "--gpuperf-max-time=3")
+    ours = ("--gpuperf-gpu=standin:numpy", "--gpuperf-lock=none", "--gpuperf-max-time=1")
     without = pytester.runpytest_subprocess("--gpuperf-side=cpu", "--gpuperf-json=cpu.json", *ours)
     without.assert_outcomes(passed=1)
     within = pytester.runpytest_subprocess(

@@ -220,7 +220,7 @@ CALLS = []
 def test_ones(xp):
     CALLS.append(1)
     if len(CALLS) > 1:
-        time.sleep(0.3)
+        time.sleep(0.2)
     xp.ones(3)
 """,
         "--gpuperf-all",
