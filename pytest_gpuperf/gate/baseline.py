@@ -9,6 +9,7 @@ from typing import Any
 from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.threshold import bracket
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
+from pytest_gpuperf.gate.fingerprint import Conditions
 from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.model.comparison import Comparison, Legs, Metric, Outcome, Remedy, Tolerance
 from pytest_gpuperf.model.demand import KINDS, Kind
@@ -53,7 +54,7 @@ class Baseline:
         return self._comparable[compared]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparer:
     """Compares the results of a run with a baseline.
 
@@ -201,9 +202,21 @@ class Comparer:
     def _differences(self, now: Record, before: Record, tolerance: Tolerance) -> tuple[str, ...]:
         """Return which conditions of a metric differ between the runs."""
         kinds = _DEVICES.get(tolerance.metric, KINDS)
-        then = fingerprint.record_conditions(self.baseline.run.environment, before, kinds)
-        later = fingerprint.record_conditions(self.environment, now, kinds)
+        of_baseline, of_run = self._device_conditions[kinds]
+        then = fingerprint.record_conditions(of_baseline, before, kinds)
+        later = fingerprint.record_conditions(of_run, now, kinds)
         return fingerprint.baseline_differences(then, later)
+
+    @cached_property
+    def _device_conditions(
+        self,
+    ) -> dict[tuple[Kind, ...], tuple[Conditions, Conditions]]:
+        """The conditions of the baseline's tests and of the run's, by the devices that a metric is about."""
+        before, now = self.baseline.run.environment, self.environment
+        return {
+            kinds: (fingerprint.device_conditions(before, kinds), fingerprint.device_conditions(now, kinds))
+            for kinds in (KINDS, *_DEVICES.values())
+        }
 
     def _no_baseline(self, tolerance: Tolerance, cause: str) -> Comparison:
         reason = f"nothing to compare with: the baseline {self.baseline.name} {cause}"
@@ -227,7 +240,7 @@ def has_same_conditions(baseline: Baseline, environment: Environment) -> bool:
     return not lacks_gpu and not fingerprint.run_differences(before, environment)
 
 
-def _sweep_conditions(sweep: Threshold) -> fingerprint.Conditions:
+def _sweep_conditions(sweep: Threshold) -> Conditions:
     """Return what must be the same for two thresholds to be comparable."""
     sizes = ", ".join(f"{point.size:.16g}" for point in sweep.curve)
     return {"sizes": f"({sizes})", "transfer": f"{sweep.regime}{' by latency' if sweep.by_latency else ''}"}

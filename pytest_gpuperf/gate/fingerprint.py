@@ -66,18 +66,28 @@ def run_conditions(environment: Environment) -> Conditions:
     return {**_processor(environment), **gpu, **_settings_of_gpus(environment)}
 
 
-def record_conditions(environment: Environment, record: Record, kinds: Sequence[Kind]) -> Conditions:
-    """Return what one test's times on these kinds of device depend on; on both, also on what they include."""
+def device_conditions(environment: Environment, kinds: Sequence[Kind]) -> Conditions:
+    """Return what the times of all tests on these kinds of device depend on, whatever the tests do."""
     conditions: dict[str, str | None] = {}
     for kind in kinds:
         conditions |= _processor(environment) if kind == "cpu" else _settings_of_gpus(environment)
-    conditions["scope"] = record.scope
+    return conditions
+
+
+def record_conditions(devices: Conditions, record: Record, kinds: Sequence[Kind]) -> Conditions:
+    """Return what one test's times on these kinds of device depend on; on both, also on what they include.
+
+    `devices` are the `device_conditions` of its run.
+    """
+    conditions = {**devices, "scope": record.scope}
     if (its := record.scaling) is not None:
         conditions["scaling"] = f"{its.mode} from {units.count(its.counts[0], 'device')}"
     for kind in kinds:
         if measured := record.measurement(kind):
             conditions |= _work(kind.upper(), measured.device, measured.dtypes, measured.shapes)
-    return {**conditions, **(_included(record.demand) if len(kinds) > 1 else {})}
+    if len(kinds) > 1:
+        conditions |= _included(record.demand)
+    return conditions
 
 
 def baseline_differences(before: Conditions, now: Conditions) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from itertools import chain
 from math import inf
 from pathlib import Path
@@ -97,7 +97,7 @@ class Gate:
         """Return a record with its comparisons with the baseline."""
         if self._comparer is None:
             return record
-        legs = cache(partial(self._comparer.legs, record))
+        legs = partial(self._comparer.legs, record)
         comparisons = self._comparer.compare(record, self.options.compared, legs)
         has_legs = self.all_legs or any(each.outcome in ("regressed", "improved") for each in comparisons)
         return replace(record, comparisons=comparisons, legs=legs() if has_legs else None)

@@ -30,7 +30,9 @@ def has(record: Record, metric: Metric) -> bool:
     """Return whether a record has a metric, without the work of making its interval."""
     if metric == "cpu" or metric == "gpu":  # not `in`, by which mypy narrows no type
         return len(_samples(record, metric)) > 0
-    return estimate_of(record, metric) is not None
+    if metric in ("memory", "efficiency"):
+        return estimate_of(record, metric) is not None
+    return _is_valid(record, metric) and _speedup(record, metric) is not None
 
 
 def estimate_of(record: Record, metric: Metric) -> Estimate | None:
@@ -45,7 +47,7 @@ def estimate_of(record: Record, metric: Metric) -> Estimate | None:
         return None if peak is None else Estimate(value=peak, low=peak, high=peak)
     if metric == "efficiency":
         return record.scaling.efficiency if record.scaling else None
-    speedup: Speedup | None = record.speedup if metric == "speedup" else getattr(record.offload, metric, None)
+    speedup = _speedup(record, metric)
     return speedup.estimate if speedup else None
 
 
@@ -63,6 +65,8 @@ def value_of(record: Record, metric: Metric) -> MetricValue | None:
         throttled = noise.throttle_reason(record.dropped_rounds, record.dropped_rounds + rounds)
     on_cpu = noise.worst_in_report(record.cpu, record.interference) if metric != "gpu" else None
     on_gpu = noise.worst_in_report(record.gpu, record.gpu_interference) if metric != "cpu" else None
+    if on_cpu is None and on_gpu is None:
+        return MetricValue(estimate=exact, doubt=throttled)
     low, high = exact.low, exact.high
     if shortened := on_gpu if metric == "gpu" else on_cpu:  # less time, or a smaller ratio
         low = (low or 0.0) * shortened.own_share or None
@@ -101,6 +105,12 @@ def confirmation(record: Record, metric: Metric, limit: Range, *, gated: bool) -
 def lasted(record: Record) -> float:
     """Return how many rounds could have been taken in the time that sampling took, with its pauses."""
     return record.rounds_elapsed / record.round_time if record.rounds_elapsed and record.round_time else 0.0
+
+
+def _speedup(record: Record, metric: Metric) -> Speedup | None:
+    """Return the speedup that a metric is: of the calls themselves, or with what its name includes."""
+    speedup: Speedup | None = record.speedup if metric == "speedup" else getattr(record.offload, metric, None)
+    return speedup
 
 
 def _compared(record: Record) -> Speedup | None:

@@ -173,8 +173,9 @@ class Measurement:
         """Derive what is written to the report and not read from it."""
         assign = object.__setattr__
         # Thousands of measurements in a report are on few devices: one object for each takes less memory.
-        for name in ("device", "dtypes", "shapes"):
-            assign(self, name, _interned(getattr(self, name)))
+        assign(self, "device", _interned(self.device))
+        assign(self, "dtypes", _interned(self.dtypes))
+        assign(self, "shapes", _interned(self.shapes))
         assign(self, "median", median(self.samples) if self.samples else None)
         single = self.median if self.block_calls == 1 else median(self.latencies) if self.latencies else None
         assign(self, "latency", single)

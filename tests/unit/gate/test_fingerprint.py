@@ -7,6 +7,7 @@ from cases import for_each
 
 from pytest_gpuperf.gate.fingerprint import (
     baseline_differences,
+    device_conditions,
     differences,
     record_conditions,
     run_conditions,
@@ -78,8 +79,8 @@ def here(**changes) -> Environment:
 
 
 def differs(now: Record, surveyed=HERE, *, before=None, kinds=("cpu", "gpu"), was=HERE):
-    found = record_conditions(was, before or record(), kinds)
-    return differences(found, record_conditions(surveyed, now, kinds))
+    found = record_conditions(device_conditions(was, kinds), before or record(), kinds)
+    return differences(found, record_conditions(device_conditions(surveyed, kinds), now, kinds))
 
 
 def test_the_same_test_on_the_same_machine_is_comparable():
