@@ -39,7 +39,7 @@ def digits(value: float) -> str:
 
 def interval(low: float | None, high: float | None, shown: Callable[[float], str]) -> str:
     """Return an interval: `[2.6, 3.2]`, with a question mark for an unbounded end."""
-    return f"[{', '.join('?' if end is None else shown(end) for end in (low, high))}]"
+    return f"[{'?' if low is None else shown(low)}, {'?' if high is None else shown(high)}]"
 
 
 def percent(share: float) -> str:

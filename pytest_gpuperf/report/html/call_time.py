@@ -1,10 +1,9 @@
 """From a record to where the time of a call on the GPU goes: copies, work of the device, and the rest."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import inf
 from statistics import median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.record import Record
@@ -33,8 +32,7 @@ _FASTER_LOOP = "it waits for the device once, and the parts above each on their 
 _SLOWER_LOOP = "it waits for the copies of the call before, and may find its data in no cache"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A part of the time of a call on the GPU."""
 
     name: PartName

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache, lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 from msgspec import Meta
@@ -26,8 +27,7 @@ Leaf = tuple[str, str]
 """The path of a value in a record, and its text with its unit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(NamedTuple):  # a page has thousands of them
     """One value of the measurements: its name, and its text for each device; a dash for a missing one."""
 
     name: str
@@ -73,13 +73,19 @@ def _joined(leaves: Iterable[Leaf]) -> list[Leaf]:
     """Return one line for all values that lie in the same one: `3.4x [3.3, 3.5], rounds 6`."""
     lines: dict[str, list[str]] = {}
     for path, text in leaves:
-        group, _, name = path.rpartition(".")
-        texts = lines.setdefault(_words(group or path), [])
-        texts.append(f"{_words(name)} {text}" if group and name else text)
+        group, name = _line_and_name(path)
+        lines.setdefault(group, []).append(f"{name} {text}" if name else text)
     return [(group, ", ".join(texts)) for group, texts in lines.items()]
 
 
 @lru_cache(maxsize=1024)  # all records have the same fields
+def _line_and_name(path: str) -> tuple[str, str]:
+    """Return the line in which a value stands, and its name there, which the only value of a line lacks."""
+    group, _, name = path.rpartition(".")
+    return _words(group or path), _words(name) if group else ""
+
+
+@lru_cache(maxsize=1024)
 def _words(path: str) -> str:
     return path.replace(".", " ").replace("_", " ")
 
@@ -100,8 +106,8 @@ class _Field(NamedTuple):  # which is unpacked a hundred thousand times
 
 
 @cache
-def _fields(kind: type) -> tuple[_Field, ...]:
-    """Return the fields of a class of the model, with what makes a text of their values."""
+def _fields(kind: type) -> tuple[tuple[_Field, ...], Callable[[Any], tuple[Any, ...]]]:
+    """Return the fields of a class of the model, and what returns their values."""
     hints = get_type_hints(kind, include_extras=True)
     found = []
     for field in fields(kind):
@@ -109,7 +115,8 @@ def _fields(kind: type) -> tuple[_Field, ...]:
             continue
         default = None if field.default is MISSING else field.default
         found.append(_Field(field.name, default, _TEXTS[next(_units(hints[field.name]), "")]))
-    return tuple(found)
+    names = [field.name for field in found]
+    return tuple(found), attrgetter(*names)
 
 
 def _units(hint: Any) -> Iterator[str]:
@@ -125,8 +132,8 @@ _PLAIN = (str, int, float)
 
 def _walk(value: Any, prefix: str, found: list[Leaf]) -> None:
     """Add the path and the text of each value that is not its default, and is no sample."""
-    for name, default, text in _fields(value.__class__):
-        part = getattr(value, name)
+    known, parts_of = _fields(value.__class__)
+    for (name, default, text), part in zip(known, parts_of(value), strict=True):
         if part is None or part is default:
             continue
         path = prefix + name

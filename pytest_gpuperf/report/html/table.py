@@ -5,6 +5,7 @@ Python writes it, as it does figures, and no template: a page has thousands of r
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pytest_gpuperf.report.html.details import Leaf, Listing
 from pytest_gpuperf.report.html.figure import Figure
@@ -43,8 +44,7 @@ class Details:
     listing: Listing
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonRow:
+class ComparisonRow(NamedTuple):
     """A comparison with the baseline, as the cells of a table."""
 
     metric: str
