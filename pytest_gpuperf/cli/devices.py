@@ -1,11 +1,13 @@
-"""`gpuperf devices`: each backend's device, whether it can be used, and what is missing."""
+"""`gpuperf devices`: each backend's device and each accelerator, whether it can be used, what is missing."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pytest_gpuperf.cli.command import add_command
 from pytest_gpuperf.cli.output import CommandResult, lines_result
+from pytest_gpuperf.devices.accelerators import CHOICES, chosen_accelerator
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
@@ -13,11 +15,14 @@ _CPU = "cpu"  # of jax and sycl: it emulates a GPU, and is never chosen automati
 _FACTS = ("name", "library", "emulated", "memory", "driver", "runtime")
 _FIRST = "auto chooses the first usable GPU; pass another by name, e.g. --gpuperf-gpu=torch"
 _OTHERS = "devices of other plugins are not listed here: pytest --gpuperf-gpu=NAME uses them"
+_ACCELERATORS = (
+    "accelerators, each compared with its library alone: --gpuperf-gpu, or accelerator= of a marker"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceListing:
-    """One backend's GPU, or why no GPU is usable; `automatic` means that `auto` may choose it."""
+    """A GPU or an accelerator, or why it is not usable; `automatic` means that `auto` may choose it."""
 
     choice: str
     device: DeviceInfo | None
@@ -27,24 +32,27 @@ class DeviceListing:
 
 def add(commands: Any) -> None:
     """Add the command."""
-    purpose = "list the CPU and each backend's GPU, or why no GPU is usable and the remedy"
+    purpose = "list the CPU, each GPU and each accelerator, or why one is not usable and the remedy"
     command = add_command(commands, "devices", purpose, lambda chosen: devices(as_json=chosen.json))
     command.add_argument("--json", action="store_true", help="as an object of JSON, for programs")
 
 
 def devices(*, as_json: bool) -> CommandResult:
-    """List the CPU and each backend's GPU, or why no GPU is usable and the remedy."""
+    """List the CPU, each GPU and each accelerator, or why one is not usable and the remedy."""
     from pytest_gpuperf.devices import environment
     from pytest_gpuperf.report.json import codec
 
-    listings = list(_listings())
+    listings, accelerators = list(_listings()), list(_accelerators())
     automatic = next((listing.choice for listing in listings if listing.automatic and listing.device), None)
     cpu = {"name": environment.cpu_name(), "usable": environment.usable_processors()}
     if as_json:
         gpus = [_content(listing, automatic) for listing in listings]
-        return CommandResult(text=codec.indented({"cpu": cpu, "gpus": gpus, "auto": automatic}))
+        others = [_content(listing, None) for listing in accelerators]
+        found = {"cpu": cpu, "gpus": gpus, "auto": automatic, "accelerators": others}
+        return CommandResult(text=codec.indented(found))
     heading = f"CPU  {cpu['name']}, {cpu['usable']:g} processors"
-    return lines_result([heading, "", *_table(listings, automatic), "", _FIRST, _OTHERS])
+    rows = (_table(each, automatic) for each in (listings, accelerators))
+    return lines_result([heading, "", *next(rows), "", _FIRST, _OTHERS, "", _ACCELERATORS, "", *next(rows)])
 
 
 def _listings() -> Iterator[DeviceListing]:
@@ -56,16 +64,28 @@ def _listings() -> Iterator[DeviceListing]:
         for selector in _selectors(backend):
             choice = f"{backend.name}:{selector}" if selector else backend.name
             stand_in = chosen_stand_in(choice)
-            device, reason = None, ""
-            try:
-                device = stand_in.gpu("").info if stand_in else backend.gpu(selector).info
-            except Unavailable as cause:
-                reason = str(cause)
-            except Exception as error:  # noqa: BLE001 - a vendor's library may raise anything
-                reason = f"it cannot be used: {type(error).__name__}: {error}"
             automatic = backend.automatic and selector != _CPU
-            line = " ".join(reason.split()) or None
-            yield DeviceListing(choice=choice, device=device, reason=line, automatic=automatic)
+            opened = partial(stand_in.gpu, "") if stand_in else partial(backend.gpu, selector)
+            yield _listing(choice, opened, automatic=automatic)
+
+
+def _accelerators() -> Iterator[DeviceListing]:
+    for choice in CHOICES:
+        if (backend := chosen_accelerator(choice)) is not None:
+            yield _listing(choice, partial(backend.gpu, ""), automatic=False)
+
+
+def _listing(choice: str, opened: Callable[[], Any], *, automatic: bool) -> DeviceListing:
+    """Return what a choice opens, or why it does not."""
+    device, reason = None, ""
+    try:
+        device = opened().info
+    except Unavailable as cause:
+        reason = str(cause)
+    except Exception as error:  # noqa: BLE001 - a vendor's library may raise anything
+        reason = f"it cannot be used: {type(error).__name__}: {error}"
+    line = " ".join(reason.split()) or None
+    return DeviceListing(choice=choice, device=device, reason=line, automatic=automatic)
 
 
 def _selectors(backend: Any) -> list[str]:
@@ -84,9 +104,11 @@ def _table(listings: list[DeviceListing], automatic: str | None) -> Iterator[str
             yield f"-    {name}  {listing.reason}"
             continue
         parts = [device.name, device.library]
-        parts += ["emulated: not a GPU's speedup, for trying things out"] if device.emulated else []
+        is_on_cpu = device.emulated and listing.choice in CHOICES
+        if device.emulated and not is_on_cpu:
+            parts.append("emulated: not a GPU's speedup, for trying things out")
         parts += ["chosen by auto"] if listing.choice == automatic else []
-        yield f"GPU  {name}  {', '.join(parts)}"
+        yield f"{'CPU' if is_on_cpu else 'GPU'}  {name}  {', '.join(parts)}"
 
 
 def _content(listing: DeviceListing, automatic: str | None) -> dict[str, Any]:

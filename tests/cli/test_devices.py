@@ -1,9 +1,13 @@
 """gpuperf devices."""
 
 import json
+from dataclasses import replace
 
 import pytest
+from cases import for_each
 
+from pytest_gpuperf.devices.accelerators import CHOICES, LIBRARIES, chosen_accelerator
+from pytest_gpuperf.devices.accelerators.base import AcceleratorBackend
 from pytest_gpuperf.devices.simulated import SimulatedBackend
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.testing import StandIn
@@ -86,9 +90,34 @@ def test_where_nothing_can_be_used_auto_takes_nothing(call, offering):
     assert json.loads("\n".join(call("devices", "--json")[1]))["auto"] is None
 
 
+def test_accelerators_are_listed_and_one_that_works_on_the_cpu_is_called_no_gpu(call, offering, monkeypatch):
+    def opened(backend, selector):
+        if backend.name != "accelerator:sklearnex":
+            raise Unavailable("it is not installed")
+        device = SimulatedBackend().gpu(selector)
+        device.info = replace(device.info, name="scikit-learn, faster")
+        return device
+
+    monkeypatch.setattr(AcceleratorBackend, "gpu", opened)
+    offering(Backend("works"))
+    lines = call("devices")[1]
+    assert "-    accelerator:polars             it is not installed" in lines
+    assert any(
+        line.startswith("CPU  accelerator:sklearnex          scikit-learn, faster, ") for line in lines
+    )
+    assert not any("accelerator:" in line and "for trying things out" in line for line in lines)
+    found = json.loads("\n".join(call("devices", "--json")[1]))["accelerators"]
+    assert ["accelerator:sklearnex"] == [each["choice"] for each in found if each["usable"]]
+
+
+@for_each("choice", CHOICES)
+def test_each_accelerator_that_is_listed_can_be_chosen(choice):
+    assert choice == chosen_accelerator(choice).name
+    assert choice.split(":")[1] in LIBRARIES
+
+
 def test_devices_of_this_machine(call):
     code, lines, _ = call("devices")
     assert code == 0
-    assert {"cupy", "sycl", "torch", "jax", "keras", "mlx", "simulated"} <= {
-        line.split()[1] for line in lines[2:-3] if line
-    }
+    listed = {line.split()[1] for line in lines if line}
+    assert {"cupy", "sycl", "torch", "jax", "keras", "mlx", "simulated", *CHOICES} <= listed

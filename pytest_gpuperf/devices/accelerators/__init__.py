@@ -5,7 +5,7 @@ from importlib import import_module
 from pytest_gpuperf.devices.accelerators.base import Accelerator, AcceleratorBackend
 from pytest_gpuperf.model.errors import GpuPerfError
 
-__all__ = ["ACCELERATOR", "LIBRARIES", "chosen_accelerator"]
+__all__ = ["ACCELERATOR", "CHOICES", "LIBRARIES", "chosen_accelerator"]
 
 ACCELERATOR = "accelerator"
 """The name before that of the library in `--gpuperf-gpu=accelerator:NAME`."""
@@ -19,6 +19,16 @@ _MODULES = {
 
 LIBRARIES = frozenset(_MODULES)
 """The libraries that have an accelerator here."""
+
+CHOICES = (
+    "accelerator:cudf.pandas",
+    "accelerator:networkx:cugraph",
+    "accelerator:networkx:parallel",
+    "accelerator:polars",
+    "accelerator:polars:streaming",
+    "accelerator:sklearnex",
+)
+"""Each accelerator in full; networkx takes other backends, and sklearnex a device, in the same place."""
 
 
 def chosen_accelerator(choice: str) -> AcceleratorBackend | None:
