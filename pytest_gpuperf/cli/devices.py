@@ -1,13 +1,12 @@
 """`gpuperf devices`: each backend's device and each accelerator, whether it can be used, what is missing."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from pytest_gpuperf.cli.command import add_command
 from pytest_gpuperf.cli.output import CommandResult, lines_result
-from pytest_gpuperf.devices.accelerators import CHOICES, chosen_accelerator
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.model.measurement import DeviceInfo
 
@@ -28,6 +27,7 @@ class DeviceListing:
     device: DeviceInfo | None
     reason: str | None
     automatic: bool
+    is_accelerator: bool = False
 
 
 def add(commands: Any) -> None:
@@ -70,9 +70,12 @@ def _listings() -> Iterator[DeviceListing]:
 
 
 def _accelerators() -> Iterator[DeviceListing]:
+    from pytest_gpuperf.devices.accelerators import CHOICES, chosen_accelerator
+
     for choice in CHOICES:
         if (backend := chosen_accelerator(choice)) is not None:
-            yield _listing(choice, partial(backend.gpu, ""), automatic=False)
+            found = _listing(choice, partial(backend.gpu, ""), automatic=False)
+            yield replace(found, is_accelerator=True)
 
 
 def _listing(choice: str, opened: Callable[[], Any], *, automatic: bool) -> DeviceListing:
@@ -104,7 +107,7 @@ def _table(listings: list[DeviceListing], automatic: str | None) -> Iterator[str
             yield f"-    {name}  {listing.reason}"
             continue
         parts = [device.name, device.library]
-        is_on_cpu = device.emulated and listing.choice in CHOICES
+        is_on_cpu = device.emulated and listing.is_accelerator
         if device.emulated and not is_on_cpu:
             parts.append("emulated: not a GPU's speedup, for trying things out")
         parts += ["chosen by auto"] if listing.choice == automatic else []
