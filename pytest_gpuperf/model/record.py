@@ -67,7 +67,6 @@ NoteCode = Literal[
     "result_kept",
     "faster_than_memory",
     "state_changed_once",
-    "input_written_in_part",
     # of what its author may have meant
     "callable_not_returned",
     "whole_body_timed",

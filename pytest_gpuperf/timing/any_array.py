@@ -102,17 +102,6 @@ def to_host(array: Any, device: TimedDevice) -> Any:
     return device.asnumpy(array) if device.holds(array) else np.array(array)
 
 
-def different(values: Any) -> Any:
-    """Return small numbers, each of which differs from that of the array."""
-    low = 0 if values.dtype.kind in "bu" else -1
-    return np.where((values.real if values.dtype.kind == "c" else values) > 0, low, 1).astype(values.dtype)
-
-
-def overwrite(array: Any, host: Any, device: TimedDevice) -> None:
-    """Write a host array's values to an array of the device, or of NumPy."""
-    array[...] = device.asarray(host) if device.holds(array) else host
-
-
 def checksum(values: Any) -> int:
     """Return a checksum of an array's bytes."""
     return crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)

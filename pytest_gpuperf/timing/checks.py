@@ -119,32 +119,20 @@ class ResultChecks:
         return values
 
     def require_same_inputs(self, workload: Workload) -> tuple[Note, ...]:
-        """Refuse a workload that modified its input; return notes on what may be an output."""
+        """Refuse a workload that goes on to modify its inputs; return notes on those that it changed once."""
         changes = input_changes.changes_of(workload.arrays, workload.call, workload.device)
-        mutated = next((change.described for change in changes if not change.may_be_output), None)
+        mutated = next((change.described for change in changes if change.goes_on), None)
         if mutated is not None:
             raise GpuPerfError(
                 f"the workload modifies its input ({mutated}), so repeated calls do not do the same work; "
                 "work on a copy made inside it, or write to another array"
             )
-        on = workload.device.kind.upper()
-        texts = (
-            f"each call on the {on} writes a part of an array ({change.described}); if an earlier one "
-            "changed the rest, and calls read it, work on a copy made inside it"
-            for change in changes
-        )
-        return tuple(Note(code="input_written_in_part", text=text) for text in texts)
+        return tuple(_changed_once(workload, change.described) for change in changes)
 
     def note_on_state(self, workload: Workload) -> Note | None:
         """Return a note where later calls may find their work done by the first one."""
-        state = input_changes.changed_once(workload.changed_at_first, workload.call, workload.device)
-        if state is None:
-            return None
-        text = (
-            f"only the first call on the {workload.device.kind.upper()} changed an array ({state}) that "
-            "later calls read: they may find its work done; if so, work on a copy made inside it"
-        )
-        return Note(code="state_changed_once", text=text)
+        state = input_changes.changed_once(workload.changed_at_first, workload.device)
+        return None if state is None else _changed_once(workload, state)
 
     def require_device_work(self, gpu: Workload) -> None:
         """Refuse a workload that left the GPU idle."""
@@ -182,3 +170,14 @@ class ResultChecks:
         modes = [mode for mode in (device.info.reduced_precision, device.info.reduced_convolutions) if mode]
         if modes and any(leaf.eps == device.info.reduced_eps for leaf in gpu):
             self._hints = f"{_MODE_HINT.format(', '.join(modes))}; {_DISAGREEMENT_HINT}"
+
+
+def _changed_once(workload: Workload, array: str) -> Note:
+    """Return the note that an array was changed, and that later calls leave it as it was."""
+    on = workload.device.kind.upper()
+    text = (
+        f"the first call on the {on} changed an array ({array}), and later ones left it as it was: if they "
+        "read it, they may find their work done, as in one that is sorted in place; then work on a copy made "
+        "inside the call"
+    )
+    return Note(code="state_changed_once", text=text)

@@ -17,7 +17,7 @@ import numpy as np
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.timing.any_array import bytes_of, checksum, dtype_of, reference, root, sample
-from pytest_gpuperf.timing.input_changes import MOST_FINGERPRINTED, Fingerprint, fingerprints
+from pytest_gpuperf.timing.input_changes import MOST_FINGERPRINTED, Fingerprint, fingerprints, is_uniform
 from pytest_gpuperf.timing.leaves import leaves
 
 _MAX_LEAVES = 1000  # searched in one container that a workload carries: long lists hold numbers, not arrays
@@ -130,7 +130,7 @@ def find_inputs(call: Callable[[], Any], uploads: UploadTracker, device: TimedDe
             counted.add(id(memory))
             uploaded = id(memory) in uploads.uploaded_ids
             known = reference(array), checksum(host), size, dtype_of(array), uploaded
-            inputs.append(Input(*known, step=step))
+            inputs.append(Input(*known, step=step, is_uniform=is_uniform(host)))
     return tuple(inputs)
 
 

@@ -1,8 +1,6 @@
 """From the results of two calls to whether the second was made anew, or kept from the first."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 from statistics import median
@@ -16,14 +14,14 @@ from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.timing import any_array
-from pytest_gpuperf.timing.clock import seconds_between
-from pytest_gpuperf.timing.gc_pause import gc_paused
+from pytest_gpuperf.timing.clock import ClockError, seconds_between
 from pytest_gpuperf.timing.leaves import is_masked, leaves
 from pytest_gpuperf.timing.workload import Workload
 
 _FASTEST = 40e12  # bytes per second, five times those of a B200 (HBM3e, 8 TB/s): no device writes as fast
 _WRITES = 3
 _MARGIN = 4  # a call that takes a fourth of the time of a write is no write, however noisy both are
+_AMPLE = 100  # a call that takes so many times a write works, whatever it returns
 
 Returned = tuple[Callable[[], Any], ...]
 """What a call returned: the memory of arrays, while it exists, and numbers; empty where it is not known."""
@@ -49,15 +47,12 @@ def are_same(before: Returned, now: Returned) -> bool:
     return bool(now) and len(before) == len(now) and all(map(_is_same, before, now))
 
 
-def look_for_kept(
-    workload: Workload, result: Any, samples: Sequence[float], *, is_same: bool, may_call: bool
-) -> Note | None:
+def look_for_kept(workload: Workload, result: Any, samples: Sequence[float], *, is_same: bool) -> Note | None:
     """Return a note where a call may not have made its result; raise GpuPerfError where it did not.
 
     `is_same` is whether it is the very result of an earlier call. That is no proof: a call may fill the
-    buffer that it returns, or one of several in turn. Proof is that one more call, if it may be, returns that
-    very array, leaves each element as it was overwritten, and takes less time than to write it. Where nobody
-    can write there, no memory may be fast enough.
+    buffer that it returns, or one of several in turn. Proof is that no call can write that array, or that a
+    call takes less time than to write a new one of its size.
     """
     device = workload.device
     parts = [leaf.value for leaf in leaves(result)]
@@ -85,19 +80,17 @@ def look_for_kept(
             f"the result on the {on} was kept from an earlier call: it is the very array, which no call can "
             "write again; time the computation itself"
         )
-    if may_call and made:
-        probe = _probe(list(made.values()), workload)
-        if probe.is_kept is False:
-            return None
-        impossible = max(impossible, probe.seconds / _MARGIN)
-    if call < impossible:
+    write = _time_to_write([*made.values()], device)
+    if call < max(impossible, write / _MARGIN):
         raise GpuPerfError(
             f"the result on the {on} was kept from an earlier call: a call takes {units.seconds(call)}, less "
-            "than it takes to write the result; time the computation itself"
+            "than it takes to write the result; time the computation itself, and return only what it writes"
         )
+    if made and call > _AMPLE * write > 0:
+        return None
     text = (
-        f"each call on the {on} returned the very result of the one before, and was not seen to write it; if "
-        "it is cached, time the computation itself"
+        f"each call on the {on} returned the very result of the one before; if it is cached, time the "
+        "computation itself"
     )
     return Note(code="result_kept", text=text)
 
@@ -120,59 +113,30 @@ def _note_on_reading(workload: Workload, call: float) -> Note | None:
     return Note(code="faster_than_memory", text=text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Probe:
-    """Whether a call returned arrays as they had been overwritten, None where not known; seconds to write."""
+def _time_to_write(arrays: Sequence[Any], device: TimedDevice) -> float:
+    """Return the seconds to write new arrays of the same sizes, at least; 0 where that cannot be measured.
 
-    is_kept: bool | None = None
-    seconds: float = 0.0
-
-
-def _probe(arrays: list[Any], workload: Workload) -> _Probe:
-    """Overwrite each element of arrays, call, and look what it returns; they end as they were."""
-    device = workload.device
-    overwritten: list[tuple[Any, Any]] = []
-    try:
-        overwritten += [(array, device.asnumpy(array)) for array in arrays]
-        for array, values in overwritten:
-            any_array.overwrite(array, any_array.different(values), device)
-        before = [any_array.checksum(device.asnumpy(array)) for array in arrays]
-        with np.errstate(all="ignore"), gc_paused():  # as timed calls run
-            result = workload.call()
-        after = [any_array.checksum(device.asnumpy(array)) for array in arrays]
-        returned = [leaf.value for leaf in leaves(result)]
-        del result
-        is_kept = before == after and all(
-            any(_share_memory(array, value) for value in returned) for array in arrays
-        )
-        seconds = _time_to_write(arrays, device) if is_kept else 0.0
-        for array, values in overwritten:
-            any_array.overwrite(array, values, device)
-    except GpuPerfError:
-        raise
-    except Exception:  # noqa: BLE001 - arrays that cannot be written, or a workload that fails on other values
-        with suppress(Exception):
-            for array, values in overwritten:
-                any_array.overwrite(array, values, device)
-        return _Probe()
-    return _Probe(is_kept=is_kept, seconds=seconds)
-
-
-def _time_to_write(arrays: list[Any], device: TimedDevice) -> float:
-    """Return the seconds to write arrays, at least; the device is waited for once, as after a block."""
+    The arrays themselves are a user's, and are left alone. The device is waited for once, as after a block.
+    """
     seconds = inf
-    for _ in range(_WRITES):
-        started = device.clock()
-        for array in arrays * 2:
-            array[...] = 0
-        device.synchronize()
-        seconds = min(seconds, seconds_between(started, device.clock()) / 2)
-    return seconds
+    try:
+        new = [_new_array_like(array, device) for array in arrays]
+        for _ in range(_WRITES):
+            started = device.clock()
+            for array in new * 2:
+                array[...] = False if any_array.dtype_of(array) == "bool" else 0
+            device.synchronize()
+            seconds = min(seconds, seconds_between(started, device.clock()) / 2)
+    except ClockError:
+        raise
+    except Exception:  # noqa: BLE001 - of any library's arrays: sparse, or without room for more
+        return 0.0
+    return seconds if new else 0.0
 
 
-def _share_memory(one: Any, other: Any) -> bool:
-    """Return whether two arrays are one, or at one place."""
-    return one is other or ((place := any_array.place(one)) is not None and place == any_array.place(other))
+def _new_array_like(array: Any, device: TimedDevice) -> Any:
+    host = device.asnumpy(array) if device.holds(array) else array
+    return device.asarray(np.array(host)) if device.holds(array) else np.array(host)
 
 
 def _is_of(value: Any, workload: Workload) -> bool:

@@ -361,8 +361,7 @@ class Trial:
         sampled = self._sampled(timer)
         if samples := sampled.samples:
             is_same = are_same(before, remember(result, timer.device, keep=True))
-            may_call = self._takes_next_to_none(sampled) or self._budget.remaining() > samples[-1]
-            note = look_for_kept(timer.workload, result, samples, is_same=is_same, may_call=may_call)
+            note = look_for_kept(timer.workload, result, samples, is_same=is_same)
             self._add_note(note)
 
     def _takes_next_to_none(self, sampled: BlockTimer) -> bool:

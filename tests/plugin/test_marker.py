@@ -365,13 +365,37 @@ def test_a_workload_that_changes_its_input_is_named(run):
         import pytest
 
         @pytest.mark.speedup(min=2)
-        def test_sort(device):
-            a = device.asarray(np.arange(100.0)[::-1])
-            return a.sort
+        def test_adds(device):
+            a = device.asarray(np.arange(100.0))
+            return lambda: a.__iadd__(1)
         """
     )
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["the workload modifies its input (float64 array of shape (100,))*"])
+
+
+def test_measuring_leaves_the_arrays_of_fixtures_to_the_tests_that_follow(run):
+    result = run(
+        """
+        import numpy as np
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def table():
+            return np.array([4.0, 1.0, 3.0])
+
+        @pytest.mark.speedup
+        def test_index(xp, table):
+            if np.ptp(table) == 0:
+                raise ValueError("empty table")
+            table.sort()
+            return xp.sum(xp.asarray(table))
+
+        def test_the_table_is_sorted_and_nothing_else(table):
+            assert table.tolist() == [1.0, 3.0, 4.0]
+        """
+    )
+    result.assert_outcomes(passed=2)
 
 
 @pytest.mark.parametrize("hook", ["pytest_itemcollected(item)", "pytest_collection_modifyitems(items)"])

@@ -21,7 +21,8 @@ from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.timing.workload import Workload
 
 SIZE = 10**5
-FAST, SLOW = [1e-7], [10.0]  # seconds: less and more than it takes to write SIZE numbers
+# Seconds: less than it takes to write SIZE numbers, about as long (see `write_takes`), and far longer.
+FAST, AS_LONG, SLOW = [1e-7], [1e-4], [10.0]
 IMPOSSIBLE = [1e-9]  # with more bytes per second than any memory
 
 DEVICES = {
@@ -35,7 +36,15 @@ def device(request):
     return DEVICES[request.param]()
 
 
-def found(device, body, samples, *, may_call=True, calls=3) -> Note | None:
+@pytest.fixture(autouse=True)
+def _write_takes(monkeypatch):
+    """Let the time to write a result be as expected, however busy the machine is; arrays are still made."""
+    measure = kept_results._time_to_write
+    expected = lambda arrays, device: 1e-4 if arrays and measure(arrays, device) else 0.0  # noqa: E731
+    monkeypatch.setattr(kept_results, "_time_to_write", expected)
+
+
+def found(device, body, samples, *, calls=3) -> Note | None:
     """Return what is found of a test that was called so often and took so long."""
     workload, first = untimed_calls.first_call(lambda seen: partial(body, seen), device)
     returned = kept_results.remember(first, device)
@@ -43,7 +52,7 @@ def found(device, body, samples, *, may_call=True, calls=3) -> Note | None:
     for _ in range(calls - 1):
         result = workload.call()
     is_same = kept_results.are_same(returned, kept_results.remember(result, device))
-    return kept_results.look_for_kept(workload, result, samples, is_same=is_same, may_call=may_call)
+    return kept_results.look_for_kept(workload, result, samples, is_same=is_same)
 
 
 def kept_in_a_closure(device):
@@ -98,16 +107,22 @@ def test_a_kept_result_that_comes_sooner_than_it_is_written_is_an_error(device, 
 
 
 @for_each("body", KEPT)
-def test_a_kept_result_of_a_call_that_had_time_to_work_is_a_note(device, body):
-    assert found(device, body, SLOW).code == "result_kept"
+def test_a_kept_result_of_a_call_that_takes_as_long_as_to_write_it_is_a_note(device, body):
+    assert found(device, body, AS_LONG).code == "result_kept"
 
 
-def test_a_kept_result_is_as_it_was_afterwards(device):
-    kept = device.asarray(np.arange(6.0))
-    workload = Workload(device=device, call=lambda: kept, scope="call")
-    note = kept_results.look_for_kept(workload, kept, SLOW, is_same=True, may_call=True)
+@for_each("body", KEPT)
+def test_a_call_that_takes_far_longer_than_to_write_its_result_works_whatever_it_returns(device, body):
+    assert found(device, body, SLOW) is None
+
+
+def test_a_kept_result_is_looked_at_and_neither_written_nor_called_for(device):
+    kept, calls = device.asarray(np.arange(6.0)), count()
+    workload = Workload(device=device, call=lambda: next(calls), scope="call")
+    note = kept_results.look_for_kept(workload, kept, AS_LONG, is_same=True)
     assert note.code == "result_kept"
     assert device.asnumpy(kept).tolist() == [0, 1, 2, 3, 4, 5]
+    assert next(calls) == 0
 
 
 def test_a_kept_number_of_numpy_is_a_note(device):
@@ -143,7 +158,7 @@ def test_a_result_that_cannot_be_read_is_a_note(monkeypatch):
 
     workload, result = untimed_calls.first_call(body, device)
     monkeypatch.setattr(HostDevice, "asnumpy", lambda self, array: refuse(array))
-    note = kept_results.look_for_kept(workload, result, FAST, is_same=True, may_call=True)
+    note = kept_results.look_for_kept(workload, result, FAST, is_same=True)
     assert note.code == "result_kept"
 
 
@@ -153,7 +168,7 @@ def test_a_result_that_cannot_be_written_is_refused_only_where_no_memory_is_so_f
     def body(seen):
         return cache(lambda: np.broadcast_to(np.frombuffer(bytes(8 * SIZE)), SIZE))
 
-    assert found(host, body, FAST).code == "result_kept"
+    assert found(host, body, AS_LONG).code == "result_kept"
     with pytest.raises(GpuPerfError, match="was kept"):
         found(host, body, IMPOSSIBLE)
 
@@ -270,33 +285,30 @@ HONEST = [
 ]
 
 
-@for_each("samples", [FAST, SLOW, IMPOSSIBLE])
 @for_each("body", HONEST)
-def test_work_that_writes_the_buffer_that_it_returns_is_neither(device, body, samples):
-    assert found(device, body, samples) is None
+def test_work_that_writes_the_buffer_that_it_returns_is_a_note_at_most(device, body):
+    expected = None if body is in_the_input else "result_kept"
+    noted = found(device, body, AS_LONG)
+    assert expected == (noted and noted.code)
+    assert found(device, body, SLOW) is None
 
 
-@for_each("samples", [FAST, SLOW, IMPOSSIBLE])
 @for_each("number", [1, 2, 3, 4])
-def test_buffers_that_are_filled_in_turn_are_neither(device, number, samples):
+def test_buffers_that_are_filled_in_turn_are_a_note_at_most(device, number):
     body = partial(buffers_in_turn, number=number)
-    assert found(device, body, samples, calls=number + 1) is None
+    assert found(device, body, AS_LONG, calls=number + 1).code == "result_kept"
+    assert found(device, body, SLOW, calls=number + 1) is None
 
 
-@for_each("samples", [FAST, SLOW])
 @for_each("body", [out_of_numpy, a_view_of_a_buffer])
-def test_a_given_output_and_a_view_of_a_buffer_are_neither(body, samples):
-    assert found(HostDevice("a processor"), body, samples) is None
+def test_a_given_output_and_a_view_of_a_buffer_are_a_note_at_most(body):
+    assert found(HostDevice("a processor"), body, AS_LONG).code == "result_kept"
+    assert found(HostDevice("a processor"), body, SLOW) is None
 
 
-@for_each("body", [in_place, one_element_of_a_buffer])
-def test_without_time_for_another_call_a_buffer_is_a_note(device, body):
-    assert found(device, body, SLOW, may_call=False).code == "result_kept"
-
-
-def test_without_time_for_another_call_only_what_no_memory_does_is_an_error(device):
-    with pytest.raises(GpuPerfError, match="was kept"):
-        found(device, kept_in_a_closure, IMPOSSIBLE, may_call=False)
+def test_of_a_buffer_that_a_call_writes_in_part_only_that_part_may_be_returned(device):
+    with pytest.raises(GpuPerfError, match="return only what it writes"):
+        found(device, one_element_of_a_buffer, FAST)
 
 
 def test_a_new_result_at_an_address_that_was_used_before_is_not_kept(device):
@@ -393,7 +405,7 @@ def test_a_view_of_an_input_is_not_kept_though_it_names_no_base():
     read = Fingerprint(partial(Unreferenced, memory[:]), 0)
     workload = Workload(device=host, call=list, scope="body", brought=(read,))
     view = Unreferenced(memory[3:])
-    assert kept_results.look_for_kept(workload, view, IMPOSSIBLE, is_same=True, may_call=False) is None
+    assert kept_results.look_for_kept(workload, view, IMPOSSIBLE, is_same=True) is None
 
 
 def test_rows_of_one_array_are_not_the_same():
@@ -469,7 +481,7 @@ def test_a_kept_result_is_an_error_though_the_other_device_took_all_the_time(lib
         trial.compare(lambda seen: partial(body, seen), *devices)
 
 
-def test_buffers_that_calls_fill_are_measured_without_a_note():
-    found = measured(in_place, Demand(min=1e-6))
-    assert found.status in ("passed", "inconclusive"), "the machine may be busy"
-    assert not {note.code for note in found.notes} & {"result_kept", "faster_than_memory"}
+def test_a_buffer_that_calls_fill_is_measured():
+    assert measured(in_place, Demand(min=1e-6)).status in ("passed", "inconclusive"), (
+        "the machine may be busy"
+    )
