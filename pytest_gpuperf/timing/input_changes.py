@@ -102,7 +102,9 @@ def changed_once(state: Iterable[Fingerprint], device: TimedDevice) -> str | Non
 
 def is_uniform(values: Any) -> bool:
     """Return whether all values of an array are equal."""
-    return bool(values.size) and bool(np.all(values == values.flat[0]))
+    if not values.size or values.flat[0] != values.flat[-1]:  # most arrays need no second look
+        return False
+    return bool(np.all(values == values.flat[0]))
 
 
 def _now(entry: Fingerprint, device: TimedDevice) -> int | None:

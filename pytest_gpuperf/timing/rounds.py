@@ -16,6 +16,7 @@ from pytest_gpuperf.timing.context import TrialContext
 
 _SHARE_ALONE = 0.25  # of the time limit of a test, in which one device is sampled alone
 _MIN_ALONE = 2  # samples of one device, taken whatever they cost
+_PAUSES, _UNTIMED = (0.5, 1.5), (1, 2)  # of what is planned; untimed blocks after each pause
 _RESTART_SHARE = 0.5  # of the time that the rounds took must be left for a restart to be worth it
 
 
@@ -229,16 +230,20 @@ class RoundSampler:
     def _pause(self, seconds: float, timers: Sequence[BlockTimer]) -> float:
         """Wait, and let each device run untimed; return the seconds, without a wait for other processes.
 
-        Where the device has a clock of its own and no `pause`, no time passes between.
+        How long and how often is random: rounds must not fall into step with calls that alternate, as those
+        with two buffers in turn, or with anything periodic. Where the device has a clock of its own and no
+        `pause`, no time passes between.
         """
         if not seconds:
             return 0.0
-        device = timers[-1].device
+        device, order = timers[-1].device, self._context.order
+        seconds *= order.uniform(*_PAUSES)
         begun = device.clock()
         self._context.pause(device, seconds)
         resumed = device.clock()
-        for timer in timers:
-            timer.run_untimed()
+        for _ in range(order.choice(_UNTIMED)):
+            for timer in timers:
+                timer.run_untimed()
         return min(seconds, seconds_between(begun, resumed)) + seconds_between(resumed, device.clock())
 
 

@@ -216,7 +216,7 @@ def test_a_tensor_that_the_workload_changes_is_found(cpu):
     assert input_changes.changes_of(found, call, cpu) == ()
     call()
     assert input_changes.changes_of(found, call, cpu) == (
-        input_changes.Change("float32 array of shape (3,)", may_be_output=False),
+        input_changes.Change("float32 array of shape (3,)", goes_on=True),
     )
 
 

@@ -83,7 +83,7 @@ def test_a_gpu_that_fails_while_a_gates_limit_is_confirmed_leaves_both_undecided
     faulty("kind='lost', call=10**9", source=source, gpu="1.6e-3")
     (pytester.path / "report.json").rename(pytester.path / "base.json")
     gate = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%", "-Wdefault", "-kfirst")
-    result, found = faulty("kind='out_of_memory', call=22", *gate, source=source)
+    result, found = faulty("kind='out_of_memory', call=34", *gate, source=source)
     result.assert_outcomes(passed=1, deselected=3, warnings=2 if marker else 1)
     first = found["test_first"]
     assert ("inconclusive", "not_confirmed") == (first["status"], first["reason_code"])

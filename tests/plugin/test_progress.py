@@ -79,7 +79,7 @@ def test_verbose_lines_have_the_speedup_and_what_it_rests_on(run, monkeypatch):
     assert {
         "test_met": f"PASSED ({ratio}, required 3x, 6 rounds, 127 ms)",
         "test_missed": f"FAILED ({ratio}, required 30x, 6 rounds, 127 ms)",
-        "test_undecided": f"PASSED ({ratio}, required 10x, undecided, 60 rounds, 9.16 s)",
+        "test_undecided": f"PASSED ({ratio}, required 10x, undecided, 60 rounds, 9.40 s)",
         "test_expected": f"XFAIL ({ratio}, required 30x, 6 rounds, 127 ms) (a bad day)",
         "test_skipped": "SKIPPED (a day off)",
         "test_raising": "FAILED",

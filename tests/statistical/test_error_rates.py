@@ -2,6 +2,7 @@
 
 import random
 from functools import partial
+from itertools import cycle
 from math import exp
 
 import numpy as np
@@ -86,6 +87,70 @@ def test_levels_that_last_for_many_rounds_lead_to_few_wrong_verdicts():
     failed = sum(verdict_of("gpu", draws) == "failed" for _ in range(runs))
     assert passed <= 13
     assert failed <= 4
+
+
+class InTurn:
+    """Noise of calls that alternate, as those with two buffers in turn: on average as long as without it."""
+
+    def __init__(self, *factors):
+        self._next = cycle(factor * len(factors) / sum(factors) for factor in factors)
+
+    def __call__(self):
+        return next(self._next)
+
+
+class Periodic:
+    """Noise of a device that is slower by a factor in a share of each period."""
+
+    def __init__(self, clock, hertz, phase, *, factor=1.3, share=0.6):
+        self._clock, self._hertz, self._phase, self._factor, self._share = clock, hertz, phase, factor, share
+
+    def __call__(self):
+        return self._factor if (self._clock() * self._hertz + self._phase) % 1 < self._share else 1.0
+
+
+def verdict_in_step(make_cpu, make_gpu, limit, draws):
+    """Return the verdict on calls of 30 and 10 ms with noise that rounds could fall into step with."""
+    clock = Clock()
+    demand, options = Demand(min=limit), RunOptions(sampling=SamplingPlan(precision_time=0.0))
+
+    def side(kind, seconds, make):
+        device = SimulatedDevice(kind, clock=clock, noise=make(clock, draws))
+        return BlockTimer(workload=Workload(device=device, call=lambda: device.launch(seconds), scope="call"))
+
+    context = TrialContext(
+        demand=demand, options=options, order=draws, remaining=lambda: options.max_time - clock()
+    )
+    sampling = RoundSampler(context)
+    sampling.take_interleaved(side("cpu", 30e-3, make_cpu), side("gpu", 10e-3, make_gpu))
+    return judge(sampling.speedup("interleaved"), demand, options).status
+
+
+def still(clock, draws):
+    return lambda: exp(draws.gauss(0, 0.01))
+
+
+def test_calls_that_alternate_are_no_evidence_on_either_side_of_their_mean():
+    """A CPU whose calls take 2x and 4x of the GPU's in turn is 3x as slow; rounds in step saw one of them.
+
+    They led to a wrong verdict in 94 and 99 % of the runs.
+    """
+    draws = random.Random(1)  # noqa: S311 - noise, not secrets
+    for limit, wrong in ((3 / 1.05, "failed"), (3 / 0.95, "passed")):
+        found = [verdict_in_step(lambda *_: InTurn(1, 2), still, limit, draws) for _ in range(40)]
+        assert found.count(wrong) <= 4
+
+
+def test_a_device_that_is_slower_four_times_a_second_is_seen_as_it_mostly_is():
+    """Rounds near a limit came every quarter of a second, and led to a wrong verdict in 39 % of the runs."""
+    draws = random.Random(2)  # noqa: S311 - noise, not secrets
+    limit = (30 / 13) / 0.97
+
+    def slower(clock, draws):
+        return Periodic(clock, 4.0, draws.random())
+
+    found = [verdict_in_step(still, slower, limit, draws) for _ in range(40)]
+    assert found.count("passed") <= 4
 
 
 def test_the_chance_of_a_false_alarm_is_the_level():

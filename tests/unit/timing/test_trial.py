@@ -317,19 +317,23 @@ def calls_before_the_rounds(body) -> int:
     return found.gpu.warmup_calls
 
 
-def test_an_exception_in_round_17_keeps_sixteen_rounds_and_says_where():
-    fault = Injected(kind="error", call=calls_before_the_rounds(ones) + 1 + 2 * 16)  # one untimed before each
+def test_an_exception_in_a_round_keeps_those_before_it_and_says_where():
+    fault = Injected(
+        kind="error", call=calls_before_the_rounds(ones) + 1 + 2 * 16
+    )  # one or two untimed for each
     bench = Bench(gpu=2e-3, faults=[fault])
     trial = Trial(nodeid=NODEID, demand=Demand(min=5), options=RunOptions())  # at the limit: sampling goes on
     with pytest.raises(RuntimeError, match="injected error"):
         trial.compare(bound(ones), bench.cpu, bench.gpu)
     found = trial.record(Verdict(status="error", reason="injected"))
-    assert trial.where == "on the GPU (simulated GPU) in round 17"
-    assert found.speedup.rounds == 16
+    rounds = found.speedup.rounds
+    assert trial.where == f"on the GPU (simulated GPU) in round {rounds + 1}"
+    assert 11 <= rounds <= 16
     assert found.speedup.value == pytest.approx(5)
-    assert len(found.gpu.samples) == 16
+    assert len(found.gpu.samples) == rounds
     pause = 12 * 12e-3
-    assert found.rounds_elapsed == pytest.approx(16 * 12e-3 + 15 * (pause + 12e-3))
+    least, most = rounds * 12e-3 + (rounds - 1) * 0.5 * pause, rounds * (1.5 * pause + 3 * 12e-3)
+    assert least <= found.rounds_elapsed <= most
 
 
 @for_each("kind", ["cpu", "gpu"])
@@ -441,7 +445,7 @@ def test_a_sibling_that_has_a_limit_leaves_thirty_samples_twelve_blocks_apart():
     bench = Bench(cpu=5e-3)
     side = cpu_side(bench, demand=Demand(min=3))
     assert len(side.measurement.samples) == 30
-    assert side.lasted == pytest.approx(30 + 29 * (12 + 1))
+    assert side.lasted == pytest.approx(30 + 29 * (12 + 1.5), rel=0.1)  # pauses are random
     assert cpu_side(bench).lasted == pytest.approx(60)
 
 
