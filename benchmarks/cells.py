@@ -114,6 +114,7 @@ class Tally:
     seconds: list[float] = field(default_factory=list)
     blocks: list[tuple[int, int]] = field(default_factory=list)
     notes: Counter[str] = field(default_factory=Counter)
+    whole: float = 0.0
     took: float = 0.0
     broken: list[str] = field(default_factory=list)
 
@@ -173,7 +174,7 @@ WRONG = Aim(what="wrong", limit=2.5)
 
 def sides(
     seconds: tuple[float, float], *, cpu: dict[str, Any] | None = None, gpu: dict[str, Any] | None = None
-) -> dict[str, Side]:
+) -> dict[str, Any]:
     return {
         "cpu": Side(seconds=seconds[0], **(cpu or {})),
         "gpu": Side(seconds=seconds[1], **(gpu or {})),
@@ -272,7 +273,7 @@ LONGER = {  # the largest share of passes at the limit that the simulation of th
 }
 
 
-def lasting(seconds: tuple[float, float]) -> Iterator[tuple[str, str, dict[str, Side]]]:
+def lasting(seconds: tuple[float, float]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield noise that lasts, with its name and where it is."""
     whole = sum(seconds)
     on_one: dict[str, LastingShape] = {
@@ -424,17 +425,17 @@ def tally(cell: Cell, *, runs: int, seed: str) -> Tally:
         if cell.check:
             session(folder, scene, [*BASELINE, "--gpuperf-baseline-missing=create", *cell.options])
             scene = replace(scene, seed=f"{scene.seed} later", loss=cell.loss)
-            report = session(folder, scene, [*BASELINE, *cell.options])
+            report, found.whole = session(folder, scene, [*BASELINE, *cell.options])
         else:
-            report = session(folder, scene, cell.options)
+            report, found.whole = session(folder, scene, cell.options)
     found.took = perf_counter() - begun
     for record in report["records"]:
         read(record, found)
     return found
 
 
-def session(folder: Path, scene: Scene, options: Sequence[str]) -> dict[str, Any]:
-    """Run pytest on a folder in this process; return its JSON report."""
+def session(folder: Path, scene: Scene, options: Sequence[str]) -> tuple[dict[str, Any], float]:
+    """Run pytest on a folder in this process; return its JSON report, and the simulated seconds of a run."""
     os.environ.update(ALONE)
     os.chdir(folder)
     told, path = StringIO(), folder / "report.json"
@@ -442,13 +443,13 @@ def session(folder: Path, scene: Scene, options: Sequence[str]) -> dict[str, Any
     arguments += ["--rootdir", str(folder), "-q", "--no-header", "--tb=no", "--capture=no"]
     arguments += ["--gpuperf-gpu=world", "--gpuperf-lock=none", f"--gpuperf-json={path}", *options]
     path.unlink(missing_ok=True)
+    world = World(scene)
     sys.modules.pop("test_world", None)
     with redirect_stdout(told), redirect_stderr(told):
-        pytest.main([*arguments, str(folder / "test_world.py")], plugins=[World(scene)])
+        pytest.main([*arguments, str(folder / "test_world.py")], plugins=[world])
     if not path.exists():
         raise RuntimeError(f"no report:\n{told.getvalue()[-4000:]}")
-    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return report
+    return json.loads(path.read_text(encoding="utf-8")), world.seconds
 
 
 def read(record: dict[str, Any], found: Tally) -> None:
@@ -531,10 +532,15 @@ def read_arguments() -> Namespace:
 
 
 def print_group(group: str, tallies: Sequence[Tally]) -> None:
+    """Print the cells of a group: seconds of the rounds, and of a test as a whole, are simulated and means.
+
+    Blocks are the median numbers of calls in a block, CPU/GPU; values, misses, rounds and seconds are of the
+    runs that have a speedup.
+    """
     told = (GROUPS[group].__doc__ or "").strip()
     print(f"{group}: {told} {max(found.runs for found in tallies)} runs a cell\n", flush=True)
     header = ["cell", "round", "passed", "failed", "undecided", "wrong", "value / truth", "misses"]
-    header += ["blocks", "rounds", "seconds", "real ms"]
+    header += ["blocks", "rounds", "seconds", "whole", "real ms"]
     if any(found.cell.check for found in tallies):
         header.insert(6, "regressed")
     rows = []
@@ -548,6 +554,7 @@ def print_group(group: str, tallies: Sequence[Tally]) -> None:
         row.append("/".join(str(median(side)) for side in zip(*found.blocks, strict=True)) or "-")
         row.append(f"{fmean(found.rounds):.0f}" if found.rounds else "-")
         row.append(f"{fmean(found.seconds):.2f}" if found.seconds else "-")
+        row.append(f"{found.whole:.2f}")
         row.append(f"{1e3 * found.took / max(1, found.runs):.0f}")
         rows.append(row)
     table(header, rows)

@@ -345,6 +345,7 @@ class World:
         self._clock = Clock()
         self._cpu, self._gpu = (WorldDevice(kind, self._clock) for kind in ("cpu", "gpu"))
         self._run: int | None = None
+        self._runs = 0
         global _current  # the tests of a session find it here
         _current = self
 
@@ -352,6 +353,11 @@ class World:
     def pytest_gpuperf_devices(self) -> list["World"]:
         """Return this backend."""
         return [self]
+
+    @property
+    def seconds(self) -> float:
+        """The mean simulated seconds of a run as a whole: warm-up, rounds, and what else is measured."""
+        return self._clock.now / self._runs - BETWEEN if self._runs else 0.0
 
     def check(self, selector: str) -> None:
         """Accept anything: there is one GPU."""
@@ -372,6 +378,7 @@ class World:
         """Return the call of a run on a device; the first of them makes both devices anew."""
         if run != self._run:
             self._run = run
+            self._runs += 1
             self._clock.now += BETWEEN
             chance = Random(f"{self.scene.seed} {run}")  # noqa: S311 - a simulation
             for device, side in zip((self._cpu, self._gpu), self.scene.sides(run), strict=True):
