@@ -285,8 +285,8 @@ def lasting(seconds: tuple[float, float]) -> Iterator[tuple[str, str, dict[str, 
     for (name, shape), side in product(on_one.items(), ("cpu", "gpu")):
         yield name, side.upper(), sides(seconds, **{side: {"lasting": shape}})
     for spread in (0.03, 0.1, 0.3):
-        side = {"lasting": partial(worlds.autoregressive, spread, OF_AR * whole)}
-        yield f"AR(1) 0.9, {spread:.0%}".replace("%", " %"), "both", sides(seconds, cpu=side, gpu=side)
+        noise = {"lasting": partial(worlds.autoregressive, spread, OF_AR * whole)}
+        yield f"AR(1) 0.9, {100 * spread:g} %", "both", sides(seconds, cpu=noise, gpu=noise)
 
 
 def dependent(_: Namespace) -> Iterator[Cell]:
@@ -316,8 +316,10 @@ def held(_: Namespace) -> Iterator[Cell]:
                 name = f"{side.upper()} levels {factor:g}x for {rounds} rounds"
                 yield Cell(name=name, **sides(seconds, **{side: {"lasting": shape}}))
         for kept, spread in ((0.8, 0.05), (0.5, 0.1), (0.95, 0.1), (0.97, 0.3)):
-            side = {"lasting": partial(worlds.autoregressive, spread, -whole / log(kept))}
-            yield Cell(name=f"both AR(1) {kept:g}, {100 * spread:g} %", **sides(seconds, cpu=side, gpu=side))
+            noise = {"lasting": partial(worlds.autoregressive, spread, -whole / log(kept))}
+            yield Cell(
+                name=f"both AR(1) {kept:g}, {100 * spread:g} %", **sides(seconds, cpu=noise, gpu=noise)
+            )
         yield Cell(
             name="CPU levels 1.3x, GPU AR(1) 0.9, 10 %",
             **sides(

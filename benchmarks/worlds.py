@@ -372,7 +372,8 @@ class World:
 
     def recognizes(self, value: Any) -> Kind | None:
         """Return which device a value of a suite's own parameter means."""
-        return {"world_cpu": "cpu", "world_gpu": "gpu"}.get(value) if isinstance(value, str) else None
+        kinds: dict[str, Kind] = {"world_cpu": "cpu", "world_gpu": "gpu"}
+        return kinds.get(value) if isinstance(value, str) else None
 
     def call(self, kind: Kind, run: int) -> Callable[[], None]:
         """Return the call of a run on a device; the first of them makes both devices anew."""
