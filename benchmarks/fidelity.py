@@ -22,7 +22,8 @@ from pytest_gpuperf.devices.protocol import Device, TimedDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.measurement import Measurement
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.timing.trial import Bind, Trial
+from pytest_gpuperf.timing.trial import Trial
+from pytest_gpuperf.timing.untimed_calls import Bind
 
 # It makes no array: one of 1 MB and more costs fresh pages or not, as the allocator happens to stand.
 STATEMENT = "numpy.logaddexp.reduce(data)"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -150,7 +151,7 @@ class Cupy(Library):
             source, target = cupy.ones(size, "f4"), cupy.ones(size, "f4")
             yield (
                 f"add(out=), {size} floats",
-                lambda source=source, target=target: cupy.add(source, 1, out=target),
+                partial(cupy.add, source, 1, out=target),
             )
         array = cupy.ones(1 << 16, "f4")
         side = cupy.cuda.Stream(non_blocking=True)
@@ -272,7 +273,7 @@ class Torch(Library):
             source, target = (torch.ones(size, device="cuda") for _ in range(2))
             yield (
                 f"add(out=), {size} floats",
-                lambda source=source, target=target: torch.add(source, 1, out=target),
+                partial(torch.add, source, 1, out=target),
             )
         array, one = torch.ones(1 << 16, device="cuda"), torch.ones((), device="cuda")
         side = torch.cuda.Stream()

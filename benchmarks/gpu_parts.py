@@ -239,7 +239,7 @@ def copies(subject: Subject) -> Iterator[Finding]:
         yield _off(f"{4 * size} bytes up / loop", transfer.h2d.median, up, limit)
         yield _off(f"{4 * size} bytes down / loop", transfer.d2h.median, down, limit)
         if transfer.loop:
-            whole = _mean(lambda host=host: library.down(_plus(library.up(host))), calls)
+            whole = _mean(partial(_there_and_back, library, host), calls)
             yield _off(f"{4 * size} bytes up, a + 1, down / loop", median(transfer.loop), whole, limit)
 
 
@@ -253,12 +253,10 @@ def clocks(subject: Subject) -> Iterator[Finding]:
     vector = gpu.asarray(random.random(count, dtype="f4"))
 
     def product() -> float:
-        gpu.synchronize()
-        return _seconds(lambda: (_product(matrix), gpu.synchronize()))
+        return _waited_for(gpu, partial(_product, matrix))
 
     def elementwise() -> float:
-        gpu.synchronize()
-        return _seconds(lambda: (_plus(vector), gpu.synchronize()))
+        return _waited_for(gpu, partial(_plus, vector))
 
     def blas(seconds: float) -> None:
         end = perf_counter() + seconds
@@ -600,6 +598,19 @@ def _mean(call: Callable[[], Any], calls: int) -> float:
 def _off(what: str, ours: float, theirs: float, limit: float | None) -> Finding:
     facts = {"ours": ours, "theirs": theirs, "ratio": ours / theirs}
     return Finding(what=what, figure=abs(ours / theirs - 1), limit=limit, facts=facts)
+
+
+def _there_and_back(library: Library, host: Any) -> Any:
+    return library.down(_plus(library.up(host)))
+
+
+def _waited_for(gpu: TimedDevice, call: Callable[[], Any]) -> float:
+    """Return the seconds of a call that is waited for, on a device that was done before."""
+    gpu.synchronize()
+    started = perf_counter()
+    call()
+    gpu.synchronize()
+    return perf_counter() - started
 
 
 def _seconds(call: Callable[[], Any]) -> float:

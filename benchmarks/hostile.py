@@ -161,7 +161,7 @@ class Way:
     variables: Mapping[str, str] = field(default_factory=dict)
     told: str | None = None
     """What a green run must have in its output; None where it must be red."""
-    prepare: Callable[[Path], None] | None = None
+    prepare: Callable[[Path], object] | None = None
 
 
 LEFT_OUT = r"left out by the command line"
@@ -235,19 +235,15 @@ def ways() -> list[Way]:
         Way(name="PYTEST_ADDOPTS --ignore", variables={"PYTEST_ADDOPTS": "--ignore=test_g.py"}),
         Way(name="norecursedirs", files={"sub/test_s.py": SUITE, G: STEADY}, ini="norecursedirs = sub"),
         Way(name="file deleted", prepare=lambda folder: (folder / G).unlink()),
-        Way(name="file renamed", prepare=lambda folder: (folder / G).rename(folder / "test_z.py") and None),
-        Way(name="test renamed", prepare=lambda folder: (folder / G).write_text(_without_a(SUITE)) and None),
+        Way(name="file renamed", prepare=lambda folder: (folder / G).rename(folder / "test_z.py")),
+        Way(name="test renamed", prepare=lambda folder: (folder / G).write_text(_without_a(SUITE))),
         Way(
             name="unmarked",
-            prepare=lambda folder: (
-                (folder / G).write_text(SUITE.replace("@pytest.mark.speedup", "")) and None
-            ),
+            prepare=lambda folder: (folder / G).write_text(SUITE.replace("@pytest.mark.speedup", "")),
         ),
         Way(
             name="file skips itself",
-            prepare=lambda folder: (
-                (folder / G).write_text("import pytest\npytest.importorskip('no_such')") and None
-            ),
+            prepare=lambda folder: (folder / G).write_text("import pytest\npytest.importorskip('no_such')"),
         ),
         Way(name="--ignore", arguments=("--ignore=test_g.py",), told=LEFT_OUT),
         Way(name="--ignore-glob", arguments=("--ignore-glob=*_g.py",), told=LEFT_OUT),

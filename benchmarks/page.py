@@ -15,18 +15,21 @@ from random import Random
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
+from typing import Any
 
 from common import Target, conclude, table
 from reports import made
 
+from pytest_gpuperf.analysis.verdict import judge
 from pytest_gpuperf.model.comparison import Comparison
-from pytest_gpuperf.model.measurement import Estimate, Measurement
+from pytest_gpuperf.model.measurement import Certain, DecidedBy, Estimate, Measurement
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Record, Run
 from pytest_gpuperf.report.html import engine, page
 
 SMALL, MIDDLE, LARGE = 500, 5_000, 10_000
 MOST_BYTES = 1_000_000
+SURE, MET = 1.5, 1.1  # the factors of a look at a quarter of the time
 MOST_SECONDS = {"write": 0.1, "open and filter": 1.0}
 BROWSERS = ("chromium", "google-chrome")
 SOUGHT = "test_3.py"  # a hundred tests of each report are in this file
@@ -149,7 +152,7 @@ def written(report: Path, records: int) -> Cost:
     return Cost(size=report.stat().st_size, write=perf_counter() - start)
 
 
-def shown(browser, report: Path) -> tuple[float, float]:
+def shown(browser: Any, report: Path) -> tuple[float, float]:
     """Return the seconds until a browser has painted a page, and until it shows a hundred tests alone."""
     context = browser.new_context()
     view = context.new_page()
@@ -161,18 +164,30 @@ def shown(browser, report: Path) -> tuple[float, float]:
 
 
 def varied(run: Run) -> Run:
-    """Return a run with 6 to 60 rounds a test, every verdict, and a baseline for every second test."""
+    """Return a run with 7 to 60 rounds a test, every verdict, and a baseline for every second test."""
     chance = Random(1)  # noqa: S311 - a simulation
     return replace(run, records=tuple(_varied(record, chance) for record in run.records))
 
 
 def _varied(record: Record, chance: Random) -> Record:
-    rounds = chance.choice((6, 6, 8, 12, 20, 35, 60))
+    assert record.cpu is not None
+    assert record.gpu is not None
+    assert record.speedup is not None
+    rounds = chance.choice((7, 7, 8, 12, 20, 35, 60))
     spread, gain = chance.uniform(0.01, 0.2), chance.lognormvariate(0, 1)
-    whole, ends = record.speedup, sorted(chance.lognormvariate(0, spread) for _ in range(2))
+    ends = sorted(chance.lognormvariate(0, spread) for _ in range(2))
     value = 10 * gain
+    low, high = value * min(1, ends[0]), value * max(1, ends[1])
+    certain = Certain(low=low / SURE, high=high * SURE, factor=SURE)
+    decided = DecidedBy(look="quarter", factor=MET) if high * SURE < 3 or low > 3 * MET else None
     whole = replace(
-        whole, value=value, low=value * min(1, ends[0]), high=value * max(1, ends[1]), rounds=rounds
+        record.speedup,
+        value=value,
+        low=low,
+        high=high,
+        certain=certain,
+        decided_by=decided,
+        rounds=rounds,
     )
     baseline = Estimate(value=0.95 * value, low=0.9 * value, high=value)
     compared = Comparison(
@@ -184,24 +199,19 @@ def _varied(record: Record, chance: Random) -> Record:
         found=whole.estimate,
         ratio=Estimate(value=1.05, low=0.95, high=1.1),
     )
-    verdict = {"status": "passed", "reason": None}
-    if whole.high < 3:
-        verdict = {"status": "failed", "reason": f"speedup {value:.3g}x, required at least 3x"}
-    elif whole.low < 3:
-        verdict = {
-            "status": "inconclusive",
-            "reason": "the interval includes the limit of 3x: allow more time",
-        }
+    verdict = judge(whole, record.demand)
     bound = Diagnosis(
         code="launch_bound", sentence="launching takes most of the time", numbers={"share": 0.7}
     )
     return replace(
         record,
-        **verdict,
+        status=verdict.status,
+        reason=verdict.reason,
+        reason_code=verdict.reason_code,
         cpu=_sampled(record.cpu, 1e-2, rounds, spread, chance),
         gpu=_sampled(record.gpu, 1e-3 / gain, rounds, spread, chance),
         speedup=whole,
-        diagnosis=(bound,) if verdict["reason"] else (),
+        diagnosis=(bound,) if verdict.reason else (),
         comparisons=(compared,) if chance.random() < 0.5 else (),
     )
 

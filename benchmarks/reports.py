@@ -20,7 +20,9 @@ from common import Target, conclude, table
 
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import (
+    Certain,
     Copies,
+    DecidedBy,
     DeviceInfo,
     Estimate,
     Inspection,
@@ -40,6 +42,7 @@ MOST_SECONDS = {"write": 1.2, "load": 1.8, "load two": 1.8, "compare": 1.8}
 MOST_MEGABYTES = {"load two": 300.0, "compare": 250.0}
 MOST_GROWTH = 1.3  # time per record at the largest report, in that of the middle one
 SAMPLES = 10
+SURE = 2.0  # the factor of what is certain after the first look
 UNIT = 1 if sys.platform == "darwin" else 1024  # of the system's peak
 COMMAND = "import sys; from pytest_gpuperf.cli import main; sys.exit(main())"
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="AMD EPYC 7763", library="numpy 2.4.6")
@@ -228,6 +231,7 @@ def record(number: int, chance: Random) -> Record:
         memory=Memory(peak=3 << 24, inputs=1 << 24),
         parity_elapsed=chance.random(),
         rounds_elapsed=chance.random(),
+        certain_factor=SURE,
         elapsed=1 + chance.random(),
     )
 
@@ -263,15 +267,14 @@ def copies(chance: Random) -> Copies:
 
 def speedup(chance: Random) -> Speedup:
     value = 10 * chance.lognormvariate(0, 0.05)
+    low, high = value * chance.uniform(0.9, 1), value * chance.uniform(1, 1.1)
     return Speedup(
         value=value,
-        low=value * chance.uniform(0.9, 1),
-        high=value * chance.uniform(1, 1.1),
-        confidence=0.95,
-        resolution=0.01,
+        low=low,
+        high=high,
+        certain=Certain(low=low / SURE, high=high * SURE, factor=SURE),
+        decided_by=DecidedBy(look="first", factor=SURE),
         rounds=SAMPLES,
-        evidence=1e4 * chance.random(),
-        autocorrelation=chance.uniform(-0.3, 0.3),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from common import ALONE, Cost, Pairs, Target, conclude, paired, pytest, table
 
@@ -126,7 +127,7 @@ def share_of_hooks(suite: Path) -> float:
     """Return the share of a profiled run that our plugin's hooks take, in percent."""
     times = suite / "times.prof"
     pytest("-q", *OURS, folder=suite, variables=ALONE, profile=times)
-    profile = pstats.Stats(str(times))
+    profile: Any = pstats.Stats(str(times))  # whose attributes no stub has
     ours = sum(
         cumulative
         for (file, _, function), (*_, cumulative, _) in profile.stats.items()
@@ -134,7 +135,7 @@ def share_of_hooks(suite: Path) -> float:
     )
     if not ours:
         raise SystemExit("the profile does not show our plugin: was it loaded?")
-    return 100 * ours / profile.total_tt
+    return float(100 * ours / profile.total_tt)
 
 
 if __name__ == "__main__":

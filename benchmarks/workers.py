@@ -92,7 +92,7 @@ def cpu_median(folder: Path, plugins: tuple[str, ...]) -> float:
     """Return the median over the marked tests of their CPU's median, in seconds."""
     pytest("-q", *OURS, *plugins, folder=folder, variables={**ALONE, "PYTHONPATH": str(HERE)})
     content = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return median(record["cpu"]["median"] for record in content["records"])
+    return float(median(record["cpu"]["median"] for record in content["records"]))
 
 
 def waiting(file: Path, seconds: float) -> float:

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 _SPEEDUP = (
     'speedup(min=None, *, max=None, transfer="never", calls=None, latency=False, max_memory=None, '
-    "rtol=None, atol=None, parity=True, max_time=None, pair=None, device=None, accelerator=None): time the "
-    "test on CPU and GPU; fail when the speedup is below min or above max"
+    "rtol=None, atol=None, parity=True, max_time=None, warmup=None, pair=None, device=None, "
+    "accelerator=None): time the test on CPU and GPU; fail when the speedup is below min or above max"
 )
 _THRESHOLD = (
     "offload_threshold(parameter, *, at_most=None, at_least=None): find the size from which the GPU is "
     "faster, in a speedup test that is parametrized over sizes; fail when it is outside the limits"
 )
 _SCALING = (
-    'scaling(devices, *, mode="strong", efficiency=None, rtol=None, atol=None, parity=True, max_time=None): '
-    "time the test on each of these numbers of devices; fail when the parallel efficiency on the most is "
-    "below efficiency"
+    'scaling(devices, *, mode="strong", efficiency=None, rtol=None, atol=None, parity=True, max_time=None, '
+    "warmup=None): time the test on each of these numbers of devices; fail when the parallel efficiency on "
+    "the most is below efficiency"
 )
 MARKERS = (_SPEEDUP, _THRESHOLD, _SCALING)
 
@@ -177,15 +177,23 @@ def _choice(*choices: str) -> Callable[[str], str]:
 _COST_RATIO = "hourly price of a GPU machine divided by that of a CPU machine"
 
 
-def _number(name: str, help: str, *, metavar: str, expected: str, below: float = math.inf) -> _Option:
-    """Return an option that accepts numbers above 0 and below a limit only."""
+def _number(
+    name: str,
+    help: str,
+    *,
+    metavar: str,
+    expected: str,
+    least: float = math.ulp(0.0),
+    below: float = math.inf,
+) -> _Option:
+    """Return an option that accepts numbers from `least`, above 0, to below a limit only."""
 
     def parse(text: str) -> float:
         try:
             value = float(text)
         except ValueError:
             value = math.nan
-        if not 0 < value < below:
+        if not least <= value < below:
             raise ValueError(f"{text} is not {expected}")
         return value
 
@@ -216,9 +224,11 @@ _MEASURING = (
     _OFF,
     _number(
         "alpha",
-        "probability of a wrong verdict, in each direction (default: 0.025)",
+        "probability of a wrong verdict, in each direction, where parts of the rounds do not depend on each "
+        "other; it sets how many parts must agree (default: 0.025, seven)",
         metavar="P",
-        expected="a number between 0 and 0.5",
+        expected="a number of at least 0.0001 and below 0.5",
+        least=1e-4,
         below=0.5,
     ),
     _number(
@@ -242,6 +252,13 @@ _VERDICTS = (
         "how undecided tests end: warn (default) lets them pass with a warning, fail fails them",
         parse=_choice("warn", "fail", "pass"),
         metavar="warn|fail|pass",
+    ),
+    _Option(
+        "passes",
+        "how far beyond its limit a short measurement must lie to pass: quick (default), since the next run "
+        "looks again, or sure, as far as to fail",
+        parse=_choice("quick", "sure"),
+        metavar="quick|sure",
     ),
 )
 _ALL = _Option(

@@ -7,6 +7,7 @@ from array import array
 from dataclasses import replace
 from pathlib import Path
 
+import factories
 import pytest
 
 from pytest_gpuperf.cli import main
@@ -55,16 +56,7 @@ def measured(on, seconds) -> Measurement:
 
 
 def speedup(value, width=1.02) -> Speedup:
-    return Speedup(
-        value=value,
-        low=value / width,
-        high=value * width,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=12,
-        evidence=None,
-        autocorrelation=None,
-    )
+    return factories.speedup(value, value / width, value * width)
 
 
 def record(nodeid="test_a.py::test_1", value=10.0, **changes) -> Record:
@@ -77,6 +69,7 @@ def record(nodeid="test_a.py::test_1", value=10.0, **changes) -> Record:
         "cpu": measured(CPU, 10e-3),
         "gpu": measured(GPU, 10e-3 / value),
         "speedup": speedup(value),
+        "certain_factor": 1.01,  # as after all of the sampling time
     }
     return Record(**{**known, **changes})
 

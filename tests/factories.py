@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pytest_gpuperf.analysis.estimation import SequentialEstimator
+from pytest_gpuperf.analysis.estimation import Evidence
 from pytest_gpuperf.analysis.scaling import curves, with_speedup
-from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import DeviceInfo, Measurement, Round, Speedup
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import Certain, DeviceInfo, Measurement, Round, Speedup
 from pytest_gpuperf.model.offload import GpuLimits, Link, Offload, Price, Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.scaling import Mode, Scaling, ScalingCurve
@@ -49,18 +49,16 @@ def measurement(device: DeviceInfo, *samples: float) -> Measurement:
     )
 
 
-def speedup(value: float = 10.0, low: float | None = 9.0, high: float | None = 11.0) -> Speedup:
-    """Return a speedup; a limit of its interval that is None is open."""
-    return Speedup(
-        value=value,
-        low=low,
-        high=high,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=12,
-        evidence=50.0,
-        autocorrelation=None,
+def speedup(
+    value: float = 10.0, low: float | None = 9.0, high: float | None = 11.0, *, factor: float = 1.0
+) -> Speedup:
+    """Return a speedup that is certain up to a factor; a limit of its interval that is None is open."""
+    certain = Certain(
+        low=None if low is None else low / factor,
+        high=None if high is None else high * factor,
+        factor=factor,
     )
+    return Speedup(value=value, low=low, high=high, certain=certain, rounds=12)
 
 
 def record(nodeid: str = "tests/test_fft.py::test_fft", **changes: Any) -> Record:
@@ -169,12 +167,12 @@ def taken(ratio: float) -> Round:
     return Round(cpu=ratio * 1e-3, gpu=1e-3)
 
 
-def estimation_of(ratios: Iterable[float], demand: Demand) -> SequentialEstimator:
-    """Return the estimator of a demand that has taken rounds with these speedups."""
-    estimation = SequentialEstimator(demand, RunOptions())
-    for ratio in ratios:
-        estimation.add(taken(ratio))
-    return estimation
+def evidence_of(ratios: Iterable[float], alpha: float = 0.025) -> Evidence:
+    """Return the evidence of rounds with these speedups."""
+    rounds = [taken(ratio) for ratio in ratios]
+    return Evidence(
+        reference=[each.cpu for each in rounds], candidate=[each.gpu for each in rounds], alpha=alpha
+    )
 
 
 def noisy(seed: int, *, spread: float, centre: float = 1.0) -> Iterator[float]:

@@ -15,7 +15,7 @@ OTHER = "tests/test_fft.py::test_other"
 
 TWICE = Demand(min=2)
 
-ROUNDS = 12  # enough for intervals that only the resolution of 1 % widens
+ROUNDS = 12  # enough for seven stretches
 
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2")
 
@@ -71,8 +71,7 @@ def side(kind, *seconds, nodeid=TEST, demand=TWICE, timed=None, **changes) -> Re
         "scope": "call",
         kind: measured(device, samples, **(timed or {})),
         "pairing": Pairing(side=kind, library=library),
-        "round_time": 10e-3,
-        "rounds_elapsed": 10.0,  # they sit apart
+        "certain_factor": 1.01,  # as after all of the sampling time
     }
     return Record(**{**known, **changes})
 

@@ -1,259 +1,177 @@
-"""From rounds to the speedup with its interval, and to what is certain of it by now."""
+"""From the samples of two arms to the ratio of their times: what was seen, and what is certain of it."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from math import ceil, exp, inf, log
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
 from statistics import median
-from typing import Literal, NamedTuple
 
-from pytest_gpuperf.analysis import noise, verdict
-from pytest_gpuperf.analysis.evidence import LARGEST_EXPONENT, Evidence, autocorrelation, e_value
+from pytest_gpuperf.analysis import looks, noise
+from pytest_gpuperf.analysis.looks import Limit, Look, Range
 from pytest_gpuperf.analysis.noise import Disturbance
-from pytest_gpuperf.model.demand import Demand, Kind, RunOptions, SamplingPlan
-from pytest_gpuperf.model.measurement import Confirmation, Estimate, Interference, Neighbours, Round, Speedup
-
-_RESOLUTION = log(1 + SamplingPlan().resolution)
-_FIRST_SHARE = 0.8  # of alpha, for the rounds before any restart; six that agree still decide
-
-
-def alpha_share(*, restarted: bool, max_restarts: int = SamplingPlan().max_restarts) -> float:
-    """Return the share of alpha that samples may spend: all restarts divide what the first samples leave."""
-    return (1 - _FIRST_SHARE) / max(1, max_restarts) if restarted else _FIRST_SHARE
-
-
-def estimate(
-    ratios: Iterable[float], options: RunOptions, sampling: Neighbours, *, alpha_share: float = 1.0
-) -> Speedup | None:
-    """Return the speedup of which ratios, in the order in which they were taken, are samples."""
-    rounds = (Round(cpu=ratio, gpu=1.0) for ratio in ratios)
-    return estimate_for_demand(rounds, Demand(), options, sampling, alpha_share=alpha_share)
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import (
+    Certain,
+    DecidedBy,
+    Estimate,
+    Interference,
+    Neighbours,
+    Round,
+    Speedup,
+)
 
 
-def estimate_time(samples: Iterable[float], alpha: float) -> Estimate | None:
-    """Return the median of one device's times, with the interval that `estimate` gives it; None for none.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnShares:
+    """The shares of each arm's samples that are certainly its own; 0 where nothing is.
 
-    Reports have thousands of them: no round and no speedup is made for a time.
+    What is not may be a pipeline that a block fills, or clocks that had not risen.
     """
-    evidence = Evidence(alpha=alpha, resolution=_RESOLUTION)
-    for sample in samples:
-        evidence.add(log(sample))
-    return _estimate(evidence) if evidence.values else None
+
+    reference: float = 1.0
+    candidate: float = 1.0
+
+    def applied(self, ratios: Range) -> Range:
+        """Return a range of ratios that reaches as far as they may be off."""
+        high = ratios.high / self.candidate if self.candidate > 0 else inf
+        return Range(ratios.low * self.reference, high)
 
 
-def _estimate(evidence: Evidence) -> Estimate:
-    """Return the median of what was sampled, with its interval."""
-    low, high = _few_rounds_interval(evidence) or evidence.interval
-    return Estimate(
-        value=exp(evidence.median),
-        low=exp(low) if low > -inf else None,
-        high=exp(high) if high < inf else None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """The times of a reference and a candidate, in order: of the same rounds, or each of its own time."""
+
+    reference: Sequence[float]
+    candidate: Sequence[float]
+    alpha: float
+    sampling: Neighbours = "interleaved"
+    own: OwnShares = OwnShares()
+
+    @property
+    def stretches(self) -> int:
+        """How many equal parts the rounds are split into."""
+        return looks.count_of_stretches(self.alpha)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are: of samples that were taken apart, those of the shorter side."""
+        return min(len(self.reference), len(self.candidate))
+
+    @property
+    def value(self) -> float:
+        """The median ratio; of samples that were taken apart, the ratio of the medians."""
+        if self.sampling == "siblings":
+            return median(self.reference) / median(self.candidate)
+        return median(self._ratios)
+
+    @property
+    def seen(self) -> Range:
+        """The range of the stretches' medians; of samples taken apart, that of any stretch over any other."""
+        if self.sampling == "siblings":
+            one, other = (looks.seen(each, self.stretches) for each in (self.reference, self.candidate))
+            return Range(one.low / other.high, one.high / other.low)
+        return looks.seen(self._ratios, self.stretches)
+
+    def in_stretches_of(self, size: int) -> Range | None:
+        """Return the range of those stretches of so many rounds that are full; None before the first is."""
+        if self.sampling == "siblings":
+            found = looks.medians(self.candidate, self.stretches, size)
+            one = looks.seen(self.reference, self.stretches)
+            return Range(one.low / max(found), one.high / min(found)) if found else None
+        found = looks.medians(self._ratios, self.stretches, size)
+        return Range(min(found), max(found)) if found else None
+
+    def is_decided(self, limit: Limit, look: Look) -> bool:
+        """Return whether the rounds lie far enough beyond a limit at a look."""
+        return looks.is_decided(limit, self.own.applied(self.seen), look)
+
+    @property
+    def _ratios(self) -> list[float]:
+        return [one / other for one, other in zip(self.reference, self.candidate, strict=False)]
+
+
+def speedup(evidence: Evidence, look: Look, *, decided: bool = False) -> Speedup | None:
+    """Return the ratio that rounds show, widened as a look is unsure; None without a round."""
+    if not evidence.rounds:
+        return None
+    seen, is_single = evidence.seen, evidence.rounds == 1
+    sure = look.sure
+    if evidence.rounds < evidence.stretches:
+        sure = max(sure, looks.few_rounds_factor(evidence.rounds, evidence.alpha))
+    certain = looks.widened(evidence.own.applied(seen), sure)
+    return Speedup(
+        value=evidence.value,
+        low=None if is_single else seen.low,
+        high=None if is_single else seen.high,
+        certain=Certain(
+            low=None if is_single or certain.low <= 0 else certain.low,
+            high=None if is_single or certain.high == inf else certain.high,
+            factor=sure,
+        ),
+        decided_by=DecidedBy(look=look.name, factor=look.meets) if decided else None,
+        rounds=evidence.rounds,
+        sampling=evidence.sampling,
     )
 
 
-def _few_rounds_interval(evidence: Evidence) -> tuple[float, float] | None:
-    return None if evidence.has_enough_rounds else evidence.few_rounds_interval
+def estimate_time(samples: Sequence[float], alpha: float, factor: float = 1.0) -> Estimate | None:
+    """Return the median of one device's times with the range of its stretches, widened; None for none."""
+    if not samples:
+        return None
+    low, high = looks.widened(looks.seen(samples, looks.count_of_stretches(alpha)), factor)
+    return Estimate(value=median(samples), low=low, high=high)
 
 
-def estimate_for_demand(
-    rounds: Iterable[Round],
-    demand: Demand,
-    options: RunOptions,
-    sampling: Neighbours,
-    *,
-    alpha_share: float = 1.0,
-) -> Speedup | None:
-    """Return the speedup of rounds, in the order in which they were taken, with the copies of the demand.
-
-    It spends `alpha_share` of the options' alpha.
-    """
-    estimator = SequentialEstimator(demand, options, alpha_share=alpha_share)
-    for one_round in rounds:
-        estimator.add(one_round)
-    return estimator.speedup(sampling)
+def candidate_times(rounds: Sequence[Round], demand: Demand) -> list[float]:
+    """Return the candidate's times with the copies that the demand includes."""
+    calls = demand.calls if demand.transfer == "once" else None
+    return [each.gpu + each.copies / (calls or 1) for each in rounds]
 
 
 def undisturbed(
-    speedup: Speedup,
-    rounds: Sequence[Round],
-    demand: Demand,
-    options: RunOptions,
+    evidence: Evidence,
+    look: Look,
     *,
-    cpu: Interference | None,
-    gpu: Interference | None,
-    alpha_share: float = 1.0,
+    decided: bool,
+    reference: Interference | None,
+    candidate: Interference | None,
 ) -> Disturbance | None:
-    """Return what is certain of the speedup of rounds although each device's samples were disturbed so.
+    """Return what is certain of a speedup although other work took time from the samples of either arm.
 
-    Time lost to other work makes the speedup too large on the CPU's side, and too small on the GPU's. So the
-    interval's lower end is that of rounds in which the CPU needs no more than its own time, and the upper end
-    that of rounds in which the GPU does.
+    Time lost to other work makes the speedup too large on the reference's side, and too small on the
+    candidate's. So the lower end is that of rounds in which the reference needs no more than its own time,
+    and the upper end that of rounds in which the candidate does. None without other work, and without a
+    round.
     """
-    if cpu is None and gpu is None:
+    if not evidence.rounds or (reference is None and candidate is None):
         return None
-
-    def with_own_time(kind: Kind, interference: Interference | None) -> Speedup | None:
-        samples = [getattr(each, kind) for each in rounds]
-        own = interference.own_share * median(samples) if interference else inf
-        if own <= 0:
-            return None
-        shortened = (
-            # A loop with copies may be quicker than a block that waited: they took no negative time.
-            each if sample <= own else replace(each, **{kind: own}, copies=max(0.0, each.copies))
-            for each, sample in zip(rounds, samples, strict=True)
-        )
-        return estimate_for_demand(shortened, demand, options, speedup.sampling, alpha_share=alpha_share)
-
-    least, most = with_own_time("cpu", cpu), with_own_time("gpu", gpu)
-    low = min(speedup.estimate.lower, least.estimate.lower) if least else 0.0
-    high = max(speedup.estimate.upper, most.estimate.upper) if most else inf
-    value = speedup.value
+    least, most = _with_own_time(evidence, reference, None), _with_own_time(evidence, None, candidate)
+    seen = evidence.seen
+    own = OwnShares(
+        reference=evidence.own.reference * (least.seen.low / seen.low if least else 0.0),
+        candidate=evidence.own.candidate * (seen.high / most.seen.high if most else 0.0),
+    )
+    certain = speedup(replace(evidence, own=own), look, decided=decided)
+    if certain is None:
+        return None
     return Disturbance(
-        estimate=Estimate(value=value, low=low or None, high=high if high < inf else None),
-        medians=Estimate(value=value, low=least.value if least else None, high=most.value if most else None),
-        reason=noise.describe(cpu, gpu) or "",
+        certain=certain,
+        medians=(least.value if least else 0.0, most.value if most else inf),
+        reason=noise.describe(reference, candidate) or "",
     )
 
 
-Side = Literal["below", "above", "either", "neither"]
+def _with_own_time(
+    evidence: Evidence, reference: Interference | None, candidate: Interference | None
+) -> Evidence | None:
+    """Return the evidence with no sample above what is certainly an arm's own; None where that is nothing."""
 
+    def shortened(samples: Sequence[float], by: Interference | None) -> Sequence[float] | None:
+        if by is None:
+            return samples
+        own = by.own_share * median(samples)
+        return [min(own, sample) for sample in samples] if own > 0 else None
 
-class Exclusion(NamedTuple):
-    """A range of speedups that the interval must lie outside of; one on the side that `fails` is red."""
-
-    low: float
-    high: float
-    fails: Side = "below"
-
-
-class SequentialEstimator:
-    """Estimates the speedup round by round; `stopping` has the rule by which sampling stops.
-
-    Copies count as the demand requires. `exclusions` are ranges of speedups (the limit of a regression check,
-    or 1 in a size sweep) that the interval must lie outside of before sampling stops. It spends
-    `alpha_share` of the options' alpha.
-    """
-
-    def __init__(
-        self,
-        demand: Demand,
-        options: RunOptions,
-        exclusions: Sequence[Exclusion] = (),
-        *,
-        alpha_share: float = 1.0,
-    ) -> None:
-        self.demand = demand
-        self.options = options
-        self._exclusions = [Exclusion(log(low), log(high), fails) for low, high, fails in exclusions]
-        resolution = log(1 + options.sampling.resolution)
-        self._evidence = Evidence(alpha=alpha_share * options.alpha, resolution=resolution)
-        self._strongest = dict.fromkeys(demand.limits, 0.0)
-
-    def add(self, one_round: Round) -> None:
-        """Take one more round."""
-        self._evidence.add(self.log_ratio(one_round))
-        for limit in self._strongest:
-            self._strongest[limit] = max(self._strongest[limit], self._evidence_against(log(limit)))
-
-    def log_ratio(self, one_round: Round) -> float:
-        """Return the log of the speedup that one round shows, with the copies that the demand includes."""
-        calls = self.demand.calls if self.demand.transfer == "once" else None
-        return log(one_round.cpu / (one_round.gpu + one_round.copies / (calls or 1)))
-
-    def speedup(self, sampling: Neighbours, *, confirmation: Confirmation | None = None) -> Speedup | None:
-        """Return the estimate from the rounds so far, None before the first."""
-        values = self._evidence.values
-        if not values:
-            return None
-        found = _estimate(self._evidence)
-        nearest = min(self._strongest, key=lambda limit: abs(log(found.value / limit)), default=None)
-        return Speedup(
-            value=found.value,
-            low=found.low,
-            high=found.high,
-            confidence=1 - 2 * self.options.alpha,
-            resolution=self.options.sampling.resolution,
-            rounds=len(values),
-            evidence=None if nearest is None else self._strongest[nearest],
-            autocorrelation=self.autocorrelation,
-            sampling=sampling,
-            rule="few_rounds" if _few_rounds_interval(self._evidence) else "sign_test",
-            confirmation=confirmation,
-        )
-
-    @property
-    def taken(self) -> int:
-        """How many rounds were taken."""
-        return len(self._evidence.values)
-
-    @property
-    def autocorrelation(self) -> float | None:
-        """The lag-1 autocorrelation of the log ratios; None for too few rounds, or without spread."""
-        return autocorrelation(self._evidence.values)
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether the interval meets or misses the demand, and lies outside every exclusion."""
-        low, high = self._evidence.interval
-        decision = verdict.decision(exp(low), exp(min(high, LARGEST_EXPONENT)), self.demand)
-        return decision is not None and self.is_outside_exclusions
-
-    @property
-    def is_outside_exclusions(self) -> bool:
-        """Whether the interval lies above or below every exclusion."""
-        low, high = self._evidence.interval
-        return all(low > most or high < least for least, most, _ in self._exclusions)
-
-    @property
-    def missed(self) -> dict[str, list[float]]:
-        """How far (a log ratio) each round lies beyond each limit that the interval misses.
-
-        To be on the wrong side of an exclusion is to miss it: it is a regression, or a size at which the GPU
-        must win and loses, or must lose and wins.
-        """
-        low, high = self._evidence.interval
-        values, ranges = self._evidence.values, [*enumerate(self._exclusions)]
-        floors = {
-            f"exclusion {index}": each.low for index, each in ranges if each.fails in ("below", "either")
-        }
-        ceilings = {
-            f"exclusion {index}, above": each.high
-            for index, each in ranges
-            if each.fails in ("above", "either")
-        }
-        if self.demand.min is not None:
-            floors["min"] = log(self.demand.min)
-        if self.demand.max is not None:
-            ceilings["max"] = log(self.demand.max)
-        below = {name: [end - value for value in values] for name, end in floors.items() if high < end}
-        above = {name: [value - end for value in values] for name, end in ceilings.items() if low > end}
-        return below | above
-
-    def is_within(self, distance: float) -> bool:
-        """Return whether the estimate is as near as that (a log ratio) to a limit or an exclusion."""
-        middle = self._evidence.median
-        ranges = [*self._exclusions, *(Exclusion(log(limit), log(limit)) for limit in self.demand.limits)]
-        return any(least - distance < middle < most + distance for least, most, _ in ranges)
-
-    @property
-    def is_precise(self) -> bool:
-        """Whether the interval is as narrow as the plan requires."""
-        low, high = self._evidence.interval
-        middle = self._evidence.median
-        width = log(1 + self.options.sampling.precision)
-        return middle - low <= width and high - middle <= width
-
-    @property
-    def rounds_for_precision(self) -> int:
-        """About how many rounds make the interval as narrow as the plan requires; 0 where it has no end."""
-        low, high = self._evidence.interval
-        if not -inf < low < high < inf:
-            return 0
-        width = (high - low) / 2 - self._evidence.resolution
-        wanted = log(1 + self.options.sampling.precision) - self._evidence.resolution
-        return ceil(self.taken * (width / wanted) ** 2)  # it narrows with the square root of the rounds
-
-    def _evidence_against(self, limit: float) -> float:
-        """Return the evidence that the median is above or below the limit, whichever is stronger."""
-        values, resolution = self._evidence.values, self._evidence.resolution
-        above = e_value(values, limit + resolution)
-        return max(above, e_value([-value for value in values], resolution - limit))
+    one, other = shortened(evidence.reference, reference), shortened(evidence.candidate, candidate)
+    if one is None or other is None:
+        return None
+    return replace(evidence, reference=one, candidate=other)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pytest_gpuperf.analysis import offload, verdict
+from pytest_gpuperf.analysis import offload, structure, verdict
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.measurement import Memory
@@ -20,15 +20,20 @@ class Judgement:
     notes: tuple[Note, ...]
 
 
-def judge_offline(measured: OffloadInput, options: RunOptions, memory: Memory) -> Judgement:
-    """Return the judgement of stored numbers, which need no live workload.
+def judge(measured: OffloadInput, options: RunOptions, memory: Memory) -> Judgement:
+    """Return the judgement of what was measured.
 
     Nothing is decided by samples that interference or a throttled GPU made too slow.
     """
-    demand, doubts = measured.demand, (measured.disturbance, measured.throttled)
-    on_speedup = verdict.judge(measured.speedup, demand, options, *doubts)
+    on_speedup = verdict.judge(
+        measured.speedup,
+        measured.demand,
+        measured.disturbance,
+        measured.throttled,
+        unsettled=measured.unsettled,
+    )
     return Judgement(
-        verdict=verdict.apply_memory_limit(on_speedup, memory, demand),
+        verdict=verdict.apply_memory_limit(on_speedup, memory, measured.demand),
         offload=offload.assess(measured, options),
         notes=tuple(_notes(measured)),
     )
@@ -37,10 +42,8 @@ def judge_offline(measured: OffloadInput, options: RunOptions, memory: Memory) -
 def _notes(measured: OffloadInput) -> Iterator[Note]:
     """Yield notes on disturbances that did not change the verdict."""
     speedup, demand, disturbance = measured.speedup, measured.demand, measured.disturbance
-    autocorrelation = verdict.autocorrelation_note(speedup)
-    if autocorrelation is not None:
-        yield Note(code="dependent_samples", text=autocorrelation)
-    if disturbance and verdict.stands(speedup, demand, disturbance.estimate):
+    if disturbance and verdict.decision(disturbance.certain, demand) == verdict.decision(speedup, demand):
         yield Note(code="interference", text=disturbance.reason)
     if measured.throttled is not None and not demand.limits:
         yield Note(code="gpu_throttled", text=measured.throttled)
+    yield from structure.notes(measured.evidence)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from pytest_gpuperf.model import units
-from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Interference, Measurement
+from pytest_gpuperf.model.measurement import DeviceInfo, Interference, Measurement, Speedup
 
 MOST_DROPPED = 0.2
 """The largest share of rounds that may be dropped; with more, the rest do not show the GPU's usual speed."""
@@ -19,11 +19,11 @@ _MOST_SPREAD = 3  # a median this many times the fastest block is not of the sam
 class Disturbance:
     """What is certain of a speedup although other work disturbed its samples, and what did.
 
-    More rounds bring the ends of the interval nearer to those of `medians`.
+    More rounds bring its ends no nearer than the `medians`: the lower one, and the upper one.
     """
 
-    estimate: Estimate
-    medians: Estimate
+    certain: Speedup
+    medians: tuple[float, float]
     reason: str
 
 

@@ -1,19 +1,18 @@
 """From rounds, copies and prices to whether the work is worth offloading, with the numbers and a sentence."""
 
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import ceil, inf, log
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, inf
 from statistics import median
 
-from pytest_gpuperf.analysis import noise
-from pytest_gpuperf.analysis.estimation import estimate
-from pytest_gpuperf.analysis.evidence import e_value
+from pytest_gpuperf.analysis import estimation, looks, noise
+from pytest_gpuperf.analysis.estimation import Evidence
+from pytest_gpuperf.analysis.looks import Look
 from pytest_gpuperf.analysis.noise import Disturbance
-from pytest_gpuperf.analysis.verdict import UNCONFIRMED, describe_regime, ratio
+from pytest_gpuperf.analysis.verdict import describe_regime, ratio
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Estimate, Measurement, Round, Speedup, Transfer
+from pytest_gpuperf.model.measurement import Estimate, Measurement, Neighbours, Round, Speedup, Transfer
 from pytest_gpuperf.model.offload import BreakEven, GpuLimits, Link, Offload, Price, Regime
 
 # Bytes per second in one direction: PCI-SIG's transfer rate x 16 lanes x 128/130 / 8, and half of the
@@ -24,7 +23,6 @@ LINKS = {
     "PCIe 5 x16": 32e9 * 16 * 128 / 130 / 8,
     "NVLink-C2C": 450e9,
 }
-_MOST_DOUBLINGS = 50  # of a number of calls
 _ROUNDING = 1e-9  # relative error within which a count of calls is treated as an integer
 _whole = "{:.0f}".format
 _WORTH = {True: "worth it", False: "not worth it", None: "inconclusive whether it is worth it"}
@@ -35,8 +33,8 @@ class OffloadInput:
     """The measurement of one test: its rounds, with the copies that the demand includes, and secondary ones.
 
     `copies` are the seconds that they add to a call, for the last of the rounds or for all. `disturbance` is
-    what is certain where other work took time, and `throttled` says why the GPU was slower than usual. What
-    rests on the rounds spends `alpha_share` of alpha: the rest is for those that a restart discarded.
+    what is certain where other work took time, `throttled` says why the GPU was slower than usual, and
+    `unsettled` why it may be faster than it was seen to be. `look` is the last one that was taken.
     """
 
     demand: Demand
@@ -44,17 +42,19 @@ class OffloadInput:
     cpu: Measurement
     gpu: Measurement
     rounds: Sequence[Round]
+    evidence: Evidence
     speedup: Speedup
+    look: Look
     copies: Sequence[float]
     transfer: Transfer | None
     disturbance: Disturbance | None = None
     throttled: str | None = None
-    alpha_share: float = 1.0
+    unsettled: str | None = None
 
     @property
-    def certain(self) -> Estimate:
+    def certain(self) -> Speedup:
         """The speedup with the interval that holds although other work disturbed the samples."""
-        return self.disturbance.estimate if self.disturbance else self.speedup.estimate
+        return self.disturbance.certain if self.disturbance else self.speedup
 
     @property
     def with_copies(self) -> list[tuple[Round, float]]:
@@ -63,18 +63,25 @@ class OffloadInput:
 
     def is_beyond(self, limit: float) -> bool | None:
         """Return whether the speedup is above a limit; None while that is inconclusive."""
-        if self.throttled:
-            return None
-        above = self.certain.is_above(limit)
-        return None if above is False and self.speedup.is_unconfirmed else above
+        return None if self.throttled else self.certain.quick.is_above(limit)
+
+    def estimate(
+        self, cpu: Iterable[float], gpu: Iterable[float], sampling: Neighbours | None = None
+    ) -> Speedup | None:
+        """Return the speedup of times other than those that are judged; fewer rounds are certain of less."""
+        evidence = replace(
+            self.evidence, reference=[*cpu], candidate=[*gpu], sampling=sampling or self.evidence.sampling
+        )
+        look = self.look if evidence.rounds >= self.evidence.rounds else looks.planned("quick")[0]
+        return estimation.speedup(evidence, look)
 
 
 def assess(measured: OffloadInput, options: RunOptions) -> Offload:
     """Return whether a workload that was timed on both devices is worth offloading."""
     worth = measured.is_beyond(1.0)
-    regimes = _regimes(measured, options)
+    regimes = _regimes(measured)
     price = _price(measured, options)
-    break_even = _break_even(measured, options)
+    break_even = _break_even(measured)
     time = _demanded_time(measured.cpu, measured.demand)
     included = describe_regime(measured.demand, measured.regime)
     parts = [f"{_WORTH[worth]}: {ratio(measured.speedup)} {included}"]
@@ -88,7 +95,7 @@ def assess(measured: OffloadInput, options: RunOptions) -> Offload:
         regime=measured.regime,
         by_latency=measured.demand.latency,
         price=price,
-        latency=_latency(measured, options),
+        latency=_latency(measured),
         break_even_calls=break_even,
         gpu_limits=_gpu_limits(time, measured.demand, options),
         links=_links(time, measured.transfer),
@@ -127,38 +134,34 @@ def assess_cpu_only(
     )
 
 
-def _regimes(measured: OffloadInput, options: RunOptions) -> dict[str, Speedup | None]:
+def _regimes(measured: OffloadInput) -> dict[str, Speedup | None]:
     """Return the speedup in each regime that can be computed; a whole body is a regime of its own."""
     if measured.regime == "body":
         return {}
-    sampling = measured.speedup.sampling
     regimes: dict[str, Speedup | None] = {measured.regime: measured.speedup}
+    on_cpu, on_gpu = [each.cpu for each in measured.rounds], [each.gpu for each in measured.rounds]
     if measured.regime != "never":
-        ratios = (one_round.cpu / one_round.gpu for one_round in measured.rounds)
-        regimes["never"] = estimate(ratios, options, sampling, alpha_share=measured.alpha_share)
+        regimes["never"] = measured.estimate(on_cpu, on_gpu)
     for regime, calls in (("once", measured.demand.calls), ("always", 1)):
         if regime in regimes or calls is None or measured.transfer is None:
             continue
         if measured.transfer.bytes == 0:
             regimes[regime] = regimes["never"]
             continue
-        ratios = (one.cpu / (one.gpu + copies / calls) for one, copies in measured.with_copies)
-        regimes[regime] = estimate(ratios, options, sampling, alpha_share=measured.alpha_share)
+        included = [one.gpu + copies / calls for one, copies in measured.with_copies]
+        regimes[regime] = measured.estimate(on_cpu[len(on_cpu) - len(included) :], included)
     return regimes
 
 
-def _latency(measured: OffloadInput, options: RunOptions) -> Speedup | None:
+def _latency(measured: OffloadInput) -> Speedup | None:
     """Return the speedup of calls that are waited for one by one; single-call rounds already are."""
     calls_in_blocks = {measured.cpu.block_calls, measured.gpu.block_calls}
     if measured.demand.latency or calls_in_blocks == {1}:
-        ratios = (one_round.cpu / one_round.gpu for one_round in measured.rounds)
-        return estimate(ratios, options, measured.speedup.sampling, alpha_share=measured.alpha_share)
-    pairs = zip(measured.cpu.waited_for, measured.gpu.waited_for, strict=False)
-    ratios = (cpu / gpu for cpu, gpu in pairs)
-    if 1 not in calls_in_blocks:  # single calls are sampled once, after all restarts
-        return estimate(ratios, options, measured.speedup.sampling)
+        rounds = measured.rounds
+        return measured.estimate((each.cpu for each in rounds), (each.gpu for each in rounds))
     # Where one device's blocks are single calls, its samples are those of the rounds; the other's came later.
-    return estimate(ratios, options, "siblings", alpha_share=measured.alpha_share)
+    sampling: Neighbours | None = "siblings" if 1 in calls_in_blocks else None
+    return measured.estimate(measured.cpu.waited_for, measured.gpu.waited_for, sampling)
 
 
 def _price(measured: OffloadInput, options: RunOptions) -> Price | None:
@@ -167,20 +170,20 @@ def _price(measured: OffloadInput, options: RunOptions) -> Price | None:
     if cost_ratio is None:
         return None
     speedup = measured.speedup
-    low = measured.certain.lower
+    sure = measured.certain.sure
     return Price(
         ratio=cost_ratio,
         needed=cost_ratio,
-        saves=measured.is_beyond(cost_ratio),
+        saves=None if measured.throttled else sure.is_above(cost_ratio),
         saving_percent=Estimate(
             value=100 * (1 - cost_ratio / speedup.value),
-            low=100 * (1 - cost_ratio / low) if low > 0 else None,
-            high=100 * (1 - cost_ratio / measured.certain.upper),
+            low=100 * (1 - cost_ratio / sure.lower) if sure.lower > 0 else None,
+            high=100 * (1 - cost_ratio / sure.upper),
         ),
     )
 
 
-def _break_even(measured: OffloadInput, options: RunOptions) -> BreakEven | None:
+def _break_even(measured: OffloadInput) -> BreakEven | None:
     """Return after how many calls the copies and the first call are amortized.
 
     A call saves cpu - gpu. What the first call cost is the GPU's start-up in this process: kernels that were
@@ -191,9 +194,9 @@ def _break_even(measured: OffloadInput, options: RunOptions) -> BreakEven | None
         return None
     is_free = measured.transfer is not None and measured.transfer.bytes == 0
     with_copies = [(one_round, 0.0) for one_round in measured.rounds] if is_free else measured.with_copies
-    alpha = measured.alpha_share * options.alpha
-    transfer = _calls(with_copies, options, alpha)
-    first_call = _calls([(one_round, startup) for one_round in measured.rounds], options, alpha)
+    stretches = measured.evidence.stretches
+    transfer = _calls(with_copies, stretches)
+    first_call = _calls([(one_round, startup) for one_round in measured.rounds], stretches)
     reason = None
     if first_call is None and measured.is_beyond(1.0) is False:
         reason = "never: a call on the GPU takes no less time than on the CPU"
@@ -206,49 +209,33 @@ def _break_even(measured: OffloadInput, options: RunOptions) -> BreakEven | None
     return BreakEven(
         transfer=transfer,
         first_call=first_call,
-        both=_calls([(one_round, copies + startup) for one_round, copies in with_copies], options, alpha),
+        both=_calls([(one_round, copies + startup) for one_round, copies in with_copies], stretches),
         reason=reason,
     )
 
 
-def _calls(costs: Sequence[tuple[Round, float]], options: RunOptions, alpha: float) -> Estimate | None:
+def _calls(costs: Sequence[tuple[Round, float]], stretches: int) -> Estimate | None:
     """Return the number of calls whose savings are each round's cost; None for never, and without rounds.
 
-    The median over the rounds. The interval holds the numbers for which the speedup, with the cost shared by
-    so many calls, is not significantly above or below 1, by the same evidence as a speedup's.
+    The median over the rounds, and the range of the stretches' medians.
     """
     if not costs:
         return None
-    savings = ((cost, one_round.cpu - one_round.gpu) for one_round, cost in costs)
-    middle = median(cost / saving if saving > 0 else inf for cost, saving in savings)
-    if middle == inf:
+    savings = [(cost, one_round.cpu - one_round.gpu) for one_round, cost in costs]
+    calls = [max(0.0, cost) / saving if saving > 0 else inf for cost, saving in savings]
+    value, found = median(calls), looks.seen(calls, stretches)
+    if value == inf:
         return None
-
-    def evidence(calls: float, sign: int) -> float:
-        ratios = (log(one.cpu / (one.gpu + (cost / calls if cost else 0.0))) for one, cost in costs)
-        return e_value([sign * ratio for ratio in ratios], log(1 + options.sampling.resolution))
-
-    enough = 1 / alpha
-    value = max(0, ceil(middle * (1 - _ROUNDING)))  # by noise, a loop with copies may be quicker than without
-    lowest = _smallest(lambda calls: evidence(calls, -1) < enough) if value else 0
-    highest: int | None = 0
-    if evidence(inf, 1) < enough:
-        highest = None
-    elif any(cost for _, cost in costs):
-        highest = _smallest(lambda calls: evidence(calls, 1) >= enough)
+    # By noise, a loop with copies may be quicker than one without.
     return Estimate(
-        value=value,
-        low=min(value, lowest if lowest is not None else value),
-        high=None if highest is None else max(value, highest),
+        value=_whole_calls(value),
+        low=_whole_calls(min(value, found.low)),
+        high=_whole_calls(max(value, found.high)) if found.high < inf else None,
     )
 
 
-def _smallest(holds: Callable[[int], bool]) -> int | None:
-    """Return the smallest number from 1 on for which it holds, as it then does for all larger ones."""
-    above = next((2**power for power in range(_MOST_DOUBLINGS) if holds(2**power)), None)
-    if above is None:
-        return None
-    return bisect_left(range(above), 1, lo=above // 2 + 1, key=lambda number: int(holds(number)))
+def _whole_calls(calls: float) -> int:
+    return ceil(calls * (1 - _ROUNDING))
 
 
 def _demanded_time(measurement: Measurement, demand: Demand) -> float | None:
@@ -287,10 +274,11 @@ def _doubt_text(measured: OffloadInput) -> str | None:
         return None
     if measured.throttled:
         return measured.throttled
-    if measured.certain.is_above(1.0) is None:
-        certain = units.interval(measured.certain.low, measured.certain.high, units.digits)
-        return f"other work disturbed the times, so only {certain} is certain"
-    return UNCONFIRMED[speedup.confirmation] if speedup.confirmation else None
+    if measured.disturbance and speedup.quick.is_above(1.0) is not None:
+        certain = measured.certain.quick
+        certain_text = units.interval(certain.low, certain.high, units.digits)
+        return f"other work disturbed the times, so only {certain_text} is certain"
+    return measured.unsettled or "so short a measurement is not sure of so small a difference"
 
 
 def _copies_text(measured: OffloadInput, always: Speedup | None, break_even: BreakEven | None) -> str | None:
@@ -300,7 +288,7 @@ def _copies_text(measured: OffloadInput, always: Speedup | None, break_even: Bre
         return None
     if not measured.is_beyond(1.0):
         return None
-    if always.estimate.lower * measured.certain.lower > measured.speedup.estimate.lower:
+    if always.estimate.lower > 1:
         return f"even with copies at every call ({ratio(always)})"
     if break_even is None or break_even.transfer is None:
         return None

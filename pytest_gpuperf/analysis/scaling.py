@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from pytest_gpuperf.analysis.looks import DRIFT
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Estimate, Measurement, Speedup
@@ -123,9 +124,19 @@ def _point(record: Record) -> ScalingPoint:
     )
 
 
+def _with_drift(estimate: Estimate) -> Estimate:
+    """Return an estimate whose interval includes by how much the levels of one workload drift."""
+    low, high = estimate.low, estimate.high
+    return replace(estimate, low=low and low / DRIFT, high=high and high * DRIFT)
+
+
 def _diagnoses(points: Sequence[ScalingPoint], fewest: int) -> Iterable[Diagnosis]:
     """Yield what holds a curve back: one number of devices alone does not tell a cause from another."""
-    shares = [(point.count, point.karp_flatt) for point in points if point.karp_flatt is not None]
+    shares = [
+        (point.count, karp_flatt(_with_drift(point.efficiency), point.count / fewest))
+        for point in points
+        if point.efficiency is not None and point.count > fewest
+    ]
     efficiency = next((point.efficiency for point in reversed(points) if point.efficiency), None)
     if len(shares) < 2 or efficiency is None or efficiency.upper > _GOOD:
         return

@@ -6,8 +6,7 @@ from itertools import takewhile
 from math import inf
 from typing import Literal
 
-from pytest_gpuperf.analysis.estimation import Side
-from pytest_gpuperf.analysis.spacing import LARGEST_LEVEL
+from pytest_gpuperf.analysis.looks import Side
 from pytest_gpuperf.analysis.verdict import ratio
 from pytest_gpuperf.model.demand import Family
 from pytest_gpuperf.model.measurement import Estimate, Speedup
@@ -155,21 +154,22 @@ def _label(parameter: str, size: float, record: Record | None) -> str:
         return f"{_assignments(parameter, size)} ({_why_missing(record)})"
     doubt = ""
     if _won(record) is None and speedup.estimate.is_above(1) is not None:
-        doubt = ", not confirmed" if speedup.is_unconfirmed else ", on a busy machine"
+        doubt = ", on a busy machine" if speedup.sure.is_above(1) is not None else ", not sure"
     return f"{_assignments(parameter, size)} ({ratio(speedup)}{doubt})"
 
 
 def _won(record: Record) -> bool | None:
     """Return whether the GPU wins by the offload verdict, if there is one: it trusts no disturbed samples.
 
-    Where the GPU must not win at a size, a win near 1 counts only if it is confirmed.
+    Where a group fails by a win, or by a loss, at a size, that must be sure.
     """
     speedup, family = record.speedup, record.family
-    won = speedup.estimate.is_above(1) if speedup else None
-    if record.offload is not None:
-        won = record.offload.worth
-    must_not_win = family is not None and family.at_least is not None
-    if won and speedup and speedup.is_unconfirmed and must_not_win and speedup.estimate.lower < LARGEST_LEVEL:
+    won = record.offload.worth if record.offload else speedup.quick.is_above(1) if speedup else None
+    fails = side_that_fails(family) if family else "neither"
+    is_sure = speedup is not None and speedup.sure.is_above(1) is won
+    if (won is True and fails in ("above", "either") and not is_sure) or (
+        won is False and fails in ("below", "either") and not is_sure
+    ):
         return None
     return won
 

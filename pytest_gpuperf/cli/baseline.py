@@ -230,9 +230,9 @@ def _replaced(update: _Update) -> Iterator[str]:
     for nodeid, now in update.fresh.items():
         before = update.before.get(nodeid)
         for metric in _SHOWN if before else ():
-            old, new = (metrics.estimate_of(record, metric) for record in (before, now) if record)
+            old, new = (metrics.value_of(record, metric) for record in (before, now) if record)
             if old is not None and new is not None:
-                was, became = (text.format_metric(metric, each) for each in (old, new))
+                was, became = (text.format_metric(metric, each.seen) for each in (old, new))
                 if was != became:
                     changed.append(f"{nodeid}: {text.METRIC_NAMES[metric]} {was} replaced by {became}")
                 break
@@ -246,7 +246,7 @@ def _regressions(runs: Sequence[Run], existing: Baseline, update: _Update) -> li
 
     Speedups and efficiencies are always compared: whatever a gate is about, they must not get lost unseen.
 
-    A gate does not fail for a loss that no later rounds confirm. To be accepted unseen is another matter.
+    A gate does not fail for a loss that is not sure. To be accepted unseen is another matter.
     """
     reasons = []
     for run in runs:

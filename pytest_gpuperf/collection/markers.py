@@ -149,6 +149,10 @@ _ARGUMENTS: _Arguments = {
         lambda value: value is None or _bytes(value) is not None,
     ),
     "max_time": ("a finite number of seconds above 0", _positive),
+    "warmup": (
+        "a number of calls, an integer of at least 0",
+        lambda value: value is None or (_is_integer(value) and 0 <= value <= _MOST),
+    ),
     "accelerator": (
         "the name of an accelerator, e.g. 'networkx:parallel'",
         lambda value: value is None or isinstance(value, str),
@@ -157,7 +161,7 @@ _ARGUMENTS: _Arguments = {
     "device": ("the name of a device, e.g. 'cpu', 'gpu' or 'cupy', or the device itself", lambda _: True),
 }
 _PAIR_ARGUMENTS = ("pair", "device")
-_OF_EACH_TEST = ("rtol", "atol", "parity", "max_time")
+_OF_EACH_TEST = ("rtol", "atol", "parity", "max_time", "warmup")
 _SCALING_ARGUMENTS: _Arguments = {
     "devices": ("a list of at least two different numbers of devices, e.g. [1, 2, 4]", _are_counts),
     "mode": ("'strong' or 'weak'", lambda value: value in MODES),

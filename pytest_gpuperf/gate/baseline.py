@@ -6,7 +6,6 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
-from pytest_gpuperf.analysis import verdict
 from pytest_gpuperf.analysis.threshold import bracket
 from pytest_gpuperf.gate import fingerprint, metrics, regression, text
 from pytest_gpuperf.gate.fingerprint import Conditions
@@ -83,8 +82,8 @@ class Comparer:
         changes = {kind: self._leg(now, kind) for kind in KINDS}
         if not any(changes.values()):
             return None
-        ratios = {kind: change.estimate if change else None for kind, change in changes.items()}
-        certain = {kind: change.estimate for kind, change in changes.items() if change and not change.doubt}
+        ratios = {kind: change.seen if change else None for kind, change in changes.items()}
+        certain = {kind: change.sure for kind, change in changes.items() if change and not change.doubt}
         return Legs(**ratios, moved=regression.moved(certain.get("cpu"), certain.get("gpu")))
 
     def compare_threshold(self, now: Threshold, records: list[Record], tolerance: Tolerance) -> Comparison:
@@ -110,9 +109,11 @@ class Comparer:
         tolerance = Tolerance(metric=kind, share=regression.STAYED)
         if before is None or value is None or earlier is None or self._differences(now, before, tolerance):
             return None
-        value = self._confirmed(now, earlier, value, tolerance)
-        ratio = regression.ratio(earlier.estimate, value.estimate)
-        return replace(value, estimate=ratio, doubt=value.doubt or earlier.doubt) if ratio else None
+        seen = regression.ratio(earlier.seen, value.seen)
+        sure = regression.ratio(earlier.sure, value.sure)
+        if seen is None or sure is None:
+            return None
+        return replace(value, seen=seen, sure=sure, quick=sure, doubt=value.doubt or earlier.doubt)
 
     def _compare_metric(self, now: Record, tolerance: Tolerance, legs: _GetLegs) -> Comparison | None:
         """Return how one metric compares; None where neither run should have it."""
@@ -128,26 +129,12 @@ class Comparer:
             return self._no_baseline(tolerance, missing) if value else None
         if value is None:
             reason = f"this run has no {text.METRIC_NAMES[metric]}: {now.reason or now.status}"
-            lost = _comparison(tolerance, "undecided", reason, baseline=earlier.estimate)
+            lost = _comparison(tolerance, "undecided", reason, baseline=earlier.seen)
             return lost if now.status != "skipped" else None
         if differences := self._differences(now, before, tolerance):
-            values = {"baseline": earlier.estimate, "found": value.estimate}
+            values = {"baseline": earlier.seen, "found": value.seen}
             return self._not_comparable(tolerance, differences, **values)
-        value = self._confirmed(now, earlier, value, tolerance)
         return self._compare_values(earlier, value, tolerance, legs)
-
-    def _confirmed(
-        self, now: Record, before: MetricValue, value: MetricValue, tolerance: Tolerance
-    ) -> MetricValue:
-        """Return the value, in doubt where it got worse in a spell that no later rounds confirm."""
-        if value.doubt is not None or not regression.is_worse(before.estimate, value.estimate, tolerance):
-            return value
-        limit = regression.limits(before.estimate, tolerance)[0]
-        confirmation = metrics.confirmation(now, tolerance.metric, limit, gated=self.gated)
-        if confirmation not in verdict.UNCONFIRMED:
-            return value
-        doubt = f"{verdict.UNCONFIRMED[confirmation]}; {text.REMEDIES[self._measure_longer]}"
-        return replace(value, doubt=doubt, remedy=self._measure_longer)
 
     def _compare_values(
         self, before: MetricValue, now: MetricValue, tolerance: Tolerance, legs: _GetLegs
@@ -156,8 +143,8 @@ class Comparer:
 
         It may have been better than it was measured: now, so that nothing got worse, or then, so that it did.
         """
-        earlier, later = before.estimate, now.estimate
-        outcome = regression.compare_intervals(earlier, later, tolerance)
+        earlier, later = before.seen, now.seen
+        outcome = regression.compare_intervals(before.sure, now.sure, tolerance, now.quick)
         doubt = now.doubt if outcome in ("regressed", "undecided") else None
         if doubt is None and before.doubt is not None and outcome != "regressed":
             doubt = f"when the baseline was made {before.doubt}"
@@ -167,8 +154,8 @@ class Comparer:
         remedy: Remedy | None = None
         if outcome == "undecided":
             # Whichever interval is wider has to be narrower.
-            is_older_wider = regression.width(earlier) > regression.width(later)
-            remedy = now.remedy if doubt else "new_baseline" if is_older_wider else self._measure_longer
+            is_older_wider = regression.width(before.sure) > regression.width(now.sure)
+            remedy = "cool_gpu" if doubt else "new_baseline" if is_older_wider else self._measure_longer
             numbers = text.describe(earlier, later, tolerance, outcome, widened=now.widened)
             reason = f"{numbers}; {doubt or text.REMEDIES[remedy]}"
         elif outcome != "not_regressed":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gpuperf.analysis import scaling
-from pytest_gpuperf.analysis.estimation import Exclusion
+from pytest_gpuperf.analysis.looks import Limit
 from pytest_gpuperf.gate import baseline, metrics, policy, regression, text
 from pytest_gpuperf.gate.baseline import Baseline, Comparer
 from pytest_gpuperf.model import units
@@ -68,30 +68,27 @@ class Gate:
             return next(iter(self.candidates), None)
         return baseline.closest(self.candidates, self._environment)
 
-    def limits(self, nodeid: str) -> tuple[Exclusion, ...]:
-        """Return the limits of a change, from which a test's speedup must be distinguished, too."""
+    def limits(self, nodeid: str) -> tuple[Limit, ...]:
+        """Return the limits of a change, beyond which a look must find a test's speedup, too."""
         if not self.options.is_gate or self.base is None or nodeid not in self.base.records:
             return ()
         record = self.base.records[nodeid]
         metric: Metric = "efficiency" if record.scaling else "speedup"
-        before = metrics.estimate_of(record, metric)
-        if before is None:
+        value = metrics.value_of(record, metric)
+        if value is None:
             return ()
+        before = value.sure
         if record.scaling:  # what is sampled is the speedup over fewer devices
             before = scaling.speedup_of(record.scaling, before)
         limits = []
         for tolerance in self.options.compared:
             if tolerance.metric == metric:
                 lost, gained = regression.limits(before, tolerance)
-                limits.append(Exclusion(*lost, "below"))
+                limits.append(Limit(*lost, "below"))
                 if self.options.improvements:
-                    limits.append(Exclusion(*gained, "above"))
-        # No sampling decides against a baseline too wide for its own value to lie outside of the limit.
-        return tuple(
-            limit
-            for limit in limits
-            if limit.low > 0 and limit.high < inf and not limit.low <= before.value <= limit.high
-        )
+                    limits.append(Limit(*gained, "above"))
+        # No sampling decides against a baseline that knows nothing.
+        return tuple(limit for limit in limits if limit.low > 0 and limit.high < inf)
 
     def with_comparisons(self, record: Record) -> Record:
         """Return a record with its comparisons with the baseline."""

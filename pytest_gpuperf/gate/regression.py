@@ -1,4 +1,4 @@
-"""From a baseline's estimate and a later one to whether a metric got worse."""
+"""From the intervals of a baseline and of a later run to whether a metric got worse."""
 
 from math import inf, log
 
@@ -14,13 +14,14 @@ STAYED = 0.05
 LESS_IS_BETTER: frozenset[Metric] = frozenset({"gpu", "cpu", "threshold", "memory"})
 
 
-def compare_intervals(before: Estimate, now: Estimate, tolerance: Tolerance) -> Outcome:
+def compare_intervals(
+    before: Estimate, now: Estimate, tolerance: Tolerance, quick: Estimate | None = None
+) -> Outcome:
     """Return whether a metric got worse by more than its tolerance: beyond both intervals, or not at all.
 
     Like a verdict, of the limit baseline x (1 - tolerance), or (1 + tolerance) where less is better; but that
-    limit is itself an interval, and "regressed" is that the whole of the new interval lies beyond all of it.
-    Each interval misses its value with a chance of at most alpha on either side, so a good run fails with a
-    chance of at most twice alpha, whenever its sampling stopped.
+    limit is itself an interval, of what is sure of the baseline. "regressed" is that all that is sure of the
+    new value lies beyond all of it; "not_regressed" that its `quick` evidence lies within what is allowed.
     """
     if is_worse(before, now, tolerance):
         return "regressed"
@@ -28,7 +29,8 @@ def compare_intervals(before: Estimate, now: Estimate, tolerance: Tolerance) -> 
     less_is_better = tolerance.metric in LESS_IS_BETTER
     if now.is_above(gained[0]) is False if less_is_better else now.is_above(gained[1]):
         return "improved"
-    is_allowed = now.upper <= allowed[0] if less_is_better else now.lower >= allowed[1]
+    quick = quick or now
+    is_allowed = quick.upper <= allowed[0] if less_is_better else quick.lower >= allowed[1]
     return "not_regressed" if is_allowed else "undecided"
 
 

@@ -10,6 +10,8 @@ Kind = Literal["cpu", "gpu"]
 KINDS: tuple[Kind, ...] = ("cpu", "gpu")
 Transfers = Literal["never", "always", "once"]
 InconclusivePolicy = Literal["warn", "fail", "pass"]
+Passes = Literal["quick", "sure"]
+"""How far beyond a limit that is met a short measurement must lie: the next run looks again, or does not."""
 Source = Literal["marker", "pattern", "all"]
 """What asked for a measurement: a marker, a pattern in the ini file, or `--gpuperf-all`."""
 
@@ -38,6 +40,8 @@ class Demand:
     """Whether both devices must give the same result."""
     max_time: Positive | None = None
     """Seconds that the measurement may take; null for the run's own limit."""
+    warmup: Count | None = None
+    """Calls on each device before anything else is measured; null for what shows in the times alone."""
     accelerator: str | None = None
     """Name of the accelerator that is compared with its own library, as in `networkx:parallel`; null for the
     devices of the run.
@@ -113,38 +117,36 @@ class SamplingPlan:
     """How long and how often a workload is sampled: constants that users do not set. Times in seconds.
 
     A block lasts at least `block_time`. Warm-up ends when three blocks agree within `warmup_tolerance`, or
-    after `warmup_time`. Sampling continues after the verdict until the interval is within `precision`
-    of its value, for at most `precision_time`; without a limit for at most `record_time` or `record_rounds`.
-    A slow workload with fewer than `precision_rounds` by then may take most of the time limit for them.
-    Secondary measurements (copies, latency) that no limit rests on take at most `secondary_time` each, or
-    `secondary_rounds`, in blocks of `secondary_block_time`. Samples of a busy machine are taken again up to
-    `max_restarts` times. No interval is narrower than the `resolution`. With `apart` all rounds sit apart in
-    time, not only those near a limit.
+    after `warmup_time`. Sampling continues after the verdict until the range of the stretches is within
+    `precision` of the value, for at most `precision_time`; without a limit for at most `record_time`. With
+    `whole` it takes all of its time, for an interval that others are compared with. Secondary measurements
+    (copies, latency) take at most `secondary_time` each, in blocks of `secondary_block_time`, or one sample
+    in each round with `latency_in_rounds` or `copies_in_rounds`. Samples that are `compared` with another run's are taken for longer where
+    they cannot be taken again. Samples of a busy machine, or of a workload that was not warm, are taken again
+    once, where it `may_restart`.
     """
 
-    min_rounds: int = 6
-    max_rounds: int = 60
     block_time: float = 1e-3
     warmup_tolerance: float = 0.05
     warmup_time: float = 0.1
     precision: float = 0.05
     precision_time: float = 0.03
-    precision_rounds: int = 0
     record_time: float = 1.0
-    record_rounds: int = 500
     secondary_time: float = 0.003
-    secondary_rounds: int = 0
     secondary_block_time: float = 0.25e-3
-    resolution: float = 0.01
-    max_restarts: int = 2
-    apart: bool = False
+    whole: bool = False
+    compared: bool = False
+    latency_in_rounds: bool = False
+    copies_in_rounds: bool = False
+    may_restart: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """What users set for a run, read once from the command line and the ini file.
 
-    Either bound of an interval is wrong with a chance of at most `alpha`. `max_time` is the time limit of one
+    A verdict is wrong, in either direction, with a chance of at most `alpha` where stretches of its rounds do
+    not depend on each other. `max_time` is the time limit of one
     test in seconds. `default_device` is the device of tests that do not choose one themselves. A GPU machine
     costs `cost_ratio` times as much as a CPU machine; None where nobody asked for costs. `lock` is the file
     that lets one process measure at a time, `auto` or `none`. `sampling` follows from the other
@@ -154,6 +156,7 @@ class RunOptions:
     alpha: float = 0.025
     max_time: float = 10.0
     inconclusive: InconclusivePolicy = "warn"
+    passes: Passes = "quick"
     report_only: bool = False
     off: bool = False
     require_gpu: bool = False

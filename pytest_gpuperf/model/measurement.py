@@ -14,8 +14,6 @@ from pytest_gpuperf.model.quantities import (
     AtLeastOne,
     Bandwidth,
     Bytes,
-    Confidence,
-    Correlation,
     Count,
     NonNegative,
     Positive,
@@ -31,12 +29,9 @@ else:
 _Shared = TypeVar("_Shared")
 
 Neighbours = Literal["interleaved", "siblings"]  # whether the samples of a round were taken side by side
-Rule = Literal["sign_test", "few_rounds"]
-"""What an interval rests on: on which side of it each round lies, or how far so few rounds lie apart."""
-Confirmation = Literal["confirmed", "contradicted", "no_time", "interrupted", "not_apart", "dependent"]
-"""What rounds far apart in time say of a limit that the interval misses; `no_time` for them was left, and
-`not_apart` are rounds that cannot be taken again. With `dependent` the interval meets the limits, by rounds
-that are like their neighbours, and rounds far apart did not show the same."""
+LookName = Literal["few_rounds", "first", "eighth", "quarter", "end"]
+"""When rounds were weighed: after the first seven, an eighth or a quarter of the sampling time, at its end,
+or at its end with too few for seven stretches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,9 +148,16 @@ class Measurement:
     """Shapes of the inputs, or of the results where no input is known: 512x512."""
     inspection: Inspection | None = None
     """What untimed, inspected calls showed; null when there were none."""
-    depends_on_idling: bool | None = None
-    """Whether blocks took another time after the device had idled, by more than 2 %: then one that is not
-    timed ran before each of them; null where that was not compared, as for CPUs and emulated devices.
+    overlap_left: Share | None = None
+    """Share of a sample that is not the calls' own: filling the pipeline, and the wait after work; null where
+    each call is done when it returns.
+    """
+    ramp: Seconds | None = None
+    """Seconds of work after which a GPU that had idled is as fast as in steady work; 0 where it always is,
+    null where that is not known, as for CPUs and emulated devices.
+    """
+    late: Seconds | None = None
+    """Median seconds per call of three blocks, some time after a verdict of the first look; null without one.
     """
     lowest_sm_mhz: Count | None = None
     """Lowest clock of a GPU's multiprocessors right after a timed block, in MHz; null where it is not known.
@@ -185,6 +187,11 @@ class Measurement:
     def waited_for(self) -> Samples:
         """The samples of calls that were waited for one by one."""
         return self.samples if self.block_calls == 1 else self.latencies
+
+    @property
+    def own_share(self) -> float:
+        """The share of a sample that is certainly the calls' own."""
+        return 1 - (self.overlap_left or 0.0)
 
     @property
     def startup(self) -> float | None:
@@ -313,45 +320,68 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Certain:
+    """Where a ratio certainly lies: the range of its stretches, widened by what a sure verdict needs."""
+
+    low: NonNegative | None
+    """Lower end; null when unbounded."""
+    high: NonNegative | None
+    """Upper end; null when unbounded."""
+    factor: Positive
+    """Factor by which the range was widened on both sides: one spell of noise may explain as much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedBy:
+    """The look that decided, and the factor by which a limit that is met had to be exceeded."""
+
+    look: LookName
+    """When the rounds were weighed."""
+    factor: Positive
+    """Factor between the limit and the nearest stretch that makes a verdict `passed`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Speedup:
-    """The median ratio cpu time / gpu time with its anytime-valid interval; an unbounded end is None."""
+    """The median ratio reference time / candidate time, with the range of its stretches."""
 
     value: Positive
-    """Median of cpu time / gpu time over the rounds."""
+    """Median of the ratio over the rounds."""
     low: NonNegative | None
-    """Lower end of the interval; null when unbounded."""
+    """Least median of the stretches, equal parts of the rounds; null for a single round."""
     high: NonNegative | None
-    """Upper end of the interval; null when unbounded."""
-    confidence: Confidence
-    """Probability that the anytime-valid interval contains the median ratio."""
-    resolution: NonNegative
-    """Relative width added at both ends for the drift of wall clocks."""
+    """Greatest median of the stretches; null for a single round."""
+    certain: Certain
+    """Where the ratio certainly lies; `failed`, prices and regression checks rest on it."""
+    decided_by: DecidedBy | None = None
+    """The look at which every open limit was decided; null where some was not, and without limits."""
     rounds: AtLeastOne
     """Number of rounds behind the estimate."""
-    evidence: NonNegative | None
-    """Largest e-value of any round against the limit nearest to `value`, on the stronger side; null without a
-    demand.
-    """
-    autocorrelation: Correlation | None
-    """Lag-1 autocorrelation of the log ratios; null for too few rounds, or without spread."""
     sampling: Neighbours = "interleaved"
     """Whether the two samples of a round were taken next to each other, or by two tests."""
-    rule: Rule = "sign_test"
-    """What the interval rests on; few_rounds: too few, when time was up, for the sign test."""
-    confirmation: Confirmation | None = None
-    """Whether rounds far apart in time miss a limit, too, that the interval misses by so little that a spell
-    of other load may explain it, or meet it like rounds that depend on each other; null where that is clear.
-    """
-
-    @property
-    def is_unconfirmed(self) -> bool:
-        """Whether the interval misses a limit, and that decides nothing."""
-        return self.confirmation not in (None, "confirmed")
 
     @property
     def estimate(self) -> Estimate:
-        """The value with its interval alone."""
+        """The value with the range of its stretches, as people see it."""
         return Estimate(value=self.value, low=self.low, high=self.high)
+
+    @property
+    def sure(self) -> Estimate:
+        """The value with the interval in which it certainly lies: what stops people rests on it."""
+        return Estimate(value=self.value, low=self.certain.low, high=self.certain.high)
+
+    @property
+    def quick(self) -> Estimate:
+        """The value with the interval on which a limit that is met rests: the next run looks again."""
+        if self.decided_by is None:
+            return self.sure
+        narrower = min(1.0, self.decided_by.factor / self.certain.factor)
+        low, high = self.certain.low, self.certain.high
+        return Estimate(
+            value=self.value,
+            low=None if low is None else low / narrower,
+            high=None if high is None else high * narrower,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

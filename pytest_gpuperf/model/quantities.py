@@ -4,12 +4,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-Alpha = Annotated[float, Meta(gt=0, lt=0.5)]
+Alpha = Annotated[float, Meta(ge=1e-4, lt=0.5)]
 AtLeastOne = Annotated[int, Meta(ge=1)]
 Bandwidth = Annotated[float, Meta(gt=0, extra={"unit": "B/s"})]
 Bytes = Annotated[int, Meta(ge=0, extra={"unit": "B"})]
-Confidence = Annotated[float, Meta(gt=0, lt=1)]
-Correlation = Annotated[float, Meta(ge=-1, le=1)]
 Count = Annotated[int, Meta(ge=0)]
 NonNegative = Annotated[float, Meta(ge=0)]
 Positive = Annotated[float, Meta(gt=0)]

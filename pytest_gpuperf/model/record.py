@@ -32,8 +32,8 @@ ReasonCode = Literal[
     "cpu_sibling_skipped",
     # inconclusive
     "not_enough_time",
-    "not_enough_rounds",
-    "not_confirmed",
+    "limit_too_close",
+    "gpu_clocks",
     "interference",
     "gpu_throttled",
     # failed
@@ -51,7 +51,10 @@ NoteCode = Literal[
     # of the measurement
     "restarted",
     "interference",
-    "dependent_samples",
+    "totals_differ",
+    "trend",
+    "overlap_not_measured",
+    "clocks_not_settled",
     "gpu_throttled",
     "rounds_dropped",
     "traced",
@@ -152,10 +155,10 @@ class Record:
     """Number of rounds that do not count because the GPU was slowed down."""
     parity_elapsed: Seconds | None = None
     """Seconds spent comparing the results."""
-    round_time: Seconds | None = None
-    """Seconds that a round of samples took on average, without the pause before it."""
     rounds_elapsed: Seconds | None = None
-    """Seconds spent sampling, with the pauses between the rounds."""
+    """Seconds spent sampling."""
+    certain_factor: Positive | None = None
+    """Factor by which times may lie beyond the range of their stretches; null when none were sampled."""
     elapsed: Seconds | None = None
     """Seconds spent on the whole measurement of the test."""
     interference: Interference | None = None
@@ -189,11 +192,6 @@ class Record:
     def is_bare(self) -> bool:
         """Whether nothing is required of the test: it never fails."""
         return self.demand.bare and not (self.scaling and self.scaling.required is not None)
-
-    @property
-    def is_restarted(self) -> bool:
-        """Whether a restart discarded earlier samples of the CPU, or of both devices."""
-        return any(note.code == "restarted" for note in self.notes)
 
     @property
     def is_deselected(self) -> bool:

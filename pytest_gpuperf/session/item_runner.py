@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
+from pytest_gpuperf.analysis import looks
 from pytest_gpuperf.collection.items import ItemSpec
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.group import DeviceGroup
@@ -63,6 +64,7 @@ class ItemRunner:
         self._records = records
         self._cpu_results: dict[str, CpuResult] = {}
         self._waiting_gpus: dict[str, list[DeviceSpec]] = {}
+        self._judged: set[str] = set()
         self._selected: set[str] = set()
         self._deselected: frozenset[str] = frozenset()
         self._partners: frozenset[str] = frozenset()
@@ -75,10 +77,13 @@ class ItemRunner:
         self._partners = frozenset(partners)
         self._deselected = frozenset(deselected)
         self._waiting_gpus.clear()
+        self._judged.clear()
         for spec in specs:
             self._selected.add(spec.nodeid)
             if spec.partner is not None and spec.device is not None:
                 self._waiting_gpus.setdefault(spec.partner, []).append(spec.device)
+                if spec.demand.limits or spec.family is not None:
+                    self._judged.add(spec.partner)
 
     def invalidate(self, spec: ItemSpec) -> None:
         """Discard the CPU sibling's samples: it is being rerun or has failed."""
@@ -120,10 +125,8 @@ class ItemRunner:
 
     def _time_cpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         is_awaited = any(self._machine.has_gpu(device) for device in self._waiting_gpus.get(spec.nodeid, ()))
-        if spec.source != "all" and (is_awaited or spec.pair is None):
-            seconds = inf  # all that the trial gives to one device
-        else:
-            seconds = trial.options.sampling.precision_time
+        is_used = is_awaited or spec.pair is None
+        seconds = self._seconds_alone(trial, spec) if is_used else trial.options.sampling.precision_time
         result = trial.time_cpu(bind, self._machine.cpu(spec.device), seconds)
         if is_awaited:
             self._cpu_results[spec.nodeid] = result
@@ -140,6 +143,22 @@ class ItemRunner:
         elif not spec.demand.bare or spec.pair.kind == "name":
             trial.note("no_gpu_sibling", _NO_GPU_SIBLING)
         return _RECORDED
+
+    def _seconds_alone(self, trial: Trial, spec: ItemSpec) -> float:
+        """Return for how long one device is sampled whose samples another test, or another run, compares.
+
+        They are not taken again: what fails by them takes all of the sampling time, what does not a part of
+        it.
+        """
+        options = trial.options
+        is_judged = (
+            bool(spec.demand.limits)
+            or spec.family is not None
+            or spec.nodeid in self._judged
+            or options.sampling.compared
+            or options.cost_ratio is not None
+        )
+        return inf if is_judged else looks.SAMPLING_SHARE * options.max_time * looks.SHARE_OF_UNJUDGED
 
     def missing_counterpart_reason(self, spec: ItemSpec) -> str | None:
         """Return why a test with limits cannot be judged, if it has no sibling on the other device.
@@ -166,7 +185,7 @@ class ItemRunner:
         if not (spec.demand.bare or spec.pair is None):
             raise GpuPerfError(self._no_comparison_reason(spec.partner, cpu_record))
         if spec.pair is None:
-            trial.time_gpu(bind, gpu, inf)
+            trial.time_gpu(bind, gpu, self._seconds_alone(trial, spec))
             trial.note("one_device", _ONE_DEVICE)
         else:
             trial.time_gpu(bind, gpu, trial.options.sampling.precision_time)

@@ -208,8 +208,6 @@ class GpuPerfSession:
         except BaseException as error:
             fault = self.machine.fault(error, trial.nodeid, trial.device)
             verdict = self._verdict_of_error(error, trial, fault)
-            if fault is not None or isinstance(error, KeyboardInterrupt | pytest.exit.Exception):
-                verdict = trial.unless_confirming(verdict)  # as it was not the workload that raised
             self.store_record(self._with_pairing(trial.record(verdict), spec), item)
             if fault is None:
                 raise
@@ -237,8 +235,7 @@ class GpuPerfSession:
     def _trial(self, item: pytest.Function, spec: ItemSpec) -> Trial:
         trial_options = self.options
         if spec.source == "all":
-            sampling = presets.for_unmarked(trial_options.sampling, self.gate.options)
-            trial_options = replace(trial_options, sampling=sampling)
+            trial_options = presets.for_unmarked(trial_options, self.gate.options)
         make = Trial if spec.scaling is None else partial(ScalingTrial, scaling=spec.scaling)
         return make(
             nodeid=spec.nodeid,
@@ -246,7 +243,7 @@ class GpuPerfSession:
             options=trial_options,
             family=spec.family,
             acquire_lock=partial(self._lock.acquire, partial(self._waiting, item)),
-            exclusions=self.gate.limits(spec.nodeid),
+            limits=self.gate.limits(spec.nodeid),
             on_round=self._live_line.begin(spec.nodeid, spec.demand) if self._live_line else None,
         )
 

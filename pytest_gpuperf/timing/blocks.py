@@ -24,6 +24,7 @@ from pytest_gpuperf.model.measurement import Inspection, Interference, Measureme
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.timing.gpu_clocks import GpuClocks, clocks_of
+from pytest_gpuperf.timing.time_budget import TimeBudget
 from pytest_gpuperf.timing.workload import Workload
 
 _MAX_WARMUP_FACTOR = 10  # of the plan's warm-up time, for a workload too slow to become steady within it
@@ -36,10 +37,16 @@ _MAX_CALLS_OF_NO_TIME, _SECONDS_OF_NO_TIME = 1000, 1.0
 _NO_TIME = "{} calls take no time that the clock can show: does the workload use the device?"
 # Seconds by the host's clock of a block, and of warm-up, whose calls take nanoseconds of simulated time.
 _LONGEST_ON_HOST, _MOST_WARMUP_ON_HOST = 1.0, 10.0
-# Seconds for which a GPU's blocks must be steady, and how often that is tried.
-_WINDOW, _MOST_WINDOWS = 0.25, 4
-_COMPARED, _PAUSE = 5, 0.05  # blocks that follow others, and that follow a pause of so many seconds
-_ALIKE = 0.02
+_MOST_CALLS_OF_OWN_CLOCK = 1000  # whose time on the host says nothing
+_FEWEST_COMPARED, _MOST_COMPARED = 4, 9  # pairs of blocks, which show what one spends beside its calls
+_COMPARING = 0.03  # seconds for more pairs than the fewest
+_MOST_BESIDE_CALLS, _LONGEST_BLOCK = 0.02, 0.2  # the share of a block that this may be; seconds
+_FEWEST_CALLS_TO_COMPARE = 3 * _FEWEST_COMPARED  # which must take no more than a tenth of the time limit
+_LATE_WORK, _MOST_LATE_WORK = 0.1, 0.25  # seconds before blocks that must be as before
+_LATE_CALLS = 50  # before them, within the longer time
+_LATE_BLOCKS, _AS_BEFORE = 3, 1.2
+_MOST_FOR_RAMP = 0.1  # of the sampling time, for each timed block of a GPU that idled before it
+_MOST_SAMPLES = 1000  # that a record keeps of one device: of more, every second, or third, or ...
 _LEAST_WAIT = 0.01  # of a block's time: a thread that waited less is not counted
 _MAX_CALLS_OF_LATENCY = 100  # each waits for the device: so many last far longer than the clock resolves
 
@@ -50,14 +57,17 @@ class BlockTimer:
 
     `waited` and `processor_time` are sums over the timed blocks, and `waiting_threads` is the largest number
     in one of them; None where the system does not report them. `least_time` is what a call needs in any case.
-    `fastest_sample` outlives a restart: the samples of a busy machine are compared with it.
+    `fastest_sample` outlives a restart: the samples of a busy machine are compared with it. `overlap_left` is
+    the share of a sample that its calls do not need in a loop, and `overlap_measured` whether that was found.
     `sm_mhz` are the clocks of a GPU right after the timed blocks, where it reports them.
-    `per_call_timer` times the same workload with a wait after each call: its `calls_wait`. With
-    `keeps_result` the result of a block's last call is in `last_result` until the next block.
+    `per_call_timer` times the same workload with a wait after each call: its `calls_wait`. Copies alone are
+    no work for a GPU's clocks: `raises_clocks`. With `keeps_result` the result of a block's last call is in
+    `last_result` until the next block.
     """
 
     workload: Workload
     calls_wait: bool = False
+    raises_clocks: bool = True
     keeps_result: bool = False
     last_result: Any = None
     block_calls: int = 1
@@ -66,6 +76,9 @@ class BlockTimer:
     steady: bool = False
     synchronize_cost: float = 0.0
     block_time: float | None = None
+    overlap_left: float | None = None
+    overlap_measured: bool = True
+    late: float | None = None
     samples: "array[float]" = field(default_factory=lambda: array("d"))
     fastest_sample: float = inf
     waited: float | None = None
@@ -76,13 +89,15 @@ class BlockTimer:
     sm_mhz: "array[int]" = field(default_factory=lambda: array("l"))
     per_call_timer: "BlockTimer | None" = None
     _clocks: GpuClocks | None = None
+    _affords_ramp: bool = True
     _is_running: bool = False
-    _before_last_block: tuple[float | None, float | None] = (None, None)
+    _sums_before_last: tuple[float | None, float | None] = (None, None)
     _fastest_latency: float = inf
 
     def __post_init__(self) -> None:
         """Look up what is known of the device's clocks."""
-        self._clocks = clocks_of(self.device)
+        if self.raises_clocks:
+            self._clocks = clocks_of(self.device)
 
     @property
     def device(self) -> TimedDevice:
@@ -115,7 +130,7 @@ class BlockTimer:
         clocks = self.sm_mhz + (self.per_call_timer.sm_mhz if self.per_call_timer else array("l"))
         return Measurement(
             device=self.device.info,
-            samples=array("d", self.samples),
+            samples=self._kept(self.samples),
             block_calls=self.block_calls,
             setup=self.workload.setup,
             first_call=self.workload.first_call,
@@ -128,14 +143,33 @@ class BlockTimer:
             waiting_threads=self.waiting_threads,
             least_time=self.least_time,
             processors=self.processor_time / timed if self.processor_time is not None and timed else None,
-            latencies=array("d", self.per_call_timer.samples if self.per_call_timer else ()),
+            latencies=self._kept(self.per_call_timer.samples if self.per_call_timer else ()),
             dtypes=self.workload.dtypes,
             shapes=self.workload.shapes,
             inspection=self.inspection,
-            depends_on_idling=self._clocks.depend_on_idling if self._clocks else None,
+            overlap_left=self.overlap_left,
+            ramp=self._clocks.ramp if self._clocks else None,
+            late=self.late,
             lowest_sm_mhz=min(clocks, default=None),
             highest_sm_mhz=max(clocks, default=None),
         )
+
+    @staticmethod
+    def _kept(samples: Sequence[float]) -> "array[float]":
+        """Return the samples that a record keeps: of many, some that are spread over all of them."""
+        return array("d", samples[:: 1 + (len(samples) - 1) // _MOST_SAMPLES] if samples else ())
+
+    @property
+    def own_share(self) -> float:
+        """The share of a sample that is certainly the calls' own: none where clocks may have been too low."""
+        if self.is_unsettled:
+            return 0.0
+        return 1 - (self.overlap_left or 0.0)
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether a GPU may be faster in steady work than in the timed blocks."""
+        return self._clocks is not None and not (self._clocks.is_settled and self._affords_ramp)
 
     def note_time(self, seconds: float) -> None:
         """Let the time of a call count for `fastest_sample`, though it may be no sample."""
@@ -147,6 +181,7 @@ class BlockTimer:
         del self.samples[:]
         self.block_calls = 1
         self.steady = False
+        self.overlap_left = self.late = None
         self.waited = self.waiting_threads = self.processor_time = None
         del self.sm_mhz[:]
         if self.per_call_timer is not None:
@@ -165,6 +200,7 @@ class BlockTimer:
             self.synchronize_cost = min(time_block(lambda: None, 1, device) for _ in range(5))
         block_time = max(plan.block_time, 20 * self.synchronize_cost, 1000 * _resolution())
         self.block_time = block_time
+        self.raise_clocks()
         started, started_on_host = device.clock(), perf_counter()
         hopeless, fastest_on_host = started_on_host + _SECONDS_OF_NO_TIME, inf
         recent: list[float] = []
@@ -192,7 +228,48 @@ class BlockTimer:
                     recent.clear()
             tolerated = (1 + plan.warmup_tolerance) * min(recent, default=0.0)
             self.steady = len(recent) == _AGREEING_BLOCKS and max(recent) <= tolerated
+        if self._overlaps:
+            self._lengthen_blocks(options, max_calls)
+            self.drop_result()
         self.warmup += seconds_between(started, device.clock())
+
+    @property
+    def _overlaps(self) -> bool:
+        """Whether the device may work on while the host submits the next call."""
+        is_asynchronous = self.device.kind == "gpu" or capabilities.wait_for_result(self.device) is not None
+        return is_asynchronous and not self.calls_wait
+
+    def _lengthen_blocks(self, options: RunOptions, max_calls: int) -> None:
+        """Put so many calls in a block that what it spends beside them is at most 2 % of it.
+
+        A block of k calls takes T(k) = a + k b: it fills the pipeline of host and device, and waits for the
+        device at its end. Pairs of blocks of k and of 2k calls tell a from b; where they disagree about the
+        sign of a, there is none to be seen.
+        """
+        calls, block = self.block_calls, self.fastest_sample * self.block_calls
+        if _FEWEST_CALLS_TO_COMPARE * block > options.max_time / 10:
+            self.overlap_measured = calls > 1 and block > 0
+            return
+        beside: list[float] = []
+        each: list[float] = []
+        started, clock = self.device.clock(), self.device.clock
+        while len(beside) < _FEWEST_COMPARED or (
+            len(beside) < _MOST_COMPARED and seconds_between(started, clock()) < _COMPARING
+        ):
+            once, twice = self._run_in_warmup(calls) * calls, self._run_in_warmup(2 * calls) * 2 * calls
+            beside.append(2 * once - twice)
+            each.append((twice - once) / calls)
+        shows_overlap = sum(seconds <= 0 for seconds in beside) <= (len(beside) - 3) // 3
+        a, b = median(beside) if shows_overlap else 0.0, median(each)
+        if b <= 0:
+            return
+        longest = max(calls, int(_LONGEST_BLOCK / b), 1)
+        if self._has_own_clock:
+            longest = min(longest, _MOST_CALLS_OF_OWN_CLOCK)
+        needed = ceil(a / (_MOST_BESIDE_CALLS * b))
+        self.block_calls = max(calls, min(needed, longest, max_calls))
+        self.overlap_measured = self.block_calls >= needed
+        self.overlap_left = a / (a + self.block_calls * b)
 
     def _shows_wait_only(self, lasted: float) -> bool:
         """Return whether a clock of the device's own showed no more than the wait at a block's end.
@@ -206,24 +283,58 @@ class BlockTimer:
     def _has_own_clock(self) -> bool:
         return self.device.clock is not perf_counter
 
-    def settle_clocks(self, options: RunOptions, remaining: float) -> None:
-        """Bring a GPU's clocks to those of steady work, and compare blocks after a pause with blocks without.
+    @property
+    def needs_ramp(self) -> bool:
+        """Whether it is not known yet for how long this GPU's clocks rise."""
+        return self._clocks is not None and self._clocks.ramp is None
 
-        Once for a process and a GPU, where a block is so short that there is time for it; then warm up again.
+    def find_ramp(self, budget: TimeBudget) -> None:
+        """Find for how long a GPU that had idled must work until it is as fast as in steady work.
+
+        Once for a process and a GPU; the time for it is not the test's.
         """
-        clocks, device, plan = self._clocks, self.device, options.sampling
-        if clocks is None or clocks.depend_on_idling is not None:
+        if self._clocks is not None:
+            with budget.outside(self.device.clock):
+                self._clocks.find_ramp(self.device, self._run_in_warmup)
+            self.steady = False
+            self.drop_result()
+
+    def afford_ramp(self, seconds: float) -> None:
+        """Let clocks rise before timed blocks only where so many seconds of sampling leave time for it."""
+        ramp = self._clocks.ramp if self._clocks else None
+        self._affords_ramp = not ramp or ramp <= _MOST_FOR_RAMP * seconds
+
+    def raise_clocks(self) -> None:
+        """Work untimed until a GPU that has idled is as fast as in steady work."""
+        clocks, clock = self._clocks, self.device.clock
+        if clocks is None or not self._affords_ramp or not clocks.have_changed(clock()):
             return
-        blocks = 3 * _COMPARED * self.fastest_sample * self.block_calls
-        if _MOST_WINDOWS * _WINDOW + _COMPARED * _PAUSE + blocks > remaining / 4:
-            return
-        started = device.clock()
-        self._work_until_steady(1 + plan.warmup_tolerance)
-        clocks.depend_on_idling = self._differs_after_pauses()
-        self.warmup += seconds_between(started, device.clock())
-        self.steady = False
-        self.drop_result()
-        self.warm_up(options)
+        started = clock()
+        while seconds_between(started, clock()) < (clocks.ramp or 0.0):
+            self._run_in_warmup()
+
+    def is_as_before(self) -> bool:
+        """Return whether blocks take no less than the samples did, after some more work."""
+        self.raise_clocks()
+        started, clock = self.device.clock(), self.device.clock
+        made = self.warmup_calls
+        while (worked := seconds_between(started, clock())) < _LATE_WORK or (
+            self.warmup_calls - made < _LATE_CALLS and worked < _MOST_LATE_WORK
+        ):
+            self._run_in_warmup()
+        self.late = median(self._run_in_warmup() for _ in range(_LATE_BLOCKS))
+        return median(self.samples) <= _AS_BEFORE * self.late
+
+    def warm_up_for(self, calls: int, options: RunOptions) -> None:
+        """Make so many untimed calls; GpuPerfError where they take longer than the time limit."""
+        started, clock = self.device.clock(), self.device.clock
+        for made in range(calls):
+            if seconds_between(started, clock()) > options.max_time:
+                raise GpuPerfError(
+                    f"warmup={calls} calls take longer than max_time ({options.max_time:g} s): {made} were "
+                    "made by then; make fewer, or raise max_time"
+                )
+            self._run_in_warmup(1)
 
     def per_call(self, options: RunOptions) -> "BlockTimer":
         """Return a timer of the workload whose calls are each waited for: its samples are latencies.
@@ -243,16 +354,13 @@ class BlockTimer:
 
     def take_sample(self) -> None:
         """Time one block and keep its sample."""
-        # A longer block brings the clocks to those of steady work by itself.
-        is_short = self.fastest_sample * self.block_calls < _WINDOW
-        if self._clocks is not None and is_short and self._clocks.have_changed(self.device.clock()):
-            self.run_untimed()
+        self.raise_clocks()
         self.drop_result()
         waits_before, worked_before = self._waits(), capabilities.processor_time(self.device)
         sample = self._run_block()
         self._note_clock()
         worked_after, waits_after = capabilities.processor_time(self.device), self._waits()
-        self._before_last_block = self.sums
+        self._sums_before_last = self.waited, self.processor_time
         if worked_before is not None and worked_after is not None:
             self.processor_time = (self.processor_time or 0.0) + max(0.0, worked_after - worked_before)
         if waits_before is not None and waits_after is not None:
@@ -295,16 +403,15 @@ class BlockTimer:
         """Free the last block's result, before the next one exists: at most two are held for a device."""
         self.last_result = None
 
-    def _run_block(self) -> float:
+    def _run_block(self, calls: int | None = None) -> float:
         """Run a block; return its seconds per call. A workload that raises stays marked as running."""
+        calls = calls or self.block_calls
         self._is_running = True
         with gc_paused():
-            sample, result = timed_block(
-                self.workload.call, self.block_calls, self.device, calls_wait=self.calls_wait
-            )
+            sample, result = timed_block(self.workload.call, calls, self.device, calls_wait=self.calls_wait)
         self._is_running = False
         if sample <= 0:
-            raise GpuPerfError(f"{self.block_calls} calls took no time that the clock can show")
+            raise GpuPerfError(f"{calls} calls took no time that the clock can show")
         if self._clocks is not None:
             self._clocks.ended = self.device.clock()
         if self.keeps_result:
@@ -320,52 +427,16 @@ class BlockTimer:
         is_watched = self.device.clock is perf_counter and self._clocks is None
         return waits() if is_watched and not capabilities.shares_processors(self.device) else None
 
-    def _work_until_steady(self, tolerated: float) -> None:
-        """Run blocks until the later half of a window takes as long as the earlier one, within a factor."""
-        for _ in range(_MOST_WINDOWS):
-            samples = self._run_for(_WINDOW)
-            middle = len(samples) // 2
-            early, late = median(samples[: middle + 1]), median(samples[middle:])
-            if max(early, late) <= tolerated * min(early, late):
-                break
-
-    def _differs_after_pauses(self) -> bool:
-        """Return whether blocks that follow a pause take another time than those that follow a block."""
-        following, after_pause = [], []
-        for _ in range(_COMPARED):
-            self._run_in_warmup()
-            following.append(self._run_in_warmup())
-            capabilities.pause(self.device, _PAUSE)
-            after_pause.append(self._run_in_warmup())
-        times = median(following), median(after_pause)
-        return max(times) > (1 + _ALIKE) * min(times)
-
-    def _run_for(self, seconds: float) -> list[float]:
-        """Run blocks for so many seconds, one at least; return their seconds per call."""
-        started, samples = self.device.clock(), list[float]()
-        while not samples or seconds_between(started, self.device.clock()) < seconds:
-            samples.append(self._run_in_warmup())
-        return samples
-
-    def _run_in_warmup(self) -> float:
+    def _run_in_warmup(self, calls: int | None = None) -> float:
         """Run a block that counts as warm-up; return its seconds per call."""
         self.drop_result()
-        self.warmup_calls += self.block_calls
-        return self._run_block()
-
-    @property
-    def sums(self) -> tuple[float | None, float | None]:
-        """What all sampled blocks added to `waited` and `processor_time`."""
-        return self.waited, self.processor_time
-
-    def go_back(self, samples: int, sums: tuple[float | None, float | None]) -> None:
-        """Discard the samples after the first so many, when the sums were these."""
-        del self.samples[samples:]
-        self.waited, self.processor_time = sums
+        self.warmup_calls += calls or self.block_calls
+        return self._run_block(calls)
 
     def drop_last_sample(self) -> None:
         """Discard the last sample, and what its block added to the sums."""
-        self.go_back(len(self.samples) - 1, self._before_last_block)
+        del self.samples[-1:]
+        self.waited, self.processor_time = self._sums_before_last
 
     def _is_warm(self, elapsed: float, options: RunOptions) -> bool:
         """Return whether warm-up has used its time: the plan's, and more only to reach three calls."""
@@ -377,9 +448,12 @@ class BlockTimer:
         return elapsed >= min(_MAX_WARMUP_FACTOR * warmup_time, options.max_time / 4)
 
 
-def warmed_up(call: Callable[[], Any], device: TimedDevice, options: RunOptions) -> BlockTimer:
+def warmed_up(
+    call: Callable[[], Any], device: TimedDevice, options: RunOptions, *, raises_clocks: bool = True
+) -> BlockTimer:
     """Return a timer of a call that waits for its device, warmed up in a quarter of the secondary time."""
-    timer = BlockTimer(workload=Workload(device=device, call=call, scope="call"), calls_wait=True)
+    workload = Workload(device=device, call=call, scope="call")
+    timer = BlockTimer(workload=workload, calls_wait=True, raises_clocks=raises_clocks)
     plan = replace(options.sampling, warmup_time=options.sampling.secondary_time / 4)
     timer.warm_up(replace(options, sampling=plan), max_calls=_MAX_CALLS_OF_LATENCY)
     return timer

@@ -1,10 +1,11 @@
 """From the results of single calls to whether the timed work was the requested work."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pytest_gpuperf.analysis.looks import Look
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand
@@ -32,14 +33,17 @@ When = Literal["before", "after"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuResult:
-    """What a CPU sibling leaves for its GPU sibling: its measurement, and its result on the host.
+    """What a CPU sibling leaves for its GPU sibling: its samples, and its result on the host.
 
-    So many of its blocks could have been timed in the time that sampling `lasted`, with its pauses. If it
-    `restarted`, earlier samples were discarded.
+    `samples` are those that count for its demand, `look` is the last one that their time allows, and
+    `own_share` the share of a sample that is certainly the calls' own. If it `restarted`, earlier samples
+    were discarded.
     """
 
     measurement: Measurement
-    lasted: float
+    samples: Sequence[float]
+    look: Look
+    own_share: float
     result: list[Leaf]
     interference: Interference | None
     restarted: bool

@@ -1,41 +1,33 @@
-"""From the options of a run to its sampling plan: how precisely, and how long, tests are sampled."""
+"""From what a run is compared with to how long its tests are sampled."""
 
 from dataclasses import replace
 
-from pytest_gpuperf.analysis.spacing import LASTING_ROUNDS
-from pytest_gpuperf.model.comparison import GateOptions
-from pytest_gpuperf.model.demand import SamplingPlan
+from pytest_gpuperf.model.comparison import GateOptions, Metric
+from pytest_gpuperf.model.demand import RunOptions, SamplingPlan
 
-_SECONDARY_METRICS = frozenset({"latency", "always"})
+_NOT_LOOKED_AT: frozenset[Metric] = frozenset({"latency", "always", "cpu", "gpu", "threshold"})
+# Seconds for a test that nobody marked, of which there may be thousands: in all, and of sampling.
+_UNMARKED_LIMIT, _UNMARKED_TIME, _UNMARKED_GATED_TIME = 0.4, 0.05, 0.3
 
 
 def for_gate(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
-    """Return the plan of a gated run, or of one that makes a baseline; any that compares has rounds apart.
+    """Return the plan of a run that is compared with an earlier one, or that makes a baseline.
 
-    On recorded noise it distinguishes 20 % from 10 % in at least 99 % of runs (benchmarks/gate.py).
+    The limit of a check on the speedup is one more that a look decides. A baseline, and what has no limit
+    that a look could decide, takes all of the sampling time.
     """
-    if not gate.measures_longer:
-        return replace(plan, apart=gate.baseline is not None)
-    # With an interval as wide on the baseline's side, a change of 20 % is still told from the 10 % that a
-    # gate tolerates. Workloads too slow for 100 rounds in a second take 66, which last longer than a spell:
-    # noise of 2 % leaves an interval of 4 % after 45 rounds.
-    precise = replace(
-        plan, precision=0.04, precision_time=1.0, precision_rounds=LASTING_ROUNDS, max_rounds=100, apart=True
-    )
-    if not any(tolerance.metric in _SECONDARY_METRICS for tolerance in gate.tolerances):
-        return precise
-    return replace(precise, secondary_time=0.25, secondary_rounds=30, secondary_block_time=plan.block_time)
-
-
-def for_unmarked(plan: SamplingPlan, gate: GateOptions) -> SamplingPlan:
-    """Return a short plan for the tests of `--gpuperf-all`: there may be thousands of them."""
-    seconds = 0.3 if gate.measures_longer else 0.02
+    checked = {tolerance.metric for tolerance in gate.tolerances}
     return replace(
         plan,
-        record_time=max(0.05, seconds),
-        precision_time=seconds,
-        precision_rounds=min(15, plan.precision_rounds),  # enough to see a loss of three quarters
-        warmup_time=0.02,
-        max_restarts=0,
-        apart=False,
+        compared=gate.measures_longer,
+        whole=gate.create or bool(checked & _NOT_LOOKED_AT),
+        latency_in_rounds="latency" in checked,
+        copies_in_rounds="always" in checked,
     )
+
+
+def for_unmarked(options: RunOptions, gate: GateOptions) -> RunOptions:
+    """Return the options of a test that only `--gpuperf-all` measures: it has less time."""
+    seconds = _UNMARKED_GATED_TIME if gate.measures_longer else _UNMARKED_TIME
+    sampling = replace(options.sampling, record_time=seconds, warmup_time=0.02, may_restart=False)
+    return replace(options, max_time=min(options.max_time, _UNMARKED_LIMIT), sampling=sampling)

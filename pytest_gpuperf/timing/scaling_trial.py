@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from pytest_gpuperf.analysis import scaling, verdict
+from pytest_gpuperf.analysis import scaling, structure, verdict
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.model.demand import Demand, RunOptions
@@ -81,13 +81,14 @@ class ScalingTrial(Trial):
             return Verdict(status="failed", reason=self._checks.disagreement, reason_code="devices_disagree")
         if self._checks.disagreement is not None or speedup is None:
             return super()._judge()
-        self.notes += (*outcome.notes_on_rounds(self._rounds), *self._checks.notes)
-        if (dependence := verdict.autocorrelation_note(speedup)) is not None:
-            self.note("dependent_samples", dependence)
+        self.notes += (
+            *outcome.notes_on_rounds(self._rounds),
+            *self._checks.notes,
+            *structure.notes(self._rounds.evidence),
+        )
         return verdict.judge(
             speedup,
             self.demand,
-            self.options,
             self._disturbance,
             self._rounds.throttled,
             state=scaling.describe(self._scaling, speedup),

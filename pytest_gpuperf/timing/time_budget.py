@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from time import perf_counter
 
-from pytest_gpuperf.devices import capabilities
-from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.timing.clock import ClockError, seconds_between
 from pytest_gpuperf.timing.lock import LockHold
 
@@ -16,17 +14,19 @@ A session passes `MeasurementLock.acquire`, with pytest-timeout's timer paused m
 """
 
 _MOST_ON_HOST = 30.0  # seconds by the host's clock of a test whose devices simulate time; its limit if longer
-_LONG_PAUSE = 0.05  # seconds, in which a process that waits for the lock will try to get it
 
 
 class TimeBudget:
     """The time of one test from its first call on, without the time that it waited for the lock.
+
+    `once` are seconds of what is done once in a process, and not for this test.
 
     `warnings` say why other processes may have measured while this test held the lock.
     """
 
     def __init__(self, limit: float, acquire_lock: AcquireLock | None = None) -> None:
         self.waited = 0.0
+        self.once = 0.0
         self.warnings: tuple[str, ...] = ()
         self._limit = limit
         self._acquire_lock: AcquireLock = acquire_lock or (lambda: nullcontext(LockHold()))
@@ -50,17 +50,12 @@ class TimeBudget:
             self._acquire()
             yield
 
-    def pause(self, device: TimedDevice, seconds: float) -> None:
-        """Let seconds pass while the lock is held; in a long pause other processes may have it.
-
-        A lock that could not be had is not tried again: that may take minutes each time.
-        """
-        if seconds < _LONG_PAUSE or self.warnings:
-            capabilities.pause(device, seconds)
-            return
-        self._held.close()
-        capabilities.pause(device, seconds)
-        self._acquire()
+    @contextmanager
+    def outside(self, clock: Callable[[], float]) -> Iterator[None]:
+        """Do not count what is done once for a process, and not for this test."""
+        started = clock()
+        yield
+        self.once += seconds_between(started, clock())
 
     @property
     def elapsed(self) -> float | None:
@@ -84,7 +79,7 @@ class TimeBudget:
     def _elapsed(self) -> float | None:
         if self._started is None:
             return None
-        return max(0.0, seconds_between(self._started, self._clock()) - self.waited)
+        return max(0.0, seconds_between(self._started, self._clock()) - self.waited - self.once)
 
     def _acquire(self) -> None:
         lock = nullcontext(LockHold()) if self._started_on_host is not None else self._acquire_lock()

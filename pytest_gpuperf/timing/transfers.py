@@ -100,7 +100,9 @@ class TransferTimer:
                 device.asnumpy(value)
 
         def timed(copies: Copies | None, call: Callable[[], None]) -> BlockTimer | None:
-            return blocks.warmed_up(call, device, options) if copies and copies.bytes else None
+            if copies is None or not copies.bytes:
+                return None
+            return blocks.warmed_up(call, device, options, raises_clocks=False)
 
         self._h2d = timed(self._untimed.h2d, upload)
         self._d2h = timed(self._untimed.d2h, download)

@@ -1,21 +1,20 @@
 """From a test's body and its devices to a record: one test is measured, without pytest."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from statistics import median
 from typing import Any
 from zlib import crc32
 
-from pytest_gpuperf.analysis import estimation, noise, offload, threshold, verdict
-from pytest_gpuperf.analysis.estimation import Exclusion
-from pytest_gpuperf.analysis.judgement import judge_offline
+from pytest_gpuperf.analysis import estimation, judgement, noise, offload, threshold, verdict
+from pytest_gpuperf.analysis.looks import Limit
 from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model.demand import Demand, Family, RunOptions
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.model.measurement import Estimate, Interference, Speedup, Transfer
+from pytest_gpuperf.model.measurement import Interference, Speedup, Transfer
 from pytest_gpuperf.model.offload import Offload
 from pytest_gpuperf.model.plain_text import first_line
 from pytest_gpuperf.model.record import Note, NoteCode, Record, Verdict
@@ -30,7 +29,21 @@ from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
 from pytest_gpuperf.timing.untimed_calls import Bind
 
-_RESTARTED = Note(code="restarted", text="restarted the measurement: the machine was busy with other work")
+_BUSY = Note(code="restarted", text="restarted the measurement: the machine was busy with other work")
+_NOT_WARM = Note(
+    code="restarted",
+    text="restarted the measurement: after it, calls took another time; pass warmup=N where a call becomes "
+    "fast after more calls than that",
+)
+_OVERLAP = Note(
+    code="overlap_not_measured",
+    text="overlap not fully measured: calls are so long that host and device may overlap more in a loop than "
+    "in the blocks that were timed",
+)
+_UNSETTLED = (
+    "the GPU still became faster when its clocks were measured, or there was no time to let them rise, so it "
+    "may be faster than it was seen to be; allow more time with max_time"
+)
 _NEXT_TO_NONE = 0.01  # of the time limit: so short a call is made, to look at its result, after that, too
 
 
@@ -41,7 +54,7 @@ class Trial:
     A workload that did not do the requested work is a GpuPerfError. At any time at most two results and the
     inputs are held for a device; while transfers are timed, one result and the inputs twice.
 
-    `exclusions` are ranges of speedups that the interval must exclude as well before sampling stops.
+    `limits` are ranges of speedups that the rounds must lie outside of as well before sampling stops.
     """
 
     def __init__(
@@ -52,7 +65,7 @@ class Trial:
         options: RunOptions,
         family: Family | None = None,
         acquire_lock: AcquireLock | None = None,
-        exclusions: Sequence[Exclusion] = (),
+        limits: Sequence[Limit] = (),
         on_round: OnRound | None = None,
     ) -> None:
         self.nodeid = nodeid
@@ -66,14 +79,15 @@ class Trial:
             options=self.options,
             order=Random(crc32(nodeid.encode("utf-8", "surrogatepass"))),  # noqa: S311 - an order, not a secret
             remaining=self._budget.remaining,
-            pause=self._budget.pause,
             on_round=on_round,
         )
         if family is not None:
             # The threshold of a sweep lies where the speedup crosses 1: each size must be clear of it.
-            fails = threshold.side_that_fails(family, is_compared=self.options.sampling.apart)
-            exclusions = (*exclusions, Exclusion(1.0, 1.0, fails))
-        self._rounds = RoundSampler(self._context, exclusions)
+            fails = threshold.side_that_fails(family, is_compared=self.options.sampling.compared)
+            limits = (*limits, Limit(1.0, 1.0, fails))
+        if options.cost_ratio is not None:
+            limits = (*limits, Limit(options.cost_ratio, options.cost_ratio, "either"))
+        self._rounds = RoundSampler(self._context, limits)
         self._checks = ResultChecks(demand)
         self._device: TimedDevice | None = None
         self._cpu: BlockTimer | CpuResult | None = None
@@ -89,16 +103,21 @@ class Trial:
         self._checks.compare(first_result, gpu_result, gpu, "before")
         del gpu_result
         with self._budget.lock(), self._checks.outlasting_refusals():
-            for _ in self._attempts(self._cpu, self._gpu):
+            while True:
                 cpu_timer, gpu_timer = self._warmed_up(self._cpu), self._warmed_up(self._gpu)
                 loop = self._demanded_loop(self._gpu)
-                self._rounds.take_interleaved(cpu_timer, gpu_timer, loop, self._may_stop)
+                beside = self._beside(self._cpu, self._gpu)
+                self._rounds.take_interleaved(
+                    cpu_timer, gpu_timer, loop, beside=beside, may_stop=self._may_stop
+                )
                 if self._checks.differ:
                     return self._judge()
                 self._require_same_results(first_result, self._cpu)
                 self._compare_last_results(first_result, self._gpu)
-                if self._checks.differ or self._samples_usable or self._rounds.too_late_to_restart:
+                cause = None if self._checks.differ else self._cause_to_restart(cpu_timer, gpu_timer)
+                if cause is None:
                     break
+                self._restart(cause, self._cpu, self._gpu)
             del first_result  # the transfers need the room
             self._measure_secondary(self._cpu, self._gpu)
         return self._judge()
@@ -107,21 +126,14 @@ class Trial:
         """Time the body on the GPU and compare it with the samples that its CPU sibling left."""
         self._cpu = cpu_result
         if cpu_result.restarted:
-            self.notes.append(_RESTARTED)
+            self.notes.append(_BUSY)
         self._gpu, gpu_result = self._first_call(bind, gpu)
         self._checks.compare(cpu_result.result, gpu_result, gpu, "before")
         del gpu_result
-        cpu_samples = cpu_result.measurement.samples_for(self.demand)
         with self._budget.lock(), self._checks.outlasting_refusals():
             gpu_timer = self._warmed_up(self._gpu)
             loop = self._demanded_loop(self._gpu)
-            self._rounds.take_against(
-                cpu_samples,
-                gpu_timer,
-                loop,
-                cpu_lasted=cpu_result.lasted,
-                cpu_restarted=cpu_result.restarted,
-            )
+            self._rounds.take_against(cpu_result, gpu_timer, loop, beside=self._beside(self._gpu))
             self._measure_least_time(self._gpu)
             if self._checks.differ:
                 return self._judge()
@@ -134,11 +146,14 @@ class Trial:
         """Time the body on the CPU alone: two blocks, and more within `seconds`."""
         self._cpu, first_result = self._first_call(bind, cpu)
         with self._budget.lock():
-            for _ in self._attempts(self._cpu):
-                self._rounds.take_alone(self._warmed_up(self._cpu), seconds)
+            while True:
+                timer = self._warmed_up(self._cpu)
+                self._rounds.take_alone(timer, seconds, beside=self._beside(self._cpu))
                 self._measure_least_time(self._cpu)
-                if self._interference(self._cpu) is None or self._budget.remaining() < 0:
+                is_busy = self._interference(self._cpu) is not None
+                if not is_busy or not self._may_restart or self._budget.remaining() < 0:
                     break
+                self._restart(_BUSY, self._cpu)
             self._require_same_results(first_result, self._cpu)
             secondary.sample_other_mode([self._cpu], self._context)
         interference = self._interference(self._cpu)
@@ -146,17 +161,20 @@ class Trial:
             self.note("interference", reason)
         return CpuResult(
             measurement=self._cpu.measurement,
-            lasted=self._rounds.lasted,
+            samples=timer.samples,
+            look=self._rounds.look,
+            own_share=timer.own_share,
             result=first_result,
             interference=interference,
-            restarted=_RESTARTED in self.notes,
+            restarted=self._is_restarted,
         )
 
     def time_gpu(self, bind: Bind, gpu: TimedDevice, seconds: float) -> None:
         """Time the body on the GPU alone: two blocks, and more within `seconds`."""
         self._gpu, first_result = self._first_call(bind, gpu)
         with self._budget.lock():
-            self._rounds.take_alone(self._warmed_up(self._gpu), seconds)
+            timer = self._warmed_up(self._gpu)
+            self._rounds.take_alone(timer, seconds, beside=self._beside(self._gpu))
             self._measure_least_time(self._gpu)
             self._require_same_results(first_result, self._gpu)
             secondary.probe_and_sample([self._gpu], self._context)
@@ -193,8 +211,8 @@ class Trial:
             memory=outcome.memory_of(self._gpu) if self._gpu else None,
             dropped_rounds=self._rounds.dropped,
             parity_elapsed=self._checks.elapsed,
-            round_time=self._rounds.round_time or None,
             rounds_elapsed=self._rounds.elapsed,
+            certain_factor=self._rounds.certain_factor,
             elapsed=self._budget.elapsed,
             turn_wait=self._budget.waited or None,
             interference=self._interference(self._cpu),
@@ -219,16 +237,6 @@ class Trial:
         """Add a note to the record."""
         self.notes.append(Note(code=code, text=text))
 
-    def unless_confirming(self, ended: Verdict) -> Verdict:
-        """Return how a test ended: inconclusive where it was in a second measurement of what failed."""
-        speedup = self._speedup
-        if speedup is None or speedup.confirmation != "interrupted":
-            return ended
-        judged = verdict.judge(speedup, self.demand, self.options)
-        if judged.status != "inconclusive":  # a gate's limit was missed; no answer after timing was compared
-            judged = verdict.interrupted(speedup)
-        return replace(judged, reason=f"{judged.reason}: {ended.reason}")
-
     def discard_estimate(self) -> None:
         """Discard the estimate but keep the samples: they did not measure the requested work."""
         self._rounds.restart()
@@ -245,7 +253,7 @@ class Trial:
 
     @property
     def _speedup(self) -> Speedup | None:
-        return self._rounds.speedup("siblings" if isinstance(self._cpu, CpuResult) else "interleaved")
+        return self._rounds.speedup
 
     def _interference(self, side: BlockTimer | CpuResult | None) -> Interference | None:
         """Return what disturbed the samples of a device that count for the demand."""
@@ -255,46 +263,56 @@ class Trial:
     @property
     def _disturbance(self) -> Disturbance | None:
         """What is certain of the speedup, if the samples of either device were disturbed."""
-        speedup, rounds = self._speedup, self._rounds.rounds
-        if speedup is None:
-            return None
-        cpu, gpu = self._interference(self._cpu), self._interference(self._gpu)
+        rounds = self._rounds
         return estimation.undisturbed(
-            speedup,
-            rounds,
-            self.demand,
-            self.options,
-            cpu=cpu,
-            gpu=gpu,
-            alpha_share=self._rounds.alpha_share,
+            rounds.evidence,
+            rounds.look,
+            decided=rounds.is_decided,
+            reference=self._interference(self._cpu),
+            candidate=self._interference(self._gpu),
         )
-
-    @property
-    def _samples_usable(self) -> bool:
-        """Whether the samples need not be taken again: without interference, or conclusive in spite of it."""
-        disturbance = self._disturbance
-        return disturbance is None or self._decides(disturbance.estimate)
 
     def _may_stop(self) -> bool:
         """Return whether the verdict stands in spite of a disturbance, or more rounds are no use."""
         for timer in self._timers:
             self._measure_least_time(timer)
         disturbance = self._disturbance
-        if disturbance is None or self._decides(disturbance.estimate):
+        if disturbance is None or self._stands(disturbance):
             return True
-        return not self._decides(disturbance.medians)
+        low, high = disturbance.medians
+        return any(low <= limit <= high for limit in self.demand.limits) or not self.demand.limits
 
-    def _decides(self, certain: Estimate) -> bool:
+    def _stands(self, disturbance: Disturbance) -> bool:
         """Return whether there is a verdict, and what is certain of the speedup leaves it as it is."""
         speedup = self._speedup
-        return bool(speedup and self.demand.limits and verdict.stands(speedup, self.demand, certain))
+        decided = verdict.decision(speedup, self.demand) if speedup and self.demand.limits else None
+        return decided is not None and decided == verdict.decision(disturbance.certain, self.demand)
 
-    def _attempts(self, *timers: BlockTimer) -> Iterator[None]:
-        """Yield once, and after each restart; discard then what was sampled while the machine was busy."""
-        yield
-        for _ in range(self.options.sampling.max_restarts):
-            self._restart(*timers)
-            yield
+    @property
+    def _is_restarted(self) -> bool:
+        return any(note.code == "restarted" for note in self.notes)
+
+    @property
+    def _may_restart(self) -> bool:
+        """Whether there was no restart yet: a second one would double the chance of a wrong verdict again."""
+        return self.options.sampling.may_restart and not self._is_restarted
+
+    def _cause_to_restart(self, cpu: BlockTimer, gpu: BlockTimer) -> Note | None:
+        """Return why the samples are taken again; None where they are of use, or there is no time."""
+        if not self._may_restart or self._rounds.too_late_to_restart:
+            return None
+        disturbance = self._disturbance
+        if disturbance is not None and not self._stands(disturbance):
+            return _BUSY
+        # A short measurement may have ended before a compiler or an allocator was done.
+        late = [timer.is_as_before() for timer in self._rounds.maybe_cold(cpu, gpu)]
+        return None if all(late) else _NOT_WARM
+
+    def _beside(self, *timers: BlockTimer) -> list[BlockTimer]:
+        """Return what else takes a sample in each round, where a check rests on it."""
+        if not self.options.sampling.latency_in_rounds:
+            return []
+        return [other for other in secondary.other_modes(timers, self._context) if not other.samples]
 
     def _first_call(self, bind: Bind, device: TimedDevice) -> tuple[BlockTimer, list[Leaf]]:
         """Make the first call; return a timer of the workload and its first result, copied to the host."""
@@ -321,8 +339,17 @@ class Trial:
         if timer.device.kind == "gpu":
             for note in outcome.notes_on_gpu(timer.device):
                 self._add_note(note)
+        if self.demand.warmup and timer.warmup_calls == 1:
+            timer.warm_up_for(self.demand.warmup, self.options)
         timer.warm_up(self.options)
-        timer.settle_clocks(self.options, self._budget.remaining())
+        if timer.needs_ramp:
+            timer.find_ramp(self._budget)
+            timer.warm_up(self.options)
+        timer.afford_ramp(self._rounds.seconds)
+        if timer.is_unsettled:
+            self._add_note(Note(code="clocks_not_settled", text=_UNSETTLED))
+        if not timer.overlap_measured:
+            self._add_note(_OVERLAP)
         return timer.per_call(self.options) if self.demand.latency else timer
 
     def _last_results(self, timer: BlockTimer) -> list[list[Leaf]]:
@@ -389,17 +416,17 @@ class Trial:
             timer.least_time = sampled.least_time
         sampled.least_time = timer.least_time
 
-    def _restart(self, *timers: BlockTimer) -> None:
-        """Discard the samples that were taken while the machine was busy."""
-        self.notes = [_RESTARTED]
+    def _restart(self, cause: Note, *timers: BlockTimer) -> None:
+        """Discard the samples that were taken while the machine was busy, or before the calls were warm."""
+        self.notes = [cause]
         self._rounds.restart()
         self._loop = None
         for timer in timers:
             timer.restart()
 
     def _demanded_loop(self, gpu: BlockTimer) -> BlockTimer | None:
-        """Return the timer of calls with their transfers if the demand includes them: it is in each round."""
-        if self.demand.transfer != "never":
+        """Return the timer of calls with their transfers if a limit includes them: it is in each round."""
+        if self.demand.transfer != "never" or self.options.sampling.copies_in_rounds:
             self._loop = transfers.loop_timer(gpu.workload, self.options, self._sampled(gpu))
         return self._loop
 
@@ -435,7 +462,7 @@ class Trial:
         speedup = self._speedup
         memory = outcome.memory_of(gpu)
         if speedup is None:
-            judgement = outcome.judge_without_rounds(self._rounds, memory, self.demand)
+            judged = outcome.judge_without_rounds(self._rounds, memory, self.demand)
         else:
             measured = offload.OffloadInput(
                 demand=self.demand,
@@ -443,14 +470,16 @@ class Trial:
                 cpu=cpu.measurement,
                 gpu=gpu.measurement,
                 rounds=self._rounds.rounds,
+                evidence=self._rounds.evidence,
                 speedup=speedup,
+                look=self._rounds.look,
                 copies=self._transfer.beside([one_round.gpu for one_round in self._rounds.rounds]),
                 transfer=self._transfer,
                 disturbance=self._disturbance,
                 throttled=self._rounds.throttled,
-                alpha_share=self._rounds.alpha_share,
+                unsettled=_UNSETTLED if gpu.is_unsettled else None,
             )
-            judgement = judge_offline(measured, self.options, memory)
-        self._offload = judgement.offload
-        self.notes += (*judgement.notes, *outcome.notes_on_rounds(self._rounds), *self._checks.notes)
-        return judgement.verdict
+            judged = judgement.judge(measured, self.options, memory)
+        self._offload = judged.offload
+        self.notes += (*judged.notes, *outcome.notes_on_rounds(self._rounds), *self._checks.notes)
+        return judged.verdict

@@ -88,7 +88,7 @@ def test_an_efficiency_that_got_worse_is_refused_whatever_the_gate_was_about(cal
     code, (reason, _) = update(call, "base.json", "r.json")
     assert code == 1
     assert reason.startswith(
-        "test_a.py::test[4]: parallel efficiency is undecided: 0.60 [0.59, 0.61], baseline"
+        "test_a.py::test[4]: parallel efficiency got worse: 0.60 [0.59, 0.61], baseline"
     )
 
 
@@ -105,7 +105,7 @@ def test_a_regression_is_refused_with_the_old_and_the_new_value_unless_it_is_acc
     written("r.json", record(names[0], 8.0), record(names[1], 12.0), record(names[2], 9.8))
     code, (reason, refusal) = update(call, "base.json", "r.json")
     assert code == 1
-    assert reason.startswith(f"{names[0]}: speedup is undecided: 8.00x [7.84, 8.16], baseline 10.0x [9.80, ")
+    assert reason.startswith(f"{names[0]}: speedup got worse: 8.00x [7.84, 8.16], baseline 10.0x [9.80, ")
     assert refusal == (
         "base.json was not changed: 1 regression; --accept-regressions makes them what later runs are "
         "compared with"

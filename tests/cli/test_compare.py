@@ -20,9 +20,9 @@ from command import (
     written,
 )
 
+from pytest_gpuperf.analysis.scaling import with_speedup
 from pytest_gpuperf.cli import main
 from pytest_gpuperf.model.demand import Family
-from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.report.json import document
 
@@ -38,8 +38,8 @@ def test_nothing_got_worse(call):
 
 def scaled(efficiency):
     """Return a record of four devices with such an efficiency, known to one percent."""
-    found = Estimate(value=efficiency, low=0.99 * efficiency, high=1.01 * efficiency)
-    its = Scaling(name="test_b", mode="strong", count=4, counts=(1, 4), efficiency=found)
+    known = Scaling(name="test_b", mode="strong", count=4, counts=(1, 4))
+    its = with_speedup(known, speedup(4 * efficiency, width=1.01), None)
     return record("test_b.py::test_1[4devices]", cpu=None, speedup=None, scaling=its)
 
 
@@ -370,7 +370,7 @@ def test_compare_says_what_pytest_says_of_the_same_two_reports(pytester, capsys)
     pytester.makepyfile(test_it=SUITE.format(gpu=[1e-3, 1e-3, 1e-3, 1e-3]))
     made = pytester.runpytest_inprocess(*common, "--gpuperf-baseline-missing=create")
     assert made.ret == 0
-    pytester.makepyfile(test_it=SUITE.format(gpu=[1e-3, 2e-3, 0.5e-3, None]))
+    pytester.makepyfile(test_it=SUITE.format(gpu=[1e-3, 2e-3, 0.2e-3, None]))
     ran = pytester.runpytest_inprocess(*common, "--gpuperf-json=new.json")
     failed = ran.ret
     capsys.readouterr()

@@ -93,7 +93,7 @@ def test_every_form_of_configuration_says_the_same(pytester, suite, file, table,
     ("line", "said"),
     [
         ('gpuperf_alpha = "low"', "gpuperf_alpha in the ini file: *expects a float*"),
-        ("gpuperf_alpha = 2", "*gpuperf_alpha): 2* is not a number between 0 and 0.5"),
+        ("gpuperf_alpha = 2", "*gpuperf_alpha): 2* is not a number of at least 0.0001 and below 0.5"),
         ('gpuperf_all = "yes"', "gpuperf_all in the ini file: *expects a bool*"),
         ('gpuperf_device_params = "xp"', "gpuperf_device_params in the ini file: *expects a list*"),
         ('gpuperf_device_values = "a=cpu"', "gpuperf_device_values in the ini file: *expects a list*"),
@@ -181,7 +181,7 @@ class TestFour(Base):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("gpuperf_alpha = low", "*float: 'low'; expected a number between 0 and 0.5"),
+        ("gpuperf_alpha = low", "*float: 'low'; expected a number of at least 0.0001 and below 0.5"),
         ("gpuperf_max_time =", "*float: ''; expected a positive number of seconds"),
         ("gpuperf_cost_ratio = 3:1", "*float: '3:1'; expected a price ratio above 0: *"),
         ("gpuperf_all = perhaps", "*'perhaps'; expected true or false"),

@@ -81,7 +81,7 @@ def test_a_demand_at_the_true_ratio_is_inconclusive_and_warns(run):
     result.assert_outcomes(passed=1, warnings=1)
     result.stdout.fnmatch_lines(["undecided: 1 test"])
     result.stdout.fnmatch_lines(
-        ["*InconclusiveWarning: *test_even: speedup 2.0*inconclusive after 60 rounds*"]
+        ["*InconclusiveWarning: *test_even: speedup 2.0*inconclusive after 210 rounds*"]
     )
 
 
@@ -516,7 +516,7 @@ def test_a_workload_that_cannot_be_called_is_named(run, workload, said):
     result.stdout.fnmatch_lines([f"*{said}*"])
 
 
-def test_times_of_a_slow_spell_are_measured_again(run):
+def test_times_of_a_slow_spell_make_no_speedup(run):
     """The CPU is a hundred times slower for its first calls, as it is when a neighbour takes its cores."""
     result = run(
         """
@@ -530,9 +530,7 @@ def test_times_of_a_slow_spell_are_measured_again(run):
         """
     )
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        ["test_spell *1.00 ms *failed", "*restarted the measurement: the machine was busy*"]
-    )
+    result.stdout.fnmatch_lines(["test_spell *1.00 ms *failed"])
 
 
 def test_a_doctest_in_a_marked_module_is_let_be(run, pytester):

@@ -112,8 +112,9 @@ def test_the_numbers_are_those_of_the_devices(whole):
     assert record["gpu"]["device_time"] == pytest.approx(1e-3)
     assert record["speedup"]["value"] == pytest.approx(10, rel=0.01)
     assert record["speedup"]["low"] <= record["speedup"]["value"] <= record["speedup"]["high"]
-    assert record["speedup"]["confidence"] == 0.95
-    assert record["speedup"]["evidence"] >= 40
+    certain = record["speedup"]["certain"]
+    assert certain["low"] < record["speedup"]["low"] <= record["speedup"]["high"] < certain["high"]
+    assert record["speedup"]["decided_by"] == {"look": "first", "factor": 2.0}
     assert record["gpu"]["device"]["emulated"] is True
     assert record["parity"] == {
         "agreed": True,

@@ -6,11 +6,11 @@ from itertools import cycle
 from math import exp
 
 import numpy as np
+from pytest_gpuperf.analysis.stopping import should_stop
 
 from pytest_gpuperf.analysis.changepoint import LEVEL, changes
 from pytest_gpuperf.analysis.estimation import SequentialEstimator
 from pytest_gpuperf.analysis.scaling import with_required_speedup
-from pytest_gpuperf.analysis.stopping import should_stop
 from pytest_gpuperf.analysis.verdict import judge
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice

@@ -20,7 +20,7 @@ def test_the_help_has_each_option_in_the_group_where_a_reader_looks():
     members = {
         "device": "gpu side require-gpu",
         "measure": "all off alpha max-time cost-ratio lock",
-        "gate": "report-only inconclusive baseline baseline-missing fail-on strict allow-no-gpu"
+        "gate": "report-only inconclusive passes baseline baseline-missing fail-on strict allow-no-gpu"
         " allow-missing",
         "output": "json html markdown export history",
     }

@@ -80,7 +80,6 @@ def text(run: Run, history: "History | None" = None) -> str:
         with_details=len(listings),
         in_common=in_common,
         gpu_limits=about_gpu_limits(records, run.cost_ratio),
-        confidences={record.speedup.confidence for record in records if record.speedup},
         parts=call_time.legend(records[: len(listings)]),
         has_changes=any(record.comparisons for record in records),
         legs=legs.figure(records, [names[record.nodeid] for record in records]),

@@ -1,14 +1,13 @@
 """From a test's CPU result and its GPU result, of one run each, to its record."""
 
 from dataclasses import asdict, dataclass, replace
-from itertools import repeat
+from itertools import cycle, repeat
 from math import inf
 
-from pytest_gpuperf.analysis import diagnosis, estimation, noise, spacing
-from pytest_gpuperf.analysis.estimation import Exclusion, SequentialEstimator
-from pytest_gpuperf.analysis.judgement import judge_offline
+from pytest_gpuperf.analysis import diagnosis, estimation, judgement, looks, noise
+from pytest_gpuperf.analysis.estimation import Evidence, OwnShares
 from pytest_gpuperf.analysis.offload import OffloadInput
-from pytest_gpuperf.gate import fingerprint, metrics
+from pytest_gpuperf.gate import fingerprint
 from pytest_gpuperf.model.demand import Kind, RunOptions
 from pytest_gpuperf.model.measurement import Measurement, Memory, Round
 from pytest_gpuperf.model.record import Note, Record, Status, Verdict
@@ -52,16 +51,19 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float | 
     on_gpu = gpu.measurement.samples_for(record.demand)
     copies = record.transfer.beside(on_gpu) if record.transfer else []
     included = copies if record.demand.transfer != "never" else ()
-    sampled = (result.measurement.samples_for(record.demand) for result in (cpu, gpu))
-    times = zip(*sampled, included or repeat(0.0), strict=False)  # in order; the longer ends are left out
+    on_cpu = cpu.measurement.samples_for(record.demand)
+    # In order, the CPU's over again where there are fewer; without the GPU's whose copies were not timed.
+    times = zip(cycle(on_cpu), on_gpu, included or repeat(0.0), strict=False)
     rounds = [Round(cpu=one, gpu=other, copies=copied) for one, other, copied in times]
-    sweep = [Exclusion(1.0, 1.0, "either")] if record.family else []
-    alpha_share = estimation.alpha_share(restarted=record.is_restarted)
-    estimator = SequentialEstimator(record.demand, options, sweep, alpha_share=alpha_share)
-    for one_round in rounds:
-        estimator.add(one_round)
-    lasted = min(metrics.lasted(result.record) for result in (cpu, gpu))
-    speedup = estimator.speedup("siblings", confirmation=spacing.confirmation(estimator, lasted))
+    evidence = Evidence(
+        reference=on_cpu,
+        candidate=estimation.candidate_times(rounds, record.demand),
+        alpha=record.demand.alpha,
+        sampling="siblings",
+        own=OwnShares(reference=cpu.measurement.own_share, candidate=gpu.measurement.own_share),
+    )
+    look = looks.recorded(cpu.record.certain_factor, gpu.record.certain_factor)
+    speedup = estimation.speedup(evidence, look)
     assert speedup is not None, "results that can be paired have a round"  # noqa: S101 - for mypy
     latency = record.demand.latency
     dropped = gpu.record.dropped_rounds
@@ -73,22 +75,17 @@ def merge_results(cpu: ReportedRecord, gpu: ReportedRecord, cost_ratio: float | 
         cpu=cpu.measurement,
         gpu=gpu.measurement,
         rounds=rounds,
+        evidence=evidence,
         speedup=speedup,
+        look=look,
         copies=copies[: len(rounds)],
         transfer=record.transfer,
         disturbance=estimation.undisturbed(
-            speedup,
-            rounds,
-            record.demand,
-            options,
-            cpu=interference,
-            gpu=gpu_interference,
-            alpha_share=alpha_share,
+            evidence, look, decided=False, reference=interference, candidate=gpu_interference
         ),
         throttled=noise.throttle_reason(dropped, dropped + len(gpu.measurement.samples_for(record.demand))),
-        alpha_share=alpha_share,
     )
-    judged = judge_offline(measured, options, record.memory or _MEMORY_NOT_REPORTED)
+    judged = judgement.judge(measured, options, record.memory or _MEMORY_NOT_REPORTED)
     joined = replace(
         record,
         **asdict(judged.verdict),
@@ -129,7 +126,7 @@ def _combined(cpu: ReportedRecord, gpu: ReportedRecord) -> Record:
         diagnosis=(),
         dropped_rounds=on_cpu.dropped_rounds + on_gpu.dropped_rounds,
         parity_elapsed=None,
-        round_time=_sum(on_cpu.round_time, on_gpu.round_time),
+        certain_factor=looks.recorded(on_cpu.certain_factor, on_gpu.certain_factor).sure,
         rounds_elapsed=_sum(on_cpu.rounds_elapsed, on_gpu.rounds_elapsed),
         elapsed=_sum(on_cpu.elapsed, on_gpu.elapsed),
         interference=on_cpu.interference,

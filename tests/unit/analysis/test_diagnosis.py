@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from cases import for_each
-from factories import CPU, GPU
+from factories import CPU, GPU, speedup
 
 from pytest_gpuperf.analysis.diagnosis import find
 from pytest_gpuperf.model.demand import Demand
@@ -15,7 +15,6 @@ from pytest_gpuperf.model.measurement import (
     Estimate,
     Inspection,
     Measurement,
-    Speedup,
     Transfer,
 )
 from pytest_gpuperf.model.offload import BreakEven, Diagnosis, Offload, Price
@@ -32,7 +31,6 @@ ORDER = [
     "short_block",
     "first_call",
     "side_stream",
-    "dependent_samples",
     "noisy_samples",
     "allocation",
 ]
@@ -92,19 +90,6 @@ def earning(transfer: float | None = None, first_call: float | None = None) -> O
     )
 
 
-def speedup(autocorrelation: float | None) -> Speedup:
-    return Speedup(
-        value=4.0,
-        low=3.9,
-        high=4.1,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=5,
-        evidence=None,
-        autocorrelation=autocorrelation,
-    )
-
-
 def codes(of: Record, usable=None, pool_threads=None) -> list[str]:
     return [each.code for each in find(of, usable=usable, pool_threads=pool_threads)]
 
@@ -136,7 +121,7 @@ def test_of_times_of_zero_nothing_is_said():
 def test_of_a_record_with_nothing_wrong_in_it_nothing_is_said():
     gpu = on_gpu(dtypes=("float32",), block_time=1.0, inspection=seen(device_time=1.9, allocations=0))
     cpu = on_cpu(dtypes=("float32",), block_time=1.0, processors=7.9)
-    assert () == find(copied(0.1, cpu=cpu, gpu=gpu, speedup=speedup(0.1)), usable=8, pool_threads=8)
+    assert () == find(copied(0.1, cpu=cpu, gpu=gpu, speedup=speedup(4.0, 3.9, 4.1)), usable=8, pool_threads=8)
 
 
 @for_each("synchronizes", [True, False])
@@ -149,7 +134,7 @@ def test_all_reasons_are_given_in_their_order(synchronizes):
     )
     gpu = on_gpu(1, 2, 2, 2.6, 3, first_call=99, dtypes=("float64",), block_time=9, inspection=inspection)
     cpu = on_cpu(dtypes=("float32",), processors=1.0)
-    worst = copied(3.0, cpu=cpu, gpu=gpu, speedup=speedup(0.9))
+    worst = copied(3.0, cpu=cpu, gpu=gpu, speedup=speedup(4.0, 3.9, 4.1))
     missing = {"launch_bound"} if synchronizes else {"host_synchronization", "side_stream"}
     assert [code for code in ORDER if code not in missing] == codes(worst, usable=8)
 
@@ -475,18 +460,6 @@ def test_work_after_the_devices_own_events_is_on_a_side_stream():
 )
 def test_little_work_outside_the_events_is_no_side_stream(expected, outside_time, cost):
     assert expected == codes(inspected(outside_time=outside_time, synchronize_cost=cost))
-
-
-def test_samples_that_resemble_their_neighbours_are_dependent():
-    found = only(record(speedup=speedup(0.42)))
-    assert found.code == "dependent_samples"
-    assert "dependent samples: lag-1 autocorrelation 0.42" in found.sentence
-    assert found.numbers == {"autocorrelation": 0.42}
-
-
-@for_each(("expected", "autocorrelation"), [(["dependent_samples"], 0.31), ([], 0.3), ([], -0.9), ([], None)])
-def test_samples_that_hardly_resemble_their_neighbours_are_not_dependent(expected, autocorrelation):
-    assert expected == codes(record(speedup=speedup(autocorrelation)))
 
 
 def test_a_wide_middle_half_is_noise():

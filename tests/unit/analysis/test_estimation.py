@@ -1,184 +1,156 @@
-"""Estimation: when sampling stops, what it has found by then, and how seldom it is wrong."""
+"""Estimation: what rounds show of a ratio, and what is certain of it."""
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from cases import for_each
-from factories import estimation_of
+from factories import evidence_of, noisy
 
-from pytest_gpuperf.analysis.estimation import (
-    SequentialEstimator,
-    estimate,
-    estimate_for_demand,
-    undisturbed,
-)
-from pytest_gpuperf.analysis.verdict import judge
-from pytest_gpuperf.model.demand import Demand, RunOptions, SamplingPlan
+from pytest_gpuperf.analysis import estimation, looks
+from pytest_gpuperf.analysis.estimation import Evidence, OwnShares, speedup, undisturbed
+from pytest_gpuperf.model.demand import Demand
 from pytest_gpuperf.model.measurement import Interference, Round
 
+FIRST, _, QUARTER = looks.planned("quick")
+END = looks.last(99, 7, 7.5, 0.025)
+
+
+def approx(*values):
+    return pytest.approx(values)
+
+
+def test_a_speedup_is_the_median_ratio_with_the_range_of_its_stretches():
+    found = speedup(evidence_of([2.0, 2.1, 2.2, 2.3, 2.4, 2.5, 2.6]), FIRST)
+    assert (found.value, found.low, found.high) == approx(2.3, 2.0, 2.6)
+    assert (found.rounds, found.sampling) == (7, "interleaved")
+
+
+@for_each("look", [FIRST, QUARTER, END])
+def test_what_is_certain_reaches_as_far_beyond_as_the_look_is_unsure(look):
+    found = speedup(evidence_of([3.0] * 28), look)
+    assert (found.certain.low, found.certain.high) == approx(3.0 / look.sure, 3.0 * look.sure)
+    assert found.certain.factor == look.sure
+
+
+def test_a_limit_that_is_met_rests_on_the_factor_of_the_look_that_decided():
+    eighth = looks.planned("quick")[1]
+    found = speedup(evidence_of([3.0] * 28), eighth, decided=True)
+    assert (found.decided_by.look, found.decided_by.factor) == ("eighth", 1.2)
+    assert (found.quick.low, found.quick.high) == approx(3.0 / 1.2, 3.0 * 1.2)
+    assert (found.sure.low, found.sure.high) == approx(1.5, 6.0)
+
+
+def test_where_no_look_decided_nothing_is_quick():
+    found = speedup(evidence_of([3.0] * 28), FIRST)
+    assert found.decided_by is None
+    assert found.quick == found.sure
+
+
+@for_each(("rounds", "factor"), [(2, 4.86), (3, 2.7), (6, 2.7)])
+def test_fewer_rounds_than_stretches_are_certain_of_less(rounds, factor):
+    found = speedup(evidence_of([3.0] * rounds), looks.last(rounds, 7, 7.5, 0.025))
+    assert (found.low, found.high) == approx(3.0, 3.0)
+    assert found.certain.low == pytest.approx(3.0 / factor, rel=0.01)
+
+
+def test_one_round_has_a_value_and_no_interval():
+    found = speedup(evidence_of([3.0]), FIRST)
+    assert found.value == pytest.approx(3)
+    assert (None, None, None, None) == (found.low, found.high, found.certain.low, found.certain.high)
+
+
+def test_without_a_round_there_is_no_speedup():
+    assert speedup(evidence_of([]), FIRST) is None
+
+
+def test_sides_that_were_sampled_apart_are_compared_stretch_with_any_stretch():
+    apart = Evidence(
+        reference=[10.0] * 7 + [12.0] * 7, candidate=[1.0] * 21 + [2.0] * 7, alpha=0.025, sampling="siblings"
+    )
+    found = speedup(apart, END)
+    assert (found.low, found.high) == approx(10 / 2, 12 / 1)
+    assert found.rounds == 14
+
+
+def test_the_share_of_a_block_beside_its_calls_is_doubt_on_the_side_where_it_could_be_wrong():
+    filled = replace(evidence_of([3.0] * 28), own=OwnShares(candidate=0.9))
+    found = speedup(filled, END)
+    assert (found.low, found.high) == approx(3.0, 3.0)
+    assert (found.certain.low, found.certain.high) == approx(3 / 1.01, 3 / 0.9 * 1.01)
+    filled = replace(evidence_of([3.0] * 28), own=OwnShares(reference=0.9))
+    assert speedup(filled, END).certain.low == pytest.approx(3 * 0.9 / 1.01)
+
+
+def test_a_gpu_whose_clocks_had_not_risen_may_be_as_fast_as_it_likes():
+    unsettled = replace(evidence_of([3.0] * 28), own=OwnShares(candidate=0.0))
+    found = speedup(unsettled, END)
+    assert (found.certain.low, found.certain.high) == (pytest.approx(3 / 1.01), None)
+    assert not unsettled.is_decided(looks.Limit(99.0, 99.0, "below"), END)
+    assert unsettled.is_decided(looks.Limit(1.0, 1.0, "below"), END)
+
+
+def test_full_stretches_alone_tell_that_no_later_rounds_decide():
+    evidence = evidence_of([2.0] * 5 + [4.0] * 5 + [9.0] * 4)
+    assert evidence.in_stretches_of(5) == approx(2.0, 4.0)
+    assert evidence.in_stretches_of(20) is None
+
+
+def test_a_time_has_the_range_of_its_stretches_and_is_certain_within_a_factor():
+    found = estimation.estimate_time([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], 0.025)
+    assert (found.value, found.low, found.high) == (4.0, 1.0, 7.0)
+    assert estimation.estimate_time([2.0] * 7, 0.025, 1.5).high == pytest.approx(3.0)
+    assert estimation.estimate_time([], 0.025) is None
+
 
 @for_each(
-    ("status", "ratios"),
+    ("expected", "demand"),
     [
-        ("passed", [13.0, 14.0]),  # 4.2 times the limit, and more
-        ("inconclusive", [12.0, 13.0]),
-        ("failed", [0.7, 0.6]),
-        ("passed", [8.2, 8.2, 8.2]),  # 2.7 times
-        ("inconclusive", [8.2, 8.0, 8.2]),
-        ("inconclusive", [100.0]),
+        (1.0, Demand()),
+        (1.5, Demand(transfer="always")),
+        (1.05, Demand(transfer="once", calls=10)),
     ],
 )
-def test_few_rounds_are_a_verdict_if_they_lie_far_from_the_limit(status, ratios):
-    found = estimation_of(ratios, Demand(min=3)).speedup("interleaved")
-    assert found.rule == ("few_rounds" if len(ratios) > 1 else "sign_test")
-    assert judge(found, Demand(min=3), RunOptions()).status == status
+def test_the_candidates_time_has_the_copies_that_the_demand_includes(expected, demand):
+    copies = 0.0 if demand.transfer == "never" else 0.5
+    times = estimation.candidate_times([Round(cpu=3.0, gpu=1.0, copies=copies)], demand)
+    assert times == [pytest.approx(expected)]
 
 
-BUSY = Interference(kind="cpu_contention", own_share=0.1, waited=1.9, threads=2)
-LOST = replace(BUSY, own_share=0.0)
-ALWAYS = Demand(transfer="always")
-TIMES = [(40.0, 1.0), (20.0, 2.0), (400.0, 2.0), (100.0, 0.5), (100.0, 4.0), (300.0, 4.0)]
-DISTURBED = [Round(cpu=cpu, gpu=gpu, copies=1.0) for cpu, gpu in TIMES]
+def test_independent_noise_lies_wholly_beyond_its_median_once_in_64_runs():
+    beyond = 0
+    for seed in range(1000):
+        seen = evidence_of([ratio for ratio, _ in zip(noisy(seed, spread=0.3), range(21), strict=False)]).seen
+        beyond += seen.low > 1 or seen.high < 1
+    assert beyond <= 30  # 1.6 % expected
 
 
-@for_each(
-    ("low", "high", "cpu", "gpu", "demand"),
-    [
-        (10 / 5, 400 / 3, BUSY, None, ALWAYS),
-        (10 / 4.2, 400 / 2.2, BUSY, None, Demand(transfer="once", calls=5)),
-        (20 / 3, 400 / 1.2, None, BUSY, ALWAYS),
-        (10 / 5, 400 / 1.2, BUSY, BUSY, ALWAYS),
-        (None, 400 / 3, LOST, None, ALWAYS),
-        (20 / 3, None, None, LOST, ALWAYS),
-    ],
-)
-def test_what_is_certain_of_a_disturbed_speedup_is_that_of_the_workloads_own_times(
-    low, high, cpu, gpu, demand
-):
-    """A tenth of the medians, 100 and 2, is the devices' own; six rounds reach from the least to the most."""
-    found = estimate_for_demand(DISTURBED, demand, RunOptions(), "interleaved")
-    certain = undisturbed(found, DISTURBED, demand, RunOptions(), cpu=cpu, gpu=gpu).estimate
-    assert certain.value == found.value
-    assert certain.low == (low and pytest.approx(low / 1.01))
-    assert certain.high == (high and pytest.approx(high * 1.01))
+UNSTABLE = Interference(kind="unstable_cpu_times", own_share=0.5, median=0.5, fastest=0.1)
+NOT_ITS_OWN = replace(UNSTABLE, own_share=0.0)
 
 
-@pytest.mark.parametrize(("share", "is_bounded"), [(1.0, True), (0.1, False)])
-def test_what_is_certain_of_rounds_after_a_restart_spends_the_alpha_that_is_left(share, is_bounded):
-    """The six rounds suffice for an alpha of 0.025, and for a tenth of it ten."""
-    found = estimate_for_demand(DISTURBED, ALWAYS, RunOptions(), "interleaved")
-    known = {"cpu": BUSY, "gpu": None, "alpha_share": share}
-    certain = undisturbed(found, DISTURBED, ALWAYS, RunOptions(), **known).estimate
-    assert is_bounded is (certain.low == pytest.approx(10 / 5 / 1.01))
+def without(evidence, **sides):
+    return undisturbed(
+        evidence, END, decided=True, reference=sides.get("reference"), candidate=sides.get("candidate")
+    )
 
 
-def test_samples_that_nothing_disturbed_are_certain():
-    found = estimate_for_demand(DISTURBED, ALWAYS, RunOptions(), "interleaved")
-    assert undisturbed(found, DISTURBED, ALWAYS, RunOptions(), cpu=None, gpu=None) is None
+def test_lost_time_of_the_reference_leaves_less_certain_below():
+    found = without(evidence_of([4.0] * 28), reference=UNSTABLE)
+    assert (found.certain.certain.low, found.certain.certain.high) == approx(2 / 1.01, 4 * 1.01)
+    assert found.medians == approx(2.0, 4.0)
 
 
-def test_a_loop_with_copies_that_was_quicker_than_its_calls_alone_is_no_negative_time():
-    rounds = [replace(each, copies=-0.9 * each.gpu) for each in DISTURBED]
-    found = estimate_for_demand(rounds, ALWAYS, RunOptions(), "interleaved")
-    certain = undisturbed(found, rounds, ALWAYS, RunOptions(), cpu=None, gpu=BUSY).estimate
-    assert certain.high == pytest.approx(400 / 0.2 * 1.01)
+def test_lost_time_of_the_candidate_leaves_less_certain_above():
+    found = without(evidence_of([4.0] * 28), candidate=UNSTABLE)
+    assert (found.certain.certain.low, found.certain.certain.high) == approx(4 / 1.01, 8 * 1.01)
+    assert found.medians == approx(4.0, 8.0)
 
 
-def test_few_rounds_do_not_end_sampling():
-    assert not estimation_of([100.0] * 5, Demand(min=3)).is_decided
-    assert estimation_of([100.0] * 6, Demand(min=3)).is_decided
+def test_where_no_time_is_an_arms_own_nothing_is_certain_of_that_side():
+    assert without(evidence_of([4.0] * 28), reference=NOT_ITS_OWN).certain.certain.low is None
+    assert without(evidence_of([4.0] * 28), candidate=NOT_ITS_OWN).certain.certain.high is None
 
 
-def test_before_the_first_round_there_is_no_speedup():
-    assert SequentialEstimator(Demand(), RunOptions()).speedup("interleaved") is None
-
-
-def test_the_speedup_is_the_median_ratio_with_its_interval():
-    found = estimation_of([2.0] * 10, Demand(min=1)).speedup("siblings")
-    assert found.value == pytest.approx(2.0)
-    assert found.low == pytest.approx(2.0 / 1.01)
-    assert found.high == pytest.approx(2.0 * 1.01)
-    assert found.confidence == pytest.approx(0.95)
-    assert (found.resolution, found.rounds, found.sampling) == (0.01, 10, "siblings")
-
-
-def test_after_one_round_both_ends_are_unbounded():
-    found = estimation_of([2.0], Demand(min=1)).speedup("interleaved")
-    assert (None, None) == (found.low, found.high)
-
-
-def test_the_evidence_is_the_e_value_at_the_limit():
-    found = estimation_of([3.0] * 3, Demand(min=1)).speedup("interleaved")
-    assert found.evidence == pytest.approx(0.7 * 8 + 0.3 * 3.75)
-
-
-def test_the_evidence_is_that_of_the_stronger_side():
-    found = estimation_of([1.0] * 3, Demand(min=3)).speedup("interleaved")
-    assert found.evidence == pytest.approx(0.7 * 8 + 0.3 * 3.75)
-
-
-def test_the_evidence_stands_at_the_nearest_limit():
-    far, near = Demand(min=1), Demand(min=1, max=3)
-    at_far = estimation_of([2.9, 2.9, 3.1], far).speedup("interleaved").evidence
-    at_near = estimation_of([2.9, 2.9, 3.1], near).speedup("interleaved").evidence
-    assert at_near < at_far
-
-
-def test_without_a_demand_there_is_no_evidence():
-    assert estimation_of([3.0] * 3, Demand()).speedup("interleaved").evidence is None
-
-
-@for_each("ratio", [1.1, 1.005])
-def test_evidence_at_the_limit_reaches_its_threshold_with_the_verdict(ratio):
-    demand, plan = Demand(min=1), RunOptions()
-    for rounds in range(6, 12):
-        found = estimation_of([ratio] * rounds, demand).speedup("interleaved")
-        assert (judge(found, demand, plan).status == "passed") == (found.evidence >= 1 / plan.alpha)
-
-
-def test_a_drifting_median_widens_the_interval():
-    found = estimation_of([2.0] * 12 + [3.0] * 14, Demand()).speedup("interleaved")
-    assert found.value == pytest.approx(3.0)
-    assert found.high == pytest.approx(3.0 * 1.01)
-    assert found.low <= 2.0
-
-
-def test_an_estimate_beside_its_interval_is_never_its_end():
-    """Early rounds reject what later ones show: the interval reaches beyond the estimate on both sides."""
-    found = estimation_of([0.045] * 30 + [0.035] * 40, Demand()).speedup("interleaved")
-    assert found.low <= found.value / 1.01 + 1e-12
-    assert found.high >= found.value * 1.01 - 1e-12
-
-
-def in_two_heaps(seed: int) -> list[float]:
-    """Return 60 ratios, about 40 % of them three times the others."""
-    draws = np.random.default_rng(seed)
-    others = np.exp(0.05 * draws.standard_normal(60))
-    return (others * np.where(draws.random(60) < 0.4, 3.0, 1.0)).tolist()
-
-
-@for_each("resolution", [0.01, 0.0])
-def test_an_estimate_never_lies_outside_of_its_interval(resolution):
-    plan = RunOptions(sampling=SamplingPlan(resolution=resolution))
-    found = {seed: estimate(in_two_heaps(seed), plan, "siblings") for seed in range(100)}
-    assert {} == {
-        seed: (each.low, each.value, each.high)
-        for seed, each in found.items()
-        if not each.low <= each.value <= each.high
-    }
-
-
-def test_two_halves_that_contradict_each_other_are_a_doubt():
-    demand = Demand(min=1.9)
-    found = estimation_of([2.0] * 12 + [1.5] * 60, demand).speedup("interleaved")
-    assert found.high >= 2.0 / 1.01 - 1e-9, "earlier rounds rejected every median below it"
-    assert judge(found, demand, RunOptions(sampling=SamplingPlan(max_rounds=100))).status == "inconclusive"
-
-
-def test_samples_in_two_heaps_are_a_doubt_and_not_a_precise_value():
-    heaps = [0.1, 10.0] * 30
-    found = estimation_of(heaps, Demand()).speedup("interleaved")
-    assert found.low < 0.25
-    assert found.high > 4
-    assert judge(found, Demand(min=2), RunOptions()).status == "inconclusive"
+def test_without_other_work_or_without_rounds_there_is_no_disturbance():
+    assert without(evidence_of([4.0] * 28)) is None
+    assert without(evidence_of([]), reference=UNSTABLE) is None

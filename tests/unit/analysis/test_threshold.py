@@ -6,11 +6,12 @@ from itertools import combinations, product
 from math import inf
 from random import Random
 
+import factories
 from cases import for_each
 
 from pytest_gpuperf.analysis.threshold import find, side_that_fails
 from pytest_gpuperf.model.demand import Demand, Family
-from pytest_gpuperf.model.measurement import DeviceInfo, Estimate, Measurement, Parity, Speedup
+from pytest_gpuperf.model.measurement import DecidedBy, DeviceInfo, Estimate, Measurement, Parity, Speedup
 from pytest_gpuperf.model.offload import Offload, Price
 from pytest_gpuperf.model.record import Record
 
@@ -19,16 +20,7 @@ WRONG = Parity(agreed=False, error=1.0, tolerance=1e-5, reason="they differ")
 
 
 def speedup(value=3.0, low=2.9, high=3.1) -> Speedup:
-    return Speedup(
-        value=value,
-        low=low,
-        high=high,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=12,
-        evidence=None,
-        autocorrelation=None,
-    )
+    return factories.speedup(value, low, high)
 
 
 def measured(kind, seconds) -> Measurement:
@@ -204,24 +196,44 @@ def test_a_limit_is_decided_only_when_no_doubt_could_turn_it(expected, limit, fo
 
 
 @for_each(
-    ("expected", "asked", "low", "confirmation"),
+    ("expected", "asked", "factor"),
     [
-        ("failed", {"at_least": 4}, 1.05, "confirmed"),
-        ("inconclusive", {"at_least": 4}, 1.05, "contradicted"),
-        ("failed", {"at_least": 4}, 1.6, "contradicted"),  # of another limit: no spell explains 1.6
-        ("passed", {"at_most": 2}, 1.05, "contradicted"),
+        ("failed", {"at_least": 4}, 1.5),
+        ("inconclusive", {"at_least": 4}, 2.0),
+        ("passed", {"at_most": 2}, 2.0),
     ],
 )
-def test_a_size_that_must_not_be_won_is_not_won_near_one_without_confirmation(
-    expected, asked, low, confirmation
-):
-    won = replace(speedup(2.0, low, 2.1), confirmation=confirmation)
+def test_a_size_that_must_not_be_won_is_won_only_where_that_is_certain(expected, asked, factor):
+    won = replace(
+        factories.speedup(1.8, 1.7, 1.9, factor=factor), decided_by=DecidedBy(look="eighth", factor=1.2)
+    )
     sizes = (1, 2, 4)
     small, large = (record(size, found, sizes=sizes, asked=asked) for size, found in ((1, LOST), (4, WON)))
     middle = record(2, WON, sizes=sizes, asked=asked, speedup=won)
     (found,) = find([small, middle, large])
     assert expected == found.status
-    assert ("not confirmed" in (found.reason or "")) == (expected == "inconclusive")
+    assert ("not sure" in (found.reason or "")) == (expected == "inconclusive")
+
+
+@for_each(
+    ("expected", "asked", "size"),
+    [
+        ("neither", {}, 2),
+        ("below", {"at_most": 2}, 2),
+        ("below", {"at_most": 2}, 4),
+        ("neither", {"at_most": 2}, 1),
+        ("above", {"at_least": 4}, 1),
+        ("either", {"at_least": 1, "at_most": 2}, 4),
+    ],
+)
+def test_a_member_of_a_group_has_a_side_on_which_its_group_fails(expected, asked, size):
+    family = Family(name="test_n", parameter="n", size=size, sizes=(1, 2, 4), **asked)
+    assert expected == side_that_fails(family)
+
+
+def test_beside_a_baseline_each_loss_may_be_a_regression():
+    family = Family(name="test_n", parameter="n", size=1, sizes=(1, 2, 4))
+    assert side_that_fails(family, is_compared=True) == "below"
 
 
 @for_each("limit", [{}, {"at_most": 4}, {"at_least": 4}])

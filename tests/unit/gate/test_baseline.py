@@ -4,17 +4,19 @@ from array import array
 from dataclasses import replace
 from functools import partial
 
+import factories
 import pytest
 from cases import for_each
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gpuperf.analysis.estimation import estimate
+from pytest_gpuperf.analysis.scaling import with_speedup
 from pytest_gpuperf.gate import metrics
 from pytest_gpuperf.gate.baseline import Baseline, Comparer, closest
 from pytest_gpuperf.model.comparison import METRICS, Tolerance
-from pytest_gpuperf.model.demand import Demand, Family, Pairing, RunOptions
+from pytest_gpuperf.model.demand import Demand, Family, Pairing
 from pytest_gpuperf.model.measurement import (
+    DecidedBy,
     DeviceInfo,
     Estimate,
     Interference,
@@ -24,12 +26,11 @@ from pytest_gpuperf.model.measurement import (
     Speedup,
 )
 from pytest_gpuperf.model.offload import Offload, Point, Price, Threshold
-from pytest_gpuperf.model.record import Environment, Note, Record, Run
+from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.model.scaling import Scaling
 
 TEST = "tests/test_fft.py::test_fft[64]"
 ROUNDS = 12
-APART = 10.0  # seconds in which so many rounds sit apart
 CPU = DeviceInfo(kind="cpu", backend="numpy", name="a processor", library="numpy 2.4.6")
 GPU = DeviceInfo(kind="gpu", backend="cupy", name="a GPU", library="cupy 13.4, CUDA 12.8")
 HERE = Environment(
@@ -58,17 +59,9 @@ def measured(on: DeviceInfo, *seconds, **changes) -> Measurement:
 
 
 def speedup(value=10.0, low=None, high=None, rounds=ROUNDS) -> Speedup:
-    """Return a speedup whose interval is 5 % to either side, or as said."""
-    return Speedup(
-        value=value,
-        low=value * 0.95 if low is None else low,
-        high=value * 1.05 if high is None else high,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=rounds,
-        evidence=None,
-        autocorrelation=None,
-    )
+    """Return a speedup whose intervals are 5 % to either side, or as said."""
+    low, high = low or value * 0.95, high or value * 1.05
+    return replace(factories.speedup(value, low, high), rounds=rounds)
 
 
 def offload(**found) -> Offload:
@@ -89,8 +82,7 @@ def record(value=10.0, **changes) -> Record:
         "speedup": speedup(value),
         "offload": offload(always=speedup(value / 2), latency=speedup(value / 4)),
         "memory": Memory(peak=round(1e6 / value)),
-        "round_time": 11e-3,
-        "rounds_elapsed": APART,
+        "certain_factor": 1.01,
     }
     return Record(**{**known, **changes})
 
@@ -144,7 +136,7 @@ def test_a_speedup_is_compared_with_the_baselines(expected, now):
         ("speedup got worse: 8.00x [7.60, 8.40], baseline 10.0x [9.50, 10.5]: -20.0 %", "speedup", 8.0),
         ("speedup with copies got worse: 4.00x [3.80, 4.20], baseline 5.00x", "always", 8.0),
         ("speedup by latency got worse: 2.00x [1.90, 2.10], baseline 2.50x", "latency", 8.0),
-        ("GPU time got worse: 1.25 ms [1.24 ms, 1.26 ms], baseline 1.00 ms", "gpu", 8.0),
+        ("GPU time got worse: 1.25 ms [1.25 ms, 1.25 ms], baseline 1.00 ms", "gpu", 8.0),
         ("memory got worse: 125 kB, baseline 100 kB: +25.0 %, 10 % more is allowed", "memory", 8.0),
         ("speedup got better: 13.0x", "speedup", 13.0),
         ("speedup with copies got better: 6.50x", "always", 13.0),
@@ -159,8 +151,9 @@ def test_each_metric_is_compared_in_its_own_unit(expected, metric, now):
 
 def scaled(efficiency, **changes) -> Record:
     """Return a record of four devices with such an efficiency, known to one percent."""
-    found = Estimate(value=efficiency, low=0.99 * efficiency, high=1.01 * efficiency)
-    its = Scaling(name="test_it", mode="strong", count=4, counts=(1, 4), efficiency=found)
+    value = 4 * efficiency
+    its = Scaling(name="test_it", mode="strong", count=4, counts=(1, 4))
+    its = with_speedup(its, factories.speedup(value, 0.99 * value, 1.01 * value), None)
     return record(cpu=None, speedup=None, offload=None, scaling=its, **changes)
 
 
@@ -220,28 +213,27 @@ def test_a_cpu_sibling_has_its_time_and_no_speedup():
 @for_each("samples", [(), (0.0,), (float("inf"),), (1.0, -1.0)])
 def test_times_that_are_none_are_no_metric(samples):
     none = measured(CPU) if not samples else measured(CPU, *samples)
-    assert metrics.estimate_of(record(cpu=none), "cpu") is None
+    assert metrics.value_of(record(cpu=none), "cpu") is None
 
 
-RESTARTED = Note(code="restarted", text="restarted the measurement")
+@for_each("factor", [1.01, 1.5, 2.0])
+def test_a_time_is_certain_within_the_factor_of_its_record(factor):
+    samples = [1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.1]
+    found = metrics.value_of(record(gpu=measured(GPU, *samples), certain_factor=factor), "gpu")
+    assert (1.0, 0.9, 1.1) == (found.seen.value, found.seen.low, found.seen.high)
+    assert (pytest.approx(0.9 / factor), pytest.approx(1.1 * factor)) == (found.sure.low, found.sure.high)
 
 
-@for_each("taken", [2, 3, 9, 10])
-@for_each(("notes", "share"), [((), 0.8), ((RESTARTED,), 0.1)])
-def test_a_time_has_the_interval_of_its_samples_at_the_level_that_restarts_leave(taken, notes, share):
-    """Of alpha 0.8 is for the first samples; two restarts share the rest."""
-    samples = [1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.1, 0.9, 1.02, 0.98][:taken]
-    expected = estimate(samples, RunOptions(alpha=share * 0.025), "siblings")
-    found = metrics.estimate_of(record(gpu=measured(GPU, *samples), notes=notes), "gpu")
-    assert (expected.value, expected.low, expected.high) == pytest.approx(
-        (found.value, found.low, found.high)
-    )
+def test_a_time_may_be_shorter_by_what_its_block_spent_beside_the_calls():
+    filled = measured(GPU, 1.0, overlap_left=0.1)
+    found = metrics.value_of(record(gpu=filled, certain_factor=1.0), "gpu")
+    assert (1.0, pytest.approx(0.9), 1.0) == (found.seen.low, found.sure.low, found.sure.high)
 
 
-def test_a_time_is_judged_at_the_level_of_its_record():
+def test_a_time_has_as_many_stretches_as_the_level_of_its_record_takes():
     samples = [1.0 + 0.01 * (step * 7 % 10) for step in range(30)]
     strict, loose = (
-        metrics.estimate_of(record(gpu=measured(GPU, *samples), demand=Demand(alpha=alpha)), "gpu")
+        metrics.value_of(record(gpu=measured(GPU, *samples), demand=Demand(alpha=alpha)), "gpu").seen
         for alpha in (0.001, 0.2)
     )
     assert strict.low < loose.low
@@ -258,7 +250,6 @@ def legs_of(now: Record, *before: Record, here=HERE):
 def test_the_legs_are_the_times_of_a_call_now_over_those_of_the_baseline():
     legs = legs_of(record(8.0), record())
     assert (pytest.approx(1.0), pytest.approx(1.25)) == (legs.cpu.value, legs.gpu.value)
-    assert legs.gpu.low < 1.25 < legs.gpu.high
     assert legs.moved == "gpu"
 
 
@@ -292,7 +283,7 @@ def test_only_a_device_that_is_the_same_has_a_leg():
     [
         ({"dropped_rounds": 9 * ROUNDS}, {}),
         ({}, {"dropped_rounds": 9 * ROUNDS}),
-        ({"cpu": measured(CPU, *[10.7e-3] * ROUNDS), "rounds_elapsed": 0.1}, {}),
+        ({"certain_factor": 1.5}, {}),
     ],
 )
 def test_what_the_numbers_are_in_doubt_for_leaves_open_what_moved(now, before):
@@ -368,7 +359,7 @@ WRONG = Parity(agreed=False, error=1.0, tolerance=1e-3, reason="they differ")
 @for_each("metric", [metric for metric in OF_SPEEDUP if metric != "threshold"])
 @for_each("bad", [{"status": "error", "reason": "no work reached it"}, {"parity": WRONG}])
 def test_a_failed_measurement_and_a_wrong_answer_have_no_metric(metric, bad):
-    assert metrics.estimate_of(record(**bad), metric) is None
+    assert metrics.value_of(record(**bad), metric) is None
     assert compared(record(20.0, **bad), record(), metric=metric).outcome == "undecided"
     assert compared(record(5.0), record(**bad), metric=metric).outcome == "new"
 
@@ -376,8 +367,8 @@ def test_a_failed_measurement_and_a_wrong_answer_have_no_metric(metric, bad):
 @for_each("metric", [metric for metric in OF_SPEEDUP if metric not in ("threshold", "cpu")])
 def test_a_test_that_skipped_itself_half_way_has_no_metric_of_the_gpu(metric):
     half_way = record(status="skipped", reason="not today")
-    assert metrics.estimate_of(half_way, metric) is None
-    assert metrics.estimate_of(half_way, "cpu").value == pytest.approx(10e-3)
+    assert metrics.value_of(half_way, metric) is None
+    assert metrics.value_of(half_way, "cpu").seen.value == pytest.approx(10e-3)
 
 
 @for_each("agreed", [True, None])
@@ -448,60 +439,46 @@ def test_a_baseline_of_a_gpu_that_was_slowed_down_passes_nothing_beyond_doubt(ex
         assert found.reason.endswith(f"; when the baseline was made {SLOWED}")
 
 
-@for_each(
-    ("expected", "confirmation"),
-    [("regressed", None), ("regressed", "confirmed"), ("undecided", "contradicted")],
-)
-def test_a_loss_that_a_second_measurement_did_not_show_is_a_doubt(expected, confirmation):
-    now = record(8.0, speedup=replace(speedup(8.0), confirmation=confirmation))
-    found = compared(now, record())
-    assert found.outcome == expected
-    if expected == "undecided":
-        assert found.remedy == "more_time"
-        assert "a second measurement, with rounds far apart, did not confirm it" in found.reason
-
-
 METRICS_OF_TIME = ["speedup", "gpu", "cpu", "latency", "always"]
 
 
-def slower(metric, lost, **changes) -> Record:
-    """Return a record that is worse by a factor, in a metric and whatever depends on it."""
-    if metric == "cpu":
-        return record(cpu=measured(CPU, 10e-3 * lost), **changes)
-    return record(10.0 / lost, **changes)
+def slower(metric, lost, factor) -> Record:
+    """Return a record that is worse by a factor, in a metric and whatever depends on it, and so sure."""
+    now = record(10.0 / lost, certain_factor=factor)
+    found = replace(factories.speedup(10 / lost, 9.8 / lost, 10.2 / lost, factor=factor), rounds=ROUNDS)
+    both = replace(now, speedup=found, offload=offload(always=found, latency=found))
+    return replace(both, cpu=measured(CPU, 10e-3 * lost)) if metric == "cpu" else both
 
 
-@for_each("metric", METRICS_OF_TIME)
+@for_each("metric", ["speedup", "gpu", "cpu"])
 @for_each(
-    ("expected", "lost", "elapsed", "gated"),
+    ("expected", "lost", "factor"),
     [
-        ("regressed", 1.3, APART, True),
-        ("undecided", 1.3, ROUNDS * 11e-3, False),
-        ("regressed", 2.0, ROUNDS * 11e-3, False),  # no spell explains it
-        ("not_regressed", 1.0, ROUNDS * 11e-3, False),
+        ("regressed", 1.4, 1.01),
+        ("undecided", 1.4, 2.0),
+        ("regressed", 2.7, 2.0),  # no spell explains it
+        ("undecided", 1.0, 2.0),
+        ("not_regressed", 1.0, 1.01),
     ],
 )
-def test_a_loss_near_the_limit_is_one_only_if_its_rounds_sat_apart(expected, lost, elapsed, gated, metric):
-    now = slower(metric, lost, rounds_elapsed=elapsed)
-    (found,) = compare(now, HERE, base_of(record()), [within(metric=metric)], gated=gated)
+def test_a_loss_is_one_only_where_it_is_certain(expected, lost, factor, metric):
+    found = compared(slower(metric, lost, factor), record(), metric=metric)
     assert expected == found.outcome
-    if expected == "undecided":
-        assert found.remedy == "run_with_gate"
-        assert "its rounds followed each other too closely to be sure; measure it with" in found.reason
 
 
-@for_each("expected", ["regressed", "undecided"])
-def test_a_spell_within_rounds_that_sat_apart_is_no_loss(expected):
-    spell = ROUNDS // 2 if expected == "undecided" else ROUNDS
-    gpu = measured(GPU, *[1.3e-3] * spell, *[1e-3] * (ROUNDS - spell))
-    now = record(10 / 1.3, gpu=gpu)
-    assert expected == compared(now, record()).outcome
+def test_that_nothing_was_lost_may_rest_on_the_evidence_of_the_look_that_decided():
+    decided = DecidedBy(look="eighth", factor=1.2)
+    wide = factories.speedup(12.0, 11.5, 12.5, factor=2.0)
+    assert compared(record(12.0, speedup=wide), record()).outcome == "undecided"
+    assert compared(record(12.0, speedup=replace(wide, decided_by=decided)), record()).outcome == (
+        "not_regressed"
+    )
 
 
-def test_what_a_second_measurement_did_not_confirm_does_not_keep_a_run_from_being_fine():
-    unconfirmed = record(10.0, speedup=replace(speedup(10.0), confirmation="contradicted"))
-    assert compared(unconfirmed, record()).outcome == "not_regressed"
-    assert compared(record(8.0), unconfirmed).outcome == "regressed"
+def test_a_loss_must_lie_beyond_all_that_is_certain_of_the_baseline():
+    wide = record(10.0, speedup=factories.speedup(10.0, 9.9, 10.1, factor=1.5))
+    assert compared(record(8.0), wide).outcome == "undecided"
+    assert compared(record(5.0), wide).outcome == "regressed"
 
 
 @for_each("now", [5.0, 10.0, 20.0])

@@ -4,6 +4,7 @@ from array import array
 from dataclasses import replace
 from pathlib import Path
 
+import factories
 import pytest
 from cases import for_each
 
@@ -39,16 +40,7 @@ GATE = GateOptions(tolerances=(within(),))
 
 
 def speedup(value, width=1.05) -> Speedup:
-    return Speedup(
-        value=value,
-        low=value / width,
-        high=value * width,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=12,
-        evidence=None,
-        autocorrelation=None,
-    )
+    return factories.speedup(value, value / width, value * width)
 
 
 def measured(on, seconds) -> Measurement:
@@ -75,8 +67,7 @@ def record(nodeid="a", value=10.0, **changes) -> Record:
         "cpu": measured(CPU, 10e-3),
         "gpu": measured(GPU, 10e-3 / value),
         "speedup": speedup(value),
-        "round_time": 11e-3,
-        "rounds_elapsed": 10.0,  # they sit apart
+        "certain_factor": 1.01,
     }
     return Record(**{**known, **changes})
 
@@ -144,13 +135,19 @@ def test_where_an_improvement_fails_a_test_is_told_from_that_too():
         gating(base_of(record(status="error", reason="lost"))),
         gating(base_of(record()), asked=GateOptions()),
         gating(base_of(record()), asked=GateOptions(tolerances=(within("gpu"),))),
-        gating(base_of(record(speedup=speedup(10.0, width=1.12)))),
-        gating(base_of(record(speedup=replace(speedup(10.0), low=None)))),
-        gating(base_of(record(speedup=replace(speedup(10.0), high=None)))),
+        gating(base_of(record(speedup=factories.speedup(10.0, None, 10.5)))),
+        gating(base_of(record(speedup=factories.speedup(10.0, 9.5, None)))),
     ],
 )
 def test_without_a_limit_that_sampling_could_tell_there_is_none(held):
     assert held.limits("a") == ()
+
+
+def test_a_baseline_that_is_too_wide_to_find_no_loss_still_shows_a_great_one():
+    wide = gating(base_of(record(speedup=speedup(10.0, width=1.12))))
+    ((low, high, fails),) = wide.limits("a")
+    assert low < 10 < high
+    assert fails == "below"
 
 
 def test_a_record_is_held_against_each_tolerance():

@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 from cases import for_each
-from factories import threshold
+from factories import speedup, threshold
 
 from pytest_gpuperf.gate.policy import comparison_failures, decide
 from pytest_gpuperf.model.comparison import Comparison, GateOptions, Tolerance
 from pytest_gpuperf.model.demand import Demand, RunOptions
-from pytest_gpuperf.model.measurement import Speedup
 from pytest_gpuperf.model.record import Record
 
 GATE = GateOptions(tolerances=(Tolerance(metric="speedup", share=0.1),))
@@ -128,16 +127,7 @@ def test_a_skipped_test_skips(gate, plan):
 
 
 def test_doubts_of_the_demand_and_of_the_baseline_are_both_told():
-    near = Speedup(
-        value=3.0,
-        low=2.5,
-        high=3.5,
-        confidence=0.95,
-        resolution=0.01,
-        rounds=60,
-        evidence=None,
-        autocorrelation=None,
-    )
+    near = speedup(3.0, 2.5, 3.5)
     doubtful = record(
         "undecided", status="inconclusive", reason="near 3x", demand=Demand(min=3), speedup=near
     )

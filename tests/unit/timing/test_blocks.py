@@ -162,7 +162,7 @@ def test_the_cost_of_an_empty_synchronize_is_its_least():
 
 
 def test_warm_up_ends_when_three_blocks_agree():
-    device = simulated()
+    device = simulated("cpu")
     times = iter([9e-3, 4e-3, 2.4e-3, 2.08e-3, 2e-3, 2.08e-3, 7e-3])
     timer = warmed_up(device, call=lambda: device.launch(next(times)))
     assert timer.steady
@@ -171,20 +171,20 @@ def test_warm_up_ends_when_three_blocks_agree():
 
 
 def test_blocks_that_were_too_short_do_not_count_as_agreeing():
-    timer = warmed_up(simulated(kernel=0.6e-3))
+    timer = warmed_up(simulated("cpu", kernel=0.6e-3))
     first_call, too_short, agreeing = 1, 1, 3 * 2
     assert timer.warmup_calls == first_call + too_short + agreeing
 
 
 def test_blocks_that_differ_by_more_than_the_plan_allows_do_not_agree():
-    device = simulated()
+    device = simulated("cpu")
     times = iter([2e-3, 2.12e-3] * 3 + [2e-3] * 3)
     timer = warmed_up(device, call=lambda: device.launch(next(times)))
     assert timer.warmup_calls == 1 + 9
 
 
 def test_warm_up_of_an_unsteady_workload_is_bounded_in_time():
-    device = simulated()
+    device = simulated("cpu")
     times = (10e-3 * (1 + step % 2) for step in count())
     timer = warmed_up(device, call=lambda: device.launch(next(times)))
     assert not timer.steady

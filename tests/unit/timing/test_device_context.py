@@ -101,7 +101,7 @@ def times(record):
 
 
 @for_each("body", [uploading, whole])
-@for_each("demand", [Demand(min=3), Demand(min=3, latency=True), Demand(min=99)])
+@for_each("demand", [Demand(min=3), Demand(min=3, latency=True), Demand(max=99)])
 def test_a_context_that_takes_seconds_changes_no_time(body, demand):
     plain = measured(body, *pair(SimulatedDevice), demand)
     slow = measured(body, *pair(takes=1.0), demand)

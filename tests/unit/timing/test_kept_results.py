@@ -425,7 +425,7 @@ def test_what_is_remembered_keeps_no_array_alive():
 
 def measured(body, demand):
     """Return the record of a test on NumPy and on a stand-in for a GPU, by the real clock."""
-    options = RunOptions(sampling=SamplingPlan(max_rounds=6, record_rounds=6, warmup_time=1e-3))
+    options = RunOptions(sampling=SamplingPlan(record_time=1e-3, warmup_time=1e-3), max_time=0.1)
     trial = Trial(nodeid="test_it.py::test_it", demand=demand, options=options)
     cpu, gpu = (make() for make in DEVICES.values())
     return trial.record(trial.compare(lambda seen: partial(body, seen), cpu, gpu))
@@ -473,7 +473,7 @@ def test_a_kept_result_is_an_error_though_the_other_device_took_all_the_time(lib
         return cache(compute) if device.kind == kind else compute
 
     options = RunOptions(
-        sampling=SamplingPlan(max_rounds=6, record_rounds=6, warmup_time=1e-3), max_time=0.01
+        sampling=SamplingPlan(record_time=1e-3, warmup_time=1e-3), max_time=0.01
     )
     trial = Trial(nodeid="test_it.py::test_it", demand=Demand(), options=options)
     devices = HostDevice("a processor"), StandIn(library, module=library).gpu("")

@@ -1,4 +1,4 @@
-"""How long a run measures: as ever, or until a change must show."""
+"""How long a run measures: as ever, or as what is compared with it needs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,69 +6,49 @@ from pathlib import Path
 from cases import for_each
 
 from pytest_gpuperf.model.comparison import METRICS, GateOptions, Tolerance
-from pytest_gpuperf.model.demand import SamplingPlan
+from pytest_gpuperf.model.demand import RunOptions, SamplingPlan
 from pytest_gpuperf.timing.presets import for_gate, for_unmarked
 
-OF_SPEEDUP = Tolerance(metric="speedup", share=0.1)
-OF_TIMES = Tolerance(metric="gpu", share=0.1)
-GATE = GateOptions(tolerances=(OF_SPEEDUP,))
+GATE = GateOptions(tolerances=(Tolerance(metric="speedup", share=0.1),))
+
+
+def checked_on(metric):
+    return GateOptions(tolerances=(*GATE.tolerances, Tolerance(metric=metric, share=0.1)))
 
 
 def test_a_run_without_a_gate_samples_as_ever():
     assert for_gate(SamplingPlan(), GateOptions()) == SamplingPlan()
-    assert for_gate(SamplingPlan(max_rounds=7), GateOptions(strict=True, allow_missing=True)) == SamplingPlan(
-        max_rounds=7
-    )
+    assert for_gate(SamplingPlan(), GateOptions(strict=True, allow_missing=True)) == SamplingPlan()
 
 
-def test_a_run_that_is_compared_with_a_baseline_and_has_no_gate_has_its_rounds_apart():
-    assert for_gate(SamplingPlan(), GateOptions(baseline=Path("base.json"))) == SamplingPlan(apart=True)
+def test_a_run_that_is_only_shown_beside_a_baseline_does_too():
+    assert for_gate(SamplingPlan(), GateOptions(baseline=Path("base.json"))) == SamplingPlan()
 
 
-@for_each(
-    "asked",
-    [GATE, GateOptions(improvements=True), GateOptions(create=True), GateOptions(tolerances=(OF_TIMES,))],
-)
-def test_a_gate_and_a_new_baseline_sample_for_longer(asked):
-    plan, longer = SamplingPlan(), for_gate(SamplingPlan(), asked)
-    assert longer.precision < plan.precision
-    assert longer.precision_time > plan.precision_time
-    assert longer.max_rounds > plan.max_rounds
-    assert longer.precision_rounds > plan.precision_rounds
-    assert longer.secondary_time == plan.secondary_time
-    assert longer.apart
-    assert (
-        replace(
-            longer,
-            precision=plan.precision,
-            precision_time=plan.precision_time,
-            precision_rounds=0,
-            max_rounds=60,
-            apart=False,
-        )
-        == plan
-    )
+@for_each("asked", [GATE, GateOptions(improvements=True)])
+def test_a_check_on_the_speedup_is_decided_by_looks(asked):
+    assert for_gate(SamplingPlan(), asked) == SamplingPlan(compared=True)
 
 
-@for_each(
-    ("expected", "metric"),
-    [(metric in ("latency", "always"), metric) for metric in METRICS],
-)
-def test_what_is_timed_beside_the_verdict_takes_longer_where_a_gate_rests_on_it(expected, metric):
-    asked = GateOptions(tolerances=(OF_SPEEDUP, Tolerance(metric=metric, share=0.1)))
-    plan, longer = SamplingPlan(), for_gate(SamplingPlan(), asked)
-    assert expected is (longer.secondary_time > plan.secondary_time)
-    assert expected is (longer.secondary_rounds > plan.secondary_rounds)
-    assert expected is (longer.secondary_block_time == plan.block_time)
+def test_a_new_baseline_takes_all_of_its_time():
+    assert for_gate(SamplingPlan(), GateOptions(create=True)) == SamplingPlan(compared=True, whole=True)
+
+
+@for_each("metric", sorted({*METRICS} - {"speedup", "efficiency", "memory"}))
+def test_so_does_a_check_on_what_no_look_decides(metric):
+    assert for_gate(SamplingPlan(), checked_on(metric)).whole
+
+
+@for_each("metric", METRICS)
+def test_what_is_timed_beside_the_verdict_is_in_its_rounds_where_a_check_rests_on_it(metric):
+    plan = for_gate(SamplingPlan(), checked_on(metric))
+    assert (metric == "latency", metric == "always") == (plan.latency_in_rounds, plan.copies_in_rounds)
 
 
 def test_what_nobody_marked_is_measured_for_a_shorter_time():
-    plan = for_gate(SamplingPlan(), GATE)
-    shorter = for_unmarked(plan, GATE)
-    assert 0 < shorter.precision_rounds < plan.precision_rounds
-    assert shorter.precision_time < plan.precision_time
-    assert shorter.record_time < plan.record_time
-
-
-def test_without_a_gate_it_has_no_rounds_to_wait_for():
-    assert for_unmarked(SamplingPlan(), GateOptions()).precision_rounds == 0
+    plan, options = SamplingPlan(), RunOptions()
+    alone = for_unmarked(options, GateOptions())
+    compared = for_unmarked(replace(options, sampling=for_gate(plan, GATE)), GATE)
+    assert alone.max_time == compared.max_time < options.max_time
+    assert alone.sampling.record_time < compared.sampling.record_time < plan.record_time
+    assert for_unmarked(replace(options, max_time=0.1), GATE).max_time == 0.1

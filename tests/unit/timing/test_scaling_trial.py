@@ -103,7 +103,7 @@ def test_a_required_efficiency_passes_above_it_and_fails_below_it():
     assert Devices().compare(with_tenth, required=0.75).status == "passed"
     failed = Devices().compare(with_tenth, required=0.82)
     assert (failed.status, failed.reason_code) == ("failed", "efficiency_below_limit")
-    assert failed.reason == "parallel efficiency 0.79 [0.78, 0.79] on 4 devices, required at least 0.82"
+    assert failed.reason == "parallel efficiency 0.79 [0.79, 0.79] on 4 devices, required at least 0.82"
 
 
 def test_without_a_required_efficiency_a_test_is_recorded():

@@ -70,8 +70,8 @@ def test_beside_a_demand_of_throughput_single_calls_are_sampled():
 def test_beside_a_demand_of_latency_blocks_are_sampled():
     timer = warmed_up(simulated())
     other_mode([timer], LATENCY)
-    assert samples_of(timer) == (6, 0)  # blocks of 53 calls, as they count for a verdict
-    assert [pytest.approx(21e-6)] * 6 == list(timer.measurement.samples)
+    assert samples_of(timer) == (7, 0)  # blocks of 53 calls, as they count for a verdict
+    assert [pytest.approx(21e-6)] * 7 == list(timer.measurement.samples)
 
 
 @for_each(("expected", "copied", "in_blocks_of"), [(50e-6, 28, 50e-6), (1e-3, 19, 50e-3)])
@@ -88,7 +88,7 @@ def test_both_devices_are_sampled_in_the_same_rounds():
     clock = Clock()
     timers = [warmed_up(simulated(kind, clock)) for kind in ("cpu", "gpu")]
     other_mode(timers, THROUGHPUT)
-    assert [(0, 6), (0, 6)] == [samples_of(timer) for timer in timers]
+    assert [(0, 7), (0, 7)] == [samples_of(timer) for timer in timers]
 
 
 @for_each("demand", [THROUGHPUT, LATENCY])
@@ -115,35 +115,10 @@ def test_the_latency_of_a_single_call_includes_its_launch_and_its_synchronize():
     assert timer.measurement.median == pytest.approx(10e-6 + (5e-6 + 2e-6) / timer.block_calls)
 
 
-def test_the_other_kind_has_at_most_as_many_rounds_as_the_plan_allows():
-    timer = warmed_up(simulated())
-    other_mode([timer], THROUGHPUT, RunOptions(sampling=SamplingPlan(max_rounds=4)))
-    assert samples_of(timer) == (0, 4)
-
-
-def test_the_other_kind_has_the_rounds_that_a_gate_on_it_needs_though_its_time_is_used_up():
-    timer = warmed_up(simulated())
-    other_mode(
-        [timer], THROUGHPUT, RunOptions(sampling=SamplingPlan(secondary_time=1e-9, secondary_rounds=7))
-    )
-    assert samples_of(timer) == (0, 7)
-
-
-@for_each(("pauses", "rounds"), [(6, 7), (0, 0)])
-def test_the_rounds_of_the_other_kind_sit_apart_where_a_gate_rests_on_them(pauses, rounds):
-    timer = warmed_up(simulated())
-    block = timer.per_call(RunOptions()).block_calls * 21e-6
-    plan = SamplingPlan(apart=True, secondary_time=1e-9, secondary_rounds=rounds)
-    begun = timer.device.clock()
-    other_mode([timer], THROUGHPUT, RunOptions(sampling=plan))
-    _, taken = samples_of(timer)
-    assert timer.device.clock() - begun == pytest.approx(taken * block + pauses * (12 + 1) * block)
-
-
-def test_the_other_mode_has_six_rounds_though_they_take_longer_than_secondary_time():
+def test_the_other_mode_has_seven_rounds_though_they_take_longer_than_secondary_time():
     timer = warmed_up(simulated())
     other_mode([timer], THROUGHPUT, RunOptions(sampling=SamplingPlan(secondary_time=1e-9)))
-    assert samples_of(timer) == (0, 6)
+    assert samples_of(timer) == (0, 7)
 
 
 def test_another_round_is_taken_only_when_the_test_has_time_for_it():
@@ -179,14 +154,14 @@ def rounds_of(transfer) -> int:
 
 def test_copies_are_timed_in_rounds_of_their_own():
     transfer = transfers(prepared(simulated(bandwidth=5e6)))
-    assert rounds_of(transfer) == 6  # the fewest; they take longer than secondary_time
+    assert rounds_of(transfer) == 7  # the fewest; they take longer than secondary_time
     assert (transfer.median, transfer.reason) == (pytest.approx(3.2e-3), None)
 
 
 def test_a_quick_call_is_timed_in_a_loop_with_its_copies_too():
     found = transfers(prepared(simulated(kernel=1e-3, bandwidth=8e6)), call=1e-3)
-    assert [pytest.approx(3e-3)] * 6 == list(found.loop)
-    assert [pytest.approx(2e-3)] * 6 == found.samples
+    assert [pytest.approx(3e-3)] * 7 == list(found.loop)
+    assert [pytest.approx(2e-3)] * 7 == found.samples
 
 
 def test_a_slow_call_is_not_repeated_for_its_copies():
@@ -205,13 +180,13 @@ def test_a_loop_that_was_in_the_rounds_of_the_verdict_is_not_timed_again(left):
     assert len(loop.samples) == 1
 
 
-@for_each(("expected", "rounds"), [(1, 1), (2, 2), (6, 6), (6, 60)])
+@for_each(("expected", "rounds"), [(1, 1), (2, 2), (7, 7), (7, 60)])
 def test_copies_have_at_most_as_many_rounds_as_the_workload_had(expected, rounds):
     assert expected == rounds_of(transfers(prepared(simulated(bandwidth=5e6)), rounds))
 
 
-def test_copies_have_six_rounds_though_they_take_longer_than_secondary_time():
-    assert rounds_of(transfers(prepared(simulated(bandwidth=8e4)))) == 6
+def test_copies_have_seven_rounds_though_they_take_longer_than_secondary_time():
+    assert rounds_of(transfers(prepared(simulated(bandwidth=8e4)))) == 7
 
 
 @for_each(("expected", "rounds_left"), [(1, 0.5), (1, 1.5), (2, 2.5), (3, 3.5)])

@@ -26,7 +26,9 @@ from pytest_gpuperf.model.comparison import (
 from pytest_gpuperf.model.demand import Demand, Family, Pairing, Selection, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.measurement import (
+    Certain,
     Copies,
+    DecidedBy,
     DeviceInfo,
     Estimate,
     Inspection,
@@ -74,11 +76,9 @@ SPEEDUP = Speedup(
     value=0.1,
     low=0.05,
     high=None,
-    confidence=0.95,
-    resolution=0.01,
+    certain=Certain(low=0.02, high=None, factor=4.9),
+    decided_by=DecidedBy(look="few_rounds", factor=4.9),
     rounds=3,
-    evidence=1e300,
-    autocorrelation=-0.5,
     sampling="siblings",
 )
 CALLS = Estimate(value=3, low=1, high=None)
@@ -202,7 +202,7 @@ def full_record() -> Record:
         interference=Interference(kind="unstable_cpu_times", own_share=0.25, median=0.2, fastest=0.05),
         gpu_interference=Interference(kind="cpu_contention", own_share=0.5, waited=1.5, threads=2),
         notes=(
-            Note(code="dependent_samples", text="dependent samples"),
+            Note(code="trend", text="slower and slower"),
             Note(code="interference", text="another"),
         ),
         pairing=Pairing(side="gpu", library="torch", partner="test_x[cpu]"),
