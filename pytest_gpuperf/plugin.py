@@ -11,9 +11,10 @@ this module       at start                            addoption, addhooks, confi
 CollectionHooks   with the first speedup test         collection_modifyitems (outermost wrapper), deselected,
                                                       report_collectionfinish,
                                                       runtestloop (first: creates the session)
-RunHooks          with the session (`_hooks`): a      runtest_setup, pyfunc_call (first),
-                  speedup test is about to run, or    runtest_call (innermost wrapper: within pytest's
-                  an option has to be checked         capturing of output), runtest_makereport (wrapper)
+RunHooks          with the session (`_hooks`): a      runtest_protocol (outermost wrapper), runtest_setup,
+                  speedup test is about to run, or    pyfunc_call (first), runtest_call (innermost wrapper:
+                  an option has to be checked         within pytest's capturing of output),
+                                                      runtest_makereport (wrapper)
 OffHooks          at start, with --gpuperf-off        pyfunc_call (first)
 FinishHooks       with RunHooks                       runtest_logreport, testnodedown, runtestloop (wrapper),
                                                       sessionfinish (last), terminal_summary,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf.collection.items import SPEC
+from pytest_gpuperf.collection.items import SPEC, test_id
 from pytest_gpuperf.model.comparison import Absence, LeftOutBy
 from pytest_gpuperf.model.nodeid import file_of, split
 from pytest_gpuperf.model.record import Record
@@ -64,11 +64,11 @@ class ExpectedTests:
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Add the file of a test: pytest reports no outcome for one requested by node ids."""
-        self.outcomes.setdefault(file_of(item.nodeid), "passed")
+        self.outcomes.setdefault(file_of(test_id(item)), "passed")
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Add tests that options or plugins deselected."""
-        self._deselected.update((item.nodeid, item) for item in items)
+        self._deselected.update((test_id(item), item) for item in items)
 
     def deselections(self, nodeids: Iterable[str]) -> dict[str, Deselection]:
         """Return what deselected these tests, for those that this process deselected."""
@@ -98,16 +98,17 @@ class ExpectedTests:
             # --gpuperf-all measures what has no marker: it is missed if the baseline has it for its marker.
             is_expected = is_marked or (self._times_all and record.source == "all")
             return self._left_out(nodeid, options) if is_expected else Absence(cause="gone")
-        exists = (self._root / file).exists()
+        path = self._path(file)
+        exists = path.exists()
         outcome = self._outcome(file)
         if outcome == _UNREAD:
             return self._left_out(nodeid, ())
         by_name = any("::" in place for place in self._places)
-        if (outcome is None or by_name) and not self._is_requested(file, name):
+        if (outcome is None or by_name) and not self._is_requested(path, name):
             return self._outside(exists=exists)
         if outcome is None and exists:
             # Without any outcome the session ended before it collected a file, and fails for that.
-            return self._ignored(self._root / file) if self.outcomes else None
+            return self._ignored(path) if self.outcomes else None
         if outcome == "skipped":
             return Absence(cause="skipped") if skipped_files else None
         return Absence(cause="gone")
@@ -172,10 +173,14 @@ class ExpectedTests:
         folders = (str(folder) for folder in PurePosixPath(file).parents)
         return "skipped" if any(self.outcomes.get(folder) == "skipped" for folder in folders) else None
 
-    def _is_requested(self, file: str, name: str) -> bool:
+    def _path(self, file: str) -> Path:
+        """Return the path of the file that a node id begins with, or of the module."""
+        path = self._root / file
+        return path if path.exists() else _path_of_module(self._config, file) or path
+
+    def _is_requested(self, path: Path, name: str) -> bool:
         """Return whether pytest was to collect a test: its folder, its file or its name."""
-        path = (self._root / file).resolve()
-        return any(_covers(place, path, name) for place in self._places)
+        return any(_covers(place, path.resolve(), name) for place in self._places)
 
 
 def _command_line(config: pytest.Config) -> argparse.Namespace:
@@ -234,18 +239,22 @@ def _places(config: pytest.Config) -> list[str]:
 
 def _path(config: pytest.Config, argument: str) -> Path:
     """Return the path of an argument; with --pyargs it may name a module or a package."""
-    if config.option.pyargs:
-        try:
-            spec = find_spec(argument)
-        except (AttributeError, ImportError, ValueError):  # it is no module's name but a path
-            spec = None
-        if spec is not None:
-            folders = spec.submodule_search_locations
-            if folders and (spec.origin or config.getini("consider_namespace_packages")):
-                return Path(next(iter(folders))).resolve()
-            if spec.origin and spec.has_location:
-                return Path(spec.origin).resolve()
-    return (config.invocation_params.dir / argument).resolve()
+    path = _path_of_module(config, argument) if config.option.pyargs else None
+    return path or (config.invocation_params.dir / argument).resolve()
+
+
+def _path_of_module(config: pytest.Config, name: str) -> Path | None:
+    """Return the file of a module, or the folder of a package; None where there is none of this name."""
+    try:
+        spec = find_spec(name)
+    except (AttributeError, ImportError, ValueError):  # it is no module's name but a path
+        return None
+    if spec is None:
+        return None
+    folders = spec.submodule_search_locations
+    if folders and (spec.origin or config.getini("consider_namespace_packages")):
+        return Path(next(iter(folders))).resolve()
+    return Path(spec.origin).resolve() if spec.origin and spec.has_location else None
 
 
 def _reruns_failures(config: pytest.Config) -> bool:

@@ -116,5 +116,5 @@ def _name(members: _Members) -> str:
     others = [
         f"{name}={stable_text(value)}" for name, value in parameters(first).items() if name not in excluded
     ]
-    function = function_of(first.nodeid)
+    function = function_of(first.stash[SPEC].nodeid)
     return f"{function}[{','.join(others)}]" if others else function

@@ -109,7 +109,7 @@ class Finder:
         specs = {item: item.stash[SPEC] for item in by_pattern}
         may_use_gpu = {spec.pair for spec in specs.values() if spec.device and spec.device.may_be_on_gpu}
         for item in self._drop_unpaired(by_pattern):
-            self._patterns.discard(item.nodeid, may_use_gpu=specs[item].pair in may_use_gpu)
+            self._patterns.discard(item, may_use_gpu=specs[item].pair in may_use_gpu)
         return errors
 
     def unmatched_requests(self, root: Path, arguments: Sequence[str]) -> list[str]:

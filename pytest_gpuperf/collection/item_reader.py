@@ -13,6 +13,7 @@ from pytest_gpuperf.collection.items import (
     has_marked_parameters,
     item_spec,
     marker_error,
+    test_id,
     uses_plugin_fixtures,
 )
 from pytest_gpuperf.collection.markers import demand
@@ -63,7 +64,7 @@ class ItemReader:
                 spec = self._spec(item)
             except UnknownDevice as error:
                 if not self._has_foreign_marker:
-                    unknown.setdefault(function_of(item.nodeid), {})[item] = error
+                    unknown.setdefault(function_of(test_id(item)), {})[item] = error
                 continue
             except ValueError as error:
                 if not self._has_foreign_marker:
@@ -73,7 +74,7 @@ class ItemReader:
                 continue
             item.stash[SPEC] = spec if spec.has_device else spec._replace(device=self._default_device)
             found.append(item)
-        known = {function_of(item.nodeid) for item in found}
+        known = {function_of(test_id(item)) for item in found}
         return found, errors + _leave_alone(unknown, known, require_gpu=self._require_gpu)
 
     def unmarked_siblings(
@@ -88,7 +89,7 @@ class ItemReader:
         pairs_on_gpu = {spec.pair for spec in specs if spec.kind == "gpu"}
         functions = {function_of(spec.nodeid) for spec in marked_by_pair.values()}
         for item in items:
-            if SPEC in item.stash or function_of(item.nodeid) not in functions:
+            if SPEC in item.stash or function_of(test_id(item)) not in functions:
                 continue
             spec = unmarked_spec(item, self.parser, BARE_MARK)
             if spec is None or spec.pair is None or spec.pair not in marked_by_pair:

@@ -38,12 +38,12 @@ class PairKey(NamedTuple):
 class ItemSpec(NamedTuple):
     """How a speedup test is measured.
 
-    `nodeid` is the item's own: pytest-xdist may append a group to it. `slots`: the arguments that get one
-    device after the other, within one item. `calls_both`: the body uses the fixture `gpuperf`. `device`: the
-    only device that this item uses, `device_parameters` the parameters that select it, `pair` the key that it
-    shares with its siblings, `partner` the node id of the CPU sibling that a GPU sibling is compared with. An
-    item without slots, calls_both and device cannot be measured. `family`: the size sweep it belongs to.
-    `scaling`: the numbers of devices that it is compared on; such a test has the slot `devices`.
+    `nodeid` is the item's `test_id`: pytest-xdist may append a group to pytest's own. `slots`: the arguments
+    that get one device after the other, within one item. `calls_both`: the body uses the fixture `gpuperf`.
+    `device`: the only device that this item uses, `device_parameters` the parameters that select it, `pair`
+    the key that it shares with its siblings, `partner` the id of the CPU sibling that a GPU sibling is
+    compared with. An item without slots, calls_both and device cannot be measured. `family`: the size sweep
+    it belongs to. `scaling`: the numbers of devices that it is compared on, which are in the slot `devices`.
 
     A NamedTuple, because collection makes thousands of changed copies, and a dataclass copies more slowly.
     """
@@ -136,7 +136,7 @@ def item_spec(item: pytest.Function, parser: DeviceParser, mark: pytest.Mark | N
     if mark is None:
         mark = _closest_marks(item)[0]
     options = PairOptions(pair=mark.kwargs.get("pair"), device=mark.kwargs.get("device"))
-    spec = ItemSpec(nodeid=item.nodeid, demand=demand(mark))
+    spec = ItemSpec(nodeid=test_id(item), demand=demand(mark))
     kind = parameters(item).get("device")
     if kind in ("cpu", "gpu") and fixtures.is_built_on_ours(item, "device"):
         parsed = ParsedDevice(spec=DeviceSpec(kind=kind), parameters=frozenset(("device",)))
@@ -201,10 +201,38 @@ class SpecCache:
         if pair is not None:
             values = _values if pair.kind == "function" else _named_values
             pair = PairKey(pair.kind, pair.name, values(callspec.params, first.device_parameters))
-        return first._replace(nodeid=item.nodeid, pair=pair)
+        return first._replace(nodeid=test_id(item), pair=pair)
 
     def _device_key(self, values: Mapping[str, Any]) -> tuple[int, ...]:
         return tuple([id(values[name]) for name in self._names])
+
+
+def test_id(item: pytest.Item) -> str:
+    """Return the id of an item's record, which depends on nothing else that is collected.
+
+    It is pytest's node id, except where the file lies outside of the root folder: there pytest leaves out
+    what the command line says of the file, so that tests of several modules may have one node id.
+    """
+    module = item.getparent(pytest.Module)
+    if module is None:
+        return item.nodeid
+    file = module.stash.get(_FILE, None)
+    if file is None:
+        file = module.stash[_FILE] = _file_or_name(module)
+    return f"{file}{item.nodeid.removeprefix(module.nodeid)}"
+
+
+_FILE = pytest.StashKey[str]()
+"""In the stash of each module: what the ids of its tests begin with."""
+
+
+def _file_or_name(module: pytest.Module) -> str:
+    root = module.config.rootpath
+    if module.path.is_relative_to(root):
+        return module.nodeid
+    path, root = module.path.resolve(), root.resolve()  # a link may lead into the root folder
+    name: str = path.relative_to(root).as_posix() if path.is_relative_to(root) else module.obj.__name__
+    return name
 
 
 def uses_plugin_fixtures(item: pytest.Function) -> bool:
@@ -220,7 +248,7 @@ def parameters(item: pytest.Item) -> Mapping[str, Any]:
 
 def sweep_key(item: pytest.Item, excluded: Collection[str]) -> Hashable:
     """Return what items have in common that differ in these parameters only."""
-    return function_of(item.nodeid), _values(parameters(item), excluded)
+    return function_of(test_id(item)), _values(parameters(item), excluded)
 
 
 def has_marked_parameters(item: pytest.Item) -> bool:
@@ -290,7 +318,7 @@ def _pair_key(
     if not device_parameters and is_inherited:
         attributes = _named_values(_class_attributes(item.cls, parser), ())
         return PairKey("inherited", (id(item.function), attributes), _named_values(values, device_parameters))
-    return PairKey("function", function_of(item.nodeid), _values(values, device_parameters))
+    return PairKey("function", function_of(test_id(item)), _values(values, device_parameters))
 
 
 def _class_attributes(cls: type, parser: DeviceParser) -> dict[str, Any]:

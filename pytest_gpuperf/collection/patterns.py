@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gpuperf.collection.items import SPEC, ItemSpec, item_spec, why_not_timeable
+from pytest_gpuperf.collection.items import SPEC, ItemSpec, item_spec, test_id, why_not_timeable
 from pytest_gpuperf.collection.markers import demand
 from pytest_gpuperf.collection.siblings import group_by_pair
 from pytest_gpuperf.devices.device_parameter import DeviceParser
@@ -59,7 +59,7 @@ class Patterns:
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._patterns = [parse_pattern(line) for line in lines]
-        self._selected: dict[str, list[str]] = {}  # the patterns that match each selected test
+        self._selected: dict[pytest.Item, list[str]] = {}  # the patterns that match each selected test
         self._matched_others: set[str] = (
             set()
         )  # patterns of tests that have a marker, or need another machine
@@ -68,7 +68,8 @@ class Patterns:
         """Give specs to the items that a pattern matches, that have no marker and that can be timed."""
         selected: list[pytest.Item] = []
         for item in items if self._patterns else ():
-            matching = [pattern for pattern in self._patterns if pattern.matches.fullmatch(item.nodeid)]
+            nodeid = test_id(item)
+            matching = [pattern for pattern in self._patterns if pattern.matches.fullmatch(nodeid)]
             if not matching or not isinstance(item, pytest.Function):
                 continue
             if item.get_closest_marker("speedup"):
@@ -79,13 +80,13 @@ class Patterns:
             if spec is not None and spec.has_device:
                 item.add_marker(pytest.mark.speedup(**last.mark.kwargs))
                 item.stash[SPEC] = spec._replace(source="pattern")
-                self._selected[item.nodeid] = [pattern.text for pattern in matching]
+                self._selected[item] = [pattern.text for pattern in matching]
                 selected.append(item)
         return selected
 
-    def discard(self, nodeid: str, *, may_use_gpu: bool) -> None:
+    def discard(self, item: pytest.Item, *, may_use_gpu: bool) -> None:
         """Take back a selected test that has no sibling; on a machine with a GPU it may have one."""
-        patterns = self._selected.pop(nodeid, ())  # --keep-duplicates collects a test twice
+        patterns = self._selected.pop(item, ())  # a sibling may have been added without a pattern
         if may_use_gpu:
             self._matched_others.update(patterns)
 

@@ -9,9 +9,9 @@ import pytest
 
 from pytest_gpuperf.analysis.scaling import with_required_speedup
 from pytest_gpuperf.collection import fixtures
-from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters, why_not_timeable
+from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters, test_id, why_not_timeable
 from pytest_gpuperf.collection.markers import scaling
-from pytest_gpuperf.model.nodeid import function_of
+from pytest_gpuperf.model.nodeid import function_of, parameters_of
 from pytest_gpuperf.model.plain_text import stable_text
 
 MARKER = "scaling"
@@ -59,8 +59,8 @@ def _tell_apart(items: Sequence[pytest.Item]) -> None:
     for item in items:
         spec = item.stash[SPEC]
         if (one := spec.scaling) and groups[one.name, one.count] > 1:
-            function = function_of(item.nodeid)
-            ids = item.nodeid[len(function) + 1 : -1]
+            function = function_of(spec.nodeid)
+            ids = parameters_of(spec.nodeid)
             others = re.sub(rf"(^|-){_id(one.count)}(?=-|$)", "", ids, count=1).removeprefix("-")
             item.stash[SPEC] = spec._replace(scaling=replace(one, name=f"{function}[{others}]"))
 
@@ -83,14 +83,15 @@ def _spec(item: pytest.Function, marks: list[pytest.Mark]) -> ItemSpec:
         raise ValueError("the marker was added after collection; add it where the test is defined")
     count = values[FIXTURE]
     others = [f"{name}={stable_text(value)}" for name, value in values.items() if name != FIXTURE]
-    function = function_of(item.nodeid)
+    nodeid = test_id(item)
+    function = function_of(nodeid)
     its_own = replace(
         demanded,
         name=f"{function}[{','.join(others)}]" if others else function,
         count=count,
     )
     return ItemSpec(
-        nodeid=item.nodeid,
+        nodeid=nodeid,
         demand=with_required_speedup(demand, its_own),
         slots=frozenset((FIXTURE,)),
         scaling=its_own,

@@ -18,8 +18,9 @@ def pair_items(items: Iterable[pytest.Item], *, across_functions: bool) -> list[
     The items must be all that were collected, so that siblings which will not run are known too.
     """
     errors = []
-    for group in group_by_pair(items, across_functions=across_functions):
-        errors += _pair_two(*group) if len(group) == 2 else _pair_group(group)
+    for whole in group_by_pair(items, across_functions=across_functions):
+        for group in _by_module(whole) if across_functions else [whole]:
+            errors += _pair_two(*group) if len(group) == 2 else _pair_group(group)
     return errors
 
 
@@ -36,6 +37,15 @@ def group_by_pair(items: Iterable[pytest.Item], *, across_functions: bool) -> It
         else:
             group.append((item, spec))
     return groups.values()
+
+
+def _by_module(group: _Group) -> Iterable[_Group]:
+    """Return the items of each module, if each has both devices: a name may be used in several modules."""
+    modules: dict[pytest.Module | None, _Group] = {}
+    for item, spec in group:
+        modules.setdefault(item.getparent(pytest.Module), []).append((item, spec))
+    kinds = [{spec.kind for _, spec in items} for items in modules.values()]
+    return modules.values() if all({"cpu", "gpu"} <= found for found in kinds) else [group]
 
 
 def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
@@ -178,7 +188,8 @@ def _same_device_errors(group: Iterable[tuple[pytest.Item, ItemSpec]]) -> list[s
     first_on: dict[DeviceSpec | None, pytest.Item] = {}
     for item, spec in group:
         first = first_on.setdefault(spec.device, item)
-        if first is not item and spec.device is not None and spec.source != "all":
+        is_same_test = first.stash[SPEC].nodeid == spec.nodeid  # with --keep-duplicates
+        if not is_same_test and spec.device is not None and spec.source != "all":
             device = ":".join(filter(None, (spec.device.library, spec.device.selector)))
             shown = f"{spec.device.kind.upper()} {device}".strip()
             error = f"{item.nodeid}: uses the same device ({shown}) as its variant {first.nodeid}; use a "

@@ -14,6 +14,7 @@ from pytest_gpuperf.gate.metrics import MetricValue
 from pytest_gpuperf.model.comparison import Comparison, Legs, Metric, Outcome, Remedy, Tolerance
 from pytest_gpuperf.model.demand import KINDS, Kind
 from pytest_gpuperf.model.measurement import Estimate
+from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record, Run
 
@@ -36,6 +37,10 @@ class Baseline:
     def records(self) -> dict[str, Record]:
         """The records by node id."""
         return {record.nodeid: record for record in self.run.records}
+
+    def record_of(self, now: Record) -> Record | None:
+        """Return the record of the same test; each result of one that ran several times is compared."""
+        return self.records.get(now.nodeid) or self.records.get(without_number(now.nodeid))
 
     @cached_property
     def thresholds(self) -> dict[str, Threshold]:
@@ -89,14 +94,15 @@ class Comparer:
 
     def compare_threshold(self, now: Threshold, records: list[Record], tolerance: Tolerance) -> Comparison:
         """Return how a family's threshold compares with its baseline; `records` are the family's."""
-        before = self.baseline.thresholds.get(now.name)
+        thresholds = self.baseline.thresholds
+        before = thresholds.get(now.name) or thresholds.get(without_number(now.name))
         if before is None or before.outcome is None:
             return self._no_baseline(tolerance, "has no threshold of this group")
         if now.outcome is None:
             return _comparison(tolerance, "undecided", f"the threshold is not known: {now.reason}")
         differences = [*fingerprint.baseline_differences(_sweep_conditions(before), _sweep_conditions(now))]
         for record in records:
-            if earlier := self.baseline.records.get(record.nodeid):
+            if earlier := self.baseline.record_of(record):
                 differences += self._differences(record, earlier, tolerance)
         if differences:
             return self._not_comparable(tolerance, dict.fromkeys(differences))
@@ -104,7 +110,7 @@ class Comparer:
 
     def _leg(self, now: Record, kind: Kind) -> MetricValue | None:
         """Return a device's time now / in the baseline, and what puts it in doubt; None without either."""
-        before = self.baseline.records.get(now.nodeid)
+        before = self.baseline.record_of(now)
         value = metrics.value_of(now, kind)
         earlier = metrics.value_of(before, kind) if before else None
         tolerance = Tolerance(metric=kind, share=regression.STAYED)
@@ -118,7 +124,7 @@ class Comparer:
         """Return how one metric compares; None where neither run should have it."""
         metric = tolerance.metric
         value = metrics.value_of(now, metric)
-        before = self.baseline.records.get(now.nodeid)
+        before = self.baseline.record_of(now)
         earlier = metrics.value_of(before, metric) if before else None
         if before is None or earlier is None:
             missing = "does not have this test"

@@ -26,6 +26,7 @@ from pytest_gpuperf.model.comparison import (
     Tolerance,
 )
 from pytest_gpuperf.model.demand import RunOptions
+from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.offload import Threshold
 from pytest_gpuperf.model.record import Environment, Record
 
@@ -209,11 +210,15 @@ class _Case:
     @cached_property
     def absent(self) -> tuple[AbsentTests, ...]:
         """The tests of the baseline that did not run, by cause."""
-        present = {*(record.nodeid for record in self.selected), *self.cut_off, *self.coverage.crashed}
+        ran = (record.nodeid for record in self.selected)
+        present = {*map(without_number, ran), *self.cut_off, *self.coverage.crashed}
         records = self.baseline.records if self.baseline else {}
         groups: dict[Absence, list[str]] = {}
         for nodeid in self.baseline_tests:
-            if nodeid not in present and (absence := self.coverage.absence(records[nodeid])) is not None:
+            absence = None
+            if without_number(nodeid) not in present:
+                absence = self.coverage.absence(records[nodeid])
+            if absence is not None:
                 groups.setdefault(absence, []).append(nodeid)
         return tuple(
             AbsentTests(cause=absence.cause, options=absence.options, tests=tuple(tests))

@@ -79,6 +79,7 @@ NoteCode = Literal[
     "no_gpu_sibling",
     "gpu_sibling_without_speedup",
     "different_machines",
+    "ran_more_than_once",
 ]
 STATUSES: tuple[Status, ...] = ("passed", "failed", "inconclusive", "recorded", "skipped", "error")
 
@@ -115,7 +116,8 @@ class Record:
     """Everything known about one speedup test."""
 
     nodeid: str
-    """Node id of the test."""
+    """Node id of the test. For a file outside of pytest's root folder it has the module's name in its place,
+    as pytest's own id depends on the command line there. That of a test's second result ends in `#2`."""
     status: Status
     """How the test ended."""
     reason: str | None
@@ -169,7 +171,7 @@ class Record:
     source: Source = "marker"
     """What asked for the measurement: a marker, a pattern in `gpuperf_speedup`, or `--gpuperf-all`."""
     reruns: Count = 0
-    """How often the test had been run before this measurement."""
+    """How often the test had been run before this measurement, by a plugin that reruns failures."""
     turn_wait: Seconds | None = None
     """Seconds spent waiting while other processes of the machine measured; null when there was no wait."""
     comparisons: tuple[Comparison, ...] = ()

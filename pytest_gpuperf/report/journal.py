@@ -12,6 +12,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report import files, paths
 from pytest_gpuperf.report.json import codec
+from pytest_gpuperf.report.results import Results
 
 _SUFFIX = ".journal"
 _LONGEST_LINE = 16_000_000  # bytes that a start reads of a file with such a name: some 700,000 samples
@@ -135,10 +136,12 @@ def run_in(path: Path) -> Run:
     try:
         first, *others, _ = path.read_bytes().split(b"\n")
         heading = codec.value_in(first, Heading)
-        records = {record.nodeid: record for record in (codec.value_in(line, Record) for line in others)}
+        results = Results()
+        for line in others:
+            results.add(codec.value_in(line, Record))
     except (ValueError, GpuPerfError) as error:
         raise GpuPerfError(f"this is no whole journal of a run: {error}") from error
-    surveyed, found = heading.environment, tuple(records.values())
+    surveyed, found = heading.environment, results.all()
     # Under pytest-xdist the heading is written before any worker has reported its GPU.
     gpu = surveyed.gpu or next((record.gpu.device for record in found if record.gpu), None)
     if gpu:

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from pytest_gpuperf.model.nodeid import function_of
+from pytest_gpuperf.model.nodeid import function_of, has_module_name, without_number
 from pytest_gpuperf.model.record import Record, Run
 
 _PREFIX = "--gpuperf-"
@@ -27,7 +27,9 @@ class Repeater:
         with node ids and options of ours.
         """
         tests = [_path(nodeid) for nodeid in self._tests(record)]
-        return " ".join([*self._settings(record), *map(_quoted, ["pytest", *tests, *_options(self._run)])])
+        by_name = ["--pyargs"] if has_module_name(record.nodeid) else []
+        words = ["pytest", *by_name, *tests, *_options(self._run)]
+        return " ".join([*self._settings(record), *map(_quoted, words)])
 
     def _settings(self, record: Record) -> Iterator[str]:
         """Yield the variable without which a scaling test would lack emulated devices."""
@@ -41,7 +43,9 @@ class Repeater:
         members = self._families[family.name] if family else [record]
         nodeids = list(dict.fromkeys(nodeid for member in members for nodeid in _with_partner(member)))
         function = function_of(record.nodeid)
-        return [function] if len(nodeids) > 1 and self._functions.get(function) == {*nodeids} else nodeids
+        if len(nodeids) > 1 and self._functions.get(function) == {*nodeids}:
+            return [function]
+        return list(dict.fromkeys(map(without_number, nodeids)))
 
     @cached_property
     def _last_of_curves(self) -> set[str]:

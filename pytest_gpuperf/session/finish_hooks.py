@@ -48,6 +48,7 @@ class FinishHooks:
         self._root = config.rootpath
         self._ran_tests = False
         self._crashed: dict[str, str] = {}
+        self._not_reported: list[Record] = []
         self._selected: Sequence[pytest.Item] = ()
         self._deselected: Sequence[pytest.Item] = ()
         self._run: Run | None = None
@@ -85,7 +86,7 @@ class FinishHooks:
         content: dict[str, Any] | None = getattr(report, RECORD_ATTRIBUTE, None)
         if content is not None and not self._is_worker and not self.runs_no_test:
             self._ran_tests = True
-            self.session.records.receive(content)
+            self.session.records.receive(content, getattr(report, "worker_id", None))
             self.session.records.journal(content, self.session.machine.environment)
 
     @pytest.hookimpl(optionalhook=True)
@@ -101,9 +102,8 @@ class FinishHooks:
             self.session.machine.use_worker_environment(codec.load(data["environment"], Environment))
             records.selections = codec.load(data["selections"], tuple[Selection, ...])
             records.unknown_values = codec.load(data["unknown_values"], tuple[UnknownValue, ...])
-            for content in data["records"]:
-                if content["nodeid"] not in records.by_nodeid:
-                    self.session.store_record(codec.load(content, Record))
+            # Of tests that did not run in that worker: another one may still report them.
+            self._not_reported += (codec.load(content, Record) for content in data["records"])
         except GpuPerfError as error:
             records.refuse(error)
 
@@ -169,7 +169,7 @@ class FinishHooks:
     def _build_run(self, *, complete: bool) -> Run:
         """Return the run with the gate's result."""
         session = self.session
-        records = tuple(session.records.by_nodeid.values())
+        records = session.records.results.all()
         environment = session.machine.environment()
         has_gpu = environment.gpu is not None
         # Without a GPU, files may skip themselves if --gpuperf-allow-no-gpu accepts that.
@@ -245,6 +245,9 @@ class FinishHooks:
 
     def _add_missing_records(self) -> bool:
         """Add a record for every marked test that has none; return whether all selected tests ran."""
+        for of_worker in self._not_reported:
+            if of_worker.nodeid not in self.session.records.by_nodeid:
+                self.session.store_record(of_worker)
         for nodeid, reason in self._crashed.items():
             record = self.session.records.by_nodeid.get(nodeid)
             if record is not None:
@@ -252,6 +255,7 @@ class FinishHooks:
         missing = self._without_record(self._selected)
         for items, ended in ((missing, _ENDED), (self._without_record(self._deselected), _DESELECTED)):
             for item in items:
+                self.session.records.results.begin(item.stash[SPEC].nodeid)
                 self.session.without_measurement(item, item.stash[SPEC], ended)
         if not self._is_worker:
             for record in policy.missing_gpu_notes(list(self.session.records.by_nodeid.values())):
@@ -259,8 +263,14 @@ class FinishHooks:
         return not missing
 
     def _without_record(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
-        records = self.session.records.by_nodeid
-        return [item for item in items if SPEC in item.stash and item.stash[SPEC].nodeid not in records]
+        seen: Counter[str] = Counter()
+        missing = []
+        for item in items:
+            if (spec := item.stash.get(SPEC, None)) is not None:
+                seen[spec.nodeid] += 1
+                if seen[spec.nodeid] > self.session.records.results.count(spec.nodeid):
+                    missing.append(item)
+        return missing
 
 
 def _section(run: Run, reporter: pytest.TerminalReporter) -> list[Line]:

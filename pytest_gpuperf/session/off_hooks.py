@@ -55,8 +55,13 @@ class OffHooks:
         values.update({name: device if name == "device" else device.xp for name in fixtures.slots(item)})
         return device
 
+    def _matches(self, item: pytest.Function) -> bool:
+        from pytest_gpuperf.collection.items import test_id
+
+        return any(pattern.fullmatch(test_id(item)) for pattern in self._patterns)
+
     def _is_measured(self, item: pytest.Function) -> bool:
-        if any(pattern.fullmatch(item.nodeid) for pattern in self._patterns):
+        if self._patterns and self._matches(item):
             return True
         if item.get_closest_marker("scaling") is not None:
             from pytest_gpuperf.collection import fixtures

@@ -9,21 +9,25 @@ from typing import Any
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Selection, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.nodeid import without_number
 from pytest_gpuperf.model.record import Environment, Record, Run
 from pytest_gpuperf.report import files, journal
 from pytest_gpuperf.report.journal import Heading, Journal
 from pytest_gpuperf.report.json import codec, document
+from pytest_gpuperf.report.results import Results
 
 
 class RecordStore:
-    """Keeps one record for each marked test; `unwritten` is why something is not on the disk.
+    """Keeps what each run of a marked test found; `unwritten` is why something is not on the disk.
 
-    `left_behind` are the journals of earlier runs that were killed.
+    `by_nodeid` has the newest record of each test, `left_behind` are the journals of earlier sessions that
+    were killed.
     """
 
     def __init__(self, report: Path | None) -> None:
         self.report = report
-        self.by_nodeid: dict[str, Record] = {}
+        self.results = Results()
+        self.by_nodeid = self.results.newest
         self.unwritten: str | None = None
         self.selections: tuple[Selection, ...] = ()
         self.unknown_values: tuple[UnknownValue, ...] = ()
@@ -51,12 +55,11 @@ class RecordStore:
         self._attached = codec.dump(self.by_nodeid[nodeid])
         return self._attached
 
-    def receive(self, content: dict[str, Any]) -> None:
+    def receive(self, content: dict[str, Any], worker: str | None) -> None:
         """Keep the record that came with a report; one that this process attached needs no reading."""
         if content is not self._attached:
             try:
-                record = codec.load(content, Record)
-                self.by_nodeid[record.nodeid] = record
+                self.results.add(codec.load(content, Record), worker)
             except GpuPerfError as error:
                 self.refuse(error)
 
@@ -96,7 +99,7 @@ class RecordStore:
         try:
             files.replace(self.report, _text(run))
         except Exception as error:  # noqa: BLE001 - a test may have broken Python: the journal has the rest
-            measured = {record.nodeid for record in run.records if record.cpu or record.gpu}
+            measured = {without_number(record.nodeid) for record in run.records if record.cpu or record.gpu}
             rescued = measured & self._journaled if self._journal.is_there else set()
             problem = f"the report {self.report} was not written: {error}"
             known = (problem, self._journal_error, _rescued_text(self._journal.path, rescued, measured))

@@ -34,6 +34,15 @@ class RunHooks:
         self._running: pytest.Item | None = None
         self._subtest_errors: list[str] = []  # of the running test
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)  # around plugins that run a test again if it fails
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Begin a test, which may have run before in this session."""
+        spec = item.stash.get(SPEC, None)
+        if spec is not None:
+            self.session.runs[spec.nodeid] = 0
+            self.session.records.results.begin(spec.nodeid)
+        return (yield)
+
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Stop a test that cannot be measured before its fixtures are set up."""
         spec = item.stash.get(SPEC, None)

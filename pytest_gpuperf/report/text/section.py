@@ -100,7 +100,7 @@ def short_lines(run: Run, width: int, *, above: ShownAbove = NOTHING_ABOVE) -> l
         if _COLOURS[verdict_code(record)] == "red"
     ]
     text_width = min(width, _WIDEST_TEXT)
-    notes = _notes(failed, short_names(failed), text_width, above, all_notes=False)
+    notes = _notes(failed, short_names(records), text_width, above, all_notes=False)
     thresholds = [each for each in run.thresholds if each.status == "failed"]
     return [
         Line(text)

@@ -180,6 +180,14 @@ def test_a_journal_that_a_test_removed_or_replaced_is_not_there(journal):
     assert not journal.is_there
 
 
+def test_a_journal_keeps_each_run_of_a_test_and_the_last_attempt_of_a_rerun(tmp_path):
+    lines = [record("a"), record("a"), record("a", reruns=1), record("b")]
+    content = HEADING + b"".join(codec.encode(each) + b"\n" for each in lines)
+    (tmp_path / "journal").write_bytes(content)
+    found = run_in(tmp_path / "journal").records
+    assert {"a": 0, "a#2": 1, "b": 0} == {each.nodeid: each.reruns for each in found}
+
+
 def test_a_last_line_that_was_cut_off_is_left_out(tmp_path):
     assert recovered(tmp_path / "cut", HEADING + line("a") + line("b")[:-1]) == ["a"]
 

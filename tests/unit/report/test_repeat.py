@@ -107,6 +107,12 @@ def test_a_report_names_no_options_but_ours(hostile):
     assert f"pytest {FFT}" == command(record(FFT), arguments=(hostile,))
 
 
+def test_a_test_outside_of_the_root_folder_is_repeated_by_its_modules_name():
+    test = record("package.test_fft::TestIt::test_fft[a.py::b]#2")
+    called = ["pytest", "--pyargs", "package.test_fft::TestIt::test_fft[a.py::b]"]
+    assert called == shlex.split(command(test))
+
+
 @for_each("nodeid", ["-x/test_a.py::test", "--help", "@arguments", "-k"])
 def test_no_node_id_is_an_option_or_a_file_of_arguments(nodeid):
     _, word = shlex.split(command(record(nodeid)))

@@ -31,20 +31,20 @@ def reported(folder) -> list[str]:
 def test_a_record_that_this_process_attached_is_not_read_again():
     kept, store = record("test_a"), RecordStore(None)
     store.keep(kept)
-    store.receive(store.attach("test_a"))
+    store.receive(store.attach("test_a"), None)
     assert store.by_nodeid["test_a"] is kept
 
 
 def test_a_record_of_another_process_is_read():
     store = RecordStore(None)
-    store.receive(sent(record("test_a")))
+    store.receive(sent(record("test_a")), None)
     assert {"test_a": record("test_a")} == store.by_nodeid
 
 
 def test_a_record_of_another_process_that_cannot_be_read_costs_no_other(tmp_path):
     store = RecordStore(tmp_path / "report.json")
-    store.receive(sent(record("test_a"), elapsed=-1.0))
-    store.receive(sent(record("test_b")))
+    store.receive(sent(record("test_a"), elapsed=-1.0), None)
+    store.receive(sent(record("test_b")), None)
     store.write(run_of(*store.by_nodeid.values()))
     assert "not all that was measured is in the report: it breaks its schema at $.elapsed" in store.unwritten
     assert ["test_b"] == reported(tmp_path)

@@ -1,0 +1,315 @@
+"""Two tests are never one: each run of each test has a record, whatever pytest's node ids are."""
+
+import sys
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+from conftest import TWO_DEVICES
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pytest_gpuperf.cli import main
+from pytest_gpuperf.model.nodeid import file_of, without_number
+
+SPEEDUPS = {"package/near/test_fft.py": 10 / 9, "package/far/test_fft.py": 10, "loose/test_other.py": 10 / 9}
+"""The modules, of which two have one name, and how much faster the GPU is in each: it takes 9 calls, or 1."""
+MODULE = """
+import pytest
+
+def work(xp, name):
+    for _ in range({calls} if name == "cupy" else 1):
+        xp.ones(3)
+
+@pytest.mark.speedup(min=3)
+def test_slot(device):
+    return lambda: work(device.xp, "numpy" if device.kind == "cpu" else "cupy")
+
+@pytest.mark.speedup(min=3)
+def test_variants(xp):
+    work(xp, xp.__name__)
+
+class TestMethods:
+    @pytest.mark.speedup(min=3)
+    def test_variants(self, xp):
+        work(xp, xp.__name__)
+
+@pytest.mark.offload_threshold("n")
+@pytest.mark.parametrize("n", [4, 8])
+@pytest.mark.speedup
+def test_sizes(device, n):
+    return lambda: work(device.xp, "numpy" if device.kind == "cpu" else "cupy")
+"""
+PLACES = [
+    "package.near.test_fft",
+    "package.far.test_fft",
+    "package.far",
+    "package.near.test_fft::test_variants",
+    "package.far.test_fft::TestMethods",
+    "{suite}/package/near/test_fft.py",
+    "{suite}/package/far",
+    "{suite}/loose/test_other.py",
+    "{suite}/loose",
+    "{suite}",
+]
+
+
+@pytest.fixture
+def run_places(pytester, monkeypatch):
+    """Run pytest with a root folder beside the suite or around it; return what it collected and recorded."""
+    params = 'params=["numpy", "cupy"]'
+    session_wide = TWO_DEVICES.replace(params, f'{params}, scope="session"')
+    pytester.mkdir("beside")
+    suite = pytester.mkdir("suite")
+    for path, speedup in SPEEDUPS.items():
+        file = suite / path
+        file.parent.mkdir(parents=True)
+        file.write_text(MODULE.format(calls=round(10 / speedup)))
+    for package in ("package", "package/near", "package/far"):
+        (suite / package / "__init__.py").touch()
+    plugin = pytester.makepyfile(two_devices=session_wide)
+    monkeypatch.syspath_prepend(plugin.parent)
+    monkeypatch.syspath_prepend(suite)
+    monkeypatch.chdir(pytester.path)
+
+    def call(root, places, *options):
+        collected = []
+        watch = SimpleNamespace(pytest_collection_finish=lambda session: collected.extend(session.items))
+        report = pytester.path / "r.json"
+        report.unlink(missing_ok=True)
+        result = pytester.inline_run(
+            "-pno:randomly",
+            "-ptwo_devices",
+            "-c/dev/null",
+            f"--rootdir={pytester.path / root}",
+            "--pyargs",
+            "--gpuperf-gpu=cupy",
+            f"--gpuperf-json={report}",
+            *options,
+            *(place.format(suite=suite) for place in places),
+            plugins=[watch],
+        )
+        from pytest_gpuperf.report.reader import load_report
+
+        marked = [item for item in collected if item.get_closest_marker("speedup")]
+        run = load_report(report)
+        return SimpleNamespace(items=marked, run=run, records=run.records, ret=result.ret)
+
+    return call
+
+
+def expected_id(item, root):
+    """Return the id of an item's record, by another way than the plugin's."""
+    function = "::".join(filter(None, (item.cls and item.cls.__name__, item.name)))
+    path = next(path for path in SPEEDUPS if item.path.as_posix().endswith(path))
+    if root == "beside":
+        name = path.removeprefix("loose/").removesuffix(".py").replace("/", ".")
+        return f"{name}::{function}"
+    return f"{'suite/' if root == '.' else ''}{path}::{function}"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12)
+@given(
+    root=st.sampled_from(["beside", "."]),
+    places=st.lists(st.sampled_from(PLACES), min_size=1, max_size=4),
+    options=st.sampled_from([[], ["--keep-duplicates"]]),
+)
+def test_each_item_has_a_record_of_its_own_whatever_else_the_command_line_collects(
+    run_places, root, places, options
+):
+    found = run_places(root, places, *options)
+    ids = [record.nodeid for record in found.records]
+    assert len(ids) == len({*ids})
+    expected = Counter(expected_id(item, root) for item in found.items)
+    assert expected == Counter(map(without_number, ids))
+    for record in found.records:
+        if record.pairing is None or record.pairing.side == "gpu":
+            is_fast = "far" in record.nodeid
+            assert (10 if is_fast else 10 / 9) == pytest.approx(record.speedup.value, rel=0.02), record.nodeid
+            judged = "recorded" if record.demand.bare else "passed" if is_fast else "failed"
+            assert judged == record.status
+        is_repeated = without_number(record.nodeid) != record.nodeid
+        assert is_repeated == ("ran_more_than_once" in {note.code for note in record.notes})
+        if record.pairing and record.pairing.partner:
+            assert file_of(record.nodeid) == file_of(record.pairing.partner)
+
+
+@pytest.mark.usefixtures("forked_workers")
+def test_workers_tell_tests_apart_that_have_one_node_id(run_places, monkeypatch):
+    pytest.importorskip("xdist", reason="the extra `test` has pytest-xdist")
+    monkeypatch.setattr("xdist.workermanage._sys_path", sys.path)  # as it was before the suite was on it
+    found = run_places("beside", ["package.near.test_fft", "package.far.test_fft"], "-n2")
+    statuses = {record.nodeid: record.status for record in found.records}
+    assert 14 == len(statuses)
+    for module, expected in (("near", "failed"), ("far", "passed")):
+        for test in ("test_slot", "test_variants[cupy]", "TestMethods::test_variants[cupy]"):
+            assert expected == statuses[f"package.{module}.test_fft::{test}"]
+
+
+def test_a_baseline_finds_each_test_however_it_was_collected(run_places, pytester):
+    places = ["package.far", "package.near"]
+    path = pytester.path / "base.json"
+    gate = [f"--gpuperf-baseline={path}", "--gpuperf-fail-on=speedup:10%", "--gpuperf-report-only"]
+    run_places("beside", places, *gate, "--gpuperf-baseline-missing=create")
+    for chosen in (places[::-1], ["{suite}/package/near/test_fft.py", "{suite}/package/far"]):
+        found = run_places("beside", chosen, *gate)
+        outcomes = Counter(each.outcome for record in found.records for each in record.comparisons)
+        assert {"not_regressed": 10} == outcomes
+
+
+def test_size_groups_of_modules_are_as_apart_as_their_tests(run_places):
+    found = run_places("beside", ["package.near.test_fft", "package.far.test_fft"])
+    names = {f"package.{module}.test_fft::test_sizes" for module in ("near", "far")}
+    assert names == {threshold.name for threshold in found.run.thresholds}
+    assert {2} == {len(threshold.curve) for threshold in found.run.thresholds}
+
+
+@pytest.mark.parametrize("chosen", [["package.far.test_fft"], ["package.far.test_fft", "-k", "test_slot"]])
+def test_what_the_command_line_leaves_out_outside_of_the_root_folder_is_not_missed(
+    run_places, pytester, chosen
+):
+    path = pytester.path / "base.json"
+    gate = [f"--gpuperf-baseline={path}", "--gpuperf-fail-on=speedup:10%", "--gpuperf-report-only"]
+    run_places("beside", ["package.near", "package.far"], *gate, "--gpuperf-baseline-missing=create")
+    found = run_places("beside", chosen, *gate)
+    assert () == found.run.gate.failures
+    absent = {test for group in found.run.gate.absent for test in group.tests}
+    assert "package.near.test_fft::test_slot" in absent
+    assert {"command_line"} == {group.cause for group in found.run.gate.absent}
+
+
+def test_what_is_gone_from_a_module_outside_of_the_root_folder_is_missed(run_places, pytester):
+    path = pytester.path / "base.json"
+    gate = [f"--gpuperf-baseline={path}", "--gpuperf-fail-on=speedup:10%", "--gpuperf-report-only"]
+    run_places("beside", ["package.near"], *gate, "--gpuperf-baseline-missing=create")
+    module = pytester.path / "suite/package/near/test_fft.py"
+    module.write_text(module.read_text().replace("def test_slot", "def test_renamed"))
+    found = run_places("beside", ["package.near"], *gate)
+    assert [("gone", ("package.near.test_fft::test_slot",))] == [
+        (group.cause, group.tests) for group in found.run.gate.absent
+    ]
+
+
+def test_variants_that_are_marked_late_and_collected_twice_are_paired(suite):
+    source = "def test_it(xp):\n    xp.ones(3)\n"
+    conftest = """
+    def pytest_collection_modifyitems(items):
+        for item in items:
+            item.add_marker(pytest.mark.speedup(min=3))
+"""
+    found = suite(source, "--keep-duplicates", "test_it.py", "test_it.py", conftest=conftest)
+    found.ended(passed=4)
+    gpus = {"test_it[cupy]": "passed", "test_it[cupy]#2": "passed"}
+    assert gpus | {"test_it[numpy]": "recorded", "test_it[numpy]#2": "recorded"} == found.statuses
+
+
+def test_of_tests_with_one_name_the_short_summary_names_the_modules(suite, pytester):
+    source = """
+import pytest
+
+@pytest.mark.speedup(min={limit})
+def test_it(device):
+    return lambda: device.xp.ones(3)
+"""
+    pytester.makepyfile(test_one=source.format(limit=3), test_two=source.format(limit=30))
+    suite(None, "-q", "--tb=no").says("test_two.py::test_it: speedup 9.95x *, required at least 30x")
+
+
+@pytest.mark.parametrize("slower_again", [False, True], ids=["once", "twice"])
+def test_each_result_of_a_test_that_runs_twice_is_compared_with_its_baseline(suite, slower_again):
+    source = """
+RUNS = []
+
+@pytest.mark.speedup
+def test_it(device):
+    if device.kind == "gpu":
+        RUNS.append(1)
+    slower = {slower} and len(RUNS) == {run}
+    return lambda: [device.xp.ones(3) for _ in range(2 if slower else 1)][-1]
+"""
+    gate = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%")
+    suite(source.format(slower=False, run=0), *gate, "--gpuperf-baseline-missing=create")
+    twice = ("--keep-duplicates", "test_it.py", "test_it.py")
+    found = suite(source.format(slower=slower_again, run=2), *gate, *twice)
+    found.ended(passed=1 if slower_again else 2, failed=1 if slower_again else 0)
+    outcomes = [found.records[name]["comparisons"][0]["outcome"] for name in ("test_it", "test_it#2")]
+    assert ["not_regressed", "regressed" if slower_again else "not_regressed"] == outcomes
+
+
+def test_a_report_of_a_test_that_ran_twice_is_compared_with_one_of_a_single_run_and_the_other_way(
+    suite, pytester, capsys
+):
+    source = "@pytest.mark.speedup\ndef test_it(device):\n    return lambda: device.xp.ones(3)\n"
+    reports = {}
+    for name, options in {"once": [], "twice": ["--keep-duplicates", "test_it.py", "test_it.py"]}.items():
+        suite(source, *options)
+        reports[name] = str((pytester.path / "r.json").rename(pytester.path / f"{name}.json"))
+    for base, head in (("once", "twice"), ("twice", "once")):
+        assert 0 == main(["compare", reports[base], reports[head], "--fail-on=speedup:10%", "--strict"])
+        said = capsys.readouterr().out
+        assert "new" not in said.split()
+        assert "did not run" not in said
+
+
+def test_a_run_that_ends_before_a_test_has_run_again_is_not_complete(suite):
+    source = "@pytest.mark.speedup(min=30)\ndef test_it(device):\n    return lambda: device.xp.ones(3)\n"
+    found = suite(source, "-x", "--keep-duplicates", "test_it.py", "test_it.py")
+    assert {"test_it": "failed", "test_it#2": "skipped"} == found.statuses
+    assert not found.written["complete"]
+
+
+def test_a_rerun_replaces_the_attempt_before_it_and_no_other_run_of_the_test(suite):
+    pytest.importorskip("pytest_rerunfailures", reason="the extra `test` has pytest-rerunfailures")
+    source = """
+ATTEMPTS = []
+
+@pytest.mark.speedup(min=3)
+def test_it(device):
+    if device.kind == "cpu":
+        ATTEMPTS.append(1)
+    failing = len(ATTEMPTS) in (1, 3)
+    return lambda: [device.xp.ones(3) for _ in range(9 if failing and device.kind == "gpu" else 1)][-1]
+"""
+    found = suite(source, "--reruns=1", "--keep-duplicates", "test_it.py", "test_it.py")
+    found.ended(passed=2)
+    reruns = {name: record["reruns"] for name, record in found.records.items()}
+    assert {"test_it": 1, "test_it#2": 1} == reruns
+    assert {"passed"} == {*found.statuses.values()}
+
+
+def test_an_item_that_a_plugin_runs_twice_has_two_records(suite):
+    source = """
+@pytest.mark.speedup(min=3)
+def test_it(device):
+    return lambda: device.xp.ones(3)
+
+def test_between(): pass
+"""
+    conftest = """
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(items):
+        items *= 2
+"""
+    found = suite(source, conftest=conftest)
+    found.ended(passed=4)
+    assert {"test_it": "passed", "test_it#2": "passed"} == found.statuses
+
+
+def test_a_pair_name_that_two_modules_use_pairs_within_each(suite, pytester):
+    source = """
+import pytest, conftest
+
+@pytest.mark.speedup(min=3, pair="fft")
+def test_cpu():
+    conftest.numpy.ones(3)
+
+@pytest.mark.speedup(min=3, pair="fft")
+def test_gpu():
+    for _ in range({calls}):
+        conftest.cupy.ones(3)
+"""
+    pytester.makepyfile(test_slow=source.format(calls=9), test_fast=source.format(calls=1))
+    found = suite(None, "--keep-duplicates", "test_slow.py", "test_fast.py", "test_fast.py")
+    again = ("passed", "failed", "passed")
+    tests = ("test_fast.py::test_gpu", "test_slow.py::test_gpu", "test_fast.py::test_gpu#2")
+    assert again == tuple(found.statuses[test] for test in tests)
