@@ -67,6 +67,7 @@ NoteCode = Literal[
     "result_kept",
     "faster_than_memory",
     "state_changed_once",
+    "time_changed",
     # of what its author may have meant
     "callable_not_returned",
     "whole_body_timed",

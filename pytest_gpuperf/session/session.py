@@ -382,6 +382,8 @@ class GpuPerfSession:
         if not isinstance(error, Exception):
             return Verdict(status="error", reason=f"interrupted {where} by {what}")
         error.add_note(f"raised {where}")
+        if trial.hint:
+            error.add_note(trial.hint)
         return Verdict(status="error", reason=f"{what}, raised {where}")
 
 

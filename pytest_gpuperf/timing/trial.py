@@ -26,6 +26,7 @@ from pytest_gpuperf.timing.clock import ClockError
 from pytest_gpuperf.timing.context import OnRound, TrialContext
 from pytest_gpuperf.timing.kept_results import Returned, are_same, look_for_kept, remember
 from pytest_gpuperf.timing.leaves import Leaf
+from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, libraries, require_same_libraries
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
 from pytest_gpuperf.timing.untimed_calls import Bind
@@ -81,16 +82,19 @@ class Trial:
         self._loop: BlockTimer | None = None
         self._transfer: Transfer | None = None
         self._offload: Offload | None = None
+        self._change: Change | None = None
 
     def compare(self, bind: Bind, cpu: TimedDevice, gpu: TimedDevice) -> Verdict:
         """Time the body on both devices in interleaved rounds."""
         self._cpu, first_result = self._first_call(bind, cpu)
+        state = StateProbe(timer=self._cpu, max_time=self.options.max_time)
         self._gpu, gpu_result = self._first_call(bind, gpu)
         self._checks.compare(first_result, gpu_result, gpu, "before")
         del gpu_result
         with self._budget.lock(), self._checks.outlasting_refusals():
             for _ in self._attempts(self._cpu, self._gpu):
                 cpu_timer, gpu_timer = self._warmed_up(self._cpu), self._warmed_up(self._gpu)
+                self._change = state.change(bind, gpu)
                 loop = self._demanded_loop(self._gpu)
                 self._rounds.take_interleaved(cpu_timer, gpu_timer, loop, self._may_stop)
                 if self._checks.differ:
@@ -101,7 +105,7 @@ class Trial:
                     break
             del first_result  # the transfers need the room
             self._measure_secondary(self._cpu, self._gpu)
-        return self._judge()
+        return self._unless_changed(self._judge())
 
     def compare_with(self, cpu_result: CpuResult, bind: Bind, gpu: TimedDevice) -> Verdict:
         """Time the body on the GPU and compare it with the samples that its CPU sibling left."""
@@ -215,6 +219,14 @@ class Trial:
         in_round = f" in round {self._rounds.begun}" if self._rounds.begun else ""
         return f"on the {self.device.kind.upper()} ({self.device.info.name}){in_round}"
 
+    @property
+    def hint(self) -> str | None:
+        """What may explain an exception in the first call since the other device's body has run."""
+        cpu = self._cpu
+        if not isinstance(cpu, BlockTimer) or self._gpu is None or self.device is not cpu.device:
+            return None
+        return HINT if cpu.workload.scope == "call" and cpu.warmup_calls == 1 else None
+
     def note(self, code: NoteCode, text: str) -> None:
         """Add a note to the record."""
         self.notes.append(Note(code=code, text=text))
@@ -303,7 +315,9 @@ class Trial:
         with capabilities.context(device):
             workload, result = untimed_calls.first_call(bind, device)
             transfers.require_separable(self.demand, workload)
-            workload = replace(workload, returned=remember(result, device))
+            workload = replace(
+                workload, returned=remember(result, device), returned_libraries=libraries(result)
+            )
             values = self._checks.copy_to_host(result, device, workload.used_dtypes)
         if device.kind == "gpu":
             self._checks.require_device_work(workload)
@@ -341,6 +355,7 @@ class Trial:
         results = []
         returned = workload.returned
         if sampled.samples:
+            require_same_libraries(workload, sampled.last_result)
             results.append(self._checks.copy_to_host(sampled.last_result, timer.device, used))
             self._look_for_kept_result(timer, sampled.last_result, returned)
             returned = remember(sampled.last_result, timer.device, keep=True)
@@ -418,6 +433,19 @@ class Trial:
             self._budget.remaining()  # raises for a clock that went back
             text = f"some secondary measurements failed: {first_line(error)}"
             self.note("aside_failed", text)
+
+    def _unless_changed(self, ended: Verdict) -> Verdict:
+        """Return the verdict: inconclusive where it rests on which of a device's two times is right."""
+        change, speedup = self._change, self._speedup
+        if change is None or speedup is None:
+            return ended
+        self.note("time_changed", change.text)
+        least, most = min(1.0, 1 / change.factor), max(1.0, 1 / change.factor)
+        measured = speedup.estimate
+        certain = Estimate(value=speedup.value, low=least * measured.lower, high=most * measured.upper)
+        if ended.reason_code == "devices_disagree" or verdict.stands(speedup, self.demand, certain):
+            return ended
+        return Verdict(status="inconclusive", reason=f"speedup {verdict.ratio(speedup)}: {change.text}")
 
     def _judge(self) -> Verdict:
         """Return the verdict on the demand, with the offload verdict and notes added to the record."""

@@ -17,9 +17,9 @@ class Workload:
     the body itself is called. `uploads` are the inputs that were copied from the host, `created_bytes` those
     that were made on the device. `brought` are the arrays that fixtures gave to a whole body;
     `brought_dtypes` are theirs and those of its uploads. `changed_at_first` are arrays in its objects that
-    the first call changed, as it left them. `returned` are references to what the first call returned.
-    `held_after_setup` is what the device holds more since the setup, `first_call_memory` what the first call
-    added at its peak; None where the device does not report it.
+    the first call changed, as it left them. `returned` are references to what the first call returned,
+    `returned_libraries` the libraries of its arrays. `held_after_setup` is what the device holds more since
+    the setup, `first_call_memory` what the first call added at its peak; None where it does not report that.
     """
 
     device: TimedDevice
@@ -31,6 +31,7 @@ class Workload:
     brought: tuple[Fingerprint, ...] = ()
     changed_at_first: tuple[Fingerprint, ...] = ()
     returned: tuple[Callable[[], Any], ...] = ()
+    returned_libraries: tuple[str, ...] = ()
     uploads: tuple[Upload, ...] = ()
     created_bytes: int = 0
     result_bytes: int = 0

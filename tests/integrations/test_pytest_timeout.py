@@ -72,7 +72,7 @@ def test_a_test_that_is_too_slow_is_ended_after_its_wait(on_hosts, pytester, loc
     begun = time.perf_counter()
     with held(lock_file, 1.2, after=pytester.path / "begun"):
         options = ("--timeout=1", f"--timeout-method={method}")
-        result, _ = on_hosts(NAP.format(seconds=0.4), *options, apart=method == "thread")
+        result, _ = on_hosts(NAP.format(seconds=0.25), *options, apart=method == "thread")
         assert 1.2 < time.perf_counter() - begun < 40
     assert result.ret == 1
     assert "Timeout" in str(result.stdout) + str(result.stderr)

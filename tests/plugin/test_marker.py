@@ -525,7 +525,7 @@ def test_times_of_a_slow_spell_are_measured_again(run):
         @pytest.mark.speedup(min=5)
         def test_spell(device):
             calls = iter(range(10**9))
-            slow = lambda: device.kind == "cpu" and next(calls) < 9
+            slow = lambda: device.kind == "cpu" and next(calls) < 11
             return lambda: device.launch(0.1 if slow() else 1e-3)
         """
     )

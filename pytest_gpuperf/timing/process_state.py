@@ -1,0 +1,123 @@
+"""Whether the part of a test that runs for one device changes what its workload does on another.
+
+A body may set something for the whole process: a backend, a default dtype, a variable of its module. Both
+workloads are timed in turn after both bodies have run, and so the first one would run under what the second
+body left.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from math import ceil, inf
+from typing import Any
+
+from pytest_gpuperf.devices import capabilities
+from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.model import units
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.timing.blocks import BlockTimer, time_block
+from pytest_gpuperf.timing.clock import seconds_between
+from pytest_gpuperf.timing.gc_pause import gc_paused
+from pytest_gpuperf.timing.leaves import leaves
+from pytest_gpuperf.timing.untimed_calls import Bind
+from pytest_gpuperf.timing.workload import Workload
+
+_REMEDY = "set it in a fixture that restores it, or inside the returned callable"
+_CAUSE = "the body of the test sets something for the whole process (a backend, a default, a variable)"
+HINT = (
+    "the call before it had passed; since then the test has prepared the other device: if the body sets "
+    f"something for the whole process (a backend, a default, a variable), {_REMEDY}"
+)
+"""Of an exception in the first call since another device's body has run."""
+_APART = 3.0  # times that no warm-up of a few calls explains
+_BLOCKS, _BLOCK_TIME, _MOST_CALLS = 3, 0.5e-3, 1000  # so many blocks, of so many seconds, if calls suffice
+_SHARE, _LONGEST = 1 / 50, 1 / 8  # of the test's time: for the blocks, and for the longest call that is tried
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """By which factor a call's time has changed for no known reason, and a sentence on it."""
+
+    factor: float
+    text: str
+
+
+@dataclass(kw_only=True)
+class StateProbe:
+    """The least time of a call of a workload that was prepared first, `before` the other one's body runs.
+
+    In seconds, infinite where a call takes too long to try it. A few blocks are timed, of few calls each.
+    """
+
+    timer: BlockTimer
+    max_time: float
+    before: float = inf
+    _calls: int = 1
+
+    def __post_init__(self) -> None:
+        """Time the workload; one that is a whole body sets what it needs in each call."""
+        workload = self.timer.workload
+        if workload.scope == "call" and workload.first_call <= _LONGEST * self.max_time:
+            self.before = self._least_time()
+            self._calls = min(_MOST_CALLS, ceil(_BLOCK_TIME / max(self.before, 1e-9)))
+            if self._calls > 1:
+                self.before = self._least_time()
+
+    def change(self, bind: Bind, other: TimedDevice) -> Change | None:
+        """Return how the time of a call has changed since the other body has run; None where it has not.
+
+        The workload is warm. Raises GpuPerfError where the time follows the bodies when they run once more:
+        then they set something for the whole process. Late warm-up and a busy machine do not follow them.
+        """
+        if self.before == inf:
+            return None
+        before, self.before = self.before, inf  # after a restart, other work has changed it
+        now = self.timer.fastest_sample  # of warm-up
+        if max(before, now) < _APART * min(before, now):
+            return None
+        kind, others = self.timer.device.kind.upper(), other.kind.upper()
+        times = f"{units.seconds(now)} after the test has prepared the {others}"
+        times = f"{times}, and {units.seconds(before)} before"
+        follows = [now / before]
+        with suppress(Exception):  # a body need not run twice: then nothing more is known
+            again = self._after_body(bind, self.timer.device)
+            follows += [now / again, self._after_body(bind, other) / again]
+        if len(follows) > 1 and (min(follows) >= _APART or max(follows) <= 1 / _APART):
+            raise GpuPerfError(f"a call on the {kind} takes {times}: {_CAUSE}; {_REMEDY}")
+        text = (
+            f"a call on the {kind} takes {times}: it was not warm yet, the machine was busy, or {_CAUSE}; "
+            f"if so, {_REMEDY}"
+        )
+        return Change(factor=now / before, text=text)
+
+    def _after_body(self, bind: Bind, device: TimedDevice) -> float:
+        """Return the least time once the body has run for a device; its callable is not used."""
+        with capabilities.context(device):
+            bind(device)()
+        return self._least_time()
+
+    def _least_time(self) -> float:
+        call, device, least = self.timer.workload.call, self.timer.device, inf
+        started = device.clock()
+        for _ in range(_BLOCKS):
+            with gc_paused():
+                least = min(least, time_block(call, self._calls, device))
+            if seconds_between(started, device.clock()) > _SHARE * self.max_time:
+                break
+        return least
+
+
+def libraries(result: Any) -> tuple[str, ...]:
+    """Return the library of each array in a result, in order."""
+    arrays = (leaf.value for leaf in leaves(result) if hasattr(leaf.value, "dtype"))
+    return tuple(type(array).__module__.partition(".")[0] for array in arrays)
+
+
+def require_same_libraries(workload: Workload, result: Any) -> None:
+    """Refuse results whose arrays are of another library than those of the first call."""
+    for was, now in zip(workload.returned_libraries, libraries(result), strict=False):
+        if was != now:
+            on = workload.device.kind.upper()
+            raise GpuPerfError(
+                f"on the {on} the first call returned an array of {was}, and later calls one of {now}: "
+                f"{_CAUSE}; {_REMEDY}"
+            )

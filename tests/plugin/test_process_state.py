@@ -1,0 +1,218 @@
+"""What a body sets for the whole process must not time one device's workload under the other's setting."""
+
+import json
+
+import pytest
+
+HEAD = """
+import pytest
+
+BACKEND = "cpu"
+XP = None
+
+def solve(device):
+    device.launch(10e-3 if BACKEND == "cpu" else 1e-3)
+"""
+SETS_A_BACKEND = f"""{HEAD}
+@pytest.mark.speedup(min=3)
+def test_it(device):
+    global BACKEND
+    BACKEND = device.kind
+    return lambda: solve(device)
+"""
+
+
+@pytest.fixture
+def ended(run, pytester):
+    """Run tests on the simulated devices; return pytest's result and the records by the tests' names."""
+
+    def call(source):
+        result = run(source, "--gpuperf-json=r.json")
+        listed = json.loads((pytester.path / "r.json").read_text())["records"]
+        return result, {record["nodeid"].partition("::")[2]: record for record in listed}
+
+    return call
+
+
+def test_a_backend_that_the_body_sets_is_an_error_that_says_where_to_set_it(ended):
+    result, records = ended(SETS_A_BACKEND)
+    result.assert_outcomes(failed=1)
+    record = records["test_it"]
+    assert "error" == record["status"]
+    assert record["speedup"] is None
+    assert "takes 1.00 ms after the test has prepared the GPU, and 10.0 ms before" in record["reason"]
+    assert "set it in a fixture that restores it, or inside the returned callable" in record["reason"]
+
+
+def test_a_backend_that_makes_the_cpu_slower_is_one_too(ended):
+    _, records = ended(SETS_A_BACKEND.replace("else 1e-3", "else 50e-3"))
+    assert "takes 50.0 ms after the test has prepared the GPU, and 10.0 ms" in records["test_it"]["reason"]
+
+
+def test_a_slow_call_is_compared_too(ended):
+    slower = SETS_A_BACKEND.replace("10e-3 if", "1 if").replace("else 1e-3", "else 0.1")
+    _, records = ended(slower)
+    assert "error" == records["test_it"]["status"]
+
+
+def test_a_short_call_is_compared_in_blocks(ended):
+    _, records = ended(SETS_A_BACKEND.replace("10e-3 if", "5e-6 if").replace("else 1e-3", "else 5e-7"))
+    assert (
+        "takes 500 ns after the test has prepared the GPU, and 5.00 us before" in records["test_it"]["reason"]
+    )
+
+
+@pytest.mark.parametrize("place", ["in a fixture", "in the callable", "in the whole body"])
+def test_a_backend_that_is_set_where_it_belongs_is_right(ended, place):
+    sources = {
+        "in a fixture": """
+@pytest.fixture
+def of_device(device):
+    global BACKEND
+    before, BACKEND = BACKEND, device.kind
+    yield device
+    BACKEND = before
+
+@pytest.mark.speedup(min=3)
+def test_it(of_device):
+    return lambda: solve(of_device)
+""",
+        "in the callable": """
+@pytest.mark.speedup(min=3)
+def test_it(device):
+    def call():
+        global BACKEND
+        BACKEND = device.kind
+        solve(device)
+    return call
+""",
+        "in the whole body": """
+@pytest.mark.speedup(min=3)
+def test_it(device):
+    global BACKEND
+    BACKEND = device.kind
+    solve(device)
+""",
+    }
+    _, records = ended(HEAD + sources[place])
+    judged = next(record for record in records.values() if record["speedup"])
+    assert 10 == pytest.approx(judged["speedup"]["value"], rel=0.02)
+    assert "passed" == judged["status"]
+    assert "time_changed" not in {note["code"] for note in judged["notes"]}
+
+
+def test_results_of_another_library_are_an_error_whatever_they_are_worth(ended):
+    pytest.importorskip("array_api_strict", reason="the extra `test` has it")
+    source = f"""{HEAD}
+import array_api_strict, numpy
+
+def body(device):
+    global XP
+    XP = numpy if device.kind == "cpu" else array_api_strict
+    return lambda: (device.launch(1e-3), XP.ones(4))
+
+@pytest.mark.speedup
+def test_bare(device):
+    return body(device)
+
+@pytest.mark.speedup(min=0.5, parity=False)
+def test_unchecked(device):
+    return body(device)
+"""
+    _, records = ended(source)
+    for record in records.values():
+        assert "error" == record["status"]
+        told = "on the CPU the first call returned an array of numpy, and later calls one of array_api_strict"
+        assert told in record["reason"]
+
+
+def test_an_exception_in_the_first_call_after_the_other_body_says_what_may_have_caused_it(ended):
+    source = f"""{HEAD}
+@pytest.mark.speedup(min=3)
+def test_it(device):
+    global BACKEND
+    BACKEND = device.kind
+
+    def call():
+        if BACKEND != device.kind:
+            raise TypeError("not an array of mine")
+        device.launch(1e-3)
+    return call
+
+@pytest.mark.speedup(min=3)
+def test_later(device):
+    calls = iter(range(12))
+    return lambda: (next(calls, None) is None and 1 / 0, device.launch(10e-3))
+"""
+    result, _ = ended(source)
+    hint = "since then the test has prepared the other device: if the body sets something"
+    result.stdout.fnmatch_lines(["*TypeError: not an array of mine", "*raised on the CPU*", f"*E *{hint}*"])
+    assert 1 == str(result.stdout).count(hint)
+
+
+def test_a_time_that_no_body_explains_leaves_open_what_rests_on_it(ended):
+    source = f"""{HEAD}
+def prepare(device, times):
+    \"\"\"Set it once, and for good.\"\"\"
+    global BACKEND
+    BACKEND = "cpu" if device.kind == "cpu" and times == 0 else "gpu"
+
+TIMES = []
+
+def body(device):
+    prepare(device, len(TIMES))
+    TIMES.append(1)
+    return lambda: device.launch(1e-3 if device.kind == "gpu" or BACKEND == "gpu" else 10e-3)
+
+@pytest.mark.speedup(min=3)
+def test_open(device):
+    TIMES.extend([1] * (device.kind == "gpu"))
+    return body(device)
+
+@pytest.fixture(autouse=True)
+def clean():
+    TIMES.clear()
+
+@pytest.mark.speedup(min=0.5)
+def test_closed(device):
+    return body(device)
+
+@pytest.mark.speedup
+def test_bare(device):
+    return body(device)
+
+@pytest.mark.speedup(min=3)
+def test_once(device):
+    assert len(TIMES) < 2, "this body cannot run again"
+    return body(device)
+"""
+    _, records = ended(source)
+    statuses = {name: record["status"] for name, record in records.items()}
+    assert {
+        "test_open": "inconclusive",
+        "test_closed": "passed",
+        "test_bare": "recorded",
+        "test_once": "inconclusive",
+    } == statuses
+    for name, record in records.items():
+        (text,) = [note["text"] for note in record["notes"] if note["code"] == "time_changed"]
+        assert text.startswith("a call on the CPU takes 1.00 ms after the test has prepared the GPU"), name
+    assert "was not warm yet" in records["test_open"]["reason"]
+
+
+def test_late_warm_up_is_never_an_error(ended):
+    source = f"""{HEAD}
+@pytest.mark.parametrize("ms", [0.01, 0.3, 1, 20])
+@pytest.mark.parametrize("factor", [2, 3.5, 5])
+@pytest.mark.parametrize("first", [3, 20, 50])
+@pytest.mark.speedup(min=1.2)
+def test_it(device, first, factor, ms):
+    calls = iter(range(first))
+    own = ms * 1e-3 * (1 if device.kind == "cpu" else 0.1)
+    return lambda: device.launch(own if next(calls, None) is None else own * factor)
+"""
+    _, records = ended(source)
+    assert 36 == len(records)
+    assert {"passed", "inconclusive"} >= {record["status"] for record in records.values()}
+    # Where another time of the CPU would change nothing, it is a note at most.
+    assert 30 <= sum(record["status"] == "passed" for record in records.values())
