@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_gpuperf.collection.items import SPEC, UNKNOWN, parameters, sweep_key
-from pytest_gpuperf.collection.markers import size, threshold
+from pytest_gpuperf.collection.markers import named, size, threshold
 from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.model.demand import Family
 from pytest_gpuperf.model.nodeid import function_of
@@ -25,7 +25,7 @@ def build_families(items: Iterable[pytest.Item]) -> list[str]:
     sweeps: dict[Hashable, _Members] = {}
     errors = []
     for item in items:
-        marks = list(item.iter_markers("offload_threshold"))
+        marks = named("offload_threshold", item.iter_markers())
         if not marks or not isinstance(item, pytest.Function) or UNKNOWN in item.stash:
             continue
         try:

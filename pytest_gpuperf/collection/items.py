@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from pytest_gpuperf.collection import fixtures
-from pytest_gpuperf.collection.markers import PairOptions, demand
+from pytest_gpuperf.collection.markers import PairOptions, demand, named
 from pytest_gpuperf.devices.device_parameter import DeviceParser, DeviceSpec, ParsedDevice
 from pytest_gpuperf.model.demand import KINDS, Demand, Family, Kind, Source, UnknownValue
 from pytest_gpuperf.model.nodeid import function_of
@@ -314,11 +314,19 @@ def _pair_key(
     values = parameters(item)
     if options.pair is not None:
         return PairKey("name", options.pair, _named_values(values, device_parameters))
-    is_inherited = item.cls is not None and item.cls.__dict__.get(item.originalname or "") is None
-    if not device_parameters and is_inherited:
+    # Of another class: inherited, or copied, as a class decorator does that makes a subclass for each device.
+    is_shared = item.cls and item.function.__qualname__ != f"{item.cls.__qualname__}.{item.originalname}"
+    if not device_parameters and is_shared:
         attributes = _named_values(_class_attributes(item.cls, parser), ())
         return PairKey("inherited", (id(item.function), attributes), _named_values(values, device_parameters))
     return PairKey("function", function_of(test_id(item)), _values(values, device_parameters))
+
+
+_NO_ATTRIBUTES = (
+    "pytestmark",
+    "_classSetupFailed",
+    "_class_cleanups",
+)  # the latter are unittest's, in each class
 
 
 def _class_attributes(cls: type, parser: DeviceParser) -> dict[str, Any]:
@@ -326,7 +334,7 @@ def _class_attributes(cls: type, parser: DeviceParser) -> dict[str, Any]:
     return {
         name: value
         for name, value in vars(cls).items()
-        if not (name.startswith("__") or callable(value) or name in ("pytestmark", *parser.names))
+        if not (name.startswith("__") or callable(value) or name in _NO_ATTRIBUTES or name in parser.names)
     }
 
 
@@ -363,7 +371,6 @@ def _closest_marks(item: pytest.Item) -> list[pytest.Mark]:
     """Return the markers that count: the parameter set's, else the function's, else the nearest class's."""
     of_parameters = list(item.callspec.marks) if hasattr(item, "callspec") else []
     for level in (of_parameters, *(node.own_markers for node in item.iter_parents())):
-        marks = [mark for mark in level if mark.name == "speedup"]
-        if marks:
+        if marks := named("speedup", level):
             return marks
     return []

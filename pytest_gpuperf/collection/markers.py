@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -27,6 +27,15 @@ class PairOptions:
 
     pair: str | None = None
     device: Any = None
+
+
+def named(name: str, marks: Iterable[pytest.Mark]) -> list[pytest.Mark]:
+    """Return the markers of a name, equal ones once: a class decorator that makes subclasses copies them."""
+    found: list[pytest.Mark] = []
+    for mark in marks:
+        if mark.name == name and mark not in found:
+            found.append(mark)
+    return found
 
 
 def demand(mark: pytest.Mark) -> Demand:

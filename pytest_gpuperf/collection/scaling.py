@@ -10,7 +10,7 @@ import pytest
 from pytest_gpuperf.analysis.scaling import with_required_speedup
 from pytest_gpuperf.collection import fixtures
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters, test_id, why_not_timeable
-from pytest_gpuperf.collection.markers import scaling
+from pytest_gpuperf.collection.markers import named, scaling
 from pytest_gpuperf.model.nodeid import function_of, parameters_of
 from pytest_gpuperf.model.plain_text import stable_text
 
@@ -20,7 +20,7 @@ FIXTURE = "devices"
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Parametrize our `devices` over the numbers of devices of a valid scaling marker."""
-    marks = list(metafunc.definition.iter_markers(MARKER))
+    marks = named(MARKER, metafunc.definition.iter_markers())
     if not marks or not fixtures.takes(metafunc.definition, FIXTURE):
         return  # `read` says what is wrong
     try:
@@ -38,7 +38,7 @@ def read(items: Iterable[pytest.Item], *, has_foreign_marker: bool) -> tuple[lis
     found: list[pytest.Item] = []
     errors: list[str] = []
     for item in items:
-        marks = list(item.iter_markers(MARKER))
+        marks = named(MARKER, item.iter_markers())
         spec = item.stash.get(SPEC, None)
         if not marks or not isinstance(item, pytest.Function) or (spec and spec.scaling):
             continue

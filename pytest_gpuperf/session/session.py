@@ -53,6 +53,10 @@ _TRACED = (
     "coverage, a debugger or a profiler traces the timed code, which distorts the times (with pytest-cov, "
     "use --no-cov)"
 )
+_RAN_OUT = (
+    "where the workload takes a new input from an iterator in each call, it has run out: how often it is "
+    "called is not known before; use itertools.cycle, or make the input in the call"
+)
 
 
 class NoGpu(pytest.skip.Exception):  # type: ignore[misc, name-defined]  # to mypy it is a variable
@@ -379,11 +383,11 @@ class GpuPerfSession:
         if fault is not None:
             reason = self.machine.lost or f"lost {where}: {what}"
             return Verdict(status="error", reason=reason, reason_code="gpu_lost")
-        if not isinstance(error, Exception):
+        if not isinstance(error, Exception | GeneratorExit):
             return Verdict(status="error", reason=f"interrupted {where} by {what}")
         error.add_note(f"raised {where}")
-        if trial.hint:
-            error.add_note(trial.hint)
+        if (hint := _RAN_OUT if isinstance(error, StopIteration) else trial.hint) is not None:
+            error.add_note(hint)
         return Verdict(status="error", reason=f"{what}, raised {where}")
 
 

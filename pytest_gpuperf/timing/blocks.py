@@ -5,7 +5,7 @@ host clock. Nothing but the workload runs between the two readings.
 """
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from math import ceil, inf
@@ -385,14 +385,19 @@ def warmed_up(call: Callable[[], Any], device: TimedDevice, options: RunOptions)
     return timer
 
 
-def rounds(timers: Sequence[BlockTimer], order: Random) -> Iterator[None]:
-    """Sample each workload once at each step, in a new random order."""
+def round_of(timers: Sequence[BlockTimer], order: Random) -> Callable[[], None]:
+    """Return what samples each workload once, in a new random order.
+
+    It is no generator, in which a workload's StopIteration would become a RuntimeError.
+    """
     shuffled = list(timers)
-    while True:
+
+    def take_round() -> None:
         order.shuffle(shuffled)
         for timer in shuffled:
             timer.take_sample()
-        yield
+
+    return take_round
 
 
 def time_block(

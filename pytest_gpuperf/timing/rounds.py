@@ -1,6 +1,6 @@
 """From the timers of one test to its rounds: enough of them, without those of a throttled GPU."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,6 +13,7 @@ from pytest_gpuperf.timing import blocks
 from pytest_gpuperf.timing.blocks import BlockTimer
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.context import TrialContext
+from pytest_gpuperf.timing.gc_pause import MemoryWatch
 
 _SHARE_ALONE = 0.25  # of the time limit of a test, in which one device is sampled alone
 _MIN_ALONE = 2  # samples of one device, taken whatever they cost
@@ -32,6 +33,7 @@ class RoundSampler:
     def __init__(self, context: TrialContext, exclusions: Sequence[Exclusion] = ()) -> None:
         self._context = context
         self._exclusions = exclusions
+        self._memory = MemoryWatch()
         self._begin(alpha_share(restarted=False))
 
     def restart(self) -> None:
@@ -84,8 +86,13 @@ class RoundSampler:
         apart, which must show the same.
         """
         timers = [cpu, gpu, *filter(None, [loop])]
-        cpu_samples = (cpu.samples[-1] for _ in blocks.rounds(timers, self._context.order))
-        source = _RoundSource(cpu_samples, timers, gpu, loop)
+        take_round = blocks.round_of(timers, self._context.order)
+
+        def sample_cpu() -> float:
+            take_round()
+            return cpu.samples[-1]
+
+        source = _RoundSource(sample_cpu, timers, gpu, loop)
         self._take(source)
         if self.rounds and not may_stop():
             self._take(source, may_stop)
@@ -119,7 +126,15 @@ class RoundSampler:
         """
         self._begin(alpha_share(restarted=cpu_restarted))
         timers = [gpu, *filter(None, [loop])]
-        self._take(_RoundSource(_sampled_with(cpu_samples, timers), timers, gpu, loop))
+        recorded = iter(cpu_samples)
+
+        def next_sample() -> float | None:
+            cpu_sample = next(recorded, None)
+            for timer in timers if cpu_sample is not None else ():
+                timer.take_sample()
+            return cpu_sample
+
+        self._take(_RoundSource(next_sample, timers, gpu, loop))
         if self.rounds and self.throttled is None:
             self._confirmation = spacing.confirmation(self._estimator, min(cpu_lasted, self.lasted))
 
@@ -139,6 +154,7 @@ class RoundSampler:
             started = timer.device.clock()
             timer.take_sample()
             self._add_time(seconds_between(started, timer.device.clock()), idle)
+            self._memory.collect_if_grown(timer.device)
             self._report_round()
             if is_apart:
                 pause = spacing.pause_alone(self.round_time, seconds)
@@ -176,6 +192,7 @@ class RoundSampler:
             if spell and not due:
                 self._estimator.add(spacing.middle(spell, self._estimator))
                 spell = []
+            self._memory.collect_if_grown(gpu.device)
             self._report_round()
 
     def _is_over(self, may_stop: Callable[[], bool] | None) -> bool:
@@ -249,16 +266,16 @@ class RoundSampler:
 
 @dataclass(frozen=True, slots=True)
 class _RoundSource:
-    """Where rounds come from: each of `cpu_samples` is taken, or read, while every timer takes a sample."""
+    """Where rounds come from: `take_all` samples every timer and returns the CPU's time; None at the end."""
 
-    cpu_samples: Iterator[float]
+    take_all: Callable[[], float | None]
     timers: Sequence[BlockTimer]
     gpu: BlockTimer
     loop: BlockTimer | None
 
     def take(self) -> Round | None:
         """Return the next round; None where the CPU has no more samples."""
-        cpu_sample = next(self.cpu_samples, None)
+        cpu_sample = self.take_all()
         if cpu_sample is None:
             return None
         gpu_sample = self.gpu.samples[-1]
@@ -270,11 +287,3 @@ class _RoundSource:
         counters = capabilities.throttle_counters(self.gpu.device)
         taken = self.take()
         return None if capabilities.throttle(self.gpu.device, counters) else taken
-
-
-def _sampled_with(cpu_samples: Iterable[float], timers: Sequence[BlockTimer]) -> Iterator[float]:
-    """Yield each CPU sample after one sample of every timer."""
-    for cpu_sample in cpu_samples:
-        for timer in timers:
-            timer.take_sample()
-        yield cpu_sample

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 
 from pytest_gpuperf.analysis.spacing import pause_alone
 from pytest_gpuperf.model.demand import RunOptions
@@ -90,7 +91,9 @@ def _sample(timers: Sequence[BlockTimer], max_rounds: int, context: TrialContext
     min_rounds = max(plan.min_rounds, plan.secondary_rounds)
     clock = timers[0].device.clock
     started, idle = clock(), 0.0
-    for taken, _ in enumerate(blocks.rounds(timers, context.order), start=1):
+    take_round = blocks.round_of(timers, context.order)
+    for taken in count(1):
+        take_round()
         spent = seconds_between(started, clock())
         if taken >= max_rounds or spent / taken > context.remaining():
             return

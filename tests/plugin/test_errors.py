@@ -1,6 +1,7 @@
 """Bad input and faults: what was measured before them stays, and the next test is not harmed."""
 
 import json
+import re
 
 import pytest
 
@@ -60,6 +61,39 @@ def test_an_exception_keeps_the_rounds_before_it_and_names_the_device(faulty):
     assert first["speedup"]["rounds"] > 3
     assert f"in round {first['speedup']['rounds'] + 1}" in first["reason"]
     assert found["test_second"]["status"] == "passed"
+
+
+@pytest.mark.parametrize("sibling", [False, True], ids=["slot", "variants"])
+@pytest.mark.parametrize("error", ["StopIteration", "GeneratorExit"])
+def test_an_exception_that_generators_take_for_theirs_is_the_workloads_own(run, error, sibling):
+    source = f"""
+        import pytest
+
+        @pytest.fixture
+        def own(device):
+            return device
+
+        @pytest.mark.parametrize("calls", [0, 1, 4, 9, 20])
+        @pytest.mark.parametrize("kind", ["cpu", "gpu"])
+        @pytest.mark.speedup(min=2)
+        def test_it({"own" if sibling else "device"}, kind, calls):
+            used = {"own" if sibling else "device"}
+            left = iter(range(calls if used.kind == kind else 10**9))
+
+            def call():
+                if next(left, None) is None:
+                    raise {error}("no more inputs")
+                used.launch(3e-3 if used.kind == "cpu" else 1e-3)
+            return call
+    """
+    result = run(source, "--gpuperf-max-time=1")
+    said = str(result.stdout)
+    assert "RuntimeError" not in said
+    raised = len(re.findall(rf"^E +{error}: no more inputs$", said, flags=re.MULTILINE))
+    assert raised >= 8
+    assert raised == len(re.findall(r"^E +raised on the [CG]PU", said, flags=re.MULTILINE))
+    advised = said.count("use itertools.cycle, or make the input in the call")
+    assert (raised if error == "StopIteration" else 0) == advised
 
 
 MISSED = TWO_TESTS.replace("4.98", "6")  # 5x, so near that a second measurement follows the first six rounds

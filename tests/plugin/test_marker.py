@@ -221,6 +221,35 @@ def test_two_markers_a_misused_parameters_mark_and_no_plain_function_are_collect
     assert "'yield' keyword is allowed in fixtures, but not in tests" in said[3]
 
 
+def test_markers_that_a_decorator_of_a_class_copies_to_its_subclasses_count_once(suite):
+    """As parameterized_class does, which makes a subclass for each device."""
+    source = """
+def of_each_device(cls):
+    for kind in ("cpu", "gpu"):
+        name = f"{cls.__name__}_{kind}"
+        globals()[name] = type(name, (cls,), {**vars(cls), "device": kind})
+    return None
+
+@of_each_device
+@pytest.mark.speedup(min=3)
+class TestIt(unittest.TestCase):
+    def test_ones(self):
+        conftest.LIBRARIES[self.device].ones(3)
+
+@of_each_device
+@pytest.mark.offload_threshold("n")
+@pytest.mark.speedup(min=3)
+class TestSizes:
+    @pytest.mark.parametrize("n", [3, 4])
+    def test_ones(self, xp, n):
+        xp.ones(n)
+"""
+    found = suite(source)
+    found.ended(passed=10)
+    assert "passed" == found.statuses["TestIt_gpu::test_ones"]
+    assert 2 == len(found.written["thresholds"])
+
+
 def test_without_a_device_only_that_test_is_an_error(run):
     result = run(
         """

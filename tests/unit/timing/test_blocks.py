@@ -5,7 +5,7 @@ from array import array
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import chain, count, islice, repeat
+from itertools import chain, count, repeat
 from random import Random
 
 import pytest
@@ -315,7 +315,9 @@ def test_rounds_have_one_sample_of_each_device():
     clock = Clock()
     cpu = timer_on(simulated("cpu", clock, kernel=10e-3))
     gpu = timer_on(simulated("gpu", clock, kernel=2e-3))
-    for taken, _ in enumerate(islice(blocks.rounds([cpu, gpu], order()), 2), start=1):
+    take_round = blocks.round_of([cpu, gpu], order())
+    for taken in (1, 2):
+        take_round()
         assert [pytest.approx(10e-3)] * taken == list(cpu.samples)
         assert [pytest.approx(2e-3)] * taken == list(gpu.samples)
 
@@ -329,7 +331,9 @@ def order_of(seed: int, rounds: int = 40) -> list[str]:
     def on(device):
         return timer_on(device, call=lambda: (steps.append(device.kind), device.launch()))
 
-    list(islice(blocks.rounds([on(cpu), on(gpu)], Random(seed)), rounds))  # noqa: S311 - as above
+    take_round = blocks.round_of([on(cpu), on(gpu)], Random(seed))  # noqa: S311 - as above
+    for _ in range(rounds):
+        take_round()
     assert all(
         {first, second} == {"cpu", "gpu"} for first, second in zip(steps[::2], steps[1::2], strict=True)
     )
@@ -598,6 +602,8 @@ def test_three_workloads_come_in_every_order():
     def named(name):
         return timer_on(device, call=lambda: (steps.append(name), device.launch()))
 
-    list(islice(blocks.rounds([named(name) for name in "abc"], order()), 60))
+    take_round = blocks.round_of([named(name) for name in "abc"], order())
+    for _ in range(60):
+        take_round()
     taken = {"".join(steps[first : first + 3]) for first in range(0, len(steps), 3)}
     assert {"abc", "acb", "bac", "bca", "cab", "cba"} == taken
