@@ -315,6 +315,7 @@ def run_options(config: pytest.Config) -> RunOptions:
     given = (*_DEVICE, *_MEASURING, *_VERDICTS)
     values = {option.key.removeprefix("gpuperf_"): option.value(config) for option in given}
     values["default_device"] = values.pop("side")
+    values["off"] = is_off(config)
     if values["lock"] not in (None, "auto", "none"):
         path = _LOCK.base_dir(config) / values["lock"]
         values["lock"] = str(_LOCK.checked(path, _why_not_lockable(path)))
@@ -322,8 +323,21 @@ def run_options(config: pytest.Config) -> RunOptions:
 
 
 def is_off(config: pytest.Config) -> bool:
-    """Return whether marked tests run as if they had no marker."""
-    return bool(_OFF.raw_value(config))
+    """Return whether marked tests run as if they had no marker: CodSpeed would time our timing of them."""
+    return bool(_OFF.raw_value(config)) or codspeed_is_on(config)
+
+
+def codspeed_is_on(config: pytest.Config) -> bool:
+    """Return whether pytest-codspeed measures; it leaves out all tests but its own benchmarks."""
+    is_asked_for = config.getoption("codspeed", default=False) or "CODSPEED_ENV" in os.environ
+    return bool(is_asked_for) and config.pluginmanager.hasplugin("codspeed")
+
+
+def refuse_gate_beside_codspeed(config: pytest.Config) -> None:
+    """Raise UsageError where the command asks for a regression check that could compare nothing."""
+    if codspeed_is_on(config) and config.getoption(_FAIL_ON.flag) is not None:
+        text = "CodSpeed measures in this run, and nothing is compared; check in a run without it"
+        raise usage_error(config, f"{_FAIL_ON.flag}: {text}")
 
 
 def times_all(config: pytest.Config) -> bool:

@@ -15,7 +15,8 @@ RunHooks          with the session (`_hooks`): a      runtest_protocol (outermos
                   speedup test is about to run, or    pyfunc_call (first), runtest_call (innermost wrapper:
                   an option has to be checked         within pytest's capturing of output),
                                                       runtest_makereport (wrapper)
-OffHooks          at start, with --gpuperf-off        pyfunc_call (first)
+OffHooks          at start, with --gpuperf-off,       pyfunc_call (first), report_collectionfinish
+                  and where CodSpeed measures
 FinishHooks       with RunHooks                       runtest_logreport, testnodedown, runtestloop (wrapper),
                                                       sessionfinish (last), terminal_summary,
                                                       unconfigure
@@ -89,6 +90,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.stash[_IS_OFF]:
         from pytest_gpuperf.session.off_hooks import OffHooks
 
+        options.refuse_gate_beside_codspeed(config)
         config.pluginmanager.register(OffHooks(config, lambda spec: _session(config).cpu(spec)))
     if options.any_option_given(config):
         _session(config).check()

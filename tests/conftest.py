@@ -160,6 +160,8 @@ def pytester(pytester, request, monkeypatch):
     All of those in the extra `test` take longer to import than most runs take, in each process and worker.
     So does the garbage collected five times as a process ends; pytester saves that in its own process only.
     """
+    for name in ("CI", "BUILD_NUMBER"):  # where they are set, pytest says each reason once more, in full
+        monkeypatch.delenv(name, raising=False)
     if request.node.get_closest_marker("all_plugins"):
         return pytester
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")

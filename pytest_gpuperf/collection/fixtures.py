@@ -1,5 +1,7 @@
 """Which fixtures of a test are this plugin's, and not the suite's own of the same names."""
 
+import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 # its own parametrization uses.
 
 _SLOTS = ("device", "xp")
+_NAMES = (*_SLOTS, "cpu", "gpu")
 _PLUGIN = "pytest_gpuperf.plugin"
 
 
@@ -39,6 +42,19 @@ def is_ours(item: Any, name: str) -> bool:
     """Return whether the fixture of that name is ours, and not one of the suite's own."""
     definitions = item._fixtureinfo.name2fixturedefs.get(name)  # noqa: SLF001 - see the top
     return bool(definitions) and definitions[-1].func.__module__ == _PLUGIN
+
+
+def describe_own(item: Any) -> str | None:
+    """Return which fixture of the suite's own a test takes in the place of one of ours, and where it is."""
+    for name in _NAMES:
+        definitions = item._fixtureinfo.name2fixturedefs.get(name)  # noqa: SLF001 - see the top
+        if definitions and not is_ours(item, name):
+            code = inspect.unwrap(definitions[-1].func).__code__
+            path = Path(code.co_filename)
+            root = item.config.rootpath
+            shown = path.relative_to(root) if path.is_relative_to(root) else path
+            return f"`{name}` ({shown}:{code.co_firstlineno})"
+    return None
 
 
 def is_built_on_ours(item: Any, name: str) -> bool:

@@ -1,10 +1,13 @@
 """Replacements for fixtures of other plugins that a test function cannot use once per timed call."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
+import pytest
+
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
 
 
@@ -21,7 +24,7 @@ def replacement_for(value: Any) -> "SubtestsReplacement | BenchmarkReplacement |
 
 
 def is_benchmark(value: Any) -> bool:
-    """Return whether a value is pytest-benchmark's fixture."""
+    """Return whether a value is the fixture of pytest-benchmark, or pytest-codspeed's, which replaces it."""
     return _is_from(value, BenchmarkReplacement.packages)
 
 
@@ -51,7 +54,7 @@ class BenchmarkReplacement:
     Every other attribute is read and set on the real fixture, so its own state goes to `__dict__`.
     """
 
-    packages = ("pytest_benchmark",)
+    packages = ("pytest_benchmark", "pytest_codspeed")
 
     def __init__(self, real: Any) -> None:
         self.__dict__.update(_real=real, _is_used=False, _workload=None)
@@ -83,21 +86,41 @@ class BenchmarkReplacement:
 
     def _run(self, workload: Callable[[], Any]) -> Any:
         """Call the workload; the first time through pytest-benchmark, which otherwise warns of no use."""
-        if self._is_used:
+        if self._is_used or not hasattr(self._real, "disabled"):  # CodSpeed's, which may be called once
             return workload()
         self.__dict__["_is_used"] = True
         self._real.disabled = True  # pytest-benchmark then calls once and times nothing
         return self._real(workload)
 
     def __getattr__(self, name: str) -> Any:
+        if name in _OF_A_TIMING:
+            raise GpuPerfError(
+                f"benchmark.{name} needs a timing of pytest-benchmark's, which does not time a speedup test: "
+                "require a speedup with min= or max=, read the times in the report, or remove the marker"
+            )
         return getattr(self._real, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._real, name, value)
 
 
+_OF_A_TIMING = ("stats", "weave", "patch", "cprofile_stats")
+
+
 def _is_from(value: Any, packages: tuple[str, ...]) -> bool:
     return type(value).__module__.startswith(packages)
+
+
+def not_in_files(config: pytest.Config, items: Iterable[pytest.Item]) -> str | None:
+    """Return a line on the tests that pytest-benchmark, asked to save or compare its times, does not time."""
+    names = ("compare_fail", "save", "autosave", "json")
+    if not any(config.getoption(f"benchmark_{name}", default=None) for name in names):
+        return None
+    count = sum("benchmark" in getattr(item, "fixturenames", ()) for item in items)
+    if not count:
+        return None
+    tests = units.count(count, "speedup test")
+    return f"pytest-benchmark has no times of {tests}; --gpuperf-baseline and --gpuperf-fail-on compare those"
 
 
 def no_subtest(*_: Any, **__: Any) -> AbstractContextManager[None]:

@@ -16,6 +16,7 @@ from pytest_gpuperf.collection.hooks import runs_no_test
 from pytest_gpuperf.collection.items import SPEC, UNKNOWN
 from pytest_gpuperf.gate import policy, text
 from pytest_gpuperf.gate.gate import RunCoverage
+from pytest_gpuperf.integrations import fixture_replacements
 from pytest_gpuperf.model.demand import Outputs, Selection, UnknownValue
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import printable
@@ -70,6 +71,9 @@ class FinishHooks:
         self._selected = selected = [item for item in selected if SPEC in item.stash]
         self._deselected = deselected = [item for item in deselected if SPEC in item.stash]
         specs = [item.stash[SPEC] for item in selected]
+        measured = (item for item in selected if item.stash[SPEC].source != "all")
+        if (line := fixture_replacements.not_in_files(self._config, measured)) is not None:
+            self._info_lines.append(line)
         if specs:
             self.session.prepare(self._config)
         partners = (partner for item in finder.found if (partner := item.stash[SPEC].partner) is not None)

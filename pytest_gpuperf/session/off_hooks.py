@@ -1,14 +1,15 @@
-"""The hook of a run with --gpuperf-off: marked tests run once, as if the plugin were not there."""
+"""The hooks of a run with --gpuperf-off, or beside CodSpeed: marked tests run once, as without the plugin."""
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 
 from pytest_gpuperf import options
+from pytest_gpuperf.model import units
 
 
 class OffHooks:
@@ -42,6 +43,16 @@ class OffHooks:
             if callable(workload):
                 workload()
         return True
+
+    def pytest_report_collectionfinish(
+        self, config: pytest.Config, items: Sequence[pytest.Item]
+    ) -> str | list[str]:
+        """Return a line where CodSpeed, and not the user, has switched us off."""
+        marked = sum(item.get_closest_marker("speedup") is not None for item in items)
+        if not marked or not options.codspeed_is_on(config):
+            return []
+        tests = units.count(marked, "test")
+        return f"gpuperf: off, because CodSpeed measures: {tests} with a speedup marker run as without it"
 
     def _use_accelerator(self, item: pytest.Function, values: dict[str, Any]) -> Any:
         """Put the CPU of an accelerator that the marker names into a test's arguments; return it, or None."""

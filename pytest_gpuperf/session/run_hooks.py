@@ -7,6 +7,7 @@ from time import perf_counter
 
 import pytest
 
+from pytest_gpuperf.collection import fixtures
 from pytest_gpuperf.collection.items import SPEC, ItemSpec, parameters
 from pytest_gpuperf.integrations import unittest_cases
 from pytest_gpuperf.model.plain_text import first_line, message
@@ -21,6 +22,11 @@ from pytest_gpuperf.session.session import SKIPS, GpuPerfSession, NoGpu
 _NO_DEVICE = (
     "a speedup test must use a device: request the `device` or `xp` fixture, parametrize over devices or "
     "array libraries (see gpuperf_device_params), call gpuperf.both(), or link two tests with pair=..."
+)
+_OWN_DEVICE = (
+    "the test uses the suite's own fixture {}, whose value the plugin cannot choose: give that fixture "
+    "params, one for each device, or run the suite once for each device with --gpuperf-side and merge the "
+    "reports with gpuperf merge"
 )
 
 
@@ -54,10 +60,12 @@ class RunHooks:
         if spec.source == "all" or unittest_cases.is_skipped(item):
             return
         if not spec.has_device:
+            own = fixtures.describe_own(item)
+            no_device = _OWN_DEVICE.format(own) if own else _NO_DEVICE
             if spec.demand.bare:
-                self.session.without_measurement(item, spec, Verdict(status="error", reason=_NO_DEVICE))
+                self.session.without_measurement(item, spec, Verdict(status="error", reason=no_device))
                 return
-            pytest.fail(_NO_DEVICE, pytrace=False)
+            pytest.fail(no_device, pytrace=False)
         runs_tests = not self.finish_hooks.runs_no_test
         if runs_tests and (reason := self.session.runner.missing_counterpart_reason(spec)) is not None:
             pytest.fail(reason, pytrace=False)

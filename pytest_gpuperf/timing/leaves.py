@@ -76,6 +76,9 @@ def snapshot(
                 eps = max(eps, reduced_eps or 0.0)
         elif isinstance(value, bytes):
             host = np.array(bytearray(value))
+        elif _is_tensor(value):
+            with suppress(TypeError, RuntimeError):  # on a GPU, sparse, or of a dtype that NumPy lacks
+                host = value.detach().resolve_conj().resolve_neg().numpy().copy()
         elif isinstance(value, np.ndarray | np.generic | bool | int | float | complex | str):
             host = np.array(value)
             eps = coarsest if type(value) in (float, complex) else eps
@@ -83,6 +86,14 @@ def snapshot(
             host = host.astype(np.float32)
         found += _parts(Leaf(path, host, eps))
     return found
+
+
+def _is_tensor(value: Any) -> bool:
+    """Return whether a value is torch's, of which no call on the CPU returns before its work is done.
+
+    Those of other libraries are only compared where their device is measured, which waits for them.
+    """
+    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
 
 
 def _unpacked(result: Any, unpack: Callable[[Any], Any]) -> Iterator[Leaf]:
@@ -120,6 +131,8 @@ def describe_lazy(value: Any) -> str | None:
 def remedy_of_sparse(leaf: Leaf) -> str | None:
     """Return what to return in place of a sparse matrix or tensor; None if it has no such method."""
     methods = ("to_dense", "toarray", "todense")  # of torch, SciPy and CuPy, JAX
+    if str(getattr(leaf.value, "layout", "")) == "torch.strided":  # it has such a method, too, and is dense
+        return None
     found = (name for name in methods if callable(getattr(type(leaf.value), name, None)))
     return next((f"return {leaf.path}.{name}()" for name in found), None)
 

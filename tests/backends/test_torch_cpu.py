@@ -11,6 +11,7 @@ from time import process_time
 
 import numpy as np
 import pytest
+from factories import on_host
 
 from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.torch import _FACTORIES, TorchBackend, TorchDevice
@@ -254,6 +255,53 @@ MATMUL = """
         a = device.asarray(np.ones((64, 64), dtype=np.float32))
         return lambda: device.xp.sum(a @ a)
 """
+
+
+@pytest.mark.parametrize(
+    ("tensor", "values"),
+    [
+        (torch.arange(4.0).reshape(2, 2).T, [[0.0, 2.0], [1.0, 3.0]]),
+        (torch.ones(2, requires_grad=True) * 2, [2.0, 2.0]),
+        (torch.tensor([True, False]), [True, False]),
+        (torch.tensor(3), 3),
+    ],
+    ids=["a view", "with a gradient", "of bool", "a scalar"],
+)
+def test_beside_numpys_cpu_a_dense_tensor_is_a_value_and_copied(tensor, values):
+    (leaf,) = on_host(tensor)
+    tensor.detach().zero_()
+    assert values == leaf.value.tolist()
+
+
+@pytest.mark.parametrize(
+    ("tensor", "remedy"),
+    [
+        (torch.ones(2, dtype=torch.bfloat16), None),
+        (torch.ones(2, device="meta"), None),
+        (torch.sparse_coo_tensor([[0]], [1.0], (2,), check_invariants=True), "return result.to_dense()"),
+    ],
+    ids=["a dtype that NumPy lacks", "elsewhere", "sparse"],
+)
+def test_beside_numpys_cpu_no_other_tensor_is_a_value(tensor, remedy):
+    (leaf,) = leaves.incomparable(on_host(tensor))
+    assert (leaf.value is tensor, leaves.remedy_of_sparse(leaf)) == (True, remedy)
+
+
+def test_tensors_on_the_cpu_beside_numpys_are_compared(run, pytester):
+    source = """
+        import pytest
+        import torch
+
+        @pytest.mark.parametrize("factor", [1, 2])
+        @pytest.mark.speedup(min=3)
+        def test_it(device, factor):
+            ones = torch.ones(4) * (factor if device.kind == "gpu" else 1)
+            return lambda: (device.launch(1e-3 if device.kind == "gpu" else 10e-3), ones + 1)[1]
+    """
+    run(source, "--gpuperf-json=report.json").assert_outcomes(passed=1, failed=1)
+    same, other = json.loads((pytester.path / "report.json").read_text())["records"]
+    assert (same["status"], same["parity"]["agreed"]) == ("passed", True)
+    assert (other["status"], other["parity"]["agreed"]) == ("failed", False)
 
 
 def test_without_a_gpu_torch_is_timed_on_the_cpu(run, pytester, monkeypatch):

@@ -115,6 +115,52 @@ def test_hidden(run, device):
     )
 
 
+@pytest.mark.parametrize("member", ["stats", "weave", "patch"])
+def test_a_member_of_benchmark_that_needs_a_timing_says_that_there_is_none(suite, member):
+    needed("pytest_benchmark", "pytest-benchmark")
+    source = f"""
+@pytest.mark.speedup(min=3)
+def test_it(benchmark, device):
+    benchmark(device.xp.ones, 3)
+    assert benchmark.{member}
+"""
+    found = suite(source)
+    found.ended(failed=1)
+    reason = found.records["test_it"]["reason"]
+    assert reason.startswith(f"benchmark.{member} needs a timing of pytest-benchmark's, which does not time")
+    assert "require a speedup with min= or max=" in reason
+
+
+SIDE_BY_SIDE = """
+def test_benchmark(benchmark):
+    benchmark(sum, [1, 2])
+
+@pytest.mark.speedup
+def test_speedup(device):
+    return lambda: device.xp.ones(3)
+"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--benchmark-autosave"],
+        ["--benchmark-save=x"],
+        ["--benchmark-json=b.json"],
+        ["--benchmark-compare", "--benchmark-compare-fail=mean:900000%"],
+    ],
+)
+def test_a_line_says_that_files_and_comparisons_of_benchmark_lack_speedup_tests(suite, options):
+    needed("pytest_benchmark", "pytest-benchmark")
+    suite(BENCHMARKS, "--benchmark-save=before").says(
+        "pytest-benchmark has no times of 9 speedup tests; --gpuperf-baseline and --gpuperf-fail-on compare"
+    )
+    suite(BENCHMARKS, *options).says("pytest-benchmark has no times of 9 speedup tests")
+    apart = suite(SIDE_BY_SIDE, *options)
+    assert apart.records
+    apart.result.stdout.no_fnmatch_line("*pytest-benchmark has no times*")
+
+
 def test_a_fixture_called_benchmark_that_is_the_suites_own_is_left_alone(suite):
     found = suite(
         """

@@ -71,7 +71,18 @@ def test_gpu(gpu):
     found = suite(source, conftest=OWN_FIXTURES)
     found.ended(errors=2)
     assert {"test_own": "error", "test_gpu": "error"} == found.statuses
-    assert all("must use a device" in record["reason"] for record in found.records.values())
+    own = {"test_own": "device", "test_gpu": "gpu"}
+    for name, record in found.records.items():
+        assert f"the suite's own fixture `{own[name]}` (conftest.py:" in record["reason"]
+        assert "give that fixture params" in record["reason"]
+        assert "--gpuperf-side and merge the reports" in record["reason"]
+
+
+def test_a_marked_test_without_any_device_says_what_to_request(suite):
+    found = suite("@pytest.mark.speedup(min=3)\ndef test_it(tmp_path):\n    pass\n")
+    assert (
+        "a speedup test must use a device: request the `device` or `xp`" in found.records["test_it"]["reason"]
+    )
 
 
 FOREIGN = """
