@@ -164,6 +164,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     errors = errors or finder.unmatched_requests(config.rootpath, command_line_selection(config))
     if errors:
         raise usage_error(config, "\n".join(errors))
+    if config.pluginmanager.has_plugin("run-parallel"):
+        from pytest_gpuperf.integrations import run_parallel
+
+        run_parallel.run_alone(finder.found)
     if finder.has_selections and not config.pluginmanager.has_plugin(_COLLECTION_HOOKS):
         # Registered now, CollectionHooks does not get this call of the hook any more.
         _register_collection_hooks(config)

@@ -70,6 +70,7 @@ NoteCode = Literal[
     "time_changed",
     # of what its author may have meant
     "callable_not_returned",
+    "context_ended",
     "whole_body_timed",
     "nothing_uploaded",
     "nothing_divided",

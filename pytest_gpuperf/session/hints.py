@@ -2,10 +2,11 @@
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from textwrap import dedent
+from traceback import walk_tb
 from types import ModuleType
 from typing import Any
 from unittest import TestCase
@@ -26,6 +27,11 @@ _NOTHING_UPLOADED = (
     "device.asarray, or by a fixture"
 )
 _NOT_RETURNED = "the body makes {name}, and neither calls nor returns it; return it to time it"
+_HAS_ENDED = "{} has ended before the timed callable runs; use it in the callable, or in a fixture"
+_SWALLOWED = (
+    "a decorator of the test, or a plugin, does not hand on the callable that the test returns, so only its "
+    "preparation would be timed; let the decorator return it, or remove the decorator"
+)
 _WHOLE_BODY = (
     "the whole body is timed, including assertions, NumPy calls or uploads in it; return the workload as a "
     "callable to time that alone"
@@ -36,11 +42,14 @@ _WHOLE_BODY = (
 class Body:
     """What the body of a test does besides its work: `unused` is a callable that it makes for nothing.
 
-    `does_more` is whether it asserts, calls NumPy itself or uploads.
+    `does_more` is whether it asserts, calls NumPy itself or uploads. `block` is the head of a `with` block
+    from which it returns a callable.
     """
 
     unused: str | None = None
     does_more: bool = False
+    returns_callable: bool = False
+    block: str | None = None
 
 
 def annotate(record: Record, spec: ItemSpec, item: pytest.Function) -> Record:
@@ -58,14 +67,48 @@ def _hints(record: Record, spec: ItemSpec, item: pytest.Function) -> Iterator[No
     if record.demand.transfer != "never" and record.transfer and _uploads_nothing(record.transfer):
         text = _NOTHING_UPLOADED.format(transfer=record.demand.transfer)
         yield Note(code="nothing_uploaded", text=text)
+    if record.scope == "call" and (ended := _ended_context(item)) is not None:
+        yield Note(code="context_ended", text=ended)
     # gpuperf.both times another function, and a unittest's method may return nothing.
     if record.scope != "body" or spec.calls_both or isinstance(item.instance, TestCase):
         return
-    body = read_body(inspect.unwrap(getattr(item.obj, "__func__", item.obj)))
+    body = read_body(inspect.unwrap(_function(item)))
     if body.unused is not None:
         yield Note(code="callable_not_returned", text=_NOT_RETURNED.format(name=body.unused))
     elif body.does_more:
         yield Note(code="whole_body_timed", text=_WHOLE_BODY)
+
+
+def of_error(error: BaseException, spec: ItemSpec, item: pytest.Function) -> str | None:
+    """Return a hint for an exception of the callable that a test returned, and not of the test's body."""
+    if spec.source == "all" or spec.calls_both or not isinstance(error, Exception):
+        return None
+    code = getattr(inspect.unwrap(_function(item)), "__code__", None)
+    is_of_body = any(frame.f_code is code for frame, _ in walk_tb(error.__traceback__))
+    return None if is_of_body else _ended_context(item)
+
+
+def swallowed_callable(item: pytest.Function) -> str | None:
+    """Return the error for a test whose callable is not handed on, if it is a function with a wrapper."""
+    function = _function(item)
+    body = inspect.unwrap(function)
+    return _SWALLOWED if body is not function and read_body(body).returns_callable else None
+
+
+def _ended_context(item: pytest.Function) -> str | None:
+    """Return which `with` block or decorator has ended when the callable that a test returned runs."""
+    function = _function(item)
+    body = inspect.unwrap(function)
+    if (block := read_body(body).block) is not None:
+        return _HAS_ENDED.format(f"`with {block}:`")
+    return _HAS_ENDED.format("the test's decorator") if body is not function else None
+
+
+def _function(item: pytest.Function) -> Callable[..., Any]:
+    """Return a test's function; a TestCase's method is replaced while it is measured."""
+    is_replaced = isinstance(item.instance, TestCase)
+    function: Any = getattr(item.cls, item.originalname) if is_replaced else item.obj
+    return getattr(function, "__func__", function)  # type: ignore[no-any-return]  # a function is callable
 
 
 def _uploads_nothing(copies: Transfer) -> bool:
@@ -87,7 +130,33 @@ def read_body(function: Callable[..., Any]) -> Body:
         isinstance(node, ast.Assert) or (isinstance(node, ast.Call) and _is_no_work(node.func, function))
         for node in nodes
     )
-    return Body(unused=_unused_callable(nodes), does_more=does_more)
+    made = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    returns = [block for value, block in _returned(tree.body) if _is_callable(value, made)]
+    return Body(
+        unused=_unused_callable(nodes),
+        does_more=does_more,
+        returns_callable=bool(returns),
+        block=next(filter(None, returns), None),
+    )
+
+
+def _returned(
+    statements: Iterable[ast.AST], block: str | None = None
+) -> Iterator[tuple[ast.expr | None, str | None]]:
+    """Yield what a function returns, and the head of the outermost `with` block around it."""
+    for node in statements:
+        if isinstance(node, ast.Return):
+            yield node.value, block
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            entered = ", ".join(map(ast.unparse, node.items)) if isinstance(node, ast.With) else None
+            yield from _returned(ast.iter_child_nodes(node), block or entered)
+
+
+def _is_callable(value: ast.expr | None, made: set[str]) -> bool:
+    """Return whether an expression is surely callable: a lambda, a function made before, or a partial."""
+    if isinstance(value, ast.Call):
+        return ast.unparse(value.func) in ("partial", "functools.partial")
+    return isinstance(value, ast.Lambda) or (isinstance(value, ast.Name) and value.id in made)
 
 
 def _unused_callable(nodes: list[ast.AST]) -> str | None:

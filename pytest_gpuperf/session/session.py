@@ -216,6 +216,8 @@ class GpuPerfSession:
                 verdict = trial.unless_confirming(verdict)  # as it was not the workload that raised
             self.store_record(self._with_pairing(trial.record(verdict), spec), item)
             if fault is None:
+                if (hint := hints.of_error(error, spec, item)) is not None:
+                    error.add_note(hint)
                 raise
         finally:
             if self._live_line is not None:

@@ -9,6 +9,7 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.integrations.fixture_replacements import is_benchmark, replacement_for
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.session import hints
 from pytest_gpuperf.timing.untimed_calls import Bind
 
 
@@ -25,6 +26,7 @@ def bind_of(item: Any, spec: ItemSpec) -> Bind:
         id(value): replacement for value in values.values() if (replacement := replacement_for(value))
     }
     others = (value for value in item.funcargs.values() if id(value) not in replacements)
+    swallowed = hints.swallowed_callable(item)
     hidden_benchmark = next((value for value in others if is_benchmark(value)), None)  # a fixture's own
 
     def bind(device: Device) -> Callable[[], Any]:
@@ -36,6 +38,8 @@ def bind_of(item: Any, spec: ItemSpec) -> Bind:
         if "xp" in spec.slots:
             arguments["xp"] = device.xp
         body: Callable[[], Any] = partial(function, **arguments)
+        if swallowed is not None:
+            body = partial(_with_its_callable, body, swallowed)
         for replacement in replacements.values():
             body = partial(replacement.call_body, body)
         return body if hidden_benchmark is None else partial(_without_benchmark, body, hidden_benchmark)
@@ -50,6 +54,14 @@ def run_once(bind: Bind, device: Device) -> Any:
         if callable(result):
             result = result()
         device.synchronize()
+    return result
+
+
+def _with_its_callable(body: Callable[[], Any], problem: str) -> Any:
+    """Return the callable that a body is known to return; raise where a wrapper of it returns nothing."""
+    result = body()
+    if result is None:
+        raise GpuPerfError(problem)
     return result
 
 

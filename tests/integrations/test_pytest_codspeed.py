@@ -1,15 +1,9 @@
 """pytest-codspeed: its fixture takes a workload as pytest-benchmark's does; where it measures, we are off."""
 
-import os
-from importlib.util import find_spec
-
 import pytest
+from plugins import needed_beyond_test
 
-if find_spec("pytest_codspeed") is None:
-    if os.environ.get("GPUPERF_NO_SKIP"):
-        raise ImportError("pytest-codspeed is not installed, and these tests may not skip here")
-    pytest.skip("pytest-codspeed is not installed; CI's second environment has it", allow_module_level=True)
-
+needed_beyond_test("pytest_codspeed", "pytest-codspeed")
 pytestmark = pytest.mark.all_plugins
 
 SUITE = """

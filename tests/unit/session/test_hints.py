@@ -1,12 +1,14 @@
 """Hints: what a test's source shows that its author may not have meant."""
 
+from functools import partial
+
 import numpy as np
 import numpy.testing
 import pytest
 
 from pytest_gpuperf.session.hints import Body, read_body
 
-NOTHING, MORE = Body(), Body(does_more=True)
+NOTHING, MORE, CALLABLE = Body(), Body(does_more=True), Body(returns_callable=True)
 
 
 def forgets_a_named_function(device):
@@ -40,6 +42,39 @@ def returns_its_function(device):
         return device.xp.ones(3)
 
     return work
+
+
+def returns_a_lambda_from_nested_blocks(device):
+    for _ in range(3):
+        with device.context(1) as first, device.context(2):
+            if first:
+                with device.context(3):
+                    return lambda: first
+    return None
+
+
+def returns_a_lambda_or_nothing(device):
+    with device.context(1):
+        if device.kind == "cpu":
+            return None
+    return lambda: device.xp.ones(3)
+
+
+def returns_a_result_from_a_block(device):
+    with device.context(1):
+        return device.xp.ones(3)
+
+
+def returns_what_its_function_returns(device):
+    def work():
+        with device.context(1):
+            return lambda: 0
+
+    return work()
+
+
+def returns_a_partial(device):
+    return partial(device.xp.ones, 3)
 
 
 def registers_its_function(device):
@@ -104,7 +139,15 @@ class TestMethod:
         (forgets_a_lambda_with_a_name, Body(unused="`work`")),
         (forgets_a_lambda, Body(unused="a lambda")),
         (calls_its_function, NOTHING),
-        (returns_its_function, NOTHING),
+        (returns_its_function, CALLABLE),
+        (
+            returns_a_lambda_from_nested_blocks,
+            Body(returns_callable=True, block="device.context(1) as first, device.context(2)"),
+        ),
+        (returns_a_lambda_or_nothing, CALLABLE),
+        (returns_a_result_from_a_block, NOTHING),
+        (returns_what_its_function_returns, NOTHING),
+        (returns_a_partial, CALLABLE),
         (registers_its_function, NOTHING),
         (makes_a_class, NOTHING),
         (reads_its_names_at_once, NOTHING),
