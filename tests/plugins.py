@@ -12,9 +12,9 @@ def needed(plugin, package):
 
 
 def needed_beyond_test(plugin, package):
-    """Skip a module whose plugin the extra `test` does not have; CI's second environment must have it."""
+    """Skip a module whose plugin the extra `test` does not have; CI must have it."""
     if find_spec(plugin) is not None:
         return
     if os.environ.get("GPUPERF_NO_SKIP"):
         raise ImportError(f"{package} is not installed, and these tests may not skip here")
-    pytest.skip(f"{package} is not installed; CI's second environment has it", allow_module_level=True)
+    pytest.skip(f"{package} is not installed; CI has it", allow_module_level=True)

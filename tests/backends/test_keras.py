@@ -176,7 +176,7 @@ def measured(body, **demand):
     def bind(device):
         return lambda: body(device)
 
-    trial = Trial(nodeid="test_it", demand=Demand(**demand), options=RunOptions(max_time=5))
+    trial = Trial(nodeid="test_it", demand=Demand(**demand), options=RunOptions(max_time=30))
     return trial.record(trial.compare(bind, devices.cpu(), devices.gpu()))
 
 
