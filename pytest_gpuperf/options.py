@@ -333,13 +333,6 @@ def codspeed_is_on(config: pytest.Config) -> bool:
     return bool(is_asked_for) and config.pluginmanager.hasplugin("codspeed")
 
 
-def refuse_gate_beside_codspeed(config: pytest.Config) -> None:
-    """Raise UsageError where the command asks for a regression check that could compare nothing."""
-    if codspeed_is_on(config) and config.getoption(_FAIL_ON.flag) is not None:
-        text = "CodSpeed measures in this run, and nothing is compared; check in a run without it"
-        raise usage_error(config, f"{_FAIL_ON.flag}: {text}")
-
-
 def times_all(config: pytest.Config) -> bool:
     """Return whether unmarked tests with CPU and GPU variants are timed too."""
     return bool(_ALL.raw_value(config))
@@ -477,6 +470,13 @@ def gate_options(config: pytest.Config) -> GateOptions:
         raise pytest.UsageError(f"--gpuperf-fail-on: {error}") from error
     if required and path in (None, _NO_BASELINE):
         raise pytest.UsageError("--gpuperf-fail-on requires --gpuperf-baseline")
+    if codspeed_is_on(config):
+        if config.getoption(_FAIL_ON.flag) is not None:
+            raise pytest.UsageError(
+                "--gpuperf-fail-on: CodSpeed measures in this run, and nothing is compared; check in a run "
+                "without it"
+            )
+        return GateOptions()
     if required and is_off(config):
         raise pytest.UsageError(
             "--gpuperf-off measures nothing, so --gpuperf-fail-on could never fail; use one of them only"

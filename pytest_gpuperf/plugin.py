@@ -90,7 +90,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.stash[_IS_OFF]:
         from pytest_gpuperf.session.off_hooks import OffHooks
 
-        options.refuse_gate_beside_codspeed(config)
         config.pluginmanager.register(OffHooks(config, lambda spec: _session(config).cpu(spec)))
     if options.any_option_given(config):
         _session(config).check()

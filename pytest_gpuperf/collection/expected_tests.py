@@ -15,7 +15,7 @@ import pytest
 
 from pytest_gpuperf.collection.items import SPEC, test_id
 from pytest_gpuperf.model.comparison import Absence, LeftOutBy
-from pytest_gpuperf.model.nodeid import file_of, split
+from pytest_gpuperf.model.nodeid import file_of, has_module_name, split
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.options import add_ours, times_all
 
@@ -176,7 +176,7 @@ class ExpectedTests:
     def _path(self, file: str) -> Path:
         """Return the path of the file that a node id begins with, or of the module."""
         path = self._root / file
-        return path if path.exists() else _path_of_module(self._config, file) or path
+        return _path_of_module(self._config, file) or path if has_module_name(f"{file}::") else path
 
     def _is_requested(self, path: Path, name: str) -> bool:
         """Return whether pytest was to collect a test: its folder, its file or its name."""
@@ -247,7 +247,7 @@ def _path_of_module(config: pytest.Config, name: str) -> Path | None:
     """Return the file of a module, or the folder of a package; None where there is none of this name."""
     try:
         spec = find_spec(name)
-    except (AttributeError, ImportError, ValueError):  # it is no module's name but a path
+    except Exception:  # noqa: BLE001 - a path, or a module in a package that raises when it is imported
         return None
     if spec is None:
         return None

@@ -48,12 +48,16 @@ def describe_own(item: Any) -> str | None:
     """Return which fixture of the suite's own a test takes in the place of one of ours, and where it is."""
     for name in _NAMES:
         definitions = item._fixtureinfo.name2fixturedefs.get(name)  # noqa: SLF001 - see the top
-        if definitions and not is_ours(item, name):
-            code = inspect.unwrap(definitions[-1].func).__code__
-            path = Path(code.co_filename)
-            root = item.config.rootpath
-            shown = path.relative_to(root) if path.is_relative_to(root) else path
-            return f"`{name}` ({shown}:{code.co_firstlineno})"
+        if definitions and definitions[-1].func.__module__.startswith("_pytest"):  # of parametrize itself
+            continue
+        if not definitions or is_ours(item, name):
+            continue
+        code = getattr(inspect.unwrap(definitions[-1].func), "__code__", None)
+        if code is None:  # of a builtin function
+            return f"`{name}`"
+        path, root = Path(code.co_filename), item.config.rootpath
+        shown = path.relative_to(root) if path.is_relative_to(root) else path
+        return f"`{name}` ({shown}:{code.co_firstlineno})"
     return None
 
 

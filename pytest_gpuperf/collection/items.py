@@ -318,15 +318,16 @@ def _pair_key(
     is_shared = item.cls and item.function.__qualname__ != f"{item.cls.__qualname__}.{item.originalname}"
     if not device_parameters and is_shared:
         attributes = _named_values(_class_attributes(item.cls, parser), ())
-        return PairKey("inherited", (id(item.function), attributes), _named_values(values, device_parameters))
+        return PairKey(
+            "inherited",
+            (id(item.function), item.originalname, attributes),
+            _named_values(values, device_parameters),
+        )
     return PairKey("function", function_of(test_id(item)), _values(values, device_parameters))
 
 
-_NO_ATTRIBUTES = (
-    "pytestmark",
-    "_classSetupFailed",
-    "_class_cleanups",
-)  # the latter are unittest's, in each class
+# The latter two are unittest's, in each class.
+_NO_ATTRIBUTES = ("pytestmark", "_classSetupFailed", "_class_cleanups")
 
 
 def _class_attributes(cls: type, parser: DeviceParser) -> dict[str, Any]:

@@ -106,7 +106,7 @@ class Gate:
     def unmarked_failures(self, record: Record, options: RunOptions) -> list[str]:
         """Return why the gate fails a test without a marker: for what it lost, and for nothing else."""
         failures = policy.comparison_failures(record.comparisons, self.options, options)
-        before = self.base.records.get(record.nodeid) if self.options.is_gate and self.base else None
+        before = self.base.record_of(record) if self.options.is_gate and self.base else None
         if failures or options.report_only or before is None:
             return failures
         if not _has_value(before, self.options) or _has_value(record, self.options):
@@ -214,10 +214,11 @@ class _Case:
         present = {*map(without_number, ran), *self.cut_off, *self.coverage.crashed}
         records = self.baseline.records if self.baseline else {}
         groups: dict[Absence, list[str]] = {}
-        for nodeid in self.baseline_tests:
+        expected = {without_number(nodeid): records[nodeid] for nodeid in self.baseline_tests}
+        for nodeid, record in expected.items():
             absence = None
-            if without_number(nodeid) not in present:
-                absence = self.coverage.absence(records[nodeid])
+            if nodeid not in present:
+                absence = self.coverage.absence(replace(record, nodeid=nodeid))
             if absence is not None:
                 groups.setdefault(absence, []).append(nodeid)
         return tuple(
@@ -233,7 +234,7 @@ class _Case:
         """
         if self.options.strict or self.coverage.gate_requested or self.baseline is None:
             return False
-        in_baseline = any(record.nodeid in self.baseline.records for record in self.selected)
+        in_baseline = any(map(self.baseline.record_of, self.selected))
         return not in_baseline and {absent.cause for absent in self.absent} == {"command_line"}
 
     @cached_property

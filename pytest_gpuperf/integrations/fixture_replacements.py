@@ -94,10 +94,7 @@ class BenchmarkReplacement:
 
     def __getattr__(self, name: str) -> Any:
         if name in _OF_A_TIMING:
-            raise GpuPerfError(
-                f"benchmark.{name} needs a timing of pytest-benchmark's, which does not time a speedup test: "
-                "require a speedup with min= or max=, read the times in the report, or remove the marker"
-            )
+            return _NoTiming(name)
         return getattr(self._real, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -105,6 +102,24 @@ class BenchmarkReplacement:
 
 
 _OF_A_TIMING = ("stats", "weave", "patch", "cprofile_stats")
+
+
+class _NoTiming:
+    """A member that needs a timing which never happened: it is false, and an error where it is used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __bool__(self) -> bool:
+        return False
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise GpuPerfError(
+            f"benchmark.{self._name} needs a timing, and only pytest-gpuperf times a speedup test: require a "
+            "speedup with min= or max=, read the times in the report, or remove the marker"
+        )
+
+    __getattr__ = __getitem__ = __call__ = _refuse
 
 
 def _is_from(value: Any, packages: tuple[str, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""Python's garbage collector: paused while it would disturb a measurement, called where memory runs out."""
+"""Python's garbage collector: paused where it would disturb a measurement, called where memory gets short."""
 
 import gc
 from collections.abc import Iterator
@@ -26,27 +26,27 @@ def gc_paused() -> Iterator[None]:
 
 
 class MemoryWatch:
-    """Collects garbage between rounds where the process, or the device, has taken a quarter of what was free.
+    """Collects garbage between rounds where the free memory of the machine or the device fell by a quarter.
 
     Results in reference cycles stay until the collector runs. It is off in blocks, and between them it counts
     objects, of which an array is one, whatever its size.
     """
 
     def __init__(self) -> None:
-        self._least: tuple[int, int] | None = (
-            None  # bytes that shall stay free, of the machine and of the device
-        )
+        self._least: list[int] = []  # bytes that shall stay free, of the machine and of the device
 
     def collect_if_grown(self, device: TimedDevice) -> None:
         """Collect garbage if so much memory was taken since this was first called, or since it collected."""
-        free = (_available(), capabilities.free_memory(device) or 0)
-        if self._least is not None and any(map(int.__lt__, free, self._least)):
+        grown = any(map(int.__lt__, _free(device), self._least))
+        if grown:
             gc.collect()
-            free = (_available(), capabilities.free_memory(device) or 0)
-            self._least = None
-        if self._least is None:
-            on_host, on_device = (int((1 - _SHARE) * number) for number in free)
-            self._least = on_host, on_device
+        if grown or not self._least:
+            self._least = [int((1 - _SHARE) * number) for number in _free(device)]
+
+
+def _free(device: TimedDevice) -> tuple[int, int]:
+    """Return the bytes that are free on the machine and on the device; 0 where that is not known."""
+    return _available(), capabilities.free_memory(device) or 0
 
 
 def _available() -> int:

@@ -94,7 +94,7 @@ class Trial:
         with self._budget.lock(), self._checks.outlasting_refusals():
             for _ in self._attempts(self._cpu, self._gpu):
                 cpu_timer, gpu_timer = self._warmed_up(self._cpu), self._warmed_up(self._gpu)
-                self._change = state.change(bind, gpu)
+                self._change = self._change or state.change(bind, gpu)  # a restart asks no second time
                 loop = self._demanded_loop(self._gpu)
                 self._rounds.take_interleaved(cpu_timer, gpu_timer, loop, self._may_stop)
                 if self._checks.differ:

@@ -115,19 +115,23 @@ def test_hidden(run, device):
     )
 
 
-@pytest.mark.parametrize("member", ["stats", "weave", "patch"])
-def test_a_member_of_benchmark_that_needs_a_timing_says_that_there_is_none(suite, member):
+@pytest.mark.parametrize("use", ["stats['mean']", "stats.stats.mean", "weave(sum)", "patch('x')"])
+def test_a_member_of_benchmark_that_needs_a_timing_says_that_there_is_none(suite, use):
     needed("pytest_benchmark", "pytest-benchmark")
     source = f"""
 @pytest.mark.speedup(min=3)
 def test_it(benchmark, device):
     benchmark(device.xp.ones, 3)
-    assert benchmark.{member}
+    assert not benchmark.stats, "which is how a suite asks whether there is one"
+    assert benchmark.{use}
 """
     found = suite(source)
     found.ended(failed=1)
     reason = found.records["test_it"]["reason"]
-    assert reason.startswith(f"benchmark.{member} needs a timing of pytest-benchmark's, which does not time")
+    member = use.partition("(")[0].partition("[")[0].partition(".")[0]
+    assert reason.startswith(
+        f"benchmark.{member} needs a timing, and only pytest-gpuperf times a speedup test"
+    )
     assert "require a speedup with min= or max=" in reason
 
 

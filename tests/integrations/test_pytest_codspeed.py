@@ -54,3 +54,10 @@ def test_a_regression_check_beside_codspeed_is_refused(suite):
     found = suite(SUITE, *QUICK, "--gpuperf-fail-on=speedup:10%", "--gpuperf-baseline=base.json")
     assert pytest.ExitCode.USAGE_ERROR == found.result.ret
     assert "CodSpeed measures in this run, and nothing is compared" in found.result.stderr.str()
+
+
+def test_a_regression_check_of_the_ini_file_is_left_out_beside_codspeed(suite):
+    ini = "gpuperf_fail_on = speedup:10%\ngpuperf_baseline = base.json\n"
+    found = suite(SUITE, *QUICK, ini=ini)
+    found.ended(passed=4)
+    found.says("gpuperf: off, because CodSpeed measures: 4 tests")

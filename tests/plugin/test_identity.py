@@ -251,6 +251,43 @@ def test_a_report_of_a_test_that_ran_twice_is_compared_with_one_of_a_single_run_
         assert "did not run" not in said
 
 
+@pytest.mark.parametrize("options", [("-k", "other"), ("-k", "it or other"), ()], ids=["left", "ran", "gone"])
+def test_what_ran_twice_for_the_baseline_is_missed_once(suite, options):
+    source = """
+@pytest.mark.speedup
+def test_it(device):
+    return lambda: device.xp.ones(3)
+
+@pytest.mark.speedup
+def test_other(device):
+    return lambda: device.xp.ones(3)
+"""
+    gate = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%")
+    twice = ("--keep-duplicates", "test_it.py", "test_it.py", "--gpuperf-baseline-missing=create")
+    suite(source, *gate, *twice).ended(passed=4)
+    found = suite(source if options else source.replace("def test_it", "def test_new"), *gate, *options)
+    absent = [(each["cause"], each["tests"]) for each in found.written["gate"]["absent"]]
+    if options == ("-k", "other"):
+        assert [("command_line", ["test_it.py::test_it"])] == absent
+    else:
+        assert ([] if options else [("gone", ["test_it.py::test_it"])]) == absent
+    assert (0 if options else 1) == found.result.ret
+
+
+def test_a_file_of_the_baseline_that_is_gone_is_imported_from_nowhere_else(suite, pytester, monkeypatch):
+    source = "@pytest.mark.speedup\ndef test_it(device):\n    return lambda: device.xp.ones(3)\n"
+    pytester.makepyfile(test_gone=f"import pytest\n{source}")
+    gate = ("--gpuperf-baseline=base.json", "--gpuperf-fail-on=speedup:10%")
+    suite(source, *gate, "--gpuperf-baseline-missing=create").ended(passed=2)
+    (pytester.path / "test_gone.py").unlink()
+    elsewhere = pytester.mkdir("elsewhere")
+    (elsewhere / "test_gone.py").write_text("raise SystemExit(1)", encoding="utf-8")
+    monkeypatch.syspath_prepend(elsewhere)
+    found = suite(source, *gate, "test_it.py", "test_it.py")
+    assert 0 == found.result.ret
+    assert [] == found.written["gate"]["absent"]
+
+
 def test_a_run_that_ends_before_a_test_has_run_again_is_not_complete(suite):
     source = "@pytest.mark.speedup(min=30)\ndef test_it(device):\n    return lambda: device.xp.ones(3)\n"
     found = suite(source, "-x", "--keep-duplicates", "test_it.py", "test_it.py")

@@ -692,7 +692,7 @@ def test_what_a_test_sets_around_its_callable_has_ended_when_that_is_timed(run, 
         ]
         for record in records
     }
-    ended = "has ended before the timed callable runs; use it in the callable, or in a fixture"
+    ended = "has ended when the timed callable runs; what it needs of that belongs in it, or in a fixture"
     (block,) = notes.pop("test_block")
     with_ = "with mock.patch(f'{__name__}.helper') as _, mock.patch(f'{__name__}.print', create=True):"
     assert block == f"`{with_}` {ended}"
@@ -710,7 +710,7 @@ def test_what_a_test_sets_around_its_callable_has_ended_when_that_is_timed(run, 
         (
             "",
             "with patch():\n        return work",
-            "`with patch():` has ended before the timed callable runs",
+            "`with patch():` has ended when the timed callable runs",
         ),
         ("", "return work", None),
         ("", "with patch():\n        raise LookupError(1)\n        return work", None),

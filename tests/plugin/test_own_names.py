@@ -78,6 +78,26 @@ def test_gpu(gpu):
         assert "--gpuperf-side and merge the reports" in record["reason"]
 
 
+def test_a_fixture_without_source_and_a_parameter_of_such_a_name_are_named_right(suite):
+    source = """
+import os
+
+process = pytest.fixture(name="device")(os.getpid)
+
+@pytest.mark.speedup
+def test_fixture(device):
+    pass
+
+@pytest.mark.parametrize("cpu", [1])
+@pytest.mark.speedup(min=2)
+def test_parameter(cpu):
+    pass
+"""
+    reasons = {name: record["reason"] for name, record in suite(source).records.items()}
+    assert reasons["test_fixture"].startswith("the test uses the suite's own fixture `device`, whose value")
+    assert reasons["test_parameter[1]"].startswith("a speedup test must use a device: request the `device`")
+
+
 def test_a_marked_test_without_any_device_says_what_to_request(suite):
     found = suite("@pytest.mark.speedup(min=3)\ndef test_it(tmp_path):\n    pass\n")
     assert (

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from pytest_gpuperf.timing.trial import Trial
+
 HEAD = """
 import pytest
 
@@ -216,3 +218,24 @@ def test_it(device, first, factor, ms):
     assert {"passed", "inconclusive"} >= {record["status"] for record in records.values()}
     # Where another time of the CPU would change nothing, it is a note at most.
     assert 30 <= sum(record["status"] == "passed" for record in records.values())
+
+
+def test_a_restart_does_not_forget_that_a_time_changed(ended, monkeypatch):
+    """The body may run only once, so that nothing more can be known than that the time changed."""
+    asked = []
+    monkeypatch.setattr(Trial, "_samples_usable", property(lambda _: asked.append(1) or len(asked) > 1))
+    source = f"""{HEAD}
+RAN, TIMES = [], {{}}
+
+@pytest.mark.speedup(min=3)
+def test_it(device):
+    if device.kind in RAN:
+        raise LookupError("only once")
+    RAN.append(device.kind)
+    TIMES["cpu"] = 1e-3 if device.kind == "cpu" else 4e-3
+    return lambda: device.launch(TIMES.get(device.kind, 1e-3))
+"""
+    _, records = ended(source)
+    record = records["test_it"]
+    assert (2, "inconclusive") == (len(asked), record["status"])
+    assert {"restarted", "time_changed"} <= {note["code"] for note in record["notes"]}

@@ -59,7 +59,7 @@ def test_where_free_memory_is_not_known_nothing_is_collected(free):
     for _ in range(3):
         free.look()
     assert garbage() is not None
-    assert gc_pause.MemoryWatch()._least is None
+    assert not gc_pause.MemoryWatch()._least
 
 
 @for_each("content", [b"", b"MemTotal: 1 kB\nMemFree: 1 kB\nActive: 2 kB\n", b"MemAvailable\n"])
