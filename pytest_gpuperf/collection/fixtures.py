@@ -34,8 +34,10 @@ def slots(item: Any) -> frozenset[str]:
 
 
 def takes(item: Any, name: str) -> bool:
-    """Return whether the test function itself takes our fixture of that name."""
-    return name in item._fixtureinfo.argnames and is_ours(item, name)  # noqa: SLF001 - see the top
+    """Return whether the test function itself takes our fixture of that name; our xp needs our device."""
+    if name not in item._fixtureinfo.argnames or not is_ours(item, name):  # noqa: SLF001 - see the top
+        return False
+    return name != "xp" or is_built_on_ours(item, "device")
 
 
 def is_ours(item: Any, name: str) -> bool:

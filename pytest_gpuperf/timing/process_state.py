@@ -14,6 +14,7 @@ from pytest_gpuperf.devices import capabilities
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.timing.any_array import dtype_of
 from pytest_gpuperf.timing.blocks import BlockTimer, time_block
 from pytest_gpuperf.timing.clock import seconds_between
 from pytest_gpuperf.timing.gc_pause import gc_paused
@@ -106,15 +107,15 @@ class StateProbe:
         return least
 
 
-def libraries(result: Any) -> tuple[str, ...]:
-    """Return the library of each array in a result, in order."""
+def array_types(result: Any) -> tuple[str, ...]:
+    """Return the library and the dtype of each array in a result, in order: `numpy float64`."""
     arrays = (leaf.value for leaf in leaves(result) if hasattr(leaf.value, "dtype"))
-    return tuple(type(array).__module__.partition(".")[0] for array in arrays)
+    return tuple(f"{type(array).__module__.partition('.')[0]} {dtype_of(array)}" for array in arrays)
 
 
-def require_same_libraries(workload: Workload, result: Any) -> None:
-    """Refuse results whose arrays are of another library than those of the first call."""
-    for was, now in zip(workload.returned_libraries, libraries(result), strict=False):
+def require_same_types(workload: Workload, result: Any) -> None:
+    """Refuse results whose arrays are of another library or dtype than those of the first call."""
+    for was, now in zip(workload.returned_types, array_types(result), strict=False):
         if was != now:
             on = workload.device.kind.upper()
             raise GpuPerfError(

@@ -26,7 +26,7 @@ from pytest_gpuperf.timing.clock import ClockError
 from pytest_gpuperf.timing.context import OnRound, TrialContext
 from pytest_gpuperf.timing.kept_results import Returned, are_same, look_for_kept, remember
 from pytest_gpuperf.timing.leaves import Leaf
-from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, libraries, require_same_libraries
+from pytest_gpuperf.timing.process_state import HINT, Change, StateProbe, array_types, require_same_types
 from pytest_gpuperf.timing.rounds import RoundSampler
 from pytest_gpuperf.timing.time_budget import AcquireLock, TimeBudget
 from pytest_gpuperf.timing.untimed_calls import Bind
@@ -316,7 +316,7 @@ class Trial:
             workload, result = untimed_calls.first_call(bind, device)
             transfers.require_separable(self.demand, workload)
             workload = replace(
-                workload, returned=remember(result, device), returned_libraries=libraries(result)
+                workload, returned=remember(result, device), returned_types=array_types(result)
             )
             values = self._checks.copy_to_host(result, device, workload.used_dtypes)
         if device.kind == "gpu":
@@ -355,7 +355,7 @@ class Trial:
         results = []
         returned = workload.returned
         if sampled.samples:
-            require_same_libraries(workload, sampled.last_result)
+            require_same_types(workload, sampled.last_result)
             results.append(self._checks.copy_to_host(sampled.last_result, timer.device, used))
             self._look_for_kept_result(timer, sampled.last_result, returned)
             returned = remember(sampled.last_result, timer.device, keep=True)

@@ -18,8 +18,9 @@ class Workload:
     that were made on the device. `brought` are the arrays that fixtures gave to a whole body;
     `brought_dtypes` are theirs and those of its uploads. `changed_at_first` are arrays in its objects that
     the first call changed, as it left them. `returned` are references to what the first call returned,
-    `returned_libraries` the libraries of its arrays. `held_after_setup` is what the device holds more since
-    the setup, `first_call_memory` what the first call added at its peak; None where it does not report that.
+    `returned_types` the libraries and dtypes of its arrays. `held_after_setup` is what the device holds more
+    since the setup, `first_call_memory` what the first call added at its peak; None where it does not report
+    that.
     """
 
     device: TimedDevice
@@ -31,7 +32,7 @@ class Workload:
     brought: tuple[Fingerprint, ...] = ()
     changed_at_first: tuple[Fingerprint, ...] = ()
     returned: tuple[Callable[[], Any], ...] = ()
-    returned_libraries: tuple[str, ...] = ()
+    returned_types: tuple[str, ...] = ()
     uploads: tuple[Upload, ...] = ()
     created_bytes: int = 0
     result_bytes: int = 0

@@ -92,7 +92,9 @@ def test_an_exception_that_generators_take_for_theirs_is_the_workloads_own(run, 
     raised = len(re.findall(rf"^E +{error}: no more inputs$", said, flags=re.MULTILINE))
     assert raised >= 8
     assert raised == len(re.findall(r"^E +raised on the [CG]PU", said, flags=re.MULTILINE))
-    advised = said.count("use itertools.cycle, or make the input in the call")
+    advised = said.count(
+        "use itertools.cycle (with parity=False if the inputs differ), or make the input in the call"
+    )
     assert (raised if error == "StopIteration" else 0) == advised
 
 

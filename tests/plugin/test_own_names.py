@@ -78,6 +78,23 @@ def test_gpu(gpu):
         assert "--gpuperf-side and merge the reports" in record["reason"]
 
 
+@pytest.mark.parametrize("scope", ["function", "session"])
+def test_our_xp_of_a_device_that_is_the_suites_own_is_said_to_be_that(run, scope):
+    result = run(f"""
+import pytest
+
+@pytest.fixture(scope="{scope}")
+def device():
+    return "cuda"
+
+@pytest.mark.speedup(min=3)
+def test_it(xp):
+    xp.ones(3)
+""")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*the test uses the suite's own fixture `device` (test_*.py:*"])
+
+
 def test_a_fixture_without_source_and_a_parameter_of_such_a_name_are_named_right(suite):
     source = """
 import os

@@ -124,7 +124,7 @@ def test_unchecked(device):
     _, records = ended(source)
     for record in records.values():
         assert "error" == record["status"]
-        told = "on the CPU the first call returned an array of numpy, and later calls one of array_api_strict"
+        told = "the first call returned an array of numpy float64, and later calls one of array_api_strict"
         assert told in record["reason"]
 
 
@@ -239,3 +239,20 @@ def test_it(device):
     record = records["test_it"]
     assert (2, "inconclusive") == (len(asked), record["status"])
     assert {"restarted", "time_changed"} <= {note["code"] for note in record["notes"]}
+
+
+def test_a_default_dtype_that_the_body_sets_is_an_error(ended):
+    source = f"""{HEAD}
+import numpy as np
+
+@pytest.mark.speedup(min=3)
+def test_it(device):
+    global DTYPE
+    DTYPE = "float64" if device.kind == "cpu" else "float32"
+    return lambda: (device.launch(1e-3 if device.kind == "gpu" else 10e-3), np.ones(3, DTYPE))[1]
+"""
+    _, records = ended(source)
+    assert (
+        "on the CPU the first call returned an array of numpy float64, and later calls one of numpy float32"
+        in records["test_it"]["reason"]
+    )
